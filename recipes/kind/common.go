@@ -1,0 +1,43 @@
+package kind
+
+// Wire is the naming scheme contenders of a lock are written in. The names of
+// different clients do not exclude each other, so a lock has one wire format
+// and everybody who uses it must agree on that.
+type Wire string
+
+// The wire formats.
+const (
+	// WireCurator writes the names of Apache Curator's recipes. Clients of
+	// Curator, go-zookeeper and this library exclude each other.
+	WireCurator Wire = "curator"
+	// WireKazoo writes the names of Python's kazoo. Stock kazoo clients,
+	// go-zookeeper and this library exclude each other; Curator clients do not
+	// see these contenders and must not use such a lock.
+	WireKazoo Wire = "kazoo"
+)
+
+// Common are the parameters every recipe has.
+type Common struct {
+	// Description is for people; it changes nothing.
+	Description string
+	// MaxWaiters bounds how many contenders may queue behind the holders; 0 is
+	// no bound. The library enforces it when it joins a queue; foreign clients
+	// do not know it.
+	MaxWaiters int
+	// Wire is the naming scheme of the contenders.
+	Wire string
+}
+
+func (c *Common) fields(wires ...Wire) []Field {
+	names := make([]string, len(wires))
+	for i, w := range wires {
+		names[i] = string(w)
+	}
+	return []Field{
+		stringField("description", &c.Description, "", "What the lock is for, for people who read the plan."),
+		intField("max_waiters", &c.MaxWaiters, 0, 0, 1_000_000, "How many contenders may wait; 0 is no bound. Enforced by this library only."),
+		// Contenders of two naming schemes in one queue do not see each other, so
+		// the scheme can only change while nobody is in it.
+		stringField("wire", &c.Wire, string(WireCurator), "Naming scheme of the contenders: curator (Java) or kazoo (Python).", names...).replaces(),
+	}
+}

@@ -1,0 +1,136 @@
+package kind
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Contender is a child name understood: one client's place in a queue.
+type Contender struct {
+	// Name is the child name as it stands in ZooKeeper.
+	Name string
+	// GUID is what the client put before the marker to recognise its own node
+	// after a lost reply ("_c_" and the closing dash removed); "" when it wrote none.
+	GUID string
+	// Shared is true for a reader.
+	Shared bool
+	// Seq is the sequence number ZooKeeper appended. It wraps at 2^31: compare
+	// two of one queue with [Before], never with <.
+	Seq int32
+	// Marker is the text that made it a contender, for reports of who wrote it.
+	Marker string
+}
+
+// markers are the texts known clients put before the sequence number, in the
+// order they are tried. Curator looks for the last occurrence, so do we.
+var markers = []struct {
+	text   string
+	shared bool
+}{
+	{"__READ__", true},  // Curator reader
+	{"__WRIT__", false}, // Curator writer
+	{"__rlock__", true}, // kazoo reader
+	{"__lock__", false}, // kazoo Lock, Election and WriteLock
+	{"lease-", false},   // Curator semaphore permit
+	{"latch-", false},   // Curator LeaderLatch
+	{"lock-", false},    // Curator mutex and selector, go-zookeeper
+}
+
+// ParseContender understands the child name of any known client, or answers
+// false: such a child is nobody's place in the queue and must be neither
+// waited for nor counted.
+func ParseContender(name string) (Contender, bool) {
+	for _, m := range markers {
+		i := strings.LastIndex(name, m.text)
+		if i < 0 {
+			continue
+		}
+		seq, ok := parseSeq(name[i+len(m.text):])
+		if !ok {
+			continue
+		}
+		return Contender{Name: name, GUID: guid(name[:i]), Shared: m.shared, Seq: seq, Marker: m.text}, true
+	}
+	return parseWriteLock(name)
+}
+
+// parseWriteLock understands ZooKeeper's own WriteLock: x-<session>-<sequence>,
+// where the session is a decimal (Java, possibly negative) or hexadecimal (C) number.
+func parseWriteLock(name string) (Contender, bool) {
+	rest, ok := strings.CutPrefix(name, "x-")
+	if !ok || len(rest) < 2 {
+		return Contender{}, false
+	}
+	// A leading dash belongs to a negative session number.
+	i := strings.Index(rest[1:], "-") + 1
+	if i < 1 {
+		return Contender{}, false
+	}
+	seq, ok := parseSeq(rest[i+1:])
+	if !ok || strings.Trim(rest[:i], "-0123456789abcdef") != "" {
+		return Contender{}, false
+	}
+	return Contender{Name: name, Seq: seq, Marker: "x-"}, true
+}
+
+// parseSeq accepts exactly what ZooKeeper's "%010d" of an int32 produces: ten
+// digits, or a minus sign and ten digits once the counter has wrapped.
+func parseSeq(s string) (int32, bool) {
+	digits := strings.TrimPrefix(s, "-")
+	if len(digits) != 10 && !(s != digits && len(digits) == 9) {
+		return 0, false
+	}
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	return int32(n), err == nil
+}
+
+func guid(prefix string) string {
+	g, ok := strings.CutPrefix(prefix, "_c_")
+	if !ok {
+		return ""
+	}
+	return strings.TrimSuffix(g, "-")
+}
+
+// Before reports whether sequence number a was handed out before b, in serial
+// arithmetic (RFC 1982): right across the wrap at 2^31 as long as the queue
+// spans fewer than 2^31 numbers.
+func Before(a, b int32) bool { return a-b < 0 }
+
+// SortContenders splits child names into the queue, in order, and the rest.
+// Equal sequence numbers exist (Curator's downgrade reuses the writer's); the
+// reader stands behind the writer it came from, and names break what tie is left.
+func SortContenders(children []string) (queue []Contender, junk []string) {
+	for _, name := range children {
+		if c, ok := ParseContender(name); ok {
+			queue = append(queue, c)
+		} else {
+			junk = append(junk, name)
+		}
+	}
+	slices.SortFunc(queue, compareContenders)
+	slices.Sort(junk)
+	return queue, junk
+}
+
+func compareContenders(a, b Contender) int {
+	switch {
+	case a.Seq != b.Seq && Before(a.Seq, b.Seq):
+		return -1
+	case a.Seq != b.Seq:
+		return 1
+	case a.Shared != b.Shared && !a.Shared:
+		return -1
+	case a.Shared != b.Shared:
+		return 1
+	default:
+		return cmp.Compare(a.Name, b.Name)
+	}
+}

@@ -1,0 +1,32 @@
+package kind
+
+// Election is the kind of a leader election, in the names of Curator's
+// LeaderLatch. A LeaderSelector or a mutex must not share its node: each
+// sorts the other's contenders wrongly.
+var Election = &Kind{
+	Name: "election",
+	Doc:  "A leader election: the first candidate leads, the next one follows when it leaves.",
+	Queues: []Queue{{
+		Exclusive: map[Wire]string{WireCurator: "latch-", WireKazoo: "__lock__"},
+	}},
+	New:   func() Params { return applyDefaults(&ElectionParams{}) },
+	Admit: firstHolds,
+}
+
+// ElectionParams are the parameters of an election.
+type ElectionParams struct {
+	Common
+	// Observers says whether programs that do not stand may follow who leads.
+	// The library refuses Observe on an election that does not allow it;
+	// read access to the node is a matter of its access list.
+	Observers bool
+}
+
+// Kind implements [Params].
+func (*ElectionParams) Kind() *Kind { return Election }
+
+// Fields implements [Params].
+func (p *ElectionParams) Fields() []Field {
+	return append(p.fields(WireCurator, WireKazoo),
+		boolField("observers", &p.Observers, true, "Whether programs that are no candidates may follow who leads."))
+}

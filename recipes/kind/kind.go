@@ -1,0 +1,109 @@
+package kind
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Kind describes one recipe type. Values are the package-level variables
+// [Namespace], [Mutex], [RWLock], [Semaphore] and [Election]; compare them by
+// pointer.
+type Kind struct {
+	// Name is the block type in the configuration and "type" in the payload.
+	Name string
+	// Doc is one sentence for the language reference.
+	Doc string
+	// Container is true for a kind that holds other nodes instead of contenders.
+	Container bool
+	// Children are persistent child nodes the wire format needs. They are
+	// created and deleted in the same transaction as the node itself.
+	Children []string
+	// Queues are the places where contenders stand; the first one decides who holds.
+	Queues []Queue
+	// New returns parameters with their defaults.
+	New func() Params
+	// Admit decides, for a queue sorted by [SortContenders], whether the
+	// contender at index i is admitted and, when it is not, what to wait for.
+	// It is pure: the same queue gives the same answer to every client, which
+	// is what makes them agree without talking to each other.
+	Admit func(p Params, queue []Contender, i int) Admission
+}
+
+// Queue is one directory of contenders of a kind.
+type Queue struct {
+	// Child is the sub-node that holds the contenders; "" is the lock node itself.
+	Child string
+	// Gate marks an antechamber: being first in it grants nothing yet.
+	Gate bool
+	// Exclusive and Shared are the markers written into contender names, by
+	// wire format. Shared is nil where a kind has no shared mode.
+	Exclusive, Shared map[Wire]string
+}
+
+// Admission is the answer of [Kind.Admit].
+type Admission struct {
+	// Granted: the contender is admitted.
+	Granted bool
+	// Behind is the index of the contender whose departure must be awaited, or
+	// [AnyChange] when no single departure decides. Meaningless when Granted.
+	Behind int
+}
+
+// AnyChange says that the contender has to look again after any change of the queue.
+const AnyChange = -1
+
+var kinds = []*Kind{Namespace, Mutex, RWLock, Semaphore, Election}
+
+// All returns every kind, containers first, then in the order of declaration.
+func All() []*Kind { return append([]*Kind(nil), kinds...) }
+
+// Lookup returns the kind of that name, or nil.
+func Lookup(name string) *Kind {
+	for _, k := range kinds {
+		if k.Name == name {
+			return k
+		}
+	}
+	return nil
+}
+
+// Names returns the names of all kinds, sorted: what a "did you mean" searches.
+func Names() []string {
+	names := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+func (k *Kind) String() string {
+	if k == nil {
+		return "unknown kind"
+	}
+	return k.Name
+}
+
+// Marker returns the text a contender of this queue carries in its name, or an
+// error that says why the wire format cannot express it.
+func (q Queue) Marker(w Wire, shared bool) (string, error) {
+	table, mode := q.Exclusive, "exclusive"
+	if shared {
+		table, mode = q.Shared, "shared"
+	}
+	m, ok := table[w]
+	if !ok {
+		return "", fmt.Errorf("wire format %q has no %s contender for this recipe type; use wire = %q", w, mode, WireCurator)
+	}
+	return m, nil
+}
+
+// firstHolds is the admission rule of a queue with one holder: the front holds
+// and everybody else waits for its own predecessor, so that a departure wakes
+// exactly one (the herd-free rule of ZooKeeper's lock recipe).
+func firstHolds(_ Params, _ []Contender, i int) Admission {
+	if i == 0 {
+		return Admission{Granted: true}
+	}
+	return Admission{Behind: i - 1}
+}

@@ -1,0 +1,282 @@
+package kind_test
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestEveryKindIsComplete(t *testing.T) {
+	for _, k := range kind.All() {
+		t.Run(k.Name, func(t *testing.T) {
+			require.Same(t, k, kind.Lookup(k.Name))
+			require.NotEmpty(t, k.Doc)
+			p := k.New()
+			require.Same(t, k, p.Kind())
+			require.NoError(t, kind.Validate(p), "defaults must be valid")
+			seen := map[string]bool{}
+			for _, f := range p.Fields() {
+				require.NotEmpty(t, f.Doc, f.Name)
+				require.False(t, seen[f.Name], "parameter %s twice", f.Name)
+				seen[f.Name] = true
+				require.True(t, f.Required != (f.Default != nil), "%s: either required or with a default", f.Name)
+			}
+			require.Equal(t, k.Container, len(k.Queues) == 0)
+			for _, q := range k.Queues {
+				if q.Child != "" {
+					require.Contains(t, k.Children, q.Child, "a queue's directory must be provisioned")
+				}
+			}
+		})
+	}
+	require.Nil(t, kind.Lookup("nonsense"))
+	require.True(t, slices.IsSorted(kind.Names()))
+}
+
+func TestSetRefusesWhatTheDeclarationForbids(t *testing.T) {
+	p := kind.Semaphore.New().(*kind.SemaphoreParams)
+	fields := map[string]kind.Field{}
+	for _, f := range p.Fields() {
+		fields[f.Name] = f
+	}
+	for _, c := range []struct {
+		field string
+		value any
+		say   string
+	}{
+		{"permits", 0, "between 1 and"},
+		{"permits", 1.5, "whole number"},
+		{"permits", math.Inf(1), "whole number"},
+		{"permits", "8", "whole number"},
+		{"max_waiters", -1, "between 0"},
+		{"wire", "etcd", `must be one of "curator"`},
+		{"description", 7, "must be a string"},
+		{"description", strings.Repeat("x", 600), "at most 512"},
+	} {
+		err := fields[c.field].Set(c.value)
+		var pe *kind.ParamError
+		require.ErrorAs(t, err, &pe, "%s = %v", c.field, c.value)
+		require.Equal(t, c.field, pe.Name)
+		require.ErrorContains(t, err, c.say)
+	}
+	require.Equal(t, 1, p.Permits, "a refused value must change nothing")
+	require.NoError(t, fields["permits"].Set(float64(8)))
+	require.Equal(t, 8, p.Permits)
+}
+
+func TestDiffNamesChangedParametersOnly(t *testing.T) {
+	a, b := kind.Mutex.New().(*kind.MutexParams), kind.Mutex.New().(*kind.MutexParams)
+	require.Empty(t, kind.Diff(a, b))
+	b.MaxWaiters, b.Wire = 20, string(kind.WireKazoo)
+	require.Equal(t, []kind.Change{
+		{Name: "max_waiters", Before: 0, After: 20},
+		{Name: "wire", Before: "curator", After: "kazoo", Replace: true},
+	}, kind.Diff(a, b))
+	require.Panics(t, func() { kind.Diff(a, kind.RWLock.New()) })
+}
+
+func TestParseContender(t *testing.T) {
+	const u = "0c6d0f3e-7d3c-4f0c-9a60-0a1b2c3d4e5f"
+	for name, want := range map[string]kind.Contender{
+		"_c_" + u + "-lock-0000000005":       {GUID: u, Seq: 5, Marker: "lock-"},
+		"_c_" + u + "-latch-0000000005":      {GUID: u, Seq: 5, Marker: "latch-"},
+		"_c_" + u + "-lease-0000000005":      {GUID: u, Seq: 5, Marker: "lease-"},
+		"_c_" + u + "-__READ__0000000007":    {GUID: u, Seq: 7, Shared: true, Marker: "__READ__"},
+		"_c_" + u + "-__WRIT__0000000007":    {GUID: u, Seq: 7, Marker: "__WRIT__"},
+		"0123456789abcdef__lock__0000000001": {Seq: 1, Marker: "__lock__"},
+		"0123456789abcdef__rlock__000000001": {}, // nine digits: no server wrote that
+		"x-72057594037927936-0000000003":     {Seq: 3, Marker: "x-"},
+		"x--72057594037927936-0000000003":    {Seq: 3, Marker: "x-"},
+		"x-72057594037927936--2147483648":    {Seq: math.MinInt32, Marker: "x-"},
+		"_c_" + u + "-lock--2147483648":      {GUID: u, Seq: math.MinInt32, Marker: "lock-"},
+		"_c_" + u + "-lock--000000005":       {GUID: u, Seq: -5, Marker: "lock-"},
+		"lock-2147483647":                    {Seq: math.MaxInt32, Marker: "lock-"},
+		"lock-2147483648":                    {},
+		"config":                             {},
+		"0-meta":                             {},
+		"_c_x":                               {},
+		"":                                   {},
+		"x-":                                 {},
+		"x-0000000003":                       {},
+		"lock-00000000１２":                    {},
+	} {
+		got, ok := kind.ParseContender(name)
+		require.Equal(t, want.Marker != "", ok, name)
+		if ok {
+			want.Name = name
+			require.Equal(t, want, got)
+		}
+	}
+}
+
+// recipes.md case 58: the counter wraps, and clients that compare strings or
+// plain integers let a newcomer overtake the holder.
+func TestOrderSurvivesSequenceWrap(t *testing.T) {
+	queue, junk := kind.SortContenders([]string{
+		"lock--2147483647", "config", "lock-2147483646", "lock--2147483648", "lock-2147483647",
+	})
+	var names []string
+	for _, c := range queue {
+		names = append(names, c.Name)
+	}
+	require.Equal(t, []string{"lock-2147483646", "lock-2147483647", "lock--2147483648", "lock--2147483647"}, names)
+	require.Equal(t, []string{"config"}, junk)
+}
+
+func TestDowngradedReaderStandsBehindItsWriter(t *testing.T) {
+	queue, _ := kind.SortContenders([]string{"_c_a-__READ__0000000003", "_c_b-__WRIT__0000000003"})
+	require.Equal(t, "_c_b-__WRIT__0000000003", queue[0].Name)
+}
+
+func TestAdmission(t *testing.T) {
+	queue := func(names ...string) []kind.Contender {
+		q, _ := kind.SortContenders(names)
+		return q
+	}
+	mutex := queue("lock-0000000000", "lock-0000000001", "lock-0000000002")
+	require.Equal(t, kind.Admission{Granted: true}, kind.Mutex.Admit(nil, mutex, 0))
+	require.Equal(t, kind.Admission{Behind: 1}, kind.Mutex.Admit(nil, mutex, 2))
+
+	rw := queue("__READ__0000000000", "__READ__0000000001", "__WRIT__0000000002", "__READ__0000000003", "__WRIT__0000000004", "__READ__0000000005")
+	require.True(t, kind.RWLock.Admit(nil, rw, 1).Granted)
+	require.Equal(t, kind.Admission{Behind: 1}, kind.RWLock.Admit(nil, rw, 2), "a writer waits for its predecessor")
+	require.Equal(t, kind.Admission{Behind: 2}, kind.RWLock.Admit(nil, rw, 3))
+	require.Equal(t, kind.Admission{Behind: 4}, kind.RWLock.Admit(nil, rw, 5), "a reader waits for the nearest writer, not the first")
+
+	sem := queue("lease-0000000000", "lease-0000000001", "lease-0000000002")
+	p := &kind.SemaphoreParams{Permits: 2}
+	require.True(t, kind.Semaphore.Admit(p, sem, 1).Granted)
+	require.Equal(t, kind.Admission{Behind: kind.AnyChange}, kind.Semaphore.Admit(p, sem, 2))
+}
+
+func TestPayloadRoundTrip(t *testing.T) {
+	for _, k := range kind.All() {
+		in := &kind.Payload{
+			Params: k.New(), Owner: kind.Owner{Stack: "prod", Addr: k.Name + ".x"}, Protect: true, Gen: 3,
+			ChildACL: []kind.ACL{{Scheme: "digest", ID: "u:h", Perms: kind.PermAll}}, State: kind.StateMoved, MovedTo: "/b",
+		}
+		data, err := in.Encode()
+		require.NoError(t, err)
+		out, err := kind.Decode(data)
+		require.NoError(t, err)
+		again, err := out.Encode()
+		require.NoError(t, err)
+		require.Equal(t, string(data), string(again))
+		require.Equal(t, in.Params, out.Params)
+		require.Equal(t, in.Owner, out.Owner)
+		require.Equal(t, in.ChildACL, out.ChildACL)
+		require.True(t, out.Protect)
+		require.Less(t, len(data), 1024)
+	}
+}
+
+func TestPayloadKeepsFieldsOfNewerVersions(t *testing.T) {
+	p, err := kind.Decode([]byte(`{"locktree":1,"type":"mutex","spec":{"max_waiters":3,"colour":"red"},"future":{"a":1}}`))
+	require.NoError(t, err)
+	desired := &kind.Payload{Params: kind.Mutex.New()}
+	desired.Carry(p)
+	data, err := desired.Encode()
+	require.NoError(t, err)
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(data, &doc))
+	require.Equal(t, map[string]any{"a": 1.0}, doc["future"])
+	require.Equal(t, "red", doc["spec"].(map[string]any)["colour"])
+}
+
+func TestDecodeRefusesWhatIsNotAPayload(t *testing.T) {
+	for _, data := range []string{"", "5", "127.0.0.1", `"locktree"`, "{}", `{"a":1}`, "[1]", "\x00\x00\x00\x05", "{" + strings.Repeat(" ", 70<<10) + `"locktree":1}`} {
+		_, err := kind.Decode([]byte(data))
+		require.ErrorIs(t, err, kind.ErrForeign, "%.40q", data)
+	}
+	var ve *kind.VersionError
+	_, err := kind.Decode([]byte(`{"locktree":2,"type":"mutex","spec":[]}`))
+	require.ErrorAs(t, err, &ve)
+	require.Equal(t, 2, ve.Got)
+	for _, data := range []string{
+		`{"locktree":1`, `{"locktree":"1"}`, `{"locktree":0}`, `{"locktree":1}`, `{"locktree":1,"type":"barrier"}`,
+		`{"locktree":1,"type":"semaphore","spec":{}}`, `{"locktree":1,"type":"semaphore","spec":{"permits":0}}`,
+		`{"locktree":1,"type":"mutex","spec":[]}`, `{"locktree":1,"type":"mutex","state":"odd"}`,
+		`{"locktree":1,"type":"mutex","child_acl":[["world","anyone"]]}`,
+	} {
+		var pe *kind.PayloadError
+		_, err := kind.Decode([]byte(data))
+		require.ErrorAs(t, err, &pe, data)
+	}
+}
+
+func TestACLComparison(t *testing.T) {
+	a := []kind.ACL{{Scheme: "digest", ID: "u:hash", Perms: kind.PermRead}, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}
+	b := []kind.ACL{a[1], a[0], a[0]}
+	require.True(t, kind.EqualACL(a, b), "order and duplicates are not differences")
+	require.True(t, kind.EqualACL(a, []kind.ACL{a[1], {Scheme: "digest", ID: "u:x", Perms: kind.PermRead}}), "masked digest")
+	require.False(t, kind.EqualACL(a, []kind.ACL{a[1], {Scheme: "digest", ID: "u:other", Perms: kind.PermRead}}))
+	require.False(t, kind.EqualACL(a, a[:1]))
+	require.NotContains(t, a[0].String(), "hash")
+}
+
+func TestPermLetters(t *testing.T) {
+	p, err := kind.ParsePerm("rdc")
+	require.NoError(t, err)
+	require.Equal(t, "cdr", p.String())
+	for _, bad := range []string{"", "x", "rr", "CDRWA"} {
+		_, err := kind.ParsePerm(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+// A program with no right on a lock deleted it because the namespace granted d.
+func TestLockRoleNeverDeletesLocks(t *testing.T) {
+	p, ok := kind.RoleLock.Perms()
+	require.True(t, ok)
+	require.Zero(t, p.Namespace&(kind.PermCreate|kind.PermDelete|kind.PermAdmin|kind.PermWrite))
+	require.Equal(t, "cdr", p.Lock.String())
+}
+
+func TestNamesAndPaths(t *testing.T) {
+	for _, bad := range []string{"", ".", "..", "a/b", "a\x00", "a\x1f", "a\x7f", "\uf8ff", "\uffff", "\xff", strings.Repeat("x", 256)} {
+		require.Error(t, kind.ValidateName(bad), "%q", bad)
+	}
+	for _, bad := range []string{"", "a", "/a/", "//a", "/a/../b", "/zookeeper", "/zookeeper/quota"} {
+		require.Error(t, kind.ValidatePath(bad), "%q", bad)
+	}
+	for _, good := range []string{"/", "/a", "/a/zookeeper", "/été/a b", "/a/..."} {
+		require.NoError(t, kind.ValidatePath(good), "%q", good)
+	}
+	require.Equal(t, "/a", kind.JoinPath("/", "a"))
+	require.Equal(t, "/a/b", kind.JoinPath("/a", "b"))
+	require.Equal(t, "/a", kind.ParentPath("/a/b"))
+	require.Equal(t, "/", kind.ParentPath("/a"))
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"locktree":1,"type":"semaphore","spec":{"permits":8},"owner":{"stack":"s","addr":"a"},"child_acl":[["digest","u:h","cr"]]}`))
+	f.Add([]byte(`{"locktree":1,"type":"mutex","spec":null,"x":[1]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := kind.Decode(data)
+		if err != nil {
+			return
+		}
+		out, err := p.Encode()
+		require.NoError(t, err)
+		again, err := kind.Decode(out)
+		require.NoError(t, err)
+		require.Equal(t, p.Params, again.Params)
+	})
+}
+
+func FuzzParseContender(f *testing.F) {
+	f.Add("_c_0c6d0f3e-7d3c-4f0c-9a60-0a1b2c3d4e5f-lock--2147483648")
+	f.Fuzz(func(t *testing.T, name string) {
+		c, ok := kind.ParseContender(name)
+		if ok {
+			require.Equal(t, name, c.Name)
+			require.Contains(t, name, c.Marker)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxName bounds a node name. ZooKeeper itself has no bound below its packet
+// size, but the names of all ephemerals of a session go into one transaction
+// when it closes (ZOOKEEPER-4306), and a contender's path starts with the lock's.
+const maxName = 255
+
+// ValidateName reports why s cannot be the name of a znode, or nil. It accepts
+// a subset of what ZooKeeper's PathUtils.validatePath does.
+func ValidateName(s string) error {
+	switch {
+	case s == "":
+		return errors.New("a node name must not be empty")
+	case s == "." || s == "..":
+		return fmt.Errorf("%q is not allowed as a node name: ZooKeeper has no relative paths", s)
+	case len(s) > maxName:
+		return fmt.Errorf("the node name is %d bytes long: at most %d are allowed", len(s), maxName)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("the node name %q is not valid UTF-8", s)
+	}
+	for _, r := range s {
+		if why := illegalRune(r); why != "" {
+			return fmt.Errorf("the node name %q contains %s", s, why)
+		}
+	}
+	return nil
+}
+
+func illegalRune(r rune) string {
+	switch {
+	case r == '/':
+		return "a slash: nest namespaces instead"
+	case r == 0:
+		return "a NUL character, which ZooKeeper refuses"
+	case r < 0x20, r >= 0x7f && r <= 0x9f:
+		return fmt.Sprintf("the control character %U, which ZooKeeper refuses", r)
+	// The private use area and the specials; a surrogate is not valid UTF-8 already.
+	case r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0 && r <= 0xffff:
+		return fmt.Sprintf("the character %U, which ZooKeeper refuses", r)
+	default:
+		return ""
+	}
+}
+
+// ValidatePath reports why s cannot be the absolute path of a node that is
+// ours, or nil. "/" is valid; "/zookeeper" and below is ZooKeeper's own.
+func ValidatePath(s string) error {
+	if s == "/" {
+		return nil
+	}
+	if !strings.HasPrefix(s, "/") {
+		return fmt.Errorf("the path %q must start with a slash", s)
+	}
+	if strings.HasSuffix(s, "/") {
+		return fmt.Errorf("the path %q must not end with a slash", s)
+	}
+	names := strings.Split(s[1:], "/")
+	for _, name := range names {
+		if err := ValidateName(name); err != nil {
+			return fmt.Errorf("the path %q is not legal: %w", s, err)
+		}
+	}
+	if names[0] == "zookeeper" {
+		return fmt.Errorf("the path %q is not allowed: /zookeeper belongs to ZooKeeper itself", s)
+	}
+	return nil
+}
+
+// JoinPath appends a name to an absolute path.
+func JoinPath(parent, name string) string {
+	if parent == "/" {
+		return "/" + name
+	}
+	return parent + "/" + name
+}
+
+// ParentPath is the path without its last name; the parent of "/" is "/".
+func ParentPath(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		return path[:i]
+	}
+	return "/"
+}

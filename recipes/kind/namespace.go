@@ -1,0 +1,24 @@
+package kind
+
+// Namespace is the kind of a node that holds other nodes and no contenders.
+var Namespace = &Kind{
+	Name:      "namespace",
+	Doc:       "A directory of locks: gives them their path and the access list they inherit.",
+	Container: true,
+	New:       func() Params { return applyDefaults(&NamespaceParams{}) },
+	Admit:     func(Params, []Contender, int) Admission { return Admission{Behind: AnyChange} },
+}
+
+// NamespaceParams are the parameters of a namespace.
+type NamespaceParams struct {
+	// Description is for people; it changes nothing.
+	Description string
+}
+
+// Kind implements [Params].
+func (*NamespaceParams) Kind() *Kind { return Namespace }
+
+// Fields implements [Params].
+func (p *NamespaceParams) Fields() []Field {
+	return []Field{stringField("description", &p.Description, "", "What the namespace is for, for people who read the plan.")}
+}

@@ -1,0 +1,212 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Params are the declared parameters of one node. Each implementation is a
+// plain struct in the file of its kind; Fields binds the table to that struct.
+type Params interface {
+	// Kind is the recipe type these parameters belong to.
+	Kind() *Kind
+	// Fields is the parameter table, bound to this value: setting a field
+	// changes the receiver.
+	Fields() []Field
+}
+
+// Type is the type of a parameter.
+type Type int
+
+// The parameter types. Nothing richer is offered on purpose: a parameter has to
+// survive HCL, JSON, a znode and a diff without a conversion that can fail.
+const (
+	TypeString Type = iota
+	TypeInt
+	TypeBool
+)
+
+func (t Type) String() string {
+	return [...]string{"string", "number", "bool"}[t]
+}
+
+// Field is one parameter: its declaration and its value in one struct.
+type Field struct {
+	Name     string
+	Doc      string
+	Type     Type
+	Required bool     // no default: the configuration must set it
+	Default  any      // string, int or bool; what an absent parameter means
+	OneOf    []string // the allowed strings, when the set is closed
+	Min, Max int      // inclusive bounds of a number
+	Replace  bool     // a change cannot be made in place
+
+	str *string
+	num *int
+	yes *bool
+}
+
+// ParamError says which parameter is wrong, why, and what would be right.
+type ParamError struct {
+	Name string // the parameter
+	Err  error
+}
+
+func (e *ParamError) Error() string { return fmt.Sprintf("parameter %q: %v", e.Name, e.Err) }
+func (e *ParamError) Unwrap() error { return e.Err }
+
+func stringField(name string, v *string, def, doc string, oneOf ...string) Field {
+	return Field{Name: name, Doc: doc, Type: TypeString, Default: def, OneOf: oneOf, str: v}
+}
+
+func intField(name string, v *int, def, lo, hi int, doc string) Field {
+	return Field{Name: name, Doc: doc, Type: TypeInt, Default: def, Min: lo, Max: hi, num: v}
+}
+
+func boolField(name string, v *bool, def bool, doc string) Field {
+	return Field{Name: name, Doc: doc, Type: TypeBool, Default: def, yes: v}
+}
+
+func (f Field) required() Field { f.Required, f.Default = true, nil; return f }
+func (f Field) replaces() Field { f.Replace = true; return f }
+
+// Get returns the value as string, int or bool.
+func (f Field) Get() any {
+	switch f.Type {
+	case TypeInt:
+		return *f.num
+	case TypeBool:
+		return *f.yes
+	default:
+		return *f.str
+	}
+}
+
+// Set stores a string, int, int64, float64 (when it is a whole number) or bool
+// after checking it against the declaration. The error is a [*ParamError] and
+// leaves the value as it was.
+func (f Field) Set(v any) error {
+	if err := f.check(v); err != nil {
+		return &ParamError{Name: f.Name, Err: err}
+	}
+	switch f.Type {
+	case TypeInt:
+		*f.num, _ = wholeNumber(v)
+	case TypeBool:
+		*f.yes = v.(bool)
+	default:
+		*f.str = v.(string)
+	}
+	return nil
+}
+
+func (f Field) check(v any) error {
+	switch f.Type {
+	case TypeInt:
+		n, err := wholeNumber(v)
+		if err != nil {
+			return err
+		}
+		if n < f.Min || n > f.Max {
+			return fmt.Errorf("%d is out of range: it must be between %d and %d", n, f.Min, f.Max)
+		}
+	case TypeBool:
+		if _, ok := v.(bool); !ok {
+			return errors.New("must be true or false")
+		}
+	default:
+		return f.checkString(v)
+	}
+	return nil
+}
+
+func (f Field) checkString(v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return errors.New("must be a string")
+	}
+	if len(f.OneOf) > 0 && !slices.Contains(f.OneOf, s) {
+		quoted := make([]string, len(f.OneOf))
+		for i, o := range f.OneOf {
+			quoted[i] = strconv.Quote(o)
+		}
+		return fmt.Errorf("%q is not allowed: it must be one of %s", s, strings.Join(quoted, ", "))
+	}
+	if len(s) > maxString {
+		return fmt.Errorf("is %d bytes long: at most %d are kept in a znode", len(s), maxString)
+	}
+	return nil
+}
+
+// maxString keeps a payload around the kilobyte the plan's size estimate and
+// the 1 MiB transaction limit of ZooKeeper count on.
+const maxString = 512
+
+func wholeNumber(v any) (int, error) {
+	switch n := v.(type) {
+	case int:
+		return n, nil
+	case int64:
+		return int(n), nil
+	case float64:
+		// Beyond 2^53 a float64 no longer holds every whole number, so what was
+		// written could differ from what was declared.
+		if n != math.Trunc(n) || math.Abs(n) > 1<<53 {
+			return 0, errors.New("must be a whole number")
+		}
+		return int(n), nil
+	default:
+		return 0, errors.New("must be a whole number")
+	}
+}
+
+// applyDefaults is called by every New: the table is the only place that knows a default.
+func applyDefaults[P Params](p P) P {
+	for _, f := range p.Fields() {
+		if f.Default != nil {
+			if err := f.Set(f.Default); err != nil {
+				panic("kind: default of " + p.Kind().Name + " breaks its own rule: " + err.Error())
+			}
+		}
+	}
+	return p
+}
+
+// Validate checks every parameter against its declaration and returns all
+// mistakes, each a [*ParamError], joined; nil when there are none.
+func Validate(p Params) error {
+	var errs []error
+	for _, f := range p.Fields() {
+		if err := f.check(f.Get()); err != nil {
+			errs = append(errs, &ParamError{Name: f.Name, Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Change is one parameter that differs between two declarations.
+type Change struct {
+	Name          string
+	Before, After any
+	Replace       bool // cannot be changed in place
+}
+
+// Diff compares two declarations of the same kind, in table order. It panics
+// when the kinds differ: that is a replacement of the node, not a change of it.
+func Diff(before, after Params) []Change {
+	if before.Kind() != after.Kind() {
+		panic("kind: Diff of a " + before.Kind().Name + " and a " + after.Kind().Name)
+	}
+	var out []Change
+	bs := before.Fields()
+	for i, a := range after.Fields() {
+		if b, v := bs[i].Get(), a.Get(); b != v {
+			out = append(out, Change{Name: a.Name, Before: b, After: v, Replace: a.Replace})
+		}
+	}
+	return out
+}

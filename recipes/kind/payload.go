@@ -1,0 +1,214 @@
+package kind
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Format is the version of the payload this package writes. It reads this one
+// and refuses newer ones.
+const Format = 1
+
+// maxPayload is far above what we write (about a kilobyte); data beyond it is
+// not parsed, so that nobody's megabyte costs us one.
+const maxPayload = 64 << 10
+
+// State says whether a provisioned lock may be used.
+type State string
+
+// The states.
+const (
+	StateActive   State = "active"
+	StateDraining State = "draining" // grants nothing new; holders finish
+	StateMoved    State = "moved"    // use MovedTo
+)
+
+// Owner says which stack declared a node, and under which address.
+type Owner struct {
+	Stack string `json:"stack"`
+	Addr  string `json:"addr"`
+}
+
+// Payload is the data of a provisioned node: its declaration as the library,
+// the planner and other stacks see it.
+type Payload struct {
+	Params   Params
+	Owner    Owner
+	Protect  bool  // must not be deleted until an apply unprotects it
+	ChildACL []ACL // what contenders are created with; nil: whatever the lock node has
+	Gen      int64 // raised by every apply that changes the payload
+	State    State
+	MovedTo  string // the new path, when State is StateMoved
+
+	// What a newer version wrote and we do not know, kept for rewriting.
+	extra, extraSpec map[string]json.RawMessage
+}
+
+// ErrForeign means that the data is not a payload of ours: the node belongs to
+// somebody else, and must be left alone.
+var ErrForeign = errors.New("kind: not a locktree node")
+
+// VersionError means that the payload is of a newer format than this program reads.
+type VersionError struct{ Got int }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("kind: the node was written in payload format %d, this program reads format %d: upgrade locktree", e.Got, Format)
+}
+
+// PayloadError means that the data claims to be ours but does not make sense.
+type PayloadError struct {
+	Field string // where, as a JSON path; "" for the whole
+	Err   error
+}
+
+func (e *PayloadError) Error() string {
+	if e.Field == "" {
+		return "kind: damaged payload: " + e.Err.Error()
+	}
+	return fmt.Sprintf("kind: damaged payload: %s: %v", e.Field, e.Err)
+}
+
+func (e *PayloadError) Unwrap() error { return e.Err }
+
+// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes.
+func (p *Payload) Encode() ([]byte, error) {
+	if p.Params == nil {
+		return nil, errors.New("kind: payload without parameters")
+	}
+	if err := Validate(p.Params); err != nil {
+		return nil, err
+	}
+	spec := make(map[string]any, len(p.extraSpec))
+	for k, v := range p.extraSpec {
+		spec[k] = v
+	}
+	for _, f := range p.Params.Fields() {
+		// A default is written too: the declaration must not change its meaning
+		// when a later version changes the default.
+		spec[f.Name] = f.Get()
+	}
+	doc := make(map[string]any, len(p.extra)+8)
+	for k, v := range p.extra {
+		doc[k] = v
+	}
+	maps.Copy(doc, map[string]any{
+		"locktree": Format, "type": p.Params.Kind().Name, "spec": spec, "owner": p.Owner,
+		"protect": p.Protect, "gen": p.Gen, "state": stateOr(p.State),
+	})
+	if p.ChildACL != nil {
+		doc["child_acl"] = p.ChildACL
+	}
+	if p.MovedTo != "" {
+		doc["to"] = p.MovedTo
+	}
+	return json.Marshal(doc)
+}
+
+func stateOr(s State) State {
+	if s == "" {
+		return StateActive
+	}
+	return s
+}
+
+// Decode reads a payload. The error is [ErrForeign], a [*VersionError] or a
+// [*PayloadError]; no input makes it panic.
+func Decode(data []byte) (*Payload, error) {
+	doc, err := envelope(data)
+	if err != nil {
+		return nil, err
+	}
+	p := &Payload{}
+	var name string
+	spec := map[string]json.RawMessage{}
+	for _, f := range []struct {
+		key string
+		to  any
+	}{
+		{"type", &name}, {"spec", &spec}, {"owner", &p.Owner}, {"protect", &p.Protect},
+		{"child_acl", &p.ChildACL}, {"gen", &p.Gen}, {"state", &p.State}, {"to", &p.MovedTo},
+	} {
+		if raw, ok := doc[f.key]; ok {
+			if err := json.Unmarshal(raw, f.to); err != nil {
+				return nil, &PayloadError{Field: f.key, Err: err}
+			}
+			delete(doc, f.key)
+		}
+	}
+	delete(doc, "locktree")
+	p.extra = doc
+	p.State = stateOr(p.State)
+	if !slices.Contains([]State{StateActive, StateDraining, StateMoved}, p.State) {
+		return nil, &PayloadError{Field: "state", Err: fmt.Errorf("%q is not a state", p.State)}
+	}
+	k := Lookup(name)
+	if k == nil {
+		return nil, &PayloadError{Field: "type", Err: fmt.Errorf("%q is not a recipe type this program knows: upgrade locktree", name)}
+	}
+	p.Params = k.New()
+	p.extraSpec, err = decodeSpec(p.Params, spec)
+	return p, err
+}
+
+// envelope decides whether data is ours at all.
+func envelope(data []byte) (map[string]json.RawMessage, error) {
+	if len(data) > maxPayload || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return nil, ErrForeign
+	}
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal(data, &doc); err != nil {
+		if bytes.Contains(data, []byte(`"locktree"`)) {
+			return nil, &PayloadError{Err: err}
+		}
+		return nil, ErrForeign
+	}
+	raw, ok := doc["locktree"]
+	if !ok {
+		return nil, ErrForeign
+	}
+	var version int
+	if err := json.Unmarshal(raw, &version); err != nil {
+		return nil, &PayloadError{Field: "locktree", Err: err}
+	}
+	if version > Format {
+		return nil, &VersionError{Got: version}
+	}
+	if version < 1 {
+		return nil, &PayloadError{Field: "locktree", Err: fmt.Errorf("%d is not a payload format", version)}
+	}
+	return doc, nil
+}
+
+// decodeSpec sets the known parameters and returns the others. An absent
+// parameter keeps its default, except that a required one must be there.
+func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+	for _, f := range p.Fields() {
+		raw, ok := spec[f.Name]
+		if !ok {
+			if f.Required {
+				return nil, &PayloadError{Field: "spec." + f.Name, Err: errors.New("is missing")}
+			}
+			continue
+		}
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return nil, &PayloadError{Field: "spec." + f.Name, Err: err}
+		}
+		if err := f.Set(v); err != nil {
+			return nil, &PayloadError{Field: "spec." + f.Name, Err: err}
+		}
+		delete(spec, f.Name)
+	}
+	return spec, nil
+}
+
+// Carry copies into p what an older program could not have declared: the fields
+// that were found at the node and are unknown here. An update must call it, or it
+// would strip what a newer version wrote.
+func (p *Payload) Carry(live *Payload) {
+	p.extra, p.extraSpec = live.extra, live.extraSpec
+}

@@ -1,0 +1,55 @@
+package kind
+
+// RWLock is the kind of a lock that many readers or one writer may hold:
+// Curator's InterProcessReadWriteLock, kazoo's ReadLock and WriteLock.
+var RWLock = &Kind{
+	Name: "rwlock",
+	Doc:  "A lock that many readers or one writer hold at a time.",
+	Queues: []Queue{{
+		Exclusive: map[Wire]string{WireCurator: "__WRIT__", WireKazoo: "__lock__"},
+		Shared:    map[Wire]string{WireCurator: "__READ__", WireKazoo: "__rlock__"},
+	}},
+	New:   func() Params { return applyDefaults(&RWLockParams{}) },
+	Admit: admitReadersTogether,
+}
+
+// Preferences of a read-write lock.
+const (
+	// PreferFair admits strictly in the order of arrival.
+	PreferFair = "fair"
+	// PreferWriter makes a program that wants to read wait while a writer is
+	// queued anywhere. Readers are admitted in the order of arrival otherwise.
+	PreferWriter = "writer"
+)
+
+// RWLockParams are the parameters of a read-write lock.
+type RWLockParams struct {
+	Common
+	// Preference decides who goes first when readers and writers compete.
+	Preference string
+}
+
+// Kind implements [Params].
+func (*RWLockParams) Kind() *Kind { return RWLock }
+
+// Fields implements [Params].
+func (p *RWLockParams) Fields() []Field {
+	return append(p.fields(WireCurator, WireKazoo),
+		stringField("preference", &p.Preference, PreferFair, "Who goes first when readers and writers compete: fair or writer.", PreferFair, PreferWriter))
+}
+
+// admitReadersTogether: a reader waits for the nearest earlier contender that
+// is not a reader, a writer for its immediate predecessor, whatever it is.
+// Waiting for the nearest writer and not the first one is what keeps a release
+// from waking readers that still have another writer ahead (kazoo #649).
+func admitReadersTogether(_ Params, queue []Contender, i int) Admission {
+	if !queue[i].Shared {
+		return firstHolds(nil, queue, i)
+	}
+	for j := i - 1; j >= 0; j-- {
+		if !queue[j].Shared {
+			return Admission{Behind: j}
+		}
+	}
+	return Admission{Granted: true}
+}

@@ -1,0 +1,45 @@
+package kind
+
+// Semaphore is the kind of a lock with a fixed number of permits, in the
+// layout of Curator's InterProcessSemaphoreV2: permits are nodes below
+// "leases", and who wants one queues below "locks" first, so that only the
+// front of that queue competes for a free permit.
+var Semaphore = &Kind{
+	Name:     "semaphore",
+	Doc:      "A lock that up to a number of permits hold at a time.",
+	Children: []string{"leases", "locks"},
+	Queues: []Queue{
+		{Child: "leases", Exclusive: map[Wire]string{WireCurator: "lease-"}},
+		{Child: "locks", Gate: true, Exclusive: map[Wire]string{WireCurator: "lock-"}},
+	},
+	New:   func() Params { return applyDefaults(&SemaphoreParams{Permits: 1}) },
+	Admit: admitUpToPermits,
+}
+
+// SemaphoreParams are the parameters of a semaphore.
+type SemaphoreParams struct {
+	Common
+	// Permits is how many permits exist. Raising it admits waiters at once;
+	// lowering it interrupts nobody, it only stops new grants until enough
+	// permits came back.
+	Permits int
+}
+
+// Kind implements [Params].
+func (*SemaphoreParams) Kind() *Kind { return Semaphore }
+
+// Fields implements [Params].
+func (p *SemaphoreParams) Fields() []Field {
+	return append(p.fields(WireCurator),
+		intField("permits", &p.Permits, 1, 1, 1_000_000, "How many permits exist; can be changed while the semaphore is in use.").required())
+}
+
+// admitUpToPermits: the first Permits leases are held. Which departure admits
+// the next one is open (any holder may leave first), hence AnyChange: waiting
+// for a fixed index is the lost wake-up of Curator's first semaphore.
+func admitUpToPermits(p Params, _ []Contender, i int) Admission {
+	if i < p.(*SemaphoreParams).Permits {
+		return Admission{Granted: true}
+	}
+	return Admission{Behind: AnyChange}
+}
