@@ -1,0 +1,42 @@
+# Two commands do everything: `make demo` shows the main job, `make test` proves it.
+GO ?= go
+FUZZTIME ?= 15s
+TOOL = $(GO) tool -modfile=.ci/tools/go.mod
+
+.PHONY: demo test check setup unit build fuzz bench readme clean
+
+demo: ## the main job on the embedded server, in one process
+	@$(GO) run ./cmd/locktree demo
+
+test: setup check unit ## everything: installs what it needs, then runs every test, real server included
+
+setup: ## ZooKeeper, Curator and kazoo from Debian when missing (root), or what to install
+	@.ci/setup
+
+check: ## formatting, vet, staticcheck, module file
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+unit: ## unit, fake-time, script and integration tests under the race detector
+	$(GO) test -race -shuffle=on -timeout 30m ./...
+
+build: ## bin/locktree
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree
+
+fuzz: ## every fuzz target for FUZZTIME each
+	@for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+	  done; done
+
+bench: setup ## figures, printed and never asserted
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
+
+readme: ## rewrite the generated blocks of README.md from the examples
+	$(GO) test ./examples -run TestReadme -update
+
+clean:
+	rm -rf bin

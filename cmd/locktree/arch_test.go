@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/locktree/locktree"
+
+// An import rule: what a package may link, directly or not, and why. The
+// rules are the architecture; a change of one is argued in the commit that
+// makes it.
+var importRules = []struct {
+	pkg    string   // "/..." covers the packages below
+	may    []string // module-relative packages and external modules; the standard library is always allowed
+	reason string
+}{
+	{"recipes/kind", nil,
+		"what a recipe type is must be readable by everyone, so it depends on no one"},
+	{"recipes", []string{"recipes/kind", "github.com/go-zookeeper/zk"},
+		"a program that imports the library downloads one module more and links no configuration language"},
+	{"recipes/zktest", nil,
+		"tests of other projects import it; it speaks the wire protocol itself so that it cannot share a bug with the client"},
+	{"plan", []string{"recipes/kind", "github.com/go-zookeeper/zk"},
+		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
+	{"config", []string{"plan", "recipes/kind", "github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty",
+		"github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap", "golang.org/x/text"},
+		"the language is one front end onto the plan: it never sees a server"},
+	{"apply", []string{"plan", "recipes", "recipes/kind", "github.com/go-zookeeper/zk"},
+		"the engine returns values and events; what language declared the tree and who looks on is not its business"},
+	{"cmd/locktree/internal/view", []string{"plan", "apply", "recipes", "recipes/kind", "github.com/go-zookeeper/zk",
+		"github.com/hashicorp/", "github.com/zclconf/go-cty", "github.com/agext/levenshtein",
+		"github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap", "golang.org/x/"},
+		"a view renders values: it must not be able to load a configuration"},
+}
+
+// Direct imports that a rule's "may" would let through but the reason does not.
+var forbiddenDirect = []struct {
+	pkg, imports, reason string
+}{
+	{"plan", "net", "the planner reads no network"},
+	{"plan", "os", "the planner touches no file"},
+	{"plan", "time", "two plans of the same trees are the same plan, whenever they are made"},
+	{"cmd/locktree/internal/view", "github.com/go-zookeeper/zk", "a view shows what the plan and the events say, in their words"},
+	{"config", "github.com/go-zookeeper/zk", "configuration errors are about the configuration"},
+}
+
+type listedPackage struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+}
+
+func TestImportRules(t *testing.T) {
+	all := listPackages(t)
+	for _, rule := range importRules {
+		p, ok := all[module+"/"+rule.pkg]
+		require.True(t, ok, "package %s of the design does not exist", rule.pkg)
+		for _, dep := range p.Deps {
+			if d, known := all[dep]; known && d.Standard || allowed(dep, rule.may) {
+				continue
+			}
+			t.Errorf("%s links %s, which it may not: %s", rule.pkg, dep, rule.reason)
+		}
+	}
+	for _, rule := range forbiddenDirect {
+		for _, imp := range all[module+"/"+rule.pkg].Imports {
+			if imp == rule.imports || strings.HasPrefix(imp, rule.imports+"/") {
+				t.Errorf("%s imports %s: %s", rule.pkg, imp, rule.reason)
+			}
+		}
+	}
+}
+
+// Names that say nothing are where a second way to do one thing starts, and a
+// top-level internal is where they hide.
+func TestNoShapelessPackages(t *testing.T) {
+	for path := range listPackages(t) {
+		rel, ours := strings.CutPrefix(path, module+"/")
+		if !ours {
+			continue
+		}
+		require.False(t, strings.HasPrefix(rel, "internal/"), "top-level internal: %s", rel)
+		for _, part := range strings.Split(rel, "/") {
+			require.NotContains(t, []string{"util", "utils", "common", "helpers", "types", "misc"}, part, rel)
+		}
+	}
+}
+
+func allowed(dep string, may []string) bool {
+	for _, m := range may {
+		full := m
+		if !strings.Contains(strings.SplitN(m, "/", 2)[0], ".") {
+			full = module + "/" + m
+		}
+		if dep == full || strings.HasPrefix(dep, strings.TrimSuffix(full, "/")+"/") && !strings.HasPrefix(dep, module) {
+			return true
+		}
+	}
+	return false
+}
+
+func listPackages(t *testing.T) map[string]listedPackage {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,Deps", module+"/...").Output()
+	require.NoError(t, err)
+	all := map[string]listedPackage{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p listedPackage
+		require.NoError(t, dec.Decode(&p))
+		all[p.ImportPath] = p
+	}
+	return all
+}
