@@ -1,0 +1,58 @@
+package plan
+
+// Action is what happens to a node. Its value is its symbol in a plan.
+type Action rune
+
+// The actions.
+const (
+	NoOp    Action = ' '
+	Create  Action = '+'
+	Update  Action = '~'
+	Delete  Action = '-'
+	Replace Action = '±' // delete and create in one transaction
+)
+
+// String returns the word used in Terraform's JSON: "no-op", "create", "update",
+// "delete", "replace".
+func (a Action) String() string {
+	switch a {
+	case NoOp:
+		return "no-op"
+	case Create:
+		return "create"
+	case Update:
+		return "update"
+	case Delete:
+		return "delete"
+	case Replace:
+		return "replace"
+	default:
+		return "unknown action"
+	}
+}
+
+// Symbol returns what stands before the block in a printed plan: "+", "~", "-",
+// "-/+" or a space.
+func (a Action) Symbol() string {
+	if a == Replace {
+		return "-/+"
+	}
+	return string(a)
+}
+
+// Verbs returns the "actions" array of Terraform's JSON plan.
+func (a Action) Verbs() []string {
+	if a == Replace {
+		return []string{"delete", "create"}
+	}
+	return []string{a.String()}
+}
+
+func actionOf(word string) (Action, bool) {
+	for _, a := range []Action{NoOp, Create, Update, Delete, Replace} {
+		if a.String() == word {
+			return a, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Change is what a plan does to one node. Every node of either tree that is
+// this stack's, or shall become it, has exactly one, NoOp included.
+type Change struct {
+	Action Action
+	Addr   string // the new address; the old one of a deletion
+	// PreviousAddr is set when the same node is declared under another address now.
+	PreviousAddr string
+	Path         string
+	// Kind is the recipe type: the new one, the old one of a deletion.
+	Kind *kind.Kind
+	// Before is nil for a creation, After for a deletion. After.Payload is what
+	// will be written: generation and fields of newer versions included.
+	Before, After *Node
+
+	Params   []kind.Change // parameters that differ; nil when the kind itself does
+	ACL      *ACLDiff      // nil when equal
+	ChildACL *ACLDiff      // nil when equal
+	Protect  *ProtectDiff  // nil when equal
+	// Revive is true when the node was draining or moved and becomes active again.
+	Revive bool
+	// MissingParts are structural children that are gone and will be created again.
+	MissingParts []string
+	// Drift is true when the node is not what the last apply left: somebody
+	// changed or deleted it by hand.
+	Drift bool
+
+	Reason Reason
+	// ForcesReplace are the parameters that cannot change in place; "type" when
+	// the recipe type differs.
+	ForcesReplace []string
+	// Usage is who holds and waits; nil when idle.
+	Usage *Usage
+}
+
+// ACLDiff is an access list that changes. As text and JSON it hides digests.
+type ACLDiff struct{ Before, After []kind.ACL }
+
+// ProtectDiff is a protection (prevent_destroy) that changes.
+type ProtectDiff struct{ Before, After bool }
+
+// Reason says why an action was chosen, in the codes of Terraform's JSON plan
+// ("action_reason"); "" when it goes without saying.
+type Reason string
+
+// The reasons.
+const (
+	ReasonNone                Reason = ""
+	ReasonDeleteNoConfig      Reason = "delete_because_no_resource_config"
+	ReasonDeleteEachKey       Reason = "delete_because_each_key"
+	ReasonReplaceCannotUpdate Reason = "replace_because_cannot_update"
+)
+
+// ReasonText returns the sentence Terraform prints in parentheses, without
+// them: "because mutex.books is not in configuration". "" when there is none.
+func (c *Change) ReasonText() string { return c.reasonText() }

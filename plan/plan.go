@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"encoding/json"
+)
+
+// Plan is what an apply of one ensemble would do. It is a value: nothing in it
+// is connected to anything.
+type Plan struct {
+	Ensemble, Root, Stack string
+	Destroy               bool // everything of the stack goes, its index included
+	// ConfigHash is the hash of the configuration the plan was made from.
+	ConfigHash string
+
+	// Changes stand in the order of execution: deletions first, children before
+	// parents; then all others, parents before children. NoOp is included.
+	Changes  []Change
+	Problems []Problem // errors first, then by path
+	// Pins are all nodes the plan relied on, sorted by path: they must still be
+	// as pinned when it is applied.
+	Pins []Pin
+	// Index is the stack's index as it was read.
+	Index Pin
+	// Outputs are the output values, sorted by name.
+	Outputs []OutputChange
+	// Resumes is the id of an apply that was interrupted before all its access
+	// lists were set, "" when none was. This plan finishes its work.
+	Resumes string
+	// Transaction is what will be sent.
+	Transaction Stats
+
+	indexBefore *Index // what the next index is made from; nil when there is none
+}
+
+// Pin is the state of a node a plan relied on.
+type Pin struct {
+	Path              string
+	Addr              string // "" for nodes that have none
+	Absent            bool   // it was not there; the rest is zero
+	Czxid             int64
+	Version, Aversion int32
+}
+
+// Stats is the size of the transaction of a plan.
+type Stats struct {
+	Ops int // operations in the multi, the fencing check not counted
+	// Bytes is the size of the request on the wire, fencing check not counted. A
+	// server drops the connection at 1,048,575.
+	Bytes    int
+	ACLPhase int // access lists set one by one after the transaction
+}
+
+// Output is one output value of a configuration.
+type Output struct {
+	Name  string
+	Type  json.RawMessage // of the value, in cty's JSON notation; may be nil
+	Value json.RawMessage // nil when Sensitive: such values are stored nowhere
+	// Sensitive outputs are known by name only.
+	Sensitive bool
+}
+
+// OutputChange is an output value that is new, changed, gone or the same.
+type OutputChange struct {
+	Name          string
+	Action        Action // NoOp, Create, Update or Delete
+	Before, After *Output
+}
+
+// Counts are the figures of the summary line. A replacement counts as one
+// addition and one deletion, as in Terraform.
+type Counts struct{ Add, Change, Destroy int }
+
+// Options steer [Diff].
+type Options struct {
+	// Destroy plans the deletion of everything the stack owns. The desired tree
+	// still says what is protected.
+	Destroy bool
+	// Identities are who we are to the servers. Empty: the lock-out check is left
+	// out (nobody is connected).
+	Identities []Identity
+	// Outputs are the declared outputs.
+	Outputs []Output
+	// ConfigHash identifies the configuration; it is stored in the index.
+	ConfigHash string
+}
+
+// Diff compares the tree that was read with the tree that is declared. current
+// may be nil or empty, desired must not be nil. Neither is changed. The result
+// depends on the arguments only.
+//
+// It never fails: what is wrong is in Plan.Problems.
+func Diff(current, desired *Tree, opts Options) *Plan { return diff(current, desired, opts) }
+
+// Summary counts what the plan does.
+func (p *Plan) Summary() Counts {
+	var c Counts
+	for i := range p.Changes {
+		switch p.Changes[i].Action {
+		case Create:
+			c.Add++
+		case Update:
+			c.Change++
+		case Delete:
+			c.Destroy++
+		case Replace:
+			c.Add++
+			c.Destroy++
+		}
+	}
+	return c
+}
+
+// Applyable reports whether no error stands against the plan. A plan without
+// changes is applyable. A lock in use does not count: it may be idle when the
+// plan is applied, and apply refuses it when it is not; see [Plan.InUse].
+func (p *Plan) Applyable() bool {
+	for i := range p.Problems {
+		if p.Problems[i].Severity == Error {
+			return false
+		}
+	}
+	return true
+}
+
+// HasChanges reports whether an apply would write anything: nodes or outputs.
+func (p *Plan) HasChanges() bool {
+	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex()
+}
+
+// InUse returns the deletions and replacements of locks that were in use when
+// the plan was made: an apply now would be refused.
+func (p *Plan) InUse() []*Change {
+	var out []*Change
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if (c.Action == Delete || c.Action == Replace) && c.Usage.Busy() {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,53 @@
+package plan
+
+// Severity says whether a problem keeps the plan from being applied.
+type Severity int
+
+// The severities.
+const (
+	Warning Severity = iota
+	Error            // the plan must not be applied
+)
+
+// String returns "warning" or "error".
+func (s Severity) String() string {
+	if s == Error {
+		return "error"
+	}
+	return "warning"
+}
+
+// ProblemCode says what kind of problem it is, for programs.
+type ProblemCode string
+
+// The problems.
+const (
+	ProblemForeign       ProblemCode = "foreign_node"    // somebody else's node stands at a declared path
+	ProblemOtherStack    ProblemCode = "other_stack"     // another stack's node stands there
+	ProblemNewer         ProblemCode = "newer_format"    // ours, written by a newer version
+	ProblemDamaged       ProblemCode = "damaged"         // ours, but its data makes no sense
+	ProblemUnreadable    ProblemCode = "unreadable"      // we may not read it
+	ProblemMarkerLost    ProblemCode = "marker_lost"     // the index says ours, the node does not
+	ProblemProtected     ProblemCode = "protected"       // deletion of a protected node
+	ProblemInUse         ProblemCode = "in_use"          // deletion of a lock with holders or waiters; a warning
+	ProblemShrink        ProblemCode = "shrink"          // more holders than the new parameters admit; a warning
+	ProblemUnmanaged     ProblemCode = "unmanaged_child" // a namespace stays because of what is in it; a warning
+	ProblemParent        ProblemCode = "no_parent"       // a declared node's parent is neither declared nor there
+	ProblemDuplicate     ProblemCode = "duplicate_path"  // two addresses declare one path
+	ProblemPath          ProblemCode = "illegal_path"    // outside the root, or not a path
+	ProblemWorldWritable ProblemCode = "world_writable"  // everybody may write, without allow_world
+	ProblemLockOut       ProblemCode = "lock_out"        // we would lose our own rights, without allow_lockout
+	ProblemNoACL         ProblemCode = "no_acl"          // a declared node without an access list
+)
+
+// Problem is something the author of the configuration has to know before this
+// plan is applied.
+type Problem struct {
+	Severity     Severity
+	Code         ProblemCode
+	Addr, Path   string
+	Origin       string // where it is declared, "" when it is not
+	Summary      string // one line, no full stop
+	Detail       string // what, why and what to do next
+	AlsoAffected int    // how many more nodes have the same problem for the same reason
+}

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Tree is a lock tree of one stack on one ensemble: what a configuration
+// declares (desired) or what a read of the ensemble found (current).
+type Tree struct {
+	Ensemble string  // name of the ensemble block
+	Root     string  // absolute path everything is below; "/" at least
+	Stack    string  // ownership id, written into every node
+	Nodes    []*Node // sorted by path, each path once
+
+	// The rest is set on current trees only.
+
+	// Index is the stack's index, nil when there is none yet.
+	Index *Index
+	// IndexPin is where the index stands and at which version it was read.
+	IndexPin Pin
+	// Unmanaged are the paths of children of this stack's namespaces that do not
+	// carry its marker, sorted. They are never touched; a namespace that has one
+	// cannot be deleted.
+	Unmanaged []string
+}
+
+// Node is one provisioned znode, declared or found. A semaphore's structural
+// children are part of its node and no nodes of their own.
+type Node struct {
+	Path string // absolute
+	Addr string // namespace.payments.semaphore.pool["thumbnails"]
+	// Origin is where it was declared ("locks.locktree.hcl:12"); desired trees only.
+	Origin string
+	// Payload is the declaration. nil on a current node whose data is not ours to
+	// read: Live.Problem says why. In a desired tree Gen is ignored: [Diff] sets it.
+	Payload *kind.Payload
+	// ACL is the node's access list: as declared, or as the server answered.
+	ACL []kind.ACL
+	// AllowWorld and AllowLockout are declared on the acl block in force: the
+	// author wants everybody to write, or to give up the own admin right.
+	AllowWorld, AllowLockout bool
+	// Live is what ZooKeeper knows about the node; current trees only.
+	Live *Live
+}
+
+// Trouble says why the data of a node that was found is not a declaration of ours.
+type Trouble string
+
+// The troubles. The empty one means that Node.Payload is set.
+const (
+	TroubleForeign    Trouble = "foreign"    // somebody else's data, or none
+	TroubleNewer      Trouble = "newer"      // ours, of a format this program does not read
+	TroubleDamaged    Trouble = "damaged"    // ours, but it makes no sense
+	TroubleUnreadable Trouble = "unreadable" // its access list keeps us from reading it
+)
+
+// Live is the ZooKeeper side of a node that was found.
+type Live struct {
+	Czxid      int64 // which incarnation of the path this is
+	Version    int32 // of the data
+	Aversion   int32 // of the access list
+	Children   int   // number of children, structural ones included
+	ModifiedMs int64 // last data change, milliseconds since 1970 by the server's clock
+	Ephemeral  bool  // belongs to a session: can be no node of ours
+	// Trouble and Detail say why Node.Payload is nil.
+	Trouble Trouble
+	Detail  string
+	// Parts are the structural children the kind asks for, in the order of
+	// kind.Kind.Children, absent ones included.
+	Parts []Part
+	// Usage is who holds and waits; nil for namespaces and for nodes without contenders.
+	Usage *Usage
+}
+
+// Part is a structural child of a node that was found ("locks", "leases").
+type Part struct {
+	Name              string
+	Absent            bool
+	Czxid             int64
+	Version, Aversion int32
+	Children          int
+	ACL               []kind.ACL
+}
+
+// Usage is who uses a lock, at the moment it was read.
+type Usage struct {
+	// Holders and Waiters stand in the order of the queue.
+	Holders, Waiters []Holder
+	// Junk are children that no known client wrote as a contender, sorted. They
+	// block deletion as every child does.
+	Junk []string
+}
+
+// Holder is one contender: a holder or a waiter.
+type Holder struct {
+	Name    string // the child name
+	ID      string // who, as it wrote into its contender; "" when it wrote nothing readable
+	Session int64  // the ZooKeeper session it belongs to; 0 when not read
+	Token   uint64 // fencing token: the czxid of the contender; 0 when not read
+	SinceMs int64  // since when it stands there, milliseconds since 1970 by the server's clock; 0 when not read
+	Shared  bool   // a reader
+}
+
+// Busy reports whether anything stands in the lock's queues. A nil Usage is idle.
+func (u *Usage) Busy() bool {
+	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk) > 0
+}
+
+// Identity is who we are to the servers: one entry of recipes.Client.Identities.
+type Identity struct{ Scheme, ID string }
+
+// Kind returns the recipe type of the node, nil when its data is not ours.
+func (n *Node) Kind() *kind.Kind {
+	if n == nil || n.Payload == nil {
+		return nil
+	}
+	return n.Payload.Params.Kind()
+}
+
+// Find returns the node at path, or nil. Nodes must be sorted.
+func (t *Tree) Find(path string) *Node {
+	if t == nil {
+		return nil
+	}
+	lo, hi := 0, len(t.Nodes)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if t.Nodes[mid].Path < path {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(t.Nodes) && t.Nodes[lo].Path == path {
+		return t.Nodes[lo]
+	}
+	return nil
+}
