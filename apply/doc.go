@@ -1,0 +1,28 @@
+// Package apply reads the live tree of a stack and carries out a plan.
+//
+// # What an apply promises
+//
+// The structure, the parameters, the access lists of new nodes and the index
+// change in one ZooKeeper transaction: all or nothing. It is sent only when
+// every node the plan relied on is still as the plan saw it, and it is fenced:
+// its first operation checks the apply lock, so that a program that was paused
+// past its session commits nothing. A lost reply is resolved by reading back
+// the apply id the transaction writes, never guessed.
+//
+// It writes no node without this stack's marker, and deletes no node that has
+// children: a lock with a holder or a waiter makes the transaction fail as a
+// whole, whenever the contender arrived.
+//
+// # What it does not promise
+//
+// ZooKeeper cannot set access lists in a transaction. Those of nodes that exist
+// already are set one by one afterwards, each guarded by its version and noted
+// in the index beforehand; an apply that is interrupted there leaves nodes with
+// their old lists, and the next one finishes.
+//
+// A node that is deleted and created again by hand, with equal versions, in the
+// milliseconds between the verification and the transaction is not told apart
+// from the one that was verified.
+//
+// The package prints nothing. What happens is reported as values of [Event].
+package apply

@@ -1,0 +1,98 @@
+package apply
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// Event is something that happened during an apply. The set is closed: switch
+// over the types of this file.
+type Event interface{ event() }
+
+type (
+	// LockWaiting: another apply of this stack is under way; we wait for it. Info is
+	// what its lock says, nil when that cannot be read.
+	LockWaiting struct{ Info *LockInfo }
+	// LockAcquired: the apply lock is ours.
+	LockAcquired struct{ Info LockInfo }
+	// Scaffolded: the root and the tool's own nodes were created.
+	Scaffolded struct{ Paths []string }
+	// Verified: every node the plan relied on is as the plan saw it.
+	Verified struct{ Pins int }
+	// Started: the change goes into the transaction now.
+	Started struct {
+		Addr, Path string
+		Action     plan.Action
+	}
+	// Committed: the transaction is done. Zxid is 0 when the reply was lost and the
+	// outcome was found out by reading back (Resolved).
+	Committed struct {
+		ApplyID    string
+		Ops, Bytes int
+		Resolved   bool
+		Elapsed    time.Duration
+	}
+	// Applied: the change is done. Changes of a transaction are done together.
+	Applied struct {
+		Addr, Path string
+		Action     plan.Action
+		Elapsed    time.Duration // since its Started
+	}
+	// Failed: the change is why the transaction was refused, or its access list
+	// could not be set.
+	Failed struct {
+		Addr, Path string
+		Action     plan.Action
+		Err        error
+	}
+	// ACLPhase: the access lists of existing nodes are set now, Total of them.
+	ACLPhase struct{ Total int }
+	// ACLApplied: one of them is set.
+	ACLApplied struct{ Addr, Path string }
+	// Finished: the apply is done. Always the last event of a Run without error.
+	Finished struct{ Result Result }
+)
+
+func (LockWaiting) event()  {}
+func (LockAcquired) event() {}
+func (Scaffolded) event()   {}
+func (Verified) event()     {}
+func (Started) event()      {}
+func (Committed) event()    {}
+func (Applied) event()      {}
+func (Failed) event()       {}
+func (ACLPhase) event()     {}
+func (ACLApplied) event()   {}
+func (Finished) event()     {}
+
+// Result is what an apply did.
+type Result struct {
+	ApplyID    string // "" when there was nothing to do
+	Counts     plan.Counts
+	Ops, Bytes int // of the transaction, without the fencing check
+	ACLs       int // access lists set after it
+	Outputs    []plan.Output
+	Elapsed    time.Duration
+}
+
+// LockInfo is who holds an apply lock, in the words of Terraform's "Lock Info".
+type LockInfo struct {
+	ID        string    // of the apply
+	Path      string    // of the lock
+	Operation string    // "OperationTypeApply" and the like: Executor.Operation
+	Who       string    // user@host
+	Version   string    // of the program
+	Created   time.Time // by the clock of the applying machine, UTC
+	Info      string    // anything else
+}
+
+// String writes the block Terraform prints, one field a line, indented by two.
+func (l LockInfo) String() string { return l.text() }
+
+// MarshalJSON writes one line with the field names above.
+func (l LockInfo) MarshalJSON() ([]byte, error) {
+	type plain LockInfo
+	return json.Marshal(plain(l))
+}
