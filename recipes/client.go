@@ -1,11 +1,19 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"os"
+	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Config is how a Client reaches ZooKeeper and what it is called there. Only Servers is required.
@@ -44,5 +52,212 @@ type Auth struct {
 	Credentials Secret
 }
 
-// Identity is one ACL identity, as a ZooKeeper server would write it into an ACL.
-type Identity struct{ Scheme, ID string }
+// Defaults of Config.
+const (
+	defaultSessionTimeout = 15 * time.Second
+	defaultConnectTimeout = 5 * time.Second
+)
+
+// Client reaches ZooKeeper and hands out the recipes. It outlives sessions: when one is lost, the next is dialled on
+// demand. Safe for use by many goroutines. Obtain it from Dial; Close it.
+type Client struct {
+	cfg     Config
+	servers []string
+	resolve func(ctx context.Context, host string) ([]string, error)
+	log     *slog.Logger
+	done    chan struct{}   // closed when Close begins
+	live    context.Context // ends when Close begins; what background dialling runs under
+	end     context.CancelFunc
+	state   clientState // the recipes' own
+
+	mu      sync.Mutex
+	session *Session  // the newest
+	dialing *dialling // the next, under way
+	closed  bool
+	running sync.WaitGroup // dialling and lost sessions not yet joined
+}
+
+// dialling is one attempt at a new session, shared by all who wait for it.
+type dialling struct {
+	done    chan struct{}
+	session *Session
+	err     error
+}
+
+// Dial checks cfg, connects, presents Config.Auth and returns when a session is granted. It gives up when ctx ends or
+// after Config.ConnectTimeout with ErrUnreachable, whose text lists the servers and why each failed, or with ErrAuth.
+// A failed Dial leaves nothing behind, for which it may take up to three seconds longer.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if c.session, err = c.connect(ctx); err != nil {
+		c.end()
+		return nil, err
+	}
+	return c, nil
+}
+
+// newClient checks and completes the configuration.
+func newClient(cfg Config) (*Client, error) {
+	servers, err := parseServers(cfg.Servers)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Auth, err = checkAuth(cfg.Auth); err != nil {
+		return nil, err
+	}
+	if cfg.SessionTimeout < 0 || cfg.ConnectTimeout < 0 {
+		return nil, errors.New("recipes: a negative timeout in Config; 0 means the default")
+	}
+	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, defaultSessionTimeout)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout)
+	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
+		return nil, fmt.Errorf("recipes: Config.SessionTimeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
+	}
+	c := &Client{servers: servers, log: cfg.Logger, done: make(chan struct{})}
+	if cfg.Dialer == nil {
+		cfg.Dialer, c.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.ID == "" {
+		host, _ := os.Hostname()
+		cfg.ID = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	c.cfg = cfg
+	c.live, c.end = context.WithCancel(context.Background()) // Dial's ctx bounds Dial only
+	return c, nil
+}
+
+// connect dials a session and proves the identities on it.
+func (c *Client) connect(ctx context.Context) (*Session, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	defer cancel()
+	s := newSession(c)
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	err := c.admit(bounded, s)
+	if err == nil {
+		return s, nil
+	}
+	report := s.guard.hosts.report()
+	s.lose(ErrUnreachable)
+	<-s.joined
+	switch {
+	case errors.Is(err, ErrAuth):
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
+	default:
+		return nil, fmt.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
+	}
+}
+
+// admit waits for the session and presents the identities, so that nothing can be asked before they count.
+func (c *Client) admit(ctx context.Context, s *Session) error {
+	select {
+	case <-s.ready:
+	case <-s.done:
+		return s.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, a := range c.cfg.Auth {
+		if err := s.addAuth(ctx, a); err != nil {
+			if lost := s.Err(); errors.Is(lost, ErrAuth) || errors.Is(err, zk.ErrAuthFailed) {
+				return fmt.Errorf("%w: scheme %q: no such provider on the servers, or credentials it does not accept", ErrAuth, a.Scheme)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Session returns the live session; when the last one was lost it dials a new one, and keeps trying until ctx ends:
+// then the error is ErrUnreachable and ctx's. Refused authentication (ErrAuth) ends the trying at once.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	for {
+		s, d := c.current()
+		switch {
+		case s != nil:
+			return s, nil
+		case d == nil:
+			return nil, ErrClosed
+		}
+		select {
+		case <-d.done:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
+		}
+		switch {
+		case d.err == nil:
+			return d.session, nil
+		case ctx.Err() != nil || !errors.Is(d.err, ErrUnreachable):
+			return nil, d.err
+		}
+	}
+}
+
+// current returns the live session or the dialling under way, which it starts when there is none; neither when closed.
+func (c *Client) current() (*Session, *dialling) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, nil
+	case c.session != nil && c.session.State() != Lost:
+		return c.session, nil
+	case c.dialing == nil:
+		c.dialing = &dialling{done: make(chan struct{})}
+		c.running.Add(1)
+		go c.redial(c.dialing, c.session)
+	}
+	return nil, c.dialing
+}
+
+func (c *Client) redial(d *dialling, old *Session) {
+	defer c.running.Done()
+	if old != nil {
+		<-old.joined // the old connection is gone before the new one is made
+	}
+	d.session, d.err = c.connect(c.live)
+	c.mu.Lock()
+	if d.err == nil {
+		c.session = d.session
+	} else if c.live.Err() != nil {
+		d.err = ErrClosed
+	}
+	c.dialing = nil
+	c.mu.Unlock()
+	close(d.done)
+}
+
+// Close ends the client: the session is Lost with ErrClosed (every lease's context is cancelled first), then closed on
+// the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
+// not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
+// answer. Closing again returns nil.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		c.running.Wait()
+		return nil
+	}
+	c.closed = true
+	c.mu.Unlock()
+	close(c.done)
+	c.end()
+	c.running.Wait()
+	if c.session == nil {
+		return nil
+	}
+	return c.session.shutdown(ErrClosed)
+}
+
+// Identities returns who the servers take this client for, as far as it can be known here: world:anyone, the digest
+// users of Config.Auth, and the subject of the TLS client certificate. For checks that an ACL would not lock us out.
+func (c *Client) Identities() []Identity { return identities(c.cfg.Auth, c.cfg.TLS) }

@@ -2,6 +2,9 @@ package recipes
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -23,74 +26,274 @@ const (
 // String returns "active", "suspect" or "lost".
 func (s State) String() string { return [...]string{"active", "suspect", "lost"}[s] }
 
-// watch is one caller's interest in one node; see Session.getW.
-type watch struct{}
-
-// C is closed once, when the caller should read the node again: it changed, it was deleted, the connection was
-// re-established (events may have been missed), or the session was lost. Level-triggered: C being closed proves no
-// change, and the waiter re-reads. A waiter needs nothing but C and its own ctx.
-func (w *watch) C() <-chan struct{} { panic("pending") }
-
-// event says what closed C: zk.EventNodeDataChanged, EventNodeDeleted, EventNodeChildrenChanged; zk.EventSession for a
-// re-established connection (or server-side watches that could not be set again); zk.EventNotWatching for a lost
-// session. Before C is closed it is 0.
-func (w *watch) event() zk.EventType { panic("pending") }
-
-// stop drops the interest. C is not closed by it. Idempotent; must be called once by whoever got the watch, fired or
-// not. The watch on the server stays (go-zookeeper cannot remove one) and is shared by the next getW of that path.
-func (w *watch) stop() { panic("pending") }
-
-// getW is Get plus a watch on the node's data and deletion. On any error, zk.ErrNoNode included, the watch is nil and
-// nothing is left behind. All callers share one server-side watch per path: the second getW costs a plain read.
-// An event after the read that getW answers with is never missed. Retries over reconnects like Get.
-func (s *Session) getW(ctx context.Context, path string) ([]byte, *zk.Stat, *watch, error) {
-	panic("pending")
-}
-
-// childrenW is Children plus a watch on the list of children (and the node's deletion). As getW.
-func (s *Session) childrenW(ctx context.Context, path string) ([]string, *zk.Stat, *watch, error) {
-	panic("pending")
-}
-
-// createAndList creates a node and lists the given parents in one round trip: the listings are put on the wire right
-// behind the create, on one connection, and ZooKeeper serves a session in order, so every listing is of a state that
-// includes the create. create.Path must be unique to this call (a contender's GUID makes it so). create.Flags as in
-// Session.Create. children[i] belongs to lists[i].
+// Session is one ZooKeeper session on one zk.Conn that is never used for another: when the session is over its
+// connection is closed and joined, and operations fail with ErrSessionLost. Obtain it from Client.Session.
 //
-// When createErr is NotSent nothing was sent, listErr is createErr. When createErr is another error the listings may
-// have been read before or after the create's effect. When listErr is not nil children is nil: list again. Each is
-// an *OpError. No part is retried after it was sent.
-func (s *Session) createAndList(ctx context.Context, create *zk.CreateRequest, lists ...string) (created string, createErr error, children [][]string, listErr error) {
-	panic("pending")
-}
-
-// multiAndList is createAndList for a transaction. The first operation's path must be unique to this call.
-func (s *Session) multiAndList(ctx context.Context, ops []any, lists ...string) (results []zk.MultiResponse, multiErr error, children [][]string, listErr error) {
-	panic("pending")
-}
-
-// confirm proves the session now: it sends, and waits for, a committed write of this session. The write is a
-// transaction that only checks that path exists (any version): ZooKeeper takes it through the quorum like every
-// multi, but it changes nothing, wakes no watcher and needs only READ on path. So path is the caller's own contender:
-// zk.ErrNoNode means it is gone. ErrCannotHeartbeat when its ACL hides it from us. nil advances leaseDeadline to at
-// least T/2 after the moment confirm was called.
-func (s *Session) confirm(ctx context.Context, path string) error { panic("pending") }
-
-// hold tells the session that the caller holds something on the strength of its node at path. While any hold is
-// outstanding the session commits a heartbeat (as confirm, on one held path, whichever was registered first and still
-// exists) whenever T/6 passed without a committed write, leaseDeadline applies, and the session is Lost when it passes.
-// ErrStaleProof: no committed write is recent enough (the create's reply took long): confirm, then hold again.
-// ErrSessionLost when it is. release is idempotent and must be called.
+// Operations wait for a connection while there is none, until their ctx ends or the session is lost. Reads whose
+// answer was lost with a connection are asked again, up to three times; writes never are. Every error is an *OpError.
+// Ephemeral nodes created here vanish when the session is closed or, at the latest, when the servers expire it.
 //
-// So the order of a grant is: committed write (the create itself, or confirm, or any write), then hold, then hand out.
-func (s *Session) hold(path string) (release func(), err error) { panic("pending") }
+// Not guaranteed: that a lost session is over on the servers too. It is closed when a connection allows it; else its
+// nodes live on until the servers expire it, up to Timeout (and a tick) after their last word from us.
+type Session struct {
+	client  *Client
+	guard   *guard
+	clock   clock
+	log     *slog.Logger
+	conn    *zk.Conn
+	events  <-chan zk.Event
+	started chan struct{} // closed: conn and events are set
+	ready   chan struct{} // closed: granted for the first time
+	done    chan struct{}
+	joined  chan struct{} // closed: nothing of go-zookeeper runs any more
+	kick    chan struct{} // wakes watchClock
+	slots   chan struct{} // one for each operation go-zookeeper has not finished
 
-// leaseDeadline is the time until which, under the conditions of the package documentation, no server will have
-// expired this session: T/2 after the SEND of its last committed write, less if the writes before it were too far
-// apart, less what the machine slept since. Creating the session counts as a write. It is a time.Now() time
-// (monotonic). After Lost it is in the past.
-func (s *Session) leaseDeadline() time.Time { panic("pending") }
+	mu       sync.Mutex
+	id       int64
+	timeout  time.Duration
+	state    State
+	err      error
+	changed  chan struct{}
+	link     *link         // nil while disconnected
+	linked   chan struct{} // closed while link is set
+	links    int           // number of links so far
+	answered stamp         // send time of the newest frame that was answered
+	proof    proof
+	holds    []*held
+	beating  bool
+	nextBeat time.Time // not before; keeps failing heartbeats apart
+	ended    bool      // the servers confirmed the end of the session
+	watches  map[watchKey]map[*watch]struct{}
+}
+
+// maxInFlight bounds the operations go-zookeeper is working on, those abandoned by their callers included: it cannot
+// cancel one, so a server that answers pings and nothing else would gather them without end.
+const maxInFlight = 1024
+
+func newSession(c *Client) *Session {
+	live, refuse := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
+	s := &Session{
+		client: c, clock: clock{slept: slept}, log: c.log, timeout: c.cfg.SessionTimeout,
+		started: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
+		kick: make(chan struct{}, 1), slots: make(chan struct{}, maxInFlight),
+		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]map[*watch]struct{}{},
+	}
+	s.guard = &guard{
+		on: s, live: live, refuse: refuse, clock: s.clock, tls: c.cfg.TLS, timeout: s.Timeout,
+		dialer: c.cfg.Dialer, limit: c.cfg.ConnectTimeout * 4 / 5,
+		hosts: newHosts(live, c.servers, c.resolve),
+		armed: map[watchKey]struct{}{}, wrote: map[writeKey][]chan struct{}{},
+	}
+	return s
+}
+
+// start hands the session to go-zookeeper, which begins to connect.
+func (s *Session) start() error {
+	conn, events, err := zk.Connect(s.client.servers, s.client.cfg.SessionTimeout,
+		zk.WithDialer(s.guard.dial), zk.WithHostProvider(s.guard.hosts), zk.WithEventCallback(s.event),
+		zk.WithLogger(newLogAdapter(s.log)), zk.WithLogInfo(false),
+		zk.WithMaxBufferSize(maxReply+4), zk.WithMaxConnBufferSize(maxRequest+8))
+	if err != nil {
+		return err
+	}
+	s.conn, s.events = conn, events
+	close(s.started)
+	return nil
+}
+
+// ID returns the session's id, 0 before the servers granted one.
+func (s *Session) ID() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// Timeout returns the session timeout the servers granted last (a reconnect may change it).
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timeout
+}
+
+// State returns what may be believed now. It looks at the clock: after a suspended machine wakes it says Lost before
+// any timer has run.
+func (s *Session) State() State {
+	s.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// Done returns a channel that is closed when the session is Lost.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err returns nil before Done is closed; then an error that is ErrSessionLost and has the cause: ErrSessionExpired,
+// ErrClosed, ErrAuth or the local deadline.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
 
 // stateChanged returns a channel that is closed at the next change of State; take it before reading State, and take
 // a new one after it closed.
-func (s *Session) stateChanged() <-chan struct{} { panic("pending") }
+func (s *Session) stateChanged() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// move changes the state; the caller holds mu. Lost is final.
+func (s *Session) move(to State) {
+	if s.state == to || s.state == Lost {
+		return
+	}
+	s.state = to
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// lose ends the session, once. It does not wait: what go-zookeeper still does is joined in the background.
+func (s *Session) lose(cause error) {
+	s.mu.Lock()
+	if s.state == Lost {
+		s.mu.Unlock()
+		return
+	}
+	s.err = fmt.Errorf("%w: session 0x%x: %w", ErrSessionLost, uint64(s.id), cause)
+	s.move(Lost)
+	linked := s.link != nil
+	s.mu.Unlock()
+	close(s.done)
+	s.guard.refuse()
+	s.fireAll(zk.EventNotWatching)
+	s.log.Info("session lost", "session", hexID(s.ID()), "cause", cause)
+	go s.join(linked)
+}
+
+// politely is how long an ended session's connection may take to carry the closeSession.
+const politely = 1500 * time.Millisecond
+
+// join closes the zk.Conn and waits until nothing of it runs. closeSession is tried first while there is a
+// connection, so that what the session held is free at once. Then the socket is closed whatever go-zookeeper says: it
+// gives a closeSession up that does not fit into its queue, and goes on pinging, holding all locks, for ever.
+func (s *Session) join(linked bool) {
+	defer close(s.joined)
+	<-s.started
+	closing := make(chan struct{})
+	go func() {
+		defer close(closing)
+		s.conn.Close()
+	}()
+	if linked {
+		timer := time.NewTimer(politely)
+		select {
+		case <-closing:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	s.guard.kill(errOver)
+	for range s.events { // closed by go-zookeeper's loop as its last act
+	}
+	<-closing
+}
+
+// event is go-zookeeper's callback. The guard has seen all it tells before it; expiry is looked at again because a
+// second session on this handle would be the worst that can happen.
+func (s *Session) event(e zk.Event) {
+	if e.Type == zk.EventSession && e.State == zk.StateExpired {
+		s.lose(ErrSessionExpired)
+	}
+}
+
+// granted implements listener: a server offers the session on l.
+func (s *Session) granted(g grant, sent stamp, l *link) error {
+	timeout := time.Duration(g.timeout) * time.Millisecond
+	s.mu.Lock()
+	pinned := s.id
+	switch {
+	case s.state == Lost:
+		s.mu.Unlock()
+		return errOver
+	case pinned != 0 && g.id == 0:
+		s.mu.Unlock()
+		s.lose(ErrSessionExpired)
+		return errOver
+	case pinned != 0 && g.id != pinned:
+		s.mu.Unlock()
+		s.lose(fmt.Errorf("%w: %s handed out session 0x%x in its place, without a word", ErrSessionExpired, l.target.name, uint64(g.id)))
+		return errOver
+	case g.id == 0 || timeout < 10*time.Millisecond:
+		// go-zookeeper panics on a timeout that is not positive.
+		s.mu.Unlock()
+		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.id), g.timeout)
+	}
+	s.id, s.timeout, s.answered = g.id, timeout, sent
+	s.link, s.links = l, s.links+1
+	first := pinned == 0
+	if first {
+		s.proof = proof{sent: sent, touched: sent} // the session's creation is a committed write
+	}
+	if len(s.holds) == 0 {
+		s.move(Active)
+	}
+	close(s.linked)
+	s.mu.Unlock()
+	if first {
+		close(s.ready)
+		go s.watchClock()
+	} else {
+		s.fireAll(zk.EventSession)
+	}
+	s.wake()
+	return nil
+}
+
+// lost implements listener: the connection is gone, the session not yet.
+func (s *Session) lost(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link != l {
+		return
+	}
+	s.link = nil
+	s.linked = make(chan struct{})
+	s.move(Suspect)
+	s.wake()
+}
+
+// closed implements listener.
+func (s *Session) closed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+}
+
+// refused implements listener.
+func (s *Session) refused(code int32) {
+	if code == codeSessionExpired {
+		s.lose(ErrSessionExpired)
+		return
+	}
+	s.lose(fmt.Errorf("%w: the server answered code %d; check Config.Auth: the scheme must be one the servers know, and its credentials valid", ErrAuth, code))
+}
+
+// shutdown ends the session for good reasons and waits for it. The error says that the servers may not know.
+func (s *Session) shutdown(cause error) error {
+	s.mu.Lock()
+	before := s.state
+	s.mu.Unlock()
+	s.lose(cause)
+	<-s.joined
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before == Lost || s.ended {
+		return nil
+	}
+	return fmt.Errorf("recipes: session 0x%x was not confirmed closed (%s); what it created vanishes within %v",
+		uint64(s.id), s.guard.hosts.report(), s.timeout)
+}
+
+func hexID(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }

@@ -1,0 +1,110 @@
+package recipes
+
+import (
+	"crypto/sha1" //nolint:gosec // ZooKeeper's digest scheme is SHA-1
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Identity is one ACL identity, as a ZooKeeper server writes it into an ACL.
+type Identity struct{ Scheme, ID string }
+
+// identities computes who the servers will take us for: world, digest users, and the subject of a client certificate.
+// Identities only a server can know (ip, the schemes of plugins) are missing.
+func identities(auth []Auth, config *tls.Config) []Identity {
+	all := []Identity{{"world", "anyone"}}
+	for _, a := range auth {
+		if a.Scheme == "digest" {
+			all = append(all, Identity{"digest", digestID(string(a.Credentials))})
+		}
+	}
+	if config != nil {
+		for _, certificate := range config.Certificates {
+			if subject, err := subjectOf(certificate); err == nil {
+				all = append(all, Identity{"x509", subject})
+			}
+		}
+	}
+	return all
+}
+
+// digestID is user:base64(sha1(user:password)).
+func digestID(credentials string) string {
+	user, _, _ := strings.Cut(credentials, ":")
+	sum := sha1.Sum([]byte(credentials))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// subjectOf returns a certificate's subject as ZooKeeper's x509 provider prints it: RFC 2253, last encoded first.
+// pkix.Name.String regroups the parts into an order of its own, which names somebody else in an ACL and locks the
+// certificate's owner out; the sequence must be decoded from the raw subject.
+func subjectOf(certificate tls.Certificate) (string, error) {
+	leaf := certificate.Leaf
+	if leaf == nil {
+		if len(certificate.Certificate) == 0 {
+			return "", errors.New("no certificate")
+		}
+		var err error
+		if leaf, err = x509.ParseCertificate(certificate.Certificate[0]); err != nil {
+			return "", err
+		}
+	}
+	var subject pkix.RDNSequence
+	if _, err := asn1.Unmarshal(leaf.RawSubject, &subject); err != nil {
+		return "", err
+	}
+	return subject.String(), nil
+}
+
+// checkAuth refuses identities no server could accept, and drops repetitions: go-zookeeper would send each again on
+// every connection.
+func checkAuth(auth []Auth) ([]Auth, error) {
+	var kept []Auth
+	seen := map[Auth]bool{}
+	for _, a := range auth {
+		switch user, password, ok := strings.Cut(string(a.Credentials), ":"); {
+		case a.Scheme == "":
+			return nil, errors.New("recipes: Config.Auth: an entry has no scheme; the usual one is digest")
+		case a.Scheme == "digest" && (!ok || user == "" || password == ""):
+			return nil, errors.New("recipes: Config.Auth: credentials of scheme digest are user:password")
+		case a.Scheme == "sasl":
+			return nil, fmt.Errorf("%w: scheme sasl is not supported; digest and TLS client certificates are", ErrAuth)
+		}
+		if !seen[a] {
+			seen[a] = true
+			kept = append(kept, a)
+		}
+	}
+	return kept, nil
+}
+
+// whoami describes our identities for people: without the hash of a digest, which is as good as a short password.
+func (c *Client) whoami() string {
+	var names []string
+	for _, id := range c.Identities() {
+		switch id.Scheme {
+		case "world":
+			continue
+		case "digest":
+			user, _, _ := strings.Cut(id.ID, ":")
+			names = append(names, "digest:"+user)
+		default:
+			names = append(names, id.Scheme+":"+id.ID)
+		}
+	}
+	for _, a := range c.cfg.Auth {
+		if a.Scheme != "digest" {
+			names = append(names, "somebody of scheme "+a.Scheme)
+		}
+	}
+	if len(names) == 0 {
+		return "world:anyone (Config.Auth is empty)"
+	}
+	return strings.Join(names, " and ")
+}

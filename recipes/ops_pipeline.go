@@ -1,0 +1,105 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// createAndList creates a node and lists the given parents in one round trip: the listings are put on the wire right
+// behind the create, on one connection, and ZooKeeper serves a session in order, so every listing is of a state that
+// includes the create. create.Path must be unique to this call (a contender's GUID makes it so). create.Flags as in
+// Session.Create. children[i] belongs to lists[i].
+//
+// When the create's outcome is NotSent nothing was sent and listErr is createErr. When it failed otherwise the
+// listings may have been read before or after its effect. When listErr is not nil children is nil: list again. Each
+// is an *OpError. No part is retried after it was sent.
+func (s *Session) createAndList(ctx context.Context, create *zk.CreateRequest, lists ...string) (created string, createErr error, children [][]string, listErr error) {
+	o := op{name: "create", path: create.Path}
+	if err := s.checkCreate(o, create); err != nil {
+		return "", err, nil, err
+	}
+	if create.Flags > zk.FlagEphemeralSequential {
+		err := s.refuse(o, zk.ErrInvalidFlags, "a container cannot be listed with its creation")
+		return "", err, nil, err
+	}
+	return pipeline(ctx, s, opCreate, o, lists, func() (string, error) { return s.create(ctx, o, create) })
+}
+
+// multiAndList is createAndList for a transaction. The first operation's path must be unique to this call.
+func (s *Session) multiAndList(ctx context.Context, ops []any, lists ...string) (results []zk.MultiResponse, multiErr error, children [][]string, listErr error) {
+	o := op{name: "multi"}
+	if err := s.checkMulti(&o, ops); err != nil {
+		return nil, err, nil, err
+	}
+	return pipeline(ctx, s, opMulti, o, lists, func() ([]zk.MultiResponse, error) { return s.transact(ctx, o, ops) })
+}
+
+// errReconnected: the listings came over another connection than the write, perhaps from a server that lags behind.
+var errReconnected = errors.New("the connection changed between the write and the listing")
+
+// pipeline starts the write and, as soon as its frame is on the wire, the listings. go-zookeeper has one queue and one
+// writer for all goroutines but does not tell when something has entered it; the guard, which sees frames go by, does.
+func pipeline[T any](ctx context.Context, s *Session, code int32, o op, lists []string, write func() (T, error)) (v T, writeErr error, children [][]string, listErr error) {
+	written, forget := s.guard.onWritten(code, o.path)
+	defer forget()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v, writeErr = write()
+	}()
+	select {
+	case <-written:
+	case <-done:
+	}
+	link := s.linkNumber()
+	select {
+	case <-written:
+		children, listErr = s.listAll(ctx, lists)
+		<-done
+	default: // over before its frame was seen: not sent, or lost with its connection
+		if writeErr == nil {
+			writeErr = s.opError(o, Unknown, errReconnected)
+		}
+		return v, writeErr, nil, writeErr
+	}
+	if listErr == nil && link != s.linkNumber() {
+		listErr = s.opError(op{name: "children", path: lists[0]}, Definite, fmt.Errorf("list again: %w", errReconnected))
+	}
+	if listErr != nil {
+		children = nil
+	}
+	return v, writeErr, children, listErr
+}
+
+// listAll lists several nodes at once.
+func (s *Session) listAll(ctx context.Context, paths []string) ([][]string, error) {
+	all, errs := make([][]string, len(paths)), make([]error, len(paths))
+	done := make(chan struct{})
+	for i, path := range paths {
+		go func() {
+			o := op{name: "children", path: path, read: true, once: true}
+			l, err := s.children(ctx, o, (*zk.Conn).Children)
+			all[i], errs[i] = l.names, err
+			done <- struct{}{}
+		}()
+	}
+	for range paths {
+		<-done
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// linkNumber tells connections apart.
+func (s *Session) linkNumber() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.links
+}

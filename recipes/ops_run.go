@@ -1,0 +1,120 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// op describes an operation under way: for errors, and for whether it may be asked twice.
+type op struct {
+	name string
+	path string
+	read bool   // changes nothing: asked again when its answer was lost with a connection
+	once bool   // a read that must not be asked again
+	need string // the permission it needs, for a multi's failed operation
+}
+
+// maxRetries bounds how often a read is asked again, in case it is its answer that breaks the connection.
+const maxRetries = 3
+
+var errNotSent = errors.New("not sent")
+
+// run performs an operation. It waits for a connection, hands the operation to go-zookeeper on a goroutine of its own
+// (go-zookeeper has no contexts) and waits for its answer, ctx or the end of the session. An operation abandoned by
+// ctx keeps its slot until go-zookeeper lets go of it, at the latest when the connection is lost.
+func run[T any](ctx context.Context, s *Session, o op, fn func(*zk.Conn) (T, error)) (T, error) {
+	var zero T
+	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
+		return zero, s.refuse(o, ErrReadOnlyClient, "")
+	}
+	for try := 0; ; {
+		if err := s.awaitLink(ctx); err != nil {
+			return zero, s.opError(o, NotSent, err)
+		}
+		v, err := attempt(ctx, s, fn)
+		if err == nil {
+			return v, nil
+		}
+		wrapped := s.failed(o, err)
+		if ctx.Err() != nil {
+			return zero, wrapped
+		}
+		if s.Err() == nil && wrapped.Outcome == NotSent && errors.Is(err, zk.ErrNoServer) {
+			continue // awaitLink waits: go-zookeeper says so only while it is disconnected
+		}
+		if try++; s.Err() == nil && o.read && !o.once && wrapped.Outcome == Unknown && try <= maxRetries {
+			continue
+		}
+		return zero, wrapped
+	}
+}
+
+// awaitLink waits until there is a connection. Nothing is given to go-zookeeper before: what waits in its queue
+// cannot be taken back.
+func (s *Session) awaitLink(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return cause(ctx)
+	}
+	s.mu.Lock()
+	linked := s.linked
+	s.mu.Unlock()
+	select {
+	case <-s.done:
+		return s.Err()
+	default:
+	}
+	select {
+	case <-linked:
+		return nil
+	case <-s.done:
+		return s.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.guard.hosts.report())
+	}
+}
+
+// cause is ctx.Err, with the cause beside it when one was given.
+func cause(ctx context.Context) error {
+	err, why := ctx.Err(), context.Cause(ctx)
+	if why == nil || errors.Is(err, why) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, why)
+}
+
+func attempt[T any](ctx context.Context, s *Session, fn func(*zk.Conn) (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	var zero T
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return zero, fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx))
+	case <-s.done:
+		return zero, fmt.Errorf("%w: %w", errNotSent, s.Err())
+	}
+	answered := make(chan result, 1)
+	go func() {
+		defer func() { <-s.slots }()
+		v, err := fn(s.conn)
+		answered <- result{v, err}
+	}()
+	select {
+	case r := <-answered:
+		return r.v, r.err
+	case <-ctx.Done():
+		return zero, cause(ctx)
+	case <-s.done:
+		select {
+		case r := <-answered:
+			return r.v, r.err
+		default:
+			return zero, s.Err()
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Codes servers send that go-zookeeper has no name for, or that end the session.
+const (
+	codeSessionExpired int32 = -112
+	codeSASLRequired   int32 = -124
+)
+
+// definite are the answers of a server that did not apply the operation.
+var definite = []error{
+	zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed,
+	zk.ErrNoChildrenForEphemerals, zk.ErrBadArguments, zk.ErrReconfigDisabled, zk.ErrSessionMoved, zk.ErrSessionExpired,
+}
+
+// unnamed are the codes go-zookeeper turns into "unknown error: N", with what they mean for a write.
+var unnamed = map[int]struct {
+	outcome Outcome
+	err     error
+	text    string
+}{
+	-1:   {Unknown, ErrServer, "system error"},
+	-2:   {Unknown, ErrServer, "runtime inconsistency"},
+	-3:   {Unknown, ErrServer, "data inconsistency"},
+	-4:   {Unknown, ErrServer, "the server lost its leader"},
+	-5:   {Unknown, ErrServer, "it could not read the request"},
+	-6:   {Definite, ErrServer, "it does not implement the operation"},
+	-7:   {Unknown, ErrServer, "operation timeout"},
+	-9:   {Unknown, ErrServer, "invalid state"},
+	-13:  {Unknown, ErrServer, "no new configuration"},
+	-119: {Definite, ErrServer, "it is in read-only mode"},
+	-120: {Definite, ErrServer, "a local session cannot create ephemeral nodes"},
+	-122: {Unknown, ErrServer, "request timeout"},
+	-124: {Definite, ErrAuth, "the servers require SASL, which this library does not speak"},
+	-125: {Definite, ErrQuotaExceeded, ""},
+	-127: {Definite, ErrThrottled, ""},
+}
+
+// classify says what an error of go-zookeeper, of attempt or of a context means for the operation's effect, and gives
+// the error its callers should see. What it does not know is Unknown: raw network errors escape go-zookeeper too.
+func classify(err error) (Outcome, error) {
+	switch {
+	case errors.Is(err, errNotSent), errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrInvalidFlags):
+		return NotSent, err
+	case errors.Is(err, zk.ErrNoServer):
+		return NotSent, err
+	}
+	for _, d := range definite {
+		if errors.Is(err, d) {
+			return Definite, err
+		}
+	}
+	digits, found := strings.CutPrefix(err.Error(), "unknown error: ")
+	code, bad := strconv.Atoi(digits)
+	if !found || bad != nil {
+		return Unknown, err
+	}
+	known, ok := unnamed[code]
+	if !ok {
+		return Unknown, fmt.Errorf("%w: code %d", ErrServer, code)
+	}
+	if known.text == "" {
+		return known.outcome, fmt.Errorf("%w (code %d)", known.err, code)
+	}
+	return known.outcome, fmt.Errorf("%w: %s (code %d)", known.err, known.text, code)
+}
+
+// failed makes the *OpError of an operation that go-zookeeper, a server, ctx or the end of the session cut short.
+func (s *Session) failed(o op, err error) *OpError {
+	outcome, err := classify(err)
+	// What go-zookeeper says once the session is over is less than what we know.
+	if lost := s.Err(); lost != nil && !errors.Is(err, ErrSessionLost) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded) && (outcome != Definite || errors.Is(err, zk.ErrSessionExpired)) {
+		err = lost
+	}
+	return s.opError(o, outcome, err)
+}
+
+func (s *Session) opError(o op, outcome Outcome, err error) *OpError {
+	e := &OpError{Op: o.name, Path: o.path, Outcome: outcome, Err: err}
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		if o.need == "" {
+			o.need = need(o.name, o.path)
+		}
+		// go-zookeeper words it "not authenticated", which sends people to the wrong place.
+		e.Err = deniedError{fmt.Sprintf("permission denied: it needs %s, and we are %s", o.need, s.client.whoami())}
+		e.Hint = "have that right granted, or check Config.Auth: ZooKeeper accepts a wrong digest password and then knows nobody by that name"
+	case errors.Is(err, zk.ErrInvalidACL):
+		e.Hint = "an ACL must not be empty, its schemes must be known to the servers, and scheme auth needs an identity in Config.Auth"
+	case errors.Is(err, zk.ErrConnectionClosed):
+		e.Err = fmt.Errorf("the connection was lost before the answer came: %w", err)
+	}
+	return e
+}
+
+// deniedError is zk.ErrNoAuth in better words.
+type deniedError struct{ text string }
+
+func (e deniedError) Error() string        { return e.text }
+func (e deniedError) Is(target error) bool { return target == zk.ErrNoAuth }
+
+// need names the permission an operation needs, and on which node.
+func need(op, path string) string {
+	switch op {
+	case "create":
+		return "CREATE on " + parent(path)
+	case "delete":
+		return "DELETE on " + parent(path)
+	case "set":
+		return "WRITE on " + path
+	case "setACL":
+		return "ADMIN on " + path
+	case "getACL":
+		return "READ or ADMIN on " + path
+	}
+	return "READ on " + path
+}
+
+func parent(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		return path[:i]
+	}
+	return "/"
+}

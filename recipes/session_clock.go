@@ -1,0 +1,270 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// proof is the newest committed write of the session: when it was sent, and when the newest frame before it that was
+// old enough to count (touched) was sent.
+//
+// What a commit proves. A leader processes a write only while the session lives, so at the send time the session was
+// alive; but a write forwarded by a follower does not extend it at the leader. What does is the follower's answer to
+// the leader's next ping, every half tick, which lists the sessions the follower heard from. Follower and leader speak
+// in order, so a commit proves that what the follower heard at least half a tick before the write has arrived: the
+// session lives at least until T after touched. With T >= 4 ticks half a tick is at most T/8, which is how old touched
+// must be. (On a connection younger than that it is the connect request: creating or revalidating a session is done
+// by the leader itself.) go-zookeeper pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and
+// T/2 after the write is the smaller bound even on a session that was idle; where it is not, the other one counts.
+//
+// A ping or read reply proves none of this: a follower cut off from its leader answers both (5.82 s of two believed
+// holders were measured with pings).
+type proof struct{ sent, touched stamp }
+
+// deadline is the moment until which no server has expired the session. The sixteenth allows for clocks that run at
+// different rates.
+func (p proof) deadline(c clock, t time.Duration) time.Time {
+	own, chain := c.after(p.sent, t/2), c.after(p.touched, t-t/16)
+	if chain.Before(own) {
+		return chain
+	}
+	return own
+}
+
+// held is one thing held on the strength of the node at path.
+type held struct {
+	path string
+	gone bool // the node can no longer carry heartbeats
+}
+
+// hold tells the session that the caller holds something on the strength of its node at path. While any hold is
+// outstanding the session commits a heartbeat (as confirm, on one held path, whichever was registered first and still
+// exists) whenever T/6 passed without a committed write, leaseDeadline applies, and the session is Lost when it passes.
+// ErrStaleProof: no committed write is recent enough (the create's reply took long): confirm, then hold again.
+// ErrSessionLost when it is. release is idempotent and must be called.
+//
+// So the order of a grant is: committed write (the create itself, or confirm, or any write), then hold, then hand out.
+func (s *Session) hold(path string) (release func(), err error) {
+	s.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Lost {
+		return nil, s.err
+	}
+	if !time.Now().Before(s.proof.deadline(s.clock, s.timeout)) {
+		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
+			ErrStaleProof, path, time.Since(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+	}
+	h := &held{path: path}
+	s.holds = append(s.holds, h)
+	s.wake()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if i := slices.Index(s.holds, h); i >= 0 {
+			s.holds = slices.Delete(s.holds, i, i+1)
+			s.wake()
+		}
+	}, nil
+}
+
+// leaseDeadline is the time until which, under the conditions of the package documentation, no server will have
+// expired this session: T/2 after the SEND of its last committed write, less if the writes before it were too far
+// apart, less what the machine slept since. Creating the session counts as a write. It is a time.Now() time
+// (monotonic). After Lost it is in the past.
+func (s *Session) leaseDeadline() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.proof.deadline(s.clock, s.timeout)
+	if now := time.Now(); s.state == Lost && d.After(now) {
+		return now.Add(-1)
+	}
+	return d
+}
+
+// confirm proves the session now: it sends, and waits for, a committed write of this session. The write is a
+// transaction that only checks that path exists (any version): ZooKeeper takes it through the quorum like every
+// multi, but it changes nothing, wakes no watcher and needs only READ on path. So path is the caller's own contender:
+// zk.ErrNoNode means it is gone. ErrCannotHeartbeat when its ACL hides it from us. nil advances leaseDeadline to at
+// least T/2 after the moment confirm was called (see proof for the exception).
+func (s *Session) confirm(ctx context.Context, path string) error {
+	_, err := s.multi(ctx, op{name: "confirm", path: path}, []any{&zk.CheckVersionRequest{Path: path, Version: -1}})
+	var failed *OpError
+	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
+		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
+	}
+	return err
+}
+
+// acked implements listener.
+func (s *Session) acked(sent stamp) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sent.at.After(s.answered.at) {
+		s.answered = sent
+	}
+	if s.state == Suspect && s.link != nil && len(s.holds) == 0 && time.Now().Before(s.doubtAt()) {
+		s.move(Active)
+		s.wake()
+	}
+}
+
+// committed implements listener.
+func (s *Session) committed(sent, touched stamp) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if next := (proof{sent, touched}); next.deadline(s.clock, s.timeout).After(s.proof.deadline(s.clock, s.timeout)) {
+		s.proof = next
+	}
+	if s.state == Suspect && s.link != nil && time.Now().Before(s.doubtAt()) {
+		s.move(Active)
+		s.wake()
+	}
+}
+
+// doubtAt is when silence, or while something is held the lack of commits, makes the session Suspect. mu is held.
+func (s *Session) doubtAt() time.Time {
+	at := s.silentAt()
+	if commit := s.clock.after(s.proof.sent, s.timeout/3); len(s.holds) > 0 && commit.Before(at) {
+		return commit
+	}
+	return at
+}
+
+// silentAt is when the present connection counts as dead: nothing sent in the last 2T/3 was answered. mu is held.
+func (s *Session) silentAt() time.Time { return s.clock.after(s.answered, s.timeout*2/3) }
+
+// lostAt is the end: the lease deadline while something is held, else T/8 before the servers can expire us. mu is held.
+func (s *Session) lostAt() time.Time {
+	if len(s.holds) > 0 {
+		return s.proof.deadline(s.clock, s.timeout)
+	}
+	return s.clock.after(s.answered, s.timeout-s.timeout/8)
+}
+
+// look compares the clock with the deadlines and acts on those that passed.
+func (s *Session) look() {
+	s.mu.Lock()
+	if s.id == 0 || s.state == Lost {
+		s.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	if !now.Before(s.lostAt()) {
+		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.at).Round(time.Millisecond), s.timeout)
+		if len(s.holds) > 0 {
+			cause = fmt.Errorf("no write was committed for %v, half of the session timeout of %v being what a lease lasts",
+				now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+		}
+		s.mu.Unlock()
+		s.lose(cause)
+		return
+	}
+	if !now.Before(s.doubtAt()) {
+		s.move(Suspect)
+	}
+	dead := s.link != nil && (!now.Before(s.silentAt()) || s.uncommitting(now))
+	beat := s.due(now)
+	s.mu.Unlock()
+	if dead {
+		s.guard.kill(errSilent)
+	} else if beat != nil {
+		go s.beat(beat)
+	}
+}
+
+var errSilent = errors.New("it answers nothing, or commits nothing")
+
+// uncommitting says whether to try another server because this one answers but commits nothing, as a follower does
+// that lost its leader. A fresh connection gets T/6 to do better. mu is held.
+func (s *Session) uncommitting(now time.Time) bool {
+	return len(s.holds) > 0 && s.guard.hosts.size() > 1 &&
+		!now.Before(s.clock.after(s.proof.sent, s.timeout/3)) &&
+		!now.Before(s.clock.after(s.link.asked, s.timeout/6))
+}
+
+// due returns what to send a heartbeat on, if it is time for one. mu is held.
+func (s *Session) due(now time.Time) *held {
+	if s.beating || s.link == nil || now.Before(s.beatAt()) {
+		return nil
+	}
+	for _, h := range s.holds {
+		if !h.gone {
+			s.beating = true
+			s.nextBeat = now.Add(s.timeout / 24)
+			return h
+		}
+	}
+	return nil
+}
+
+// beatAt is when the next heartbeat is due: T/6 after the last commit; at once after a doubt. mu is held.
+func (s *Session) beatAt() time.Time {
+	at := s.clock.after(s.proof.sent, s.timeout/6)
+	if s.state == Suspect || at.Before(s.nextBeat) {
+		return s.nextBeat
+	}
+	return at
+}
+
+func (s *Session) beat(h *held) {
+	ctx, cancel := context.WithTimeout(s.guard.live, s.Timeout()/3)
+	defer cancel()
+	err := s.confirm(ctx, h.path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beating = false
+	if isNoNode(err) || errors.Is(err, ErrCannotHeartbeat) {
+		h.gone, s.nextBeat = true, time.Time{}
+	}
+	s.wake()
+}
+
+// wake makes watchClock look again.
+func (s *Session) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// watchClock looks whenever a deadline may have passed, until the session is lost.
+func (s *Session) watchClock() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.kick:
+		case <-s.done:
+			return
+		}
+		s.look()
+		timer.Reset(time.Until(s.nextLook()))
+	}
+}
+
+// nextLook is the next of the deadlines ahead.
+func (s *Session) nextLook() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, now := s.lostAt(), time.Now()
+	ahead := []time.Time{s.doubtAt(), s.silentAt()}
+	if len(s.holds) > 0 && s.link != nil {
+		ahead = append(ahead, s.clock.after(s.link.asked, s.timeout/6)) // see uncommitting
+		if !s.beating {
+			ahead = append(ahead, s.beatAt())
+		}
+	}
+	for _, at := range ahead {
+		if at.After(now) && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
