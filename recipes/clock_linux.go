@@ -10,19 +10,20 @@ import (
 // clock follows the wall clock, so setting the date changes nothing.
 func slept() time.Duration {
 	const monotonic, boottime = 1, 7
-	var best time.Duration
-	// The thread may be preempted between the readings, which looks like sleep: the shortest of three is taken.
-	for i := range 3 {
-		mono, ok1 := gettime(monotonic)
+	var gap time.Duration
+	// A thread preempted between the readings sees what looks like sleep: then they are taken again.
+	for range 3 {
+		before, ok1 := gettime(monotonic)
 		boot, ok2 := gettime(boottime)
-		if !ok1 || !ok2 {
+		after, ok3 := gettime(monotonic)
+		if !ok1 || !ok2 || !ok3 {
 			return 0
 		}
-		if d := boot - mono; i == 0 || d < best {
-			best = d
+		if gap = boot - before; after-before < time.Millisecond {
+			break
 		}
 	}
-	return best
+	return gap
 }
 
 func gettime(id uintptr) (time.Duration, bool) {

@@ -147,12 +147,12 @@ func (s *Session) lostAt() time.Time {
 	return s.clock.after(s.answered, s.timeout-s.timeout/8)
 }
 
-// look compares the clock with the deadlines and acts on those that passed.
-func (s *Session) look() {
+// look compares the clock with the deadlines, acts on those that passed and returns the next one.
+func (s *Session) look() (next time.Time) {
 	s.mu.Lock()
 	if s.id == 0 || s.state == Lost {
 		s.mu.Unlock()
-		return
+		return time.Now().Add(s.timeout)
 	}
 	now := time.Now()
 	if !now.Before(s.lostAt()) {
@@ -163,19 +163,21 @@ func (s *Session) look() {
 		}
 		s.mu.Unlock()
 		s.lose(cause)
-		return
+		return now
 	}
 	if !now.Before(s.doubtAt()) {
 		s.move(Suspect)
 	}
 	dead := s.link != nil && (!now.Before(s.silentAt()) || s.uncommitting(now))
 	beat := s.due(now)
+	next = s.nextLook(now)
 	s.mu.Unlock()
 	if dead {
 		s.guard.kill(errSilent)
 	} else if beat != nil {
 		go s.beat(beat)
 	}
+	return next
 }
 
 var errSilent = errors.New("it answers nothing, or commits nothing")
@@ -244,16 +246,13 @@ func (s *Session) watchClock() {
 		case <-s.done:
 			return
 		}
-		s.look()
-		timer.Reset(time.Until(s.nextLook()))
+		timer.Reset(time.Until(s.look()))
 	}
 }
 
-// nextLook is the next of the deadlines ahead.
-func (s *Session) nextLook() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next, now := s.lostAt(), time.Now()
+// nextLook is the first deadline after now; those up to now have been acted on. mu is held.
+func (s *Session) nextLook(now time.Time) time.Time {
+	next := s.lostAt()
 	ahead := []time.Time{s.doubtAt(), s.silentAt()}
 	if len(s.holds) > 0 && s.link != nil {
 		ahead = append(ahead, s.clock.after(s.link.asked, s.timeout/6)) // see uncommitting
