@@ -1,0 +1,203 @@
+package zktest
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ACL is one entry of a node's access control list.
+type ACL struct {
+	Perms  int32 // read 1, write 2, create 4, delete 8, admin 16
+	Scheme string
+	ID     string
+}
+
+const (
+	permRead int32 = 1 << iota
+	permWrite
+	permCreate
+	permDelete
+	permAdmin
+	permAll = 31
+)
+
+var (
+	openACL = []ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
+	readACL = []ACL{{Perms: permRead, Scheme: "world", ID: "anyone"}}
+)
+
+// identity is what a connection has proven to be.
+type identity struct{ scheme, id string }
+
+// super is what the server's own hand acts as.
+var super = []identity{{scheme: "super"}}
+
+// allowed says whether one of ids has one of perms under acl.
+func allowed(acl []ACL, perms int32, ids []identity) bool {
+	if len(acl) == 0 || slices.ContainsFunc(ids, func(i identity) bool { return i.scheme == "super" }) {
+		return true
+	}
+	for _, a := range acl {
+		if a.Perms&perms == 0 {
+			continue
+		}
+		if a.Scheme == "world" && a.ID == "anyone" {
+			return true
+		}
+		for _, i := range ids {
+			if i.scheme == a.Scheme && matches(a, i.id) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func matches(a ACL, id string) bool {
+	if a.Scheme != "ip" {
+		return id == a.ID
+	}
+	prefix, ok := parseIP(a.ID)
+	addr, err := netip.ParseAddr(id)
+	return ok && err == nil && prefix.Contains(addr)
+}
+
+// parseIP reads an ip id. Version 3.8.0 knows dotted IPv4 only, with an
+// optional prefix length.
+func parseIP(id string) (netip.Prefix, bool) {
+	host, length, found := strings.Cut(id, "/")
+	parts := strings.Split(host, ".")
+	if len(parts) != 4 {
+		return netip.Prefix{}, false
+	}
+	var b [4]byte
+	for i, p := range parts {
+		// Java's parseInt accepts a sign and leading zeros, netip does not.
+		v, err := strconv.Atoi(p)
+		if err != nil || v < 0 || v > 255 {
+			return netip.Prefix{}, false
+		}
+		b[i] = byte(v)
+	}
+	bits := 32
+	if found {
+		v, err := strconv.Atoi(length)
+		if err != nil || v < 0 || v > 32 {
+			return netip.Prefix{}, false
+		}
+		bits = v
+	}
+	return netip.PrefixFrom(netip.AddrFrom4(b), bits), true
+}
+
+// fixACL is what the server stores for the list a client sends: duplicates
+// dropped, "auth" replaced by every authenticated identity of the connection,
+// everything else checked for a known scheme and a well-formed id.
+func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
+	var out []ACL
+	var seen []ACL
+	for _, a := range acl {
+		if slices.Contains(seen, a) {
+			continue
+		}
+		seen = append(seen, a)
+		switch {
+		case a.Scheme == "world" && a.ID == "anyone":
+			out = append(out, a)
+		case a.Scheme == "auth":
+			n := len(out)
+			for _, i := range ids {
+				if i.scheme == "digest" || i.scheme == "x509" {
+					out = append(out, ACL{Perms: a.Perms, Scheme: i.scheme, ID: i.id})
+				}
+			}
+			if len(out) == n {
+				return nil, CodeInvalidACL
+			}
+		case !validID(o, a):
+			return nil, CodeInvalidACL
+		default:
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 {
+		return nil, CodeInvalidACL
+	}
+	return out, CodeOK
+}
+
+func validID(o options, a ACL) bool {
+	switch a.Scheme {
+	case "digest":
+		// Java's split drops trailing empty parts.
+		return len(strings.Split(strings.TrimRight(a.ID, ":"), ":")) == 2
+	case "ip":
+		_, ok := parseIP(a.ID)
+		return ok
+	case "x509":
+		return o.x509 && validDN(a.ID)
+	}
+	return false
+}
+
+var dnPart = regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9-]*|[0-9]+(\.[0-9]+)*)\s*=`)
+
+// validDN is a rough reading of RFC 2253: every part is a type and a value.
+func validDN(dn string) bool {
+	for part := range strings.SplitSeq(dn, ",") {
+		if !dnPart.MatchString(part) {
+			return false
+		}
+	}
+	return true
+}
+
+var digestSecret = regexp.MustCompile(`:.*`)
+
+// maskDigests hides password digests from readers without the admin right.
+func maskDigests(acl []ACL) []ACL {
+	out := slices.Clone(acl)
+	for i := range out {
+		if out[i].Scheme == "digest" {
+			out[i].ID = digestSecret.ReplaceAllString(out[i].ID, ":x")
+		}
+	}
+	return out
+}
+
+// DigestID is the id ZooKeeper derives from "user:password" for the digest
+// scheme: the user, a colon, and the SHA-1 of the whole in base 64. It is what
+// an ACL of that scheme holds and what [WithSuperDigest] takes.
+func DigestID(userPassword string) string {
+	user, _, _ := strings.Cut(userPassword, ":")
+	sum := sha1.Sum([]byte(userPassword))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// authenticate adds to a connection's identities what the credentials prove.
+// A wrong password is not noticed here: it makes another identity.
+func authenticate(o options, ids []identity, ip, scheme string, auth []byte) ([]identity, bool) {
+	add := func(i identity) {
+		if !slices.Contains(ids, i) {
+			ids = append(ids, i)
+		}
+	}
+	switch scheme {
+	case "digest":
+		id := DigestID(string(auth))
+		if id == o.superDigest {
+			add(identity{scheme: "super"})
+		}
+		add(identity{"digest", id})
+	case "ip":
+		add(identity{"ip", ip})
+	default:
+		return ids, false
+	}
+	return ids, true
+}

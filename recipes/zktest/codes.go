@@ -1,0 +1,136 @@
+package zktest
+
+import "fmt"
+
+// Operation codes of the client protocol, as in ZooKeeper's ZooDefs.OpCode.
+const (
+	opNotification         int32 = 0
+	opCreate               int32 = 1
+	opDelete               int32 = 2
+	opExists               int32 = 3
+	opGetData              int32 = 4
+	opSetData              int32 = 5
+	opGetACL               int32 = 6
+	opSetACL               int32 = 7
+	opGetChildren          int32 = 8
+	opSync                 int32 = 9
+	opPing                 int32 = 11
+	opGetChildren2         int32 = 12
+	opCheck                int32 = 13
+	opMulti                int32 = 14
+	opCreate2              int32 = 15
+	opReconfig             int32 = 16
+	opCheckWatches         int32 = 17
+	opRemoveWatches        int32 = 18
+	opCreateContainer      int32 = 19
+	opDeleteContainer      int32 = 20
+	opCreateTTL            int32 = 21
+	opMultiRead            int32 = 22
+	opAuth                 int32 = 100
+	opSetWatches           int32 = 101
+	opSASL                 int32 = 102
+	opGetEphemerals        int32 = 103
+	opGetAllChildrenNumber int32 = 104
+	opSetWatches2          int32 = 105
+	opAddWatch             int32 = 106
+	opWhoAmI               int32 = 107
+	opCloseSession         int32 = -11
+	opError                int32 = -1
+
+	// opConnect is ours: the handshake has no operation code on the wire.
+	opConnect int32 = -1000
+)
+
+var opNames = map[int32]string{
+	opCreate: "create", opDelete: "delete", opExists: "exists", opGetData: "getData",
+	opSetData: "setData", opGetACL: "getACL", opSetACL: "setACL", opGetChildren: "getChildren",
+	opSync: "sync", opPing: "ping", opGetChildren2: "getChildren2", opCheck: "check",
+	opMulti: "multi", opCreate2: "create2", opReconfig: "reconfig", opCheckWatches: "checkWatches",
+	opRemoveWatches: "removeWatches", opCreateContainer: "createContainer",
+	opDeleteContainer: "deleteContainer", opCreateTTL: "createTTL", opMultiRead: "multiRead",
+	opAuth: "auth", opSetWatches: "setWatches", opSASL: "sasl", opGetEphemerals: "getEphemerals",
+	opGetAllChildrenNumber: "getAllChildrenNumber", opSetWatches2: "setWatches2",
+	opAddWatch: "addWatch", opWhoAmI: "whoAmI", opCloseSession: "closeSession",
+	opConnect: "connect",
+}
+
+// opName is the name under which an operation is counted and matched.
+func opName(op int32) string {
+	if n, ok := opNames[op]; ok {
+		return n
+	}
+	return fmt.Sprintf("op(%d)", op)
+}
+
+// Code is an error code of the client protocol, as in ZooKeeper's
+// KeeperException.Code. It is what [Fail] makes the server answer.
+type Code int32
+
+// The codes this server answers by itself, and those a test may want to inject.
+const (
+	CodeOK                      Code = 0
+	CodeSystemError             Code = -1
+	CodeRuntimeInconsistency    Code = -2
+	CodeConnectionLoss          Code = -4
+	CodeMarshallingError        Code = -5
+	CodeUnimplemented           Code = -6
+	CodeOperationTimeout        Code = -7
+	CodeBadArguments            Code = -8
+	CodeUnknownSession          Code = -12
+	CodeAPIError                Code = -100
+	CodeNoNode                  Code = -101
+	CodeNoAuth                  Code = -102
+	CodeBadVersion              Code = -103
+	CodeNoChildrenForEphemerals Code = -108
+	CodeNodeExists              Code = -110
+	CodeNotEmpty                Code = -111
+	CodeSessionExpired          Code = -112
+	CodeInvalidACL              Code = -114
+	CodeAuthFailed              Code = -115
+	CodeSessionMoved            Code = -118
+	CodeNotReadOnly             Code = -119
+	CodeNoWatcher               Code = -121
+	CodeReconfigDisabled        Code = -123
+	CodeQuotaExceeded           Code = -125
+	CodeThrottled               Code = -127
+)
+
+var codeNames = map[Code]string{
+	CodeOK: "OK", CodeSystemError: "SystemError", CodeRuntimeInconsistency: "RuntimeInconsistency",
+	CodeConnectionLoss: "ConnectionLoss", CodeMarshallingError: "MarshallingError",
+	CodeUnimplemented: "Unimplemented", CodeOperationTimeout: "OperationTimeout",
+	CodeBadArguments: "BadArguments", CodeUnknownSession: "UnknownSession", CodeAPIError: "APIError",
+	CodeNoNode: "NoNode", CodeNoAuth: "NoAuth", CodeBadVersion: "BadVersion",
+	CodeNoChildrenForEphemerals: "NoChildrenForEphemerals", CodeNodeExists: "NodeExists",
+	CodeNotEmpty: "NotEmpty", CodeSessionExpired: "SessionExpired", CodeInvalidACL: "InvalidACL",
+	CodeAuthFailed: "AuthFailed", CodeSessionMoved: "SessionMoved", CodeNotReadOnly: "NotReadOnly",
+	CodeNoWatcher: "NoWatcher", CodeReconfigDisabled: "ReconfigDisabled",
+	CodeQuotaExceeded: "QuotaExceeded", CodeThrottled: "ThrottledOp",
+}
+
+// String is the code's name in ZooKeeper's own words, or its number.
+func (c Code) String() string {
+	if n, ok := codeNames[c]; ok {
+		return n
+	}
+	return fmt.Sprintf("Code(%d)", int32(c))
+}
+
+// Error makes a Code usable as an error: errors.Is(err, zktest.CodeNoNode).
+func (c Code) Error() string { return "zookeeper answered " + c.String() }
+
+// Event types and the one keeper state carried by watch events on the wire.
+const (
+	eventCreated         int32 = 1
+	eventDeleted         int32 = 2
+	eventDataChanged     int32 = 3
+	eventChildrenChanged int32 = 4
+
+	stateSyncConnected int32 = 3
+)
+
+// Xids that are not a request's own number.
+const (
+	xidNotification int32 = -1
+	xidPing         int32 = -2
+)

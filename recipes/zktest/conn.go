@@ -1,0 +1,324 @@
+package zktest
+
+import (
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// conn is one connection: a reader and a writer goroutine with a queue each, so
+// that an unbuffered pipe, a stalled client or a partition never makes the
+// server wait. All fields below nc are guarded by Server.mu.
+type conn struct {
+	s  *Server
+	nc net.Conn
+	ip string
+
+	sid atomic.Int64 // the session's id, for faults' predicates
+	id  int64
+
+	session   *session
+	claims    int64 // the session id the handshake asks for
+	ids       []identity
+	oldClient bool
+	greeted   bool // the handshake frame has been read
+	closed    bool // by the server, or by the client as far as the server knows
+	dead      bool // the socket itself is gone
+	died      chan struct{}
+
+	in      []inbound // read, not yet executed
+	arrived int       // how many of in have reached the server
+	inSize  int
+	stalled bool // the first of in is held by a fault
+	cutIn   bool // partitioned: nothing arrives
+	room    chan struct{}
+
+	out     []outbound
+	outSize int
+	cutOut  bool // partitioned: nothing leaves
+	wake    chan struct{}
+
+	held   [][]byte // events kept back by EventAfterReply; nil when none is
+	hold   bool
+	waveBy time.Time // when the first reply of the current round trip is back
+	inWave bool
+}
+
+// inbound is a frame, or the end of the stream, on its way in.
+type inbound struct {
+	req   request
+	raw   int // bytes on the wire
+	due   time.Time
+	fault Fault
+	inj   *Injection
+	eof   bool
+	word  string // a four-letter word instead of a frame
+}
+
+// outbound is a frame on its way out. The last one of a connection closes it.
+type outbound struct {
+	frame []byte
+	due   time.Time
+	last  bool
+	gate  chan struct{} // not before this is closed; nil for at once
+}
+
+func (o *outbound) gated() bool {
+	if o.gate == nil {
+		return false
+	}
+	select {
+	case <-o.gate:
+		return false
+	default:
+		return true
+	}
+}
+
+// Queues beyond these sizes stop the reading of further requests, and a client
+// that lets events pile up to maxQueue is cut.
+const (
+	softQueue = 8 << 20
+	maxQueue  = 64 << 20
+)
+
+func newConn(s *Server, nc net.Conn) *conn {
+	ip := "127.0.0.1"
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		ip = a.IP.String()
+	}
+	s.nextConn++
+	c := &conn{
+		s: s, nc: nc, ip: ip, id: s.nextConn, ids: []identity{{"ip", ip}},
+		died: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
+	c.partition()
+	return c
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// kill ends the connection at once, whatever is queued.
+func (c *conn) kill() {
+	if !c.dead {
+		c.dead = true
+		close(c.died)
+		c.nc.Close()
+	}
+}
+
+// close is the server's side of the end: what was sent before still leaves, and
+// in a partition the client does not notice.
+func (c *conn) close() {
+	if c.closed {
+		return
+	}
+	c.detach()
+	c.out = append(c.out, outbound{due: time.Now().Add(c.s.opts.latency), last: true})
+	signal(c.wake)
+	signal(c.room)
+}
+
+// detach makes the server forget the connection; its session lives on.
+func (c *conn) detach() {
+	c.closed = true
+	c.s.watches.forget(c)
+	if c.session != nil && c.session.conn == c {
+		c.session.conn = nil
+	}
+}
+
+// reply queues a frame for the client.
+func (c *conn) reply(frame []byte) {
+	if c.closed || c.dead {
+		return
+	}
+	c.out = append(c.out, outbound{frame: frame, due: time.Now().Add(c.s.opts.latency)})
+	c.outSize += len(frame)
+	if c.outSize > maxQueue {
+		c.kill()
+	}
+	signal(c.wake)
+}
+
+func (c *conn) sendEvent(typ int32, path string) {
+	c.tally(func(n *Counts) { n.WatchEvents++ })
+	frame := eventFrame(typ, path)
+	if c.hold {
+		c.held = append(c.held, frame)
+		return
+	}
+	c.reply(frame)
+}
+
+// write is the writer goroutine.
+func (c *conn) write() {
+	defer c.s.wg.Done()
+	for {
+		batch, last, wait := c.nextBatch()
+		if len(batch) > 0 {
+			if _, err := c.nc.Write(batch); err != nil {
+				c.drop()
+				return
+			}
+		}
+		switch {
+		case last:
+			c.drop()
+			return
+		case wait < 0:
+			continue
+		case !c.pause(wait):
+			return
+		}
+	}
+}
+
+// drop ends the socket and forgets the connection.
+func (c *conn) drop() {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.kill()
+	if c.closed {
+		delete(c.s.conns, c)
+	}
+}
+
+// pause waits for news on the queue, at most d when d is positive. It answers
+// false when the connection is gone.
+func (c *conn) pause(d time.Duration) bool {
+	var timeout <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-c.died:
+		return false
+	case <-c.wake:
+	case <-timeout:
+	}
+	return true
+}
+
+// nextBatch takes everything that is due. wait is how long until more is,
+// 0 for until woken, negative for look again at once.
+func (c *conn) nextBatch() (batch []byte, last bool, wait time.Duration) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	for len(c.out) > 0 && !c.cutOut && !last && !c.out[0].gated() {
+		o := c.out[0]
+		if left := time.Until(o.due); left > 0 {
+			if len(batch) > 0 {
+				break
+			}
+			return nil, false, left
+		}
+		batch, last = append(batch, o.frame...), o.last
+		c.out[0] = outbound{}
+		c.out = c.out[1:]
+		c.outSize -= len(o.frame)
+	}
+	c.tally(func(n *Counts) { n.BytesOut += int64(len(batch)) })
+	signal(c.room)
+	if len(batch) > 0 {
+		return batch, last, -1
+	}
+	return nil, last, 0
+}
+
+// deliver puts something read off the wire on its way. It answers false when
+// the connection is gone.
+func (c *conn) deliver(it inbound) bool {
+	s := c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it.due = time.Now().Add(s.opts.latency)
+	c.tally(func(n *Counts) { n.BytesIn += int64(it.raw) })
+	if !it.eof {
+		c.waveRequest(it.req.op)
+	}
+	if it.req.op == opConnect {
+		c.claims = it.req.connect.session
+		c.partition()
+	}
+	c.in = append(c.in, it)
+	c.inSize += it.raw
+	if s.opts.latency > 0 {
+		time.AfterFunc(s.opts.latency, c.lockedPump)
+	} else {
+		c.pump()
+	}
+	return !c.dead
+}
+
+func (c *conn) lockedPump() {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.pump()
+}
+
+// pump lets everything that is due arrive, which touches the session, and then
+// executes in order until the queue is empty or a fault holds it up.
+func (c *conn) pump() {
+	for c.arrived < len(c.in) && !c.cutIn && !c.s.frozen && !c.s.closed {
+		it := &c.in[c.arrived]
+		if time.Until(it.due) > 0 {
+			break
+		}
+		if c.closed && !it.eof {
+			c.inSize -= it.raw // the server's end is closed: nothing arrives there any more
+			c.in = slices.Delete(c.in, c.arrived, c.arrived+1)
+			continue
+		}
+		c.arrived++
+		c.arrive(it)
+	}
+	for c.arrived > 0 && !c.stalled && !c.s.frozen && !c.s.closed {
+		if c.park(&c.in[0]) {
+			return
+		}
+		it := c.in[0]
+		c.in[0] = inbound{}
+		c.in = c.in[1:]
+		c.arrived--
+		c.inSize -= it.raw
+		c.run(&it)
+	}
+	signal(c.room)
+}
+
+// arrive is the moment a frame reaches the server: it is counted, and the
+// session has been heard of.
+func (c *conn) arrive(it *inbound) {
+	if it.eof || it.word != "" {
+		return
+	}
+	c.countRequest(it.req.op)
+	if x := c.session; x != nil && c.s.sessions[x.id] == x {
+		c.s.touch(x)
+	}
+}
+
+// waitRoom holds the reader back while too much is queued on either side.
+func (c *conn) waitRoom() bool {
+	for {
+		c.s.mu.Lock()
+		full, dead := c.inSize > softQueue || c.outSize > softQueue, c.dead
+		c.s.mu.Unlock()
+		if !full || dead {
+			return !dead
+		}
+		select {
+		case <-c.room:
+		case <-c.died:
+		}
+	}
+}

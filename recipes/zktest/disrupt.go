@@ -1,0 +1,126 @@
+package zktest
+
+// Direction is which way a partition swallows traffic.
+type Direction int
+
+// The directions of a partition.
+const (
+	ToServer Direction = 1 << iota
+	ToClient
+	Both = ToServer | ToClient
+)
+
+// Expire ends a session at once, as if its timeout had run out: its ephemerals
+// go, its connection is cut, and a reconnect is told that it has expired. It
+// does nothing when there is no such session.
+func (s *Server) Expire(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.sessions[session]; x != nil {
+		s.endSession(x)
+	}
+}
+
+// Disconnect cuts the session's connection; the session lives on and may
+// reconnect. Session 0 means every connection.
+func (s *Server) Disconnect(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if session == 0 || c.session != nil && c.session.id == session {
+			c.close()
+		}
+	}
+}
+
+// Partition makes a black hole between the session's client and the server, in
+// one direction or both, for its present and all later connections. Nothing is
+// closed and nobody is told. As TCP would, what is sent meanwhile, including the
+// end of a connection, arrives after [Server.Heal] if the connection is still
+// there on the receiving side. Session 0 means every client, also those without
+// a session; dialling itself still succeeds.
+func (s *Server) Partition(session int64, dir Direction) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.partitions[session] = dir
+	s.repartition()
+}
+
+// Heal ends what [Server.Partition] began for the same session; 0 heals all.
+func (s *Server) Heal(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.partitions, session)
+	if session == 0 {
+		clear(s.partitions)
+	}
+	s.repartition()
+}
+
+// repartition applies the partitions to every connection, oldest first, so that
+// what was held back arrives in a fixed order.
+func (s *Server) repartition() {
+	for _, c := range s.connections() {
+		c.partition()
+		signal(c.wake)
+		c.pump()
+	}
+}
+
+// partition works out which directions of a connection are cut.
+func (c *conn) partition() {
+	id := c.claims
+	if c.session != nil {
+		id = c.session.id
+	}
+	dir := c.s.partitions[0]
+	if id != 0 {
+		dir |= c.s.partitions[id]
+	}
+	c.cutIn, c.cutOut = dir&ToServer != 0, dir&ToClient != 0
+}
+
+// Freeze stops the server as SIGSTOP would: connections are accepted and bytes
+// swallowed, nothing is answered, and no session expires.
+func (s *Server) Freeze() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozen = true
+}
+
+// Thaw resumes a frozen server. Sessions whose time ran out meanwhile expire
+// first; then everything that was sent to it arrives. A real server races the
+// two; this is the outcome that is worse for its clients.
+func (s *Server) Thaw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.frozen {
+		return
+	}
+	s.frozen = false
+	for _, x := range s.sessionsByID() {
+		s.expireIfDue(x)
+	}
+	for _, c := range s.connections() {
+		c.pump()
+	}
+}
+
+// RefuseDials makes the server refuse new connections, as when it is down. Over
+// TCP they are accepted and reset. Established ones stay; see [Server.Disconnect].
+func (s *Server) RefuseDials(refuse bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusing = refuse
+}
+
+// SwapSessionID makes the session's next reconnect end it silently: the client
+// is given a new session as if that were the old one, with another id and
+// without the ephemerals, and nobody tells it. ClickHouse Keeper has done so.
+func (s *Server) SwapSessionID(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.sessions[session]; x != nil {
+		x.swap = true
+	}
+}

@@ -1,0 +1,226 @@
+package zktest
+
+// run executes one request that has arrived. The client may be gone by now; a
+// write it sent is executed all the same as long as its session lives, as on a
+// server with the request already in its pipeline.
+func (c *conn) run(it *inbound) {
+	s := c.s
+	switch {
+	case it.eof:
+		c.gone()
+		return
+	case it.word != "":
+		c.reply([]byte(s.fourLetter(it.word)))
+		c.close()
+		return
+	}
+	switch it.fault.kind {
+	case faultDropRequest:
+		return
+	case faultCutBefore:
+		c.close()
+		return
+	case faultFail:
+		c.reply(replyFrame(it.req.xid, s.zxid, it.fault.code).frame())
+		return
+	}
+	c.hold = it.fault.kind == faultEventAfterReply
+	frame, end := c.execute(&it.req)
+	c.hold = false
+	c.finish(it, frame, end)
+	for _, f := range c.held {
+		c.reply(f)
+	}
+	c.held = nil
+}
+
+// gone is the client's end of the connection, as the server learns of it.
+func (c *conn) gone() {
+	if !c.closed {
+		c.detach()
+	}
+	c.kill()
+	delete(c.s.conns, c)
+}
+
+// execute answers a request: the reply's frame, nil for none, and whether the
+// connection ends with it.
+func (c *conn) execute(r *request) (frame []byte, end bool) {
+	s := c.s
+	if r.op == opConnect {
+		return s.handshake(c, &r.connect)
+	}
+	x := c.session
+	if x == nil || s.sessions[x.id] != x {
+		return nil, true // nothing is answered outside a session
+	}
+	if r.op == opPing {
+		return replyFrame(xidPing, s.zxid, CodeOK).frame(), false
+	}
+	if r.op == opAuth {
+		return c.auth(r)
+	}
+	if r.op == opCloseSession {
+		x.conn = nil // endSession must not cut before the reply is out
+		s.endSession(x)
+		return replyFrame(r.xid, s.zxid, CodeOK).frame(), true
+	}
+	if _, known := opNames[r.op]; !known {
+		return replyFrame(r.xid, s.zxid, CodeUnimplemented).frame(), true
+	}
+	body := newEncoder()
+	code := c.dispatch(r, body)
+	e := replyFrame(r.xid, s.zxid, code)
+	if code == CodeOK {
+		e.b = append(e.b, body.b[4:]...)
+	}
+	return e.frame(), false
+}
+
+// auth answers zxid 0, and a failure ends the connection.
+func (c *conn) auth(r *request) ([]byte, bool) {
+	ids, ok := authenticate(c.s.opts, c.ids, c.ip, r.scheme, r.auth)
+	if !ok {
+		return replyFrame(r.xid, 0, CodeAuthFailed).frame(), true
+	}
+	c.ids = ids
+	return replyFrame(r.xid, 0, CodeOK).frame(), false
+}
+
+// dispatch executes one operation and encodes its result.
+func (c *conn) dispatch(r *request, e *encoder) Code {
+	s := c.s
+	write := isWrite(r.op)
+	switch {
+	case write && s.readOnly:
+		return CodeNotReadOnly
+	case r.bad:
+		if write {
+			s.zxid++ // the failure is a transaction too
+		}
+		return CodeMarshallingError
+	case r.op == opMulti:
+		return c.multi(r, e)
+	case write:
+		return c.write1(r, e)
+	}
+	return c.readOp(r, e)
+}
+
+func isWrite(op int32) bool {
+	switch op {
+	case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opDeleteContainer, opSetData,
+		opSetACL, opCheck, opMulti, opReconfig:
+		return true
+	}
+	return false
+}
+
+// write1 is a single write as a transaction.
+func (c *conn) write1(r *request, e *encoder) Code {
+	t := c.s.begin(c.session.id, c.ids)
+	if r.op == opReconfig {
+		return CodeReconfigDisabled
+	}
+	path, stat, code := t.write(r)
+	if code != CodeOK {
+		return code
+	}
+	t.commit()
+	switch r.op {
+	case opCreate:
+		e.string(path)
+	case opCreate2, opCreateContainer, opCreateTTL:
+		e.string(path)
+		e.stat(stat)
+	case opSetData, opSetACL:
+		e.stat(stat)
+	}
+	return CodeOK
+}
+
+// multi is a transaction of several writes, all or none. The reply of a failed
+// one lists OK for the operations before the culprit, its code, and
+// RuntimeInconsistency for those after it.
+func (c *conn) multi(r *request, e *encoder) Code {
+	t := c.s.begin(c.session.id, c.ids)
+	results := newEncoder()
+	for i := range r.ops {
+		op := &r.ops[i]
+		code := multiType(op)
+		var path string
+		var stat Stat
+		if code == CodeOK {
+			path, stat, code = t.write(op)
+		}
+		if code == CodeMarshallingError {
+			t.rollback()
+			return code
+		}
+		if code != CodeOK {
+			t.rollback()
+			multiFailure(e, len(r.ops), i, code)
+			return CodeOK
+		}
+		encodeResult(results, op.op, path, stat)
+	}
+	t.commit()
+	e.b = append(e.b, results.b[4:]...)
+	e.multiHeader(-1, true, -1)
+	return CodeOK
+}
+
+// multiType settles what a create inside a multi makes. There the flags decide,
+// not the operation code as outside: a create2 answers like a create.
+func multiType(op *request) Code {
+	switch op.op {
+	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+		wasTTL := op.op == opCreateTTL
+		mode, _ := parseMode(op.flags)
+		switch {
+		case mode.ttl && !wasTTL:
+			return CodeMarshallingError // the server trips over the missing ttl
+		case mode.ttl:
+			op.op = opCreateTTL
+		case mode.container:
+			op.op, op.ttl = opCreateContainer, -1
+		default:
+			op.op, op.ttl = opCreate, -1
+		}
+	case opGetData, opGetChildren:
+		return CodeMarshallingError
+	}
+	return CodeOK
+}
+
+func encodeResult(e *encoder, op int32, path string, stat Stat) {
+	switch op {
+	case opCreate:
+		e.multiHeader(opCreate, false, 0)
+		e.string(path)
+	case opCreateContainer, opCreateTTL:
+		e.multiHeader(opCreate2, false, 0)
+		e.string(path)
+		e.stat(stat)
+	case opSetData:
+		e.multiHeader(opSetData, false, 0)
+		e.stat(stat)
+	default:
+		e.multiHeader(op, false, 0)
+	}
+}
+
+func multiFailure(e *encoder, n, culprit int, code Code) {
+	for i := range n {
+		c := code
+		switch {
+		case i < culprit:
+			c = CodeOK
+		case i > culprit:
+			c = CodeRuntimeInconsistency
+		}
+		e.multiHeader(opError, false, c)
+		e.int32(int32(c))
+	}
+	e.multiHeader(-1, true, -1)
+}

@@ -1,0 +1,267 @@
+package zktest
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Request is what a fault's predicate sees of a request that has just been read
+// off the wire.
+type Request struct {
+	Session int64    // 0 before the first handshake is answered
+	Op      string   // "create", "getChildren2", "ping", ...; "connect" for the handshake
+	Path    string   // of a multi: that of its first operation
+	Paths   []string // every path named
+	Xid     int32
+	// N counts, from 1, the requests with this Op that were offered to this
+	// rule since it was injected: r.Op == "create" && r.N == 2 is the second
+	// create from now on, of whatever session.
+	N int
+}
+
+// Fault is something to do to a request. The values are those declared here and
+// what [Delay], [DelayReply], [CutAt] and [Fail] return.
+type Fault struct {
+	kind faultKind
+	d    time.Duration
+	code Code
+	n    int
+}
+
+type faultKind int
+
+const (
+	faultNone faultKind = iota
+	faultDropRequest
+	faultDropReply
+	faultLoseReply
+	faultCutBefore
+	faultCutAfter
+	faultCutAt
+	faultDelay
+	faultDelayReply
+	faultHold
+	faultHoldReply
+	faultFail
+	faultEventAfterReply
+)
+
+// Faults without a parameter.
+var (
+	// DropRequest swallows the request: it is not executed and never answered,
+	// while the connection and everything else on it goes on.
+	DropRequest = Fault{kind: faultDropRequest}
+	// DropReply executes the request, swallows its reply and cuts the
+	// connection: the client cannot know what happened.
+	DropReply = Fault{kind: faultDropReply}
+	// LoseReply executes the request and swallows its reply, while the
+	// connection and everything else on it goes on.
+	LoseReply = Fault{kind: faultLoseReply}
+	// CutBefore cuts the connection instead of executing the request.
+	CutBefore = Fault{kind: faultCutBefore}
+	// CutAfter cuts the connection once the reply is sent in full.
+	CutAfter = Fault{kind: faultCutAfter}
+	// Hold keeps the request, and behind it all later ones of its connection,
+	// unexecuted until [Injection.Release]. Their arrival still keeps the
+	// session alive. If the client leaves meanwhile, they are executed at
+	// release all the same, as from the pipeline of a slow server, unless the
+	// session is over by then.
+	Hold = Fault{kind: faultHold}
+	// HoldReply executes the request and keeps its reply, and everything sent
+	// on the connection after it, until [Injection.Release].
+	HoldReply = Fault{kind: faultHoldReply}
+	// EventAfterReply sends the watch events that the request triggers on its
+	// own connection after its reply. A real server never does.
+	EventAfterReply = Fault{kind: faultEventAfterReply}
+)
+
+// CutAt executes the request and cuts the connection after n bytes of its
+// reply, counting the four bytes of length.
+func CutAt(n int) Fault { return Fault{kind: faultCutAt, n: n} }
+
+// Delay executes the request, and behind it all later ones of its connection,
+// d later. Its arrival keeps the session alive at once.
+func Delay(d time.Duration) Fault { return Fault{kind: faultDelay, d: d} }
+
+// DelayReply executes the request and sends its reply, and everything on the
+// connection after it, d later.
+func DelayReply(d time.Duration) Fault { return Fault{kind: faultDelayReply, d: d} }
+
+// Fail answers the request with code and does not execute it.
+func Fail(code Code) Fault { return Fault{kind: faultFail, code: code} }
+
+// Injection is one fault in force, from [Server.Inject].
+type Injection struct {
+	s     *Server
+	match func(Request) bool
+	fault Fault
+	seen  map[string]int // by operation; guarded by rules.mu
+	hits  int            // guarded by rules.mu
+	hit   chan struct{}
+
+	released bool    // guarded by Server.mu, as is waiting
+	waiting  []*conn // held connections
+	gate     chan struct{}
+}
+
+// rules are the faults in force. Their own lock serialises the predicates, which
+// run without the server's, so that a predicate may inspect the server.
+type rules struct {
+	mu  sync.Mutex
+	all []*Injection
+}
+
+// Inject puts a fault in force for every request that match accepts, until
+// [Injection.Remove]. The rule injected first wins where several match. The
+// predicate is called once for each request, in the order they are read off
+// each connection, never by two goroutines at a time; it may look at the server
+// but must not inject or remove faults. See [Once] and [On].
+func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
+	i := &Injection{
+		s: s, match: match, fault: f, seen: map[string]int{},
+		hit: make(chan struct{}), gate: make(chan struct{}),
+	}
+	s.rules.mu.Lock()
+	defer s.rules.mu.Unlock()
+	s.rules.all = append(s.rules.all, i)
+	return i
+}
+
+// Hits is how many requests the fault has struck.
+func (i *Injection) Hits() int {
+	i.s.rules.mu.Lock()
+	defer i.s.rules.mu.Unlock()
+	return i.hits
+}
+
+// Hit is closed when the fault strikes for the first time. With [Hold] the
+// request may still be on its way into the queue then; it is not executed.
+func (i *Injection) Hit() <-chan struct{} { return i.hit }
+
+// Remove ends the fault for requests that have not been read yet. What is held
+// stays held until [Injection.Release].
+func (i *Injection) Remove() {
+	i.s.rules.mu.Lock()
+	defer i.s.rules.mu.Unlock()
+	i.s.rules.all = slices.DeleteFunc(i.s.rules.all, func(x *Injection) bool { return x == i })
+}
+
+// Release lets everything held go on, in order, and removes the fault.
+func (i *Injection) Release() {
+	i.Remove()
+	i.s.mu.Lock()
+	defer i.s.mu.Unlock()
+	if i.released {
+		return
+	}
+	i.released = true
+	close(i.gate)
+	for c := range i.s.conns {
+		signal(c.wake)
+	}
+	for _, c := range i.waiting {
+		c.resume()
+	}
+	i.waiting = nil
+}
+
+// On makes a predicate for the given operations, of any session and path.
+func On(ops ...string) func(Request) bool {
+	return func(r Request) bool { return slices.Contains(ops, r.Op) }
+}
+
+// Once makes a predicate accept only the first request it would.
+func Once(match func(Request) bool) func(Request) bool {
+	done := false
+	return func(r Request) bool {
+		if done || !match(r) {
+			return false
+		}
+		done = true
+		return true
+	}
+}
+
+// apply decides the fault for a request that was just read.
+func (r *rules) apply(c *conn, it *inbound) {
+	if it.word != "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.all) == 0 {
+		return
+	}
+	q := Request{Session: c.sid.Load(), Op: opName(it.req.op), Paths: it.req.paths(), Xid: it.req.xid}
+	if it.req.op == opConnect {
+		q.Session = it.req.connect.session
+	}
+	if len(q.Paths) > 0 {
+		q.Path = q.Paths[0]
+	}
+	for _, i := range r.all {
+		i.seen[q.Op]++
+		q.N = i.seen[q.Op]
+		if it.inj != nil || !i.match(q) {
+			continue
+		}
+		it.fault, it.inj = i.fault, i
+		if i.hits++; i.hits == 1 {
+			close(i.hit)
+		}
+	}
+}
+
+// park holds up the first request of the queue when its fault says so.
+func (c *conn) park(it *inbound) bool {
+	fault := it.fault
+	switch {
+	case fault.kind == faultDelay:
+		time.AfterFunc(fault.d, func() {
+			c.s.mu.Lock()
+			defer c.s.mu.Unlock()
+			c.resume()
+		})
+	case fault.kind == faultHold && !it.inj.released:
+		it.inj.waiting = append(it.inj.waiting, c)
+	default:
+		return false
+	}
+	it.fault.kind = faultNone
+	c.stalled = true
+	return true
+}
+
+func (c *conn) resume() {
+	c.stalled = false
+	c.pump()
+}
+
+// finish sends the reply of an executed request, or what its fault makes of it.
+func (c *conn) finish(it *inbound, frame []byte, end bool) {
+	switch it.fault.kind {
+	case faultDropReply:
+		frame, end = nil, true
+	case faultLoseReply:
+		frame = nil
+	case faultCutAfter:
+		end = true
+	case faultCutAt:
+		frame, end = frame[:min(it.fault.n, len(frame))], true
+	}
+	if frame != nil && !c.closed && !c.dead {
+		c.waveReply(it.req.op)
+		c.reply(frame)
+		last := &c.out[len(c.out)-1]
+		switch {
+		case it.fault.kind == faultDelayReply:
+			last.due = last.due.Add(it.fault.d)
+		case it.fault.kind == faultHoldReply && !it.inj.released:
+			last.gate = it.inj.gate
+		}
+	}
+	if end {
+		c.close()
+	}
+}

@@ -1,0 +1,228 @@
+package zktest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestFaultsDoToTheNodeAndTheCallerWhatTheySay(t *testing.T) {
+	tests := []struct {
+		name    string
+		fault   zktest.Fault
+		exists  bool
+		err     string // of the create; empty for none
+		lasting bool   // the connection survives
+	}{
+		{"DropReply", zktest.DropReply, true, "zk: connection closed", false},
+		{"CutBefore", zktest.CutBefore, false, "zk: connection closed", false},
+		{"CutAfter", zktest.CutAfter, true, "", false},
+		{"CutAt a byte", zktest.CutAt(10), true, "zk: connection closed", false},
+		{"Fail", zktest.Fail(zktest.CodeThrottled), false, "unknown error: -127", true},
+		{"Delay", zktest.Delay(time.Second), true, "", true},
+		{"DelayReply", zktest.DelayReply(time.Second), true, "", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+				i := s.Inject(zktest.Once(zktest.On("create")), tt.fault)
+				_, err := c.Create("/a", nil, 0, open)
+				if tt.err == "" {
+					require.NoError(t, err)
+				} else {
+					require.EqualError(t, err, tt.err)
+				}
+				<-i.Hit()
+				require.Equal(t, 1, i.Hits())
+				_, ok := s.Get("/a")
+				require.Equal(t, tt.exists, ok)
+				synctest.Wait()
+				require.Equal(t, tt.lasting, s.Sessions()[0].Connected)
+			})
+		})
+	}
+}
+
+func TestADroppedRequestOrReplyLeavesTheRestOfTheConnectionAlone(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"DropRequest": zktest.DropRequest, "LoseReply": zktest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+				i := s.Inject(zktest.On("create"), fault)
+				done := make(chan error, 1)
+				go func() {
+					_, err := c.Create("/a", nil, 0, open)
+					done <- err
+				}()
+				<-i.Hit()
+				time.Sleep(24 * time.Hour) // pings are answered, so nobody gives up
+				_, _, err := c.Get("/zookeeper")
+				require.NoError(t, err)
+				select {
+				case err := <-done:
+					t.Fatalf("answered: %v", err)
+				default:
+				}
+				_, ok := s.Get("/a")
+				require.Equal(t, name == "LoseReply", ok)
+				s.Disconnect(c.SessionID())
+				require.ErrorIs(t, <-done, zk.ErrConnectionClosed)
+			})
+		})
+	}
+}
+
+func TestAHeldCreateCommitsAfterItsClientHasMovedOn(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		i := s.Inject(zktest.On("create"), zktest.Hold)
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Create("/late", nil, zk.FlagEphemeral, open)
+			done <- err
+		}()
+		<-i.Hit()
+		require.ErrorIs(t, <-done, zk.ErrConnectionClosed) // no answer within its read deadline
+		c.await(t, zk.StateHasSession)
+		ok, _, err := c.Exists("/late")
+		require.NoError(t, err)
+		require.False(t, ok)
+		i.Release()
+		ok, stat, err := c.Exists("/late")
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, c.SessionID(), stat.EphemeralOwner)
+	})
+}
+
+func TestAHeldReplyHidesAChangeThatHasHappened(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		i := s.Inject(zktest.On("create"), zktest.HoldReply)
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Create("/a", nil, 0, open)
+			done <- err
+		}()
+		<-i.Hit()
+		synctest.Wait()
+		_, ok := s.Get("/a")
+		require.True(t, ok)
+		require.Empty(t, done)
+		i.Release()
+		require.NoError(t, <-done)
+	})
+}
+
+func TestLatencyIsExactInFakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New(zktest.WithLatency(20 * time.Millisecond))
+		defer s.Close()
+		start := time.Now()
+		c := dial(t, s, 10*time.Second)
+		defer c.end()
+		require.Equal(t, 80*time.Millisecond, time.Since(start), "a round trip to connect, one to greet")
+		s.ResetCounts()
+		start = time.Now()
+		_, err := c.Create("/a", nil, 0, open)
+		require.NoError(t, err)
+		require.Equal(t, 40*time.Millisecond, time.Since(start))
+		done := make(chan struct{})
+		for range 2 {
+			go func() {
+				c.Get("/a")
+				done <- struct{}{}
+			}()
+		}
+		<-done
+		<-done
+		require.Equal(t, 80*time.Millisecond, time.Since(start), "two requests side by side take one round trip")
+		require.Equal(t, 2, s.Counts().RoundTrips)
+		require.Equal(t, 3, s.Counts().Total)
+		require.Equal(t, map[string]int{"create": 1, "getData": 2}, s.SessionCounts(c.SessionID()).ByOp)
+	})
+}
+
+func TestABlackHoleDisconnectsTheClientAndExpiresItsSession(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
+		require.NoError(t, err)
+		start := time.Now()
+		s.Partition(c.SessionID(), zktest.Both)
+		c.await(t, zk.StateDisconnected)
+		require.InDelta(t, 6.67, time.Since(start).Seconds(), 0.01, "two thirds of the timeout")
+		require.Len(t, s.Sessions(), 1)
+		time.Sleep(6 * time.Second)
+		require.Empty(t, s.Sessions())
+		_, ok := s.Get("/e")
+		require.False(t, ok)
+		s.Heal(0)
+		c.await(t, zk.StateExpired)
+	})
+}
+
+func TestAPartitionDeliversWhatWasSentOnceHealed(t *testing.T) {
+	for name, dir := range map[string]zktest.Direction{"to the server": zktest.ToServer, "to the client": zktest.ToClient} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+				s.Partition(c.SessionID(), dir)
+				done := make(chan error, 1)
+				go func() {
+					_, err := c.Create("/a", nil, 0, open)
+					done <- err
+				}()
+				synctest.Wait()
+				_, ok := s.Get("/a")
+				require.Equal(t, dir == zktest.ToClient, ok)
+				require.Empty(t, done)
+				s.Heal(c.SessionID())
+				require.NoError(t, <-done)
+			})
+		})
+	}
+}
+
+func TestAFrozenServerAnswersNobodyAndResumes(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		s.Freeze()
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Create("/a", nil, 0, open)
+			done <- err
+		}()
+		time.Sleep(5 * time.Second)
+		require.Empty(t, done)
+		s.Thaw()
+		require.NoError(t, <-done)
+	})
+}
+
+func TestAFreezeLongerThanTheTimeoutEndsInExpiry(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		s.Freeze()
+		time.Sleep(time.Minute)
+		require.Len(t, s.Sessions(), 1)
+		s.Thaw()
+		require.Empty(t, s.Sessions())
+		c.await(t, zk.StateExpired)
+	})
+}
+
+func TestASwappedSessionGetsANewIDWithoutBeingTold(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
+		require.NoError(t, err)
+		id := c.SessionID()
+		s.SwapSessionID(id)
+		s.Disconnect(id)
+		c.await(t, zk.StateHasSession)
+		require.NotEqual(t, id, c.SessionID())
+		_, ok := s.Get("/e")
+		require.False(t, ok)
+		for len(c.states) > 0 {
+			require.NotEqual(t, zk.StateExpired, <-c.states)
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package zktest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Node is one znode as the server holds it.
+type Node struct {
+	Path     string
+	Data     []byte // nil and empty are told apart, as ZooKeeper does
+	ACL      []ACL  // digests unmasked
+	Stat     Stat
+	Children []string // names, sorted
+}
+
+// Session is one client session as the server knows it.
+type Session struct {
+	ID         int64
+	Timeout    time.Duration // as granted
+	Connected  bool          // has a connection, partitioned or not
+	Ephemerals []string      // paths, sorted
+	Requests   int           // since the last ResetCounts, without pings
+}
+
+// Get looks at a node; false when it is not there. It counts as no request and
+// sets no watch.
+func (s *Server) Get(path string) (Node, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.nodes[path]
+	if n == nil {
+		return Node{}, false
+	}
+	return Node{
+		Path: path, Data: slices.Clone(n.data), ACL: slices.Clone(n.acl),
+		Stat: n.stat(), Children: slices.Clone(n.names()),
+	}, true
+}
+
+// Create makes a persistent node that anyone may change, and its missing
+// parents likewise, by the server's own hand: one transaction for each, with
+// the watches that fire. The error is a [Code] with its path.
+func (s *Server) Create(path string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !validPath(path) {
+		return editError("create", path, CodeBadArguments)
+	}
+	var missing []string
+	for at, _ := splitPath(path); s.tree.nodes[at] == nil; at, _ = splitPath(at) {
+		missing = append(missing, at)
+	}
+	for _, p := range slices.Backward(missing) {
+		if code := s.edit(&request{op: opCreate, path: p, data: []byte{}, acl: openACL, ttl: -1}); code != CodeOK {
+			return editError("create", p, code)
+		}
+	}
+	return editError("create", path, s.edit(&request{op: opCreate, path: path, data: slices.Clone(data), acl: openACL, ttl: -1}))
+}
+
+// Set replaces a node's data, whatever its version and ACL.
+func (s *Server) Set(path string, data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return editError("set", path, s.edit(&request{op: opSetData, path: path, data: slices.Clone(data), version: -1}))
+}
+
+// Delete removes a node and everything below it, children first, whatever
+// their versions and ACLs: one transaction for each.
+func (s *Server) Delete(path string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deleteAll(path)
+}
+
+func (s *Server) deleteAll(path string) error {
+	if n := s.tree.nodes[path]; n != nil {
+		for _, name := range slices.Clone(n.names()) {
+			if err := s.deleteAll(joinPath(path, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return editError("delete", path, s.edit(&request{op: opDelete, path: path, version: -1}))
+}
+
+// edit is a write by the server's own hand.
+func (s *Server) edit(r *request) Code {
+	t := s.begin(0, super)
+	_, _, code := t.write(r)
+	if code == CodeOK {
+		t.commit()
+	}
+	return code
+}
+
+func editError(what, path string, code Code) error {
+	if code == CodeOK {
+		return nil
+	}
+	return fmt.Errorf("zktest: %s %s: %w", what, path, code)
+}
+
+// SetCreateCount presets how many children a node has had, which the next
+// sequence number is taken from, without creating them. ZooKeeper has no such
+// operation; it is there to test what happens near 2^31.
+func (s *Server) SetCreateCount(path string, n int32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.tree.nodes[path]
+	if x == nil {
+		return editError("preset", path, CodeNoNode)
+	}
+	x.creates = n
+	return nil
+}
+
+// Dump is the whole tree as text, one node a line, children indented below
+// their parent and in order: name, data, and what is out of the ordinary. It
+// has no times, ids or zxids in it, so that equal trees make equal dumps; an
+// ephemeral's owner shows as its rank among the sessions there are.
+func (s *Server) Dump() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owners := map[int64]int{}
+	for i, x := range s.sessionsByID() {
+		owners[x.id] = i + 1
+	}
+	var b strings.Builder
+	s.dump(&b, "/", "/", 0, owners)
+	return b.String()
+}
+
+func (s *Server) dump(b *strings.Builder, path, name string, depth int, owners map[int64]int) {
+	n := s.tree.nodes[path]
+	fmt.Fprintf(b, "%s%s", strings.Repeat("  ", depth), name)
+	if len(n.data) > 0 {
+		fmt.Fprintf(b, " %q", n.data)
+	}
+	if n.version != 0 {
+		fmt.Fprintf(b, " v%d", n.version)
+	}
+	switch n.life {
+	case ephemeral:
+		fmt.Fprintf(b, " ephemeral of session %d", owners[n.owner])
+	case container:
+		b.WriteString(" container")
+	case timed:
+		fmt.Fprintf(b, " ttl %v", time.Duration(n.ttl)*time.Millisecond)
+	}
+	if !slices.Equal(n.acl, openACL) {
+		for _, a := range n.acl {
+			fmt.Fprintf(b, " %s:%s:%s", a.Scheme, a.ID, permString(a.Perms))
+		}
+	}
+	b.WriteByte('\n')
+	for _, child := range n.names() {
+		s.dump(b, joinPath(path, child), child, depth+1, owners)
+	}
+}
+
+func permString(p int32) string {
+	var b strings.Builder
+	for i, l := range "rwcda" {
+		if p&(1<<i) != 0 {
+			b.WriteRune(l)
+		}
+	}
+	return b.String()
+}
+
+// Sessions lists the live sessions in the order of their ids, which is that of
+// their creation.
+func (s *Server) Sessions() []Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Session
+	for _, x := range s.sessionsByID() {
+		out = append(out, Session{
+			ID: x.id, Timeout: x.timeout, Connected: x.conn != nil,
+			Ephemerals: s.tree.owned(x.id), Requests: x.counts.Total,
+		})
+	}
+	return out
+}
+
+func (s *Server) sessionsByID() []*session {
+	return slices.SortedFunc(maps.Values(s.sessions), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+}
+
+func (s *Server) connections() []*conn {
+	return slices.SortedFunc(maps.Keys(s.conns), func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
+}

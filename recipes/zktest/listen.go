@@ -1,0 +1,109 @@
+package zktest
+
+import (
+	"fmt"
+	"net"
+	"time"
+)
+
+// Addr is the server's TCP address, host:port on the loopback interface. The
+// first call starts listening on a free port. It panics when the machine does
+// not let it listen, as httptest does.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	addr := s.addr
+	s.mu.Unlock()
+	if addr != "" {
+		return addr
+	}
+	addr, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		panic(fmt.Sprintf("zktest: cannot listen on the loopback interface: %v", err))
+	}
+	return addr
+}
+
+// Listen serves TCP on addr and returns the address bound, which matters for
+// port 0. It may be called for several addresses; [Server.Addr] is the first.
+func (s *Server) Listen(addr string) (string, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("zktest: listen on %s: %w", addr, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		l.Close()
+		return "", fmt.Errorf("zktest: listen on %s: the server is closed", addr)
+	}
+	bound := l.Addr().String()
+	s.listeners = append(s.listeners, l)
+	if s.addr == "" {
+		s.addr = bound
+	}
+	s.wg.Add(1)
+	go s.accept(l)
+	return bound, nil
+}
+
+func (s *Server) accept(l net.Listener) {
+	defer s.wg.Done()
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		if err := s.serve(nc); err != nil {
+			if t, ok := nc.(*net.TCPConn); ok {
+				t.SetLinger(0) // a reset, the closest an open port comes to a refusal
+			}
+			nc.Close()
+		}
+	}
+}
+
+// Dialer connects to the server through net.Pipe, whatever address is asked
+// for. It can be passed to zk.WithDialer, and is what makes the server work in
+// a testing/synctest bubble, where sockets cannot be used.
+func (s *Server) Dialer() func(network, address string, timeout time.Duration) (net.Conn, error) {
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		fail := func(err error) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", address, err)}
+		}
+		if trip := 2 * s.opts.latency; trip > 0 {
+			if timeout > 0 && timeout < trip {
+				time.Sleep(timeout)
+				return fail(errDialTimeout{})
+			}
+			time.Sleep(trip)
+		}
+		client, server := net.Pipe()
+		if err := s.serve(server); err != nil {
+			return fail(err)
+		}
+		return client, nil
+	}
+}
+
+// errDialTimeout is what net's own dial timeouts look like to a caller.
+type errDialTimeout struct{}
+
+func (errDialTimeout) Error() string   { return "i/o timeout" }
+func (errDialTimeout) Timeout() bool   { return true }
+func (errDialTimeout) Temporary() bool { return true }
+
+// serve adopts an established connection.
+func (s *Server) serve(nc net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.refusing {
+		return errRefused
+	}
+	c := newConn(s, nc)
+	s.conns[c] = struct{}{}
+	s.counts.Connections++
+	s.wg.Add(2)
+	go c.read()
+	go c.write()
+	return nil
+}

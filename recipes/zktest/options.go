@@ -1,0 +1,53 @@
+package zktest
+
+import "time"
+
+// Option changes a server before it starts.
+type Option func(*options)
+
+type options struct {
+	tick          time.Duration
+	latency       time.Duration
+	maxFrame      int
+	superDigest   string
+	extendedTypes bool
+	enforceQuota  bool
+	x509          bool
+	reapInterval  time.Duration
+}
+
+// defaultMaxFrame is ZooKeeper's jute.maxbuffer.
+const defaultMaxFrame = 0xfffff
+
+func defaults() options {
+	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute}
+}
+
+// WithTickTime sets ZooKeeper's tickTime, 2 s by default. Session timeouts are
+// clamped to between 2 and 20 ticks, and sessions expire at whole ticks since
+// the server's start, up to one tick after their timeout.
+func WithTickTime(d time.Duration) Option { return func(o *options) { o.tick = d } }
+
+// WithLatency makes every byte take d in each direction, so that a round trip
+// takes 2d and a dial one round trip. In a synctest bubble that is exact.
+func WithLatency(d time.Duration) Option { return func(o *options) { o.latency = d } }
+
+// WithMaxFrame sets jute.maxbuffer, 1,048,575 bytes by default: a client that
+// announces a longer packet loses its connection.
+func WithMaxFrame(n int) Option { return func(o *options) { o.maxFrame = n } }
+
+// WithSuperDigest names the digest identity that may do everything, in the form
+// of [DigestID]. Without it there is no such identity.
+func WithSuperDigest(id string) Option { return func(o *options) { o.superDigest = id } }
+
+// WithExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). As in
+// ZooKeeper they are answered Unimplemented otherwise.
+func WithExtendedTypes() Option { return func(o *options) { o.extendedTypes = true } }
+
+// WithReapInterval sets how often empty containers and outlived TTL nodes are
+// removed (znode.container.checkIntervalMs), one minute by default.
+func WithReapInterval(d time.Duration) Option { return func(o *options) { o.reapInterval = d } }
+
+// WithQuotaEnforcement makes hard quota limits refuse writes (enforceQuota).
+// Quotas are counted either way.
+func WithQuotaEnforcement() Option { return func(o *options) { o.enforceQuota = true } }

@@ -1,0 +1,66 @@
+package zktest
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// validPath says whether ZooKeeper accepts the path of a node (PathUtils): it
+// starts with a slash, does not end with one, has no empty, "." or ".." part
+// and none of the characters ZooKeeper refuses.
+func validPath(path string) bool {
+	if path == "/" {
+		return true
+	}
+	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
+		return false
+	}
+	for part := range strings.SplitSeq(path[1:], "/") {
+		if part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return strings.IndexFunc(path, refusedRune) < 0
+}
+
+// refusedRune covers the control characters, the UTF-16 surrogates and private
+// use area, and the specials. Java sees a character beyond the basic plane as
+// two surrogates, so those are refused too.
+func refusedRune(r rune) bool {
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff ||
+		r >= 0xfff0 || r == utf8.RuneError
+}
+
+// splitPath returns the parent's path and the node's own name. The parent of a
+// child of the root is "/".
+func splitPath(path string) (parent, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if i <= 0 {
+		return "/", path[i+1:]
+	}
+	return path[:i], path[i+1:]
+}
+
+func joinPath(parent, name string) string {
+	if parent == "/" {
+		return "/" + name
+	}
+	return parent + "/" + name
+}
+
+// parentForChange is the parent a create or delete is checked against. Only
+// the slash and a NUL are looked at before the parent is: a path that is wrong
+// in another way answers NoNode first when its parent does not exist.
+func parentForChange(path string) (string, Code) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 || strings.IndexByte(path, 0) >= 0 {
+		return "", CodeBadArguments
+	}
+	parent, _ := splitPath(path)
+	return parent, CodeOK
+}
+
+// special are the nodes nobody may delete.
+func special(path string) bool {
+	return path == "/" || path == procPath || path == quotaPath || path == configPath
+}

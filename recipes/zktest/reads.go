@@ -1,0 +1,208 @@
+package zktest
+
+import "strings"
+
+// readOp executes an operation that changes no data.
+func (c *conn) readOp(r *request, e *encoder) Code {
+	s := c.s
+	switch r.op {
+	case opExists:
+		return c.exists(r, e)
+	case opGetData:
+		return c.getData(r, e)
+	case opGetChildren, opGetChildren2:
+		return c.getChildren(r, e)
+	case opGetACL:
+		return c.getACL(r, e)
+	case opSync:
+		e.string(r.path)
+		return CodeOK
+	case opSetWatches, opSetWatches2:
+		s.watches.rearm(s.tree, c, r)
+		return CodeOK
+	case opMultiRead:
+		return c.multiRead(r, e)
+	case opGetAllChildrenNumber:
+		return c.countBelow(r, e)
+	case opGetEphemerals:
+		return c.getEphemerals(r, e)
+	case opAddWatch:
+		return c.addWatch(r, e)
+	case opCheckWatches, opRemoveWatches:
+		return c.removeWatches(r)
+	case opWhoAmI:
+		c.whoAmI(e)
+		return CodeOK
+	}
+	return CodeUnimplemented
+}
+
+// readable finds a node and checks the right to it.
+func (c *conn) readable(path string, perms int32) (*node, Code) {
+	n := c.s.tree.get(path)
+	if n == nil {
+		return nil, CodeNoNode
+	}
+	if !allowed(n.acl, perms, c.ids) {
+		return nil, CodeNoAuth
+	}
+	return n, CodeOK
+}
+
+// exists needs no permission, and is the only read that leaves a watch on a
+// node that is not there.
+func (c *conn) exists(r *request, e *encoder) Code {
+	if strings.IndexByte(r.path, 0) >= 0 {
+		return CodeBadArguments
+	}
+	if r.watch {
+		c.s.watches.data.add(r.path, c, oneShot)
+	}
+	n := c.s.tree.get(r.path)
+	if n == nil {
+		return CodeNoNode
+	}
+	e.stat(n.stat())
+	return CodeOK
+}
+
+func (c *conn) getData(r *request, e *encoder) Code {
+	n, code := c.readable(r.path, permRead)
+	if code != CodeOK {
+		return code
+	}
+	if r.watch {
+		c.s.watches.data.add(r.path, c, oneShot)
+	}
+	e.buffer(n.data)
+	e.stat(n.stat())
+	return CodeOK
+}
+
+func (c *conn) getChildren(r *request, e *encoder) Code {
+	n, code := c.readable(r.path, permRead)
+	if code != CodeOK {
+		return code
+	}
+	if r.watch {
+		c.s.watches.child.add(r.path, c, oneShot)
+	}
+	e.strings(n.names())
+	if r.op == opGetChildren2 {
+		e.stat(n.stat())
+	}
+	return CodeOK
+}
+
+// getACL shows digests only to those who may change the list.
+func (c *conn) getACL(r *request, e *encoder) Code {
+	n, code := c.readable(r.path, permRead|permAdmin)
+	if code != CodeOK {
+		return code
+	}
+	acl := n.acl
+	if !allowed(n.acl, permAdmin, c.ids) {
+		acl = maskDigests(acl)
+	}
+	e.acls(acl)
+	e.stat(n.stat())
+	return CodeOK
+}
+
+// multiRead answers each read by itself; one failing does not fail the others.
+func (c *conn) multiRead(r *request, e *encoder) Code {
+	for i := range r.ops {
+		op, body := &r.ops[i], newEncoder()
+		if op.op != opGetData && op.op != opGetChildren {
+			return CodeMarshallingError
+		}
+		if code := c.readOp(op, body); code != CodeOK {
+			e.multiHeader(opError, false, code)
+			e.int32(int32(code))
+			continue
+		}
+		e.multiHeader(op.op, false, CodeOK)
+		e.b = append(e.b, body.b[4:]...)
+	}
+	e.multiHeader(-1, true, -1)
+	return CodeOK
+}
+
+// countBelow counts all descendants. For the root, the server's own arithmetic
+// leaves out the root and the second name it is filed under.
+func (c *conn) countBelow(r *request, e *encoder) Code {
+	if _, code := c.readable(r.path, permRead); code != CodeOK {
+		return code
+	}
+	n := 0
+	prefix := strings.TrimSuffix(r.path, "/") + "/"
+	for path := range c.s.tree.nodes {
+		if path != "/" && strings.HasPrefix(path, prefix) {
+			n++
+		}
+	}
+	e.int32(int32(n))
+	return CodeOK
+}
+
+func (c *conn) getEphemerals(r *request, e *encoder) Code {
+	var out []string
+	all := strings.TrimSpace(r.path) == "" || strings.TrimSpace(r.path) == "/"
+	for _, path := range c.s.tree.owned(c.session.id) {
+		if all || strings.HasPrefix(path, r.path) {
+			out = append(out, path)
+		}
+	}
+	e.strings(out)
+	return CodeOK
+}
+
+// addWatch watches a path until told otherwise: mode 0 the node and its
+// children, mode 1 the whole subtree. The node need not exist.
+func (c *conn) addWatch(r *request, e *encoder) Code {
+	mode := persistentWatch
+	switch r.mode {
+	case 0:
+	case 1:
+		mode = recursiveWatch
+	default:
+		return CodeMarshallingError
+	}
+	c.s.watches.data.add(r.path, c, mode)
+	c.s.watches.child.add(r.path, c, mode)
+	e.int32(0)
+	return CodeOK
+}
+
+// removeWatches drops, or with checkWatches only looks for, a watch by kind:
+// 1 children, 2 data, 3 any.
+func (c *conn) removeWatches(r *request) Code {
+	if r.mode < 1 || r.mode > 3 {
+		return CodeMarshallingError
+	}
+	found := false
+	for kind, table := range map[int32]*watchTable{1: c.s.watches.child, 2: c.s.watches.data} {
+		if r.mode != kind && r.mode != 3 {
+			continue
+		}
+		if r.op == opCheckWatches {
+			found = found || table.has(r.path, c)
+		} else if table.remove(r.path, c) {
+			found = true
+		}
+	}
+	if !found {
+		return CodeNoWatcher
+	}
+	return CodeOK
+}
+
+// whoAmI lists what the connection is authenticated as, without secrets.
+func (c *conn) whoAmI(e *encoder) {
+	e.int32(int32(len(c.ids)))
+	for _, i := range c.ids {
+		user, _, _ := strings.Cut(i.id, ":")
+		e.string(i.scheme)
+		e.string(user)
+	}
+}

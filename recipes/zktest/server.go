@@ -1,0 +1,111 @@
+package zktest
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// TB is what [Start] needs of a test; *testing.T, *testing.B and rapid's T have it.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// Server is one in-memory ZooKeeper server. Its methods are safe for any number
+// of goroutines. It keeps time by the time package alone: created inside a
+// testing/synctest bubble, it lives in the bubble's fake time.
+type Server struct {
+	opts   options
+	born   time.Time
+	secret [32]byte
+
+	mu          sync.Mutex // guards all below; never held across I/O or a sleep
+	tree        *tree
+	zxid        int64
+	watches     *watchSet
+	sessions    map[int64]*session
+	nextSession int64
+	conns       map[*conn]struct{}
+	nextConn    int64
+	listeners   []net.Listener
+	addr        string
+	closed      bool
+	frozen      bool
+	refusing    bool
+	readOnly    bool
+	partitions  map[int64]Direction
+	counts      Counts
+	reaper      *time.Timer
+
+	rules rules
+	wg    sync.WaitGroup
+}
+
+// Start makes a server that closes itself when the test ends, in the manner of
+// net/http/httptest.
+func Start(tb TB, opts ...Option) *Server {
+	tb.Helper()
+	s := New(opts...)
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// New makes a server. The caller closes it. It listens nowhere until asked to:
+// see [Server.Addr], [Server.Listen] and [Server.Dialer].
+func New(opts ...Option) *Server {
+	s := &Server{
+		opts: defaults(), born: time.Now(), tree: newTree(), watches: newWatchSet(),
+		sessions: map[int64]*session{}, conns: map[*conn]struct{}{}, partitions: map[int64]Direction{}, counts: newCounts(),
+	}
+	for _, o := range opts {
+		o(&s.opts)
+	}
+	rand.Read(s.secret[:])
+	// ZooKeeper's own recipe for ids: the clock in the middle, the server's
+	// number on top, and one more for every session.
+	s.nextSession = int64(uint64(s.born.UnixMilli())<<24>>8) | 1<<56
+	return s
+}
+
+// Close ends every connection and session and waits for the server's
+// goroutines. Clients see their connection end, not their session. Calling it
+// again does nothing.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		c.kill()
+	}
+	for _, x := range s.sessions {
+		x.timer.Stop()
+	}
+	if s.reaper != nil {
+		s.reaper.Stop()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// errRefused is what a refused dial answers, in the shape net gives it.
+var errRefused = errors.New("connection refused by zktest")
+
+// password is the session's secret: unguessable, and derived, so that nothing
+// has to be remembered for it.
+func (s *Server) password(id int64) []byte {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(id))
+	sum := sha256.Sum256(append(s.secret[:], b[:]...))
+	return sum[:16]
+}
+
+func nowMillis() int64 { return time.Now().UnixMilli() }

@@ -1,0 +1,131 @@
+package zktest
+
+import "time"
+
+// session is one client session. It outlives its connections until its
+// deadline passes or it is closed.
+type session struct {
+	id       int64
+	timeout  time.Duration
+	deadline time.Time
+	timer    *time.Timer
+	conn     *conn
+	swap     bool // give it a new id at the next reconnect
+	counts   Counts
+}
+
+// clamp is the timeout the server grants for the one a client asks.
+func (s *Server) clamp(ms int32) time.Duration {
+	return min(max(time.Duration(ms)*time.Millisecond, 2*s.opts.tick), 20*s.opts.tick)
+}
+
+// openSession starts a session, as a transaction of its own.
+func (s *Server) openSession(timeout time.Duration) *session {
+	s.zxid++
+	x := &session{id: s.nextSession, timeout: timeout, counts: newCounts()}
+	s.nextSession++
+	s.sessions[x.id] = x
+	x.deadline = s.expiry(timeout)
+	x.timer = time.AfterFunc(time.Until(x.deadline), func() { s.checkExpiry(x) })
+	return x
+}
+
+// expiry is when a session heard of just now runs out: its timeout from now, up
+// to the next whole tick, since ZooKeeper expires sessions in buckets.
+func (s *Server) expiry(timeout time.Duration) time.Time {
+	age := time.Since(s.born).Truncate(time.Millisecond)
+	ticks := (age+timeout)/s.opts.tick + 1
+	return s.born.Add(ticks * s.opts.tick)
+}
+
+// touch is what every packet of a client does to its session.
+func (s *Server) touch(x *session) { x.deadline = s.expiry(x.timeout) }
+
+// checkExpiry runs when a session's deadline may have passed. Packets only move
+// the deadline, so a live session's timer runs out early and is set again.
+func (s *Server) checkExpiry(x *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && !s.frozen && s.sessions[x.id] == x {
+		s.expireIfDue(x)
+	}
+}
+
+func (s *Server) expireIfDue(x *session) {
+	if left := time.Until(x.deadline); left > 0 {
+		x.timer.Reset(left)
+		return
+	}
+	s.endSession(x)
+}
+
+// endSession closes a session: its ephemerals go in one transaction, their
+// watches fire, its connection is cut.
+func (s *Server) endSession(x *session) {
+	x.timer.Stop()
+	delete(s.sessions, x.id)
+	t := s.begin(x.id, nil)
+	for _, path := range s.tree.owned(x.id) {
+		t.drop(path, s.tree.nodes[path])
+	}
+	t.commit()
+	if x.conn != nil {
+		x.conn.close()
+	}
+}
+
+// handshake answers a connection's first frame, in the order of
+// ZooKeeperServer.processConnectRequest. The second result says that the
+// connection ends with the answer.
+func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
+	if c.session != nil || r.lastZxid > s.zxid || s.readOnly && !r.readOnly {
+		return nil, true // "client must try another server"
+	}
+	c.oldClient = r.old
+	timeout := s.clamp(r.timeout)
+	if r.session == 0 {
+		return s.attach(c, s.openSession(timeout), timeout), false
+	}
+	x := s.sessions[r.session]
+	if x != nil && x.conn != nil {
+		// The older connection goes before the password is looked at, as in
+		// ZooKeeper.
+		x.conn.close()
+	}
+	if x == nil || string(r.password) != string(s.password(r.session)) {
+		return c.connectReply(nil), true
+	}
+	if x.swap {
+		s.endSession(x)
+		x = s.openSession(timeout)
+	}
+	return s.attach(c, x, timeout), false
+}
+
+func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
+	c.session, x.conn, x.timeout = x, c, timeout
+	c.sid.Store(x.id)
+	c.partition()
+	s.touch(x)
+	x.timer.Reset(time.Until(x.deadline))
+	return c.connectReply(x)
+}
+
+// connectReply grants a session, or with nil says that there is none any more.
+func (c *conn) connectReply(x *session) []byte {
+	e := newEncoder()
+	e.int32(0)
+	if x == nil {
+		e.int32(0)
+		e.int64(0)
+		e.buffer(make([]byte, 16))
+	} else {
+		e.int32(int32(x.timeout / time.Millisecond))
+		e.int64(x.id)
+		e.buffer(c.s.password(x.id))
+	}
+	if !c.oldClient {
+		e.bool(c.s.readOnly)
+	}
+	return e.frame()
+}

@@ -1,0 +1,296 @@
+package zktest
+
+import "fmt"
+
+// change is a watch trigger that a transaction has earned: it fires only once
+// the whole transaction stands.
+type change struct {
+	path string
+	typ  int32
+}
+
+// txn is one transaction being applied: one write, one multi, or the end of a
+// session. Everything it does is undone when one of its parts fails.
+type txn struct {
+	s       *Server
+	zxid    int64
+	now     int64 // milliseconds
+	session int64
+	ids     []identity
+	undo    []func()
+	changes []change
+	// creates overlays the parents' create counts inside a multi, see create.
+	creates map[string]int32
+}
+
+// begin starts a transaction. It takes the next zxid, which a failed write
+// keeps: ZooKeeper logs the failure as a transaction of its own.
+func (s *Server) begin(session int64, ids []identity) *txn {
+	s.zxid++
+	return &txn{s: s, zxid: s.zxid, now: nowMillis(), session: session, ids: ids, creates: map[string]int32{}}
+}
+
+// rollback takes back everything done so far.
+func (t *txn) rollback() {
+	for i := len(t.undo) - 1; i >= 0; i-- {
+		t.undo[i]()
+	}
+	t.undo, t.changes = nil, nil
+}
+
+// commit fires the watches. origin is the connection whose request this is, nil
+// for the server's own hand.
+func (t *txn) commit() {
+	for _, c := range t.changes {
+		t.s.watches.fire(c)
+	}
+}
+
+func (t *txn) changed(path string, typ int32) { t.changes = append(t.changes, change{path, typ}) }
+
+// write applies one write operation. The Stat is that of the node after it.
+func (t *txn) write(r *request) (string, Stat, Code) {
+	switch r.op {
+	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+		return t.create(r)
+	case opDelete:
+		return r.path, Stat{}, t.delete(r.path, r.version)
+	case opSetData:
+		return t.setData(r.path, r.data, r.version)
+	case opSetACL:
+		return t.setACL(r.path, r.acl, r.version)
+	case opCheck:
+		return r.path, Stat{}, t.check(r.path, r.version)
+	}
+	return "", Stat{}, CodeUnimplemented
+}
+
+// createMode is what the flags of a create ask for.
+type createMode struct{ ephemeral, sequential, container, ttl bool }
+
+func parseMode(flags int32) (createMode, bool) {
+	modes := []createMode{
+		{}, {ephemeral: true}, {sequential: true}, {ephemeral: true, sequential: true},
+		{container: true}, {ttl: true}, {ttl: true, sequential: true},
+	}
+	if flags < 0 || int(flags) >= len(modes) {
+		return createMode{}, false
+	}
+	return modes[flags], true
+}
+
+// maxTTL is the largest lifetime ZooKeeper can encode in a node's owner field.
+const maxTTL = 1<<40 - 1
+
+// create follows PrepRequestProcessor's order of checks, which decides the
+// answer when several things are wrong at once.
+func (t *txn) create(r *request) (string, Stat, Code) {
+	mode, code := t.checkMode(r)
+	if code != CodeOK {
+		return "", Stat{}, code
+	}
+	parentPath, code := parentForChange(r.path)
+	if code != CodeOK {
+		return "", Stat{}, code
+	}
+	acl, code := fixACL(t.s.opts, t.ids, r.acl)
+	if code != CodeOK {
+		return "", Stat{}, code
+	}
+	parent := t.s.tree.get(parentPath)
+	if parent == nil {
+		return "", Stat{}, CodeNoNode
+	}
+	if !allowed(parent.acl, permCreate, t.ids) {
+		return "", Stat{}, CodeNoAuth
+	}
+	created := t.createCount(parentPath, parent)
+	path := r.path
+	if mode.sequential {
+		path = fmt.Sprintf("%s%010d", path, created)
+	}
+	switch {
+	case !validPath(path):
+		return "", Stat{}, CodeBadArguments
+	case t.s.tree.get(path) != nil:
+		return "", Stat{}, CodeNodeExists
+	case parent.life == ephemeral:
+		return "", Stat{}, CodeNoChildrenForEphemerals
+	}
+	if code := t.s.checkQuota(path, int64(len(r.data)), 1); code != CodeOK {
+		return "", Stat{}, code
+	}
+	n := t.newNode(r, mode, acl)
+	t.insert(path, n, created+1)
+	return path, n.stat(), CodeOK
+}
+
+func (t *txn) checkMode(r *request) (createMode, Code) {
+	mode, ok := parseMode(r.flags)
+	switch {
+	case !ok:
+		return mode, CodeBadArguments
+	case mode.ttl && !t.s.opts.extendedTypes:
+		return mode, CodeUnimplemented
+	case mode.ttl && (r.ttl <= 0 || r.ttl > maxTTL), !mode.ttl && r.ttl >= 0:
+		return mode, CodeBadArguments
+	}
+	return mode, CodeOK
+}
+
+// createCount is the number the next sequential child of parent gets. Inside a
+// multi it is kept beside the node: at the wrap ZooKeeper's pending count goes
+// on to the negative numbers while the stored one stands still, see insert.
+func (t *txn) createCount(path string, parent *node) int32 {
+	if c, ok := t.creates[path]; ok {
+		return c
+	}
+	return parent.creates
+}
+
+// newNode picks the lifetime by operation, not by flags, as the server does:
+// only createContainer makes containers, only createTTL makes timed nodes.
+func (t *txn) newNode(r *request, mode createMode, acl []ACL) *node {
+	n := &node{data: r.data, acl: acl, czxid: t.zxid, mzxid: t.zxid, pzxid: t.zxid, ctime: t.now, mtime: t.now}
+	switch {
+	case r.op == opCreateContainer:
+		n.life = container
+	case r.op == opCreateTTL:
+		n.life, n.ttl = timed, r.ttl
+	case mode.ephemeral:
+		n.life, n.owner = ephemeral, t.session
+	}
+	return n
+}
+
+// insert adds a node. The parent's count and pzxid move only forward: after
+// 2^31 creates the new count is negative, is not taken over, and sequential
+// creates answer NodeExists from then on. That is ZooKeeper's behaviour too.
+func (t *txn) insert(path string, n *node, created int32) {
+	parentPath, _ := splitPath(path)
+	parent := t.s.tree.nodes[parentPath]
+	creates, pzxid := parent.creates, parent.pzxid
+	prev, had := t.creates[parentPath]
+	t.creates[parentPath] = created
+	if created > parent.creates {
+		parent.creates, parent.pzxid = created, t.zxid
+	}
+	t.s.tree.put(path, n)
+	t.undo = append(t.undo, func() {
+		t.s.tree.remove(path)
+		parent.creates, parent.pzxid = creates, pzxid
+		if t.creates[parentPath] = prev; !had {
+			delete(t.creates, parentPath)
+		}
+	})
+	t.accountCreate(path, int64(len(n.data)))
+	t.changed(path, eventCreated)
+	t.changed(parentPath, eventChildrenChanged)
+}
+
+func (t *txn) delete(path string, version int32) Code {
+	parentPath, code := parentForChange(path)
+	if code != CodeOK || special(path) {
+		return CodeBadArguments
+	}
+	parent := t.s.tree.get(parentPath)
+	if parent == nil {
+		return CodeNoNode
+	}
+	if !allowed(parent.acl, permDelete, t.ids) {
+		return CodeNoAuth
+	}
+	n := t.s.tree.get(path)
+	switch {
+	case n == nil:
+		return CodeNoNode
+	case version != -1 && version != n.version:
+		return CodeBadVersion
+	case len(n.children) > 0:
+		return CodeNotEmpty
+	}
+	t.drop(path, n)
+	return CodeOK
+}
+
+// drop removes a node that may go.
+func (t *txn) drop(path string, n *node) {
+	parentPath, _ := splitPath(path)
+	parent := t.s.tree.nodes[parentPath]
+	pzxid := parent.pzxid
+	t.s.tree.remove(path)
+	parent.pzxid = t.zxid
+	t.undo = append(t.undo, func() {
+		t.s.tree.put(path, n)
+		parent.pzxid = pzxid
+	})
+	t.accountDelete(path, int64(len(n.data)))
+	t.changed(path, eventDeleted)
+	t.changed(parentPath, eventChildrenChanged)
+}
+
+func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Code) {
+	n, code := t.target(path, permWrite)
+	if code != CodeOK {
+		return "", Stat{}, code
+	}
+	if code := t.s.checkQuota(path, int64(len(data)-len(n.data)), 0); code != CodeOK {
+		return "", Stat{}, code
+	}
+	if version != -1 && version != n.version {
+		return "", Stat{}, CodeBadVersion
+	}
+	old := *n
+	t.s.tree.bytes += int64(len(data) - len(n.data))
+	n.data, n.mzxid, n.mtime, n.version = data, t.zxid, t.now, n.version+1
+	t.undo = append(t.undo, func() {
+		t.s.tree.bytes += int64(len(old.data) - len(n.data))
+		n.data, n.mzxid, n.mtime, n.version = old.data, old.mzxid, old.mtime, old.version
+	})
+	t.accountSet(path, int64(len(data)-len(old.data)))
+	t.changed(path, eventDataChanged)
+	return path, n.stat(), CodeOK
+}
+
+// setACL touches neither mzxid nor pzxid and fires no watch.
+func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code) {
+	if !validPath(path) {
+		return "", Stat{}, CodeBadArguments
+	}
+	fixed, code := fixACL(t.s.opts, t.ids, acl)
+	if code != CodeOK {
+		return "", Stat{}, code
+	}
+	n, code := t.target(path, permAdmin)
+	if code != CodeOK {
+		return "", Stat{}, code
+	}
+	if version != -1 && version != n.aversion {
+		return "", Stat{}, CodeBadVersion
+	}
+	n.acl, n.aversion = fixed, n.aversion+1
+	return path, n.stat(), CodeOK
+}
+
+func (t *txn) check(path string, version int32) Code {
+	n, code := t.target(path, permRead)
+	if code == CodeOK && version != -1 && version != n.version {
+		return CodeBadVersion
+	}
+	return code
+}
+
+// target finds the node a write names and checks the right to it.
+func (t *txn) target(path string, perm int32) (*node, Code) {
+	if !validPath(path) {
+		return nil, CodeBadArguments
+	}
+	n := t.s.tree.get(path)
+	if n == nil {
+		return nil, CodeNoNode
+	}
+	if !allowed(n.acl, perm, t.ids) {
+		return nil, CodeNoAuth
+	}
+	return n, CodeOK
+}

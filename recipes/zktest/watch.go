@@ -1,0 +1,177 @@
+package zktest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// watchMode is how long a watch stays and how far it reaches.
+type watchMode int
+
+const (
+	oneShot watchMode = iota
+	persistentWatch
+	recursiveWatch
+)
+
+// watchTable is one of the server's two watch managers: data watches (data,
+// existence) or child watches. A connection has at most one watch per path in
+// each, and a later one replaces the mode of an earlier one, as in 3.8.0.
+type watchTable struct {
+	byPath    map[string]map[*conn]watchMode
+	byConn    map[*conn]map[string]struct{}
+	recursive int
+}
+
+func newWatchTable() *watchTable {
+	return &watchTable{byPath: map[string]map[*conn]watchMode{}, byConn: map[*conn]map[string]struct{}{}}
+}
+
+func (t *watchTable) add(path string, c *conn, mode watchMode) {
+	if c.closed {
+		return
+	}
+	t.remove(path, c)
+	if t.byPath[path] == nil {
+		t.byPath[path] = map[*conn]watchMode{}
+	}
+	if t.byConn[c] == nil {
+		t.byConn[c] = map[string]struct{}{}
+	}
+	t.byPath[path][c] = mode
+	t.byConn[c][path] = struct{}{}
+	if mode == recursiveWatch {
+		t.recursive++
+	}
+}
+
+func (t *watchTable) has(path string, c *conn) bool {
+	_, ok := t.byPath[path][c]
+	return ok
+}
+
+func (t *watchTable) remove(path string, c *conn) bool {
+	mode, ok := t.byPath[path][c]
+	if !ok {
+		return false
+	}
+	if mode == recursiveWatch {
+		t.recursive--
+	}
+	if delete(t.byPath[path], c); len(t.byPath[path]) == 0 {
+		delete(t.byPath, path)
+	}
+	if delete(t.byConn[c], path); len(t.byConn[c]) == 0 {
+		delete(t.byConn, c)
+	}
+	return true
+}
+
+func (t *watchTable) forget(c *conn) {
+	for path := range maps.Clone(t.byConn[c]) {
+		t.remove(path, c)
+	}
+}
+
+// take returns the connections whose watches a change at path triggers and
+// removes those that trigger once. Recursive watches see their whole subtree,
+// but never a ChildrenChanged: they get the child's own event.
+func (t *watchTable) take(path string, typ int32) []*conn {
+	hit := map[*conn]struct{}{}
+	for at := path; ; at, _ = splitPath(at) {
+		for c, mode := range maps.Clone(t.byPath[at]) {
+			switch {
+			case mode == recursiveWatch && typ != eventChildrenChanged:
+				hit[c] = struct{}{}
+			case mode == recursiveWatch || at != path:
+			default:
+				hit[c] = struct{}{}
+				if mode == oneShot {
+					t.remove(at, c)
+				}
+			}
+		}
+		if t.recursive == 0 || at == "/" || !strings.HasPrefix(at, "/") {
+			break
+		}
+	}
+	return slices.SortedFunc(maps.Keys(hit), func(a, b *conn) int { return int(a.id - b.id) })
+}
+
+func (t *watchTable) count() int {
+	n := 0
+	for _, paths := range t.byConn {
+		n += len(paths)
+	}
+	return n
+}
+
+// watchSet is both tables together.
+type watchSet struct{ data, child *watchTable }
+
+func newWatchSet() *watchSet { return &watchSet{data: newWatchTable(), child: newWatchTable()} }
+
+func (w *watchSet) forget(c *conn) {
+	w.data.forget(c)
+	w.child.forget(c)
+}
+
+// fire sends the events one change triggers. A deletion is told once to a
+// connection that watches both the data and the children of the node.
+func (w *watchSet) fire(c change) {
+	switch c.typ {
+	case eventChildrenChanged:
+		w.send(w.child.take(c.path, c.typ), c)
+	case eventDeleted:
+		data := w.data.take(c.path, c.typ)
+		w.send(data, c)
+		w.send(slices.DeleteFunc(w.child.take(c.path, c.typ), func(x *conn) bool { return slices.Contains(data, x) }), c)
+	default:
+		w.send(w.data.take(c.path, c.typ), c)
+	}
+}
+
+func (w *watchSet) send(conns []*conn, c change) {
+	for _, x := range conns {
+		x.sendEvent(c.typ, c.path)
+	}
+}
+
+// rearm restores a reconnected client's watches (setWatches): what happened
+// since the zxid it saw last is told at once, everything else is watched again.
+// Deletions and creations are told by state; changes of data and children are
+// lost when the client has meanwhile seen a newer zxid than its watch.
+func (w *watchSet) rearm(t *tree, c *conn, r *request) {
+	for _, p := range r.watches[0] {
+		w.rearmOne(w.data, t, c, p, r.zxid, eventDataChanged)
+	}
+	for _, p := range r.watches[1] {
+		if t.get(p) != nil {
+			c.sendEvent(eventCreated, p)
+		} else {
+			w.data.add(p, c, oneShot)
+		}
+	}
+	for _, p := range r.watches[2] {
+		w.rearmOne(w.child, t, c, p, r.zxid, eventChildrenChanged)
+	}
+	for i, mode := range []watchMode{persistentWatch, recursiveWatch} {
+		for _, p := range r.watches[3+i] {
+			w.child.add(p, c, mode)
+			w.data.add(p, c, mode)
+		}
+	}
+}
+
+func (w *watchSet) rearmOne(table *watchTable, t *tree, c *conn, path string, seen int64, typ int32) {
+	n := t.get(path)
+	switch {
+	case n == nil:
+		c.sendEvent(eventDeleted, path)
+	case typ == eventDataChanged && n.mzxid > seen, typ == eventChildrenChanged && n.pzxid > seen:
+		c.sendEvent(typ, path)
+	default:
+		table.add(path, c, oneShot)
+	}
+}
