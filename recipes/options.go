@@ -1,7 +1,10 @@
 package recipes
 
-// Observer pending: owner Q writes it here.
-type Observer interface{}
+import (
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
 
 // SuspectPolicy says what becomes of leases while their session is Suspect.
 type SuspectPolicy int
@@ -13,5 +16,80 @@ const (
 	LoseOnSuspect
 )
 
-// clientState is what the recipes keep per Client; its zero value must be usable.
-type clientState struct{}
+// Event is what an Observer is told.
+type Event struct {
+	Path  string        // the lock node
+	Kind  *kind.Kind    // what it is
+	Node  string        // path of the contender; "" when there is none yet
+	Token uint64        // 0 while it is not known
+	Wait  time.Duration // from the call until now (Queued, Acquired) or until the grant
+	Held  time.Duration // from the grant until now (Lost, Released)
+	Cause error         // why (Lost); nil otherwise
+}
+
+// Observer is told what the recipes do; an adapter to metrics or traces implements it. Methods are called from the
+// goroutine that does the work, so they must return at once and must not call the Client. Embed [NopObserver] to
+// implement some of them only and to stay compatible when methods are added.
+type Observer interface {
+	Queued(Event)    // a contender stands in a queue and was not granted at once
+	Acquired(Event)  // a lease was granted
+	Suspected(Event) // the session of a lease is in doubt; the lease is still held
+	Lost(Event)      // a lease ended before it was released
+	Released(Event)  // a lease was given back; its node may take until the next reconnect to go
+}
+
+// NopObserver does nothing.
+type NopObserver struct{}
+
+// Queued does nothing.
+func (NopObserver) Queued(Event) {}
+
+// Acquired does nothing.
+func (NopObserver) Acquired(Event) {}
+
+// Suspected does nothing.
+func (NopObserver) Suspected(Event) {}
+
+// Lost does nothing.
+func (NopObserver) Lost(Event) {}
+
+// Released does nothing.
+func (NopObserver) Released(Event) {}
+
+// Option changes one handle of a recipe.
+type Option func(*options)
+
+type options struct {
+	params      kind.Params
+	create      bool
+	nonReentry  bool
+	maxHandoffs int
+	id          string
+}
+
+// WithParams brings parameters for a node that carries no declaration. A declaration found at the node wins: it is
+// what every other program obeys. The node must exist unless [WithCreate] is given too.
+func WithParams(p kind.Params) Option { return func(o *options) { o.params = p } }
+
+// WithCreate creates the node, its parents and the children its kind needs when they are missing: persistent nodes
+// open to everybody, without a declaration. It needs [WithParams], and is for trees nobody provisions.
+func WithCreate() Option { return func(o *options) { o.create = true } }
+
+// WithoutReentrancy answers ErrWouldDeadlock where a lock would be entered again through its lease's context.
+func WithoutReentrancy() Option { return func(o *options) { o.nonReentry = true } }
+
+// WithLocalHandoff lets up to max goroutines of this client in a row take a lock over from each other without any
+// request. The price: other processes wait that much longer, and those holders share one token, so a store that must
+// tell them apart cannot. A revocation request or a drained lock ends the row.
+func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs = max } }
+
+// WithID replaces Config.ID in what this handle writes into its contenders.
+func WithID(id string) Option { return func(o *options) { o.id = id } }
+
+func collect(opts []Option) options {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}

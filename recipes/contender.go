@@ -1,0 +1,180 @@
+package recipes
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// maxEphemeralBytes caps the paths of one session's contenders. 38,400 locks (2.4 MB of paths) in one session made a
+// server unable to restart after that session closed; the limit there is 2,097,150 bytes (ZOOKEEPER-4306).
+const maxEphemeralBytes = 512 << 10
+
+// lastSequence is the highest number a contender may get: beyond it the queue is too close to 2^31-1, where an idle
+// ZooKeeper 3.8 numbers every further child 2147483647.
+const lastSequence = math.MaxInt32 - 1<<20
+
+// revokeMessage is what Curator writes into a holder's node to ask for the lock (LockInternals.REVOKE_MESSAGE).
+const revokeMessage = "__REVOKE__"
+
+// contender is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
+// we know it again whatever happened to the reply of its create.
+type contender struct {
+	s      *Session
+	dir    string // the queue it stands in
+	prefix string // unique part of its name, up to the sequence number
+	data   []byte
+	acl    []zk.ACL
+	flags  int32
+	bytes  *atomic.Int64 // its session's account of ephemeral path bytes
+	freed  atomic.Bool
+
+	// Known once it exists.
+	name string
+	path string
+	seq  int32
+}
+
+// protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
+// "_c_<uuid>-lock-", or kazoo's "<32 hex>__lock__".
+func protectedPrefix(w kind.Wire, marker string) string {
+	var u [16]byte
+	_, _ = rand.Read(u[:]) // crypto/rand.Read never fails
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	h := hex.EncodeToString(u[:])
+	if w == kind.WireKazoo {
+		return h + marker
+	}
+	return fmt.Sprintf("_c_%s-%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:], marker)
+}
+
+// reserve books the bytes of the node about to be created.
+func (k *contender) reserve() error {
+	size := int64(len(k.dir) + 1 + len(k.prefix) + 10)
+	if k.bytes.Add(size) > maxEphemeralBytes {
+		k.bytes.Add(-size)
+		k.freed.Store(true)
+		return fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d; open another Client", ErrSessionFull,
+			k.bytes.Load()+size, maxEphemeralBytes)
+	}
+	return nil
+}
+
+// free gives the bytes back, once, when the node is known not to exist (any more).
+func (k *contender) free() {
+	if k.freed.CompareAndSwap(false, true) {
+		k.bytes.Add(-int64(len(k.dir) + 1 + len(k.prefix) + 10))
+	}
+}
+
+// createRequest is the node as ZooKeeper is asked for it.
+func (k *contender) createRequest() *zk.CreateRequest {
+	return &zk.CreateRequest{Path: kind.JoinPath(k.dir, k.prefix), Data: k.data, Acl: k.acl, Flags: k.flags}
+}
+
+// found records the name the server gave.
+func (k *contender) found(name string) error {
+	p, ok := kind.ParseContender(name)
+	if !ok {
+		return fmt.Errorf("%w: the server named our contender %q, which has no sequence number", ErrProtocol, name)
+	}
+	k.name, k.path, k.seq = name, kind.JoinPath(k.dir, name), p.Seq
+	return nil
+}
+
+// exhausted reports a number too close to the end of the sequence.
+func (k *contender) exhausted() error {
+	if k.seq >= 0 && k.seq <= lastSequence {
+		return nil
+	}
+	return fmt.Errorf("%w: %s handed out number %d; delete the node and apply it again while nobody queues", ErrSequenceExhausted, k.dir, k.seq)
+}
+
+// pick returns the child that is this contender, or "".
+func (k *contender) pick(children []string) string {
+	for _, name := range children {
+		if strings.HasPrefix(name, k.prefix) {
+			return name
+		}
+	}
+	return ""
+}
+
+// holderData is what our contenders tell people about themselves. Held is set by the committed write that confirms
+// a waited grant: who reads it knows that this contender is the front of its queue.
+type holderData struct {
+	ID    string     `json:"id"`
+	Host  string     `json:"host"`
+	PID   int        `json:"pid"`
+	Since time.Time  `json:"since"`
+	Held  *time.Time `json:"held,omitempty"`
+}
+
+var hostname = sync.OnceValue(func() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return h
+})
+
+// contenderData is the data of a fresh contender: JSON, except that candidates of an election carry the plain id
+// Curator's getParticipants decodes.
+func contenderData(k *kind.Kind, id string) []byte {
+	if k == kind.Election {
+		return []byte(id)
+	}
+	return holderData{ID: id, Host: hostname(), PID: os.Getpid(), Since: time.Now().UTC()}.encode()
+}
+
+func (h holderData) encode() []byte {
+	b, err := json.Marshal(h)
+	if err != nil {
+		// A year beyond 9999 is the only way; the lock matters more than its label.
+		return []byte(h.ID)
+	}
+	return b
+}
+
+// heldData is data with the mark of a confirmed grant; data that is not ours is returned as it is.
+func heldData(data []byte, now time.Time) []byte {
+	var h holderData
+	if json.Unmarshal(data, &h) != nil {
+		return data
+	}
+	now = now.UTC()
+	h.Held = &now
+	return h.encode()
+}
+
+// saysHeld reports whether a contender of ours wrote that it was granted.
+func saysHeld(data []byte) bool {
+	var h holderData
+	return json.Unmarshal(data, &h) == nil && h.Held != nil && h.ID != ""
+}
+
+// defaultID is Config.ID's default.
+func defaultID() string { return fmt.Sprintf("%s/%d", hostname(), os.Getpid()) }
+
+// toZK converts an access list; nil means open to everybody, as the lock node then is.
+func toZK(acl []kind.ACL) []zk.ACL {
+	if acl == nil {
+		acl = kind.WorldAll()
+	}
+	out := make([]zk.ACL, len(acl))
+	for i, a := range acl {
+		out[i] = zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID}
+	}
+	return out
+}

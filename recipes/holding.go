@@ -1,0 +1,319 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// holding is what a grant means to this process: the contenders that hold, and the goroutines that watch over them.
+// Several leases share one when a lock is entered again.
+type holding struct {
+	q       *queue
+	s       *Session
+	d       *declaration
+	ks      []*contender // one; a semaphore has one for each permit
+	slot    string       // whose turn it passes on; "" = none
+	since   time.Time
+	wait    time.Duration
+	handoff int // local hand-offs in a row that led here
+
+	life  context.Context // the leases' Context
+	end   context.CancelCauseFunc
+	known chan struct{} // closed: czxid is known
+	watch context.Context
+	blind context.CancelFunc // ends the goroutines that watch
+	drop  func()             // the session's hold
+
+	mu      sync.Mutex
+	leases  int
+	czxid   int64
+	over    error // why it is not held any more
+	revoked bool
+}
+
+// newHolding turns an admitted contender into a lease's foundation: the session heartbeats from here on.
+func newHolding(ctx context.Context, a *claim) (*holding, error) {
+	return hold(ctx, &holding{q: a.q, s: a.s, d: a.d, ks: []*contender{a.k}, slot: a.q.slot(), wait: time.Since(a.start),
+		handoff: a.handoff, czxid: a.czxid})
+}
+
+// hold starts the holding. When it fails the contenders are still the caller's.
+func hold(ctx context.Context, h *holding) (*holding, error) {
+	for {
+		drop, err := h.s.hold(h.ks[0].path)
+		if err == nil {
+			h.drop = drop
+			break
+		}
+		if !errors.Is(err, ErrStaleProof) {
+			return nil, lostError(h.ks[0].path, err)
+		}
+		// The reply to the admitting write took longer than a lease lasts.
+		if err := h.s.confirm(ctx, h.ks[0].path); err != nil {
+			if isNoNode(err) {
+				return nil, lostError(h.ks[0].path, err)
+			}
+			return nil, err
+		}
+	}
+	h.since, h.leases, h.known = time.Now(), 1, make(chan struct{})
+	h.life, h.end = context.WithCancelCause(context.Background())
+	h.watch, h.blind = context.WithCancel(context.Background())
+	if h.czxid != 0 {
+		close(h.known)
+	}
+	st := &h.q.c.state
+	for i, k := range h.ks {
+		st.spawn(func() { h.guard(i, k) })
+	}
+	if h.q.c.cfg.OnSuspect == LoseOnSuspect || h.q.c.cfg.Observer != nil {
+		st.spawn(h.doubt)
+	}
+	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
+	return h, nil
+}
+
+func (h *holding) event() Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Event{Path: h.q.path, Kind: h.q.kind, Node: h.ks[0].path, Token: uint64(h.czxid), Wait: h.wait, Held: time.Since(h.since)}
+}
+
+// guard watches one of our nodes: it tells the token, that the node is gone, and that somebody wants it back.
+func (h *holding) guard(i int, k *contender) {
+	for wait := 10 * time.Millisecond; h.watch.Err() == nil; {
+		data, stat, w, err := h.s.getW(h.watch, k.path)
+		switch {
+		case err == nil:
+		case h.watch.Err() != nil:
+			return
+		case isNoNode(err):
+			h.lose(fmt.Errorf("the node was deleted by somebody else: %w", err))
+			return
+		case h.s.State() == Lost:
+			h.lose(h.s.Err())
+			return
+		case errors.Is(err, zk.ErrNoAuth):
+			h.guardBlind(i, k)
+			return
+		default:
+			_ = pause(h.watch, h.s, wait) // every reason to stop is met above
+			wait = min(2*wait, time.Second)
+			continue
+		}
+		if !h.check(i, k, stat) {
+			w.stop()
+			return
+		}
+		if string(data) == revokeMessage {
+			h.revoke()
+		}
+		select {
+		case <-w.C():
+		case <-h.watch.Done():
+		}
+		w.stop()
+	}
+}
+
+// guardBlind does what can be done about a node whose data we may not read: its token, and the end of the session.
+func (h *holding) guardBlind(i int, k *contender) {
+	stat, err := h.s.Exists(h.watch, k.path)
+	if err == nil && stat == nil {
+		err = zk.ErrNoNode
+	}
+	if err != nil && h.s.State() != Lost && h.watch.Err() == nil {
+		h.lose(err)
+		return
+	}
+	if err == nil && !h.check(i, k, stat) {
+		return
+	}
+	select {
+	case <-h.s.Done():
+		h.lose(h.s.Err())
+	case <-h.watch.Done():
+	}
+}
+
+// check verifies that the node is this session's and takes the token from the first one.
+func (h *holding) check(i int, k *contender, stat *zk.Stat) bool {
+	if stat.EphemeralOwner != h.s.ID() {
+		h.lose(fmt.Errorf("%s belongs to session %#x, ours is %#x", k.path, stat.EphemeralOwner, h.s.ID()))
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i == 0 && h.czxid == 0 {
+		h.czxid = stat.Czxid
+		close(h.known)
+	}
+	return true
+}
+
+// doubt follows the session's state for those who want to know of doubts.
+func (h *holding) doubt() {
+	for {
+		changed := h.s.stateChanged()
+		if h.s.State() == Suspect {
+			h.q.c.observe(func(o Observer) { o.Suspected(h.event()) })
+			if h.q.c.cfg.OnSuspect == LoseOnSuspect {
+				h.lose(errors.New("the session is in doubt and Config.OnSuspect says that this ends a lease"))
+				return
+			}
+		}
+		select {
+		case <-changed:
+		case <-h.s.Done():
+			return
+		case <-h.watch.Done():
+			return
+		}
+	}
+}
+
+// revoke tells the holder that somebody wants the lock. It stays held until Unlock.
+func (h *holding) revoke() {
+	h.mu.Lock()
+	h.revoked = true
+	h.mu.Unlock()
+	h.end(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path))
+}
+
+// lose ends the holding without its holder's doing. What is left of it is deleted, so that nobody waits for a holder
+// that has been told it is none (CURATOR-202).
+func (h *holding) lose(cause error) {
+	err := lostError(h.ks[0].path, cause)
+	if !h.finish(err) {
+		return
+	}
+	h.q.c.observe(func(o Observer) {
+		e := h.event()
+		e.Cause = err
+		o.Lost(e)
+	})
+	h.q.c.state.clearing(h.slot)
+	h.q.c.state.spawn(func() {
+		if h.s.State() != Lost {
+			h.q.c.dropNow(context.Background(), h.ks)
+		}
+		h.close(baton{})
+	})
+}
+
+// finish records the end, once, and cancels the leases' context.
+func (h *holding) finish(why error) bool {
+	h.mu.Lock()
+	if h.over != nil {
+		h.mu.Unlock()
+		return false
+	}
+	h.over = why
+	h.mu.Unlock()
+	h.end(why)
+	return true
+}
+
+// leave is Unlock for one of the leases; the last one gives the lock back.
+func (h *holding) leave(ctx context.Context) error {
+	h.mu.Lock()
+	if h.leases--; h.leases > 0 {
+		h.mu.Unlock()
+		return nil
+	}
+	h.mu.Unlock()
+	if !h.finish(fmt.Errorf("%w: %s", ErrReleased, h.q.path)) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.over
+	}
+	done := make(chan struct{})
+	h.q.c.state.spawn(func() {
+		defer close(done)
+		h.giveBack(ctx)
+	})
+	h.q.c.observe(func(o Observer) { o.Released(h.event()) })
+	return awaitRelease(ctx, done, h.ks)
+}
+
+// giveBack deletes our nodes for good, or turns the node over to the goroutine of this client that waits for it.
+func (h *holding) giveBack(ctx context.Context) {
+	st := &h.q.c.state
+	if h.slot != "" && st.crowded(h.slot) && h.s.State() != Lost {
+		if b, ok := h.pass(ctx); ok {
+			h.close(b)
+			return
+		}
+	}
+	st.clearing(h.slot)
+	h.q.c.dropNow(ctx, h.ks)
+	h.close(baton{})
+}
+
+// pass prepares the next local holder: with our own node while WithLocalHandoff allows, else with a new one at the
+// end of the queue, made in the transaction that deletes ours, so that other processes get their turn.
+func (h *holding) pass(ctx context.Context) (baton, bool) {
+	h.mu.Lock()
+	revoked := h.revoked
+	h.mu.Unlock()
+	if h.handoff < h.q.opts.maxHandoffs && !revoked && !h.d.stale() && h.s.State() == Active {
+		return baton{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
+	}
+	next, err := h.q.contender(h.s, h.d, h.q.kind.Queues[0], h.q.shared)
+	if err != nil {
+		return baton{}, false
+	}
+	work, cancel := detached(ctx, h.s)
+	defer cancel()
+	lists, err := (&txn{c: h.q.c, s: h.s, born: []*contender{next}, gone: h.ks}).run(work, next.dir)
+	if err != nil {
+		return baton{}, false
+	}
+	b := baton{k: next}
+	if lists != nil {
+		b.children = lists[0]
+	}
+	return b, true
+}
+
+// close ends the watching and passes the turn on. A contender nobody is there to take is deleted.
+func (h *holding) close(b baton) {
+	h.blind()
+	h.drop()
+	if h.slot == "" {
+		return
+	}
+	if !h.q.c.state.leave(h.slot, b) && b.k != nil {
+		h.q.c.dropNow(context.Background(), []*contender{b.k})
+	}
+}
+
+// reenter answers a caller that holds the lock already, which its context tells.
+func (q *queue) reenter(ctx context.Context) (*Lease, error) {
+	outer, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease)
+	if outer == nil || outer.ended() != nil {
+		return nil, nil
+	}
+	h := outer.h
+	if h.q.kind != q.kind {
+		return nil, nil
+	}
+	if q.opts.nonReentry {
+		return nil, fmt.Errorf("%w: %s is held by the caller", ErrWouldDeadlock, q.path)
+	}
+	if h.q.shared && !q.shared {
+		return nil, fmt.Errorf("%w: the caller reads %s; release it and lock it for writing", ErrUpgradeConflict, q.path)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over != nil {
+		return nil, nil
+	}
+	h.leases++
+	return h.lease(ctx), nil
+}

@@ -1,0 +1,80 @@
+package recipes
+
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Contender is one place in a queue, whoever wrote it. What a foreign client does not tell is zero.
+type Contender struct {
+	Path    string
+	Name    string
+	GUID    string // what its client knows it by
+	Seq     int32
+	Shared  bool      // a reader
+	Writer  string    // which client's names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
+	ID      string    // who it says it is
+	Host    string    // where it runs
+	PID     int       // its process
+	Since   time.Time // when it queued
+	Session int64     // the session that owns the node
+	Token   uint64    // czxid: the fencing token it has, or will have
+	Revoked bool      // it has been asked to step back
+	Data    []byte    // as found
+}
+
+// parsed is what a name alone tells.
+func parsed(dir string, c kind.Contender) Contender {
+	return Contender{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
+}
+
+func writerOf(c kind.Contender) string {
+	switch c.Marker {
+	case "__lock__", "__rlock__":
+		return "kazoo"
+	case "x-":
+		return "writelock"
+	}
+	if c.GUID != "" && !strings.Contains(c.GUID, "-") {
+		return "go-zookeeper" // 32 hexadecimal digits without the dashes of a UUID
+	}
+	return "curator"
+}
+
+// fill takes what the other known field names say, where ours say nothing.
+func (k *Contender) fill(who, user, host string, pid int, created time.Time) {
+	if k.ID == "" {
+		k.ID = who
+	}
+	if k.ID == "" && user != "" {
+		k.ID = user
+	}
+	if k.Host == "" {
+		k.Host = host
+	}
+	if k.PID == 0 {
+		k.PID = pid
+	}
+	if k.Since.IsZero() {
+		k.Since = created
+	}
+}
+
+// maxIDText bounds what is shown of a foreign client's data.
+const maxIDText = 256
+
+// printable is data as text when it is that, else "".
+func printable(data []byte) string {
+	if len(data) > maxIDText || !utf8.Valid(data) {
+		return ""
+	}
+	s := string(data)
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,154 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.
+type Lease struct {
+	h        *holding
+	ctx      context.Context
+	mu       sync.Mutex
+	released bool
+}
+
+// leaseKey finds the lease of a lock in the contexts derived from it.
+type leaseKey struct {
+	c    *Client
+	path string
+}
+
+// lease hands out one more Lease on the holding.
+func (h *holding) lease(ctx context.Context) *Lease {
+	l := &Lease{h: h}
+	// The caller's values go along, its deadline does not: it bounded the wait.
+	values := context.WithValue(context.WithoutCancel(ctx), leaseKey{h.q.c, h.q.path}, l)
+	l.ctx = joined{values, h.life}
+	return l
+}
+
+// joined is a context with the values of one and the end of another.
+type joined struct {
+	values context.Context
+	context.Context
+}
+
+func (j joined) Value(key any) any {
+	if v := j.Context.Value(key); v != nil {
+		return v
+	}
+	return j.values.Value(key)
+}
+
+// Context is cancelled when the lease ends: released, lost, or asked back. context.Cause tells which: it is
+// ErrReleased, ErrLost (with why) or ErrRevoked. It is cancelled before a rival can be granted as long as this
+// process's clock runs and this process is scheduled; what is done later must be refused by a fencing token.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Path is the lock's path.
+func (l *Lease) Path() string { return l.h.q.path }
+
+// Node is the path of the contender that holds the lock; of several permits, the first.
+func (l *Lease) Node() string { return l.h.ks[0].path }
+
+// Token is the fencing token: larger for every later exclusive grant of this lock, across sessions, restarts and a
+// lock node that was deleted and created again. It is ZooKeeper's czxid of the contender, so anybody can check it.
+// A store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
+//
+// The token of a lock that was free is read behind the grant, and Token waits for that: one round trip at most. It is
+// 0, which is no valid token, when the lease ended before. Readers of one lock, and permits of one semaphore, have
+// tokens too, but those order grants, not holders: compare them per slot. After a restored backup ZooKeeper numbers
+// from an older state again, and so do tokens.
+func (l *Lease) Token() uint64 {
+	h := l.h
+	select {
+	case <-h.known:
+	case <-h.life.Done():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return uint64(h.czxid)
+}
+
+// Deadline is until when the lease is safe without another word from ZooKeeper: half a session timeout after the last
+// committed write of its session was sent. It moves on while the connection is good.
+func (l *Lease) Deadline() time.Time { return l.h.s.leaseDeadline() }
+
+// Verify proves, by a committed write, that the lease is held at a moment after the call began. One round trip.
+// Errors are ErrLost, ErrReleased, or one that says the proof could not be made.
+func (l *Lease) Verify(ctx context.Context) error {
+	if err := l.ended(); err != nil {
+		return err
+	}
+	err := l.h.s.confirm(ctx, l.Node())
+	if isNoNode(err) {
+		l.h.lose(err)
+	}
+	if ended := l.ended(); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// ended says why the lease is no longer held; nil while it is, also while it is asked back.
+func (l *Lease) ended() error {
+	l.mu.Lock()
+	released := l.released
+	l.mu.Unlock()
+	if released {
+		return fmt.Errorf("%w: %s", ErrReleased, l.Path())
+	}
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	return l.h.over
+}
+
+// Multi applies ops as one transaction that fails as a whole if the lease is not held when ZooKeeper applies it:
+// nothing is written by a holder that lost its lock without knowing. ErrLost then, and the lease has ended. The
+// results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
+// *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes), else ErrTooLarge and nothing
+// is sent. When the reply is lost the error's Outcome is Unknown: read to find out.
+func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	if err := l.ended(); err != nil {
+		return nil, err
+	}
+	guarded := make([]any, 0, len(l.h.ks)+len(ops))
+	for _, k := range l.h.ks {
+		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.path, Version: -1})
+	}
+	res, err := l.h.s.Multi(ctx, append(guarded, ops...)...)
+	own := len(l.h.ks)
+	for i := range min(own, len(res)) {
+		if errors.Is(res[i].Error, zk.ErrNoNode) {
+			l.h.lose(res[i].Error)
+			return nil, l.ended()
+		}
+	}
+	if len(res) >= own {
+		res = res[own:]
+	}
+	return res, err
+}
+
+// Unlock gives the lock back. It returns nil when that is done, and again when called again. ctx bounds the wait for
+// the confirmation only: with a ctx that has ended the lock is given back all the same, and the error is
+// ErrReleasePending as long as that is not confirmed. ErrLost says that the lease was lost before, so that what it
+// guarded may have been disturbed.
+//
+// A lock entered several times (see Mutex.Lock) is given back by the last Unlock.
+func (l *Lease) Unlock(ctx context.Context) error {
+	l.mu.Lock()
+	again := l.released
+	l.released = true
+	l.mu.Unlock()
+	if again {
+		return nil
+	}
+	return l.h.leave(ctx)
+}

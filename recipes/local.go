@@ -1,0 +1,110 @@
+package recipes
+
+import (
+	"context"
+	"slices"
+)
+
+// slot lets one goroutine of this client at a time contend for a lock in ZooKeeper; the others queue here, first come
+// first served. It is what keeps a thousand goroutines down to one contender.
+type slot struct {
+	leaving bool         // whoever has the turn is only cleaning up
+	waiters []chan baton // each of capacity 1: handing over never blocks
+}
+
+// baton is what a goroutine passes on with its turn.
+type baton struct {
+	k        *contender // a contender already in the queue, or nil
+	children []string   // the queue as of k's creation, or nil
+	granted  bool       // k is granted: local hand-off
+	handoffs int        // how many of those in a row
+}
+
+// enter waits for the caller's turn. position is how many local turns are ahead when ctx ends first.
+func (st *clientState) enter(ctx context.Context, key string) (b baton, position int, err error) {
+	st.mu.Lock()
+	s := st.slots[key]
+	if s == nil {
+		if st.slots == nil {
+			st.slots = map[string]*slot{}
+		}
+		st.slots[key] = &slot{}
+		st.mu.Unlock()
+		return baton{}, 0, nil
+	}
+	turn := make(chan baton, 1)
+	s.waiters = append(s.waiters, turn)
+	st.mu.Unlock()
+	select {
+	case b = <-turn:
+		return b, 0, nil
+	case <-ctx.Done():
+	}
+	st.mu.Lock()
+	i := slices.Index(s.waiters, turn)
+	if i >= 0 {
+		s.waiters = slices.Delete(s.waiters, i, i+1)
+		st.mu.Unlock()
+		return baton{}, i + 1, context.Cause(ctx)
+	}
+	st.mu.Unlock()
+	// The turn came at the same moment. It is ours to pass on, and whoever passed it has already sent it.
+	return <-turn, 0, nil
+}
+
+// tryEnter takes the turn if nobody has it; who is only cleaning up is waited for.
+func (st *clientState) tryEnter(ctx context.Context, key string) (b baton, ok bool, err error) {
+	st.mu.Lock()
+	s := st.slots[key]
+	busy := s != nil && (!s.leaving || len(s.waiters) > 0)
+	st.mu.Unlock()
+	if busy {
+		return baton{}, false, nil
+	}
+	b, _, err = st.enter(ctx, key)
+	return b, err == nil, err
+}
+
+// clearing says that the turn's owner is about to leave.
+func (st *clientState) clearing(key string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if s := st.slots[key]; s != nil {
+		s.leaving = true
+	}
+}
+
+// leave passes the turn on. It reports false when nobody waits: the slot is free, and b's contender is the caller's
+// to delete.
+func (st *clientState) leave(key string, b baton) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	s := st.slots[key]
+	if s == nil {
+		return false
+	}
+	if len(s.waiters) == 0 {
+		delete(st.slots, key)
+		return false
+	}
+	next := s.waiters[0]
+	s.waiters = slices.Delete(s.waiters, 0, 1)
+	s.leaving = false
+	next <- b
+	return true
+}
+
+// crowded reports whether local goroutines wait for their turn.
+func (st *clientState) crowded(key string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	s := st.slots[key]
+	return s != nil && len(s.waiters) > 0
+}
+
+// taken reports whether somebody has the turn.
+func (st *clientState) taken(key string) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.slots[key] != nil
+}

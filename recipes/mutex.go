@@ -1,0 +1,63 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Mutex is a lock with one holder, granted in the order of arrival. A Mutex is a handle: cheap, immutable, for any
+// number of goroutines. In ZooKeeper it is Curator's InterProcessMutex (or kazoo's Lock, when declared so).
+type Mutex struct{ q *queue }
+
+// Mutex returns a handle on the mutex at path. Nothing is sent: whether the lock is declared, and as a mutex, is
+// found when it is first taken.
+func (c *Client) Mutex(path string, opts ...Option) *Mutex {
+	return &Mutex{c.queue(kind.Mutex, path, false, opts)}
+}
+
+// Path is the lock's path.
+func (m *Mutex) Path() string { return m.q.path }
+
+// Do runs fn while the lock is held. fn's context is ctx, cancelled also when the lease ends; fn should stop then.
+// The lock is given back after fn has returned, never before, whatever ctx is by then. The error joins fn's, and
+// ErrLost if the lease was lost while fn ran.
+func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return l.do(ctx, fn)
+}
+
+// Lock waits for the lock. ctx bounds the wait and nothing else; when it ends, the error is a *HeldError that names
+// the holder, and the place in the queue is given up. Goroutines of one client wait in the process and keep one
+// contender in ZooKeeper between them.
+//
+// With a context derived from the Context of a lease of this lock, Lock enters it again at once: the leases share
+// their token, and the last Unlock gives the lock back. With WithoutReentrancy it is ErrWouldDeadlock.
+//
+// Errors: *HeldError, ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrQueueFull, ErrRevoked (somebody
+// asked this contender to leave), ErrLost (its node was deleted) and ErrSessionLost (the place in the queue went with
+// the session: lock again to queue again).
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, false) }
+
+// TryLock takes the lock if nobody is ahead, else it returns a *HeldError, after one round trip and leaving nothing
+// behind. Without a declaration known it reads that first.
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, true) }
+
+// do runs fn under the lease and gives it back.
+func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) (err error) {
+	inner, cancel := context.WithCancelCause(context.WithValue(ctx, leaseKey{l.h.q.c, l.h.q.path}, l))
+	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
+	defer func() {
+		stop()
+		cancel(nil)
+		// A holder that cannot reach the servers is not kept waiting beyond the session's own end.
+		unlock, done := detached(ctx, l.h.s)
+		defer done()
+		err = errors.Join(err, l.Unlock(unlock))
+	}()
+	return fn(inner, l)
+}

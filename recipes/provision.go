@@ -1,0 +1,205 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// maxDeclarations bounds how many declarations a client keeps (and watches); beyond it the next lock opened pushes
+// out another one, which costs that one a read more.
+const maxDeclarations = 4096
+
+// declaration is what the node of a lock says about it, kept per client and path. There is no goroutine behind it:
+// a fired watch makes the next use read again, and who waits in a queue waits for the watch too.
+type declaration struct {
+	s       *Session
+	path    string
+	data    []byte
+	payload *kind.Payload // nil when the node carries none
+	why     error         // why not
+	w       *watch
+	dropped chan struct{} // closed when the client no longer keeps this declaration
+
+	params  kind.Params
+	acl     []zk.ACL
+	wire    kind.Wire
+	waiters int // max_waiters
+}
+
+// changed is closed when the declaration must be read again.
+func (d *declaration) changed() <-chan struct{} { return d.w.C() }
+
+func (d *declaration) stale() bool {
+	select {
+	case <-d.w.C():
+		return true
+	default:
+		return false
+	}
+}
+
+// declared returns the declaration of q's lock, checked against what the program opens, reading it only when it is
+// not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, or what reading it gave.
+func (c *Client) declared(ctx context.Context, s *Session, q *queue) (*declaration, error) {
+	d, err := c.declaration(ctx, s, q.path)
+	if isNoNode(err) && q.opts.params != nil && q.opts.create {
+		if err = c.createTree(ctx, s, q.path, q.kind); err == nil {
+			d, err = c.declaration(ctx, s, q.path)
+		}
+	}
+	if isNoNode(err) {
+		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply: %w", ErrNotProvisioned, q.path, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.open(q.kind, q.opts.params)
+}
+
+// open checks the declaration against the kind the program expects, and completes it with brought parameters.
+func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, error) {
+	if d.payload == nil {
+		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
+			return nil, fmt.Errorf("%w: %s carries no declaration this program can read; declare it and run apply, or bring parameters: %w",
+				ErrNotProvisioned, d.path, d.why)
+		}
+		if brought.Kind() != k {
+			return nil, fmt.Errorf("%w: parameters of a %s were brought for the %s %s", ErrKindMismatch, brought.Kind(), k, d.path)
+		}
+		own := *d
+		own.set(brought, nil)
+		return &own, nil
+	}
+	if got := d.payload.Params.Kind(); got != k {
+		return nil, fmt.Errorf("%w: %s is declared as %s by stack %q (%s), this program opens it as %s",
+			ErrKindMismatch, d.path, got, d.payload.Owner.Stack, d.payload.Owner.Addr, k)
+	}
+	switch d.payload.State {
+	case kind.StateDraining:
+		return nil, fmt.Errorf("%w: %s", ErrDraining, d.path)
+	case kind.StateMoved:
+		return nil, fmt.Errorf("%w: %s is now %s", ErrMoved, d.path, d.payload.MovedTo)
+	}
+	return d, nil
+}
+
+// set takes the parameters every kind has out of p.
+func (d *declaration) set(p kind.Params, childACL []kind.ACL) {
+	d.params, d.acl, d.wire = p, toZK(childACL), kind.WireCurator
+	for _, f := range p.Fields() {
+		switch v := f.Get().(type) {
+		case string:
+			if f.Name == "wire" && v != "" {
+				d.wire = kind.Wire(v)
+			}
+		case int:
+			if f.Name == "max_waiters" {
+				d.waiters = v
+			}
+		}
+	}
+}
+
+// declaration returns what is known about the node, reading it if need be. Callers of one path share one read.
+func (c *Client) declaration(ctx context.Context, s *Session, path string) (*declaration, error) {
+	st := &c.state
+	for {
+		st.mu.Lock()
+		if d := st.decls[path]; d != nil && d.s == s && !d.stale() {
+			st.mu.Unlock()
+			return d, nil
+		}
+		reading := st.loading[path]
+		if reading == nil {
+			break
+		}
+		st.mu.Unlock()
+		select {
+		case <-reading:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	if st.decls == nil {
+		st.decls, st.loading = map[string]*declaration{}, map[string]chan struct{}{}
+	}
+	reading := make(chan struct{})
+	st.loading[path] = reading
+	st.mu.Unlock()
+
+	d, err := readDeclaration(ctx, s, path)
+
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(st.loading, path)
+	close(reading)
+	st.forget(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(st.decls) >= maxDeclarations {
+		for other := range st.decls {
+			st.forget(other)
+			break
+		}
+	}
+	st.decls[path] = d
+	return d, nil
+}
+
+// forget drops a declaration; st.mu is held.
+func (st *clientState) forget(path string) {
+	if d := st.decls[path]; d != nil {
+		d.w.stop()
+		close(d.dropped)
+		delete(st.decls, path)
+	}
+}
+
+func readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
+	data, _, w, err := s.getW(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	d := &declaration{s: s, path: path, data: data, w: w, dropped: make(chan struct{})}
+	d.payload, d.why = kind.Decode(data)
+	if d.why != nil {
+		d.payload = nil
+		return d, nil
+	}
+	d.set(d.payload.Params, d.payload.ChildACL)
+	return d, nil
+}
+
+// createTree makes the node, its parents and the children its kind needs, for WithCreate.
+func (c *Client) createTree(ctx context.Context, s *Session, path string, k *kind.Kind) error {
+	if err := kind.ValidatePath(path); err != nil {
+		return err
+	}
+	var paths []string
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' {
+			paths = append(paths, path[:i])
+		}
+	}
+	paths = append(paths, path)
+	for _, child := range k.Children {
+		paths = append(paths, kind.JoinPath(path, child))
+	}
+	for _, p := range paths {
+		_, err := s.Create(ctx, p, nil, 0, zk.WorldACL(zk.PermAll))
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastName is a path's last element.
+func lastName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

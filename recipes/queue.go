@@ -1,0 +1,284 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// queue is one handle's way into one queue: everything that does not change from one acquisition to the next.
+type queue struct {
+	c      *Client
+	kind   *kind.Kind
+	path   string // the lock node
+	shared bool
+	opts   options
+}
+
+func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
+	return &queue{c: c, kind: k, path: path, shared: shared, opts: collect(opts)}
+}
+
+// dir is where the contenders of the deciding queue stand.
+func (q *queue) dir() string { return subdir(q.path, q.kind.Queues[0].Child) }
+
+func subdir(path, child string) string {
+	if child == "" {
+		return path
+	}
+	return kind.JoinPath(path, child)
+}
+
+// slot is the local queue exclusive contenders share; readers do not keep each other waiting and have none.
+func (q *queue) slot() string {
+	if q.shared {
+		return ""
+	}
+	return q.path
+}
+
+// chained: the front of the queue can be proven without listing (see claim.await). Not where readers exist: a
+// downgrade puts a reader with an old number ahead of us. Not in elections, whose data is Curator's.
+func (q *queue) chained() bool { return q.kind.Queues[0].Shared == nil && q.kind != kind.Election }
+
+func (q *queue) id() string {
+	switch {
+	case q.opts.id != "":
+		return q.opts.id
+	case q.c.cfg.ID != "":
+		return q.c.cfg.ID
+	default:
+		return defaultID()
+	}
+}
+
+// contender makes a contender that does not exist yet.
+func (q *queue) contender(s *Session, d *declaration, in kind.Queue, shared bool) (*contender, error) {
+	marker, err := in.Marker(d.wire, shared)
+	if err != nil {
+		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
+	}
+	return &contender{
+		s: s, dir: subdir(q.path, in.Child), prefix: protectedPrefix(d.wire, marker),
+		data: contenderData(q.kind, q.id()), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: q.c.state.account(s),
+	}, nil
+}
+
+// verdict is what a listing says about our contender.
+type verdict struct {
+	granted  bool
+	behind   string // child to wait for; "" = any change
+	head     bool   // behind is the front of the queue
+	position int    // contenders ahead
+	waiters  int    // of them, not granted
+	first    kind.Contender
+}
+
+// errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
+var errNotListed = errors.New("our contender is not in the queue")
+
+// decide asks the kind about the contender called name.
+func decide(k *kind.Kind, p kind.Params, children []string, name string) (verdict, error) {
+	line, _ := kind.SortContenders(children)
+	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
+	if i < 0 {
+		return verdict{}, errNotListed
+	}
+	adm := k.Admit(p, line, i)
+	v := verdict{granted: adm.Granted, position: i, first: line[0]}
+	if adm.Granted {
+		return v, nil
+	}
+	if adm.Behind != kind.AnyChange {
+		v.behind, v.head = line[adm.Behind].Name, adm.Behind == 0
+	}
+	for j := range i {
+		if !k.Admit(p, line, j).Granted {
+			v.waiters++
+		}
+	}
+	return v, nil
+}
+
+// claim is one call of Lock or TryLock.
+type claim struct {
+	q     *queue
+	try   bool
+	start time.Time
+
+	s       *Session
+	d       *declaration
+	k       *contender
+	own     *watch // on k
+	deaf    bool   // k may not be read by us
+	version int32  // of k's data
+	czxid   int64  // of k; 0 until read
+	proven  bool   // a committed write was made after, or by, the fact that admits us
+	handoff int
+	queued  bool
+
+	position int
+	holder   Contender
+}
+
+// lock takes the lock, waiting unless try.
+func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("recipes: lock %s: %w", q.path, context.Cause(ctx))
+	}
+	if err := kind.ValidatePath(q.path); err != nil {
+		return nil, fmt.Errorf("recipes: lock: %w", err)
+	}
+	if l, err := q.reenter(ctx); l != nil || err != nil {
+		return l, err
+	}
+	a := &claim{q: q, try: try, start: time.Now()}
+	b, err := a.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g, err := a.run(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return g.lease(ctx), nil
+}
+
+// enter waits for this client's turn.
+func (a *claim) enter(ctx context.Context) (baton, error) {
+	key := a.q.slot()
+	if key == "" {
+		return baton{}, nil
+	}
+	self := Contender{ID: a.q.id(), Host: hostname()}
+	if a.try {
+		b, ok, err := a.q.c.state.tryEnter(ctx, key)
+		if err != nil {
+			return baton{}, fmt.Errorf("recipes: lock %s: %w", a.q.path, err)
+		}
+		if !ok {
+			return baton{}, &HeldError{Path: a.q.path, Holder: self, Position: 1, Local: true, c: a.q.c}
+		}
+		return b, nil
+	}
+	b, ahead, err := a.q.c.state.enter(ctx, key)
+	if err != nil {
+		return baton{}, &HeldError{Path: a.q.path, Holder: self, Position: ahead, Local: true, Waited: time.Since(a.start), Cause: err, c: a.q.c}
+	}
+	return b, nil
+}
+
+// run contends until granted. On an error the turn has been passed on and the contender is gone or going.
+func (a *claim) run(ctx context.Context, b baton) (*holding, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		g, err := a.once(ctx, b)
+		a.unwatch()
+		if err == nil {
+			return g, nil
+		}
+		// Nothing of ours exists: the create was refused before it left, or is known never to have been applied.
+		retry := a.k == nil && (outcomeOf(err) == NotSent || errors.Is(err, errNotApplied)) && !errors.Is(err, ErrReadOnlyClient) &&
+			!errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrClosed)
+		if !retry || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
+			return nil, a.giveUp(ctx, err)
+		}
+		b = baton{}
+	}
+}
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// once is one try in one session.
+func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
+	a.k, a.proven, a.deaf, a.queued = b.k, false, false, false
+	a.version, a.czxid = 0, 0
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("recipes: lock %s: %w", a.q.path, context.Cause(ctx))
+	}
+	if a.s, err = a.q.c.Session(ctx); err != nil {
+		return nil, err
+	}
+	if a.k != nil && a.k.s != a.s { // it went with its session
+		a.k, b = nil, baton{}
+	}
+	if a.d, err = a.q.c.declared(ctx, a.s, a.q); err != nil {
+		return nil, err
+	}
+	if b.granted {
+		a.handoff, a.proven = b.handoffs, true
+		return newHolding(ctx, a)
+	}
+	children := b.children
+	if a.k == nil {
+		if children, err = a.join(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.k.exhausted(); err != nil {
+		return nil, err
+	}
+	a.proven = children != nil
+	if err := a.wait(ctx, children); err != nil {
+		return nil, err
+	}
+	return newHolding(ctx, a)
+}
+
+// join creates the contender and lists the queue in one round trip.
+func (a *claim) join(ctx context.Context) ([]string, error) {
+	k, err := a.q.contender(a.s, a.d, a.q.kind.Queues[0], a.q.shared)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := (&txn{c: a.q.c, s: a.s, born: []*contender{k}}).run(ctx, k.dir)
+	if err != nil {
+		if isNoNode(err) {
+			return nil, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, k.dir, err)
+		}
+		return nil, err
+	}
+	a.k = k
+	if lists == nil {
+		return nil, nil
+	}
+	return lists[0], nil
+}
+
+// giveUp leaves the queue: a waiting goroutine of this client inherits the place, otherwise the contender is deleted
+// in the background and the turn passed on after that, so that nobody here meets it as a rival.
+func (a *claim) giveUp(ctx context.Context, err error) error {
+	st, key := &a.q.c.state, a.q.slot()
+	k := a.k
+	if k != nil && ctx.Err() != nil && !a.try && key != "" && k.s.State() != Lost && st.leave(key, baton{k: k}) {
+		return err
+	}
+	if k == nil {
+		if key != "" {
+			st.leave(key, baton{})
+		}
+		return err
+	}
+	st.clearing(key)
+	st.spawn(func() {
+		a.q.c.dropNow(context.Background(), []*contender{k})
+		if key != "" {
+			st.leave(key, baton{})
+		}
+	})
+	return err
+}

@@ -1,0 +1,94 @@
+package recipes
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The sentinels of the recipes. Test with errors.Is; they arrive wrapped in what happened and where.
+var (
+	// ErrHeld: somebody else holds the lock. Arrives as a *HeldError, from Try methods and from waits whose context ended.
+	ErrHeld = errors.New("recipes: held by another contender")
+	// ErrNotProvisioned: the node does not exist or carries no declaration. Declare and apply it, or bring parameters
+	// with WithParams.
+	ErrNotProvisioned = errors.New("recipes: lock not provisioned")
+	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
+	ErrKindMismatch = errors.New("recipes: lock is of another kind")
+	// ErrDraining: the declaration says that nothing new is granted. Holders keep what they have.
+	ErrDraining = errors.New("recipes: lock is draining")
+	// ErrMoved: the declaration says that the lock is elsewhere now; the text says where.
+	ErrMoved = errors.New("recipes: lock has moved")
+	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
+	ErrLost = errors.New("recipes: lock lost")
+	// ErrReleased: the lease was given back by Unlock.
+	ErrReleased = errors.New("recipes: lock released")
+	// ErrRevoked: somebody asked the holder to give the lock back. It is still held until Unlock.
+	ErrRevoked = errors.New("recipes: revocation requested")
+	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock, and the handle is not reentrant.
+	ErrWouldDeadlock = errors.New("recipes: would wait for itself")
+	// ErrUpgradeConflict: a reader wants to write while others hold or wait. It would wait for itself.
+	ErrUpgradeConflict = errors.New("recipes: cannot upgrade to a write lock")
+	// ErrReleasePending: Unlock was obeyed, but its node is not yet known to be gone. It is deleted in the background
+	// until that succeeds or the session is over; others may have to wait until then.
+	ErrReleasePending = errors.New("recipes: release pending")
+	// ErrQueueFull: as many contenders wait as max_waiters allows.
+	ErrQueueFull = errors.New("recipes: queue full")
+	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders; at the end ZooKeeper hands out duplicates.
+	// The node must be deleted and applied again while nobody queues.
+	ErrSequenceExhausted = errors.New("recipes: sequence numbers exhausted")
+	// ErrSessionFull: the paths of this session's contenders add up to more than maxEphemeralBytes. A server must be
+	// able to list them all in one transaction when the session ends (ZOOKEEPER-4306).
+	ErrSessionFull = errors.New("recipes: too many contenders in one session")
+	// ErrObserversRefused: the election is declared with observers = false and this client is no candidate.
+	ErrObserversRefused = errors.New("recipes: election refuses observers")
+)
+
+// HeldError says who is in the way. It is ErrHeld and, when a wait ended, the context's error too. What it knows is
+// as old as the last look at the queue.
+type HeldError struct {
+	Path     string        // the lock
+	Holder   Contender     // who holds it; of a Try only name, path and number are known (see Identify)
+	Position int           // contenders ahead, the holders included
+	Waited   time.Duration // how long the caller waited; 0 for a Try
+	Local    bool          // the holder is a goroutine of this same client
+	Cause    error         // why the wait ended; nil for a Try
+
+	c *Client
+}
+
+// Error names the lock, the holder and the position.
+func (e *HeldError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "recipes: lock %s is held", e.Path)
+	switch {
+	case e.Local && e.Holder.ID != "":
+		fmt.Fprintf(&b, " by this client (%s)", e.Holder.ID)
+	case e.Local:
+		b.WriteString(" by this client")
+	case e.Holder.ID != "":
+		fmt.Fprintf(&b, " by %s", e.Holder.ID)
+	case e.Holder.Name != "":
+		fmt.Fprintf(&b, " by contender %s", e.Holder.Name)
+	}
+	fmt.Fprintf(&b, ", %d ahead", e.Position)
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ", gave up after %v: %v", e.Waited.Round(time.Millisecond), e.Cause)
+	}
+	return b.String()
+}
+
+// Is makes every HeldError an ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Unwrap returns why the wait ended.
+func (e *HeldError) Unwrap() error { return e.Cause }
+
+// lostError is the cause a lost lease's context carries.
+func lostError(path string, cause error) error {
+	if cause == nil {
+		cause = errors.New("its node is gone")
+	}
+	return fmt.Errorf("%w: %s: %w", ErrLost, path, cause)
+}

@@ -1,0 +1,344 @@
+package recipes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// wait returns nil when the contender is admitted and that is proven by a committed write of this session.
+//
+// What proves it. A listing that contains our contender, read behind a write of ours in the same session, is of a
+// state at or after that write; in that state our node existed, so our session was alive, and every earlier contender
+// it does not show was gone. Staleness can only show contenders that have left already, never hide one that is ahead.
+// The write is the create itself when nobody was ahead, or one made for the purpose. A listing alone proves nothing:
+// a follower cut off from its leader goes on showing a node whose session has expired (5.82 s measured).
+func (a *claim) wait(ctx context.Context, children []string) error {
+	missing := false
+	for {
+		if children == nil {
+			var err error
+			if children, err = a.list(ctx); err != nil {
+				return err
+			}
+		}
+		v, err := decide(a.q.kind, a.d.params, children, a.k.name)
+		if err != nil {
+			if missing {
+				return lostError(a.k.path, err)
+			}
+			missing, children = true, nil
+			continue
+		}
+		if v.granted {
+			return a.prove(ctx)
+		}
+		if err := a.ahead(ctx, v); err != nil {
+			return err
+		}
+		turn, err := a.await(ctx, v)
+		if err != nil {
+			return err
+		}
+		if turn {
+			a.proven = false
+			return a.prove(ctx)
+		}
+		children = nil
+	}
+}
+
+// list reads the queue again. Where the grant could not be written into our node anyway, the proof travels with the
+// listing, in one round trip.
+func (a *claim) list(ctx context.Context) ([]string, error) {
+	a.proven = false
+	if a.q.chained() {
+		return a.plainList(ctx)
+	}
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		check := &zk.CheckVersionRequest{Path: a.k.path, Version: -1}
+		_, err, lists, listErr := a.s.multiAndList(ctx, []any{check}, a.k.dir)
+		switch {
+		case isNoNode(err):
+			return nil, lostError(a.k.path, nil)
+		case err == nil && listErr == nil:
+			a.proven = true
+			return lists[0], nil
+		case err == nil: // a later listing is of a later state
+			a.proven = true
+			return a.plainList(ctx)
+		case errors.Is(err, zk.ErrNoAuth): // the queue is shown to us, our node is not
+			return a.plainList(ctx)
+		}
+		if err := pauseOr(ctx, a.s, wait, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (a *claim) plainList(ctx context.Context) ([]string, error) {
+	children, _, err := a.s.Children(ctx, a.k.dir)
+	return children, err
+}
+
+// pauseOr waits before another try after cause; its error is final.
+func pauseOr(ctx context.Context, s *Session, d time.Duration, cause error) error {
+	if outcomeOf(cause) == Definite || errors.Is(cause, ErrClosed) {
+		return cause
+	}
+	if ctx.Err() != nil {
+		return cause
+	}
+	return pause(ctx, s, d)
+}
+
+// ahead takes note of who is ahead, and refuses a queue that is full or a Try.
+func (a *claim) ahead(ctx context.Context, v verdict) error {
+	a.position = v.position
+	if a.holder.Name != v.first.Name {
+		a.holder = parsed(a.k.dir, v.first)
+	}
+	if a.try {
+		return &HeldError{Path: a.q.path, Holder: a.holder, Position: v.position, c: a.q.c}
+	}
+	if !a.queued && a.d.waiters > 0 && v.waiters >= a.d.waiters {
+		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, a.q.path, a.d.waiters)
+	}
+	if !a.queued {
+		a.queued = true
+		a.q.c.observe(func(o Observer) {
+			o.Queued(Event{Path: a.q.path, Kind: a.q.kind, Node: a.k.path, Wait: time.Since(a.start)})
+		})
+	}
+	return nil
+}
+
+// await waits for the contender that v says is in the way. turn is true when its departure alone makes it our turn;
+// otherwise list again.
+//
+// How the front is proven without listing: whoever is granted after a wait writes that into its own node (prove).
+// We watch that node anyway, so we learn that our predecessor is the front, and as numbers only grow nobody can come
+// between: when it goes, we are the front. The chain starts at a listing that shows the predecessor first, and is
+// broken by a foreign client ahead, a predecessor that leaves while it waits, and a reconnect: then we list.
+func (a *claim) await(ctx context.Context, v verdict) (turn bool, err error) {
+	head := v.head && a.q.chained()
+	for {
+		w, held, err := a.watchAhead(ctx, v)
+		if isNoNode(err) {
+			return head, nil
+		}
+		if err != nil {
+			return false, a.timedOut(ctx, err)
+		}
+		if w == nil {
+			return false, nil
+		}
+		head = head || held && a.q.chained()
+		event, err := a.sleep(ctx, w)
+		w.stop()
+		if err != nil {
+			return false, err
+		}
+		switch event {
+		case zk.EventNodeDeleted:
+			return head, nil
+		case zk.EventNodeDataChanged:
+		default:
+			return false, nil
+		}
+	}
+}
+
+// watchAhead watches the contender v names, or the queue when none is named or ours may not read it. A nil watch
+// without an error says that the queue has changed already.
+func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool, err error) {
+	if v.behind != "" {
+		data, _, w, err := a.s.getW(ctx, kind.JoinPath(a.k.dir, v.behind))
+		if err == nil && v.head {
+			a.holder.describe(data)
+		}
+		if !errors.Is(err, zk.ErrNoAuth) {
+			return w, saysHeld(data), err
+		}
+	}
+	children, _, w, err := a.s.childrenW(ctx, a.k.dir)
+	if err != nil {
+		return nil, false, err
+	}
+	now, err := decide(a.q.kind, a.d.params, children, a.k.name)
+	if err != nil || now.granted || now.behind != v.behind {
+		w.stop()
+		return nil, false, nil
+	}
+	return w, false, nil
+}
+
+// sleep waits for w, our own node, the declaration or the caller's context, whichever speaks first.
+func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
+	for {
+		if a.own == nil && !a.deaf {
+			if err := a.readOwn(ctx); err != nil {
+				return 0, a.timedOut(ctx, err)
+			}
+		}
+		var own <-chan struct{}
+		if a.own != nil {
+			own = a.own.C()
+		}
+		select {
+		case <-w.C():
+			if a.s.State() == Lost {
+				return 0, lostError(a.k.path, a.s.Err())
+			}
+			return w.event(), nil
+		case <-own:
+			a.unwatch()
+		case <-a.d.changed():
+			if err := a.redeclare(ctx); err != nil {
+				return 0, err
+			}
+			return zk.EventNotWatching, nil
+		case <-a.d.dropped:
+			if err := a.redeclare(ctx); err != nil {
+				return 0, err
+			}
+		case <-ctx.Done():
+			return 0, a.timedOut(ctx, context.Cause(ctx))
+		}
+	}
+}
+
+// redeclare reads the declaration again: the lock may be drained, moved, or have other parameters.
+func (a *claim) redeclare(ctx context.Context) error {
+	d, err := a.q.c.declared(ctx, a.s, a.q)
+	if err != nil {
+		return a.timedOut(ctx, err)
+	}
+	a.d = d
+	return nil
+}
+
+// readOwn reads and watches our own node: it may be deleted under us, or carry a request to step back.
+func (a *claim) readOwn(ctx context.Context) error {
+	data, stat, w, err := a.s.getW(ctx, a.k.path)
+	if errors.Is(err, zk.ErrNoAuth) {
+		a.deaf = true // its deletion shows when our turn comes
+		return nil
+	}
+	if isNoNode(err) {
+		return lostError(a.k.path, err)
+	}
+	if err != nil {
+		return err
+	}
+	a.own = w
+	if stat.EphemeralOwner != a.s.ID() {
+		return lostError(a.k.path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, a.s.ID()))
+	}
+	a.version, a.czxid = stat.Version, stat.Czxid
+	if string(data) == revokeMessage {
+		return fmt.Errorf("%w: %s, while waiting", ErrRevoked, a.k.path)
+	}
+	return nil
+}
+
+func (a *claim) unwatch() {
+	if a.own != nil {
+		a.own.stop()
+		a.own = nil
+	}
+}
+
+// timedOut dresses an error that came because ctx ended as a HeldError; others stay as they are.
+func (a *claim) timedOut(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &HeldError{Path: a.q.path, Holder: a.holder, Position: a.position, Waited: time.Since(a.start), Cause: context.Cause(ctx), c: a.q.c}
+}
+
+// prove makes the committed write that confirms a waited grant, unless one was made already. Into our own node where
+// we may write it: that is what tells our successor that we are the front.
+func (a *claim) prove(ctx context.Context) error {
+	if a.proven {
+		return nil
+	}
+	marking := a.q.chained()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		var stat *zk.Stat
+		var err error
+		if marking {
+			stat, err = a.s.Set(ctx, a.k.path, heldData(a.k.data, time.Now()), a.version)
+		} else {
+			err = a.s.confirm(ctx, a.k.path)
+		}
+		switch {
+		case err == nil:
+			a.proven = true
+			return a.ours(stat)
+		case isNoNode(err):
+			return lostError(a.k.path, err)
+		case errors.Is(err, zk.ErrNoAuth) && marking:
+			marking = false
+			continue
+		case errors.Is(err, zk.ErrBadVersion):
+			// Somebody wrote our node, or an earlier try of ours did without our hearing of it.
+			a.unwatch()
+			if err := a.readOwn(ctx); err != nil {
+				return a.timedOut(ctx, err)
+			}
+			continue
+		}
+		if err := pauseOr(ctx, a.s, wait, err); err != nil {
+			return a.timedOut(ctx, err)
+		}
+	}
+}
+
+// ours checks the owner in what the confirming write answered.
+func (a *claim) ours(stat *zk.Stat) error {
+	if stat == nil {
+		return nil
+	}
+	if stat.EphemeralOwner != a.s.ID() {
+		return lostError(a.k.path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, a.s.ID()))
+	}
+	a.version, a.czxid = stat.Version, stat.Czxid
+	return nil
+}
+
+// observe calls the observer, if there is one.
+func (c *Client) observe(f func(Observer)) {
+	if c.cfg.Observer != nil {
+		f(c.cfg.Observer)
+	}
+}
+
+// describe fills in what the holder wrote about itself: JSON of ours, Vitess's and Terraform's field names too, or
+// plain text.
+func (k *Contender) describe(data []byte) {
+	k.Data = data
+	k.Revoked = string(data) == revokeMessage
+	var h struct {
+		holderData
+		HostName  string    `json:"HostName"`
+		UserName  string    `json:"UserName"`
+		Who       string    `json:"Who"`
+		Created   time.Time `json:"Created"`
+		ProcessID int       `json:"ProcessID"`
+	}
+	if json.Unmarshal(data, &h) == nil {
+		k.ID, k.Host, k.PID, k.Since = h.ID, h.Host, h.PID, h.Since
+		k.fill(h.Who, h.UserName, h.HostName, h.ProcessID, h.Created)
+		return
+	}
+	if !k.Revoked {
+		k.ID = printable(data)
+	}
+}
