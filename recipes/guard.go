@@ -24,7 +24,7 @@ type watchKey struct {
 // listener is what the guard tells: the session. All calls come from go-zookeeper's goroutines and must not block.
 type listener interface {
 	granted(g grant, sent stamp, l *link) error // a server answered the connect request; an error refuses it
-	lost(l *link)                               // a link that was granted is gone
+	lost(l *link, cause error)                  // a link that was granted is gone
 	acked(sent stamp)                           // a frame sent then was answered
 	committed(sent, touched stamp)              // a write sent then was committed; see lease.proof
 	fired(k watchKey, t zk.EventType)           // a watch fired

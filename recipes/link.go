@@ -37,7 +37,6 @@ type link struct {
 	held    [][]byte          // frames waiting for the watches to be set again
 	unset   int               // watches that remain to be set again; held is empty when 0
 	since   stamp             // when waiting for the watches began
-	cause   error             // why it failed
 }
 
 type linkState int
@@ -76,13 +75,11 @@ func (l *link) Close() error {
 	return nil
 }
 
-// fail ends the link. The first cause is kept.
+// fail ends the link, once: the first cause counts.
 func (l *link) fail(cause error) {
 	l.mu.Lock()
 	was := l.state
-	if was != linkDead {
-		l.state, l.cause = linkDead, cause
-	}
+	l.state = linkDead
 	l.mu.Unlock()
 	if was == linkDead {
 		return
@@ -90,7 +87,7 @@ func (l *link) fail(cause error) {
 	_ = l.Conn.Close()
 	if was == linkGranted {
 		l.g.hosts.blame(l.target, explainLoss(cause))
-		l.g.on.lost(l)
+		l.g.on.lost(l, cause)
 	} else if !errors.Is(cause, errOver) {
 		l.g.hosts.blame(l.target, explainSilence(cause))
 	}

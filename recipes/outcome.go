@@ -98,7 +98,13 @@ func (s *Session) opError(o op, outcome Outcome, err error) *OpError {
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Hint = "an ACL must not be empty, its schemes must be known to the servers, and scheme auth needs an identity in Config.Auth"
 	case errors.Is(err, zk.ErrConnectionClosed):
-		e.Err = fmt.Errorf("the connection was lost before the answer came: %w", err)
+		s.mu.Lock()
+		loss := s.lastLoss
+		s.mu.Unlock()
+		e.Err = fmt.Errorf("%w before the answer came", err)
+		if loss != nil {
+			e.Err = fmt.Errorf("%w before the answer came: %w", err, loss)
+		}
 	}
 	return e
 }

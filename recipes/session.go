@@ -58,6 +58,7 @@ type Session struct {
 	link     *link         // nil while disconnected
 	linked   chan struct{} // closed while link is set
 	links    int           // number of links so far
+	lastLoss error         // why the last link was lost
 	answered stamp         // send time of the newest frame that was answered
 	proof    proof
 	holds    []*held
@@ -252,13 +253,13 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 }
 
 // lost implements listener: the connection is gone, the session not yet.
-func (s *Session) lost(l *link) {
+func (s *Session) lost(l *link, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.link != l {
 		return
 	}
-	s.link = nil
+	s.link, s.lastLoss = nil, cause
 	s.linked = make(chan struct{})
 	s.move(Suspect)
 	s.wake()

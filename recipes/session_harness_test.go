@@ -1,0 +1,156 @@
+package recipes
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+var openACL = zk.WorldACL(zk.PermAll)
+
+// pipeTo dials a server through net.Pipe, so that the client runs in fake time.
+func pipeTo(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		by, _ := ctx.Deadline()
+		return srv.Dialer()(network, address, time.Until(by))
+	}
+}
+
+// open dials a client with a session timeout of 12 s and returns it with its session. It is closed with the test.
+func open(t *testing.T, srv *zktest.Server, change ...func(*Config)) (*Client, *Session) {
+	t.Helper()
+	cfg := Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	return c, s
+}
+
+// create makes a node and fails the test when it cannot.
+func (s *Session) mustCreate(t *testing.T, path string, flags int32) string {
+	t.Helper()
+	created, err := s.Create(t.Context(), path, nil, flags, openACL)
+	require.NoError(t, err)
+	return created
+}
+
+// script is one hostile or broken server: it is given each connection.
+type script func(net.Conn)
+
+// peers dials scripts by name, over net.Pipe; an unknown name is refused. Its wait joins their goroutines.
+type peers struct {
+	scripts map[string]script
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	dials   int
+}
+
+func (p *peers) dial(_ context.Context, _, address string) (net.Conn, error) {
+	p.mu.Lock()
+	p.dials++
+	p.mu.Unlock()
+	serve, ok := p.scripts[address]
+	if !ok {
+		return nil, errors.New("connection refused")
+	}
+	ours, theirs := net.Pipe()
+	p.wg.Go(func() {
+		defer theirs.Close()
+		serve(theirs)
+	})
+	return ours, nil
+}
+
+// frameOf puts a length in front of a body.
+func frameOf(body ...byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
+func be32(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+func be64(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+
+func cat(parts ...[]byte) (all []byte) {
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+// readFrame reads one frame's body; nil at the end of the connection.
+func readFrame(c net.Conn) []byte {
+	var head [4]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		return nil
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(c, body); err != nil {
+		return nil
+	}
+	return body
+}
+
+// grantOf is the answer to a connect request.
+func grantOf(id int64, timeoutMS int32) []byte {
+	return frameOf(cat(be32(0), be32(timeoutMS), be64(id), be32(16), make([]byte, 16))...)
+}
+
+// answering grants a session, answers pings, auth and closeSession, and leaves the rest to reply, which returns whole
+// frames to send, or nil to hang up.
+func answering(id int64, timeoutMS int32, reply func(r request) []byte) script {
+	return func(c net.Conn) {
+		if readFrame(c) == nil {
+			return
+		}
+		if _, err := c.Write(grantOf(id, timeoutMS)); err != nil {
+			return
+		}
+		for body := readFrame(c); body != nil; body = readFrame(c) {
+			r := parseRequest(body)
+			answer := frameOf(cat(be32(r.xid), be64(1), be32(0))...)
+			if r.op != opPing && r.op != opSetAuth && r.op != opClose {
+				answer = reply(r)
+			}
+			if answer == nil {
+				return
+			}
+			if _, err := c.Write(answer); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// silence reads and says nothing until the connection ends.
+func silence(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// saying reads the connect request, says something and then nothing more.
+func saying(b []byte) script {
+	return func(c net.Conn) {
+		if readFrame(c) == nil {
+			return
+		}
+		if _, err := c.Write(b); err == nil {
+			silence(c)
+		}
+	}
+}
+
+func textLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
