@@ -1,0 +1,324 @@
+//go:build linux
+
+// Package realzk starts Apache ZooKeeper servers for tests: the oracle beside
+// which zktest, and everything proven on zktest, is checked. It runs the jars of
+// Debian's zookeeper package on loopback ports, in directories of their own,
+// and ends every process it starts by that process's id.
+//
+// When Java or ZooKeeper is not installed the test fails, naming the command
+// that installs them. It never skips.
+package realzk
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// TB is what a server needs of a test.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+	Failed() bool
+}
+
+// Options of a server; the zero value is ZooKeeper's own defaults.
+type Options struct {
+	// TickTime is ZooKeeper's tickTime, 2 s when zero.
+	TickTime time.Duration
+	// Config are further lines of zoo.cfg, such as "enforceQuota": "true".
+	// ZooKeeper turns a key it does not know into the system property
+	// zookeeper.<key>.
+	Config map[string]string
+	// Properties are further Java system properties.
+	Properties map[string]string
+	// ReadyWithin is how long the server may take to serve, 60 s when zero.
+	ReadyWithin time.Duration
+}
+
+// Server is one running ZooKeeper process. Its fields do not change while it
+// runs; Pid does at Restart.
+type Server struct {
+	Addr string // host:port for clients, on the loopback interface
+	Dir  string // configuration, data and zookeeper.log; removed with the test
+	Pid  int
+
+	tb     TB
+	opts   Options
+	args   []string
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+const install = "apt-get install -y zookeeper default-jdk-headless libcurator-recipes-java python3-kazoo"
+
+// jars are the class path: ZooKeeper's own manifest names the rest, except for
+// what Debian's lacks.
+var jars = []string{
+	"zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar",
+	"netty-transport-native-unix-common.jar",
+}
+
+// Start runs a standalone server until the test ends and returns once it
+// serves.
+func Start(tb TB, opts Options) *Server {
+	tb.Helper()
+	s := prepare(tb, opts)
+	port := FreePorts(tb, 1)[0]
+	s.configure(port, nil)
+	s.start()
+	s.awaitReady()
+	return s
+}
+
+// StartEnsemble runs n servers as one ensemble until the test ends and returns
+// once all of them serve.
+func StartEnsemble(tb TB, n int, opts Options) []*Server {
+	tb.Helper()
+	ports := FreePorts(tb, 3*n)
+	var peers []string
+	for i := range n {
+		peers = append(peers, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[3*i+1], ports[3*i+2]))
+	}
+	servers := make([]*Server, n)
+	for i := range servers {
+		servers[i] = prepare(tb, opts)
+		servers[i].write("data/myid", fmt.Sprint(i+1))
+		servers[i].configure(ports[3*i], peers)
+	}
+	for _, s := range servers {
+		s.start()
+	}
+	for _, s := range servers {
+		s.awaitReady()
+	}
+	return servers
+}
+
+// Stop ends the process as an administrator would and waits for it. Sessions
+// and data stay in Dir.
+func (s *Server) Stop() { s.end(syscall.SIGTERM) }
+
+// Kill ends the process as a crash would.
+func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+
+// Restart starts the stopped or killed server again on the same port and data.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.Stop()
+	s.start()
+	s.awaitReady()
+}
+
+// RestartWithoutWaiting is Restart for a member of an ensemble that has no
+// quorum yet.
+func (s *Server) RestartWithoutWaiting() {
+	s.tb.Helper()
+	s.Stop()
+	s.start()
+}
+
+// Pause stops the process where it stands (SIGSTOP): it accepts connections
+// and answers nothing.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+// Running says whether the process is there, paused or not.
+func (s *Server) Running() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return s.cmd != nil
+	}
+}
+
+// Word sends a four-letter word and returns the answer, "" when there is none.
+func (s *Server) Word(word string) string {
+	c, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	io.WriteString(c, word)
+	answer, _ := io.ReadAll(c)
+	return string(answer)
+}
+
+// Log is what the server has written so far.
+func (s *Server) Log() string {
+	b, _ := os.ReadFile(filepath.Join(s.Dir, "zookeeper.log"))
+	return string(b)
+}
+
+func prepare(tb TB, opts Options) *Server {
+	tb.Helper()
+	java, err := exec.LookPath("java")
+	if err != nil {
+		tb.Fatalf("realzk: no java on the PATH, which this test needs; install it with: %s", install)
+	}
+	var classes []string
+	for _, j := range jars {
+		p := filepath.Join("/usr/share/java", j)
+		if _, err := os.Stat(p); err == nil {
+			classes = append(classes, p)
+		}
+	}
+	if len(classes) == 0 || !strings.HasSuffix(classes[0], "/zookeeper.jar") {
+		tb.Fatalf("realzk: /usr/share/java/zookeeper.jar is not there, which this test needs; install it with: %s", install)
+	}
+	dir, err := os.MkdirTemp("", "realzk-")
+	if err != nil {
+		tb.Fatalf("realzk: no directory for the server: %v", err)
+	}
+	s := &Server{Dir: dir, tb: tb, opts: opts}
+	tb.Cleanup(func() {
+		s.Kill()
+		if tb.Failed() {
+			tb.Logf("the last of %s/zookeeper.log:\n%s", dir, tail(s.Log(), 30))
+		}
+		os.RemoveAll(dir)
+	})
+	// A small heap and the first compiler only: these servers live for seconds.
+	s.args = []string{
+		java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Dzookeeper.preAllocSize=1024", "-Djava.net.preferIPv4Stack=true",
+		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+	}
+	for k, v := range opts.Properties {
+		s.args = append(s.args, "-D"+k+"="+v)
+	}
+	s.args = append(s.args, "-cp", strings.Join(classes, ":"),
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "zoo.cfg"))
+	return s
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// configure writes zoo.cfg for the given client port.
+func (s *Server) configure(port int, peers []string) {
+	tick := s.opts.TickTime
+	if tick == 0 {
+		tick = 2 * time.Second
+	}
+	s.Addr = fmt.Sprintf("127.0.0.1:%d", port)
+	lines := []string{
+		"dataDir=" + filepath.Join(s.Dir, "data"), "clientPortAddress=127.0.0.1",
+		fmt.Sprintf("clientPort=%d", port), fmt.Sprintf("tickTime=%d", tick.Milliseconds()),
+		"initLimit=10", "syncLimit=5", "admin.enableServer=false", "4lw.commands.whitelist=*", "maxClientCnxns=0",
+	}
+	for k, v := range s.opts.Config {
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, k+"=") })
+		lines = append(lines, k+"="+v)
+	}
+	s.write("zoo.cfg", strings.Join(append(lines, peers...), "\n")+"\n")
+}
+
+func (s *Server) write(name, text string) {
+	s.tb.Helper()
+	path := filepath.Join(s.Dir, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err != nil {
+		s.tb.Fatalf("realzk: %v", err)
+	}
+}
+
+// start runs the process. It dies with the test's own process, also when that
+// is killed.
+func (s *Server) start() {
+	s.tb.Helper()
+	log, err := os.OpenFile(filepath.Join(s.Dir, "zookeeper.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.tb.Fatalf("realzk: %v", err)
+	}
+	defer log.Close()
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, s.Dir
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.tb.Fatalf("realzk: start %s: %v", s.args[0], err)
+	}
+	s.Pid = s.cmd.Process.Pid
+	exited := make(chan struct{})
+	s.exited = exited
+	go func(cmd *exec.Cmd) {
+		cmd.Wait()
+		close(exited)
+	}(s.cmd)
+}
+
+// awaitReady polls, since a server under way has no other way to say that it
+// serves.
+func (s *Server) awaitReady() {
+	s.tb.Helper()
+	within := s.opts.ReadyWithin
+	if within == 0 {
+		within = time.Minute
+	}
+	deadline := time.After(within)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(s.Word("srvr"), "Mode: ") {
+		select {
+		case <-s.exited:
+			s.tb.Fatalf("realzk: ZooKeeper on %s exited instead of serving; its log ends:\n%s", s.Addr, tail(s.Log(), 20))
+		case <-deadline:
+			s.tb.Fatalf("realzk: ZooKeeper on %s does not serve after %v; its log ends:\n%s", s.Addr, within, tail(s.Log(), 20))
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Server) signal(sig syscall.Signal) {
+	if s.cmd != nil && s.Running() {
+		s.cmd.Process.Signal(sig)
+	}
+}
+
+func (s *Server) end(sig syscall.Signal) {
+	if s.cmd == nil {
+		return
+	}
+	s.signal(syscall.SIGCONT) // a stopped process would not hear a SIGTERM
+	s.signal(sig)
+	select {
+	case <-s.exited:
+	case <-time.After(20 * time.Second):
+		s.cmd.Process.Kill()
+		<-s.exited
+	}
+}
+
+// FreePorts finds n TCP ports that nobody listens on. Nothing keeps them free
+// afterwards, so use them soon.
+func FreePorts(tb TB, n int) []int {
+	tb.Helper()
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatalf("realzk: no free port on the loopback interface: %v", err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
