@@ -1,5 +1,7 @@
 package plan
 
+import "fmt"
+
 // Action is what happens to a node. Its value is its symbol in a plan.
 type Action rune
 
@@ -48,11 +50,16 @@ func (a Action) Verbs() []string {
 	return []string{a.String()}
 }
 
-func actionOf(word string) (Action, bool) {
-	for _, a := range []Action{NoOp, Create, Update, Delete, Replace} {
-		if a.String() == word {
-			return a, true
+// MarshalText writes the word of String.
+func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (a *Action) UnmarshalText(text []byte) error {
+	for _, known := range []Action{NoOp, Create, Update, Delete, Replace} {
+		if known.String() == string(text) {
+			*a = known
+			return nil
 		}
 	}
-	return 0, false
+	return fmt.Errorf("%q is not an action", text)
 }

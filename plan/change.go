@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"strings"
+
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -58,4 +60,45 @@ const (
 
 // ReasonText returns the sentence Terraform prints in parentheses, without
 // them: "because mutex.books is not in configuration". "" when there is none.
-func (c *Change) ReasonText() string { return c.reasonText() }
+func (c *Change) ReasonText() string {
+	base, key, keyed := splitKey(c.Addr)
+	switch c.Reason {
+	case ReasonDeleteNoConfig:
+		return "because " + shortAddr(base) + " is not in configuration"
+	case ReasonDeleteEachKey:
+		if keyed {
+			return "because key [" + key + "] is not in for_each map"
+		}
+	case ReasonReplaceCannotUpdate:
+		return "because " + strings.Join(c.ForcesReplace, ", ") + " cannot change in place"
+	}
+	return ""
+}
+
+// splitKey takes the instance key off an address: `a.b["k"]` is `a.b`, `"k"`.
+func splitKey(addr string) (base, key string, ok bool) {
+	rest, closed := strings.CutSuffix(addr, "]")
+	i := strings.Index(rest, "[\"")
+	if !closed || i < 0 {
+		return addr, "", false
+	}
+	// A key may contain brackets; a block before it may have a key of its own.
+	for {
+		j := strings.Index(rest[i+1:], "[\"")
+		if j < 0 || !strings.Contains(rest[i:i+1+j], "\"].") {
+			break
+		}
+		i += 1 + j
+	}
+	return rest[:i], rest[i+1:], true
+}
+
+// shortAddr is the block's own part of an address, type.name, as Terraform
+// writes it in reasons.
+func shortAddr(base string) string {
+	i := strings.LastIndexByte(base, '.')
+	if i < 0 {
+		return base
+	}
+	return base[strings.LastIndexByte(base[:i], '.')+1:]
+}

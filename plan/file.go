@@ -1,9 +1,15 @@
 package plan
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 )
 
 // FileFormat is the version of the saved plan this package writes and reads.
@@ -82,10 +88,116 @@ func (f *File) CheckStack(stack string) error {
 	return nil
 }
 
+// envelope is the outside of a saved plan. Body stays bytes until its sum is checked.
+type envelope struct {
+	Format  int             `json:"locktree_plan"`
+	Version string          `json:"version"`
+	Stack   string          `json:"stack"`
+	Sum     string          `json:"sha256"`
+	Body    json.RawMessage `json:"body"`
+}
+
 // Encode writes the file. Equal files give equal bytes.
-func (f *File) Encode(w io.Writer) error { return encodeFile(f, w) }
+func (f *File) Encode(w io.Writer) error {
+	var body bodyForm
+	for _, p := range f.Plans {
+		form, err := formOf(p)
+		if err != nil {
+			return err
+		}
+		body.Plans = append(body.Plans, form)
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("plan: encode: %w", err)
+	}
+	out, err := json.Marshal(envelope{FileFormat, f.Version, f.Stack, sum(raw), raw})
+	if err != nil {
+		return fmt.Errorf("plan: encode: %w", err)
+	}
+	_, err = w.Write(append(out, '\n'))
+	return err
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// prefix is how every file of ours begins: Encode writes the fields in this order.
+const prefix = `{"locktree_plan":`
 
 // DecodeFile reads what Encode wrote. The error is [ErrNotPlan], a
 // [*TruncatedError], a [*DamagedError], a [*VersionError] or the reader's own;
 // no input makes it panic.
-func DecodeFile(r io.Reader) (*File, error) { return decodeFile(r) }
+func DecodeFile(r io.Reader) (*File, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxFile:
+		return nil, damaged("", fmt.Errorf("it is larger than %d bytes", maxFile))
+	case len(data) > 0 && len(data) < len(prefix) && strings.HasPrefix(prefix, string(data)):
+		return nil, &TruncatedError{Size: int64(len(data))}
+	case !bytes.HasPrefix(data, []byte(prefix)):
+		return nil, ErrNotPlan
+	}
+	env, err := openEnvelope(data)
+	if err != nil {
+		return nil, err
+	}
+	var body bodyForm
+	if err := json.Unmarshal(env.Body, &body); err != nil {
+		return nil, damaged("body", err)
+	}
+	f := &File{Format: env.Format, Version: env.Version, Stack: env.Stack}
+	for i, form := range body.Plans {
+		p, err := form.plan()
+		if err == nil && p.Stack != f.Stack {
+			err = fmt.Errorf("stack %q in a file of stack %q", p.Stack, f.Stack)
+		}
+		if err != nil {
+			return nil, damaged(fmt.Sprintf("body.plans[%d]", i), err)
+		}
+		f.Plans = append(f.Plans, p)
+	}
+	return f, nil
+}
+
+func openEnvelope(data []byte) (*envelope, error) {
+	var env envelope
+	// The version comes first in the file, so that it can be read even when the
+	// rest is of a shape this program does not know.
+	if n := formatOf(data); n > FileFormat {
+		_ = json.Unmarshal(data, &env)
+		return nil, &VersionError{What: "plan file", Got: n, Reads: FileFormat, WrittenBy: env.Version}
+	}
+	if err := json.Unmarshal(data, &env); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) && syntax.Offset >= int64(len(data)) {
+			return nil, &TruncatedError{Size: int64(len(data))}
+		}
+		return nil, damaged("", err)
+	}
+	if env.Format != FileFormat {
+		return nil, damaged("locktree_plan", fmt.Errorf("%d is not a format", env.Format))
+	}
+	if sum(env.Body) != env.Sum {
+		return nil, damaged("", errors.New("its checksum does not match its contents: create the plan again"))
+	}
+	return &env, nil
+}
+
+func formatOf(data []byte) int {
+	digits := data[len(prefix):]
+	end := 0
+	for end < len(digits) && end < 9 && digits[end] >= '0' && digits[end] <= '9' {
+		end++
+	}
+	n, _ := strconv.Atoi(string(digits[:end]))
+	return n
+}
+
+func damaged(field string, err error) error {
+	return &DamagedError{What: "plan file", Field: field, Err: err}
+}

@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -60,8 +63,77 @@ func LockPath(root, stack string) string {
 func ScaffoldPath(root string) string { return kind.JoinPath(root, ".locktree") }
 
 // Encode writes the index as JSON with sorted keys: equal indexes give equal bytes.
-func (x *Index) Encode() ([]byte, error) { return encodeIndex(x) }
+func (x *Index) Encode() ([]byte, error) {
+	doc := make(map[string]any, len(x.extra)+6)
+	for k, v := range x.extra {
+		doc[k] = v
+	}
+	doc["locktree"], doc["apply"], doc["cfg"] = IndexFormat, x.Apply, x.Config
+	doc["res"] = x.Resources
+	if x.Resources == nil {
+		doc["res"] = map[string]IndexEntry{}
+	}
+	if len(x.Pending) > 0 {
+		doc["pending_acl"] = x.Pending
+	}
+	if len(x.Outputs) > 0 {
+		doc["outputs"] = x.Outputs
+	}
+	return json.Marshal(doc)
+}
 
 // DecodeIndex reads what Encode wrote. The error is [ErrNotIndex], a
 // [*VersionError] or a [*DamagedError]; no input makes it panic.
-func DecodeIndex(data []byte) (*Index, error) { return decodeIndex(data) }
+func DecodeIndex(data []byte) (*Index, error) {
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal(data, &doc); err != nil || doc["locktree"] == nil {
+		return nil, ErrNotIndex
+	}
+	// Another node's payload is told apart by what an index always has.
+	if doc["res"] == nil || doc["apply"] == nil {
+		return nil, ErrNotIndex
+	}
+	var format int
+	x := &Index{}
+	for _, f := range []struct {
+		key string
+		to  any
+	}{
+		{"locktree", &format}, {"apply", &x.Apply}, {"cfg", &x.Config},
+		{"res", &x.Resources}, {"pending_acl", &x.Pending}, {"outputs", &x.Outputs},
+	} {
+		raw, ok := doc[f.key]
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal(raw, f.to); err != nil {
+			return nil, &DamagedError{What: "index", Field: f.key, Err: err}
+		}
+		if f.key == "locktree" && format > IndexFormat {
+			return nil, &VersionError{What: "index", Got: format, Reads: IndexFormat}
+		}
+		delete(doc, f.key)
+	}
+	if format < 1 {
+		return nil, &DamagedError{What: "index", Field: "locktree", Err: fmt.Errorf("%d is not an index format", format)}
+	}
+	if len(doc) > 0 {
+		x.extra = doc
+	}
+	return x, nil
+}
+
+// hash identifies what is stored at a node: payload and access list. 64 bits find
+// a change made by hand; nobody gains by forging one.
+func (n *Node) hash() (string, error) {
+	data, err := n.Payload.Encode()
+	if err != nil {
+		return "", err
+	}
+	acl, err := json.Marshal(kind.NormalizeACL(n.ACL))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append(data, acl...))
+	return hex.EncodeToString(sum[:8]), nil
+}

@@ -1,6 +1,11 @@
 package plan
 
-import "github.com/locktree/locktree/recipes/kind"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
 
 // OpKind is an operation of a ZooKeeper transaction.
 type OpKind string
@@ -30,15 +35,219 @@ type ACLStep struct {
 	Aversion   int32 // the access list's version the plan saw
 }
 
+// ApplyIDLen is the length of an apply id: hexadecimal digits of 64 random bits.
+// It is fixed so that the size of a transaction is known before the id is.
+const ApplyIDLen = 16
+
 // Operations returns the transaction of the plan, in order, the index included:
 // what apply sends, and what [Stats] measures. applyID goes into the index and
 // is how an apply recognises its own transaction after a lost reply. indexACL is
-// what a new index is created with.
+// what a new index is created with. A plan without changes has no operations.
+//
+// The order is: checks, deletions children first, then creations and updates
+// parents first, then the index. ZooKeeper runs a transaction in order and each
+// operation sees the ones before it, so a replaced node is gone when it is
+// created again.
 func (p *Plan) Operations(applyID string, indexACL []kind.ACL) ([]Op, error) {
-	return p.operations(applyID, indexACL)
+	if !p.HasChanges() {
+		return nil, nil
+	}
+	ops := p.checks()
+	ops = append(ops, p.deletes()...)
+	writes, err := p.writes()
+	if err != nil {
+		return nil, err
+	}
+	ops = append(ops, writes...)
+	index, err := p.indexOp(applyID, indexACL)
+	if err != nil {
+		return nil, err
+	}
+	return append(ops, index), nil
+}
+
+// checks guards nodes the transaction relies on without writing them: those
+// whose access list alone changes, and the namespaces something is created in.
+func (p *Plan) checks() []Op {
+	parents := map[string]bool{}
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Action == Create {
+			parents[kind.ParentPath(c.Path)] = true
+		}
+	}
+	var ops []Op
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		relied := c.Action == NoOp && parents[c.Path] || c.Action == Update && !c.rewrites()
+		if relied && c.Before != nil && c.Before.Live != nil {
+			ops = append(ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
+		}
+	}
+	return ops
+}
+
+// deletes are the deletions and the first halves of the replacements, children first.
+func (p *Plan) deletes() []Op {
+	var ops []Op
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Action != Delete && c.Action != Replace || c.Before.Live == nil {
+			continue
+		}
+		ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
+		for _, part := range c.Before.Live.Parts {
+			if !part.Absent {
+				ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: part.Version})
+			}
+		}
+	}
+	slices.SortFunc(ops, func(a, b Op) int {
+		switch {
+		case a.Path > b.Path:
+			return -1
+		case a.Path < b.Path:
+			return 1
+		}
+		return 0
+	})
+	return ops
+}
+
+// writes are the creations and updates, in the order of the changes: parents first.
+func (p *Plan) writes() ([]Op, error) {
+	var ops []Op
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		parts := c.MissingParts
+		switch {
+		case c.Action == Create, c.Action == Replace:
+			parts = c.Kind.Children
+		case c.Action != Update:
+			continue
+		}
+		data, err := c.After.Payload.Encode()
+		if err != nil {
+			return nil, fmt.Errorf("plan: %s: %w", c.Addr, err)
+		}
+		switch {
+		case c.Action != Update:
+			ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
+		case c.rewrites():
+			ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: c.Before.Live.Version})
+		}
+		for _, name := range parts {
+			ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), ACL: c.After.ACL})
+		}
+	}
+	return ops, nil
+}
+
+func (p *Plan) indexOp(applyID string, acl []kind.ACL) (Op, error) {
+	if p.dropsIndex() {
+		return Op{Kind: OpDelete, Path: p.Index.Path, Version: p.Index.Version}, nil
+	}
+	next, err := p.NextIndex(applyID)
+	if err != nil {
+		return Op{}, err
+	}
+	data, err := next.Encode()
+	if err != nil {
+		return Op{}, err
+	}
+	if p.Index.Absent {
+		return Op{Kind: OpCreate, Path: p.Index.Path, Data: data, ACL: acl}, nil
+	}
+	return Op{Kind: OpSet, Path: p.Index.Path, Data: data, Version: p.Index.Version}, nil
+}
+
+// NextIndex returns the index as the transaction leaves it, access lists still to
+// be set included.
+func (p *Plan) NextIndex(applyID string) (*Index, error) {
+	x := &Index{Apply: applyID, Config: p.ConfigHash, Resources: map[string]IndexEntry{}, extra: p.indexExtra}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.After == nil {
+			continue
+		}
+		h, err := c.After.hash()
+		if err != nil {
+			return nil, fmt.Errorf("plan: %s: %w", c.Addr, err)
+		}
+		x.Resources[c.Addr] = IndexEntry{Path: c.Path, Type: c.Kind.Name, Gen: c.After.Payload.Gen, Hash: h}
+	}
+	for _, s := range p.ACLSteps() {
+		x.Pending = append(x.Pending, PendingACL{Addr: s.Addr, Path: s.Path, ACL: s.ACL})
+	}
+	for _, o := range p.Outputs {
+		if o.After == nil {
+			continue
+		}
+		if x.Outputs == nil {
+			x.Outputs = map[string]StoredOutput{}
+		}
+		x.Outputs[o.Name] = StoredOutput{Type: o.After.Type, Value: o.After.Value, Sensitive: o.After.Sensitive}
+	}
+	return x, nil
 }
 
 // ACLSteps returns the access lists to be set on existing nodes after the
-// transaction, children before parents, so that no step takes away a right the
-// next one needs.
-func (p *Plan) ACLSteps() []ACLStep { return p.aclSteps() }
+// transaction, children before parents. Setting a list needs ADMIN on the node
+// itself, so the order is not about rights: a namespace opens or closes last,
+// when everything in it is as declared.
+func (p *Plan) ACLSteps() []ACLStep {
+	var steps []ACLStep
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Action != Update || c.ACL == nil || c.Before.Live == nil {
+			continue
+		}
+		if !kind.EqualACL(c.Before.ACL, c.After.ACL) {
+			steps = append(steps, ACLStep{c.Addr, c.Path, c.After.ACL, c.Before.Live.Aversion})
+		}
+		for _, part := range c.Before.Live.Parts {
+			if !part.Absent && !kind.EqualACL(part.ACL, c.After.ACL) {
+				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), c.After.ACL, part.Aversion})
+			}
+		}
+	}
+	slices.SortFunc(steps, func(a, b ACLStep) int {
+		if a.Path > b.Path {
+			return -1
+		}
+		return 1
+	})
+	return steps
+}
+
+// measure fills in the statistics. A declaration that cannot be encoded is a
+// problem already, so there is nothing to measure then.
+func (p *Plan) measure() {
+	world := kind.WorldAll()
+	ops, err := p.Operations(string(make([]byte, ApplyIDLen)), world)
+	if err != nil || len(ops) == 0 {
+		return
+	}
+	p.Transaction = Stats{Ops: len(ops), Bytes: Size(ops), ACLPhase: len(p.ACLSteps())}
+}
+
+// Size returns the length of a transaction on the wire, by the encoding of
+// ZooKeeper's jute records (MultiOperationRecord, CreateRequest and so on):
+// strings, buffers and lists carry a length of 4 bytes, every operation and the
+// end a header of 9, the request a length and a header of 12.
+func Size(ops []Op) int {
+	const request, header = 12, 9
+	n := request + header
+	for _, op := range ops {
+		n += header + 4 + len(op.Path) + 4
+		switch op.Kind {
+		case OpCreate:
+			n += 4 + len(op.Data) + 4
+			for _, a := range op.ACL {
+				n += 4 + 4 + len(a.Scheme) + 4 + len(a.ID)
+			}
+		case OpSet:
+			n += 4 + len(op.Data)
+		}
+	}
+	return n
+}

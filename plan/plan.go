@@ -29,34 +29,35 @@ type Plan struct {
 	// Transaction is what will be sent.
 	Transaction Stats
 
-	indexBefore *Index // what the next index is made from; nil when there is none
+	indexExtra map[string]json.RawMessage // fields of the index we do not know, to be kept
 }
 
 // Pin is the state of a node a plan relied on.
 type Pin struct {
-	Path              string
-	Addr              string // "" for nodes that have none
-	Absent            bool   // it was not there; the rest is zero
-	Czxid             int64
-	Version, Aversion int32
+	Path     string `json:"path"`
+	Addr     string `json:"address,omitempty"` // "" for nodes that have none
+	Absent   bool   `json:"absent,omitempty"`  // it was not there; the rest is zero
+	Czxid    int64  `json:"czxid"`
+	Version  int32  `json:"data_version"`
+	Aversion int32  `json:"acl_version"`
 }
 
 // Stats is the size of the transaction of a plan.
 type Stats struct {
-	Ops int // operations in the multi, the fencing check not counted
+	Ops int `json:"ops"` // operations in the multi, the fencing check not counted
 	// Bytes is the size of the request on the wire, fencing check not counted. A
 	// server drops the connection at 1,048,575.
-	Bytes    int
-	ACLPhase int // access lists set one by one after the transaction
+	Bytes    int `json:"bytes"`
+	ACLPhase int `json:"acl_phase"` // access lists set one by one after the transaction
 }
 
 // Output is one output value of a configuration.
 type Output struct {
-	Name  string
-	Type  json.RawMessage // of the value, in cty's JSON notation; may be nil
-	Value json.RawMessage // nil when Sensitive: such values are stored nowhere
+	Name  string          `json:"name"`
+	Type  json.RawMessage `json:"type,omitempty"`  // of the value, in cty's JSON notation; may be nil
+	Value json.RawMessage `json:"value,omitempty"` // nil when Sensitive: such values are stored nowhere
 	// Sensitive outputs are known by name only.
-	Sensitive bool
+	Sensitive bool `json:"sensitive,omitempty"`
 }
 
 // OutputChange is an output value that is new, changed, gone or the same.

@@ -1,5 +1,7 @@
 package plan
 
+import "fmt"
+
 // Severity says whether a problem keeps the plan from being applied.
 type Severity int
 
@@ -15,6 +17,22 @@ func (s Severity) String() string {
 		return "error"
 	}
 	return "warning"
+}
+
+// MarshalText writes the word of String.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *Severity) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "error":
+		*s = Error
+	case "warning":
+		*s = Warning
+	default:
+		return fmt.Errorf("%q is not a severity", text)
+	}
+	return nil
 }
 
 // ProblemCode says what kind of problem it is, for programs.
@@ -43,11 +61,12 @@ const (
 // Problem is something the author of the configuration has to know before this
 // plan is applied.
 type Problem struct {
-	Severity     Severity
-	Code         ProblemCode
-	Addr, Path   string
-	Origin       string // where it is declared, "" when it is not
-	Summary      string // one line, no full stop
-	Detail       string // what, why and what to do next
-	AlsoAffected int    // how many more nodes have the same problem for the same reason
+	Severity     Severity    `json:"severity"`
+	Code         ProblemCode `json:"code"`
+	Addr         string      `json:"address"`
+	Path         string      `json:"path"`
+	Origin       string      `json:"origin,omitempty"`        // where it is declared, "" when it is not
+	Summary      string      `json:"summary"`                 // one line, no full stop
+	Detail       string      `json:"detail"`                  // what, why and what to do next
+	AlsoAffected int         `json:"also_affected,omitempty"` // how many more nodes have the same problem for the same reason
 }

@@ -56,49 +56,51 @@ const (
 
 // Live is the ZooKeeper side of a node that was found.
 type Live struct {
-	Czxid      int64 // which incarnation of the path this is
-	Version    int32 // of the data
-	Aversion   int32 // of the access list
-	Children   int   // number of children, structural ones included
-	ModifiedMs int64 // last data change, milliseconds since 1970 by the server's clock
-	Ephemeral  bool  // belongs to a session: can be no node of ours
+	Czxid      int64 `json:"czxid"`               // which incarnation of the path this is
+	Version    int32 `json:"data_version"`        // of the data
+	Aversion   int32 `json:"acl_version"`         // of the access list
+	Children   int   `json:"children"`            // number of children, structural ones included
+	ModifiedMs int64 `json:"modified_ms"`         // last data change, milliseconds since 1970 by the server's clock
+	Ephemeral  bool  `json:"ephemeral,omitempty"` // belongs to a session: can be no node of ours
 	// Trouble and Detail say why Node.Payload is nil.
-	Trouble Trouble
-	Detail  string
+	Trouble Trouble `json:"trouble,omitempty"`
+	Detail  string  `json:"detail,omitempty"`
 	// Parts are the structural children the kind asks for, in the order of
 	// kind.Kind.Children, absent ones included.
-	Parts []Part
+	Parts []Part `json:"parts,omitempty"`
 	// Usage is who holds and waits; nil for namespaces and for nodes without contenders.
-	Usage *Usage
+	Usage *Usage `json:"usage,omitempty"`
 }
 
 // Part is a structural child of a node that was found ("locks", "leases").
 type Part struct {
-	Name              string
-	Absent            bool
-	Czxid             int64
-	Version, Aversion int32
-	Children          int
-	ACL               []kind.ACL
+	Name     string     `json:"name"`
+	Absent   bool       `json:"absent,omitempty"`
+	Czxid    int64      `json:"czxid"`
+	Version  int32      `json:"data_version"`
+	Aversion int32      `json:"acl_version"`
+	Children int        `json:"children"`
+	ACL      []kind.ACL `json:"acl"`
 }
 
 // Usage is who uses a lock, at the moment it was read.
 type Usage struct {
 	// Holders and Waiters stand in the order of the queue.
-	Holders, Waiters []Holder
+	Holders []Holder `json:"holders"`
+	Waiters []Holder `json:"waiters"`
 	// Junk are children that no known client wrote as a contender, sorted. They
 	// block deletion as every child does.
-	Junk []string
+	Junk []string `json:"junk,omitempty"`
 }
 
 // Holder is one contender: a holder or a waiter.
 type Holder struct {
-	Name    string // the child name
-	ID      string // who, as it wrote into its contender; "" when it wrote nothing readable
-	Session int64  // the ZooKeeper session it belongs to; 0 when not read
-	Token   uint64 // fencing token: the czxid of the contender; 0 when not read
-	SinceMs int64  // since when it stands there, milliseconds since 1970 by the server's clock; 0 when not read
-	Shared  bool   // a reader
+	Name    string `json:"name"`             // the child name
+	ID      string `json:"id"`               // who, as it wrote into its contender; "" when it wrote nothing readable
+	Session int64  `json:"session"`          // the ZooKeeper session it belongs to; 0 when not read
+	Token   uint64 `json:"token"`            // fencing token: the czxid of the contender; 0 when not read
+	SinceMs int64  `json:"since_ms"`         // since when it stands there, by the server's clock; 0 when not read
+	Shared  bool   `json:"shared,omitempty"` // a reader
 }
 
 // Busy reports whether anything stands in the lock's queues. A nil Usage is idle.
@@ -135,4 +137,13 @@ func (t *Tree) Find(path string) *Node {
 		return t.Nodes[lo]
 	}
 	return nil
+}
+
+// pin returns the pin of a structural child of the node at path.
+func (p Part) pin(path, addr string) Pin {
+	path = kind.JoinPath(path, p.Name)
+	if p.Absent {
+		return Pin{Path: path, Addr: addr, Absent: true}
+	}
+	return Pin{Path: path, Addr: addr, Czxid: p.Czxid, Version: p.Version, Aversion: p.Aversion}
 }

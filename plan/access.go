@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// checkAccess looks at the declared access lists: nobody may be left without
+// one, everybody must not write, and we must not lock ourselves out.
+func (d *differ) checkAccess() {
+	var g groups
+	for _, n := range d.desired {
+		base := Problem{Severity: Error, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
+		if len(n.ACL) == 0 {
+			base.Code, base.Summary = ProblemNoACL, "No access list"
+			base.Detail = fmt.Sprintf("%s has no access list, which ZooKeeper refuses. Declare an acl.", n.Addr)
+			g.add(string(ProblemNoACL), base)
+			continue
+		}
+		if who, open := openTo(n); open && !n.AllowWorld {
+			base.Code, base.Summary = ProblemWorldWritable, "Everybody could change this lock"
+			base.Detail = fmt.Sprintf("The access list of %s grants %s: whoever reaches the servers could take, release or delete its locks. "+
+				"Grant to principals, or set allow_world = true on the acl if that is meant.", n.Addr, who)
+			g.add(aclKey(base.Code, n.ACL, n.Payload.ChildACL), base)
+		}
+		d.checkLockOut(&g, n)
+	}
+	g.flush(d)
+}
+
+// openTo finds the first entry that lets everybody do more than read.
+func openTo(n *Node) (string, bool) {
+	for _, list := range [][]kind.ACL{n.ACL, n.Payload.ChildACL} {
+		for _, a := range list {
+			if everybody(a) && a.Perms&^kind.PermRead != 0 {
+				return a.String(), true
+			}
+		}
+	}
+	return "", false
+}
+
+// everybody: ZooKeeper's ip scheme takes a prefix length, and /0 matches all.
+func everybody(a kind.ACL) bool {
+	return a.Scheme == "world" || a.Scheme == "ip" && len(a.ID) > 2 && a.ID[len(a.ID)-2:] == "/0"
+}
+
+// need is what we must keep on a node to manage it later: deleting and creating
+// children are rights of the parent.
+func need(k *kind.Kind) kind.Perm {
+	if k.Container || len(k.Children) > 0 {
+		return kind.PermAll
+	}
+	return kind.PermRead | kind.PermWrite | kind.PermAdmin
+}
+
+func (d *differ) checkLockOut(g *groups, n *Node) {
+	if n.AllowLockout || len(d.opts.Identities) == 0 {
+		return
+	}
+	kept, maybe := d.granted(n.ACL)
+	missing := need(n.Kind()) &^ kept
+	if missing == 0 {
+		return
+	}
+	p := Problem{Severity: Error, Code: ProblemLockOut, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
+	p.Summary = "Apply would lock itself out"
+	p.Detail = fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
+		"for the identity that applies, or set allow_lockout = true on the acl if that is meant.",
+		n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path))
+	if missing&^maybe == 0 {
+		// Whether an address matches is known to the servers alone.
+		p.Severity, p.Summary = Warning, "Apply may lock itself out"
+	}
+	g.add(aclKey(p.Code, n.ACL)+missing.String(), p)
+}
+
+// granted adds up what a list gives us, and what it gives to somebody we may be:
+// "ip" and schemes of plug-ins are matched by the servers, not by us.
+func (d *differ) granted(list []kind.ACL) (sure, maybe kind.Perm) {
+	for _, a := range list {
+		switch {
+		case a.Scheme == "auth" || slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}):
+			sure |= a.Perms
+		case !slices.Contains([]string{"world", "digest", "x509"}, a.Scheme):
+			maybe |= a.Perms
+		}
+	}
+	return sure, maybe
+}
+
+func (d *differ) grantedNow(path string) string {
+	have := d.have[path]
+	if have == nil {
+		return ""
+	}
+	for _, a := range have.ACL {
+		if a.Perms&kind.PermAdmin != 0 && slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}) {
+			return fmt.Sprintf(" (granted now to %s)", a)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,277 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// differ is one run of Diff.
+type differ struct {
+	current *Tree
+	desired []*Node          // sorted, legal, each path once
+	want    map[string]*Node // desired, by path
+	have    map[string]*Node // current, by path
+	indexed map[string]indexed
+	bases   map[string]bool // addresses of desired nodes that have a key, without it
+	opts    Options
+	p       *Plan
+}
+
+// indexed is an index entry under its path.
+type indexed struct {
+	addr string
+	IndexEntry
+}
+
+func diff(current, desired *Tree, opts Options) *Plan {
+	if current == nil {
+		current = &Tree{}
+	}
+	d := &differ{
+		current: current, opts: opts,
+		want: map[string]*Node{}, have: map[string]*Node{}, indexed: map[string]indexed{}, bases: map[string]bool{},
+		p: &Plan{
+			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack,
+			Destroy: opts.Destroy, ConfigHash: opts.ConfigHash,
+		},
+	}
+	d.index(desired)
+	d.changes()
+	d.keepOccupied()
+	if !opts.Destroy {
+		d.checkParents()
+		d.checkAccess()
+	}
+	d.order()
+	d.pins()
+	d.outputs()
+	d.p.measure()
+	return d.p
+}
+
+// index fills the maps and sorts out what is declared wrongly.
+func (d *differ) index(desired *Tree) {
+	for _, n := range d.current.Nodes {
+		d.have[n.Path] = n
+	}
+	if x := d.current.Index; x != nil {
+		for addr, e := range x.Resources {
+			d.indexed[e.Path] = indexed{addr, e}
+		}
+		d.p.indexExtra = x.extra
+		if len(x.Pending) > 0 {
+			d.p.Resumes = x.Apply
+		}
+	}
+	nodes := slices.Clone(desired.Nodes)
+	slices.SortStableFunc(nodes, func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Addr, b.Addr))
+	})
+	for _, n := range nodes {
+		if !d.declaredWell(n) {
+			continue
+		}
+		d.want[n.Path] = n
+		d.desired = append(d.desired, n)
+		if base, _, ok := splitKey(n.Addr); ok {
+			d.bases[base] = true
+		}
+	}
+}
+
+// changes decides for every path of either tree.
+func (d *differ) changes() {
+	for _, path := range d.paths() {
+		want, have := d.want[path], d.have[path]
+		if d.opts.Destroy {
+			want = nil
+		}
+		switch {
+		case want == nil && have == nil: // destroying what is not there
+		case want == nil && !d.ours(have):
+			d.abandon(have)
+		case want == nil:
+			d.add(d.deletion(have))
+		case have == nil:
+			d.add(d.creation(want))
+		case !d.ours(have):
+			d.obstacle(want, have)
+		default:
+			d.add(d.comparison(want, have))
+		}
+	}
+}
+
+func (d *differ) paths() []string {
+	seen := make(map[string]bool, len(d.have)+len(d.want))
+	for p := range d.have {
+		seen[p] = true
+	}
+	for p := range d.want {
+		seen[p] = true
+	}
+	out := make([]string, 0, len(seen))
+	for p := range seen {
+		out = append(out, p)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ours reports whether the node carries this stack's marker.
+func (d *differ) ours(n *Node) bool {
+	return n != nil && n.Payload != nil && n.Payload.Owner.Stack == d.p.Stack && (n.Live == nil || !n.Live.Ephemeral)
+}
+
+func (d *differ) add(c Change) { d.p.Changes = append(d.p.Changes, c) }
+
+func (d *differ) deletion(have *Node) Change {
+	c := Change{
+		Action: Delete, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
+		Before: have, Usage: usage(have), Drift: d.drifted(have),
+	}
+	if !d.opts.Destroy {
+		c.Reason = ReasonDeleteNoConfig
+		if base, _, ok := splitKey(c.Addr); ok && d.bases[base] {
+			c.Reason = ReasonDeleteEachKey
+		}
+	}
+	d.checkRemoval(&c, d.want[have.Path])
+	return c
+}
+
+func (d *differ) creation(want *Node) Change {
+	_, known := d.indexed[want.Path]
+	after := want.withPayload()
+	after.Payload.Gen = 1
+	return Change{
+		Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after,
+		Drift: known, // the index knows it, so somebody deleted it
+	}
+}
+
+// comparison is the change of a node of ours that is also declared.
+func (d *differ) comparison(want, have *Node) Change {
+	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, Usage: usage(have)}
+	c.After = want.withPayload()
+	c.compare()
+	switch {
+	case len(c.ForcesReplace) > 0:
+		c.Action, c.Reason = Replace, ReasonReplaceCannotUpdate
+		d.checkRemoval(&c, want)
+	case c.rewrites() || c.ACL != nil || c.MissingParts != nil:
+		c.Action = Update
+		c.After.Payload.Carry(have.Payload)
+		d.checkShrink(&c)
+	default:
+		c.Action = NoOp
+		c.After.Payload.Carry(have.Payload)
+	}
+	c.After.Payload.Gen = have.Payload.Gen
+	if c.Action == Replace || c.rewrites() {
+		c.After.Payload.Gen++
+	}
+	c.Drift = c.Action != NoOp && d.drifted(have)
+	return c
+}
+
+// compare fills in how After differs from Before. Nothing that lock traffic
+// moves is looked at, so traffic is never drift.
+func (c *Change) compare() {
+	if c.Before.Kind() != c.After.Kind() {
+		c.ForcesReplace = []string{"type"}
+	} else {
+		c.Params = kind.Diff(c.Before.Payload.Params, c.After.Payload.Params)
+	}
+	for _, p := range c.Params {
+		if p.Replace {
+			c.ForcesReplace = append(c.ForcesReplace, p.Name)
+		}
+	}
+	have, want := c.Before.Payload, c.After.Payload
+	if have.Owner.Addr != want.Owner.Addr {
+		c.PreviousAddr = have.Owner.Addr
+	}
+	if have.Protect != want.Protect {
+		c.Protect = &ProtectDiff{have.Protect, want.Protect}
+	}
+	if !kind.EqualACL(have.ChildACL, want.ChildACL) {
+		c.ChildACL = &ACLDiff{have.ChildACL, want.ChildACL}
+	}
+	c.Revive = have.State != want.State
+	if !kind.EqualACL(c.Before.ACL, c.After.ACL) {
+		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
+	}
+	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
+		return // a replacement makes all parts anew
+	}
+	for _, part := range c.Before.Live.Parts {
+		switch {
+		case part.Absent:
+			c.MissingParts = append(c.MissingParts, part.Name)
+		case c.ACL == nil && !kind.EqualACL(part.ACL, c.After.ACL):
+			c.ACL = &ACLDiff{part.ACL, c.After.ACL}
+		}
+	}
+}
+
+// rewrites reports whether the node's data changes.
+func (c *Change) rewrites() bool {
+	return len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
+}
+
+// drifted reports whether a node of ours is not what the last apply left. A
+// masked access list cannot be compared with anything, so it is no evidence.
+func (d *differ) drifted(n *Node) bool {
+	e, ok := d.indexed[n.Path]
+	if !ok || slices.ContainsFunc(n.ACL, masked) {
+		return false
+	}
+	h, err := n.hash()
+	return err == nil && h != e.Hash
+}
+
+func masked(a kind.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
+
+// order sorts into the order of execution. A path is a proper prefix of its
+// descendants', so plain string order puts parents first.
+func (d *differ) order() {
+	slices.SortStableFunc(d.p.Changes, func(a, b Change) int {
+		da, db := a.Action == Delete, b.Action == Delete
+		switch {
+		case da && db:
+			return cmp.Compare(b.Path, a.Path)
+		case da:
+			return -1
+		case db:
+			return 1
+		default:
+			return cmp.Compare(a.Path, b.Path)
+		}
+	})
+	slices.SortStableFunc(d.p.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.Code, b.Code))
+	})
+}
+
+func usage(n *Node) *Usage {
+	if n.Live == nil || !n.Live.Usage.Busy() {
+		return nil
+	}
+	return n.Live.Usage
+}
+
+// withPayload copies the node and its payload, so that a plan can complete them
+// without changing the tree it was given.
+func (n *Node) withPayload() *Node {
+	c, p := *n, *n.Payload
+	if p.State == "" {
+		p.State = kind.StateActive
+	}
+	c.Payload = &p
+	return &c
+}

@@ -1,0 +1,212 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// The forms are what a plan looks like in a file. They differ from the values
+// in two ways: access lists are written in full, and what can be computed from
+// the nodes (parameter and access differences) is left out and computed again,
+// so that a file cannot contradict itself.
+
+type bodyForm struct {
+	Plans []planForm `json:"plans"`
+}
+
+type planForm struct {
+	Ensemble    string                     `json:"ensemble"`
+	Root        string                     `json:"root"`
+	Stack       string                     `json:"stack"`
+	Destroy     bool                       `json:"destroy,omitempty"`
+	ConfigHash  string                     `json:"cfg,omitempty"`
+	Changes     []changeForm               `json:"changes"`
+	Problems    []Problem                  `json:"problems,omitempty"`
+	Pins        []Pin                      `json:"pins"`
+	Index       Pin                        `json:"index"`
+	IndexExtra  map[string]json.RawMessage `json:"index_extra,omitempty"`
+	Outputs     []outputForm               `json:"outputs,omitempty"`
+	Resumes     string                     `json:"resumes,omitempty"`
+	Transaction Stats                      `json:"transaction"`
+}
+
+type changeForm struct {
+	Action Action    `json:"action"`
+	Before *nodeForm `json:"before,omitempty"`
+	After  *nodeForm `json:"after,omitempty"`
+	Drift  bool      `json:"drift,omitempty"`
+	Reason Reason    `json:"reason,omitempty"`
+}
+
+type nodeForm struct {
+	Path         string          `json:"path"`
+	Addr         string          `json:"address"`
+	Origin       string          `json:"origin,omitempty"`
+	Payload      json.RawMessage `json:"payload"`
+	ACL          []kind.ACL      `json:"acl"`
+	AllowWorld   bool            `json:"allow_world,omitempty"`
+	AllowLockout bool            `json:"allow_lockout,omitempty"`
+	Live         *liveForm       `json:"live,omitempty"`
+}
+
+// liveForm writes Live with the access lists of its parts: the outer field hides
+// the inner one of the same name.
+type liveForm struct {
+	Live
+	Parts []partForm `json:"parts,omitempty"`
+}
+
+// partForm is Part without the method that redacts it.
+type partForm Part
+
+type outputForm struct {
+	Name   string  `json:"name"`
+	Action Action  `json:"action"`
+	Before *Output `json:"before,omitempty"`
+	After  *Output `json:"after,omitempty"`
+}
+
+func formOf(p *Plan) (planForm, error) {
+	f := planForm{
+		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash,
+		Changes: make([]changeForm, len(p.Changes)), Problems: p.Problems, Pins: p.Pins,
+		Index: p.Index, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
+	}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		before, err := nodeFormOf(c.Before)
+		if err != nil {
+			return f, err
+		}
+		after, err := nodeFormOf(c.After)
+		if err != nil {
+			return f, err
+		}
+		f.Changes[i] = changeForm{Action: c.Action, Before: before, After: after, Drift: c.Drift, Reason: c.Reason}
+	}
+	for _, o := range p.Outputs {
+		f.Outputs = append(f.Outputs, outputForm(o))
+	}
+	return f, nil
+}
+
+func nodeFormOf(n *Node) (*nodeForm, error) {
+	if n == nil {
+		return nil, nil
+	}
+	data, err := n.Payload.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("plan: %s: %w", n.Addr, err)
+	}
+	f := &nodeForm{
+		Path: n.Path, Addr: n.Addr, Origin: n.Origin, Payload: data, ACL: n.ACL,
+		AllowWorld: n.AllowWorld, AllowLockout: n.AllowLockout,
+	}
+	if n.Live != nil {
+		f.Live = &liveForm{Live: *n.Live}
+		for _, p := range n.Live.Parts {
+			f.Live.Parts = append(f.Live.Parts, partForm(p))
+		}
+	}
+	return f, nil
+}
+
+// plan checks everything the methods of a Plan rely on: a file may be anything.
+func (f planForm) plan() (*Plan, error) {
+	p := &Plan{
+		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
+		Problems: f.Problems, Pins: f.Pins, Index: f.Index, indexExtra: f.IndexExtra,
+		Resumes: f.Resumes, Transaction: f.Transaction,
+	}
+	if err := kind.ValidatePath(p.Root); err != nil {
+		return nil, err
+	}
+	if err := kind.ValidateName(p.Stack); err != nil {
+		return nil, err
+	}
+	if p.Index.Path != IndexPath(p.Root, p.Stack) {
+		return nil, fmt.Errorf("the index is said to be at %q", p.Index.Path)
+	}
+	for i, cf := range f.Changes {
+		c, err := cf.change(p)
+		if err != nil {
+			return nil, fmt.Errorf("change %d: %w", i, err)
+		}
+		p.Changes = append(p.Changes, *c)
+	}
+	for _, o := range f.Outputs {
+		if (o.After == nil) != (o.Action == Delete) {
+			return nil, fmt.Errorf("output %q: %s makes no sense", o.Name, o.Action)
+		}
+		p.Outputs = append(p.Outputs, OutputChange(o))
+	}
+	return p, nil
+}
+
+func (f changeForm) change(p *Plan) (*Change, error) {
+	before, err := f.Before.node()
+	if err != nil {
+		return nil, err
+	}
+	after, err := f.After.node()
+	if err != nil {
+		return nil, err
+	}
+	c := &Change{Action: f.Action, Before: before, After: after, Drift: f.Drift, Reason: f.Reason}
+	if (before != nil) != (f.Action != Create) || (after != nil) != (f.Action != Delete) {
+		return nil, fmt.Errorf("%s with these nodes makes no sense", f.Action)
+	}
+	if before != nil && before.Live == nil {
+		return nil, errors.New("versions are missing")
+	}
+	for _, n := range []*Node{before, after} {
+		if n == nil {
+			continue
+		}
+		c.Addr, c.Path, c.Kind = n.Addr, n.Path, n.Kind()
+		if n.Payload.Owner.Stack != p.Stack || !under(n.Path, p.Root) || under(n.Path, ScaffoldPath(p.Root)) {
+			return nil, fmt.Errorf("%s is not a node of stack %q", n.Path, p.Stack)
+		}
+	}
+	if before != nil {
+		c.Usage = usage(before)
+	}
+	if before != nil && after != nil {
+		if before.Path != after.Path {
+			return nil, errors.New("the node changes its path")
+		}
+		c.compare()
+	}
+	return c, nil
+}
+
+func (f *nodeForm) node() (*Node, error) {
+	if f == nil {
+		return nil, nil
+	}
+	if err := kind.ValidatePath(f.Path); err != nil {
+		return nil, err
+	}
+	payload, err := kind.Decode(f.Payload)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		Path: f.Path, Addr: f.Addr, Origin: f.Origin, Payload: payload, ACL: f.ACL,
+		AllowWorld: f.AllowWorld, AllowLockout: f.AllowLockout,
+	}
+	if f.Live != nil {
+		live := f.Live.Live
+		for _, p := range f.Live.Parts {
+			if err := kind.ValidateName(p.Name); err != nil {
+				return nil, err
+			}
+			live.Parts = append(live.Parts, Part(p))
+		}
+		n.Live = &live
+	}
+	return n, nil
+}

@@ -1,0 +1,297 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func (d *differ) problem(s Severity, code ProblemCode, n *Node, summary, detail string) {
+	d.p.Problems = append(d.p.Problems, Problem{
+		Severity: s, Code: code, Addr: n.Addr, Path: n.Path, Origin: n.Origin, Summary: summary, Detail: detail,
+	})
+}
+
+// declaredWell reports whether a declared node can be planned at all. The
+// configuration checks most of this with better positions; a plan must not rely on it.
+func (d *differ) declaredWell(n *Node) bool {
+	switch {
+	case n.Payload == nil || n.Payload.Params == nil:
+		d.problem(Error, ProblemDamaged, n, "Declaration without parameters",
+			fmt.Sprintf("%s declares nothing for %s.", n.Addr, n.Path))
+	case d.want[n.Path] != nil:
+		d.problem(Error, ProblemDuplicate, n, "Path declared twice",
+			fmt.Sprintf("%s is declared by %s and by %s. Give one of them another name.", n.Path, d.want[n.Path].Addr, n.Addr))
+	case kind.ValidatePath(n.Path) != nil:
+		d.problem(Error, ProblemPath, n, "Illegal path", sentence(kind.ValidatePath(n.Path).Error()))
+	case !under(n.Path, d.p.Root) || n.Path == ScaffoldPath(d.p.Root) || under(n.Path, ScaffoldPath(d.p.Root)):
+		d.problem(Error, ProblemPath, n, "Path outside the tree",
+			fmt.Sprintf("%s must be below the root %s, and not below %s, where locktree keeps its own nodes.",
+				n.Path, d.p.Root, ScaffoldPath(d.p.Root)))
+	case kind.Validate(n.Payload.Params) != nil:
+		d.problem(Error, ProblemDamaged, n, "Invalid parameters", sentence(kind.Validate(n.Payload.Params).Error()))
+	default:
+		return true
+	}
+	return false
+}
+
+// under reports whether path is a proper descendant of root.
+func under(path, root string) bool {
+	return path != root && (root == "/" || strings.HasPrefix(path, root+"/"))
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
+// obstacle: something that is not ours stands where a node is declared.
+func (d *differ) obstacle(want, have *Node) {
+	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
+	switch trouble, detail := troubleOf(have); trouble {
+	case "":
+		d.problem(Error, ProblemOtherStack, want, "Path belongs to another stack",
+			at+fmt.Sprintf("where stack %q already keeps %s. Choose another path, or remove it from that stack first.",
+				have.Payload.Owner.Stack, have.Payload.Owner.Addr))
+	case TroubleNewer:
+		d.problem(Error, ProblemNewer, want, "Node written by a newer version", at+detail+".")
+	case TroubleDamaged:
+		d.problem(Error, ProblemDamaged, want, "Node is damaged",
+			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or delete it by hand.")
+	case TroubleUnreadable:
+		d.problem(Error, ProblemUnreadable, want, "Node cannot be read",
+			at+"where a node exists that we may not read. Connect with an identity that has READ there.")
+	default:
+		if e, ok := d.indexed[want.Path]; ok {
+			d.problem(Error, ProblemMarkerLost, want, "Node is no longer ours",
+				at+fmt.Sprintf("which this stack created as %s, but its data was replaced by something else. "+
+					"It is left alone: delete it by hand to have it created again.", e.addr))
+			return
+		}
+		d.problem(Error, ProblemForeign, want, "Path is taken",
+			at+"where a node exists that locktree did not create. It is left alone: choose another path, or delete it by hand.")
+	}
+}
+
+func troubleOf(n *Node) (Trouble, string) {
+	switch {
+	case n.Live != nil && n.Live.Ephemeral:
+		return TroubleForeign, "an ephemeral node"
+	case n.Payload != nil:
+		return "", ""
+	case n.Live == nil || n.Live.Trouble == "":
+		return TroubleForeign, ""
+	default:
+		return n.Live.Trouble, n.Live.Detail
+	}
+}
+
+// abandon: a node that is not declared and not ours. It concerns us only when the
+// index says that it was.
+func (d *differ) abandon(have *Node) {
+	e, known := d.indexed[have.Path]
+	if !known {
+		return
+	}
+	n := &Node{Addr: e.addr, Path: have.Path}
+	trouble, detail := troubleOf(have)
+	switch trouble {
+	case TroubleNewer:
+		d.problem(Error, ProblemNewer, n, "Node written by a newer version", e.addr+": "+detail+".")
+	case TroubleDamaged:
+		d.problem(Error, ProblemDamaged, n, "Node is damaged",
+			fmt.Sprintf("%s at %s cannot be understood (%s). Restore its data, or delete it by hand.", e.addr, n.Path, detail))
+	case TroubleUnreadable:
+		d.problem(Error, ProblemUnreadable, n, "Node cannot be read",
+			fmt.Sprintf("%s at %s may not be read by us. Connect with an identity that has READ there.", e.addr, n.Path))
+	default:
+		d.problem(Warning, ProblemMarkerLost, n, "Node is no longer ours",
+			fmt.Sprintf("%s at %s no longer carries this stack's mark. It is left alone and forgotten.", e.addr, n.Path))
+	}
+}
+
+// checkRemoval looks at what forbids deleting a node: want is its declaration, if any.
+func (d *differ) checkRemoval(c *Change, want *Node) {
+	n := &Node{Addr: c.Before.Payload.Owner.Addr, Path: c.Path}
+	if want != nil {
+		n.Origin = want.Origin
+	}
+	verb := "deleted"
+	if c.Action == Replace {
+		verb = "replaced"
+	}
+	if c.Before.Payload.Protect || want != nil && want.Payload.Protect {
+		d.problem(Error, ProblemProtected, n, "Protected node cannot be "+verb,
+			fmt.Sprintf("%s would be %s, but it is protected (prevent_destroy). The protection is stored in the node: "+
+				"declare it with prevent_destroy = false, apply that, and try again.", n.Addr, verb))
+	}
+	if c.Usage.Busy() {
+		d.problem(Warning, ProblemInUse, n, "Lock is in use",
+			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.", n.Addr, verb, c.Usage))
+	}
+}
+
+// String counts: "2 holders (host-a/4121, host-b/77) and 1 waiter".
+func (u *Usage) String() string {
+	if !u.Busy() {
+		return "nobody"
+	}
+	var parts []string
+	for _, g := range []struct {
+		n    int
+		noun string
+		who  []Holder
+	}{{len(u.Holders), "holder", u.Holders}, {len(u.Waiters), "waiter", nil}, {len(u.Junk), "foreign child node", nil}} {
+		if g.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s%s%s", g.n, g.noun, plural(g.n), names(g.who)))
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// names lists the first three, which is what a line has room for.
+func names(who []Holder) string {
+	var ids []string
+	for _, h := range who {
+		if h.ID != "" && len(ids) < 3 {
+			ids = append(ids, h.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	more := ""
+	if len(who) > len(ids) {
+		more = ", ..."
+	}
+	return " (" + strings.Join(ids, ", ") + more + ")"
+}
+
+// checkShrink warns when the new parameters admit fewer than hold now. The rule is
+// the kind's own admission rule, asked with the new parameters.
+func (d *differ) checkShrink(c *Change) {
+	if len(c.Params) == 0 || c.Usage == nil {
+		return
+	}
+	var held []string
+	for _, h := range c.Usage.Holders {
+		held = append(held, h.Name)
+	}
+	queue, _ := kind.SortContenders(held)
+	over := 0
+	for i := range queue {
+		if !c.Kind.Admit(c.After.Payload.Params, queue, i).Granted {
+			over++
+		}
+	}
+	if over > 0 {
+		d.problem(Warning, ProblemShrink, c.After, "More holders than the new limit",
+			fmt.Sprintf("%s has %d holder%s, %d more than the new parameters admit. Nobody is interrupted: "+
+				"nothing new is granted until %d of them release.", c.Addr, len(queue), plural(len(queue)), over, over))
+	}
+}
+
+// keepOccupied takes back the deletion of namespaces with unmanaged nodes in them,
+// and of the namespaces around those.
+func (d *differ) keepOccupied() {
+	inside := map[string][]string{}
+	for _, u := range d.current.Unmanaged {
+		for p := kind.ParentPath(u); p != "/"; p = kind.ParentPath(p) {
+			inside[p] = append(inside[p], u)
+		}
+	}
+	for i := range d.p.Changes {
+		c := &d.p.Changes[i]
+		alien := inside[c.Path]
+		if len(alien) == 0 || c.Action != Delete && c.Action != Replace {
+			continue
+		}
+		n := &Node{Addr: c.Addr, Path: c.Path}
+		what := fmt.Sprintf("%s contains %s, which this stack did not create", c.Path, alien[0])
+		if len(alien) > 1 {
+			what += fmt.Sprintf(" (and %d more)", len(alien)-1)
+		}
+		if c.Action == Replace {
+			d.problem(Error, ProblemUnmanaged, n, "Namespace is not empty", what+": it cannot be replaced.")
+			continue
+		}
+		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
+		*c = Change{Action: NoOp, Addr: c.Addr, Path: c.Path, Kind: c.Kind, Before: c.Before, After: c.Before, Usage: c.Usage}
+	}
+}
+
+// checkParents: a node can only be created in the root or in a declared namespace.
+func (d *differ) checkParents() {
+	for _, n := range d.desired {
+		parent := kind.ParentPath(n.Path)
+		if parent == d.p.Root {
+			continue
+		}
+		switch p := d.want[parent]; {
+		case p == nil:
+			d.problem(Error, ProblemParent, n, "Parent is not declared",
+				fmt.Sprintf("%s is declared at %s, but nothing declares %s. Declare a namespace there.", n.Addr, n.Path, parent))
+		case !p.Kind().Container:
+			d.problem(Error, ProblemParent, n, "Parent is a lock",
+				fmt.Sprintf("%s is declared inside %s, which is a %s: every child of a lock counts as somebody queuing for it.",
+					n.Addr, p.Addr, p.Kind().Name))
+		}
+	}
+}
+
+// groups collects nodes that have the same problem for the same reason.
+type groups struct {
+	keys  []string
+	first map[string]*Problem
+}
+
+func (g *groups) add(key string, p Problem) {
+	if g.first == nil {
+		g.first = map[string]*Problem{}
+	}
+	if old := g.first[key]; old != nil {
+		old.AlsoAffected++
+		return
+	}
+	g.keys = append(g.keys, key)
+	g.first[key] = &p
+}
+
+func (g *groups) flush(d *differ) {
+	for _, k := range g.keys {
+		d.p.Problems = append(d.p.Problems, *g.first[k])
+	}
+}
+
+func aclKey(code ProblemCode, lists ...[]kind.ACL) string {
+	var b strings.Builder
+	b.WriteString(string(code))
+	for _, l := range lists {
+		for _, a := range kind.NormalizeACL(l) {
+			b.WriteString("\x00" + a.Scheme + "\x00" + a.ID + "\x00" + a.Perms.String())
+		}
+		b.WriteString("\x01")
+	}
+	return b.String()
+}
+
+func aclText(list []kind.ACL) string {
+	var out []string
+	for _, a := range list {
+		out = append(out, a.String())
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,233 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+// refused asserts that a plan is kept from being applied, for these reasons only.
+func refused(t *testing.T, p *Plan, want ...string) {
+	t.Helper()
+	require.Equal(t, want, codes(p))
+	require.False(t, p.Applyable())
+	for _, q := range p.Problems {
+		require.NotEmpty(t, q.Summary)
+		require.NotContains(t, q.Detail, "AAAA", "a digest is shown")
+		require.True(t, strings.HasSuffix(q.Detail, "."), q.Detail)
+	}
+}
+
+func TestForeignNodeAtOurPathIsLeftAlone(t *testing.T) {
+	m := newModel(testRoot, testStack)
+	m.nodes["/locks/pay"] = &mnode{data: []byte("somebody's"), acl: kind.WorldAll()}
+	p := replan(t, m, base())
+	refused(t, p, "error foreign_node")
+	require.Equal(t, "namespace.x.namespace.locks_pay", p.Problems[0].Addr)
+	require.Equal(t, "locks.locktree.hcl:1", p.Problems[0].Origin)
+	require.NotContains(t, actions(p), "+ /locks/pay")
+}
+
+func TestOtherStacksNodeIsNotTaken(t *testing.T) {
+	m := newModel(testRoot, testStack)
+	n := declare("/locks/solo", kind.Election)
+	n.Payload.Owner.Stack = "other"
+	data, err := n.Payload.Encode()
+	require.NoError(t, err)
+	m.nodes["/locks/solo"] = &mnode{data: data, acl: n.ACL}
+	p := replan(t, m, base())
+	refused(t, p, "error other_stack")
+	require.Contains(t, p.Problems[0].Detail, `stack "other"`)
+
+	// Nor is it deleted when nothing declares it.
+	require.Empty(t, actions(replan(t, m, declared())))
+}
+
+func TestTroubledNodesAreNotOverwritten(t *testing.T) {
+	for trouble, want := range map[Trouble]string{
+		TroubleForeign: "error marker_lost", TroubleNewer: "error newer_format",
+		TroubleDamaged: "error damaged", TroubleUnreadable: "error unreadable",
+	} {
+		tree := applied(t, base()).read(t, testRoot, testStack)
+		n := tree.Find("/locks/solo")
+		n.Payload, n.Live.Trouble, n.Live.Detail = nil, trouble, "why"
+		refused(t, Diff(tree, base(), Options{Identities: us}), want)
+		require.NotContains(t, actions(Diff(tree, base(), Options{})), "~ /locks/solo")
+
+		rest := base()
+		rest.Nodes = rest.Nodes[:3]
+		p := Diff(tree, rest, Options{Identities: us})
+		if trouble == TroubleForeign {
+			require.Equal(t, []string{"warning marker_lost"}, codes(p), "it is forgotten")
+		} else {
+			refused(t, p, want)
+		}
+		require.Empty(t, actions(p))
+	}
+}
+
+func TestEphemeralNodeIsNeverOurs(t *testing.T) {
+	tree := applied(t, base()).read(t, testRoot, testStack)
+	tree.Find("/locks/solo").Live.Ephemeral = true
+	p := Diff(tree, base(), Options{Identities: us})
+	require.False(t, p.Applyable())
+	require.Empty(t, actions(p))
+}
+
+func TestProtectionOutlivesTheConfiguration(t *testing.T) {
+	tree := base()
+	protect(tree.Nodes[1])
+	m := applied(t, tree)
+	gone := base()
+	gone.Nodes = append(gone.Nodes[:1:1], gone.Nodes[2:]...)
+	p := replan(t, m, gone)
+	refused(t, p, "error protected")
+
+	p = Diff(m.read(t, testRoot, testStack), tree, Options{Destroy: true})
+	refused(t, p, "error protected")
+
+	// Only an apply that unprotects lifts it, then the next one may delete.
+	p = replan(t, m, base())
+	require.Equal(t, &ProtectDiff{true, false}, p.Changes[1].Protect)
+	m.apply(t, p)
+	p = replan(t, m, gone)
+	require.True(t, p.Applyable())
+	m.apply(t, p)
+}
+
+func TestProtectedNodeIsNotReplaced(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	protect(tree.Nodes[1])
+	set("wire", "kazoo")(tree.Nodes[1])
+	p := replan(t, m, tree)
+	refused(t, p, "error protected")
+	require.Contains(t, p.Problems[0].Detail, "replaced")
+}
+
+func held(tree *Tree, path string, holders, waiters int) *Tree {
+	u := &Usage{}
+	for i := range holders + waiters {
+		h := Holder{Name: fmt.Sprintf("_c_%032d-lease-%010d", i, i), ID: fmt.Sprintf("host-%d/1", i)}
+		if i < holders {
+			u.Holders = append(u.Holders, h)
+		} else {
+			u.Waiters = append(u.Waiters, h)
+		}
+	}
+	tree.Find(path).Live.Usage = u
+	return tree
+}
+
+func TestLockInUseIsNamedBeforeItIsDeleted(t *testing.T) {
+	tree := held(applied(t, base()).read(t, testRoot, testStack), "/locks/solo", 1, 4)
+	p := Diff(tree, base(), Options{Destroy: true})
+	require.Equal(t, []string{"warning in_use"}, codes(p))
+	require.Contains(t, p.Problems[0].Detail, "1 holder (host-0/1) and 4 waiters")
+	require.True(t, p.Applyable(), "it may be idle by then: the apply looks again")
+	require.Len(t, p.InUse(), 1)
+	require.Equal(t, "/locks/solo", p.InUse()[0].Path)
+
+	again := base()
+	set("wire", "kazoo")(again.Nodes[3])
+	p = Diff(tree, again, Options{})
+	require.Len(t, p.InUse(), 1, "a replacement is a deletion too")
+
+	require.Empty(t, Diff(tree, base(), Options{}).InUse())
+}
+
+func TestShrinkingBelowTheHoldersWarns(t *testing.T) {
+	tree := held(applied(t, base()).read(t, testRoot, testStack), "/locks/pay/pool", 3, 1)
+	small := base()
+	set("permits", 1)(small.Nodes[2])
+	p := Diff(tree, small, Options{Identities: us})
+	require.Equal(t, []string{"warning shrink"}, codes(p))
+	require.Contains(t, p.Problems[0].Detail, "3 holders, 2 more than")
+	require.True(t, p.Applyable())
+	set("permits", 3)(small.Nodes[2])
+	require.Empty(t, Diff(tree, small, Options{Identities: us}).Problems)
+}
+
+func TestNamespaceWithForeignNodesStays(t *testing.T) {
+	m := applied(t, base())
+	m.nodes["/locks/pay/alien"] = &mnode{acl: kind.WorldAll()}
+	p := Diff(m.read(t, testRoot, testStack), base(), Options{Destroy: true})
+	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
+	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/pool", "- /locks/pay/ledger"}, actions(p))
+	m.apply(t, p)
+	require.NotNil(t, m.nodes["/locks/pay/alien"])
+	require.NotNil(t, m.nodes[IndexPath(testRoot, testStack)], "the namespace is still ours")
+}
+
+func TestWorldWritableIsRefusedOncePerList(t *testing.T) {
+	open := acl(admin, kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermCreate})
+	tree := declared(declare("/locks/a", kind.Mutex, open), declare("/locks/b", kind.Mutex, open), declare("/locks/c", kind.Mutex))
+	p := Diff(nil, tree, Options{Identities: us})
+	refused(t, p, "error world_writable")
+	require.Equal(t, 1, p.Problems[0].AlsoAffected)
+	for _, n := range tree.Nodes {
+		n.AllowWorld = true
+	}
+	require.Empty(t, Diff(nil, tree, Options{Identities: us}).Problems)
+
+	reading := acl(admin, kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead})
+	require.Empty(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, reading)), Options{Identities: us}).Problems)
+	everywhere := acl(admin, kind.ACL{Scheme: "ip", ID: "0.0.0.0/0", Perms: kind.PermAll})
+	refused(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, everywhere)), Options{Identities: us}), "error world_writable")
+	contenders := func(n *Node) { n.Payload.ChildACL = kind.WorldAll() }
+	refused(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, contenders)), Options{Identities: us}), "error world_writable")
+}
+
+func TestLockOutIsRefused(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	for _, n := range tree.Nodes {
+		n.ACL = []kind.ACL{worker}
+	}
+	p := replan(t, m, tree)
+	require.False(t, p.Applyable())
+	require.Equal(t, ProblemLockOut, p.Problems[0].Code)
+	require.Contains(t, p.Problems[0].Detail, "granted now to digest:provisioner:cdrwa")
+	for _, n := range tree.Nodes {
+		n.AllowLockout = true
+	}
+	require.True(t, replan(t, m, tree).Applyable())
+
+	// Enough on a lock is less than on a namespace.
+	rwa := admin
+	rwa.Perms = kind.PermRead | kind.PermWrite | kind.PermAdmin
+	require.Empty(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(rwa))), Options{Identities: us}).Problems)
+	refused(t, Diff(nil, declared(declare("/locks/a", kind.Namespace, acl(rwa))), Options{Identities: us}), "error lock_out")
+	refused(t, Diff(nil, declared(declare("/locks/a", kind.Semaphore, acl(rwa))), Options{Identities: us}), "error lock_out")
+
+	// Who has an address is known to the servers alone.
+	ip := kind.ACL{Scheme: "ip", ID: "10.0.0.0/8", Perms: kind.PermAll}
+	p = Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(ip))), Options{Identities: us})
+	require.Equal(t, []string{"warning lock_out"}, codes(p))
+	// Nobody is connected: nothing can be said.
+	require.Empty(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(worker))), Options{}).Problems)
+}
+
+func TestBadDeclarationsAreProblemsNotPanics(t *testing.T) {
+	bad := func(n *Node) { n.Payload.Params.(*kind.SemaphoreParams).Permits = 0 }
+	none := func(n *Node) { n.ACL = nil }
+	empty := &Node{Path: "/locks/e", Addr: "mutex.e"}
+	for want, nodes := range map[string][]*Node{
+		"error damaged":        {declare("/locks/s", kind.Semaphore, bad)},
+		"error no_acl":         {declare("/locks/a", kind.Mutex, none)},
+		"error duplicate_path": {declare("/locks/a", kind.Mutex), declare("/locks/a", kind.Mutex, addr("mutex.two"))},
+		"error no_parent":      {declare("/locks/a/b", kind.Mutex)},
+	} {
+		refused(t, Diff(nil, declared(nodes...), Options{Identities: us}), want)
+	}
+	refused(t, Diff(nil, declared(empty), Options{}), "error damaged")
+	refused(t, Diff(nil, declared(declare("/locks/a", kind.Mutex), declare("/locks/a/b", kind.Mutex)), Options{}), "error no_parent")
+	for _, path := range []string{"/elsewhere", "/locks", "/locks/.locktree", "/locks/.locktree/stacks", "/locks/../x", "/locks/a/", "/lockssuffix"} {
+		p := Diff(nil, declared(declare(path, kind.Mutex)), Options{})
+		refused(t, p, "error illegal_path")
+		require.Empty(t, actions(p), path)
+	}
+}

@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+)
+
+// pins collects every node the plan relied on. Children of a path that is absent
+// are pinned too: the apply skips asking for them.
+func (d *differ) pins() {
+	for _, n := range d.desired {
+		if d.have[n.Path] == nil && !d.opts.Destroy {
+			d.p.Pins = append(d.p.Pins, Pin{Path: n.Path, Addr: n.Addr, Absent: true})
+		}
+	}
+	for _, n := range d.current.Nodes {
+		if n.Live == nil {
+			continue
+		}
+		addr := n.Addr
+		if n.Payload != nil {
+			addr = n.Payload.Owner.Addr
+		}
+		d.p.Pins = append(d.p.Pins, Pin{
+			Path: n.Path, Addr: addr, Czxid: n.Live.Czxid, Version: n.Live.Version, Aversion: n.Live.Aversion,
+		})
+		for _, part := range n.Live.Parts {
+			d.p.Pins = append(d.p.Pins, part.pin(n.Path, addr))
+		}
+	}
+	slices.SortFunc(d.p.Pins, func(a, b Pin) int { return cmp.Compare(a.Path, b.Path) })
+	d.p.Index = d.current.IndexPin
+	if d.p.Index.Path == "" {
+		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
+	}
+}
+
+// outputs compares the declared output values with the stored ones.
+func (d *differ) outputs() {
+	before := map[string]*Output{}
+	if x := d.current.Index; x != nil {
+		for name, o := range x.Outputs {
+			before[name] = &Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive}
+		}
+	}
+	if !d.opts.Destroy {
+		for _, o := range d.opts.Outputs {
+			if o.Sensitive {
+				o.Value = nil
+			}
+			d.p.Outputs = append(d.p.Outputs, outputChange(before[o.Name], &o))
+			delete(before, o.Name)
+		}
+	}
+	for name, o := range before {
+		d.p.Outputs = append(d.p.Outputs, OutputChange{Name: name, Action: Delete, Before: o})
+	}
+	slices.SortFunc(d.p.Outputs, func(a, b OutputChange) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func outputChange(before, after *Output) OutputChange {
+	c := OutputChange{Name: after.Name, Before: before, After: after, Action: Create}
+	if before != nil {
+		c.Action = Update
+		if sameJSON(before.Value, after.Value) && sameJSON(before.Type, after.Type) && before.Sensitive == after.Sensitive {
+			c.Action = NoOp
+		}
+	}
+	return c
+}
+
+// sameJSON compares two documents without their white space. Values come from
+// one encoder, so that number formats and key order do not differ.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	if json.Compact(&x, a) != nil || json.Compact(&y, b) != nil {
+		return bytes.Equal(a, b)
+	}
+	return bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+func (p *Plan) outputsChange() bool {
+	return slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp })
+}
+
+// dropsIndex reports whether the index itself goes: everything is destroyed and
+// nothing had to stay.
+func (p *Plan) dropsIndex() bool {
+	if !p.Destroy || p.Index.Absent {
+		return false
+	}
+	return !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.After != nil })
+}

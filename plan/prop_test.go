@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// trees generates declarations of up to three levels from few names, so that two
+// of them overlap in every way: same, changed, other kind, gone, moved below.
+func trees() *rapid.Generator[*Tree] {
+	return rapid.Custom(func(t *rapid.T) *Tree {
+		tree := declared()
+		grow(t, tree, testRoot, 0)
+		slices.SortFunc(tree.Nodes, func(a, b *Node) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
+		return tree
+	})
+}
+
+func grow(t *rapid.T, tree *Tree, parent string, depth int) {
+	for _, name := range []string{"a", "a-b", "b", "ä"} {
+		k := rapid.SampledFrom([]*kind.Kind{nil, kind.Namespace, kind.Mutex, kind.RWLock, kind.Semaphore, kind.Election}).Draw(t, "kind")
+		if k == nil {
+			continue
+		}
+		n := declare(kind.JoinPath(parent, name), k)
+		n.Addr += rapid.SampledFrom([]string{"", "", "", `["k"]`, "2"}).Draw(t, "addr")
+		n.Payload.Owner.Addr = n.Addr
+		n.Payload.Protect = false
+		n.ACL = rapid.SampledFrom([][]kind.ACL{{admin, worker}, {worker, admin}, {admin}}).Draw(t, "acl")
+		n.Payload.ChildACL = rapid.SampledFrom([][]kind.ACL{nil, {admin}}).Draw(t, "child_acl")
+		for _, f := range n.Payload.Params.Fields() {
+			if err := f.Set(value(t, f)); err != nil {
+				panic(err)
+			}
+		}
+		tree.Nodes = append(tree.Nodes, n)
+		if k.Container && depth < 2 {
+			grow(t, tree, n.Path, depth+1)
+		}
+	}
+}
+
+func value(t *rapid.T, f kind.Field) any {
+	switch {
+	case f.Type == kind.TypeInt:
+		return rapid.IntRange(f.Min, f.Min+2).Draw(t, f.Name)
+	case f.Type == kind.TypeBool:
+		return rapid.Bool().Draw(t, f.Name)
+	case len(f.OneOf) > 0:
+		return rapid.SampledFrom(f.OneOf).Draw(t, f.Name)
+	default:
+		return rapid.SampledFrom([]string{"", "text"}).Draw(t, f.Name)
+	}
+}
+
+// The model refuses a creation without a parent, a deletion with children and a
+// wrong version, so this also proves the order of every transaction.
+func TestApplyOfDiffGivesTheDesiredTree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
+		m := newModel(testRoot, testStack)
+		for _, tree := range []*Tree{a, b} {
+			before := m.read(t, testRoot, testStack)
+			p := Diff(before, tree, Options{Identities: us})
+			m.apply(t, p)
+			after := m.read(t, testRoot, testStack)
+			again := Diff(after, tree, Options{Identities: us})
+			require.False(t, again.HasChanges(), "%s", again)
+			require.Len(t, after.Nodes, len(tree.Nodes))
+			for i, n := range tree.Nodes {
+				require.Equal(t, n.Path, after.Nodes[i].Path)
+				require.Equal(t, n.Kind(), after.Nodes[i].Kind())
+				require.Empty(t, kind.Diff(n.Payload.Params, after.Nodes[i].Payload.Params))
+				require.True(t, kind.EqualACL(n.ACL, after.Nodes[i].ACL), n.Path)
+			}
+			require.Len(t, after.Index.Resources, len(distinct(tree)))
+		}
+		m.apply(t, Diff(m.read(t, testRoot, testStack), b, Options{Destroy: true}))
+		require.Empty(t, m.read(t, testRoot, testStack).Nodes)
+	})
+}
+
+func distinct(tree *Tree) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range tree.Nodes {
+		out[n.Addr] = true
+	}
+	return out
+}
+
+func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
+		m := newModel(testRoot, testStack)
+		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us}))
+		current := m.read(t, testRoot, testStack)
+		want := encoded(t, Diff(current, b, Options{Identities: us}))
+		current.Nodes = rapid.Permutation(current.Nodes).Draw(t, "current")
+		b.Nodes = rapid.Permutation(b.Nodes).Draw(t, "desired")
+		require.Equal(t, want, encoded(t, Diff(current, b, Options{Identities: us})))
+	})
+}
+
+func encoded(t require.TestingT, p *Plan) string {
+	var b bytes.Buffer
+	require.NoError(t, (&File{Version: "1", Stack: p.Stack, Plans: []*Plan{p}}).Encode(&b))
+	return b.String()
+}
+
+func TestSavedPlanDoesTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
+		m := newModel(testRoot, testStack)
+		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us}))
+		p := Diff(m.read(t, testRoot, testStack), b, Options{Identities: us})
+		f, err := DecodeFile(bytes.NewBufferString(encoded(t, p)))
+		require.NoError(t, err)
+		q := f.Plans[0]
+		want, err := p.Operations("0123456789abcdef", kind.WorldAll())
+		require.NoError(t, err)
+		got, err := q.Operations("0123456789abcdef", kind.WorldAll())
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
+		require.Equal(t, p.ACLSteps(), q.ACLSteps())
+		require.Equal(t, p.String(), q.String())
+		require.Equal(t, p.Summary(), q.Summary())
+		require.Equal(t, encoded(t, p), encoded(t, q))
+	})
+}
