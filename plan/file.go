@@ -172,12 +172,15 @@ func openEnvelope(data []byte) (*envelope, error) {
 		_ = json.Unmarshal(data, &env)
 		return nil, &VersionError{What: "plan file", Got: n, Reads: FileFormat, WrittenBy: env.Version}
 	}
-	if err := json.Unmarshal(data, &env); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) && syntax.Offset >= int64(len(data)) {
-			return nil, &TruncatedError{Size: int64(len(data))}
-		}
+	in := json.NewDecoder(bytes.NewReader(data))
+	switch err := in.Decode(&env); {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, &TruncatedError{Size: int64(len(data))}
+	case err != nil:
 		return nil, damaged("", err)
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return nil, damaged("", errors.New("something follows its end"))
 	}
 	if env.Format != FileFormat {
 		return nil, damaged("locktree_plan", fmt.Errorf("%d is not a format", env.Format))

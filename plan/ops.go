@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -223,7 +224,7 @@ func (p *Plan) ACLSteps() []ACLStep {
 // problem already, so there is nothing to measure then.
 func (p *Plan) measure() {
 	world := kind.WorldAll()
-	ops, err := p.Operations(string(make([]byte, ApplyIDLen)), world)
+	ops, err := p.Operations(strings.Repeat("0", ApplyIDLen), world)
 	if err != nil || len(ops) == 0 {
 		return
 	}

@@ -1,0 +1,231 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+// richPlan has a change of every sort.
+func richPlan(t testing.TB) *Plan {
+	m := applied(t, base())
+	tree := declared(
+		declare("/locks/new", kind.RWLock),
+		declare("/locks/pay", kind.Namespace, acl(admin)),
+		declare("/locks/pay/ledger", kind.Mutex, set("wire", "kazoo")),
+		declare("/locks/pay/pool", kind.Semaphore, set("permits", 5), acl(admin)),
+	)
+	current := held(m.read(t, testRoot, testStack), "/locks/pay/pool", 2, 1)
+	return Diff(current, tree, Options{
+		Identities: us, ConfigHash: "cafe",
+		Outputs: []Output{{Name: "o", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"v"`)}},
+	})
+}
+
+func saved(t testing.TB, plans ...*Plan) []byte {
+	var b bytes.Buffer
+	require.NoError(t, (&File{Version: "1.2.3", Stack: testStack, Plans: plans}).Encode(&b))
+	return b.Bytes()
+}
+
+func TestSavedPlanComesBackWhole(t *testing.T) {
+	p := richPlan(t)
+	f, err := DecodeFile(bytes.NewReader(saved(t, p, Diff(nil, base(), Options{}))))
+	require.NoError(t, err)
+	require.Equal(t, "1.2.3", f.Version)
+	require.Len(t, f.Plans, 2)
+	require.NoError(t, f.CheckStack(testStack))
+	q := f.Plans[0]
+	require.Equal(t, p.Pins, q.Pins)
+	require.Equal(t, p.Index, q.Index)
+	require.Equal(t, p.Problems, q.Problems)
+	require.Equal(t, p.Outputs, q.Outputs)
+	require.Equal(t, p.Transaction, q.Transaction)
+	require.Equal(t, p.Changes[3].Usage, q.Changes[3].Usage)
+	want, err := p.Operations("0123456789abcdef", kind.WorldAll())
+	require.NoError(t, err)
+	got, err := q.Operations("0123456789abcdef", kind.WorldAll())
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Contains(t, string(saved(t, p)), admin.ID, "an apply needs the digest")
+}
+
+func TestPlanOfAnotherStackIsRefused(t *testing.T) {
+	f, err := DecodeFile(bytes.NewReader(saved(t, richPlan(t))))
+	require.NoError(t, err)
+	var e *StackError
+	require.ErrorAs(t, f.CheckStack("other"), &e)
+	require.ErrorContains(t, e, `of stack "shop"`)
+	require.ErrorContains(t, e, `of stack "other"`)
+}
+
+func TestTruncatedFileIsSaidToBeTruncatedWhereverItEnds(t *testing.T) {
+	data := saved(t, richPlan(t))
+	data = bytes.TrimSuffix(data, []byte("\n"))
+	step := 1
+	if len(data) > 3000 {
+		step = 7
+	}
+	for n := 1; n < len(data); n += step {
+		_, err := DecodeFile(bytes.NewReader(data[:n]))
+		var e *TruncatedError
+		require.ErrorAs(t, err, &e, "cut after %d of %d", n, len(data))
+		require.EqualValues(t, n, e.Size)
+	}
+	_, err := DecodeFile(strings.NewReader(""))
+	require.ErrorIs(t, err, ErrNotPlan)
+}
+
+func TestDamagedFileIsRefusedWhicheverByteChanged(t *testing.T) {
+	data := saved(t, richPlan(t))
+	body := bytes.Index(data, []byte(`"body"`))
+	for n := body + 8; n < len(data)-2; n += 13 {
+		bad := bytes.Clone(data)
+		bad[n] ^= 0x04
+		_, err := DecodeFile(bytes.NewReader(bad))
+		require.Error(t, err, "byte %d", n)
+		require.NotErrorIs(t, err, ErrNotPlan)
+	}
+	bad := bytes.Replace(data, []byte(`"permits":5`), []byte(`"permits":6`), 1)
+	require.NotEqual(t, data, bad)
+	_, err := DecodeFile(bytes.NewReader(bad))
+	var e *DamagedError
+	require.ErrorAs(t, err, &e)
+	require.ErrorContains(t, err, "checksum")
+	_, err = DecodeFile(bytes.NewReader(append(data, '{')))
+	require.ErrorAs(t, err, &e, "something follows")
+}
+
+func TestForeignFilesAreNotPlans(t *testing.T) {
+	for _, s := range []string{"PK\x03\x04zip", "{}", `{"format_version":"1.2"}`, "null", "[]", " " + prefix + "1}"} {
+		_, err := DecodeFile(strings.NewReader(s))
+		require.ErrorIs(t, err, ErrNotPlan, s)
+	}
+}
+
+func TestNewerFileSaysUpgrade(t *testing.T) {
+	for _, s := range []string{
+		prefix + `2,"version":"9.0.0","body":{}}`,
+		prefix + `2,"shape":["nothing we know"`,
+		prefix + `99999999999999999999}`,
+	} {
+		_, err := DecodeFile(strings.NewReader(s))
+		var e *VersionError
+		require.ErrorAs(t, err, &e, s)
+		require.ErrorContains(t, err, "upgrade locktree")
+	}
+	_, err := DecodeFile(strings.NewReader(prefix + `2,"version":"9.0.0","body":{}}`))
+	require.ErrorContains(t, err, "9.0.0")
+	var e *DamagedError
+	_, err = DecodeFile(strings.NewReader(prefix + `0,"body":{}}`))
+	require.ErrorAs(t, err, &e)
+}
+
+// sealed makes a file with a right checksum around any body.
+func sealed(body string) []byte {
+	return fmt.Appendf(nil, `%s1,"version":"1","stack":%q,"sha256":%q,"body":%s}`, prefix, testStack, sum([]byte(body)), body)
+}
+
+// The checksum keeps accidents out, not authors: a body that is sealed but makes
+// no sense must not get as far as a panic or a write outside the stack.
+func TestSealedNonsenseIsRefused(t *testing.T) {
+	payload, err := declare("/locks/a", kind.Mutex).Payload.Encode()
+	require.NoError(t, err)
+	node := func(path, live string) string {
+		return fmt.Sprintf(`{"path":%q,"address":"a","payload":%s,"acl":[]%s}`, path, payload, live)
+	}
+	const live = `,"live":{}`
+	plan := func(changes string) string {
+		return fmt.Sprintf(`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"changes":[%s]}]}`, changes)
+	}
+	_, err = DecodeFile(bytes.NewReader(sealed(plan(`{"action":"create","after":` + node("/locks/a", "") + `}`))))
+	require.NoError(t, err, "the base of the cases below is sound")
+	for _, body := range []string{
+		`[]`, `{"plans":[{}]}`, `{"plans":[{"root":"/locks","stack":"other","index":{"path":"/locks/.locktree/stacks/other"}}]}`,
+		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/elsewhere"}}]}`,
+		plan(`{"action":"update","after":` + node("/locks/a", "") + `}`),
+		plan(`{"action":"create","before":` + node("/locks/a", live) + `}`),
+		plan(`{"action":"delete","before":` + node("/locks/a", "") + `}`),
+		plan(`{"action":"explode","after":` + node("/locks/a", "") + `}`),
+		plan(`{"action":"create","after":` + node("/other/a", "") + `}`),
+		plan(`{"action":"create","after":` + node("/locks/.locktree/stacks", "") + `}`),
+		plan(`{"action":"create","after":` + node("/locks/../a", "") + `}`),
+		plan(`{"action":"no-op","before":` + node("/locks/b", live) + `,"after":` + node("/locks/a", "") + `}`),
+		plan(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"../x"}]}`) + `}`),
+		plan(`{"action":"create","after":{"path":"/locks/a","payload":{"x":1}}}`),
+	} {
+		_, err := DecodeFile(bytes.NewReader(sealed(body)))
+		var e *DamagedError
+		require.ErrorAs(t, err, &e, body)
+	}
+}
+
+func TestNothingPrintedShowsADigest(t *testing.T) {
+	p := richPlan(t)
+	doc, err := json.Marshal(p)
+	require.NoError(t, err)
+	printed := string(doc) + p.String()
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		one, err := json.Marshal(c)
+		require.NoError(t, err)
+		printed += string(one) + c.String() + fmt.Sprintf("%+v %v", c.Before, c.After)
+	}
+	require.Contains(t, printed, "digest:worker:(sensitive):cdr")
+	for _, secret := range []string{"AAAA", "BBBB"} {
+		require.NotContains(t, printed, secret)
+	}
+}
+
+func FuzzDecodeFile(f *testing.F) {
+	good := saved(f, richPlan(f))
+	f.Add(good)
+	f.Add(good[:len(good)/2])
+	f.Add([]byte(prefix + `2,"version":"9"}`))
+	f.Add(good[bytes.Index(good, []byte(`{"plans"`)) : len(good)-2])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if json.Valid(data) { // as a body, so that the checksum does not stop the fuzzer
+			checkDecoded(t, sealed(string(data)))
+		}
+		checkDecoded(t, data)
+	})
+}
+
+func checkDecoded(t *testing.T, data []byte) {
+	file, err := DecodeFile(bytes.NewReader(data))
+	if err != nil {
+		require.NotEmpty(t, err.Error())
+		return
+	}
+	for _, p := range file.Plans {
+		_, _ = json.Marshal(p)
+		_ = p.String()
+		p.InUse()
+		p.ACLSteps()
+		ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
+		for _, op := range ops {
+			require.True(t, under(op.Path, p.Root), op.Path)
+		}
+		if err == nil {
+			require.GreaterOrEqual(t, Size(ops), 0)
+		}
+	}
+	require.NoError(t, file.Encode(new(bytes.Buffer)))
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+func (failing) Read([]byte) (int, error)  { return 0, errors.New("bad sector") }
+
+func TestErrorsOfTheDiskAreNotHidden(t *testing.T) {
+	require.ErrorContains(t, (&File{Stack: testStack}).Encode(failing{}), "disk full")
+	_, err := DecodeFile(failing{})
+	require.ErrorContains(t, err, "bad sector")
+}

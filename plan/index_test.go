@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+func TestIndexComesBackWithWhatItDoesNotKnow(t *testing.T) {
+	in := `{"apply":"7f","cfg":"ab","future":{"x":[1]},"locktree":1,"outputs":{"o":{"value":1}},` +
+		`"pending_acl":[{"addr":"a","path":"/p","acl":[["world","anyone","r"]]}],` +
+		`"res":{"a":{"path":"/p","type":"mutex","gen":2,"hash":"h"}}}`
+	x, err := DecodeIndex([]byte(in))
+	require.NoError(t, err)
+	require.Equal(t, IndexEntry{Path: "/p", Type: "mutex", Gen: 2, Hash: "h"}, x.Resources["a"])
+	require.Equal(t, kind.PermRead, x.Pending[0].ACL[0].Perms)
+	out, err := x.Encode()
+	require.NoError(t, err)
+	require.Equal(t, in, string(out))
+}
+
+func TestNextIndexKeepsFieldsOfNewerVersions(t *testing.T) {
+	m := applied(t, base())
+	path := IndexPath(testRoot, testStack)
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(m.nodes[path].data, &doc))
+	doc["future"] = true
+	m.nodes[path].data, _ = json.Marshal(doc)
+	p := replan(t, m, declared())
+	m.apply(t, p)
+	require.Contains(t, string(m.nodes[path].data), `"future":true`)
+}
+
+func TestForeignDataIsNoIndex(t *testing.T) {
+	payload, err := declare("/locks/a", kind.Mutex).Payload.Encode()
+	require.NoError(t, err)
+	for _, s := range []string{"", "null", "[]", "x", "{}", `{"locktree":1}`, string(payload)} {
+		_, err := DecodeIndex([]byte(s))
+		require.ErrorIs(t, err, ErrNotIndex, s)
+	}
+}
+
+func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
+	var newer *VersionError
+	_, err := DecodeIndex([]byte(`{"locktree":2,"apply":1,"res":[]}`))
+	require.ErrorAs(t, err, &newer)
+	require.ErrorContains(t, err, "upgrade")
+	for field, s := range map[string]string{
+		"locktree": `{"locktree":0,"apply":"","res":{}}`,
+		"res":      `{"locktree":1,"apply":"","res":[]}`,
+		"apply":    `{"locktree":1,"apply":1,"res":{}}`,
+	} {
+		var e *DamagedError
+		_, err := DecodeIndex([]byte(s))
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, field, e.Field)
+		require.ErrorContains(t, err, fmt.Sprintf("index: %s", field))
+	}
+}
+
+func FuzzDecodeIndex(f *testing.F) {
+	x := &Index{Apply: "a", Resources: map[string]IndexEntry{"m": {Path: "/m"}}, Pending: []PendingACL{{ACL: kind.WorldAll()}}}
+	good, err := x.Encode()
+	require.NoError(f, err)
+	f.Add(good)
+	f.Add([]byte(`{"locktree":1e99,"apply":"","res":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		x, err := DecodeIndex(data)
+		if err != nil {
+			require.Nil(t, x)
+			return
+		}
+		out, err := x.Encode()
+		if err != nil {
+			return // an access entry without permissions can be read and not written
+		}
+		again, err := DecodeIndex(out)
+		require.NoError(t, err)
+		second, err := again.Encode()
+		require.NoError(t, err)
+		require.Equal(t, string(out), string(second))
+	})
+}

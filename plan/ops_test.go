@@ -1,0 +1,51 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTransactionOfARichPlan(t *testing.T) {
+	p := richPlan(t)
+	ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
+	require.NoError(t, err)
+	var got []string
+	for _, op := range ops {
+		got = append(got, fmt.Sprintf("%s %s v%d", op.Kind, op.Path, op.Version))
+	}
+	require.Equal(t, []string{
+		"check /locks/pay v0", // its access list changes
+		"delete /locks/solo v0",
+		"delete /locks/pay/ledger v0",
+		"create /locks/new v0",
+		"create /locks/pay/ledger v0",
+		"set /locks/pay/pool v0",
+		"set /locks/.locktree/stacks/shop v0",
+	}, got)
+	require.Equal(t, Stats{Ops: 7, Bytes: Size(ops), ACLPhase: 4}, p.Transaction)
+}
+
+func TestNamespaceSomethingIsCreatedInIsChecked(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	tree.Nodes = append(tree.Nodes, declare("/locks/pay/more", kind.Mutex))
+	ops, err := replan(t, m, tree).Operations("0123456789abcdef", nil)
+	require.NoError(t, err)
+	require.Equal(t, Op{Kind: OpCheck, Addr: tree.Nodes[0].Addr, Path: "/locks/pay"}, ops[0])
+	require.Len(t, ops, 3)
+}
+
+func TestSizeOfAThousandLocksFitsOneRequest(t *testing.T) {
+	var nodes []*Node
+	nodes = append(nodes, declare("/locks/pay", kind.Namespace))
+	for i := range 1000 {
+		nodes = append(nodes, declare(fmt.Sprintf("/locks/pay/lock-%04d", i), kind.Mutex))
+	}
+	p := Diff(nil, declared(nodes...), Options{Identities: us})
+	require.Equal(t, 1002, p.Transaction.Ops)
+	require.Less(t, p.Transaction.Bytes, 900_000)
+	require.Greater(t, p.Transaction.Bytes, 300_000)
+}
