@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -84,6 +85,28 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // Unwrap returns why the wait ended.
 func (e *HeldError) Unwrap() error { return e.Cause }
+
+// Identify reads what the holder says about itself into Holder, with one request. It changes nothing when the holder
+// has left meanwhile. For the error of a Try, which knows the holder's node only.
+func (e *HeldError) Identify(ctx context.Context) error {
+	if e.c == nil || e.Holder.Path == "" {
+		return nil
+	}
+	s, err := e.c.Session(ctx)
+	if err != nil {
+		return err
+	}
+	data, stat, err := s.Get(ctx, e.Holder.Path)
+	if isNoNode(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.Holder.describe(data)
+	e.Holder.Session, e.Holder.Token = stat.EphemeralOwner, uint64(stat.Czxid)
+	return nil
+}
 
 // lostError is the cause a lost lease's context carries.
 func lostError(path string, cause error) error {

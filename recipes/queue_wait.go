@@ -140,6 +140,7 @@ func (a *claim) await(ctx context.Context, v verdict) (turn bool, err error) {
 			return false, nil
 		}
 		head = head || held && a.q.chained()
+		a.identify(ctx)
 		event, err := a.sleep(ctx, w)
 		w.stop()
 		if err != nil {
@@ -152,6 +153,18 @@ func (a *claim) await(ctx context.Context, v verdict) (turn bool, err error) {
 		default:
 			return false, nil
 		}
+	}
+}
+
+// identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
+// the front may be somebody else. Best effort, and once for each front seen.
+func (a *claim) identify(ctx context.Context) {
+	if a.holder.Data != nil {
+		return
+	}
+	a.holder.Data = []byte{}
+	if data, _, err := a.s.Get(ctx, a.holder.Path); err == nil {
+		a.holder.describe(data)
 	}
 }
 

@@ -1,0 +1,157 @@
+package recipes
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// oneWay is the latency of the laboratory's network in each direction.
+const oneWay = 20 * time.Millisecond
+
+// lab is an in-memory ZooKeeper and its clients in one bubble of fake time.
+type lab struct {
+	t   *testing.T
+	srv *zktest.Server
+}
+
+// inLab runs f in a bubble, against a server 20 ms away. Whatever f leaves running hangs the bubble, which fails it.
+func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(oneWay))}
+		f(t, l)
+	})
+}
+
+// dial is a Config.Dialer into the server.
+func (l *lab) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	by, _ := ctx.Deadline()
+	return l.srv.Dialer()(network, address, time.Until(by))
+}
+
+// declare provisions a node.
+func (l *lab) declare(path string, p kind.Params, change ...func(*kind.Payload)) {
+	l.t.Helper()
+	payload := &kind.Payload{Params: p, Owner: kind.Owner{Stack: "test", Addr: "x"}}
+	for _, c := range change {
+		c(payload)
+	}
+	data, err := payload.Encode()
+	require.NoError(l.t, err)
+	if _, ok := l.srv.Get(path); ok {
+		require.NoError(l.t, l.srv.Set(path, data))
+		return
+	}
+	require.NoError(l.t, l.srv.Create(path, data))
+	for _, child := range p.Kind().Children {
+		require.NoError(l.t, l.srv.Create(kind.JoinPath(path, child), nil))
+	}
+}
+
+// client dials; its session timeout is 12 s, which is six ticks.
+func (l *lab) client(id string, change ...func(*Config)) *Client {
+	l.t.Helper()
+	cfg := Config{Servers: []string{"zk"}, Dialer: l.dial, SessionTimeout: 12 * time.Second, ID: id}
+	for _, c := range change {
+		c(&cfg)
+	}
+	c, err := Dial(l.t.Context(), cfg)
+	require.NoError(l.t, err)
+	l.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// children lists a node by the server's own hand.
+func (l *lab) children(path string) []string {
+	l.t.Helper()
+	n, ok := l.srv.Get(path)
+	require.True(l.t, ok, "no node %s", path)
+	return n.Children
+}
+
+// session is the id of the client's live session.
+func (l *lab) session(c *Client) int64 {
+	l.t.Helper()
+	s, err := c.Session(l.t.Context())
+	require.NoError(l.t, err)
+	return s.ID()
+}
+
+// mutex declares a mutex at /m.
+func (l *lab) mutex() string {
+	l.declare("/m", kind.Mutex.New())
+	return "/m"
+}
+
+// async runs f and returns its result's channel.
+func async[T any](f func() (T, error)) <-chan result[T] {
+	ch := make(chan result[T], 1)
+	go func() {
+		v, err := f()
+		ch <- result[T]{v, err, time.Now()}
+	}()
+	return ch
+}
+
+type result[T any] struct {
+	v   T
+	err error
+	at  time.Time
+}
+
+// locking starts Lock and waits until it is stuck in the queue (or has its answer).
+func (l *lab) locking(m *Mutex) <-chan result[*Lease] {
+	ch := async(func() (*Lease, error) { return m.Lock(context.Background()) })
+	l.settle()
+	return ch
+}
+
+// settle lets the network deliver everything that is under way.
+func (l *lab) settle() {
+	time.Sleep(20 * oneWay)
+	synctest.Wait()
+}
+
+// unlock gives a lease back and requires success.
+func (l *lab) unlock(x *Lease) {
+	l.t.Helper()
+	require.NoError(l.t, x.Unlock(l.t.Context()))
+}
+
+// notYet requires that a result has not come yet.
+func notYet[T any](t *testing.T, ch <-chan result[T], why string) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case r := <-ch:
+		require.Failf(t, "came too early", "%s: %v, %v", why, r.v, r.err)
+	default:
+	}
+}
+
+// contenders are the children of a queue that are contenders.
+func contenders(names []string) int {
+	n := 0
+	for _, name := range names {
+		if _, ok := kind.ParseContender(name); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// foreign puts a contender of another client into a queue: a node no session owns, which the test removes.
+func (l *lab) foreign(dir, name, data string) string {
+	l.t.Helper()
+	path := kind.JoinPath(dir, name)
+	require.NoError(l.t, l.srv.Create(path, []byte(data)))
+	return strings.TrimSuffix(path, "/")
+}

@@ -1,0 +1,339 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestUncontendedLockTakesOneRoundTripAndTheCycleTwo(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		first, err := m.Lock(t.Context()) // reads the declaration
+		require.NoError(t, err)
+		l.unlock(first)
+		l.settle()
+
+		l.srv.ResetCounts()
+		start := time.Now()
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2*oneWay, time.Since(start), "acquire")
+		l.unlock(x)
+		require.Equal(t, 4*oneWay, time.Since(start), "whole cycle")
+		n := l.srv.Counts()
+		require.Equal(t, map[string]int{"create": 1, "getChildren2": 1, "getData": 1, "delete": 1}, n.ByOp)
+		require.Empty(t, l.children("/m"))
+	})
+}
+
+func TestHandOffBetweenProcessesTakesOneRoundTripAndConstantBytes(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		holder, err := l.client("holder").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		var waiting []<-chan result[*Lease]
+		for range 10 {
+			waiting = append(waiting, l.locking(l.client("w").Mutex(m)))
+		}
+		last := holder.Token()
+		for i, w := range waiting {
+			l.settle()
+			l.srv.ResetCounts()
+			l.unlock(holder)
+			released := time.Now() // the delete was committed one way ago
+			r := <-w
+			require.NoError(t, r.err)
+			// The event arrives as the holder's reply does; the confirming write is the one round trip.
+			require.Equal(t, 2*oneWay, r.at.Sub(released), "waiter %d", i)
+			require.Greater(t, r.v.Token(), last)
+			holder, last = r.v, r.v.Token()
+			l.settle()
+			n := l.srv.Counts()
+			require.Zero(t, n.ByOp["getChildren2"], "waiter %d listed", i)
+			require.Equal(t, 1, n.ByOp["setData"])
+			require.LessOrEqual(t, n.BytesOut, int64(1500), "bytes of one hand-off")
+		}
+		l.unlock(holder)
+	})
+}
+
+func TestOneReleaseWakesOneWaiter(t *testing.T) { // case 22: N waiters, one release, one of them woken
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		holder, err := l.client("holder").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		var waiting []<-chan result[*Lease]
+		for range 40 {
+			waiting = append(waiting, l.locking(l.client("w").Mutex(m)))
+		}
+		l.srv.ResetCounts()
+		l.unlock(holder)
+		next := <-waiting[0]
+		require.NoError(t, next.err)
+		l.settle()
+		// The deletion to the one waiter and to the holder itself; the waiter's confirming write to itself and to the
+		// one behind it, which is not granted by it. The other 38 hear nothing.
+		require.Equal(t, 4, l.srv.Counts().WatchEvents)
+		l.unlock(next.v)
+		for _, w := range waiting[1:] {
+			r := <-w
+			require.NoError(t, r.err)
+			l.unlock(r.v)
+		}
+	})
+}
+
+func TestTryLockOfAHeldLockTakesOneRoundTripAndLeavesNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("holder").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		b := l.client("b").Mutex(m)
+		_, err = b.TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		l.settle()
+
+		l.srv.ResetCounts()
+		start := time.Now()
+		_, err = b.TryLock(t.Context())
+		require.Equal(t, 2*oneWay, time.Since(start))
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, x.Node(), held.Holder.Path)
+		require.Equal(t, 1, held.Position)
+		require.NoError(t, held.Identify(t.Context()))
+		require.Equal(t, "holder", held.Holder.ID)
+		require.Contains(t, held.Error(), "holder")
+		l.settle()
+		require.Len(t, l.children("/m"), 1, "the try left its contender")
+		require.Zero(t, l.srv.Counts().WatchEvents, "the try left a watch")
+		l.unlock(x)
+		got, err := b.TryLock(t.Context())
+		require.NoError(t, err, "own leftovers of the last try were in the way")
+		l.unlock(got)
+	})
+}
+
+func TestLocalHandOffTakesOneTransactionAndOneContender(t *testing.T) { // case 21: g goroutines, one znode
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		var waiting []<-chan result[*Lease]
+		for range 50 {
+			waiting = append(waiting, l.locking(m))
+		}
+		require.Len(t, l.children("/m"), 1)
+		for _, w := range waiting {
+			l.settle()
+			l.srv.ResetCounts()
+			start, last := time.Now(), x.Token()
+			l.unlock(x)
+			r := <-w
+			require.NoError(t, r.err)
+			require.Equal(t, 2*oneWay, r.at.Sub(start))
+			require.Greater(t, r.v.Token(), last, "a grant without a fresh token")
+			n := l.srv.Counts()
+			require.Equal(t, 1, n.ByOp["multi"])
+			require.Equal(t, 1, n.ByOp["getChildren2"])
+			require.Len(t, l.children("/m"), 1)
+			x = r.v
+		}
+		l.unlock(x)
+		require.Empty(t, l.children("/m"))
+	})
+}
+
+func TestLocalHandOffLetsOtherProcessesInBetween(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		a := l.client("a").Mutex(m)
+		x, err := a.Lock(t.Context())
+		require.NoError(t, err)
+		second := l.locking(a)
+		other := l.locking(l.client("b").Mutex(m))
+		l.unlock(x)
+		r := <-other
+		require.NoError(t, r.err)
+		notYet(t, second, "the goroutine of the same client went first")
+		l.unlock(r.v)
+		r = <-second
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
+
+func TestWithLocalHandoffPassesTheLeaseOnWithoutARequestUpToTheMaximum(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex(), WithLocalHandoff(2))
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		var waiting []<-chan result[*Lease]
+		for range 3 {
+			waiting = append(waiting, l.locking(m))
+		}
+		token := x.Token()
+		for i, w := range waiting {
+			l.settle()
+			l.srv.ResetCounts()
+			start := time.Now()
+			l.unlock(x)
+			r := <-w
+			require.NoError(t, r.err)
+			if i < 2 {
+				require.Equal(t, start, r.at, "hand-off %d waited for the network", i)
+				require.Equal(t, token, r.v.Token())
+				require.Zero(t, l.srv.Counts().ByOp["multi"])
+			} else {
+				require.Greater(t, r.v.Token(), token, "the row must end after the maximum")
+			}
+			x = r.v
+		}
+		l.unlock(x)
+	})
+}
+
+func TestGrantsComeInTheOrderOfArrivalWithGrowingTokens(t *testing.T) { // case 33
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("c0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		var waiting []<-chan result[*Lease]
+		for range 8 {
+			waiting = append(waiting, l.locking(l.client("c").Mutex(m)))
+		}
+		for i, w := range waiting {
+			for _, later := range waiting[i+1:] {
+				notYet(t, later, "out of order")
+			}
+			last := x.Token()
+			l.unlock(x)
+			r := <-w
+			require.NoError(t, r.err)
+			require.Greater(t, r.v.Token(), last)
+			x = r.v
+		}
+		last := x.Token()
+		l.unlock(x)
+		require.NoError(t, l.srv.Delete(m)) // numbers start again, tokens must not
+		l.declare(m, kind.Mutex.New())
+		x, err = l.client("later").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, x.Node(), "-lock-0000000000")
+		require.Greater(t, x.Token(), last)
+		l.unlock(x)
+	})
+}
+
+func TestReentryThroughTheLeasesContext(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.Mutex(l.mutex())
+		err := m.Do(t.Context(), func(ctx context.Context, outer *Lease) error {
+			return m.Do(ctx, func(ctx context.Context, inner *Lease) error {
+				require.Equal(t, outer.Token(), inner.Token())
+				require.Len(t, l.children("/m"), 1)
+				_, err := c.Mutex("/m", WithoutReentrancy()).Lock(ctx)
+				require.ErrorIs(t, err, ErrWouldDeadlock)
+				return nil
+			})
+		})
+		require.NoError(t, err)
+		require.Empty(t, l.children("/m"))
+
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		y, err := m.Lock(x.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		l.unlock(x) // again: must not count twice
+		require.NoError(t, y.Context().Err())
+		require.Len(t, l.children("/m"), 1, "given back by the first of two")
+		l.unlock(y)
+		require.ErrorIs(t, context.Cause(y.Context()), ErrReleased)
+		require.Empty(t, l.children("/m"))
+	})
+}
+
+func TestAnEndedContextSendsNothing(t *testing.T) { // case 7: pre-cancelled ctx on a free lock (matrixone #25790)
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		l.srv.ResetCounts()
+		_, err := m.Lock(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = m.TryLock(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		l.settle()
+		require.Zero(t, l.srv.Counts().Total)
+	})
+}
+
+func TestATimedOutWaitNamesTheHolderAndThePosition(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("ledger-1").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		between := l.locking(l.client("b").Mutex(m))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err = l.client("c").Mutex(m).Lock(ctx)
+		require.Less(t, time.Since(start), 3*time.Second+50*time.Millisecond) // case 18
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrHeld)
+		require.Equal(t, 2, held.Position)
+		require.Equal(t, x.Node(), held.Holder.Path)
+		require.Equal(t, "ledger-1", held.Holder.ID)
+		l.settle()
+		require.Len(t, l.children(m), 2, "the contender of the timed-out waiter stayed")
+		l.unlock(x)
+		l.unlock((<-between).v)
+	})
+}
+
+func TestDoGivesBackAfterItsFunctionAndJoinsTheLoss(t *testing.T) { // case 57: never release before fn returned
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		ctx, cancel := context.WithCancel(t.Context())
+		err := m.Do(ctx, func(ctx context.Context, x *Lease) error {
+			cancel()
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			require.Len(t, l.children("/m"), 1, "given back while fn runs")
+			require.NoError(t, x.Context().Err())
+			return errors.New("from fn")
+		})
+		require.ErrorContains(t, err, "from fn")
+		require.Empty(t, l.children("/m"), "a cancelled context kept the lock")
+
+		err = m.Do(t.Context(), func(ctx context.Context, x *Lease) error {
+			require.NoError(t, l.srv.Delete(x.Node()))
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), ErrLost)
+			return nil
+		})
+		require.ErrorIs(t, err, ErrLost)
+	})
+}
+
+func TestDoReleasesWhenItsFunctionPanics(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		require.PanicsWithValue(t, "boom", func() {
+			_ = m.Do(t.Context(), func(context.Context, *Lease) error { panic("boom") })
+		})
+		synctest.Wait()
+		require.Empty(t, l.children("/m"))
+	})
+}
