@@ -68,7 +68,8 @@ type Client struct {
 	done    chan struct{}   // closed when Close begins
 	live    context.Context // ends when Close begins; what background dialling runs under
 	end     context.CancelFunc
-	state   clientState // the recipes' own
+	slept   func() time.Duration // how long the machine has been suspended; replaced by tests
+	state   clientState          // the recipes' own
 
 	mu      sync.Mutex
 	session *Session  // the newest
@@ -116,7 +117,7 @@ func newClient(cfg Config) (*Client, error) {
 	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
 		return nil, fmt.Errorf("recipes: Config.SessionTimeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}
-	c := &Client{servers: servers, log: cfg.Logger, done: make(chan struct{})}
+	c := &Client{servers: servers, log: cfg.Logger, done: make(chan struct{}), slept: slept}
 	if cfg.Dialer == nil {
 		cfg.Dialer, c.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
 	}
@@ -252,10 +253,12 @@ func (c *Client) Close() error {
 	close(c.done)
 	c.end()
 	c.running.Wait()
-	if c.session == nil {
-		return nil
+	var err error
+	if c.session != nil {
+		err = c.session.shutdown(ErrClosed)
 	}
-	return c.session.shutdown(ErrClosed)
+	c.state.join() // what the recipes run ends with the session
+	return err
 }
 
 // Identities returns who the servers take this client for, as far as it can be known here: world:anyone, the digest
