@@ -1,0 +1,191 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// attribute is one line, or one bracketed list, of a block in a plan.
+type attribute struct {
+	symbol  string // "+", "~", "-" or " "
+	name    string
+	text    string   // the value, or "before -> after"
+	list    []string // an access list instead, each line with its symbol
+	comment string   // "forces replacement"
+}
+
+// header is the first line of a block as the configuration would write it:
+// semaphore "pool" "thumbnails". The address is the only place that knows label
+// and key.
+func header(addr string, k *kind.Kind) string {
+	name, key := labels(addr, k.Name)
+	text := k.Name + " " + strconv.Quote(name)
+	if key != "" {
+		text += " " + strconv.Quote(key)
+	}
+	return clean(text)
+}
+
+// attributes lists what a block of a change shows: the path always, what changes
+// always, what stays only as a number of hidden ones.
+func attributes(c *plan.Change) (shown []attribute, hidden int) {
+	switch c.Action {
+	case plan.Create:
+		return whole("+", c.After, ""), 0
+	case plan.Delete:
+		return whole("-", c.Before, " -> null"), 0
+	}
+	shown = []attribute{{symbol: " ", name: "path", text: quote(c.Path)}}
+	shown = append(shown, changedParams(c)...)
+	if c.ACL != nil {
+		shown = append(shown, attribute{symbol: "~", name: "acl", list: listChange(c.ACL)})
+	}
+	if c.ChildACL != nil {
+		shown = append(shown, attribute{symbol: "~", name: "contender_acl", list: listChange(c.ChildACL)})
+	}
+	if c.Protect != nil {
+		shown = append(shown, attribute{symbol: "~", name: "prevent_destroy", text: fmt.Sprintf("%t -> %t", c.Protect.Before, c.Protect.After)})
+	}
+	if c.Revive {
+		shown = append(shown, attribute{symbol: "~", name: "state", text: quote(string(c.Before.Payload.State)) + ` -> "active"`})
+	}
+	for _, part := range c.MissingParts {
+		shown = append(shown, attribute{symbol: "+", name: "node", text: quote(c.Path + "/" + part)})
+	}
+	return shown, hiddenCount(c, len(shown)-1)
+}
+
+// changedParams shows the parameters that differ. Across kinds nothing can be
+// compared: the old block goes, the new one comes.
+func changedParams(c *plan.Change) []attribute {
+	var out []attribute
+	if kindOf(c.Before) != kindOf(c.After) {
+		out = append(out, attribute{symbol: "~", name: "type", text: fmt.Sprintf("%q -> %q", kindOf(c.Before), kindOf(c.After)), comment: "forces replacement"})
+		for _, f := range c.After.Payload.Params.Fields() {
+			if notable(f) {
+				out = append(out, attribute{symbol: "+", name: f.Name, text: value(f.Get())})
+			}
+		}
+		return out
+	}
+	for _, p := range c.Params {
+		a := attribute{symbol: "~", name: p.Name, text: value(p.Before) + " -> " + value(p.After)}
+		if p.Replace {
+			a.comment = "forces replacement"
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func kindOf(n *plan.Node) string {
+	if k := n.Kind(); k != nil {
+		return k.Name
+	}
+	return ""
+}
+
+// whole shows all of a node that comes or goes.
+func whole(symbol string, n *plan.Node, suffix string) []attribute {
+	out := []attribute{{symbol: symbol, name: "path", text: quote(n.Path) + suffix}}
+	if n.Payload == nil {
+		return out
+	}
+	for _, f := range n.Payload.Params.Fields() {
+		if notable(f) {
+			out = append(out, attribute{symbol: symbol, name: f.Name, text: value(f.Get()) + suffix})
+		}
+	}
+	out = append(out, attribute{symbol: symbol, name: "acl", list: entries(symbol, n.ACL)})
+	if len(n.Payload.ChildACL) > 0 {
+		out = append(out, attribute{symbol: symbol, name: "contender_acl", list: entries(symbol, n.Payload.ChildACL)})
+	}
+	if n.Payload.Protect {
+		out = append(out, attribute{symbol: symbol, name: "prevent_destroy", text: "true" + suffix})
+	}
+	return out
+}
+
+// notable leaves out what is empty: a block should show what somebody chose.
+func notable(f kind.Field) bool {
+	v := f.Get()
+	return f.Required || v != "" && v != 0 && v != false
+}
+
+func hiddenCount(c *plan.Change, changed int) int {
+	if c.After == nil || c.After.Payload == nil {
+		return 0
+	}
+	total := 0
+	for _, f := range c.After.Payload.Params.Fields() {
+		if notable(f) {
+			total++
+		}
+	}
+	total++ // the access list
+	return max(0, total-changed)
+}
+
+func entries(symbol string, list []kind.ACL) []string {
+	out := make([]string, 0, len(list))
+	for _, a := range kind.NormalizeACL(list) {
+		out = append(out, symbol+" "+quote(a.String())+",")
+	}
+	return out
+}
+
+// listChange shows an access list by what goes, what comes and what stays. A
+// digest whose password changed reads the same before and after, because its
+// hash is not shown: it is said in words.
+func listChange(d *plan.ACLDiff) []string {
+	before, after := kind.NormalizeACL(d.Before), kind.NormalizeACL(d.After)
+	var out []string
+	for _, a := range before {
+		if slices.Contains(after, a) {
+			continue
+		}
+		if slices.ContainsFunc(after, func(b kind.ACL) bool { return b.String() == a.String() }) {
+			out = append(out, "~ "+quote(a.String())+", # another digest of that user")
+			continue
+		}
+		out = append(out, "- "+quote(a.String())+",")
+	}
+	same := 0
+	for _, a := range after {
+		switch {
+		case slices.Contains(before, a):
+			same++
+		case !slices.ContainsFunc(before, func(b kind.ACL) bool { return b.String() == a.String() }):
+			out = append(out, "+ "+quote(a.String())+",")
+		}
+	}
+	if same > 0 {
+		out = append(out, fmt.Sprintf("  # (%d unchanged %s hidden)", same, plural(same, "entry", "entries")))
+	}
+	return out
+}
+
+func quote(s string) string { return strconv.Quote(s) }
+
+// value writes a parameter as the configuration would.
+func value(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return quote(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

@@ -1,0 +1,148 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// writeDiagnostics prints diagnostics in HCL's form, one after the other. On a
+// terminal each stands in a frame, so that its end is seen among other lines.
+// Elsewhere nothing is wrapped: a search in a log finds whole sentences.
+func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
+	for _, d := range diags {
+		var b bytes.Buffer
+		width := uint(0)
+		if s.Terminal && s.Width > 12 {
+			width = uint(s.Width - 3) // the frame
+		}
+		w := hcl.NewDiagnosticTextWriter(&b, files, width, s.Color)
+		if err := w.WriteDiagnostic(cleaned(d)); err != nil {
+			fmt.Fprintf(&b, "Error: %s\n", clean(d.Summary))
+		}
+		text := strings.TrimRight(b.String(), "\n")
+		if s.Terminal {
+			text = frame(text, s.paint(severityColor(d.Severity)))
+		}
+		_, _ = io.WriteString(s, "\n"+text+"\n")
+	}
+}
+
+func severityColor(s hcl.DiagnosticSeverity) string {
+	if s == hcl.DiagWarning {
+		return yellow
+	}
+	return red
+}
+
+// frame puts the bar at the left that people know from Terraform.
+func frame(text string, paint func(string) string) string {
+	var b strings.Builder
+	b.WriteString(paint("╷") + "\n")
+	for line := range strings.SplitSeq(text, "\n") {
+		b.WriteString(strings.TrimRight(paint("│")+" "+line, " ") + "\n")
+	}
+	b.WriteString(paint("╵"))
+	return b.String()
+}
+
+// cleaned takes control characters out of what may have come from a server: a
+// node name must not be able to write on the terminal of who reads about it.
+func cleaned(d *hcl.Diagnostic) *hcl.Diagnostic {
+	c := *d
+	c.Summary, c.Detail = clean(d.Summary), cleanLines(d.Detail)
+	return &c
+}
+
+// diagnosticJSON is one diagnostic in the schema of Terraform's validate -json.
+type diagnosticJSON struct {
+	Severity string       `json:"severity"`
+	Summary  string       `json:"summary"`
+	Detail   string       `json:"detail"`
+	Address  string       `json:"address,omitempty"`
+	Range    *rangeJSON   `json:"range,omitempty"`
+	Snippet  *snippetJSON `json:"snippet,omitempty"`
+}
+
+type rangeJSON struct {
+	Filename string  `json:"filename"`
+	Start    posJSON `json:"start"`
+	End      posJSON `json:"end"`
+}
+
+type posJSON struct {
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	Byte   int `json:"byte"`
+}
+
+type snippetJSON struct {
+	Context              *string     `json:"context"`
+	Code                 string      `json:"code"`
+	StartLine            int         `json:"start_line"`
+	HighlightStartOffset int         `json:"highlight_start_offset"`
+	HighlightEndOffset   int         `json:"highlight_end_offset"`
+	Values               []valueJSON `json:"values"`
+}
+
+type valueJSON struct {
+	Traversal string `json:"traversal"`
+	Statement string `json:"statement"`
+}
+
+func diagnosticsJSON(diags hcl.Diagnostics, files map[string]*hcl.File) []diagnosticJSON {
+	out := make([]diagnosticJSON, 0, len(diags))
+	for _, d := range diags {
+		j := diagnosticJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail}
+		if d.Severity == hcl.DiagWarning {
+			j.Severity = "warning"
+		}
+		if address, ok := d.Extra.(Address); ok {
+			j.Address = string(address)
+		}
+		if d.Subject != nil {
+			j.Range = &rangeJSON{d.Subject.Filename, position(d.Subject.Start), position(d.Subject.End)}
+			j.Snippet = snippet(d, files[d.Subject.Filename])
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+func position(p hcl.Pos) posJSON { return posJSON{p.Line, p.Column, p.Byte} }
+
+// snippet is the source a diagnostic points at: the lines of its context, with
+// the subject's place in them; nil when the source is not at hand.
+func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
+	if file == nil || d.Subject.Start.Byte > len(file.Bytes) {
+		return nil
+	}
+	whole := *d.Subject
+	if d.Context != nil {
+		whole = hcl.RangeOver(whole, *d.Context)
+	}
+	from := bytes.LastIndexByte(file.Bytes[:min(whole.Start.Byte, len(file.Bytes))], '\n') + 1
+	to := min(max(whole.End.Byte, from), len(file.Bytes))
+	if i := bytes.IndexByte(file.Bytes[to:], '\n'); i >= 0 {
+		to += i
+	} else {
+		to = len(file.Bytes)
+	}
+	code := strings.TrimRight(string(file.Bytes[from:to]), "\n")
+	s := &snippetJSON{
+		Code:                 code,
+		StartLine:            whole.Start.Line,
+		HighlightStartOffset: min(max(d.Subject.Start.Byte-from, 0), len(code)),
+		HighlightEndOffset:   min(max(d.Subject.End.Byte-from, 0), len(code)),
+		Values:               expressionValues(d),
+	}
+	if nav, ok := file.Nav.(interface{ ContextString(int) string }); ok {
+		if text := nav.ContextString(d.Subject.Start.Byte); text != "" {
+			s.Context = &text
+		}
+	}
+	return s
+}

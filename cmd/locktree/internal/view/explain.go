@@ -1,0 +1,200 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+)
+
+// Explain says what an error means: what failed, where, why, and what to do
+// next. An error it does not know is shown with its own text.
+func Explain(err error) hcl.Diagnostics {
+	summary, detail, addr := explain(err)
+	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: detail, Extra: Address(addr)}}
+}
+
+const nothingWritten = "Nothing was written."
+
+func explain(err error) (summary, detail, addr string) {
+	if s, d, a, ok := explainApply(err); ok {
+		return s, d, a
+	}
+	if s, d, ok := explainFile(err); ok {
+		return s, d, ""
+	}
+	var failure *Failure
+	switch {
+	case errors.As(err, &failure):
+		return failure.Summary, failure.Detail, ""
+	case errors.Is(err, context.Canceled):
+		return "Interrupted", "The command was stopped before it was done. \"locktree plan\" shows what is left to do.", ""
+	case errors.Is(err, recipes.ErrUnreachable):
+		return "Cannot reach ZooKeeper", sentence(err), ""
+	case errors.Is(err, recipes.ErrAuth):
+		return "ZooKeeper refused the authentication", sentence(err), ""
+	}
+	head, rest, _ := strings.Cut(sentence(err), "\n")
+	return head, strings.TrimSpace(rest), ""
+}
+
+// sentence is an error's text without the name of the package that made it.
+func sentence(err error) string {
+	return strings.ReplaceAll(err.Error(), "recipes: ", "")
+}
+
+// explainApply knows what can go wrong during a read or an apply.
+func explainApply(err error) (summary, detail, addr string, ok bool) {
+	var (
+		problems *apply.ProblemsError
+		stale    *apply.StaleError
+		locked   *apply.LockedError
+		inUse    *apply.InUseError
+		conflict *apply.ConflictError
+		large    *apply.TooLargeError
+		acl      *apply.ACLPhaseError
+		node     *apply.NodeError
+		unknown  *apply.UnknownError
+		verify   *apply.VerifyError
+		moved    *apply.MovedError
+	)
+	switch {
+	case errors.As(err, &problems) && len(problems.Problems) > 0:
+		p := problems.Problems[0]
+		return p.Summary, p.Detail, p.Addr, true
+	case errors.As(err, &stale):
+		return "Saved plan is stale", "The plan can no longer be applied, because ZooKeeper was changed after it was made:\n" + differences(stale.Differences) +
+			"\n\n" + nothingWritten + " Make a new plan and apply that.", "", true
+	case errors.As(err, &locked):
+		return "Error acquiring the apply lock", lockedText(locked), "", true
+	case errors.As(err, &inUse):
+		return "Lock is in use", inUseText(inUse), inUse.Addr, true
+	case errors.As(err, &acl):
+		_, why, _ := explain(acl.Err)
+		return "Access lists are only partly set", fmt.Sprintf("The transaction was committed, and %d of %d access lists of existing nodes were set. Then: %s\n\nThe rest is noted in ZooKeeper: run the apply again to finish.",
+			acl.Done, acl.Total, why), "", true
+	case errors.As(err, &conflict):
+		return "ZooKeeper was changed during the apply", fmt.Sprintf("%s (%s) changed after it was verified: %v.\n\n%s Run the command again.",
+			nameOr(conflict.Addr, "A node"), conflict.Path, sentence(conflict.Err), nothingWritten), conflict.Addr, true
+	case errors.As(err, &large):
+		return "The change is too large for one transaction", fmt.Sprintf("It has %d operations and %d bytes; a ZooKeeper server reads at most %d.\n\n%s Apply it in parts: first without some of the new namespaces, then with them.",
+			large.Ops, large.Bytes, large.Limit, nothingWritten), "", true
+	case errors.As(err, &node):
+		return nodeText(node)
+	case errors.As(err, &unknown):
+		return "Nobody can say whether the transaction was committed", fmt.Sprintf("The connection was lost while it was sent, and could not be restored: %s.\n\nThe apply's id is %s. Run \"locktree plan\" when ZooKeeper is reachable again: it shows what is left to do.",
+			sentence(unknown.Err), unknown.ApplyID), "", true
+	case errors.As(err, &verify):
+		return "ZooKeeper does not hold what was written", "The transaction was committed, but reading it back showed something else:\n" + differences(verify.Differences) +
+			"\n\nSomebody changed it at the same moment. Run \"locktree plan\" to see how it stands.", "", true
+	case errors.As(err, &moved):
+		return "The tree does not hold still", fmt.Sprintf("The index %s changed during each of %d reads: other applies of this stack are under way. Run the command again when they are done.",
+			moved.Path, moved.Tries), "", true
+	}
+	return "", "", "", false
+}
+
+func nameOr(name, otherwise string) string {
+	if name == "" {
+		return otherwise
+	}
+	return name
+}
+
+func nodeText(e *apply.NodeError) (summary, detail, addr string, ok bool) {
+	detail = fmt.Sprintf("%s (%s): %s.", nameOr(e.Addr, "The node"), e.Path, strings.TrimSuffix(e.Why, "."))
+	if e.Next != "" {
+		detail += "\n\n" + e.Next
+	}
+	return "ZooKeeper refused to " + e.Op + " a node", detail, e.Addr, true
+}
+
+func differences(list []apply.Difference) string {
+	var b strings.Builder
+	for _, d := range list {
+		fmt.Fprintf(&b, "\n  - %s (%s): %s", nameOr(d.Addr, "node"), d.Path, d.What)
+		if !d.Want.Absent && !d.Got.Absent && d.Want.Version != d.Got.Version {
+			fmt.Fprintf(&b, ", data version %d -> %d", d.Want.Version, d.Got.Version)
+		}
+		if d.ModifiedMs > 0 {
+			fmt.Fprintf(&b, ", at %s by the server's clock", time.UnixMilli(d.ModifiedMs).UTC().Format(time.RFC3339))
+		}
+	}
+	return b.String()
+}
+
+func lockedText(e *apply.LockedError) string {
+	text := "Another apply of this stack is under way, and its lock was not free"
+	if e.Waited > 0 {
+		text += " within " + e.Waited.Round(time.Second).String()
+	}
+	text += ".\n\n"
+	if e.Info != nil {
+		text += lockInfo(e.Info) + "\n\n"
+	} else {
+		text += "The lock is " + e.Path + ".\n\n"
+	}
+	return text + nothingWritten + " The lock belongs to a session: it goes by itself when that apply ends, whatever becomes of it. Wait for it with -lock-timeout=2m."
+}
+
+// lockInfo is the block people know from Terraform.
+func lockInfo(i *apply.LockInfo) string {
+	return fmt.Sprintf("Lock Info:\n  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s",
+		i.ID, i.Path, i.Operation, i.Who, i.Version, i.Created.UTC().Format("2006-01-02 15:04:05 UTC"), i.Info)
+}
+
+func inUseText(e *apply.InUseError) string {
+	what := "destroyed"
+	if e.Action == plan.Replace {
+		what = "replaced"
+	}
+	text := fmt.Sprintf("%s (%s) cannot be %s while it is used", nameOr(e.Addr, "The lock"), e.Path, what)
+	if e.Usage.Busy() {
+		text += ":\n"
+		for _, h := range e.Usage.Holders {
+			text += "\n  - held by " + holderText(h, 0)
+		}
+		for _, h := range e.Usage.Waiters {
+			text += "\n  - waited for by " + holderText(h, 0)
+		}
+		for _, junk := range e.Usage.Junk {
+			text += "\n  - foreign child " + clean(junk)
+		}
+	} else {
+		text += "."
+	}
+	if e.Others > 0 {
+		text += fmt.Sprintf("\n\n%d more %s in use.", e.Others, plural(e.Others, "lock of this plan is", "locks of this plan are"))
+	}
+	return text + "\n\n" + nothingWritten + " Run the command again when it is idle; \"locktree status\" shows who uses it."
+}
+
+// explainFile knows what can be wrong with a saved plan.
+func explainFile(err error) (summary, detail string, ok bool) {
+	var (
+		truncated *plan.TruncatedError
+		damaged   *plan.DamagedError
+		version   *plan.VersionError
+		stack     *plan.StackError
+	)
+	text := strings.ReplaceAll(err.Error(), "plan: ", "")
+	switch {
+	case errors.Is(err, plan.ErrNotPlan):
+		return "Not a plan file", text + "\n\nA plan file is what \"locktree plan -out FILE\" writes.", true
+	case errors.As(err, &truncated):
+		return "The plan file is cut off", text, true
+	case errors.As(err, &damaged) && damaged.What == "plan file":
+		return "The plan file is damaged", text + "\n\n" + nothingWritten + " Make the plan again.", true
+	case errors.As(err, &version):
+		return "Written by a newer locktree", text, true
+	case errors.As(err, &stack):
+		return "Saved plan is of another stack", text, true
+	}
+	return "", "", false
+}

@@ -1,0 +1,58 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/stretchr/testify/require"
+)
+
+// Every error of the engine, as a person reads it.
+func TestExplain(t *testing.T) {
+	info := &apply.LockInfo{ID: "7f3a", Path: "/l/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock(), Info: ""}
+	differences := []apply.Difference{
+		{Addr: "mutex.a", Path: "/a", What: "data changed", Want: plan.Pin{Version: 3}, Got: plan.Pin{Version: 4}, ModifiedMs: now},
+		{Path: "/b", What: "deleted", Got: plan.Pin{Absent: true}},
+	}
+	refused := &apply.NodeError{Addr: "mutex.a", Path: "/a", Op: "set", Why: "we may not write it", Next: "Grant us w on it.", Err: errors.New("zk: not authenticated")}
+	errs := []error{
+		&apply.ProblemsError{Problems: []plan.Problem{{Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
+		&apply.StaleError{Differences: differences},
+		&apply.LockedError{Info: info, Path: info.Path, Waited: 90 * time.Second},
+		&apply.LockedError{Path: info.Path},
+		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Delete, Usage: busy, Others: 2},
+		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace},
+		&apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: plan.OpSet, Err: errors.New("recipes: bad version")},
+		&apply.TooLargeError{Ops: 5000, Bytes: 1_200_000, Limit: 900_000},
+		refused,
+		&apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")},
+		&apply.ACLPhaseError{ApplyID: "7f3a", Done: 1, Total: 3, Err: refused},
+		&apply.VerifyError{Differences: differences},
+		&apply.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
+		fmt.Errorf("%w: zk1:2181: connection refused", recipes.ErrUnreachable),
+		fmt.Errorf("%w: digest", recipes.ErrAuth),
+		fmt.Errorf("read: %w", context.Canceled),
+		fmt.Errorf("reading p.bin: %w", plan.ErrNotPlan),
+		&plan.TruncatedError{Size: 12},
+		&plan.DamagedError{What: "plan file", Err: errors.New("checksum differs")},
+		&plan.VersionError{What: "plan file", Got: 9, Reads: 1, WrittenBy: "9.0.0"},
+		&plan.StackError{Got: "a", Want: "b"},
+		Failf("Summary", "Detail of %s.", "it"),
+		errors.New("recipes: something else\nwith a second line"),
+	}
+	var b strings.Builder
+	for _, err := range errs {
+		v, _, text := capture(nil)
+		v.Error(fmt.Errorf("wrapped: %w", err))
+		require.NotContains(t, text.String(), "recipes:", "package names mean nothing to who reads this")
+		fmt.Fprintf(&b, "=== %T%s", err, text.String())
+	}
+	golden(t, "errors.txt", b.String())
+}

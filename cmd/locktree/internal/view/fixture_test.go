@@ -1,0 +1,122 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares got with testdata/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// capture is a human view whose two streams are kept apart.
+func capture(set func(*Stream)) (v View, out, err *bytes.Buffer) {
+	out, err = &bytes.Buffer{}, &bytes.Buffer{}
+	streams := [2]Stream{{Writer: out, Width: 78}, {Writer: err, Width: 78}}
+	for i := range streams {
+		if set != nil {
+			set(&streams[i])
+		}
+	}
+	return NewHuman(streams[0], streams[1]), out, err
+}
+
+// hash is the part of a digest that must not be shown anywhere.
+const hash = "CANARYhashCANARYhashCANARY1="
+
+var (
+	users  = kind.ACL{Scheme: "digest", ID: "payments:" + hash, Perms: kind.PermCreate | kind.PermRead | kind.PermDelete}
+	admins = kind.ACL{Scheme: "digest", ID: "admin:" + hash, Perms: kind.PermAll}
+)
+
+// now is a minute and a half after everything the fixtures say happened.
+const now = int64(1_800_000_090_000)
+
+func semaphore(permits int) kind.Params {
+	p := kind.Semaphore.New().(*kind.SemaphoreParams)
+	p.Permits = permits
+	return p
+}
+
+func node(addr, path string, params kind.Params) *plan.Node {
+	return &plan.Node{
+		Path: path, Addr: addr, ACL: []kind.ACL{users, admins},
+		Payload: &kind.Payload{Params: params, Owner: kind.Owner{Stack: "payments-prod", Addr: addr}, State: kind.StateActive, Gen: 3},
+		Live:    &plan.Live{Czxid: 77, Version: 2, Aversion: 1},
+	}
+}
+
+var busy = &plan.Usage{
+	Holders: []plan.Holder{{Name: "_c_1-lock-0000000001", ID: "host-a/4121", Session: 0x1000123, Token: 4294967301, SinceMs: now - 90_000}},
+	Waiters: []plan.Holder{
+		{Name: "_c_2-lock-0000000002", ID: "host-b/77", Session: 0x1000124, Token: 4294967302, SinceMs: now - 30_000},
+		{Name: "_c_3-__READ__0000000003", Session: 0x1000125, Token: 4294967303, SinceMs: now - 1_000, Shared: true},
+	},
+}
+
+// richPlan has one change of every sort.
+func richPlan() *plan.Plan {
+	const ns = "namespace.payments"
+	pool := ns + `.semaphore.pool["thumbnails"]`
+	before, after := node(pool, "/locks/payments/pool-thumbnails", semaphore(8)), node(pool, "/locks/payments/pool-thumbnails", semaphore(4))
+	before.Live.Usage = busy
+	after.Payload.Protect = true
+	after.ACL = []kind.ACL{admins, {Scheme: "digest", ID: "payments:" + "OTHER" + hash[5:], Perms: users.Perms}, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}
+	books := node(ns+".mutex.books", "/locks/payments/books", kind.Mutex.New())
+	books.Live.Usage = busy
+	kazoo := node(ns+".mutex.audit", "/locks/payments/audit", kind.Mutex.New())
+	kazooAfter := node(ns+".mutex.audit", "/locks/payments/audit", kind.Mutex.New())
+	kazooAfter.Payload.Params.(*kind.MutexParams).Wire = string(kind.WireKazoo)
+	turned := node(ns+".rwlock.cat", "/locks/payments/cat", kind.RWLock.New())
+	created := node(ns, "/locks/payments", kind.Namespace.New())
+	created.Payload.ChildACL = []kind.ACL{users}
+	renamed := node(ns+".mutex.new", "/locks/payments/renamed", kind.Mutex.New())
+	return &plan.Plan{
+		Ensemble: "main", Root: "/locks", Stack: "payments-prod",
+		Changes: []plan.Change{
+			{Action: plan.Delete, Addr: books.Addr, Path: books.Path, Kind: kind.Mutex, Before: books, Reason: plan.ReasonDeleteNoConfig, Usage: busy},
+			{Action: plan.Create, Addr: ns, Path: created.Path, Kind: kind.Namespace, After: created, Drift: true},
+			{Action: plan.Update, Addr: pool, Path: before.Path, Kind: kind.Semaphore, Before: before, After: after, Drift: true,
+				Params:  kind.Diff(before.Payload.Params, after.Payload.Params),
+				ACL:     &plan.ACLDiff{Before: before.ACL, After: after.ACL},
+				Protect: &plan.ProtectDiff{Before: false, After: true}, Usage: busy, MissingParts: []string{"leases"}},
+			{Action: plan.Replace, Addr: kazoo.Addr, Path: kazoo.Path, Kind: kind.Mutex, Before: kazoo, After: kazooAfter,
+				Params: kind.Diff(kazoo.Payload.Params, kazooAfter.Payload.Params), ForcesReplace: []string{"wire"}, Reason: plan.ReasonReplaceCannotUpdate},
+			{Action: plan.Replace, Addr: turned.Addr, Path: turned.Path, Kind: kind.RWLock,
+				Before: node(ns+".mutex.cat", "/locks/payments/cat", kind.Mutex.New()), After: turned, ForcesReplace: []string{"type"}},
+			{Action: plan.Update, Addr: renamed.Addr, PreviousAddr: ns + ".mutex.old", Path: renamed.Path, Kind: kind.Mutex, Before: node(ns+".mutex.old", "/locks/payments/renamed", kind.Mutex.New()), After: renamed},
+			{Action: plan.NoOp, Addr: ns + ".mutex.ledger", Path: "/locks/payments/ledger", Kind: kind.Mutex,
+				Before: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New()), After: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())},
+		},
+		Problems: []plan.Problem{{Severity: plan.Warning, Code: plan.ProblemInUse, Addr: books.Addr, Path: books.Path, Origin: "locks.locktree.hcl:2",
+			Summary: "1 lock to be destroyed is in use", Detail: "The apply will refuse until it is idle.", AlsoAffected: 1}},
+		Outputs: []plan.OutputChange{
+			{Name: "ledger_path", Action: plan.Create, After: &plan.Output{Name: "ledger_path", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"/locks/payments/ledger"`)}},
+			{Name: "sizes", Action: plan.Update, Before: &plan.Output{Name: "sizes", Value: json.RawMessage(`{"a":[1,true,null]}`)}, After: &plan.Output{Name: "sizes", Value: json.RawMessage(`{"a":[]}`)}},
+			{Name: "token", Action: plan.Create, After: &plan.Output{Name: "token", Sensitive: true}},
+		},
+		Transaction: plan.Stats{Ops: 9, Bytes: 2048, ACLPhase: 1},
+	}
+}
+
+func clock() time.Time { return time.UnixMilli(now).UTC() }

@@ -1,0 +1,143 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+)
+
+// human writes for people: what was asked for goes to out, everything said about
+// it to err.
+type human struct{ out, err Stream }
+
+// NewHuman returns the view for people.
+func NewHuman(out, err Stream) View { return &human{out: out, err: err} }
+
+func (h *human) Version(v Version) {
+	h.out.printf("locktree v%s\non %s\n", v.Version, v.Platform)
+	if v.Revision != "" {
+		changed := ""
+		if v.Modified {
+			changed = ", changed since"
+		}
+		h.out.printf("built from %s%s\n", v.Revision, changed)
+	}
+	h.out.printf("znode payload format %d\n", v.PayloadFormat)
+}
+
+func (h *human) Message(text string) { h.err.printf("%s\n", cleanLines(text)) }
+
+func (h *human) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	writeDiagnostics(h.err, diags, files)
+}
+
+func (h *human) Error(err error) { h.Diagnostics(Explain(err), nil) }
+
+func (h *human) Validation(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	h.Diagnostics(diags, files)
+	if diags.HasErrors() {
+		return
+	}
+	but := ""
+	if len(diags) > 0 {
+		but = ", but there were some validation warnings as shown above"
+	}
+	h.out.printf("%s The configuration is valid%s.\n", h.out.paint(green)("Success!"), but)
+}
+
+// progress is how an action is told while it goes on and when it is done.
+var progress = map[plan.Action][2]string{
+	plan.Create:  {"Creating...", "Creation complete"},
+	plan.Update:  {"Modifying...", "Modifications complete"},
+	plan.Delete:  {"Destroying...", "Destruction complete"},
+	plan.Replace: {"Replacing...", "Replacement complete"},
+}
+
+func (h *human) Event(_ string, e apply.Event) {
+	say := func(addr, text string) {
+		h.out.printf("%s\n", h.out.paint(bold)(fmt.Sprintf("%s: %s", clean(addr), text)))
+	}
+	switch e := e.(type) {
+	case apply.LockWaiting:
+		h.Message("Acquiring the apply lock. This may take a few moments...")
+		if e.Info != nil {
+			h.Message(lockInfo(e.Info))
+		}
+	case apply.Scaffolded:
+		h.Message("Created " + strings.Join(e.Paths, ", "))
+	case apply.Started:
+		say(e.Addr, progress[e.Action][0])
+	case apply.Applied:
+		say(e.Addr, fmt.Sprintf("%s after %s [path=%s]", progress[e.Action][1], elapsed(e.Elapsed), clean(e.Path)))
+	case apply.Committed:
+		if e.Resolved {
+			h.Message("The connection was lost during the transaction. Reading back showed that it was committed.")
+		}
+	case apply.ACLPhase:
+		h.Message(fmt.Sprintf("Setting %d access %s on existing nodes...", e.Total, plural(e.Total, "list", "lists")))
+	case apply.ACLApplied:
+		say(e.Addr, fmt.Sprintf("Access list set [path=%s]", clean(e.Path)))
+	}
+}
+
+// elapsed is whole seconds, as people know it from Terraform.
+func elapsed(d time.Duration) string { return d.Truncate(time.Second).String() }
+
+func (h *human) Applied(a Applied) {
+	line := fmt.Sprintf("Apply complete! Resources: %d added, %d changed, %d destroyed.", a.Counts.Add, a.Counts.Change, a.Counts.Destroy)
+	if a.Operation == "destroy" {
+		line = fmt.Sprintf("Destroy complete! Resources: %d destroyed.", a.Counts.Destroy)
+	}
+	h.out.printf("\n%s\n", h.out.paint(bold+";"+green)(line))
+	if len(a.Outputs) > 0 {
+		h.out.printf("\nOutputs:\n\n")
+		h.Outputs(a.Outputs)
+	}
+}
+
+func (h *human) Outputs(outputs []plan.Output) {
+	for _, o := range outputs {
+		h.out.printf("%s = %s\n", o.Name, outputValue(&o))
+	}
+}
+
+func (h *human) Tree(trees []*plan.Tree) {
+	for _, tree := range trees {
+		if len(trees) > 1 {
+			h.out.printf("# Ensemble %s, below %s\n\n", quote(tree.Ensemble), tree.Root)
+		}
+		for _, n := range tree.Nodes {
+			if n.Payload == nil {
+				continue // somebody else's: not what this stack has
+			}
+			t := planText{w: h.out, paint: h.out.paint}
+			t.printf("# %s:\n%s {\n", clean(n.Payload.Owner.Addr), header(n.Payload.Owner.Addr, n.Kind()))
+			t.state(n)
+			t.printf("}\n\n")
+		}
+	}
+}
+
+// state is a block without symbols: what is, not what becomes.
+func (t planText) state(n *plan.Node) {
+	shown := whole("", n, "")
+	width := 0
+	for _, a := range shown {
+		width = max(width, len(a.name))
+	}
+	for _, a := range shown {
+		if a.list == nil {
+			t.printf("    %-*s = %s\n", width, a.name, clean(a.text))
+			continue
+		}
+		t.printf("    %-*s = [\n", width, a.name)
+		for _, line := range a.list {
+			t.printf("       %s\n", clean(line))
+		}
+		t.printf("    ]\n")
+	}
+}

@@ -1,0 +1,155 @@
+package view
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/plan"
+)
+
+// documents is the -json of the commands that answer with one JSON document.
+// What goes wrong before there is a document is told to people, on stderr.
+type documents struct {
+	human
+	out     io.Writer
+	version string
+}
+
+// NewDocuments returns the view of the commands whose -json is one document on
+// out; diagnostics that are no part of it go to err.
+func NewDocuments(out io.Writer, err Stream, version string) View {
+	return &documents{human: human{out: err, err: err}, out: out, version: version}
+}
+
+func (d *documents) document(v any) {
+	enc := json.NewEncoder(d.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(v) // a closed pipe is the reader's choice
+}
+
+// Version implements [View].
+func (d *documents) Version(v Version) {
+	d.document(fields{"locktree_version": v.Version, "platform": v.Platform, "revision": v.Revision, "modified": v.Modified, "payload_format": v.PayloadFormat})
+}
+
+// Validation writes Terraform's validate -json.
+func (d *documents) Validation(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	errors := 0
+	for _, one := range diags {
+		if one.Severity == hcl.DiagError {
+			errors++
+		}
+	}
+	d.document(struct {
+		FormatVersion string           `json:"format_version"`
+		Valid         bool             `json:"valid"`
+		ErrorCount    int              `json:"error_count"`
+		WarningCount  int              `json:"warning_count"`
+		Diagnostics   []diagnosticJSON `json:"diagnostics"`
+	}{"1.0", errors == 0, errors, len(diags) - errors, diagnosticsJSON(diags, files)})
+}
+
+// Outputs writes the object of Terraform's output -json.
+func (d *documents) Outputs(outputs []plan.Output) { d.document(outputsJSON(outputs)) }
+
+func outputsJSON(outputs []plan.Output) fields {
+	out := fields{}
+	for i := range outputs {
+		out[outputs[i].Name] = outputJSON(&outputs[i])
+	}
+	return out
+}
+
+// outputJSON never has the value of a sensitive output: it is stored nowhere.
+func outputJSON(o *plan.Output) fields {
+	if o == nil {
+		return fields{}
+	}
+	f := fields{"sensitive": o.Sensitive}
+	if len(o.Type) > 0 {
+		f["type"] = o.Type
+	}
+	if !o.Sensitive {
+		f["value"] = o.Value
+	}
+	return f
+}
+
+// Tree writes the live tree in the form of Terraform's show -json of a state.
+func (d *documents) Tree(trees []*plan.Tree) {
+	resources := []fields{}
+	for _, tree := range trees {
+		for _, n := range tree.Nodes {
+			if n.Payload == nil {
+				continue
+			}
+			f := resourceJSON(tree.Ensemble, n.Payload.Owner.Addr, n)
+			f["values"] = valuesJSON(n)
+			f["live"] = liveJSON(n)
+			resources = append(resources, f)
+		}
+	}
+	d.document(fields{"format_version": "1.0", "locktree_version": d.version, "values": fields{"root_module": fields{"resources": resources}}})
+}
+
+// Status writes who holds and who waits.
+func (d *documents) Status(s Status) {
+	ensembles := []fields{}
+	for i, tree := range s.Trees {
+		locks := []fields{}
+		for _, n := range tree.Nodes {
+			if n.Payload == nil || n.Kind().Container {
+				continue
+			}
+			f := fields{"address": n.Payload.Owner.Addr, "path": n.Path, "type": n.Kind().Name, "state": string(n.Payload.State),
+				"holders": []fields{}, "waiters": []fields{}, "foreign": []string{}}
+			for k, v := range usageJSON(usageOf(n)) {
+				f[k] = v
+			}
+			locks = append(locks, f)
+		}
+		e := fields{"ensemble": tree.Ensemble, "servers": at(s.Servers, i), "root": tree.Root, "stack": tree.Stack, "locks": locks, "unmanaged": nonNil(tree.Unmanaged)}
+		if i < len(s.Drift) {
+			c := s.Drift[i].Summary()
+			e["changes"] = fields{"add": c.Add, "change": c.Change, "remove": c.Destroy}
+		}
+		ensembles = append(ensembles, e)
+	}
+	d.document(fields{"format_version": "1.0", "ensembles": ensembles})
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// usageJSON is nil for an idle lock.
+func usageJSON(u *plan.Usage) fields {
+	if !u.Busy() {
+		return nil
+	}
+	return fields{"holders": contendersJSON(u.Holders), "waiters": contendersJSON(u.Waiters), "foreign": nonNil(u.Junk)}
+}
+
+func contendersJSON(hs []plan.Holder) []fields {
+	out := []fields{}
+	for _, h := range hs {
+		f := fields{"node": h.Name, "id": h.ID, "shared": h.Shared}
+		if h.Token != 0 {
+			f["token"] = h.Token
+		}
+		if h.Session != 0 {
+			f["session"] = sessionText(h.Session)
+		}
+		if h.SinceMs != 0 {
+			f["since"] = time.UnixMilli(h.SinceMs).UTC().Format(time.RFC3339Nano)
+		}
+		out = append(out, f)
+	}
+	return out
+}

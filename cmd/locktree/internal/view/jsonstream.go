@@ -1,0 +1,203 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+)
+
+// uiVersion is the version of the message stream. A new message or field raises
+// the minor number, anything a reader could trip over the major one.
+const uiVersion = "1.2"
+
+// stream is plan, apply and destroy -json: one JSON object a line, in the types
+// and field names of Terraform's machine-readable UI.
+type stream struct {
+	documents // nothing of it is reached by the streaming commands but what is not overridden here
+	out       io.Writer
+	version   string
+	now       func() time.Time
+	begun     bool
+}
+
+// NewStream returns the view of the commands whose -json is a stream of
+// messages. now is the clock of "@timestamp".
+func NewStream(out io.Writer, version string, now func() time.Time) View {
+	return &stream{documents: documents{out: out}, out: out, version: version, now: now}
+}
+
+type fields map[string]any
+
+// send writes one message. encoding/json sorts the keys, so "@level" comes first
+// and equal messages are equal lines. The version comes before anything else.
+func (s *stream) send(level, kind, message string, more fields) {
+	if !s.begun {
+		s.begun = true
+		s.send("info", "version", "locktree "+s.version, fields{"locktree": s.version, "ui": uiVersion})
+	}
+	m := fields{"@level": level, "@message": message, "@module": "locktree.ui", "@timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"), "type": kind}
+	for k, v := range more {
+		m[k] = v
+	}
+	writeLine(s.out, m)
+}
+
+func writeLine(w io.Writer, v any) {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // a closed pipe is the reader's choice
+}
+
+func (s *stream) Message(text string) { s.send("info", "log", text, nil) }
+
+func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	for i, j := range diagnosticsJSON(diags, files) {
+		level, word := "error", "Error"
+		if diags[i].Severity == hcl.DiagWarning {
+			level, word = "warn", "Warning"
+		}
+		s.send(level, "diagnostic", word+": "+j.Summary, fields{"diagnostic": j})
+	}
+}
+
+func (s *stream) Error(err error) { s.Diagnostics(Explain(err), nil) }
+
+// Plan implements [View].
+func (s *stream) Plan(p Plan) {
+	for _, one := range p.Plans {
+		for i := range one.Changes {
+			if c := &one.Changes[i]; c.Drift {
+				action := "update"
+				if c.Before == nil {
+					action = "delete"
+				}
+				s.send("info", "resource_drift", c.Addr+": Drift detected ("+action+")", fields{"change": fields{"resource": resource(one.Ensemble, c), "action": action}})
+			}
+		}
+	}
+	for _, one := range p.Plans {
+		for _, c := range byPath(one.Changes) {
+			s.planned(one.Ensemble, c)
+		}
+	}
+	s.changeSummary(total(p.Plans), "plan")
+	s.plannedOutputs(p.Plans)
+	s.Diagnostics(problems(p), p.Files)
+	if p.SavedTo != "" {
+		s.Message("Saved the plan to: " + p.SavedTo)
+	}
+}
+
+func (s *stream) planned(ensemble string, c *plan.Change) {
+	moved := c.PreviousAddr != "" && c.PreviousAddr != c.Addr
+	action := c.Action.String()
+	switch {
+	case c.Action == plan.NoOp && !moved:
+		return
+	case c.Action == plan.NoOp:
+		action = "move"
+	}
+	change := fields{"resource": resource(ensemble, c), "action": action}
+	if moved {
+		previous := fields{"addr": c.PreviousAddr}
+		change["previous_resource"] = previous
+	}
+	if c.Reason != plan.ReasonNone {
+		change["reason"] = string(c.Reason)
+	}
+	if live := usageJSON(c.Usage); live != nil {
+		change["live"] = live
+	}
+	s.send("info", "planned_change", c.Addr+": Plan to "+action, fields{"change": change})
+}
+
+// resource names what a message is about, with Terraform's keys.
+func resource(ensemble string, c *plan.Change) fields {
+	name, key := labels(c.Addr, c.Kind.Name)
+	f := fields{"addr": c.Addr, "module": "", "resource": c.Addr, "implied_provider": "locktree",
+		"resource_type": c.Kind.Name, "resource_name": name, "resource_key": nil, "ensemble": ensemble}
+	if key != "" {
+		f["resource_key"] = key
+	}
+	return f
+}
+
+func (s *stream) changeSummary(c plan.Counts, operation string) {
+	text := SummaryLine(c)
+	switch operation {
+	case "apply":
+		text = fmt.Sprintf("Apply complete! Resources: %d added, %d changed, %d destroyed.", c.Add, c.Change, c.Destroy)
+	case "destroy":
+		text = fmt.Sprintf("Destroy complete! Resources: %d destroyed.", c.Destroy)
+	}
+	s.send("info", "change_summary", text, fields{"changes": fields{"add": c.Add, "change": c.Change, "import": 0, "remove": c.Destroy, "operation": operation}})
+}
+
+func (s *stream) plannedOutputs(plans []*plan.Plan) {
+	out := fields{}
+	for _, p := range plans {
+		for _, o := range p.Outputs {
+			one := outputJSON(o.After)
+			if o.After == nil {
+				one = outputJSON(o.Before)
+			}
+			one["action"] = actionWord(o.Action)
+			delete(one, "value")
+			out[o.Name] = one
+		}
+	}
+	if len(out) > 0 {
+		s.send("info", "outputs", fmt.Sprintf("Outputs: %d", len(out)), fields{"outputs": out})
+	}
+}
+
+// actionWord is Terraform's word in the stream, where "no-op" is one word.
+func actionWord(a plan.Action) string {
+	if a == plan.NoOp {
+		return "noop"
+	}
+	return a.String()
+}
+
+// Event implements [View].
+func (s *stream) Event(ensemble string, e apply.Event) {
+	switch e := e.(type) {
+	case apply.LockWaiting:
+		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields{"lock": e.Info, "ensemble": ensemble})
+	case apply.Started:
+		s.send("info", "apply_start", fmt.Sprintf("%s: %s", e.Addr, progress[e.Action][0]), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
+	case apply.Applied:
+		h := hook(ensemble, e.Addr, e.Path, e.Action)
+		h["elapsed_seconds"] = int(e.Elapsed.Seconds())
+		s.send("info", "apply_complete", fmt.Sprintf("%s: %s after %s", e.Addr, progress[e.Action][1], elapsed(e.Elapsed)), fields{"hook": h})
+	case apply.Failed:
+		s.send("error", "apply_errored", fmt.Sprintf("%s: not applied", e.Addr), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
+	case apply.Committed:
+		s.send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", e.Ops),
+			fields{"transaction": fields{"id": e.ApplyID, "ops": e.Ops, "bytes": e.Bytes, "resolved": e.Resolved}, "ensemble": ensemble})
+	case apply.ACLApplied:
+		s.send("info", "acl_applied", e.Addr+": Access list set", fields{"hook": fields{"resource": fields{"addr": e.Addr}, "id_key": "path", "id_value": e.Path}})
+	}
+}
+
+func hook(ensemble, addr, path string, a plan.Action) fields {
+	return fields{"resource": fields{"addr": addr, "resource": addr, "module": "", "implied_provider": "locktree", "ensemble": ensemble},
+		"action": a.String(), "id_key": "path", "id_value": path}
+}
+
+// Applied implements [View].
+func (s *stream) Applied(a Applied) {
+	s.changeSummary(a.Counts, a.Operation)
+	if len(a.Outputs) > 0 {
+		s.Outputs(a.Outputs)
+	}
+}
+
+func (s *stream) Outputs(outputs []plan.Output) {
+	s.send("info", "outputs", fmt.Sprintf("Outputs: %d", len(outputs)), fields{"outputs": outputsJSON(outputs)})
+}

@@ -1,0 +1,92 @@
+package view
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+func sources() map[string]*hcl.File {
+	return map[string]*hcl.File{"locks.locktree.hcl": {Bytes: []byte("namespace \"payments\" {\n  mutex \"books\" {\n  }\n}\n")}}
+}
+
+func TestPlanText(t *testing.T) {
+	cases := map[string]Plan{
+		"plan_rich.txt":    {Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), NowMs: now},
+		"plan_saved.txt":   {Plans: []*plan.Plan{richPlan()}, Operation: "apply", SavedTo: "p 1.bin", Concise: true, NowMs: now},
+		"plan_none.txt":    {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "apply"},
+		"destroy_none.txt": {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "destroy"},
+		"plan_problem.txt": {Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources(), SavedTo: "never.bin"},
+		"plan_two.txt":     {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, Operation: "apply", NoAdvice: true},
+	}
+	for name, p := range cases {
+		t.Run(name, func(t *testing.T) {
+			v, out, err := capture(nil)
+			v.Plan(p)
+			golden(t, name, "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
+		})
+	}
+}
+
+func smallPlan(ensemble string) *plan.Plan {
+	n := node("mutex.a", "/a", kind.Mutex.New())
+	return &plan.Plan{Ensemble: ensemble, Root: "/", Changes: []plan.Change{{Action: plan.Create, Addr: n.Addr, Path: n.Path, Kind: kind.Mutex, After: n}},
+		Transaction: plan.Stats{Ops: 2, Bytes: 400}}
+}
+
+func failingPlan() *plan.Plan {
+	p := smallPlan("main")
+	p.Problems = []plan.Problem{{Severity: plan.Error, Code: plan.ProblemForeign, Addr: "mutex.a", Path: "/a", Origin: "locks.locktree.hcl:2",
+		Summary: "Somebody else's node stands at /a", Detail: "Choose another name, or remove it."}}
+	return p
+}
+
+// A terminal gets colours and frames; the text under them is the same.
+func TestPlanColors(t *testing.T) {
+	v, out, err := capture(func(s *Stream) { s.Color, s.Terminal = true, true })
+	v.Plan(Plan{Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources()})
+	golden(t, "plan_color.txt", out.String()+err.String())
+}
+
+// The summary line and the words under it are searched for by scripts.
+func TestSummaryLine(t *testing.T) {
+	require.Equal(t, "Plan: 1 to add, 0 to change, 0 to destroy.", SummaryLine(plan.Counts{Add: 1}))
+	require.Equal(t, "Plan: 0 to add, 12 to change, 3 to destroy.", SummaryLine(plan.Counts{Change: 12, Destroy: 3}))
+}
+
+// A digest's hash is enough to guess a weak password from; no view prints it.
+func TestNoViewShowsDigests(t *testing.T) {
+	var doc, lines, errs bytes.Buffer
+	human, out, err := capture(nil)
+	views := []View{human, NewDocuments(&doc, Stream{Writer: &errs}, "1.2.3"), NewStream(&lines, "1.2.3", clock)}
+	tree := &plan.Tree{Ensemble: "main", Root: "/", Nodes: []*plan.Node{richPlan().Changes[0].Before, richPlan().Changes[1].After}}
+	for _, v := range views {
+		v.Plan(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+		v.Tree([]*plan.Tree{tree})
+		v.Status(Status{Trees: []*plan.Tree{tree}})
+	}
+	all := out.String() + err.String() + doc.String() + lines.String() + errs.String()
+	require.Contains(t, all, "digest:payments:cdr", "the access lists must have been printed for this test to mean anything")
+	require.NotContains(t, all, hash)
+	require.NotContains(t, all, "OTHER"+hash[5:])
+}
+
+// What a server says about itself must not reach the terminal as a command.
+func TestControlCharactersAreShownNotObeyed(t *testing.T) {
+	p := richPlan()
+	evil := *busy
+	evil.Holders = []plan.Holder{{ID: "a\x1b[2Jb\u202e"}}
+	p.Changes[0].Usage = &evil
+	p.Problems[0].Detail = "children: \x1b]0;owned\x07"
+	tree := &plan.Tree{Root: "/", Nodes: []*plan.Node{{Path: "/x", Payload: richPlan().Changes[0].Before.Payload, Live: &plan.Live{Usage: &evil}}}, Unmanaged: []string{"/\x1b[31m"}}
+	v, out, err := capture(nil)
+	v.Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	v.Status(Status{Trees: []*plan.Tree{tree}})
+	require.Contains(t, out.String(), `a\x1b[2Jb\x202e`)
+	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
+}

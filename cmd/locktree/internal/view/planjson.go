@@ -1,0 +1,172 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Plan writes a plan as one document, with the names of Terraform's
+// show -json, so that policies and queries written for those keep working. What
+// only we know stands under "live" and "transaction".
+func (d *documents) Plan(p Plan) {
+	var changes, drift, planned []fields
+	transactions := []fields{}
+	outputs := fields{}
+	for _, one := range p.Plans {
+		for i := range one.Changes {
+			c := &one.Changes[i]
+			changes = append(changes, changeJSON(one.Ensemble, c))
+			if c.Drift {
+				drift = append(drift, changeJSON(one.Ensemble, c))
+			}
+			if c.After != nil {
+				f := resourceJSON(one.Ensemble, c.Addr, c.After)
+				f["values"] = valuesJSON(c.After)
+				planned = append(planned, f)
+			}
+		}
+		for _, o := range one.Outputs {
+			outputs[o.Name] = outputChangeJSON(o)
+		}
+		transactions = append(transactions, fields{"ensemble": one.Ensemble, "ops": one.Transaction.Ops, "bytes": one.Transaction.Bytes, "acl_phase": one.Transaction.ACLPhase})
+	}
+	d.document(fields{
+		"format_version": "1.2", "locktree_version": d.version,
+		"planned_values":   fields{"root_module": fields{"resources": nonNil(planned)}},
+		"resource_changes": nonNil(changes), "resource_drift": nonNil(drift), "output_changes": outputs,
+		"configuration": fields{"root_module": fields{}},
+		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": true, "errored": failing(p.Plans),
+		"problems": problemsJSON(p.Plans), "transactions": transactions,
+	})
+}
+
+func changeJSON(ensemble string, c *plan.Change) fields {
+	node := c.After
+	if node == nil {
+		node = c.Before
+	}
+	f := resourceJSON(ensemble, c.Addr, node)
+	f["type"] = c.Kind.Name // a replacement may change it
+	if c.PreviousAddr != "" && c.PreviousAddr != c.Addr {
+		f["previous_address"] = c.PreviousAddr
+	}
+	if c.Reason != plan.ReasonNone {
+		f["action_reason"] = string(c.Reason)
+	}
+	change := fields{"actions": c.Action.Verbs(), "before": nil, "after": nil, "after_unknown": fields{}, "before_sensitive": false, "after_sensitive": false}
+	if c.Before != nil && c.Before.Payload != nil {
+		change["before"], change["before_sensitive"] = valuesJSON(c.Before), fields{}
+		change["live"] = liveJSON(c.Before)
+	}
+	if c.After != nil {
+		change["after"], change["after_sensitive"] = valuesJSON(c.After), fields{}
+	}
+	if len(c.ForcesReplace) > 0 {
+		paths := [][]string{}
+		for _, name := range c.ForcesReplace {
+			paths = append(paths, []string{name})
+		}
+		change["replace_paths"] = paths
+	}
+	f["change"] = change
+	return f
+}
+
+// resourceJSON is what names a resource in every document.
+func resourceJSON(ensemble, addr string, n *plan.Node) fields {
+	k := n.Kind()
+	if k == nil {
+		k = kind.Namespace
+	}
+	name, key := labels(addr, k.Name)
+	f := fields{"address": addr, "mode": "managed", "type": k.Name, "name": name, "provider_name": "locktree", "ensemble": ensemble}
+	if key != "" {
+		f["index"] = key
+	}
+	return f
+}
+
+// valuesJSON is a node as the configuration sees it: what can be set, and the path.
+func valuesJSON(n *plan.Node) fields {
+	f := fields{"path": n.Path, "acl": aclJSON(n.ACL)}
+	if n.Payload == nil {
+		return f
+	}
+	for _, p := range n.Payload.Params.Fields() {
+		f[p.Name] = p.Get()
+	}
+	f["prevent_destroy"] = n.Payload.Protect
+	if len(n.Payload.ChildACL) > 0 {
+		f["contender_acl"] = aclJSON(n.Payload.ChildACL)
+	}
+	return f
+}
+
+// aclJSON has the digests without their hashes: those are enough to guess a weak
+// password from.
+func aclJSON(list []kind.ACL) []string {
+	out := []string{}
+	for _, a := range kind.NormalizeACL(list) {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+func liveJSON(n *plan.Node) fields {
+	if n.Live == nil {
+		return nil
+	}
+	f := fields{"czxid": n.Live.Czxid, "data_version": n.Live.Version, "acl_version": n.Live.Aversion, "generation": n.Payload.Gen,
+		"holders": []fields{}, "waiters": []fields{}, "foreign": []string{}}
+	for k, v := range usageJSON(n.Live.Usage) {
+		f[k] = v
+	}
+	return f
+}
+
+func outputChangeJSON(o plan.OutputChange) fields {
+	f := fields{"actions": o.Action.Verbs(), "before": nil, "after": nil, "after_unknown": false, "before_sensitive": false, "after_sensitive": false}
+	for side, v := range map[string]*plan.Output{"before": o.Before, "after": o.After} {
+		if v == nil {
+			continue
+		}
+		f[side+"_sensitive"] = v.Sensitive
+		if !v.Sensitive {
+			f[side] = v.Value
+		}
+	}
+	return f
+}
+
+func problemsJSON(plans []*plan.Plan) []fields {
+	out := []fields{}
+	for _, p := range plans {
+		for _, q := range p.Problems {
+			out = append(out, fields{"severity": q.Severity.String(), "code": string(q.Code), "address": q.Addr, "path": q.Path,
+				"origin": q.Origin, "summary": q.Summary, "detail": q.Detail})
+		}
+	}
+	return out
+}
+
+// labels takes the name and the for_each key out of an address.
+func labels(addr, kindName string) (name, key string) {
+	name = addr
+	if i := strings.LastIndex(addr, `["`); i >= 0 && strings.HasSuffix(addr, `"]`) {
+		name, key = addr[:i], addr[i+2:len(addr)-2]
+		if text, err := strconv.Unquote(`"` + key + `"`); err == nil {
+			key = text
+		}
+	}
+	if i := strings.LastIndex("."+name, "."+kindName+"."); i >= 0 {
+		name = name[i+len(kindName)+1:]
+	}
+	return name, key
+}
+
+// sessionText writes a session id as ZooKeeper's own tools do.
+func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }

@@ -1,0 +1,257 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// planText writes a plan in Terraform's grammar. It keeps the first write error
+// out of everybody's way: a closed pipe is noticed at exit.
+type planText struct {
+	w     io.Writer
+	paint func(code string) func(string) string
+	nowMs int64
+}
+
+func (t planText) printf(format string, args ...any) { fmt.Fprintf(t.w, format, args...) }
+
+// Plan implements [View].
+func (h *human) Plan(p Plan) {
+	t := planText{w: h.out, paint: h.out.paint, nowMs: p.NowMs}
+	rule := strings.Repeat("─", min(max(h.out.Width, 20), 78))
+	drifted := t.drift(p.Plans)
+	if changed(p.Plans) {
+		if drifted {
+			t.printf("\n%s\n", rule)
+		}
+		t.preamble(p)
+		for _, one := range p.Plans {
+			t.changes(one, len(p.Plans) > 1, p.Concise)
+		}
+		t.outputs(p.Plans)
+		t.summary(p)
+	} else if !failing(p.Plans) {
+		t.nothing(p)
+	}
+	h.Diagnostics(problems(p), p.Files)
+	switch {
+	case failing(p.Plans):
+	case p.SavedTo != "":
+		t.printf("\n%s\n\nSaved the plan to: %s\n\nTo perform exactly these actions, run the following command to apply:\n    locktree apply %s\n", rule, p.SavedTo, quote(p.SavedTo))
+	case !p.NoAdvice && changed(p.Plans):
+		t.printf("\n%s\n\nNote: You didn't use the -out option to save this plan, so locktree can't guarantee to take exactly these actions if you run \"locktree apply\" now.\n", rule)
+	}
+}
+
+func changed(plans []*plan.Plan) bool {
+	return slices.ContainsFunc(plans, (*plan.Plan).HasChanges)
+}
+
+func failing(plans []*plan.Plan) bool {
+	return slices.ContainsFunc(plans, func(p *plan.Plan) bool { return !p.Applyable() })
+}
+
+// drift names what somebody did by hand since the last apply.
+func (t planText) drift(plans []*plan.Plan) bool {
+	var lines []string
+	for _, p := range plans {
+		for i := range p.Changes {
+			c := &p.Changes[i]
+			switch {
+			case !c.Drift:
+			case c.Before == nil:
+				lines = append(lines, fmt.Sprintf("  # %s has been deleted", clean(c.Addr)))
+			default:
+				lines = append(lines, fmt.Sprintf("  # %s has changed", clean(c.Addr)))
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return false
+	}
+	t.printf("\n%s\n\nlocktree detected the following changes made outside of locktree since the last \"locktree apply\":\n\n%s\n",
+		t.paint(bold)("Note: Objects have changed outside of locktree"), strings.Join(lines, "\n"))
+	return true
+}
+
+// preamble explains the symbols that occur, and no others.
+func (t planText) preamble(p Plan) {
+	legend := []struct {
+		action plan.Action
+		code   string
+		text   string
+	}{
+		{plan.Create, green, "  + create"},
+		{plan.Update, yellow, "  ~ update in-place"},
+		{plan.Delete, red, "  - destroy"},
+		{plan.Replace, red, "-/+ destroy and then create replacement"},
+	}
+	what := "will perform the following actions"
+	if failing(p.Plans) {
+		what = "planned the following actions, but then encountered a problem"
+	}
+	t.printf("\nlocktree %s. They are indicated with these symbols:\n", what)
+	for _, l := range legend {
+		if slices.ContainsFunc(p.Plans, func(one *plan.Plan) bool {
+			return slices.ContainsFunc(one.Changes, func(c plan.Change) bool { return c.Action == l.action })
+		}) {
+			t.printf("%s\n", t.paint(l.code)(l.text))
+		}
+	}
+}
+
+// changes prints the blocks of one ensemble in the order of their paths, so that
+// the plan reads as the tree does.
+func (t planText) changes(p *plan.Plan, several, concise bool) {
+	if several && p.HasChanges() {
+		t.printf("\n%s\n", t.paint(bold)("Ensemble "+quote(p.Ensemble)+", below "+p.Root+":"))
+	}
+	if p.Resumes != "" {
+		t.printf("\n  # resuming apply %s: %d access list %s pending\n", clean(p.Resumes), p.Transaction.ACLPhase, plural(p.Transaction.ACLPhase, "change", "changes"))
+	}
+	if concise {
+		t.printf("\n")
+	}
+	for _, c := range byPath(p.Changes) {
+		switch {
+		case c.Action == plan.NoOp && (c.PreviousAddr == "" || c.PreviousAddr == c.Addr):
+		case concise:
+			t.printf("  %3s %s%s\n", c.Action.Symbol(), clean(c.Addr), conciseUse(c))
+		default:
+			t.change(c)
+		}
+	}
+}
+
+func conciseUse(c *plan.Change) string {
+	if c.Usage.Busy() {
+		return "  (in use)"
+	}
+	return ""
+}
+
+func byPath(changes []plan.Change) []*plan.Change {
+	out := make([]*plan.Change, len(changes))
+	for i := range changes {
+		out[i] = &changes[i]
+	}
+	slices.SortStableFunc(out, func(a, b *plan.Change) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+func (t planText) change(c *plan.Change) {
+	t.printf("\n")
+	for _, line := range t.captions(c) {
+		t.printf("  %s\n", line)
+	}
+	if c.Action == plan.NoOp {
+		return
+	}
+	code := map[plan.Action]string{plan.Create: green, plan.Update: yellow, plan.Delete: red, plan.Replace: red}[c.Action]
+	t.printf("%s %s {\n", t.paint(code)(fmt.Sprintf("%3s", c.Action.Symbol())), header(c.Addr, c.Kind))
+	shown, hidden := attributes(c)
+	t.block(shown, hidden)
+	t.printf("    }\n")
+}
+
+// captions are the comment lines over a block: what happens, why, and to whom.
+func (t planText) captions(c *plan.Change) []string {
+	addr := clean(c.Addr)
+	moved := c.PreviousAddr != "" && c.PreviousAddr != c.Addr
+	verb := map[plan.Action]string{
+		plan.Create: "will be created", plan.Update: "will be updated in-place",
+		plan.Delete: "will be destroyed", plan.Replace: "must be replaced",
+	}[c.Action]
+	if c.Action == plan.NoOp || moved && onlyMoves(c) {
+		return []string{t.paint(bold)(fmt.Sprintf("# %s has moved to %s", clean(c.PreviousAddr), addr))}
+	}
+	lines := []string{t.paint(bold)("# " + addr + " " + verb)}
+	if moved {
+		lines = append(lines, fmt.Sprintf("# (moved from %s)", clean(c.PreviousAddr)))
+	}
+	if why := c.ReasonText(); why != "" {
+		lines = append(lines, "# ("+clean(why)+")")
+	}
+	if c.Usage.Busy() {
+		lines = append(lines, t.usage(c)...)
+	}
+	return lines
+}
+
+// onlyMoves: the block was renamed and nothing else; the owner in the node is
+// rewritten, which is an update of ours but no change of the lock.
+func onlyMoves(c *plan.Change) bool {
+	return c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil && !c.Revive && len(c.MissingParts) == 0
+}
+
+// usage says who is touched. For what may not go while in use it names them.
+func (t planText) usage(c *plan.Change) []string {
+	u := c.Usage
+	if c.Action != plan.Delete && c.Action != plan.Replace {
+		return []string{fmt.Sprintf("# (in use: %d held, %d waiting; takes effect without interrupting holders)", len(u.Holders), len(u.Waiters))}
+	}
+	text := "! IN USE: "
+	switch {
+	case len(u.Holders) > 0:
+		text += "held by " + holderText(u.Holders[0], t.nowMs)
+		if more := len(u.Holders) - 1; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+	case len(u.Waiters) > 0:
+		text += "nobody holds it"
+	default:
+		text += fmt.Sprintf("%d foreign %s", len(u.Junk), plural(len(u.Junk), "child", "children"))
+	}
+	if n := len(u.Waiters); n > 0 {
+		text += fmt.Sprintf("; %d waiting", n)
+	}
+	return []string{t.paint(red)(text)}
+}
+
+// holderText names a contender by what it wrote about itself, its session, and
+// how long it has been there. The clock is the server's; a difference to ours
+// that would make it negative is left out.
+func holderText(h plan.Holder, nowMs int64) string {
+	who := h.ID
+	if who == "" {
+		who = h.Name
+	}
+	text := clean(who)
+	if h.Session != 0 {
+		text += ", session " + sessionText(h.Session)
+	}
+	if age := nowMs - h.SinceMs; h.SinceMs > 0 && nowMs > 0 && age >= 0 {
+		text += ", for " + (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
+	}
+	return text
+}
+
+func (t planText) block(shown []attribute, hidden int) {
+	width := 0
+	for _, a := range shown {
+		width = max(width, len(a.name))
+	}
+	for _, a := range shown {
+		if a.list != nil {
+			t.printf("      %s %-*s = [\n", a.symbol, width, a.name)
+			for _, line := range a.list {
+				t.printf("          %s\n", clean(line))
+			}
+			t.printf("        ]\n")
+			continue
+		}
+		comment := ""
+		if a.comment != "" {
+			comment = " " + t.paint(red)("# "+a.comment)
+		}
+		t.printf("      %s %-*s = %s%s\n", a.symbol, width, a.name, clean(a.text), comment)
+	}
+	if hidden > 0 {
+		t.printf("        # (%d unchanged %s hidden)\n", hidden, plural(hidden, "attribute", "attributes"))
+	}
+}

@@ -1,0 +1,85 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/plan"
+)
+
+// problems turns what stands against the plans into diagnostics, with the line
+// that declares the node where there is one.
+func problems(p Plan) hcl.Diagnostics {
+	var out hcl.Diagnostics
+	for _, one := range p.Plans {
+		for i := range one.Problems {
+			out = append(out, problem(&one.Problems[i], p.Files))
+		}
+	}
+	return out
+}
+
+func problem(p *plan.Problem, files map[string]*hcl.File) *hcl.Diagnostic {
+	d := &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: p.Summary, Detail: p.Detail, Extra: Address(p.Addr)}
+	if p.Severity == plan.Error {
+		d.Severity = hcl.DiagError
+	}
+	if p.AlsoAffected > 0 {
+		d.Detail += fmt.Sprintf("\n\n%d more %s the same problem.", p.AlsoAffected, plural(p.AlsoAffected, "node has", "nodes have"))
+	}
+	d.Subject = declaration(p.Origin, files)
+	return d
+}
+
+// declaration finds the line "locks.locktree.hcl:12" stands for. The trees carry
+// the place as text, so that the planner needs no HCL.
+func declaration(origin string, files map[string]*hcl.File) *hcl.Range {
+	i := strings.LastIndexByte(origin, ':')
+	if i < 0 {
+		return nil
+	}
+	number, err := strconv.Atoi(origin[i+1:])
+	if err != nil || number < 1 {
+		return nil
+	}
+	name, file := lookupFile(origin[:i], files)
+	if file == nil {
+		return nil
+	}
+	start := 0
+	for range number - 1 {
+		next := bytes.IndexByte(file.Bytes[start:], '\n')
+		if next < 0 {
+			return nil
+		}
+		start += next + 1
+	}
+	line, _, _ := bytes.Cut(file.Bytes[start:], []byte("\n"))
+	end := start + len(bytes.TrimRight(line, " \t\r{"))
+	start += len(line) - len(bytes.TrimLeft(line, " \t"))
+	return &hcl.Range{
+		Filename: name,
+		Start:    hcl.Pos{Line: number, Column: 1 + len(line) - len(bytes.TrimLeft(line, " \t")), Byte: start},
+		End:      hcl.Pos{Line: number, Column: 1 + len(bytes.TrimRight(line, " \t\r{")), Byte: end},
+	}
+}
+
+func lookupFile(name string, files map[string]*hcl.File) (string, *hcl.File) {
+	if f, ok := files[name]; ok {
+		return name, f
+	}
+	for _, known := range sortedKeys(files) {
+		if filepath.Base(known) == name {
+			return known, files[known]
+		}
+	}
+	return "", nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

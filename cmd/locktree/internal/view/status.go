@@ -1,0 +1,202 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Status implements [View].
+func (h *human) Status(s Status) {
+	for i, tree := range s.Trees {
+		if i > 0 {
+			h.out.printf("\n")
+		}
+		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(tree.Ensemble), at(s.Servers, i), clean(tree.Stack))
+		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintf(w, "%s\n", clean(tree.Root))
+		branch{w: w, nowMs: s.NowMs, paint: h.out.paint}.children(rootOf(tree), "")
+		_ = w.Flush()
+		h.out.printf("\n%s\n", statusSummary(tree))
+		if i < len(s.Drift) {
+			if line := driftLine(s.Drift[i]); line != "" {
+				h.out.printf("%s\n", h.out.paint(yellow)(line))
+			}
+		}
+	}
+}
+
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
+}
+
+// twig is a node of the printed tree: a provisioned node, or a child of a
+// namespace that is not this stack's.
+type twig struct {
+	path string
+	node *plan.Node // nil for what is not ours
+	subs []*twig
+}
+
+// rootOf hangs every path below its nearest ancestor that is shown.
+func rootOf(tree *plan.Tree) *twig {
+	root := &twig{path: tree.Root}
+	all := []*twig{}
+	for _, n := range tree.Nodes {
+		if n.Payload != nil {
+			all = append(all, &twig{path: n.Path, node: n})
+		}
+	}
+	for _, path := range tree.Unmanaged {
+		all = append(all, &twig{path: path})
+	}
+	slices.SortFunc(all, func(a, b *twig) int { return strings.Compare(a.path+"/", b.path+"/") })
+	open := []*twig{root}
+	for _, t := range all {
+		for len(open) > 1 && !strings.HasPrefix(t.path, open[len(open)-1].path+"/") {
+			open = open[:len(open)-1]
+		}
+		parent := open[len(open)-1]
+		parent.subs = append(parent.subs, t)
+		open = append(open, t)
+	}
+	return root
+}
+
+// branch prints twigs. The columns are name, kind, use; a tab ends each, so that
+// the writer lines them up.
+type branch struct {
+	w     *tabwriter.Writer
+	nowMs int64
+	paint func(code string) func(string) string
+}
+
+func (b branch) children(t *twig, indent string) {
+	for i, sub := range t.subs {
+		tee, bar := "├── ", "│   "
+		if i == len(t.subs)-1 {
+			tee, bar = "└── ", "    "
+		}
+		name := strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/")
+		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, clean(name), describe(sub.node))
+		b.contenders(sub.node, indent+bar)
+		b.children(sub, indent+bar)
+	}
+}
+
+func describe(n *plan.Node) string {
+	switch {
+	case n == nil:
+		return "\tnot managed by this stack"
+	case n.Kind() == kind.Namespace:
+		return "\tnamespace"
+	}
+	text := "\t" + n.Kind().Name + "\t" + useText(usageOf(n))
+	if state := n.Payload.State; state != kind.StateActive && state != "" {
+		text += ", " + string(state)
+	}
+	return text
+}
+
+func usageOf(n *plan.Node) *plan.Usage {
+	if n.Live == nil {
+		return nil
+	}
+	return n.Live.Usage
+}
+
+func useText(u *plan.Usage) string {
+	if !u.Busy() {
+		return "idle"
+	}
+	parts := []string{}
+	for _, p := range []struct {
+		n    int
+		text string
+	}{{len(u.Holders), "held"}, {len(u.Waiters), "waiting"}, {len(u.Junk), "foreign"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.text))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// maxContenders is how many holders and how many waiters of one lock are listed:
+// beyond that a person wants the number.
+const maxContenders = 10
+
+func (b branch) contenders(n *plan.Node, indent string) {
+	if n == nil || usageOf(n) == nil {
+		return
+	}
+	list := func(role string, hs []plan.Holder) {
+		for i, h := range hs {
+			if i == maxContenders {
+				fmt.Fprintf(b.w, "%s    %s\tand %d more\n", indent, role, len(hs)-i)
+				return
+			}
+			fmt.Fprintf(b.w, "%s    %s\t%s\n", indent, role, b.contender(h))
+		}
+	}
+	list("held by", usageOf(n).Holders)
+	list("waiting", usageOf(n).Waiters)
+	for _, junk := range usageOf(n).Junk {
+		fmt.Fprintf(b.w, "%s    foreign\t%s\n", indent, clean(junk))
+	}
+}
+
+func (b branch) contender(h plan.Holder) string {
+	who := h.ID
+	if who == "" {
+		who = h.Name
+	}
+	text := clean(who)
+	if h.Shared {
+		text += " (reader)"
+	}
+	if h.Token != 0 {
+		text += fmt.Sprintf("\ttoken %d", h.Token)
+	}
+	if h.Session != 0 {
+		text += "\tsession " + sessionText(h.Session)
+	}
+	if age := b.nowMs - h.SinceMs; h.SinceMs > 0 && b.nowMs > 0 && age >= 0 {
+		text += "\t" + (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
+	}
+	return text
+}
+
+func statusSummary(tree *plan.Tree) string {
+	locks, held, waiting := 0, 0, 0
+	for _, n := range tree.Nodes {
+		if n.Payload == nil || n.Kind() == kind.Namespace {
+			continue
+		}
+		locks++
+		if u := usageOf(n); u != nil {
+			held += min(1, len(u.Holders))
+			waiting += len(u.Waiters)
+		}
+	}
+	return fmt.Sprintf("%d %s, %d held, %d waiting.", locks, plural(locks, "lock", "locks"), held, waiting)
+}
+
+// driftLine says in one line whether the configuration is in force.
+func driftLine(p *plan.Plan) string {
+	switch c := p.Summary(); {
+	case !p.Applyable():
+		return `The configuration cannot be applied as it is. Run "locktree plan" to see why.`
+	case c != plan.Counts{}:
+		return fmt.Sprintf(`Differs from the configuration: %d to add, %d to change, %d to destroy. Run "locktree plan" to see what.`, c.Add, c.Change, c.Destroy)
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,96 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+// liveTree has a lock in use, an idle one, a draining one, a node of nobody's and
+// names that sort differently with and without their slashes.
+func liveTree() *plan.Tree {
+	ledger := node("namespace.payments.mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())
+	ledger.Live.Usage = busy
+	draining := node("namespace.payments.semaphore.pool", "/locks/payments/pool", semaphore(2))
+	draining.Payload.State = kind.StateDraining
+	foreign := &plan.Node{Path: "/locks/payments/odd", Live: &plan.Live{Trouble: plan.TroubleForeign}}
+	return &plan.Tree{Ensemble: "main", Root: "/locks", Stack: "payments-prod", Nodes: []*plan.Node{
+		node("namespace.payments", "/locks/payments", kind.Namespace.New()),
+		node("mutex.odd", "/locks/payments-old", kind.Mutex.New()),
+		ledger, foreign, draining,
+	}, Unmanaged: []string{"/locks/payments/stranger"}}
+}
+
+func TestStatus(t *testing.T) {
+	s := Status{Trees: []*plan.Tree{liveTree(), {Ensemble: "spare", Root: "/", Stack: "payments-prod"}}, Servers: []string{"zk1:2181,zk2:2181", "zk9:2181"},
+		Drift: []*plan.Plan{richPlan(), {}}, NowMs: now}
+	v, out, _ := capture(nil)
+	v.Status(s)
+	golden(t, "status.txt", out.String())
+	out.Reset()
+	NewDocuments(out, Stream{}, "1.2.3").Status(s)
+	golden(t, "status.json", out.String())
+	require.True(t, json.Valid(out.Bytes()))
+}
+
+// A lock with a thousand waiters must not fill the screen.
+func TestStatusCutsLongQueues(t *testing.T) {
+	tree := liveTree()
+	long := &plan.Usage{}
+	for i := range 13 {
+		long.Waiters = append(long.Waiters, plan.Holder{ID: fmt.Sprintf("worker-%d", i)})
+	}
+	tree.Nodes[2].Live.Usage = long
+	v, out, _ := capture(nil)
+	v.Status(Status{Trees: []*plan.Tree{tree}})
+	require.Contains(t, out.String(), "worker-9")
+	require.NotContains(t, out.String(), "worker-10")
+	require.Contains(t, out.String(), "and 3 more")
+	require.Contains(t, out.String(), "13 waiting.")
+}
+
+func TestTree(t *testing.T) {
+	v, out, _ := capture(nil)
+	v.Tree([]*plan.Tree{liveTree()})
+	golden(t, "show.txt", out.String())
+	out.Reset()
+	NewDocuments(out, Stream{}, "1.2.3").Tree([]*plan.Tree{liveTree()})
+	golden(t, "show.json", out.String())
+}
+
+func applyEvents() []apply.Event {
+	info := apply.LockInfo{ID: "7f3a", Path: "/locks/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock()}
+	return []apply.Event{
+		apply.LockWaiting{Info: &info}, apply.LockAcquired{Info: info}, apply.Scaffolded{Paths: []string{"/locks", "/locks/.locktree"}}, apply.Verified{Pins: 3},
+		apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create}, apply.Started{Addr: "mutex.b", Path: "/b", Action: plan.Delete},
+		apply.Committed{ApplyID: "7f3a", Ops: 4, Bytes: 900, Resolved: true, Elapsed: time.Second},
+		apply.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 1900 * time.Millisecond}, apply.Applied{Addr: "mutex.b", Path: "/b", Action: plan.Delete},
+		apply.ACLPhase{Total: 1}, apply.ACLApplied{Addr: "mutex.c", Path: "/c"},
+		apply.Failed{Addr: "mutex.d", Path: "/d", Action: plan.Update, Err: nil},
+	}
+}
+
+func TestApplyProgress(t *testing.T) {
+	outputs := []plan.Output{{Name: "path", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"/a"`)}, {Name: "secret", Sensitive: true}}
+	human, out, err := capture(nil)
+	stream := NewStream(out, "1.2.3", clock)
+	for _, e := range applyEvents() {
+		human.Event("main", e)
+	}
+	human.Applied(Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	human.Applied(Applied{Operation: "destroy", Counts: plan.Counts{Destroy: 1}})
+	golden(t, "apply.txt", "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
+
+	out.Reset()
+	for _, e := range applyEvents() {
+		stream.Event("main", e)
+	}
+	stream.Applied(Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	golden(t, "apply.jsonl", out.String())
+}

@@ -1,0 +1,64 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// Stream is one of the two human streams and what may be done on it.
+type Stream struct {
+	io.Writer
+	Color    bool // ANSI colours are wanted
+	Terminal bool // a person looks on: frames, and lines no wider than Width
+	Width    int
+}
+
+// The colours of the plan's grammar.
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+func (s Stream) paint(code string) func(string) string {
+	if !s.Color || code == "" {
+		return func(text string) string { return text }
+	}
+	return func(text string) string { return "\x1b[" + code + "m" + text + "\x1b[0m" }
+}
+
+func (s Stream) printf(format string, args ...any) { fmt.Fprintf(s, format, args...) }
+
+// clean makes one line of text safe to print: what a server or a foreign client
+// wrote may hold control characters, and a terminal obeys those.
+func clean(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			fmt.Fprintf(&b, "\\x%02x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// cleanLines is clean for text that may have several lines.
+func cleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = clean(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// unprintable also holds for the marks that turn the direction of text around:
+// they make a name read as another.
+func unprintable(r rune) bool { return !unicode.IsPrint(r) && r != '\t' }

@@ -1,0 +1,117 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// total adds up what several ensembles' plans do.
+func total(plans []*plan.Plan) plan.Counts {
+	var sum plan.Counts
+	for _, p := range plans {
+		c := p.Summary()
+		sum.Add, sum.Change, sum.Destroy = sum.Add+c.Add, sum.Change+c.Change, sum.Destroy+c.Destroy
+	}
+	return sum
+}
+
+// SummaryLine is the line scripts look for.
+func SummaryLine(c plan.Counts) string {
+	return fmt.Sprintf("Plan: %d to add, %d to change, %d to destroy.", c.Add, c.Change, c.Destroy)
+}
+
+func (t planText) summary(p Plan) {
+	counts := total(p.Plans)
+	if counts == (plan.Counts{}) {
+		return // outputs only
+	}
+	line := SummaryLine(counts)
+	t.printf("\n%s%s\n", t.paint(bold)(line[:5]), line[5:])
+	for _, one := range p.Plans {
+		if s := one.Transaction; s.Ops > 0 {
+			text := fmt.Sprintf("1 transaction, %d %s, %s.", s.Ops, plural(s.Ops, "operation", "operations"), size(s.Bytes))
+			if s.ACLPhase > 0 {
+				text += fmt.Sprintf(" Then %d access %s of existing nodes.", s.ACLPhase, plural(s.ACLPhase, "list", "lists"))
+			}
+			if len(p.Plans) > 1 {
+				text = "Ensemble " + quote(one.Ensemble) + ": " + text
+			}
+			t.printf("%s\n", t.paint(dim)(text))
+		}
+	}
+}
+
+// size writes bytes as a person compares them: in kB, to a tenth.
+func size(n int) string { return fmt.Sprintf("%.1f kB", float64(n)/1000) }
+
+func (t planText) nothing(p Plan) {
+	head, rest := "No changes.", " Your locks match the configuration."
+	if p.Operation == "destroy" {
+		rest = " No objects need to be destroyed."
+	}
+	t.printf("\n%s%s\n", t.paint(green)(head), rest)
+}
+
+func (t planText) outputs(plans []*plan.Plan) {
+	var lines []string
+	for _, p := range plans {
+		for _, o := range p.Outputs {
+			switch o.Action {
+			case plan.Create:
+				lines = append(lines, fmt.Sprintf("  + %s = %s", o.Name, outputValue(o.After)))
+			case plan.Update:
+				lines = append(lines, fmt.Sprintf("  ~ %s = %s -> %s", o.Name, outputValue(o.Before), outputValue(o.After)))
+			case plan.Delete:
+				lines = append(lines, fmt.Sprintf("  - %s = %s -> null", o.Name, outputValue(o.Before)))
+			}
+		}
+	}
+	if len(lines) > 0 {
+		t.printf("\nChanges to Outputs:\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// outputValue writes a value as the configuration would. A sensitive one is
+// nowhere to be had: only its name is stored.
+func outputValue(o *plan.Output) string {
+	switch {
+	case o == nil:
+		return "null"
+	case o.Sensitive:
+		return "(sensitive value)"
+	}
+	var v any
+	if err := json.Unmarshal(o.Value, &v); err != nil {
+		return "(unreadable)"
+	}
+	return clean(literal(v))
+}
+
+// literal writes a decoded JSON value in the configuration's syntax, on one line.
+func literal(v any) string {
+	switch v := v.(type) {
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = literal(e)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case map[string]any:
+		parts := make([]string, 0, len(v))
+		for _, k := range sortedKeys(v) {
+			parts = append(parts, quote(k)+" = "+literal(v[k]))
+		}
+		return "{ " + strings.Join(parts, ", ") + " }"
+	case string:
+		return quote(v)
+	default:
+		b, _ := json.Marshal(v)
+		return string(b)
+	}
+}
+
+// OutputValue writes one output value in the configuration's syntax.
+func OutputValue(o plan.Output) string { return outputValue(&o) }
