@@ -1,0 +1,167 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// block is a block of a file after its schema, native and JSON syntax alike.
+type block struct {
+	typ         *blockType
+	labels      []string
+	labelRanges []hcl.Range
+	attrs       map[string]*attribute
+	blocks      []*block
+	head        hcl.Range // type and labels: where the block as a whole is wrong
+}
+
+// attribute is one argument and what the static pass found in it.
+type attribute struct {
+	name      string
+	expr      hcl.Expression
+	rng       hcl.Range
+	nameRange hcl.Range
+	deps      []*decl // what the expression refers to
+	each      bool    // it refers to each.key or each.value
+	bad       bool    // it refers to something that does not exist, which has been reported
+}
+
+// name is the first label.
+func (b *block) name() string {
+	if len(b.labels) == 0 {
+		return ""
+	}
+	return b.labels[0]
+}
+
+// title is how a diagnostic calls the block: mutex "ledger".
+func (b *block) title() string {
+	if len(b.labels) == 0 {
+		return b.typ.name
+	}
+	return b.typ.name + ` "` + strings.Join(b.labels, `" "`) + `"`
+}
+
+// sorted are the arguments in the order of their names, so that nothing depends
+// on the order of a map.
+func (b *block) sorted() []*attribute {
+	out := make([]*attribute, 0, len(b.attrs))
+	for _, name := range slices.Sorted(maps.Keys(b.attrs)) {
+		out = append(out, b.attrs[name])
+	}
+	return out
+}
+
+func (b *block) nested(name string) []*block {
+	var out []*block
+	for _, n := range b.blocks {
+		if n.typ.name == name {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// decodeBody reads one body by its table, and everything in it.
+func decodeBody(body hcl.Body, t *blockType, r *report) *block {
+	b := &block{typ: t, attrs: map[string]*attribute{}}
+	if t.anyArgs {
+		attrs, diags := body.JustAttributes()
+		r.add(diags...)
+		b.setAttrs(attrs)
+		return b
+	}
+	content, diags := body.Content(t.body())
+	for _, d := range diags {
+		r.add(t.explain(d))
+	}
+	b.setAttrs(content.Attributes)
+	for _, raw := range content.Blocks {
+		n := decodeBody(raw.Body, t.nested(raw.Type), r)
+		n.labels, n.labelRanges, n.head = raw.Labels, raw.LabelRanges, raw.DefRange
+		b.blocks = append(b.blocks, n)
+	}
+	return b
+}
+
+func (b *block) setAttrs(attrs hcl.Attributes) {
+	for name, a := range attrs {
+		b.attrs[name] = &attribute{name: name, expr: a.Expr, rng: a.Range, nameRange: a.NameRange}
+	}
+}
+
+var quotedName = regexp.MustCompile(`(?:named|of type) "([^"]*)"`)
+
+// explain rewrites hcl's diagnostics about names that do not exist here: its own
+// suggestions leave out names that are already set in the body, which are just
+// the ones a misspelt duplicate is near to.
+func (t *blockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
+	m := quotedName.FindStringSubmatch(d.Detail)
+	if m == nil {
+		return d
+	}
+	given, where := m[1], "here"
+	if t.name != "" {
+		where = "in a " + t.name + " block"
+	}
+	out := *d
+	switch d.Summary {
+	case "Unsupported argument":
+		out.Detail = fmt.Sprintf("An argument named %q is not expected %s.%s", given, where, t.argumentHint(given))
+	case "Unsupported block type":
+		out.Detail = fmt.Sprintf("Blocks of type %q are not expected %s.%s", given, where, t.blockHint(given))
+	case "Extraneous JSON object property":
+		all := append(t.argNames(), t.blockNames()...)
+		out.Detail = fmt.Sprintf("No argument or block named %q is expected %s.%s", given, where, hint(given, all, "It takes none."))
+	default:
+		return d
+	}
+	return &out
+}
+
+func (t *blockType) argumentHint(given string) string {
+	if t.nested(given) != nil {
+		return fmt.Sprintf(" It is a block: write %s { ... } without the equals sign.", given)
+	}
+	return hint(given, t.argNames(), "It takes no arguments.")
+}
+
+func (t *blockType) blockHint(given string) string {
+	if slices.Contains(t.argNames(), given) {
+		return fmt.Sprintf(" It is an argument: write %s = ... with an equals sign.", given)
+	}
+	if len(t.blocks) == 0 && t.kind != nil {
+		return " Only namespaces hold other blocks."
+	}
+	return hint(given, t.blockNames(), "It takes no blocks.")
+}
+
+// complete reports what is missing or there twice, here and inside. It runs
+// after override files are merged.
+func (b *block) complete(r *report) {
+	for _, a := range b.typ.args {
+		if a.required && b.attrs[a.name] == nil && b.attrs != nil {
+			r.errorf(b.head, "Missing required argument", "%s needs the argument %q: %s",
+				upperFirst(b.title()), a.name, lowerFirst(a.doc))
+		}
+	}
+	first := map[*blockType]*block{}
+	for _, n := range b.blocks {
+		if n.typ.single && first[n.typ] != nil {
+			r.errorf(n.head, "Duplicate block", "Only one %s block is allowed here; the first one stands at %s. Merge the two.",
+				n.typ.name, place(first[n.typ].head))
+		}
+		if first[n.typ] == nil {
+			first[n.typ] = n
+		}
+		n.complete(r)
+	}
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }

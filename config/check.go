@@ -1,0 +1,87 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// checkNodes are the rules between nodes: one znode, one declaration; somebody
+// may use it; it stands somewhere.
+func (m *module) checkNodes() {
+	type where struct {
+		e    *Ensemble
+		path string
+	}
+	first := map[where]*instance{}
+	bare := map[*Ensemble]*instance{}
+	m.eachInstance(func(i *instance) {
+		if i.path != "" && i.ensemble != nil {
+			w := where{i.ensemble, i.path}
+			if other := first[w]; other != nil {
+				m.samePath(i, other)
+			} else {
+				first[w] = i
+			}
+		}
+		if i.ensemble != nil && i.policy == nil && !i.decl.failed && bare[i.ensemble] == nil {
+			bare[i.ensemble] = i
+		}
+	})
+	if len(m.nodes) > 0 && len(m.names["ensemble"]) == 0 && !m.incomplete {
+		m.errorf(m.nodes[0].head, "No ensemble", "Nothing says where the nodes stand: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+	}
+	for _, name := range m.names["ensemble"] {
+		d := m.named["ensemble"][name]
+		e := ensembleValue(d.value)
+		if i := bare[e]; i != nil && len(e.Auth) == 0 && !d.failed {
+			m.errorf(i.decl.head, "Nobody would own this node",
+				"%s has no access list, neither of its own nor from a namespace around it, and ensemble.%s has no auth block whose identity could get all rights. "+
+					"Set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
+		}
+	}
+}
+
+func (m *module) samePath(i, other *instance) {
+	if i.decl == other.decl {
+		m.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
+		return
+	}
+	m.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which %s at %s is already. Set name = ... on one of them.",
+		i.addr, i.path, other.addr, place(other.decl.head))
+}
+
+// eachInstance calls f for every instance, parents first, in the order of the
+// configuration.
+func (m *module) eachInstance(f func(*instance)) {
+	var walk func(nodes []*nodeDecl, at *instance)
+	walk = func(nodes []*nodeDecl, at *instance) {
+		for _, n := range nodes {
+			for _, i := range n.instances[at] {
+				f(i)
+				walk(n.children, i)
+			}
+		}
+	}
+	walk(m.nodes, nil)
+}
+
+// trees returns the ensembles with what is declared on them.
+func (m *module) trees(stack string) []*Ensemble {
+	var out []*Ensemble
+	for _, name := range slices.Sorted(maps.Keys(m.named["ensemble"])) {
+		e := ensembleValue(m.named["ensemble"][name].value)
+		e.Tree = &plan.Tree{Ensemble: name, Root: e.Root, Stack: stack}
+		out = append(out, e)
+	}
+	m.eachInstance(func(i *instance) {
+		t := i.ensemble.Tree
+		t.Nodes = append(t.Nodes, i.planNode(stack))
+	})
+	for _, e := range out {
+		slices.SortFunc(e.Tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
+	}
+	return out
+}

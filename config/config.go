@@ -1,0 +1,89 @@
+package config
+
+import (
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// Options are the inputs of [Load] besides the directory.
+type Options struct {
+	// Vars are NAME=VALUE settings of the command line, later ones win.
+	Vars []string
+	// VarFiles are files of variable values, later ones win. Relative paths are
+	// relative to the process' working directory, as a shell completes them.
+	VarFiles []string
+	// Environ is the environment as [os.Environ] gives it: LOCKTREE_VAR_name sets
+	// a variable, and env("NAME") reads it. The process' own environment is not
+	// consulted, so nil means an empty one.
+	Environ []string
+	// Version is this program's version, checked against required_version. An
+	// empty or unparsable one ("dev") satisfies every constraint.
+	Version string
+}
+
+// Config is an evaluated configuration.
+type Config struct {
+	// Dir is the directory that was loaded.
+	Dir string
+	// Stack is the ownership id written into every node.
+	Stack string
+	// Ensembles are in the order of their names. Each has a tree, possibly an empty one.
+	Ensembles []*Ensemble
+	// Outputs are sorted by name.
+	Outputs []plan.Output
+	// Hash is the SHA-256, in hexadecimal, of everything an apply would write. It
+	// does not depend on passwords, on how the files are laid out, or on addresses
+	// of servers.
+	Hash string
+	// Sources are the files by the name diagnostics use, for snippets. Present
+	// even when Load failed, see [Load].
+	Sources map[string]*hcl.File
+}
+
+// Ensemble is one ZooKeeper ensemble and what is declared on it.
+type Ensemble struct {
+	Name    string
+	Servers []string // "host:port"
+	// Root is the absolute path every declared node is below; "/" by default.
+	Root string
+	// SessionTimeout and ConnectTimeout are zero when not declared.
+	SessionTimeout, ConnectTimeout time.Duration
+	TLS                            *TLS // nil: plain TCP
+	Auth                           []Auth
+	// Tree is what is declared, with the paths an apply will use.
+	Tree *plan.Tree
+	// DeclRange is where the block stands.
+	DeclRange hcl.Range
+}
+
+// TLS are the files of an encrypted connection. Relative paths in the
+// configuration are relative to its directory; here they are ready to open.
+type TLS struct {
+	CAFile            string // "": the system's certificate authorities
+	CertFile, KeyFile string // both or neither
+	ServerName        string // "": the host name of each server
+}
+
+// Auth is one identity to add to a session.
+type Auth struct {
+	Scheme   string // "digest"
+	Username string
+	Password Secret
+}
+
+// Load reads the configuration in dir. The diagnostics are sorted by file and
+// line. When they contain an error the Config has only Dir and Sources set, which
+// is what a view needs to show them; it is never nil.
+func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
+	return load(dir, opts)
+}
+
+// Format returns src in the canonical layout. The name decides between native
+// and JSON syntax; JSON is returned as it is, since it has no canonical layout of
+// ours. A source that does not parse is returned unchanged, with the reasons.
+func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
+	return format(src, filename)
+}

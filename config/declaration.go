@@ -1,0 +1,341 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// decl is one declaration: a vertex of the dependency graph, evaluated once.
+type decl struct {
+	addr  string // local.x, principal.x, namespace.payments.mutex.ledger
+	head  hcl.Range
+	block *block       // nil for a local and an implied namespace
+	attrs []*attribute // every expression that is evaluated for it
+	after []edge       // what it needs besides what its expressions refer to
+	node  *nodeDecl    // set when it declares znodes
+
+	value    cty.Value
+	failed   bool // its value is missing, and the reason has been reported
+	evaluate func(*decl)
+
+	scope *hcl.EvalContext // built on first use, see scope.go
+}
+
+// edge is one reason to wait for another declaration.
+type edge struct {
+	to  *decl
+	why string // "refers to"
+}
+
+// nodeDecl is a block that declares znodes: one, or one for each element of
+// for_each, for each instance of the namespace it stands in.
+type nodeDecl struct {
+	*decl
+	kind     *kind.Kind
+	label    string
+	parent   *nodeDecl
+	children []*nodeDecl
+	// ensembles are the ensemble arguments that apply, on nodes at the top.
+	ensembles []*attribute
+	// instances by the instance they stand in; the key is nil at the top.
+	instances map[*instance][]*instance
+}
+
+func (n *nodeDecl) attr(name string) *attribute {
+	if n.block == nil {
+		return nil
+	}
+	return n.block.attrs[name]
+}
+
+// repeated reports whether each is defined for what stands inside the node.
+func (n *nodeDecl) repeated() bool {
+	for ; n != nil; n = n.parent {
+		if n.attr("for_each") != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *nodeDecl) top() *nodeDecl {
+	for n.parent != nil {
+		n = n.parent
+	}
+	return n
+}
+
+// module is the declarations of one directory.
+type module struct {
+	*report
+	opts     Options
+	files    *sources
+	settings *decl // the locktree block
+
+	// named are the declarations a reference ROOT.NAME finds.
+	named   map[string]map[string]*decl
+	names   map[string][]string // the names by root, in order of declaration
+	nodes   []*nodeDecl         // at the top
+	outputs []*decl
+	all     []*decl // in order of declaration
+
+	variables map[string]*variable
+	inputs    map[string]input
+	index     map[nodeKey]*nodeDecl
+	secrets   secrets
+	functions map[string]function.Function
+	expanded  int
+	// incomplete: blocks of unknown types were left out, so a name that is not
+	// there may be a mistake already reported.
+	incomplete bool
+}
+
+// nodeKey finds a node block among its siblings without walking them: a
+// namespace of 100,000 locks would take their square otherwise.
+type nodeKey struct {
+	parent      *nodeDecl
+	kind, label string
+}
+
+// roots of references that find a declaration by its second word.
+var namedRoots = []string{"var", "local", "principal", "acl", "ensemble"}
+
+func newModule(files *sources, opts Options) *module {
+	m := &module{
+		report: files.report, files: files, opts: opts,
+		named: map[string]map[string]*decl{}, names: map[string][]string{}, index: map[nodeKey]*nodeDecl{},
+		variables: map[string]*variable{}, inputs: map[string]input{},
+	}
+	for _, root := range namedRoots {
+		m.named[root] = map[string]*decl{}
+	}
+	return m
+}
+
+// collect turns the blocks of all files into declarations.
+func (m *module) collect(root *block) {
+	for _, b := range root.blocks {
+		switch name := b.typ.name; {
+		case name == "locktree":
+			if m.settings == nil {
+				m.settings = m.declare(&decl{addr: name, block: b, head: b.head, evaluate: func(*decl) {}}, b.attrs["stack"])
+			}
+		case name == "variable":
+			m.name("var", b, m.evaluateVariable)
+		case name == "locals":
+			for _, a := range b.sorted() {
+				d := m.declare(&decl{addr: "local." + a.name, head: a.nameRange, evaluate: m.evaluateLocal}, a)
+				m.unique("local", a.name, d)
+			}
+		case name == "principal":
+			m.name("principal", b, m.evaluatePrincipal, b.sorted()...)
+		case name == "acl":
+			m.name("acl", b, m.evaluateACL, b.all()...)
+		case name == "ensemble":
+			m.name("ensemble", b, m.evaluateEnsemble, b.all()...)
+		case name == "output":
+			d := m.name("output", b, m.evaluateOutput, b.sorted()...)
+			m.outputs = append(m.outputs, d)
+		case b.typ.kind != nil:
+			m.collectNode(b, nil)
+		}
+	}
+	for _, n := range m.nodes {
+		m.chooseEnsemble(n)
+	}
+}
+
+// all are the arguments of the block and of the blocks in it that declare nothing.
+func (b *block) all() []*attribute {
+	out := b.sorted()
+	for _, n := range b.blocks {
+		if n.typ.kind == nil {
+			out = append(out, n.all()...)
+		}
+	}
+	return out
+}
+
+func (m *module) declare(d *decl, attrs ...*attribute) *decl {
+	for _, a := range attrs {
+		if a != nil {
+			d.attrs = append(d.attrs, a)
+		}
+	}
+	d.value = cty.DynamicVal
+	m.all = append(m.all, d)
+	return d
+}
+
+// name declares a block that is found by its first label.
+func (m *module) name(root string, b *block, evaluate func(*decl), attrs ...*attribute) *decl {
+	d := m.declare(&decl{addr: root + "." + b.name(), block: b, head: b.head, evaluate: evaluate}, attrs...)
+	m.checkLabel(b)
+	m.unique(root, b.name(), d)
+	return d
+}
+
+func (m *module) unique(root, name string, d *decl) {
+	if m.named[root] == nil {
+		m.named[root] = map[string]*decl{}
+	}
+	if first := m.named[root][name]; first != nil {
+		m.duplicate(d, first)
+		return
+	}
+	m.named[root][name] = d
+	m.names[root] = append(m.names[root], name)
+}
+
+func (m *module) duplicate(d, first *decl) {
+	m.errorf(d.head, "Duplicate declaration", "%s is already declared at %s. Rename one of the two, or delete it.", d.addr, place(first.head))
+}
+
+// checkLabel refuses labels that no reference could spell.
+func (m *module) checkLabel(b *block) {
+	if label := b.name(); !hclsyntax.ValidIdentifier(label) {
+		m.errorf(b.labelAt(), "Invalid name", "%q cannot be referred to: a name consists of letters, digits, _ and -, and starts with a letter or _.%s",
+			label, znodeNameHint(b))
+	}
+}
+
+func (b *block) labelAt() hcl.Range {
+	if len(b.labelRanges) > 0 {
+		return b.labelRanges[0]
+	}
+	return b.head
+}
+
+func znodeNameHint(b *block) string {
+	if b.typ.kind == nil {
+		return ""
+	}
+	return " The znode may be called differently: set name = ..."
+}
+
+// maxLabelPath bounds how many namespaces one label can imply.
+const maxLabelPath = 32
+
+// collectNode declares a node block and those inside it. The label path of
+// namespace "a/b" is short for namespace "b" inside namespace "a", and creates
+// "a" unless that is declared, too.
+func (m *module) collectNode(b *block, outer *nodeDecl) {
+	label, parent := b.name(), outer
+	if b.typ.kind.Container && strings.Contains(label, "/") {
+		parts := strings.Split(label, "/")
+		if len(parts) > maxLabelPath {
+			m.errorf(b.labelAt(), "Invalid name", "The path has %d parts; at most %d are allowed in one label.", len(parts), maxLabelPath)
+			return
+		}
+		for _, part := range parts[:len(parts)-1] {
+			if !m.checkPathPart(b, part) {
+				return
+			}
+			parent = m.implied(b, parent, part)
+		}
+		label = parts[len(parts)-1]
+		if !m.checkPathPart(b, label) {
+			return
+		}
+	} else {
+		m.checkLabel(b)
+	}
+	n := m.addNode(b.typ.kind, label, parent, b.head)
+	if n == nil {
+		return
+	}
+	n.block = b
+	for _, a := range b.all() {
+		if a.name != "ensemble" {
+			n.attrs = append(n.attrs, a)
+		}
+	}
+	m.takeEnsemble(n, outer)
+	for _, c := range b.blocks {
+		if c.typ.kind != nil {
+			m.collectNode(c, n)
+		}
+	}
+}
+
+// takeEnsemble hands the ensemble argument of a block at the top of a file to the
+// node at the top of the tree, which is an implied one for a label path.
+func (m *module) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
+	a := n.attr("ensemble")
+	if a == nil {
+		return
+	}
+	if outer != nil {
+		m.errorf(a.nameRange, "Ensemble inside a namespace",
+			"Everything in a namespace stands on its ensemble. Set ensemble on %s, or move this block out of it.", outer.top().addr)
+		return
+	}
+	top := n.top()
+	top.ensembles = append(top.ensembles, a)
+	top.attrs = append(top.attrs, a)
+}
+
+func (m *module) checkPathPart(b *block, part string) bool {
+	if hclsyntax.ValidIdentifier(part) {
+		return true
+	}
+	m.errorf(b.labelAt(), "Invalid name", "The part %q of the path %q cannot be referred to: it must consist of letters, digits, _ and -, and start with a letter or _.",
+		part, b.name())
+	return false
+}
+
+func (m *module) implied(b *block, parent *nodeDecl, label string) *nodeDecl {
+	if n := m.index[nodeKey{parent, kind.Namespace.Name, label}]; n != nil {
+		return n
+	}
+	return m.addNode(kind.Namespace, label, parent, b.head)
+}
+
+// addNode returns the new declaration, the implied one that it makes explicit, or
+// nil when the address is taken.
+func (m *module) addNode(k *kind.Kind, label string, parent *nodeDecl, head hcl.Range) *nodeDecl {
+	key := nodeKey{parent, k.Name, label}
+	if n := m.index[key]; n != nil {
+		if n.block == nil {
+			n.head = head
+			return n
+		}
+		m.duplicate(&decl{addr: n.addr, head: head}, n.decl)
+		return nil
+	}
+	n := &nodeDecl{kind: k, label: label, parent: parent, instances: map[*instance][]*instance{}}
+	d := &decl{addr: k.Name + "." + label, head: head, node: n, evaluate: m.evaluateNode}
+	n.decl = d
+	if parent != nil {
+		d.addr = parent.addr + "." + d.addr
+		d.after = []edge{{parent.decl, "stands in"}}
+		parent.children = append(parent.children, n)
+	} else {
+		m.nodes = append(m.nodes, n)
+	}
+	m.index[key] = n
+	m.declare(d)
+	return n
+}
+
+// chooseEnsemble adds what a top-level node waits for because its paths start
+// with the ensemble's root.
+func (m *module) chooseEnsemble(n *nodeDecl) {
+	names := m.names["ensemble"]
+	switch {
+	case len(n.ensembles) > 0:
+	case len(names) == 1:
+		n.after = append(n.after, edge{m.named["ensemble"][names[0]], "stands in"})
+	case len(names) > 1:
+		m.errorf(n.head, "Which ensemble?", "There are several ensembles, so %s must say where it stands: add ensemble = ensemble.%s%s",
+			n.addr, names[0], fmt.Sprintf(" (or %s).", orList(names[1:])))
+		n.failed = true
+	}
+}

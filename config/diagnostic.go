@@ -1,0 +1,89 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// errorAt makes a diagnostic that says what (summary) and why and what to type
+// next (detail).
+func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r}
+}
+
+func warningAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
+	d := errorAt(r, summary, detail)
+	d.Severity = hcl.DiagWarning
+	return d
+}
+
+// place is how one diagnostic points at another place: FILE:LINE.
+func place(r hcl.Range) string {
+	return filepath.Base(r.Filename) + ":" + strconv.Itoa(r.Start.Line)
+}
+
+// repeats is how many mistakes are shown for one place: a wrong expression under
+// for_each is wrong for every key, and a few of them explain it.
+const repeats = 3
+
+// report collects diagnostics. The zero value is ready.
+type report struct {
+	diags hcl.Diagnostics
+	seen  map[string]int
+}
+
+func (r *report) add(diags ...*hcl.Diagnostic) {
+	if r.seen == nil {
+		r.seen = map[string]int{}
+	}
+	for _, d := range diags {
+		at := ""
+		if d.Subject != nil {
+			at = d.Subject.String()
+		}
+		whole := fmt.Sprint(at, "\x00", d.Severity, d.Summary, "\x00", d.Detail)
+		if d.EvalContext == nil && r.seen[whole] > 0 {
+			continue
+		}
+		r.seen[whole]++
+		perPlace := at + "\x00" + d.Summary
+		if r.seen[perPlace]++; r.seen[perPlace] > repeats {
+			continue
+		}
+		r.diags = append(r.diags, d)
+	}
+}
+
+func (r *report) errorf(at hcl.Range, summary, format string, args ...any) {
+	r.add(errorAt(at, summary, fmt.Sprintf(format, args...)))
+}
+
+func (r *report) hasErrors() bool { return r.diags.HasErrors() }
+
+// sorted returns what was collected, by file, position and text.
+func (r *report) sorted() hcl.Diagnostics {
+	slices.SortStableFunc(r.diags, func(a, b *hcl.Diagnostic) int {
+		ra, rb := subject(a), subject(b)
+		return cmp.Or(
+			cmp.Compare(ra.Filename, rb.Filename),
+			cmp.Compare(ra.Start.Line, rb.Start.Line),
+			cmp.Compare(ra.Start.Column, rb.Start.Column),
+			cmp.Compare(a.Severity, b.Severity),
+			cmp.Compare(a.Summary, b.Summary),
+			cmp.Compare(a.Detail, b.Detail),
+		)
+	})
+	return r.diags
+}
+
+func subject(d *hcl.Diagnostic) hcl.Range {
+	if d.Subject == nil {
+		return hcl.Range{}
+	}
+	return *d.Subject
+}

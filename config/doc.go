@@ -1,0 +1,39 @@
+// Package config reads the configuration language: HCL in, one desired
+// [plan.Tree] per ensemble out.
+//
+// # What Load promises
+//
+// [Load] never contacts a server and writes nothing. The same files, variables
+// and environment give the same [Config], byte for byte: no function of the
+// language knows the time, a random number or the network.
+//
+// Every mistake is a diagnostic with a file, a range, what is wrong, why, and
+// what to type next. All of them are reported at once, sorted by file and line;
+// a mistake that only follows from another one is dropped. A Config is returned
+// only when there is no error.
+//
+// # How an expression becomes a value
+//
+// The files are decoded by the tables of schema.go into one kind of value, the
+// block. A static pass then checks every reference of every expression, before
+// anything is evaluated, because a misspelt name is best explained by the list
+// of names that exist. The references are also the edges of a graph; its cycles
+// are reported member by member, and everything else is evaluated once, in
+// dependency order. Nothing is ever unknown: all values of this language are
+// known before an apply.
+//
+// # Secrets
+//
+// A sensitive value carries a cty mark from where it enters (a sensitive
+// variable, env, digest) to where it leaves: a password, an access list, an
+// output declared sensitive. Everywhere else it is refused, and no diagnostic
+// repeats it. What a person writes as a literal into a file is shown with the
+// line it stands on when that line is wrong.
+//
+// # Limits
+//
+// Hostile input costs bounded memory: files, nesting, operators in one
+// expression, the size of a value and the number of nodes are limited (see
+// limits.go). Time is bounded except for nested "for" expressions over long
+// lists, which HCL evaluates without a way to stop.
+package config

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func (m *module) evaluateEnsemble(d *decl) {
+	s := m.scope(d)
+	b := d.block
+	e := &Ensemble{Name: b.name(), Root: "/", DeclRange: b.head}
+	m.evaluateServers(s, b.attrs["servers"], e)
+	if root, ok := s.text(b.attrs["root"]); ok {
+		if err := kind.ValidatePath(root); err != nil {
+			s.wrong(b.attrs["root"], "Illegal path", upperFirst(err.Error())+".")
+		}
+		e.Root = root
+	}
+	e.SessionTimeout = s.duration(b.attrs["session_timeout"], 100*time.Millisecond, time.Hour)
+	e.ConnectTimeout = s.duration(b.attrs["connect_timeout"], time.Millisecond, time.Hour)
+	for _, t := range b.nested("tls") {
+		e.TLS = m.evaluateTLS(s, t)
+	}
+	for _, a := range b.nested("auth") {
+		m.evaluateAuth(s, a, e)
+	}
+	d.value = cty.CapsuleVal(ensembleType, e)
+}
+
+const maxServers = 100
+
+func (m *module) evaluateServers(s scope, a *attribute, e *Ensemble) {
+	v, ok := s.shown(a, cty.List(cty.String))
+	if !ok {
+		return
+	}
+	for it := v.ElementIterator(); it.Next(); {
+		_, item := it.Element()
+		if item.IsNull() {
+			s.wrong(a, "Wrong type", "A server is null. Leave it out of the list.")
+			return
+		}
+		server := strings.TrimSpace(item.AsString())
+		if err := checkServer(server); err != nil {
+			s.wrong(a, "Invalid server", fmt.Sprintf("%q: %s.", server, err))
+			return
+		}
+		e.Servers = append(e.Servers, server)
+	}
+	switch n := len(e.Servers); {
+	case n == 0:
+		s.wrong(a, "No servers", `Name at least one server, as "zk1:2181".`)
+	case n > maxServers:
+		s.wrong(a, "Too many servers", fmt.Sprintf("%d servers are listed; at most %d make sense.", n, maxServers))
+	}
+}
+
+func checkServer(server string) error {
+	host, port, err := net.SplitHostPort(server)
+	switch {
+	case strings.Contains(server, ",") || strings.ContainsAny(server, " /"):
+		return fmt.Errorf(`each element is one "host:port"; a connect string is written as a list, and its path as root`)
+	case err != nil || host == "":
+		return fmt.Errorf(`a server is written "host:port", as "zk1:2181"`)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("%q is not a port: it must be a number from 1 to 65535", port)
+	}
+	return nil
+}
+
+// duration reads a time span in Go's notation; zero when the argument is not set.
+func (s scope) duration(a *attribute, lo, hi time.Duration) time.Duration {
+	text, ok := s.text(a)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		s.wrong(a, "Invalid time span", fmt.Sprintf(`%q is not a time span: write a number and a unit, as "15s" or "500ms".`, text))
+	case d < lo || d > hi:
+		s.wrong(a, "Invalid time span", fmt.Sprintf("%s is out of range: it must be between %s and %s.", d, lo, hi))
+	default:
+		return d
+	}
+	return 0
+}
+
+func (m *module) evaluateTLS(s scope, b *block) *TLS {
+	t := &TLS{}
+	for name, to := range map[string]*string{"ca_file": &t.CAFile, "cert_file": &t.CertFile, "key_file": &t.KeyFile} {
+		if path, ok := s.text(b.attrs[name]); ok && path != "" {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(m.files.dir, path)
+			}
+			*to = path
+		}
+	}
+	t.ServerName, _ = s.text(b.attrs["server_name"])
+	if cert, key := b.attrs["cert_file"] != nil, b.attrs["key_file"] != nil; cert != key {
+		m.errorf(b.head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
+		s.d.failed = true
+	}
+	return t
+}
+
+func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
+	if scheme := b.name(); scheme != "digest" {
+		m.errorf(b.labelAt(), "Unknown scheme", "%q is not a scheme this program can authenticate with: only digest is. A client certificate is set in the tls block.", scheme)
+		s.d.failed = true
+		return
+	}
+	user, ok := s.secret(b.attrs["username"])
+	password, okPassword := s.secret(b.attrs["password"])
+	if !ok || !okPassword {
+		s.d.failed = true
+		return
+	}
+	m.secrets.add(password)
+	switch {
+	case user == "" || strings.Contains(user, ":"):
+		s.wrong(b.attrs["username"], "Invalid user name", "The user name must not be empty and cannot contain a colon, which ends it in the protocol.")
+	case password == "":
+		s.wrong(b.attrs["password"], "Empty password", "The password is empty, so everybody has it. Is the variable or the environment set?")
+	}
+	if isLiteral(b.attrs["password"].expr) {
+		m.add(warningAt(b.head, "Password in the configuration",
+			"The password of this block is written in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
+	}
+	e.Auth = append(e.Auth, Auth{Scheme: "digest", Username: user, Password: Secret(password)})
+}
+
+// isLiteral reports whether the expression needs nothing to be evaluated: no
+// reference, no function.
+func isLiteral(expr hcl.Expression) bool {
+	_, diags := expr.Value(&hcl.EvalContext{})
+	return !diags.HasErrors()
+}

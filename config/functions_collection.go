@@ -1,0 +1,195 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+)
+
+func anyParam(name string) function.Parameter {
+	return function.Parameter{Name: name, Type: cty.DynamicPseudoType}
+}
+
+// allTrue and anyTrue take null for false, as Terraform's do.
+var (
+	allTrue = boolFold(true)
+	anyTrue = boolFold(false)
+)
+
+func boolFold(start bool) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}},
+		Type:   function.StaticReturnType(cty.Bool),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			for it := args[0].ElementIterator(); it.Next(); {
+				_, v := it.Element()
+				if yes := !v.IsNull() && v.True(); yes != start {
+					return cty.BoolVal(!start), nil
+				}
+			}
+			return cty.BoolVal(start), nil
+		},
+	})
+}
+
+// length counts characters of a string and elements of everything else.
+var length = function.New(&function.Spec{
+	Params: []function.Parameter{anyParam("value")},
+	Type:   function.StaticReturnType(cty.Number),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		switch v := args[0]; {
+		case v.Type() == cty.String:
+			return stdlib.Strlen(v)
+		case v.CanIterateElements():
+			return cty.NumberIntVal(int64(v.LengthInt())), nil
+		default:
+			return cty.NilVal, errors.New("must be a string, a list, a set, a map or an object")
+		}
+	},
+})
+
+// one turns a list of no or one element into null or the element.
+var one = function.New(&function.Spec{
+	Params: []function.Parameter{anyParam("list")},
+	Type: func(args []cty.Value) (cty.Type, error) {
+		switch ty := args[0].Type(); {
+		case ty.IsListType() || ty.IsSetType():
+			return ty.ElementType(), nil
+		case ty.IsTupleType() && len(ty.TupleElementTypes()) == 0:
+			return cty.DynamicPseudoType, nil
+		case ty.IsTupleType() && len(ty.TupleElementTypes()) == 1:
+			return ty.TupleElementType(0), nil
+		default:
+			return cty.NilType, errOne
+		}
+	},
+	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+		switch args[0].LengthInt() {
+		case 0:
+			return cty.NullVal(ty), nil
+		case 1:
+			it := args[0].ElementIterator()
+			it.Next()
+			_, v := it.Element()
+			return v, nil
+		default:
+			return cty.NilVal, errOne
+		}
+	},
+})
+
+var errOne = errors.New("must be a list, set or tuple with no or one element")
+
+// index finds a value in a list.
+var index = function.New(&function.Spec{
+	Params: []function.Parameter{anyParam("list"), anyParam("value")},
+	Type:   function.StaticReturnType(cty.Number),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		if ty := args[0].Type(); !ty.IsListType() && !ty.IsTupleType() {
+			return cty.NilVal, function.NewArgErrorf(0, "must be a list")
+		}
+		for it := args[0].ElementIterator(); it.Next(); {
+			i, v := it.Element()
+			if v.Type().Equals(args[1].Type()) && v.RawEquals(args[1]) {
+				return i, nil
+			}
+		}
+		return cty.NilVal, errors.New("the list does not contain the value")
+	},
+})
+
+// sum adds numbers, also those of a set or a tuple.
+var sum = function.New(&function.Spec{
+	Params: []function.Parameter{anyParam("list")},
+	Type:   function.StaticReturnType(cty.Number),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		if ty := args[0].Type(); !ty.IsListType() && !ty.IsSetType() && !ty.IsTupleType() {
+			return cty.NilVal, function.NewArgErrorf(0, "must be a list, set or tuple of numbers")
+		}
+		total := cty.Zero
+		for it := args[0].ElementIterator(); it.Next(); {
+			_, v := it.Element()
+			n, err := convert.Convert(v, cty.Number)
+			if err != nil || n.IsNull() {
+				return cty.NilVal, function.NewArgErrorf(0, "every element must be a number")
+			}
+			total = total.Add(n)
+		}
+		return total, nil
+	},
+})
+
+// matchKeys keeps the values at the places where keys has one of the wanted.
+var matchKeys = function.New(&function.Spec{
+	Params: []function.Parameter{
+		{Name: "values", Type: cty.List(cty.DynamicPseudoType)},
+		{Name: "keys", Type: cty.List(cty.DynamicPseudoType)},
+		{Name: "searchset", Type: cty.List(cty.DynamicPseudoType)},
+	},
+	Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
+	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+		values, keys, wanted := args[0].AsValueSlice(), args[1].AsValueSlice(), args[2].AsValueSlice()
+		if len(values) != len(keys) {
+			return cty.NilVal, fmt.Errorf("values and keys must be of one length: they have %d and %d elements", len(values), len(keys))
+		}
+		var out []cty.Value
+		for i, k := range keys {
+			if slices.ContainsFunc(wanted, func(w cty.Value) bool { return w.Type().Equals(k.Type()) && w.RawEquals(k) }) {
+				out = append(out, values[i])
+			}
+		}
+		if len(out) == 0 {
+			return cty.ListValEmpty(ty.ElementType()), nil
+		}
+		return cty.ListVal(out), nil
+	},
+})
+
+// transpose turns a map of lists of strings around.
+var transpose = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "values", Type: cty.Map(cty.List(cty.String))}},
+	Type:   function.StaticReturnType(cty.Map(cty.List(cty.String))),
+	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+		lists := map[string][]cty.Value{}
+		for it := args[0].ElementIterator(); it.Next(); {
+			k, list := it.Element()
+			if list.IsNull() {
+				return cty.NilVal, errors.New("a list is null")
+			}
+			for inner := list.ElementIterator(); inner.Next(); {
+				_, v := inner.Element()
+				if v.IsNull() {
+					return cty.NilVal, errors.New("an element is null")
+				}
+				lists[v.AsString()] = append(lists[v.AsString()], k)
+			}
+		}
+		if len(lists) == 0 {
+			return cty.MapValEmpty(ty.ElementType()), nil
+		}
+		out := map[string]cty.Value{}
+		for k, list := range lists {
+			out[k] = cty.ListVal(list)
+		}
+		return cty.MapVal(out), nil
+	},
+})
+
+// productSize is the number of tuples of setproduct.
+func productSize(args []cty.Value) int {
+	n := 1
+	for _, a := range args {
+		if !a.CanIterateElements() {
+			return 0 // setproduct refuses it
+		}
+		if n *= a.LengthInt(); n > maxTextBytes {
+			return n
+		}
+	}
+	return n * max(len(args), 1)
+}

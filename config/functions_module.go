@@ -1,0 +1,197 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// markParam takes a value with its marks.
+func markParam(name string) function.Parameter {
+	return function.Parameter{Name: name, Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true}
+}
+
+func sameType(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil }
+
+var makeSensitive = function.New(&function.Spec{
+	Params: []function.Parameter{markParam("value")}, Type: sameType,
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return args[0].Mark(sensitive), nil },
+})
+
+// makeNonsensitive takes every mark off: for what was computed from a secret and
+// is none.
+var makeNonsensitive = function.New(&function.Spec{
+	Params: []function.Parameter{markParam("value")}, Type: sameType,
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { v, _ := args[0].UnmarkDeep(); return v, nil },
+})
+
+var isSensitive = function.New(&function.Spec{
+	Params: []function.Parameter{markParam("value")}, Type: function.StaticReturnType(cty.Bool),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return cty.BoolVal(args[0].IsMarked()), nil },
+})
+
+// digest is ZooKeeper's digest id of a user: "user:base64(sha1(user:password))". It
+// is sensitive: a weak password can be guessed from it.
+var digest = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "user", Type: cty.String}, {Name: "password", Type: cty.String}},
+	Type:   function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		user := args[0].AsString()
+		if user == "" || strings.Contains(user, ":") {
+			return cty.NilVal, function.NewArgErrorf(0, "the user name must not be empty and cannot contain a colon")
+		}
+		return cty.StringVal(digestID(user, args[1].AsString())).Mark(sensitive), nil
+	},
+})
+
+// znodePath joins names and paths to one absolute path that ZooKeeper accepts.
+var znodePath = function.New(&function.Spec{
+	VarParam: &function.Parameter{Name: "parts", Type: cty.String},
+	Type:     function.StaticReturnType(cty.String),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		joined := "/"
+		for _, a := range args {
+			for name := range strings.SplitSeq(a.AsString(), "/") {
+				if name != "" {
+					joined = kind.JoinPath(joined, name)
+				}
+			}
+			if len(joined) > maxPathBytes {
+				return cty.NilVal, fmt.Errorf("the path has more than %d bytes", maxPathBytes)
+			}
+		}
+		if err := kind.ValidatePath(joined); err != nil {
+			return cty.NilVal, err
+		}
+		return cty.StringVal(joined), nil
+	},
+})
+
+// env reads the environment handed to Load. What stands there is a secret more
+// often than not, so it is marked unless nonsensitive() says otherwise.
+func (m *module) env() function.Function {
+	values := map[string]string{}
+	for _, e := range m.opts.Environ {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			values[name] = value
+		}
+	}
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "name", Type: cty.String}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			value, ok := values[args[0].AsString()]
+			switch {
+			case !ok:
+				return cty.NilVal, fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", args[0].AsString())
+			case !utf8.ValidString(value):
+				return cty.NilVal, fmt.Errorf("the environment variable %s is not UTF-8 text", args[0].AsString())
+			}
+			m.secrets.add(value)
+			return cty.StringVal(value).Mark(sensitive), nil
+		},
+	})
+}
+
+// inside turns a path of the configuration into one below the module's
+// directory. What leads out of it is refused, symbolic links included (by the
+// file system, see Load): a configuration must not depend on, or leak, what lies
+// around it.
+func (m *module) inside(name string) (string, error) {
+	if filepath.IsAbs(name) {
+		root, err := filepath.Abs(m.files.dir)
+		if err != nil {
+			return "", err
+		}
+		if name, err = filepath.Rel(root, name); err != nil {
+			return "", errOutside
+		}
+	}
+	name = path.Clean(filepath.ToSlash(name))
+	if !fs.ValidPath(name) {
+		return "", errOutside
+	}
+	return name, nil
+}
+
+var errOutside = errors.New("only files in the directory of the configuration can be read: copy it there, and write \"${path.module}/NAME\"")
+
+func (m *module) read(name string) (string, error) {
+	inside, err := m.inside(name)
+	if err != nil {
+		return "", err
+	}
+	src, err := readLimited(m.files.fsys, inside, maxReadBytes)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("cannot read %s: %s", inside, plainError(err))
+	case !utf8.Valid(src):
+		return "", fmt.Errorf("%s is not UTF-8 text", inside)
+	}
+	return string(src), nil
+}
+
+func (m *module) file() function.Function {
+	return text([]string{"path"}, cty.String, func(args []string) (cty.Value, error) {
+		src, err := m.read(args[0])
+		return cty.StringVal(src), err
+	})
+}
+
+func (m *module) fileExists() function.Function {
+	return text([]string{"path"}, cty.Bool, func(args []string) (cty.Value, error) {
+		inside, err := m.inside(args[0])
+		if err != nil {
+			return cty.NilVal, err
+		}
+		info, err := fs.Stat(m.files.fsys, inside)
+		return cty.BoolVal(err == nil && info.Mode().IsRegular()), nil
+	})
+}
+
+// templateFile renders a file as a template, in which only the given variables
+// exist.
+func (m *module) templateFile(table map[string]function.Function) function.Function {
+	callable := map[string]function.Function{}
+	for name, f := range table {
+		callable[name] = f
+	}
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "path", Type: cty.String}, anyParam("vars")},
+		Type:   function.StaticReturnType(cty.DynamicPseudoType),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if ty := args[1].Type(); !ty.IsObjectType() && !ty.IsMapType() {
+				return cty.NilVal, function.NewArgErrorf(1, "must be a map or an object")
+			}
+			src, err := m.read(args[0].AsString())
+			if err != nil {
+				return cty.NilVal, function.NewArgError(0, err)
+			}
+			name := args[0].AsString()
+			tokens, _ := hclsyntax.LexTemplate([]byte(src), name, hcl.InitialPos)
+			if d := tooDeepTokens(tokens); d != nil {
+				return cty.NilVal, d
+			}
+			expr, diags := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
+			if diags.HasErrors() {
+				return cty.NilVal, diags
+			}
+			v, diags := expr.Value(&hcl.EvalContext{Variables: args[1].AsValueMap(), Functions: callable})
+			if diags.HasErrors() {
+				return cty.NilVal, diags
+			}
+			return v, nil
+		},
+	})
+}

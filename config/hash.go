@@ -1,0 +1,41 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// hash is over what an apply would write, in an order that does not depend on
+// the files. Every item is one JSON line, so that no two configurations share
+// their bytes by shifting text from one field into the next.
+func hash(c *Config) string {
+	sum := sha256.New()
+	line := json.NewEncoder(sum)
+	_ = line.Encode([]any{"stack", c.Stack})
+	for _, e := range c.Ensembles {
+		_ = line.Encode([]any{"ensemble", e.Name, e.Root})
+		for _, n := range e.Tree.Nodes {
+			payload, err := n.Payload.Encode()
+			if err != nil {
+				// Load has validated every parameter, so this is a mistake of ours.
+				panic("config: payload of " + n.Addr + ": " + err.Error())
+			}
+			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), kind.NormalizeACL(n.ACL), n.AllowWorld, n.AllowLockout})
+		}
+	}
+	for _, o := range c.Outputs {
+		_ = line.Encode([]any{"output", o.Name, o.Type, o.Value, o.Sensitive})
+	}
+	_, _ = io.WriteString(sum, "end")
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+func sortedNames(files map[string]*hcl.File) []string { return slices.Sorted(maps.Keys(files)) }

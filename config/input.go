@@ -1,0 +1,183 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+const (
+	envPrefix   = "LOCKTREE_VAR_"
+	inputSuffix = ".auto.ltvars"
+)
+
+// input is a value given for a variable.
+type input struct {
+	value  cty.Value
+	from   string     // for messages
+	rng    *hcl.Range // in a file; nil otherwise
+	failed bool       // it could not be read, which has been reported
+}
+
+// readInputs collects the values of variables. Later sources win, in Terraform's
+// order: environment, *.auto.ltvars in name order, -var-file, -var.
+func (m *module) readInputs() {
+	for _, e := range m.opts.Environ {
+		name, text, ok := strings.Cut(e, "=")
+		if name, ours := strings.CutPrefix(name, envPrefix); ok && ours && m.variables[name] != nil {
+			// The environment is shared: a name that is no variable of ours is no mistake.
+			m.inputs[name] = m.parseInput(m.variables[name], text, "the environment variable "+envPrefix+name)
+		}
+	}
+	for _, file := range m.autoFiles() {
+		m.readInputFile(m.files.display(file), func() ([]byte, error) { return readLimited(m.files.fsys, file, maxFileBytes) })
+	}
+	for _, file := range m.opts.VarFiles {
+		m.readInputFile(file, func() ([]byte, error) { return readOSFile(file) })
+	}
+	for _, setting := range m.opts.Vars {
+		m.readSetting(setting)
+	}
+}
+
+func (m *module) autoFiles() []string {
+	entries, err := fs.ReadDir(m.files.fsys, ".")
+	if err != nil {
+		return nil // list has reported it
+	}
+	var out []string
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".json")
+		if strings.HasSuffix(name, inputSuffix) && !strings.HasPrefix(name, ".") && !e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func readOSFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readFile(f, maxFileBytes)
+}
+
+// readSetting takes one NAME=VALUE of the command line.
+func (m *module) readSetting(setting string) {
+	at := fileStart("-var")
+	name, text, ok := strings.Cut(setting, "=")
+	if !ok {
+		m.errorf(at, "Invalid -var option", "A -var option is NAME=VALUE; this one has no equals sign. In most shells the whole of it must stand in quotes.")
+		return
+	}
+	name = strings.TrimSpace(name)
+	v := m.variables[name]
+	if v == nil {
+		m.errorf(at, "Value for undeclared variable", "There is no variable %q.%s", name, hint(name, m.names["var"], "None is declared."))
+		return
+	}
+	m.inputs[name] = m.parseInput(v, text, "the option -var")
+}
+
+// parseInput reads a value that stands outside of a file. Text is taken as it is
+// where the type asks for a string, a number or a bool, or for nothing; where it
+// asks for a list or a map it must be an expression.
+func (m *module) parseInput(v *variable, text, from string) input {
+	if v.typ.IsPrimitiveType() || v.typ == cty.DynamicPseudoType {
+		return input{value: cty.StringVal(text), from: from}
+	}
+	name := v.block.name()
+	value, err := parseValue(text, from)
+	if err == nil {
+		return input{value: value, from: from}
+	}
+	why := ": " + err.Error()
+	if v.sensitive {
+		why = ""
+	}
+	m.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. A list is written [\"a\", \"b\"], a map { a = 1 }.", name, from, why)
+	return input{failed: true}
+}
+
+func parseValue(text, from string) (cty.Value, error) {
+	if len(text) > maxReadBytes {
+		return cty.NilVal, fmt.Errorf("it is longer than %d MiB", maxReadBytes>>20)
+	}
+	tokens, _ := hclsyntax.LexExpression([]byte(text), from, hcl.InitialPos)
+	if d := tooDeepTokens(tokens); d != nil {
+		return cty.NilVal, fmt.Errorf("%s", lowerFirst(d.Summary))
+	}
+	expr, diags := hclsyntax.ParseExpression([]byte(text), from, hcl.InitialPos)
+	if diags.HasErrors() {
+		return cty.NilVal, fmt.Errorf("%s", lowerFirst(diags[0].Summary))
+	}
+	value, diags := expr.Value(nil)
+	if diags.HasErrors() {
+		return cty.NilVal, fmt.Errorf("%s", lowerFirst(diags[0].Summary))
+	}
+	return value, nil
+}
+
+// readInputFile reads a file of values. Its text becomes available to snippets
+// only when it names no sensitive variable and has no syntax error that could
+// hide one.
+func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
+	src, err := read()
+	if err != nil {
+		m.errorf(fileStart(shown), "Cannot read the file", "%s.", upperFirst(plainError(err)))
+		return
+	}
+	isJSON := strings.HasSuffix(shown, ".json")
+	if d := tooDeep(src, shown, isJSON); d != nil {
+		m.add(d)
+		return
+	}
+	file, diags := parseFile(src, shown, isJSON)
+	if diags.HasErrors() {
+		for _, d := range diags {
+			// hcl quotes the text around some syntax errors.
+			m.add(errorAt(subject(d), d.Summary, "The file of variable values does not parse here."))
+		}
+		return
+	}
+	attrs, diags := file.Body.JustAttributes()
+	m.add(diags...)
+	quotable := true
+	for name, a := range attrs {
+		v := m.variables[name]
+		if v == nil {
+			m.add(warningAt(a.NameRange, "Value for undeclared variable",
+				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, hint(name, m.names["var"], "None is declared."))))
+			quotable = quotable && didYouMean(name, m.names["var"]) == ""
+			continue
+		}
+		quotable = quotable && !v.sensitive
+		m.inputs[name] = m.fileInput(v, a, place(a.Range))
+	}
+	if quotable {
+		m.files.files[shown] = file
+	}
+}
+
+func (m *module) fileInput(v *variable, a *hcl.Attribute, from string) input {
+	value, diags := a.Expr.Value(nil)
+	if !diags.HasErrors() {
+		r := a.Expr.Range()
+		return input{value: value, from: from, rng: &r}
+	}
+	if v.sensitive {
+		m.errorf(v.head, "Invalid value for variable", "The value of var.%s at %s must be a constant.", v.block.name(), from)
+	} else {
+		m.add(diags...)
+	}
+	return input{failed: true}
+}

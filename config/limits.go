@@ -1,0 +1,159 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// The limits. Each is far above what a person or a generator needs and far
+// below what hurts.
+const (
+	maxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB
+	maxFiles     = 1000
+	maxReadBytes = 1 << 20 // what file() reads; also a ZooKeeper packet
+	maxNodes     = 200_000 // after expansion of for_each
+	// The parser, the evaluator and every walk recurse on nesting and on chains
+	// of operators; Go ends the process at a stack of 1 GiB.
+	maxNesting   = 100
+	maxOperators = 4000 // in one expression
+	// A value is measured after every evaluation, so that ten locals that each
+	// double the one before do not fill the memory.
+	maxTextBytes     = 1 << 20 // one string
+	maxValueBytes    = 64 << 20
+	maxValueElements = 2_000_000
+)
+
+// tooDeep refuses a source whose nesting or expressions would exhaust the stack
+// of the parser. It must be called before parsing.
+func tooDeep(src []byte, filename string, json bool) *hcl.Diagnostic {
+	if json {
+		return tooDeepJSON(src, filename)
+	}
+	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
+	return tooDeepTokens(tokens)
+}
+
+func tooDeepTokens(tokens hclsyntax.Tokens) *hcl.Diagnostic {
+	depth, operators := 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOParen, hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOQuote,
+			hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp:
+			depth++
+			operators++
+		case hclsyntax.TokenTemplateControl:
+			// "%{ if }" nests until its "%{ endif }", so its closing brace proves nothing.
+			depth++
+			operators++
+		case hclsyntax.TokenCParen, hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCQuote,
+			hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
+			depth = max(depth-1, 0)
+		case hclsyntax.TokenComma, hclsyntax.TokenEqual:
+			// A new list element or attribute is a sibling: recursion starts over.
+			operators = 0
+		case hclsyntax.TokenIdent, hclsyntax.TokenNewline, hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit,
+			hclsyntax.TokenNumberLit, hclsyntax.TokenComment, hclsyntax.TokenEOF:
+		default:
+			operators++
+		}
+		switch {
+		case depth > maxNesting:
+			return nestingError(t.Range)
+		case operators > maxOperators:
+			return errorAt(t.Range, "Expression too long",
+				fmt.Sprintf("One expression may have at most %d operators. Split it into several locals.", maxOperators))
+		}
+	}
+	return nil
+}
+
+// tooDeepJSON scans without parsing: brackets outside of strings count for the
+// file, those inside of a string for the template it may be.
+func tooDeepJSON(src []byte, filename string) *hcl.Diagnostic {
+	depth, line := 0, 1
+	for i := 0; i < len(src); i++ {
+		switch src[i] {
+		case '\n':
+			line++
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			start := i + 1
+			for i++; i < len(src) && src[i] != '"'; i++ {
+				if src[i] == '\\' {
+					i++
+				}
+			}
+			text := src[min(start, len(src)):min(i, len(src))]
+			// Escaped quotes are the only difference that changes the brackets' count.
+			tokens, _ := hclsyntax.LexTemplate(unescapeQuotes(text), filename, hcl.Pos{Line: line, Column: 1, Byte: start})
+			if d := tooDeepTokens(tokens); d != nil {
+				return d
+			}
+		}
+		if depth > maxNesting {
+			pos := hcl.Pos{Line: line, Column: 1, Byte: i}
+			return nestingError(hcl.Range{Filename: filename, Start: pos, End: pos})
+		}
+	}
+	return nil
+}
+
+func unescapeQuotes(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) {
+			i++
+		}
+		out = append(out, text[i])
+	}
+	return out
+}
+
+func nestingError(r hcl.Range) *hcl.Diagnostic {
+	return errorAt(r, "Nested too deeply",
+		fmt.Sprintf("At most %d levels of brackets, blocks and templates are read. Use locals to name the inner parts.", maxNesting))
+}
+
+// tooLarge reports whether a value exceeds what one evaluation may produce. The
+// count stops at the limit, which also bounds values that share their parts
+// and are exponentially larger written out than in memory.
+func tooLarge(v cty.Value) bool {
+	w := weigher{}
+	w.add(v)
+	return w.over()
+}
+
+type weigher struct{ bytes, elements, text int }
+
+func (w *weigher) over() bool {
+	return w.bytes > maxValueBytes || w.elements > maxValueElements || w.text > maxTextBytes
+}
+
+func (w *weigher) add(v cty.Value) {
+	w.elements++
+	if w.over() || v == cty.NilVal {
+		return
+	}
+	v, _ = v.Unmark()
+	switch ty := v.Type(); {
+	case v.IsNull() || !v.IsKnown():
+	case ty == cty.String:
+		w.text = max(w.text, len(v.AsString()))
+		w.bytes += len(v.AsString())
+	case ty.IsCollectionType() || ty.IsTupleType() || ty.IsObjectType():
+		for it := v.ElementIterator(); it.Next() && !w.over(); {
+			k, e := it.Element()
+			if k.Type() == cty.String {
+				k, _ = k.Unmark()
+				w.bytes += len(k.AsString())
+			}
+			w.add(e)
+		}
+	}
+}

@@ -1,0 +1,367 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// instance is one znode of a node block.
+type instance struct {
+	decl     *nodeDecl
+	parent   *instance // nil at the top
+	key      string    // of for_each
+	each     cty.Value // the object each, of the nearest for_each around; NilVal when there is none
+	addr     string
+	name     string
+	path     string // "" when it cannot be told
+	policy   *policy
+	ensemble *Ensemble
+	params   kind.Params
+	protect  bool
+	broken   bool // its for_each was wrong: a stand-in, so that other mistakes inside are found
+}
+
+// attributes are what a reference to the instance offers; see objectType.
+func (i *instance) attributes() map[string]cty.Value {
+	out := map[string]cty.Value{"path": cty.StringVal(i.path), "name": cty.StringVal(i.name)}
+	for _, f := range i.params.Fields() {
+		switch v := f.Get().(type) {
+		case int:
+			out[f.Name] = cty.NumberIntVal(int64(v))
+		case bool:
+			out[f.Name] = cty.BoolVal(v)
+		case string:
+			out[f.Name] = cty.StringVal(v)
+		}
+	}
+	return out
+}
+
+// evaluateNode expands and evaluates a node block for every instance of the
+// namespace it stands in.
+func (m *module) evaluateNode(d *decl) {
+	n := d.node
+	if n.parent == nil {
+		m.expand(n, nil, m.ensembleOf(n))
+		return
+	}
+	if n.parent.failed {
+		n.failed = true
+	}
+	for _, at := range n.parent.all() {
+		m.expand(n, at, at.ensemble)
+	}
+}
+
+// all are the instances in the order of the configuration and of their keys.
+func (n *nodeDecl) all() []*instance {
+	if n.parent == nil {
+		return n.instances[nil]
+	}
+	var out []*instance
+	for _, at := range n.parent.all() {
+		out = append(out, n.instances[at]...)
+	}
+	return out
+}
+
+// ensembleOf returns the ensemble of a node at the top; nil when it is not known.
+func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
+	if len(n.ensembles) == 0 {
+		if names := m.names["ensemble"]; len(names) == 1 {
+			return ensembleValue(m.named["ensemble"][names[0]].value)
+		}
+		return nil
+	}
+	var chosen *Ensemble
+	s := m.scope(n.decl)
+	for _, a := range n.ensembles {
+		v, ok := s.value(a)
+		if !ok {
+			continue
+		}
+		e := ensembleValue(v)
+		switch {
+		case e == nil:
+			s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
+		case chosen != nil && chosen != e:
+			s.wrong(a, "Two ensembles", fmt.Sprintf("%s already stands on ensemble.%s; one namespace cannot stand on two.", n.addr, chosen.Name))
+		default:
+			chosen = e
+		}
+	}
+	return chosen
+}
+
+// expand makes the instances of a block inside one instance of its parent.
+func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
+	proto := instance{decl: n, parent: at, ensemble: e, addr: n.kind.Name + "." + n.label, each: cty.NilVal}
+	if at != nil {
+		proto.addr = at.addr + "." + proto.addr
+		proto.each, proto.broken = at.each, at.broken
+	}
+	s := m.instanceScope(&proto)
+	if n.attr("for_each") == nil {
+		m.instantiate(n, at, proto)
+		return
+	}
+	elements, ok := m.forEach(n, s)
+	if !ok {
+		n.failed = true
+		proto.broken = true
+		m.instantiate(n, at, proto)
+		return
+	}
+	for _, el := range elements {
+		i := proto
+		i.key = el.key
+		i.addr = proto.addr + "[" + strconv.Quote(el.key) + "]"
+		i.each = cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(el.key), "value": el.value})
+		if !m.instantiate(n, at, i) {
+			return
+		}
+	}
+}
+
+func (m *module) instanceScope(i *instance) scope {
+	s := m.scope(i.decl.decl)
+	s.broken = i.broken
+	if i.each != cty.NilVal {
+		s.ctx = s.ctx.NewChild()
+		s.ctx.Variables = map[string]cty.Value{"each": i.each}
+		s.where = i.addr
+	}
+	return s
+}
+
+type element struct {
+	key   string
+	value cty.Value
+}
+
+// forEach evaluates the argument for_each, in the order of its keys.
+func (m *module) forEach(n *nodeDecl, s scope) ([]element, bool) {
+	a := n.attr("for_each")
+	v, ok := s.value(a)
+	if !ok {
+		return nil, false
+	}
+	if v.IsMarked() {
+		_, ok := s.wrong(a, "Sensitive value", "The keys of for_each become addresses and znode names, so they cannot be sensitive. "+
+			"If they are no secret, say so with nonsensitive(...).")
+		return nil, ok
+	}
+	ty := v.Type()
+	isMap, isSet := ty.IsMapType() || ty.IsObjectType(), ty.IsSetType()
+	if v.IsNull() || !isMap && !isSet || isSet && v.LengthInt() > 0 && ty.ElementType() != cty.String {
+		next := "Give it a map, whose keys become the keys, or a set of strings."
+		if ty.IsTupleType() || ty.IsListType() {
+			next = "A list has no keys: use toset(...) around it."
+		}
+		_, ok := s.wrong(a, "Wrong type", "for_each must be a map or a set of strings. "+next)
+		return nil, ok
+	}
+	out := make([]element, 0, v.LengthInt())
+	for it := v.ElementIterator(); it.Next(); {
+		k, e := it.Element()
+		if isSet {
+			k = e
+		}
+		if k.IsNull() {
+			_, ok := s.wrong(a, "Wrong type", "A key of for_each is null. Leave it out, as in [for k in ... : k if k != null].")
+			return nil, ok
+		}
+		out = append(out, element{k.AsString(), e})
+	}
+	return out, true
+}
+
+// instantiate evaluates one instance. It answers false when there are too many.
+func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
+	if m.expanded++; m.expanded > maxNodes {
+		m.errorf(n.head, "Too many nodes", "The configuration declares more than %d nodes. Split it into several stacks.", maxNodes)
+		n.failed = true
+		return false
+	}
+	inst := &i
+	s := m.instanceScope(inst)
+	inst.name = n.label
+	if n.attr("for_each") != nil {
+		inst.name += "-" + inst.key
+	}
+	inst.policy = inheritedPolicy(at)
+	inst.params = n.kind.New()
+	if n.block != nil {
+		m.evaluateInstance(inst, s)
+	}
+	m.place(inst, s)
+	n.instances[at] = append(n.instances[at], inst)
+	return true
+}
+
+func inheritedPolicy(at *instance) *policy {
+	if at == nil {
+		return nil
+	}
+	return at.policy
+}
+
+func (m *module) evaluateInstance(i *instance, s scope) {
+	b := i.decl.block
+	if name, ok := s.text(b.attrs["name"]); ok {
+		i.name = name
+	}
+	if a := b.attrs["acl"]; a != nil {
+		if v, ok := s.value(a); ok {
+			if i.policy = policyValue(v); i.policy == nil && !isNull(v) {
+				s.wrong(a, "Wrong type", "acl must name an acl block: acl.NAME.")
+			} else if i.policy == nil {
+				i.policy = inheritedPolicy(i.parent)
+			}
+		}
+	}
+	for _, l := range b.nested("lifecycle") {
+		i.protect = s.yes(l.attrs["prevent_destroy"])
+	}
+	for _, f := range i.params.Fields() {
+		m.setField(s, b.attrs[f.Name], f)
+	}
+}
+
+func isNull(v cty.Value) bool {
+	v, _ = v.Unmark()
+	return v.IsNull()
+}
+
+// setField stores an argument as the parameter of that name.
+func (m *module) setField(s scope, a *attribute, f kind.Field) {
+	v, ok := s.shown(a, fieldType(f))
+	if !ok {
+		if a != nil && f.Required && !s.d.failed {
+			s.wrong(a, "Missing required argument", a.name+" cannot be null: "+lowerFirst(f.Doc))
+		}
+		return
+	}
+	var err error
+	switch f.Type {
+	case kind.TypeInt:
+		number, _ := v.AsBigFloat().Float64()
+		err = f.Set(number)
+	case kind.TypeBool:
+		err = f.Set(v.True())
+	default:
+		err = f.Set(v.AsString())
+	}
+	if err == nil {
+		return
+	}
+	var wrong *kind.ParamError
+	if errors.As(err, &wrong) {
+		err = wrong.Err
+	}
+	suggestion := ""
+	if f.Type == kind.TypeString {
+		suggestion = didYouMean(v.AsString(), f.OneOf)
+	}
+	s.wrong(a, "Invalid value for "+a.name, upperFirst(err.Error())+"."+suggestion)
+}
+
+// reserved is where the tool keeps its own records, below every root.
+const reserved = ".locktree"
+
+// place gives the instance its path.
+func (m *module) place(i *instance, s scope) {
+	at := hcl.Range{}
+	a := i.decl.attr("name")
+	switch {
+	case a != nil:
+		at = a.expr.Range()
+	case i.decl.attr("for_each") != nil:
+		at = i.decl.attr("for_each").expr.Range()
+	case i.decl.block != nil:
+		at = i.decl.block.labelAt()
+	default:
+		at = i.decl.head
+	}
+	parent := ""
+	switch {
+	case i.parent != nil:
+		parent = i.parent.path
+	case i.ensemble != nil:
+		parent = i.ensemble.Root
+	}
+	if i.broken || s.d.failed && (a != nil || parent == "") {
+		return
+	}
+	if err := kind.ValidateName(i.name); err != nil {
+		m.errorf(at, "Illegal znode name", "%s. This is about %s.%s", upperFirst(err.Error()), i.addr, nameHint(a))
+		i.decl.failed = true
+		return
+	}
+	if parent == "" {
+		i.decl.failed = true
+		return
+	}
+	path := kind.JoinPath(parent, i.name)
+	if err := kind.ValidatePath(path); err != nil {
+		m.errorf(at, "Illegal path", "%s.%s", upperFirst(err.Error()), nameHint(a))
+		i.decl.failed = true
+		return
+	}
+	if i.parent == nil && i.name == reserved {
+		m.errorf(at, "Reserved name", "%s is where locktree keeps its own records.%s", path, nameHint(a))
+		i.decl.failed = true
+		return
+	}
+	if len(path) > maxPathBytes {
+		m.errorf(at, "Path too long", "The path of %s has %d bytes; at most %d are allowed. Use shorter names, or fewer levels.", i.addr, len(path), maxPathBytes)
+		i.decl.failed = true
+		return
+	}
+	i.path = path
+}
+
+// maxPathBytes bounds what every contender's path starts with; see kind.ValidateName
+// for what long ephemeral paths do to a server.
+const maxPathBytes = 1024
+
+func nameHint(a *attribute) string {
+	if a == nil {
+		return " Set name = ... to call the znode differently."
+	}
+	return ""
+}
+
+// planNode is the instance as the planner sees it.
+func (i *instance) planNode(stack string) *plan.Node {
+	n := &plan.Node{
+		Path: i.path, Addr: i.addr,
+		Origin: filepath.Base(i.decl.head.Filename) + ":" + strconv.Itoa(i.decl.head.Start.Line),
+		Payload: &kind.Payload{
+			Params: i.params, Owner: kind.Owner{Stack: stack, Addr: i.addr},
+			Protect: i.protect, State: kind.StateActive,
+		},
+	}
+	p := i.policy
+	if p == nil {
+		n.ACL = i.ensemble.ownACL()
+		return n
+	}
+	n.AllowWorld, n.AllowLockout = p.allowWorld, p.allowLockout
+	if i.decl.kind.Container {
+		n.ACL = slices.Clone(p.namespace)
+		return n
+	}
+	n.ACL = slices.Clone(p.lock)
+	n.Payload.ChildACL = slices.Clone(p.contender)
+	return n
+}

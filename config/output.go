@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/locktree/locktree/plan"
+)
+
+func (m *module) evaluateLocal(d *decl) {
+	if v, ok := m.scope(d).value(d.attrs[0]); ok {
+		d.value = v
+	}
+}
+
+// evaluateOutput leaves the value in the declaration; encodeOutputs turns it
+// into what a plan stores.
+func (m *module) evaluateOutput(d *decl) {
+	s := m.scope(d)
+	hidden := s.yes(d.block.attrs["sensitive"])
+	s.text(d.block.attrs["description"])
+	a := d.block.attrs["value"]
+	v, ok := s.value(a)
+	if !ok {
+		d.failed = true
+		return
+	}
+	if v.ContainsMarked() && !hidden {
+		s.wrong(a, "Sensitive value", fmt.Sprintf(
+			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or take the sensitive part out.", d.block.name()))
+		return
+	}
+	if containsCapsule(v.Type()) {
+		s.wrong(a, "Wrong type", "An acl or an ensemble is no value that could be shown: output one of its parts, or its name.")
+		return
+	}
+	if hidden {
+		v = v.Mark(sensitive)
+	}
+	d.value = v
+}
+
+func containsCapsule(ty cty.Type) bool {
+	switch {
+	case ty.IsCapsuleType():
+		return true
+	case ty.IsCollectionType():
+		return containsCapsule(ty.ElementType())
+	case ty.IsTupleType():
+		return slices.ContainsFunc(ty.TupleElementTypes(), containsCapsule)
+	case ty.IsObjectType():
+		for _, t := range ty.AttributeTypes() {
+			if containsCapsule(t) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (m *module) encodeOutputs() []plan.Output {
+	out := make([]plan.Output, 0, len(m.outputs))
+	for _, d := range m.outputs {
+		o := plan.Output{Name: d.block.name(), Sensitive: d.value.IsMarked()}
+		if !o.Sensitive {
+			var err error
+			if o.Type, err = ctyjson.MarshalType(d.value.Type()); err == nil {
+				o.Value, err = ctyjson.Marshal(d.value, d.value.Type())
+			}
+			if err != nil {
+				m.errorf(d.head, "Wrong type", "The value of output %q cannot be written as JSON: %s.", d.block.name(), err)
+				continue
+			}
+		}
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b plan.Output) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,66 @@
+package config
+
+// override merges a block of an override file into the block it names. An
+// argument replaces the argument of that name. Nested blocks that declare
+// something by name are merged with it; others replace all blocks of their type,
+// as in Terraform: there is no way to say which of two grants is meant.
+func (b *block) override(over *block, r *report) {
+	for _, a := range over.sorted() {
+		b.attrs[a.name] = a
+	}
+	replaced := map[*blockType]bool{}
+	for _, o := range over.blocks {
+		switch {
+		case b.typ == language && o.typ.anyArgs:
+			b.overrideLocals(o, r)
+		case b.typ == language || o.typ.kind != nil:
+			base := b.find(o)
+			if base == nil {
+				r.errorf(o.head, "Nothing to override",
+					"There is no %s to override. Override files change what other files declare: declare it in another file first.", o.title())
+				continue
+			}
+			base.override(o, r)
+		default:
+			if !replaced[o.typ] {
+				b.drop(o.typ)
+				replaced[o.typ] = true
+			}
+			b.blocks = append(b.blocks, o)
+		}
+	}
+}
+
+func (b *block) overrideLocals(over *block, r *report) {
+	for _, a := range over.sorted() {
+		found := false
+		for _, base := range b.blocks {
+			if base.typ == over.typ && base.attrs[a.name] != nil {
+				base.attrs[a.name], found = a, true
+			}
+		}
+		if !found {
+			r.errorf(a.nameRange, "Nothing to override",
+				"There is no local.%s to override. Override files change what other files declare: declare it in another file first.", a.name)
+		}
+	}
+}
+
+func (b *block) find(like *block) *block {
+	for _, n := range b.blocks {
+		if n.typ == like.typ && n.name() == like.name() {
+			return n
+		}
+	}
+	return nil
+}
+
+func (b *block) drop(t *blockType) {
+	kept := make([]*block, 0, len(b.blocks))
+	for _, n := range b.blocks {
+		if n.typ != t {
+			kept = append(kept, n)
+		}
+	}
+	b.blocks = kept
+}

@@ -1,0 +1,292 @@
+package config
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// policy is an acl block evaluated: what it means on each sort of node. The lists
+// are never nil, and shared between all nodes it applies to.
+type policy struct {
+	name                       string
+	namespace, lock, contender []kind.ACL
+	allowWorld, allowLockout   bool
+}
+
+// The values of acl.NAME and ensemble.NAME are opaque: nothing but the argument
+// that wants one can look inside, and nothing else can be passed for one.
+var (
+	policyType   = cty.Capsule("acl", reflect.TypeFor[policy]())
+	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[Ensemble]())
+)
+
+func policyValue(v cty.Value) *policy {
+	v, _ = v.Unmark()
+	if !v.Type().Equals(policyType) || v.IsNull() || !v.IsKnown() {
+		return nil
+	}
+	return v.EncapsulatedValue().(*policy)
+}
+
+func ensembleValue(v cty.Value) *Ensemble {
+	v, _ = v.Unmark()
+	if !v.Type().Equals(ensembleType) || v.IsNull() || !v.IsKnown() {
+		return nil
+	}
+	return v.EncapsulatedValue().(*Ensemble)
+}
+
+// principalType is what principal.NAME is.
+var principalType = cty.Object(map[string]cty.Type{"name": cty.String, "scheme": cty.String, "id": cty.String})
+
+func (m *module) evaluatePrincipal(d *decl) {
+	s := m.scope(d)
+	schemeAttr, idAttr := d.block.attrs["scheme"], d.block.attrs["id"]
+	scheme, ok := s.text(schemeAttr)
+	if !ok {
+		d.failed = true
+		return
+	}
+	id := cty.StringVal("")
+	if idAttr != nil {
+		// The mark stays on: an id made by digest() must not get into an output.
+		if id, ok = s.as(idAttr, cty.String); !ok {
+			d.failed = true
+			return
+		}
+	} else if scheme == "world" {
+		id = cty.StringVal("anyone")
+	}
+	plain, marks := id.Unmark()
+	if err := checkPrincipal(scheme, plain.AsString()); err != nil {
+		at, summary := idAttr, "Invalid principal"
+		var bad badScheme
+		if errors.As(err, &bad) {
+			at = schemeAttr
+		}
+		if at == nil {
+			d.failed = true
+			m.errorf(d.head, summary, "%s.", upperFirst(err.Error()))
+			return
+		}
+		s.wrong(at, summary, upperFirst(err.Error())+".")
+		return
+	}
+	// A file usually ends in a newline, which is no part of an id.
+	plain = cty.StringVal(strings.TrimSpace(plain.AsString()))
+	d.value = cty.ObjectVal(map[string]cty.Value{
+		"name": cty.StringVal(d.block.name()), "scheme": cty.StringVal(scheme), "id": plain.WithMarks(marks),
+	})
+}
+
+type badScheme struct{ error }
+
+var schemes = []string{"digest", "ip", "sasl", "world", "x509"}
+
+// checkPrincipal reports why nobody could ever be this principal. The server
+// accepts any "a:b" as a digest, and a node granted to such a one is lost. The
+// error does not repeat the id.
+func checkPrincipal(scheme, id string) error {
+	id = strings.TrimSpace(id)
+	if !slices.Contains(schemes, scheme) {
+		return badScheme{fmt.Errorf("%q is not a scheme.%s", scheme, strings.TrimSuffix(hint(scheme, schemes, ""), "."))}
+	}
+	if id == "" {
+		return fmt.Errorf("a principal of the scheme %s needs an id: %s", scheme, idForms[scheme])
+	}
+	for _, r := range id {
+		if r < 0x20 || r == 0x7f {
+			return errors.New("the id contains a control character")
+		}
+	}
+	switch scheme {
+	case "world":
+		if id != "anyone" {
+			return errors.New(`the id of the scheme world is always "anyone": leave it out`)
+		}
+	case "digest":
+		return checkDigest(id)
+	case "ip":
+		return checkIP(id)
+	case "x509":
+		if !strings.Contains(id, "=") {
+			return errors.New("the id of the scheme x509 is the subject of a certificate: " + idForms["x509"])
+		}
+	}
+	return nil
+}
+
+var idForms = map[string]string{
+	"digest": "user:base64(sha1(user:password)), which digest(user, password) makes",
+	"ip":     "an address, or a network as 10.1.0.0/16",
+	"sasl":   "the authenticated name, as user@REALM",
+	"world":  "anyone",
+	"x509":   "the subject of a certificate, as CN=sre,OU=ops",
+}
+
+func checkDigest(id string) error {
+	user, hash, ok := strings.Cut(id, ":")
+	raw, err := base64.StdEncoding.DecodeString(hash)
+	switch {
+	case !ok || user == "":
+		return errors.New("the id of the scheme digest must be " + idForms["digest"])
+	case err != nil || len(raw) != sha1.Size:
+		return errors.New("what follows the colon is not the base64 of a SHA-1, which has 28 characters; is it a password? The id must be " + idForms["digest"])
+	}
+	return nil
+}
+
+// checkIP accepts what IPAuthenticationProvider does: an address, with the number of
+// leading bits that must match behind a slash.
+func checkIP(id string) error {
+	var err error
+	if strings.Contains(id, "/") {
+		_, err = netip.ParsePrefix(id)
+	} else {
+		_, err = netip.ParseAddr(id)
+	}
+	if err != nil {
+		return errors.New("the id of the scheme ip must be " + idForms["ip"])
+	}
+	return nil
+}
+
+func (m *module) evaluateACL(d *decl) {
+	s := m.scope(d)
+	p := &policy{
+		name:       d.block.name(),
+		allowWorld: s.yes(d.block.attrs["allow_world"]), allowLockout: s.yes(d.block.attrs["allow_lockout"]),
+		namespace: []kind.ACL{}, lock: []kind.ACL{}, contender: []kind.ACL{},
+	}
+	grants := d.block.nested("grant")
+	if len(grants) == 0 {
+		m.errorf(d.head, "No grants", "An acl without a grant lets nobody in, not even us: add grant { to = [principal.NAME], allow = \"admin\" }.")
+		d.failed = true
+	}
+	for _, g := range grants {
+		m.evaluateGrant(s, g, p)
+	}
+	p.namespace, p.lock, p.contender = kind.NormalizeACL(p.namespace), kind.NormalizeACL(p.lock), kind.NormalizeACL(p.contender)
+	if !d.failed && len(p.namespace) == 0 {
+		m.errorf(d.head, "Nobody may read namespaces", "All grants of this acl are of c and d, which namespaces never grant, so nobody could use a namespace that has it. Grant \"lock\" or \"admin\".")
+		d.failed = true
+	}
+	d.value = cty.CapsuleVal(policyType, p)
+}
+
+func (m *module) evaluateGrant(s scope, g *block, p *policy) {
+	to, allow := g.attrs["to"], g.attrs["allow"]
+	word, okAllow := s.text(allow)
+	var perms kind.RolePerms
+	if okAllow {
+		var err error
+		if perms, err = grantPerms(word); err != nil {
+			s.wrong(allow, "Invalid permissions", upperFirst(err.Error())+".")
+			okAllow = false
+		}
+	}
+	who, ok := m.principals(s, to)
+	if !ok || !okAllow {
+		s.d.failed = true
+		return
+	}
+	for _, a := range who {
+		if a.Scheme == "world" && !p.allowWorld && (perms.Namespace|perms.Lock|perms.Contender)&^kind.PermRead != 0 {
+			s.wrong(allow, "Everybody could write", fmt.Sprintf(
+				"This grants %q to everybody who reaches the servers. Grant \"observe\", or name who may; if everybody is meant, set allow_world = true in acl %q.", word, p.name))
+			return
+		}
+		p.namespace = appendGrant(p.namespace, a, perms.Namespace)
+		p.lock = appendGrant(p.lock, a, perms.Lock)
+		p.contender = appendGrant(p.contender, a, perms.Contender)
+	}
+}
+
+func appendGrant(list []kind.ACL, to kind.ACL, perms kind.Perm) []kind.ACL {
+	if perms == 0 {
+		return list
+	}
+	to.Perms = perms
+	return append(list, to)
+}
+
+var roles = []string{string(kind.RoleLock), string(kind.RoleObserve), string(kind.RoleAdmin)}
+
+// grantPerms expands a role, or letters. Letters mean what they say on locks and
+// contenders. On namespaces c and d are left out of them, because d there deletes
+// any lock (DESIGN section 4); unless a is granted, too, with which everything
+// else can be had anyway.
+func grantPerms(word string) (kind.RolePerms, error) {
+	if perms, ok := kind.Role(word).Perms(); ok {
+		return perms, nil
+	}
+	p, err := kind.ParsePerm(word)
+	if err != nil {
+		return kind.RolePerms{}, fmt.Errorf("allow must be a role (%s) or letters of cdrwa: %w.%s", orList(roles), err, didYouMean(word, roles))
+	}
+	ns := p
+	if p&kind.PermAdmin == 0 {
+		ns &^= kind.PermCreate | kind.PermDelete
+	}
+	return kind.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
+}
+
+// principals evaluates a list of principals. Their marks come off here: an
+// access list is what the id is for, and it is never printed with the hash.
+func (m *module) principals(s scope, a *attribute) ([]kind.ACL, bool) {
+	v, ok := s.value(a)
+	if !ok {
+		return nil, false
+	}
+	v, _ = v.UnmarkDeep()
+	ty := v.Type()
+	if v.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
+		s.wrong(a, "Wrong type", "to must be a list of principals: [principal.NAME].")
+		return nil, false
+	}
+	var out []kind.ACL
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		if !e.Type().Equals(principalType) || e.IsNull() {
+			s.wrong(a, "Wrong type", "to must be a list of principals, as [principal.NAME]: each is declared in a block principal \"NAME\" { scheme = ..., id = ... }.")
+			return nil, false
+		}
+		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}
+		if err := checkPrincipal(p.Scheme, p.ID); err != nil {
+			s.wrong(a, "Invalid principal", upperFirst(err.Error())+".")
+			return nil, false
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		s.wrong(a, "Empty grant", "This grants to nobody. Name a principal, or delete the grant.")
+	}
+	return out, len(out) > 0
+}
+
+// ownACL is the access list of nodes without any acl above them: everything for
+// the identities of the ensemble's own auth blocks.
+func (e *Ensemble) ownACL() []kind.ACL {
+	var list []kind.ACL
+	for _, a := range e.Auth {
+		list = append(list, kind.ACL{Scheme: a.Scheme, ID: digestID(a.Username, string(a.Password)), Perms: kind.PermAll})
+	}
+	return kind.NormalizeACL(list)
+}
+
+// digestID is what DigestAuthenticationProvider.generateDigest computes.
+func digestID(user, password string) string {
+	sum := sha1.Sum([]byte(user + ":" + password))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+

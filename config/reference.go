@@ -1,0 +1,240 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// resolve is the static pass: it checks every reference of every expression
+// before anything is evaluated, and records what refers to what.
+func (m *module) resolve() {
+	for _, d := range m.all {
+		for _, a := range d.attrs {
+			r := resolver{m, d, a}
+			for _, t := range a.expr.Variables() {
+				if !r.traversal(t) {
+					a.bad, d.failed = true, true
+				}
+			}
+		}
+	}
+}
+
+// resolver resolves the references of one argument.
+type resolver struct {
+	*module
+	d *decl
+	a *attribute
+}
+
+// unknown reports a name that does not exist, unless its declaration may be among
+// those that could not be read.
+func (r resolver) unknown(t hcl.Traversal, format string, args ...any) bool {
+	if !r.incomplete {
+		r.errorf(t.SourceRange(), "Unknown reference", format, args...)
+	}
+	return false
+}
+
+// traversal reports whether the reference names something that exists.
+func (r resolver) traversal(t hcl.Traversal) bool {
+	root := t.RootName()
+	switch {
+	case root == "path":
+		return r.member(t, "path", []string{"module"})
+	case root == "each":
+		return r.eachReference(t)
+	case slices.Contains(namedRoots, root):
+		return r.namedReference(t)
+	case kind.Lookup(root) != nil:
+		return r.nodeReference(t)
+	}
+	r.errorf(t.SourceRange(), "Unknown reference", "There is nothing called %q.%s", root, r.rootHint(root))
+	return false
+}
+
+func (r resolver) rootHint(given string) string {
+	for _, root := range namedRoots {
+		if r.named[root][given] != nil {
+			return fmt.Sprintf(" Did you mean %s.%s?", root, given)
+		}
+	}
+	for _, n := range r.nodes {
+		if n.label == given {
+			return fmt.Sprintf(" Did you mean %s?", n.addr)
+		}
+	}
+	roots := append([]string{"path", "each"}, namedRoots...)
+	if s := didYouMean(given, append(roots, kind.Names()...)); s != "" {
+		return s
+	}
+	return ` References start with var, local, principal, acl, ensemble, each, path or the type of a block; a text stands in quotes.`
+}
+
+// word returns the name that step i of a traversal selects: .name or ["name"].
+func word(t hcl.Traversal, i int) (string, bool) {
+	if i >= len(t) {
+		return "", false
+	}
+	switch s := t[i].(type) {
+	case hcl.TraverseAttr:
+		return s.Name, true
+	case hcl.TraverseIndex:
+		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() {
+			return s.Key.AsString(), true
+		}
+	}
+	return "", false
+}
+
+func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
+	name, ok := word(t, 1)
+	switch {
+	case !ok:
+		r.errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.%s.", root, root, orList(names))
+	case !slices.Contains(names, name):
+		r.errorf(t.SourceRange(), "Unknown reference", "There is no %s.%s.%s", root, name, hint(name, names, ""))
+	default:
+		return true
+	}
+	return false
+}
+
+func (r resolver) eachReference(t hcl.Traversal) bool {
+	n := r.d.node
+	allowed := n != nil && n.repeated()
+	if n != nil && r.a == n.attr("for_each") {
+		// The argument is evaluated once for each instance of the namespace around.
+		allowed = n.parent != nil && n.parent.repeated()
+	}
+	if !allowed {
+		r.errorf(t.SourceRange(), `Reference to "each" without for_each`,
+			"each.key and each.value exist in blocks with for_each, and in what stands inside them. Set for_each here, or name a value directly.")
+		return false
+	}
+	r.a.each = true
+	return r.member(t, "each", []string{"key", "value"})
+}
+
+func (r resolver) namedReference(t hcl.Traversal) bool {
+	root := t.RootName()
+	name, ok := word(t, 1)
+	if !ok {
+		r.errorf(t.SourceRange(), "Incomplete reference", "%s is followed by a name: %s.NAME.", root, root)
+		return false
+	}
+	d := r.named[root][name]
+	if d == nil {
+		return r.unknown(t, "There is no %s.%s.%s", root, name, hint(name, r.names[root], "None is declared."))
+	}
+	r.depend(d)
+	return true
+}
+
+func (r resolver) depend(d *decl) {
+	if !slices.Contains(r.a.deps, d) {
+		r.a.deps = append(r.a.deps, d)
+	}
+}
+
+// nodeReference follows namespace.a.mutex.b.path as far as it is written out. A
+// reference to a whole namespace is one to everything in it.
+func (r resolver) nodeReference(t hcl.Traversal) bool {
+	var at *nodeDecl
+	for i := 0; ; {
+		k, ok := word(t, i)
+		if i == 0 {
+			k, ok = t.RootName(), true
+		}
+		if !ok {
+			r.dependAll(at)
+			return true
+		}
+		label, ok := word(t, i+1)
+		if !ok {
+			r.dependKind(at, k)
+			return true
+		}
+		n := r.index[nodeKey{at, k, label}]
+		if n == nil {
+			return r.noSuchNode(t, at, k, label)
+		}
+		at, i = n, i+2
+		if at.attr("for_each") != nil && i < len(t) {
+			if _, ok := t[i].(hcl.TraverseIndex); !ok {
+				r.errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", at.addr, at.addr)
+				return false
+			}
+			i++
+		}
+		if i >= len(t) {
+			r.dependAll(at)
+			return true
+		}
+		if next, ok := word(t, i); ok && !(at.kind.Container && kind.Lookup(next) != nil) {
+			return r.nodeAttribute(t, at, next)
+		}
+	}
+}
+
+func (r resolver) nodeAttribute(t hcl.Traversal, n *nodeDecl, name string) bool {
+	r.depend(n.decl)
+	names := slices.Sorted(maps.Keys(objectType(n.kind)))
+	if slices.Contains(names, name) {
+		return true
+	}
+	if n.kind.Container {
+		names = append(names, kind.Names()...)
+	}
+	r.errorf(t.SourceRange(), "Unknown attribute", "%s has no attribute %q.%s", n.addr, name, hint(name, names, ""))
+	return false
+}
+
+// noSuchNode explains a reference by what is declared under other names in the
+// same place.
+func (r resolver) noSuchNode(t hcl.Traversal, in *nodeDecl, k, label string) bool {
+	siblings, where, prefix := r.nodes, "at the top", ""
+	if in != nil {
+		siblings, where, prefix = in.children, "in "+in.addr, in.addr+"."
+	}
+	var same, elsewhere []string
+	for _, n := range siblings {
+		switch {
+		case n.kind.Name == k:
+			same = append(same, n.label)
+		case n.label == label:
+			elsewhere = append(elsewhere, n.addr)
+		}
+	}
+	why := hint(label, same, fmt.Sprintf("No %s is declared %s.", k, where))
+	if len(elsewhere) > 0 {
+		why = fmt.Sprintf(" Did you mean %s?", elsewhere[0])
+	}
+	return r.unknown(t, "There is no %s%s.%s.%s", prefix, k, label, why)
+}
+
+func (r resolver) dependAll(n *nodeDecl) {
+	r.depend(n.decl)
+	for _, c := range n.children {
+		r.dependAll(c)
+	}
+}
+
+func (r resolver) dependKind(in *nodeDecl, k string) {
+	siblings := r.nodes
+	if in != nil {
+		r.depend(in.decl)
+		siblings = in.children
+	}
+	for _, n := range siblings {
+		if n.kind.Name == k {
+			r.dependAll(n)
+		}
+	}
+}

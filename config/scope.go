@@ -1,0 +1,238 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// mark is the type of our marks on values.
+type mark string
+
+// sensitive marks a value that must not be shown.
+const sensitive mark = "sensitive"
+
+// scope evaluates the arguments of one declaration, or of one instance of it.
+type scope struct {
+	m      *module
+	d      *decl
+	ctx    *hcl.EvalContext
+	broken bool   // each is not known, because for_each was wrong
+	where  string // which instance, for diagnostics; ""
+}
+
+// scopeOf builds the context of a declaration: exactly the values its
+// expressions refer to, so that nothing that is not evaluated yet can be seen.
+func (m *module) scopeOf(d *decl) *hcl.EvalContext {
+	if d.scope != nil {
+		return d.scope
+	}
+	values := map[string]map[string]cty.Value{}
+	seen := map[*decl]bool{}
+	var nodes []*nodeDecl
+	for _, a := range d.attrs {
+		for _, dep := range a.deps {
+			switch {
+			case dep.failed || seen[dep]:
+			case dep.node != nil:
+				nodes = append(nodes, dep.node)
+			default:
+				root, name, _ := strings.Cut(dep.addr, ".")
+				if values[root] == nil {
+					values[root] = map[string]cty.Value{}
+				}
+				values[root][name] = dep.value
+			}
+			seen[dep] = true
+		}
+	}
+	variables := nodeValues(nodes)
+	variables["path"] = pathValue
+	for root, names := range values {
+		variables[root] = cty.ObjectVal(names)
+	}
+	d.scope = &hcl.EvalContext{Variables: variables, Functions: m.functions}
+	return d.scope
+}
+
+// pathValue is the path object. path.module is relative to the directory of the
+// configuration and not to the working directory, so that a plan does not
+// depend on where it is made.
+var pathValue = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(".")})
+
+func (m *module) scope(d *decl) scope { return scope{m: m, d: d, ctx: m.scopeOf(d)} }
+
+// value evaluates an argument. It answers false when there is none, or when it
+// or something it refers to is wrong; then the declaration is marked failed, and
+// the reason has been reported once.
+func (s scope) value(a *attribute) (cty.Value, bool) {
+	if a == nil {
+		return cty.NilVal, false
+	}
+	if a.bad || a.each && s.broken || slices.ContainsFunc(a.deps, func(d *decl) bool { return d.failed }) {
+		s.d.failed = true
+		return cty.NilVal, false
+	}
+	v, diags := a.expr.Value(s.ctx)
+	s.m.add(diags...)
+	if diags.HasErrors() {
+		s.d.failed = true
+		return cty.NilVal, false
+	}
+	if tooLarge(v) {
+		return s.wrong(a, "Value too large", fmt.Sprintf("%s has more than %d elements, or a text of more than %d MiB. Split it up.",
+			a.name, maxValueElements, maxTextBytes>>20))
+	}
+	return v, true
+}
+
+// wrong reports a mistake in an argument's value. The context makes the view
+// show the values that went into it, marked ones left out.
+func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
+	s.d.failed = true
+	r := a.expr.Range()
+	if s.where != "" {
+		detail += " This is about " + s.where + "."
+	}
+	s.m.add(&hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r,
+		Expression: a.expr, EvalContext: s.ctx,
+	})
+	return cty.NilVal, false
+}
+
+// as evaluates an argument and converts it. Null means not set. Marks stay.
+func (s scope) as(a *attribute, want cty.Type) (cty.Value, bool) {
+	v, ok := s.value(a)
+	if !ok {
+		return v, false
+	}
+	c, err := convert.Convert(v, want)
+	if err != nil {
+		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.name, typeName(want), conversionError(err)))
+	}
+	if unmarked, _ := c.Unmark(); unmarked.IsNull() {
+		return cty.NilVal, false
+	}
+	return c, true
+}
+
+func typeName(ty cty.Type) string {
+	switch ty {
+	case cty.String:
+		return "a string"
+	case cty.Number:
+		return "a number"
+	case cty.Bool:
+		return "true or false"
+	default:
+		return "a " + ty.FriendlyNameForConstraint()
+	}
+}
+
+// shown evaluates an argument that ends up where people read it: in a plan, in
+// a znode, in a message. A sensitive value is refused there.
+func (s scope) shown(a *attribute, want cty.Type) (cty.Value, bool) {
+	v, ok := s.as(a, want)
+	if ok && v.ContainsMarked() {
+		return s.wrong(a, "Sensitive value", a.name+" is shown to people, in plans, messages or znodes, so it cannot be sensitive. "+
+			"If the value is no secret, say so with nonsensitive(...).")
+	}
+	return v, ok
+}
+
+func (s scope) text(a *attribute) (string, bool) {
+	v, ok := s.shown(a, cty.String)
+	if !ok {
+		return "", false
+	}
+	return v.AsString(), true
+}
+
+func (s scope) yes(a *attribute) bool {
+	v, ok := s.shown(a, cty.Bool)
+	return ok && v.True()
+}
+
+// secret is text that may be sensitive: one of the few places where marks come off.
+func (s scope) secret(a *attribute) (string, bool) {
+	v, ok := s.as(a, cty.String)
+	if !ok {
+		return "", false
+	}
+	v, _ = v.Unmark()
+	return v.AsString(), true
+}
+
+// objectType is the attributes that a reference to a node of this kind offers.
+func objectType(k *kind.Kind) map[string]cty.Type {
+	types := map[string]cty.Type{"path": cty.String, "name": cty.String}
+	for _, f := range k.New().Fields() {
+		types[f.Name] = fieldType(f)
+	}
+	return types
+}
+
+func fieldType(f kind.Field) cty.Type {
+	switch f.Type {
+	case kind.TypeInt:
+		return cty.Number
+	case kind.TypeBool:
+		return cty.Bool
+	default:
+		return cty.String
+	}
+}
+
+// nodeValues are the objects namespace, mutex, ... that hold exactly the given
+// declarations, and what leads to them.
+func nodeValues(nodes []*nodeDecl) map[string]cty.Value {
+	wanted := map[*nodeDecl]bool{}
+	children := map[*nodeDecl][]*nodeDecl{}
+	for _, n := range nodes {
+		for ; n != nil && !wanted[n]; n = n.parent {
+			wanted[n] = true
+			children[n.parent] = append(children[n.parent], n)
+		}
+	}
+	return childValues(children, nil, nil)
+}
+
+func childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at *instance) map[string]cty.Value {
+	byKind := map[string]map[string]cty.Value{}
+	for _, n := range children[in] {
+		if byKind[n.kind.Name] == nil {
+			byKind[n.kind.Name] = map[string]cty.Value{}
+		}
+		byKind[n.kind.Name][n.label] = nodeValue(children, n, at)
+	}
+	out := make(map[string]cty.Value, len(byKind)+2)
+	for k, labels := range byKind {
+		out[k] = cty.ObjectVal(labels)
+	}
+	return out
+}
+
+// nodeValue is one block as a reference sees it: an object, or with for_each an
+// object of objects by key. An object and not a map, since what stands inside
+// may differ from key to key.
+func nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, at *instance) cty.Value {
+	byKey := map[string]cty.Value{}
+	for _, i := range n.instances[at] {
+		attrs := childValues(children, n, i)
+		for name, v := range i.attributes() {
+			attrs[name] = v
+		}
+		if n.attr("for_each") == nil {
+			return cty.ObjectVal(attrs)
+		}
+		byKey[i.key] = cty.ObjectVal(attrs)
+	}
+	return cty.ObjectVal(byKey)
+}

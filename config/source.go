@@ -1,0 +1,150 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/json"
+)
+
+const (
+	nativeSuffix = ".locktree.hcl"
+	jsonSuffix   = ".locktree.json"
+)
+
+// sources reads and parses files and keeps what snippets need.
+type sources struct {
+	fsys  fs.FS
+	dir   string // what fsys is called in diagnostics
+	files map[string]*hcl.File
+	*report
+}
+
+// display is the name of a file as diagnostics show it.
+func (s *sources) display(name string) string { return filepath.Join(s.dir, name) }
+
+// list returns the configuration files and the override files, each in name order.
+func (s *sources) list() (primary, overrides []string) {
+	entries, err := fs.ReadDir(s.fsys, ".")
+	if err != nil {
+		s.errorf(fileStart(s.dir), "Cannot read the directory", "%s. Name a directory that holds *%s files.", upperFirst(plainError(err)), nativeSuffix)
+		return nil, nil
+	}
+	for _, e := range entries {
+		name := e.Name()
+		stem, ok := configStem(name)
+		switch {
+		case !ok || e.IsDir():
+		case stem == "override" || strings.HasSuffix(stem, "_override"):
+			overrides = append(overrides, name)
+		default:
+			primary = append(primary, name)
+		}
+	}
+	slices.Sort(primary)
+	slices.Sort(overrides)
+	switch n := len(primary) + len(overrides); {
+	case n == 0:
+		s.errorf(fileStart(s.dir), "No configuration files",
+			`There is no *%s or *%s file in this directory. Run "locktree init" to write a first one, or name another directory.`, nativeSuffix, jsonSuffix)
+	case n > maxFiles:
+		s.errorf(fileStart(s.dir), "Too many files", "The directory holds %d configuration files; at most %d are read.", n, maxFiles)
+		return nil, nil
+	}
+	return primary, overrides
+}
+
+// configStem cuts the suffix off a configuration file's name. Files that editors
+// leave behind are none: vim and emacs back up to "x~" and "#x#", which end
+// differently, and write hidden files beside the original.
+func configStem(name string) (string, bool) {
+	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") {
+		return "", false
+	}
+	if stem, ok := strings.CutSuffix(name, nativeSuffix); ok {
+		return stem, true
+	}
+	return strings.CutSuffix(name, jsonSuffix)
+}
+
+// parse returns the body of a file, or nil when it cannot be read at all. A file
+// with syntax errors still has a body: the sound rest of it.
+func (s *sources) parse(name string) hcl.Body {
+	shown := s.display(name)
+	src, err := readLimited(s.fsys, name, maxFileBytes)
+	if err != nil {
+		s.errorf(fileStart(shown), "Cannot read the file", "%s.", upperFirst(plainError(err)))
+		return nil
+	}
+	return s.parseSource(src, shown)
+}
+
+func (s *sources) parseSource(src []byte, shown string) hcl.Body {
+	s.files[shown] = &hcl.File{Bytes: src}
+	isJSON := strings.HasSuffix(shown, ".json")
+	if d := tooDeep(src, shown, isJSON); d != nil {
+		s.add(d)
+		return nil
+	}
+	file, diags := parseFile(src, shown, isJSON)
+	s.add(diags...)
+	if file == nil || file.Body == nil {
+		return nil
+	}
+	s.files[shown] = file
+	return file.Body
+}
+
+func parseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostics) {
+	if isJSON {
+		return json.Parse(src, shown)
+	}
+	return hclsyntax.ParseConfig(src, shown, hcl.InitialPos)
+}
+
+// readLimited reads a regular file of at most limit bytes.
+func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readFile(f, limit)
+}
+
+func readFile(f fs.File, limit int64) ([]byte, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", info.Name())
+	}
+	src, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(src)) > limit {
+		err = fmt.Errorf("the file is larger than %d MiB", limit>>20)
+	}
+	return src, err
+}
+
+// plainError cuts the operation off a file error: "open x: no such file" says
+// nothing more than "no such file" below a line that names x.
+func plainError(err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	return err.Error()
+}
+
+// fileStart is the range of mistakes that concern a file or directory as a whole.
+func fileStart(name string) hcl.Range {
+	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+}

@@ -1,0 +1,212 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// variable is a variable block before it has a value.
+type variable struct {
+	*decl
+	typ       cty.Type
+	defaults  *typeexpr.Defaults
+	sensitive bool
+	nullable  bool
+	broken    bool      // its declaration is wrong
+	rejected  bool      // by a validation rule
+	at        hcl.Range // what to show when the value is wrong
+}
+
+// evaluateVariable gives a variable its value: the input of the highest
+// precedence, or the default.
+func (m *module) evaluateVariable(d *decl) {
+	v := m.variables[d.block.name()]
+	if v.broken {
+		d.failed = true
+		return
+	}
+	raw, at, from := cty.NilVal, d.head, "the default"
+	if in, ok := m.inputs[d.block.name()]; ok {
+		if in.failed {
+			d.failed = true
+			return
+		}
+		raw, from = in.value, in.from
+		if !v.sensitive && in.rng != nil {
+			at = *in.rng
+		}
+	} else if a := d.block.attrs["default"]; a != nil {
+		// No scope: a default is a constant, so that it can be read without
+		// evaluating anything.
+		value, diags := a.expr.Value(nil)
+		if diags.HasErrors() {
+			m.add(diags...)
+			d.failed = true
+			return
+		}
+		raw = value
+		if !v.sensitive {
+			at = a.expr.Range()
+		}
+	} else {
+		m.errorf(d.head, "No value for variable", "The variable %q has no default and no value was given. Use -var '%s=...', a *%s file, or the environment variable %s%s.",
+			d.block.name(), d.block.name(), inputSuffix, envPrefix, d.block.name())
+		d.failed = true
+		return
+	}
+	value, err := v.convert(raw)
+	if err != nil {
+		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s.", d.block.name(), from, conversionError(err))
+		d.failed = true
+		return
+	}
+	if tooLarge(value) {
+		m.errorf(at, "Value too large", "The value of var.%s, from %s, has more than %d elements, or a text of more than %d MiB.", d.block.name(), from, maxValueElements, maxTextBytes>>20)
+		d.failed = true
+		return
+	}
+	if v.sensitive {
+		m.secrets.collect(value)
+		value = value.Mark(sensitive)
+	}
+	d.value = value
+	v.at = at
+}
+
+// convert applies the type's optional() defaults first: they may supply what the
+// conversion would miss.
+func (v *variable) convert(raw cty.Value) (cty.Value, error) {
+	if raw.IsNull() {
+		if !v.nullable {
+			return raw, errors.New("it must not be null")
+		}
+		return cty.NullVal(v.typ.WithoutOptionalAttributesDeep()), nil
+	}
+	if v.defaults != nil {
+		raw = v.defaults.Apply(raw)
+	}
+	return convert.Convert(raw, v.typ)
+}
+
+// declareVariables reads the arguments of variable blocks that say what a value
+// must be. They are constants.
+func (m *module) declareVariables() {
+	for _, name := range m.names["var"] {
+		d := m.named["var"][name]
+		v := &variable{decl: d, typ: cty.DynamicPseudoType, nullable: true}
+		if a := d.block.attrs["type"]; a != nil {
+			ty, defaults, diags := typeexpr.TypeConstraintWithDefaults(a.expr)
+			m.add(diags...)
+			if diags.HasErrors() {
+				v.broken = true
+			} else {
+				v.typ, v.defaults = ty, defaults
+			}
+		}
+		v.sensitive = m.constantBool(d.block.attrs["sensitive"], false)
+		v.nullable = m.constantBool(d.block.attrs["nullable"], true)
+		m.variables[name] = v
+	}
+}
+
+func (m *module) constantBool(a *attribute, def bool) bool {
+	if a == nil {
+		return def
+	}
+	v, diags := a.expr.Value(nil)
+	if !diags.HasErrors() {
+		if c, err := convert.Convert(v, cty.Bool); err == nil && !c.IsNull() {
+			return c.True()
+		}
+	}
+	m.errorf(a.expr.Range(), "Wrong type", "%s must be written as true or false: it cannot depend on other values.", a.name)
+	return def
+}
+
+// validate checks the validation rules, when every variable has its value: a
+// rule may refer to any variable.
+func (m *module) validate() {
+	for _, name := range m.names["var"] {
+		v := m.variables[name]
+		for _, rule := range v.block.nested("validation") {
+			if !v.failed && !m.checkRule(v, rule) {
+				v.rejected = true
+			}
+		}
+	}
+	for _, v := range m.variables {
+		v.failed = v.failed || v.rejected
+	}
+}
+
+// checkRule evaluates one validation block.
+func (m *module) checkRule(v *variable, rule *block) bool {
+	rd := &decl{addr: v.addr, head: rule.head, attrs: rule.sorted()}
+	for _, a := range rd.attrs {
+		for _, t := range a.expr.Variables() {
+			if t.RootName() != "var" {
+				m.errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", v.block.name())
+				return false
+			}
+			if !(resolver{m, rd, a}).traversal(t) {
+				return false
+			}
+		}
+	}
+	s := m.scope(rd)
+	condition := rule.attrs["condition"]
+	ok, valid := s.as(condition, cty.Bool)
+	if !valid {
+		if condition != nil && !rd.failed {
+			s.wrong(condition, "Wrong type", "condition must be true or false, not null.")
+		}
+		return false
+	}
+	if ok, _ = ok.Unmark(); ok.True() {
+		return true
+	}
+	text := "The value breaks a rule of its declaration."
+	if message, ok := s.as(rule.attrs["error_message"], cty.String); ok && !message.IsMarked() {
+		text = message.AsString()
+	}
+	m.add(&hcl.Diagnostic{
+		Severity: hcl.DiagError, Summary: "Invalid value for variable", Subject: &v.at,
+		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.block.name(), place(rule.head)),
+		Expression: condition.expr, EvalContext: s.ctx,
+	})
+	return false
+}
+
+// conversionError writes the path of a mistake in front of it: element "b",
+// attribute "permits": a number is required.
+func conversionError(err error) string {
+	var at cty.PathError
+	if !errors.As(err, &at) || len(at.Path) == 0 {
+		return err.Error()
+	}
+	text := ""
+	for _, step := range at.Path {
+		switch s := step.(type) {
+		case cty.GetAttrStep:
+			text += fmt.Sprintf("attribute %q, ", s.Name)
+		case cty.IndexStep:
+			key, _ := s.Key.Unmark()
+			switch {
+			case !key.IsKnown() || key.IsNull():
+			case key.Type() == cty.String:
+				text += fmt.Sprintf("element %q, ", key.AsString())
+			case key.Type() == cty.Number:
+				text += fmt.Sprintf("element %s, ", key.AsBigFloat().Text('f', -1))
+			}
+		}
+	}
+	if text == "" {
+		return at.Error()
+	}
+	return text[:len(text)-2] + ": " + at.Error()
+}
