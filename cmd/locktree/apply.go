@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/spf13/cobra"
+)
+
+type applyFlags struct {
+	loadFlags
+	destroy, autoApprove, input, detailedExitcode, concise bool
+	lockTimeout                                            time.Duration
+}
+
+func (f *applyFlags) register(c *cobra.Command) {
+	f.loadFlags.register(c)
+	c.Flags().BoolVar(&f.autoApprove, "auto-approve", false, "do not ask")
+	c.Flags().BoolVar(&f.input, "input", true, "ask for input; -input=false fails where a question would be asked")
+	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit 4 for a stale plan, 5 when another apply holds the lock, 6 for a lock in use")
+	c.Flags().BoolVar(&f.concise, "concise", false, "show the plan with one line a change")
+	c.Flags().DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another apply, as in 90s")
+}
+
+func applyCommand(a *app) *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use:   "apply [PLAN]",
+		Short: "Make the live tree what the configuration says",
+		Long: "apply plans, asks and applies, in one ZooKeeper transaction an ensemble. With a file of\n" +
+			"\"plan -out\" it applies exactly that plan, or nothing when something changed since.",
+		Args: exactly(0, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return f.exit(a.applySaved(c.Context(), &f, args[0]))
+			}
+			return f.exit(a.apply(c.Context(), &f))
+		},
+	}
+	f.register(c)
+	c.Flags().BoolVar(&f.destroy, "destroy", false, "remove everything this stack owns; the same as destroy")
+	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve or a plan file")
+	return c
+}
+
+func destroyCommand(a *app) *cobra.Command {
+	f := applyFlags{destroy: true}
+	c := &cobra.Command{
+		Use:   "destroy",
+		Short: "Remove everything this stack owns",
+		Long: "destroy removes what carries this stack's mark and nothing else. A lock that is held or\n" +
+			"waited for is never removed: then nothing is.",
+		Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error { return f.exit(a.apply(c.Context(), &f)) },
+	}
+	f.register(c)
+	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve")
+	return c
+}
+
+// exit gives the errors a script wants to tell apart their codes.
+func (f *applyFlags) exit(err error) error {
+	var (
+		stale  *apply.StaleError
+		locked *apply.LockedError
+		inUse  *apply.InUseError
+	)
+	switch {
+	case !f.detailedExitcode:
+		return err
+	case errors.As(err, &stale):
+		return &codeError{exitStale, err}
+	case errors.As(err, &locked):
+		return &codeError{exitLocked, err}
+	case errors.As(err, &inUse):
+		return &codeError{exitInUse, err}
+	}
+	return err
+}
+
+func (a *app) apply(ctx context.Context, f *applyFlags) error {
+	if a.json != 0 && !f.autoApprove {
+		return view.Failf("Plan file or auto-approve required", "With -json nobody can be asked. Add -auto-approve, or apply a plan file written with \"plan -out\".")
+	}
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(&f.loadFlags)
+	if err != nil {
+		return err
+	}
+	s, err := a.connect(ctx, cfg, false)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	plans, err := s.plan(ctx, f.destroy)
+	if err != nil {
+		return err
+	}
+	a.view().Plan(view.Plan{Plans: plans, Operation: operation(f.destroy), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+	if !applyable(plans) {
+		return exitWith(exitError)
+	}
+	if hasChanges(plans) && !f.autoApprove {
+		if err := a.confirm(ctx, f); err != nil {
+			return err
+		}
+	}
+	return a.execute(ctx, f, s, plans)
+}
+
+func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error {
+	if f.destroy {
+		return view.Failf("Destroy with a saved plan", "A saved plan already says what is destroyed. Make one with \"plan -destroy -out FILE\" and apply that.")
+	}
+	defer a.interruptible(ctx)()
+	file, err := a.readPlan(name)
+	if err != nil {
+		return err
+	}
+	cfg, err := a.load(&f.loadFlags) // for the connection alone: plans hold no credentials
+	if err != nil {
+		return err
+	}
+	if err := file.CheckStack(cfg.Stack); err != nil {
+		return err
+	}
+	s, err := a.connect(ctx, cfg, false)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return a.execute(ctx, f, s, file.Plans)
+}
+
+func (a *app) readPlan(name string) (*plan.File, error) {
+	r, err := os.Open(a.path(name))
+	if err != nil {
+		return nil, view.Failf("Cannot read the plan file", "%v. Write one with \"plan -out FILE\".", err)
+	}
+	defer r.Close()
+	return plan.DecodeFile(r)
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// longFlag is a flag in Terraform's spelling: one dash and more than one letter.
+// There are no clusters of one-letter flags here that it could be mistaken for.
+var longFlag = regexp.MustCompile(`^-[a-z][a-z-]+(=|$)`)
+
+// normalizeArgs gives flags in Terraform's spelling the second dash cobra wants:
+// -auto-approve becomes --auto-approve. The value after a flag that takes one, a
+// lone "-" (standard input), and everything after "--" are never touched.
+func normalizeArgs(root *cobra.Command, args []string) []string {
+	flags := map[string]*pflag.Flag{}
+	collectFlags(root, flags)
+	out := make([]string, 0, len(args))
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		if longFlag.MatchString(arg) {
+			arg = "-" + arg
+		}
+		out = append(out, arg)
+		name, isFlag := strings.CutPrefix(arg, "--")
+		if flag := flags[name]; isFlag && flag != nil && flag.NoOptDefVal == "" && i+1 < len(args) {
+			i++
+			out = append(out, args[i])
+		}
+	}
+	return out
+}
+
+// collectFlags gathers the flags of a command and everything below it. One name
+// means one kind of flag in all of them: a test holds that.
+func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
+	add := func(f *pflag.Flag) { into[f.Name] = f }
+	c.InitDefaultHelpFlag()
+	c.PersistentFlags().VisitAll(add)
+	c.Flags().VisitAll(add)
+	for _, sub := range c.Commands() {
+		collectFlags(sub, into)
+	}
+}
+
+// flagText says what is wrong with a flag, in the spelling people use, and which
+// flag may have been meant.
+func flagText(c *cobra.Command, err error) string {
+	text := strings.ReplaceAll(err.Error(), "--", "-") + "."
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return text
+	}
+	best, distance := "", 3
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := editDistance(unknown.GetSpecifiedName(), f.Name); d < distance {
+			best, distance = f.Name, d
+		}
+	})
+	if best != "" {
+		text += " Did you mean -" + best + "?"
+	}
+	return text
+}
+
+// editDistance counts the letters to insert, delete or change to make b of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
+)
+
+// dial connects to an ensemble. What the configuration leaves open comes from
+// the ZOOKEEPER_ variables the Terraform provider for ZooKeeper also reads. A
+// readOnly client refuses every write before it is sent: what only looks must
+// not be able to do more.
+func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*recipes.Client, error) {
+	cfg, err := a.clientConfig(e)
+	if err != nil {
+		return nil, err
+	}
+	cfg.ReadOnly = readOnly
+	return recipes.Dial(ctx, cfg)
+}
+
+func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
+	cfg := recipes.Config{Servers: a.servers(e), SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout, Logger: a.logger()}
+	if len(cfg.Servers) == 0 {
+		return cfg, view.Failf("No servers", "Ensemble %q has no servers, and the environment variable ZOOKEEPER_SERVERS is not set. Give one of them, as in \"zk1:2181,zk2:2181\".", e.Name)
+	}
+	if text := a.env.get("ZOOKEEPER_SESSION"); text != "" && cfg.SessionTimeout == 0 {
+		seconds, err := strconv.Atoi(text)
+		if err != nil || seconds < 1 {
+			return cfg, view.Failf("Bad session timeout", "The environment variable ZOOKEEPER_SESSION is %q: it must be a number of seconds.", text)
+		}
+		cfg.SessionTimeout = time.Duration(seconds) * time.Second
+	}
+	for _, auth := range a.auth(e) {
+		cfg.Auth = append(cfg.Auth, recipes.Auth{Scheme: auth.Scheme, Credentials: recipes.Secret(auth.Username + ":" + string(auth.Password))})
+	}
+	var err error
+	cfg.TLS, err = a.tlsConfig(e)
+	return cfg, err
+}
+
+func (a *app) servers(e *config.Ensemble) []string {
+	if len(e.Servers) > 0 {
+		return e.Servers
+	}
+	if list := a.env.get("ZOOKEEPER_SERVERS"); list != "" {
+		return strings.Split(list, ",")
+	}
+	return nil
+}
+
+func (a *app) auth(e *config.Ensemble) []config.Auth {
+	if user := a.env.get("ZOOKEEPER_USERNAME"); len(e.Auth) == 0 && user != "" {
+		return []config.Auth{{Scheme: "digest", Username: user, Password: config.Secret(a.env.get("ZOOKEEPER_PASSWORD"))}}
+	}
+	return e.Auth
+}
+
+// tlsConfig is nil for a plain connection. There is no way to skip the check of
+// the server's certificate: a lock taken from an impostor is no lock.
+func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
+	t := e.TLS
+	if t == nil && isTrue(a.env.get("ZOOKEEPER_TLS_ENABLED")) {
+		t = &config.TLS{CAFile: a.env.get("ZOOKEEPER_TLS_CA_FILE"), CertFile: a.env.get("ZOOKEEPER_TLS_CERT_FILE"), KeyFile: a.env.get("ZOOKEEPER_TLS_KEY_FILE")}
+	}
+	if isTrue(a.env.get("ZOOKEEPER_TLS_SKIP_VERIFY")) {
+		return nil, view.Failf("TLS cannot go unverified", "The environment variable ZOOKEEPER_TLS_SKIP_VERIFY is set; locktree does not offer that. Unset it, and name the certificate authority of the servers in ca_file or ZOOKEEPER_TLS_CA_FILE.")
+	}
+	if t == nil {
+		return nil, nil
+	}
+	out := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, view.Failf("Cannot read the certificate authority", "%v", err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, view.Failf("Cannot read the certificate authority", "%s holds no PEM certificate.", t.CAFile)
+		}
+	}
+	if t.CertFile != "" || t.KeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, view.Failf("Cannot read the client certificate", "%s and %s: %v", t.CertFile, t.KeyFile, err)
+		}
+		out.Certificates = []tls.Certificate{pair}
+	}
+	return out, nil
+}
+
+func isTrue(text string) bool {
+	b, err := strconv.ParseBool(text)
+	return err == nil && b
+}
+
+// logger is for looking into connections: LOCKTREE_LOG=debug, info, warn or
+// error writes what the library notices to stderr. Unset, it writes nothing.
+func (a *app) logger() *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.env.get("LOCKTREE_LOG"))); err != nil {
+		return nil
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}

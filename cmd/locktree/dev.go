@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/spf13/cobra"
+)
+
+func devCommand(a *app) *cobra.Command {
+	var listen string
+	c := &cobra.Command{
+		Use:   "dev",
+		Short: "Serve an in-memory ZooKeeper for development",
+		Long: "dev serves an in-memory ZooKeeper on this machine until it is interrupted. Everything in\n" +
+			"it is gone then. It is for development and tests, never for production.",
+		Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := loopback(listen); err != nil {
+				return err
+			}
+			server := zktest.New()
+			defer server.Close()
+			addr, err := server.Listen(listen)
+			if err != nil {
+				return view.Failf("Cannot listen on "+listen, "%v. Choose another address with -listen, as in -listen=127.0.0.1:0 for any free port.", err)
+			}
+			fmt.Fprintln(a.stdout, addr)
+			a.view().Message("An in-memory ZooKeeper is serving on " + addr + ".\n" +
+				"It is for development only: it forgets everything when it stops. Stop it with Ctrl-C.")
+			<-c.Context().Done()
+			a.view().Message("Stopped.")
+			return nil
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:2181", "the loopback `ADDRESS` to serve on; port 0 is any free one")
+	return c
+}
+
+// loopback refuses an address other machines could reach: the server has no
+// protection of any kind.
+func loopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return view.Failf("Bad address", "-listen=%s: %v. Write it as 127.0.0.1:2181.", addr, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return view.Failf("Not a loopback address", "-listen=%s could be reached by other machines. dev serves this machine only: use 127.0.0.1, ::1 or localhost.", addr)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+)
+
+// stack is a loaded configuration with a connection to each of its ensembles.
+type stack struct {
+	*config.Config
+	clients []*recipes.Client // by position in Ensembles
+}
+
+// connect dials every ensemble, or none: what fails closes what was opened.
+func (a *app) connect(ctx context.Context, cfg *config.Config, readOnly bool) (*stack, error) {
+	s := &stack{Config: cfg}
+	for _, e := range cfg.Ensembles {
+		c, err := a.dial(ctx, e, readOnly)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		s.clients = append(s.clients, c)
+	}
+	return s, nil
+}
+
+func (s *stack) close() {
+	for _, c := range s.clients {
+		_ = c.Close() // the command is over; the servers remove the session in any case
+	}
+}
+
+// read reads the live tree of every ensemble.
+func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
+	trees := make([]*plan.Tree, len(s.Ensembles))
+	for i, e := range s.Ensembles {
+		session, err := s.clients[i].Session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if trees[i], err = apply.Read(ctx, session, e.Tree); err != nil {
+			return nil, err
+		}
+	}
+	return trees, nil
+}
+
+// plans compares the live trees with the configuration. Outputs belong to the
+// configuration as a whole; they are kept by its first ensemble.
+func (s *stack) plans(trees []*plan.Tree, destroy bool) []*plan.Plan {
+	out := make([]*plan.Plan, len(trees))
+	for i, e := range s.Ensembles {
+		opts := plan.Options{Destroy: destroy, ConfigHash: s.Hash, Identities: identities(s.clients[i])}
+		if i == 0 && !destroy {
+			opts.Outputs = s.Outputs
+		}
+		out[i] = plan.Diff(trees[i], e.Tree, opts)
+	}
+	return out
+}
+
+func identities(c *recipes.Client) []plan.Identity {
+	var out []plan.Identity
+	for _, id := range c.Identities() {
+		out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID})
+	}
+	return out
+}
+
+// plan reads and compares in one go.
+func (s *stack) plan(ctx context.Context, destroy bool) ([]*plan.Plan, error) {
+	trees, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.plans(trees, destroy), nil
+}
+
+// clientFor finds the connection a saved plan is for. The ensemble must still be
+// the one the plan was made on.
+func (s *stack) clientFor(p *plan.Plan) (*recipes.Client, error) {
+	for i, e := range s.Ensembles {
+		if e.Name != p.Ensemble {
+			continue
+		}
+		if e.Root != p.Root {
+			return nil, view.Failf("Saved plan does not match the configuration", "The plan is for ensemble %q below %s; the configuration now says %s. Make a new plan.", p.Ensemble, p.Root, e.Root)
+		}
+		return s.clients[i], nil
+	}
+	return nil, view.Failf("Saved plan does not match the configuration", "The plan is for ensemble %q, which the configuration does not declare. Apply it from the directory it was made in, or make a new plan.", p.Ensemble)
+}
+
+// serverList says where a tree was read from.
+func (a *app) serverLists(cfg *config.Config) []string {
+	out := make([]string, len(cfg.Ensembles))
+	for i, e := range cfg.Ensembles {
+		out[i] = strings.Join(a.servers(e), ",")
+	}
+	return out
+}
+
+// who is written into the apply lock: user@host, as far as they are known.
+func who() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return name + "@" + host
+}

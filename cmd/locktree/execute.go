@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+)
+
+const (
+	applyQuestion = "\nDo you want to perform these actions?\n" +
+		"  locktree will perform the actions described above.\n" +
+		"  Only 'yes' will be accepted to approve.\n\n" +
+		"  Enter a value: "
+	destroyQuestion = "\nDo you really want to destroy all resources?\n" +
+		"  locktree will remove everything shown above from ZooKeeper.\n" +
+		"  There is no undo. Only 'yes' will be accepted to confirm.\n\n" +
+		"  Enter a value: "
+)
+
+// confirm asks for the approval of what was just shown.
+func (a *app) confirm(ctx context.Context, f *applyFlags) error {
+	if !f.input {
+		return view.Failf("Approval needed", "-input=false forbids the question. Add -auto-approve, or save the plan with \"plan -out FILE\" and apply that file.")
+	}
+	question, cancelled := applyQuestion, "\nApply cancelled."
+	if f.destroy {
+		question, cancelled = destroyQuestion, "\nDestroy cancelled."
+	}
+	err := a.approve(ctx, question)
+	if errors.Is(err, errNoApproval) {
+		a.view().Message(cancelled)
+		return exitWith(exitError)
+	}
+	return err
+}
+
+// execute carries out the plans, one transaction an ensemble. Ensembles know
+// nothing of each other: when a later one fails, the earlier ones stay applied
+// and the next plan shows what is left.
+func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) error {
+	done := view.Applied{Operation: "apply"}
+	for _, p := range plans {
+		client, err := s.clientFor(p)
+		if err != nil {
+			return err
+		}
+		if p.Destroy {
+			done.Operation = "destroy"
+		}
+		x := apply.Executor{
+			Client: client, LockTimeout: f.lockTimeout,
+			Operation: operationType(p), Who: who(), Version: version(),
+			Events: func(e apply.Event) { a.view().Event(p.Ensemble, e) },
+		}
+		result, err := x.Run(ctx, p)
+		if err != nil {
+			return err
+		}
+		done.Counts.Add += result.Counts.Add
+		done.Counts.Change += result.Counts.Change
+		done.Counts.Destroy += result.Counts.Destroy
+		done.Outputs = append(done.Outputs, result.Outputs...)
+	}
+	a.view().Applied(done)
+	return nil
+}
+
+// operationType is the word Terraform writes into its lock.
+func operationType(p *plan.Plan) string {
+	if p.Destroy {
+		return "OperationTypeDestroy"
+	}
+	return "OperationTypeApply"
+}

@@ -1,0 +1,54 @@
+package main
+
+import "errors"
+
+// The exit codes. They are an interface: scripts branch on them.
+const (
+	exitOK      = 0
+	exitError   = 1 // failed, invalid, cancelled, stale, locked, interrupted
+	exitChanges = 2 // plan and status with -detailed-exitcode: there are differences
+	exitFmtRead = 2 // fmt: a file does not parse
+	exitFmtDiff = 3 // fmt -check: a file would change
+
+	// Only with apply or destroy -detailed-exitcode, where 1 would leave a script guessing.
+	exitStale  = 4 // the saved plan no longer fits what is in ZooKeeper
+	exitLocked = 5 // somebody else's apply holds the lock
+	exitInUse  = 6 // a lock to be deleted or replaced is held
+)
+
+// codeError ends the program with a code. Its text, when it has one, is still
+// to be shown; a nil err means that everything has been said already.
+type codeError struct {
+	code int
+	err  error
+}
+
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *codeError) Unwrap() error { return e.err }
+
+// exitWith ends the command with a code and without another word.
+func exitWith(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &codeError{code: code}
+}
+
+// codeOf is the exit code of what a command returned.
+func codeOf(err error) int {
+	var ce *codeError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &ce):
+		return ce.code
+	default:
+		return exitError
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/spf13/cobra"
+)
+
+// formatter is one run of fmt.
+type formatter struct {
+	*app
+	list, write, diff, check, recursive bool
+	changed, broken                     bool
+}
+
+func fmtCommand(a *app) *cobra.Command {
+	f := &formatter{app: a}
+	c := &cobra.Command{
+		Use:   "fmt [FILE | DIRECTORY | -]...",
+		Short: "Rewrite configuration files to the canonical style",
+		Long: "fmt rewrites *.locktree.hcl and *.ltvars files in place and lists those it changed.\n" +
+			"\"-\" formats standard input to standard output. Exit codes: 2 when a file does not\n" +
+			"parse (it is left as it was), 3 with -check when a file would change.",
+		RunE: func(_ *cobra.Command, args []string) error { return f.run(args) },
+	}
+	c.Flags().BoolVar(&f.list, "list", true, "list the files that changed")
+	c.Flags().BoolVar(&f.write, "write", true, "write the files; -write=false only lists")
+	c.Flags().BoolVar(&f.diff, "diff", false, "show what changes")
+	c.Flags().BoolVar(&f.check, "check", false, "write nothing; exit 3 when a file would change")
+	c.Flags().BoolVar(&f.recursive, "recursive", false, "also the directories below")
+	return c
+}
+
+func (f *formatter) run(args []string) error {
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	f.write = f.write && !f.check
+	for _, arg := range args {
+		if err := f.target(arg); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.broken:
+		return exitWith(exitFmtRead)
+	case f.check && f.changed:
+		return exitWith(exitFmtDiff)
+	}
+	return nil
+}
+
+func (f *formatter) target(arg string) error {
+	if arg == "-" {
+		src, err := io.ReadAll(f.stdin)
+		if err != nil {
+			return fmt.Errorf("reading standard input: %w", err)
+		}
+		return f.standardInput(src)
+	}
+	info, err := os.Stat(f.path(arg))
+	if err != nil {
+		return &codeError{exitFmtRead, view.Failf("Nothing to format", "There is no file or directory at %s.", arg)}
+	}
+	if !info.IsDir() {
+		if !formattable(arg) {
+			return &codeError{exitFmtRead, view.Failf("Nothing to format", "%s is neither a *.locktree.hcl nor a *.ltvars file.", arg)}
+		}
+		return f.file(arg)
+	}
+	return filepath.WalkDir(f.path(arg), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != f.path(arg) && (!f.recursive || strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case d.IsDir() || !formattable(path):
+			return nil
+		}
+		shown := path
+		if rel, err := filepath.Rel(f.path("."), path); err == nil {
+			shown = rel
+		}
+		return f.file(shown)
+	})
+}
+
+// formattable: JSON files have no style of ours, and editors' backups and dot
+// files are nobody's configuration.
+func formattable(path string) bool {
+	base := filepath.Base(path)
+	return !strings.HasPrefix(base, ".") && (strings.HasSuffix(base, ".locktree.hcl") || strings.HasSuffix(base, ".ltvars"))
+}
+
+func (f *formatter) file(name string) error {
+	src, err := os.ReadFile(f.path(name))
+	if err != nil {
+		return err
+	}
+	out, ok := f.format(src, name)
+	if !ok || bytes.Equal(src, out) {
+		return nil
+	}
+	f.changed = true
+	if f.list {
+		fmt.Fprintln(f.stdout, name)
+	}
+	if f.diff {
+		fmt.Fprint(f.stdout, lineDiff("old/"+name, "new/"+name, string(src), string(out)))
+	}
+	if f.write {
+		return replaceFile(f.path(name), out)
+	}
+	return nil
+}
+
+// standardInput writes the formatted text, or with -check and -diff what they say.
+func (f *formatter) standardInput(src []byte) error {
+	out, ok := f.format(src, "<stdin>")
+	if !ok {
+		return nil
+	}
+	f.changed = f.changed || !bytes.Equal(src, out)
+	switch {
+	case f.diff:
+		fmt.Fprint(f.stdout, lineDiff("old/<stdin>", "new/<stdin>", string(src), string(out)))
+	case !f.check:
+		_, err := f.stdout.Write(out)
+		return err
+	}
+	return nil
+}
+
+func (f *formatter) format(src []byte, name string) ([]byte, bool) {
+	out, diags := config.Format(src, name)
+	if diags.HasErrors() {
+		f.broken = true
+		f.view().Diagnostics(diags, map[string]*hcl.File{name: {Bytes: src}})
+		return nil, false
+	}
+	return out, true
+}
+
+// replaceFile swaps the content in one step: an editor, or a crash, sees the old
+// text or the new one.
+func replaceFile(path string, content []byte) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".fmt-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
+	if _, err := tmp.Write(content); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	if err := os.Chmod(tmp.Name(), info.Mode().Perm()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

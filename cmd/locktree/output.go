@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/spf13/cobra"
+)
+
+func outputCommand(a *app) *cobra.Command {
+	var flags loadFlags
+	var raw bool
+	c := &cobra.Command{
+		Use:   "output [NAME]",
+		Short: "Show the output values of the last apply",
+		Args:  exactly(0, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if raw && (len(args) == 0 || a.json != 0) {
+				return usage(c, "The -raw option needs one output", "Give the name of one output, and no -json.")
+			}
+			outputs, err := a.outputs(c.Context(), &flags)
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.oneOutput(outputs, args[0], raw)
+			}
+			if len(outputs) == 0 && a.json == 0 {
+				a.view().Message("No outputs found. Declare them with output blocks, then run \"locktree apply\".")
+				return nil
+			}
+			a.view().Outputs(outputs)
+			return nil
+		},
+	}
+	flags.register(c)
+	c.Flags().BoolVar(&raw, "raw", false, "print the text of one output, and nothing else")
+	a.jsonFlag(c, documentJSON, "print JSON")
+	return c
+}
+
+func (a *app) outputs(ctx context.Context, flags *loadFlags) ([]plan.Output, error) {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(flags)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.connect(ctx, cfg, true)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	trees, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	outputs := storedOutputs(trees)
+	slices.SortFunc(outputs, func(x, y plan.Output) int { return strings.Compare(x.Name, y.Name) })
+	return outputs, nil
+}
+
+// oneOutput prints a value alone: as the configuration would write it, as JSON,
+// or raw, without even a line end.
+func (a *app) oneOutput(outputs []plan.Output, name string, raw bool) error {
+	i := slices.IndexFunc(outputs, func(o plan.Output) bool { return o.Name == name })
+	if i < 0 {
+		names := []string{}
+		for _, o := range outputs {
+			names = append(names, o.Name)
+		}
+		return view.Failf("Output not found", "The last apply left no output %q. It left: %s. A new output is stored by \"locktree apply\".", name, strings.Join(append(names, "nothing else"), ", "))
+	}
+	o := outputs[i]
+	if o.Sensitive {
+		return view.Failf("The output is sensitive", "The value of %q is stored nowhere, so it cannot be shown.", name)
+	}
+	switch {
+	case raw:
+		var v any
+		if err := json.Unmarshal(o.Value, &v); err != nil {
+			return fmt.Errorf("the stored output %q is no JSON: %w", name, err)
+		}
+		switch v := v.(type) {
+		case string:
+			fmt.Fprint(a.stdout, v)
+			return nil
+		case float64, bool:
+			fmt.Fprintf(a.stdout, "%s", o.Value) // as stored: a float64 may print as 1e+08
+			return nil
+		}
+		return view.Failf("Unsupported value for raw output", "%q is no string, number or bool. Use -json, which shows every value.", name)
+	case a.json != 0:
+		fmt.Fprintf(a.stdout, "%s\n", o.Value)
+	default:
+		fmt.Fprintln(a.stdout, view.OutputValue(o))
+	}
+	return nil
+}

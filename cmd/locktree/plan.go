@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
+	"github.com/spf13/cobra"
+)
+
+type planFlags struct {
+	loadFlags
+	out                                string
+	destroy, detailedExitcode, concise bool
+	input                              bool
+}
+
+func planCommand(a *app) *cobra.Command {
+	var f planFlags
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what an apply would do",
+		Long: "plan reads the live tree, compares it with the configuration and shows what an apply\n" +
+			"would do. It writes nothing to ZooKeeper: its connection refuses to.",
+		Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error { return a.plan(c.Context(), &f) },
+	}
+	f.register(c)
+	c.Flags().StringVar(&f.out, "out", "", "write the plan to a `FILE` that apply takes")
+	c.Flags().BoolVar(&f.destroy, "destroy", false, "plan the removal of everything this stack owns")
+	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit 2 when there are changes")
+	c.Flags().BoolVar(&f.concise, "concise", false, "one line a change")
+	c.Flags().BoolVar(&f.input, "input", true, "ask for input; plan never does")
+	a.jsonFlag(c, streamJSON, "print a stream of JSON messages")
+	return c
+}
+
+func (a *app) plan(ctx context.Context, f *planFlags) error {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(&f.loadFlags)
+	if err != nil {
+		return err
+	}
+	s, err := a.connect(ctx, cfg, true)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	plans, err := s.plan(ctx, f.destroy)
+	if err != nil {
+		return err
+	}
+	shown := view.Plan{Plans: plans, Operation: operation(f.destroy), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
+	if f.out != "" && applyable(plans) {
+		if err := a.savePlan(f.out, cfg, plans); err != nil {
+			return err
+		}
+		shown.SavedTo = f.out
+	}
+	a.view().Plan(shown)
+	switch {
+	case !applyable(plans):
+		return exitWith(exitError)
+	case f.detailedExitcode && hasChanges(plans):
+		return exitWith(exitChanges)
+	}
+	return nil
+}
+
+func operation(destroy bool) string {
+	if destroy {
+		return "destroy"
+	}
+	return "apply"
+}
+
+func applyable(plans []*plan.Plan) bool {
+	for _, p := range plans {
+		if !p.Applyable() {
+			return false
+		}
+	}
+	return true
+}
+
+func hasChanges(plans []*plan.Plan) bool {
+	for _, p := range plans {
+		if p.HasChanges() {
+			return true
+		}
+	}
+	return false
+}
+
+// savePlan writes the file for its owner only, complete or not at all. What
+// stands there already is replaced only when it is a plan too: a slip of the
+// finger must not cost a configuration.
+func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) error {
+	path := a.path(name)
+	if old, err := os.Open(path); err == nil {
+		_, err := plan.DecodeFile(old)
+		old.Close()
+		if errors.Is(err, plan.ErrNotPlan) {
+			return view.Failf("Refusing to overwrite a file", "%s exists and is no plan of locktree. Choose another name for -out, or remove it.", name)
+		}
+	}
+	var b bytes.Buffer
+	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans}
+	if err := file.Encode(&b); err != nil {
+		return fmt.Errorf("encoding the plan: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // 0600
+	if err != nil {
+		return view.Failf("Cannot write the plan", "%v", err)
+	}
+	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
+	_, err = tmp.Write(b.Bytes())
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return view.Failf("Cannot write the plan", "%v", err)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/spf13/cobra"
+)
+
+// app is one run of the program: its streams, the global flags and the view the
+// verbs speak through.
+type app struct {
+	terminal
+	dir  string   // -chdir: what every relative path is relative to
+	json jsonKind // the verb's -json, 0 without
+	v    view.View
+}
+
+// run is the whole program without its process: no globals, no os.Exit, so that
+// tests and the demo call it as often as they like.
+func run(ctx context.Context, args []string, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{terminal: terminal{stdin: stdin, stdout: stdout, stderr: stderr, env: env}}
+	root := a.rootCommand()
+	root.SetArgs(normalizeArgs(root, args))
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && err.Error() != "" {
+		a.view().Error(err)
+	}
+	return codeOf(err)
+}
+
+// verbs are the commands, in the order the help lists them. A new command is one
+// function here and one file.
+var verbs = []func(*app) *cobra.Command{
+	initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main job
+	statusCommand, showCommand, outputCommand, fmtCommand,
+	devCommand, versionCommand,
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	var showVersion bool
+	root := &cobra.Command{
+		Use:   "locktree",
+		Short: "Declare lock trees, plan them, apply them to ZooKeeper",
+		Long: "locktree declares locks in HCL and applies them to ZooKeeper ensembles.\n\n" +
+			"The usual order is: init, validate, plan, apply. Flags take one dash or two.\n" +
+			"Exit codes: 0 done, 1 error, 2 differences (-detailed-exitcode); fmt: 2 unreadable, 3 would change.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if showVersion {
+				return a.version()
+			}
+			_ = c.Help()
+			return exitWith(exitError)
+		},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkDir() },
+	}
+	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything")
+	root.PersistentFlags().BoolVar(&a.noColor, "no-color", false, "no colours, also on a terminal")
+	root.Flags().BoolVar(&showVersion, "version", false, "the same as the version command")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(c, "Bad flag", "%s", flagText(c, err))
+	})
+	for _, verb := range verbs {
+		root.AddCommand(verb(a))
+	}
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// usage is a mistake on the command line.
+func usage(c *cobra.Command, summary, detail string, args ...any) error {
+	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
+}
+
+// exactly refuses more positional arguments than a verb takes, with the advice
+// people who come from older Terraform versions need.
+func exactly(minimum, maximum int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) > maximum:
+			return usage(c, "Too many command line arguments", "%q is one too many. To work on another directory, use -chdir=DIR.", args[maximum])
+		case len(args) < minimum:
+			return usage(c, "An argument is missing", "%s needs %d.", c.UseLine(), minimum)
+		}
+		return nil
+	}
+}
+
+func (a *app) checkDir() error {
+	if a.dir == "" {
+		return nil
+	}
+	if info, err := os.Stat(a.dir); err != nil || !info.IsDir() {
+		return view.Failf("Error handling -chdir option", "%s is not a directory.", a.dir)
+	}
+	return nil
+}
+
+// path resolves a path of the command line against -chdir.
+func (a *app) path(p string) string {
+	if a.dir == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(a.dir, p)
+}
+
+// jsonKind is what a verb's -json is: one document, or a stream of messages.
+type jsonKind int
+
+const (
+	documentJSON jsonKind = iota + 1
+	streamJSON
+)
+
+func (a *app) jsonFlag(c *cobra.Command, k jsonKind, help string) {
+	c.Flags().BoolFunc("json", help, func(text string) error {
+		on, err := strconv.ParseBool(text)
+		a.json = 0
+		if on {
+			a.json = k
+		}
+		return err
+	})
+}
+
+// view is made at its first use: -json and -no-color are known by then.
+func (a *app) view() view.View {
+	if a.v != nil {
+		return a.v
+	}
+	stderr := view.Stream{Writer: a.stderr, Color: a.color(a.stderr), Terminal: isTerminal(a.stderr), Width: a.width(a.stderr)}
+	switch a.json {
+	case streamJSON:
+		a.v = view.NewStream(a.stdout, version(), time.Now)
+	case documentJSON:
+		a.v = view.NewDocuments(a.stdout, stderr, version())
+	default:
+		a.v = view.NewHuman(view.Stream{Writer: a.stdout, Color: a.color(a.stdout), Terminal: isTerminal(a.stdout), Width: a.width(a.stdout)}, stderr)
+	}
+	return a.v
+}
+
+// interruptible says what happens when ctx is cancelled while a command works,
+// in the words people know. The returned function ends the watch.
+func (a *app) interruptible(ctx context.Context) (stop func()) {
+	cancel := context.AfterFunc(ctx, func() {
+		a.view().Message("\nInterrupt received.\nPlease wait for locktree to exit or data loss may occur.\nGracefully shutting down...\n")
+	})
+	return func() { cancel() }
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/spf13/cobra"
+)
+
+func showCommand(a *app) *cobra.Command {
+	var flags loadFlags
+	c := &cobra.Command{
+		Use:   "show [PLAN]",
+		Short: "Show a saved plan, or what this stack has in ZooKeeper",
+		Args:  exactly(0, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return a.showPlan(args[0])
+			}
+			defer a.interruptible(c.Context())()
+			cfg, err := a.load(&flags)
+			if err != nil {
+				return err
+			}
+			s, err := a.connect(c.Context(), cfg, true)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			trees, err := s.read(c.Context())
+			if err != nil {
+				return err
+			}
+			a.view().Tree(trees)
+			return nil
+		},
+	}
+	flags.register(c)
+	a.jsonFlag(c, documentJSON, "print one JSON document, in the form of Terraform's show -json")
+	return c
+}
+
+// showPlan needs neither the configuration nor a server: the file says it all.
+func (a *app) showPlan(name string) error {
+	file, err := a.readPlan(name)
+	if err != nil {
+		return err
+	}
+	destroy := len(file.Plans) > 0 && file.Plans[0].Destroy
+	a.view().Plan(view.Plan{Plans: file.Plans, Operation: operation(destroy), NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	return nil
+}
+
+func statusCommand(a *app) *cobra.Command {
+	var flags loadFlags
+	var detailedExitcode bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show who holds and who waits",
+		Long: "status shows every lock of the stack with its holders and waiters, their fencing tokens\n" +
+			"and sessions, and whether the tree still is what the configuration says.",
+		Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			defer a.interruptible(c.Context())()
+			cfg, err := a.load(&flags)
+			if err != nil {
+				return err
+			}
+			s, err := a.connect(c.Context(), cfg, true)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			trees, err := s.read(c.Context())
+			if err != nil {
+				return err
+			}
+			plans := s.plans(trees, false)
+			a.view().Status(view.Status{Trees: trees, Drift: plans, Servers: a.serverLists(cfg), NowMs: time.Now().UnixMilli()})
+			if detailedExitcode && (hasChanges(plans) || !applyable(plans)) {
+				return exitWith(exitChanges)
+			}
+			return nil
+		},
+	}
+	flags.register(c)
+	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit 2 when the tree differs from the configuration")
+	a.jsonFlag(c, documentJSON, "print one JSON document")
+	return c
+}
+
+// storedOutputs are the outputs the last apply left in the index.
+func storedOutputs(trees []*plan.Tree) []plan.Output {
+	var out []plan.Output
+	for _, tree := range trees {
+		if tree.Index == nil {
+			continue
+		}
+		for name, o := range tree.Index.Outputs {
+			out = append(out, plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive})
+		}
+	}
+	return out
+}

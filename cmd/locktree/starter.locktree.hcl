@@ -1,0 +1,65 @@
+# The name of this stack is written into every node it owns. locktree never
+# touches a node that carries another name, or none.
+locktree {
+  stack = "STACK"
+}
+
+# The ZooKeeper servers, and the path everything below is created under.
+# "locktree dev" serves an in-memory one on this address.
+ensemble "main" {
+  servers = ["127.0.0.1:2181"]
+  root    = "/locks"
+
+  # With an identity, and without the acl below, only that identity gets access:
+  # auth "digest" {
+  #   username = "provisioner"
+  #   password = env("LOCKTREE_PASSWORD")
+  # }
+}
+
+# Who may do what. For a first try on a server of your own, everybody may do
+# everything; locktree insists that such a thing is said aloud. On a shared
+# server, name the programs that use the locks:
+#
+#   principal "payments" {
+#     scheme = "digest"
+#     id     = file("payments.digest") # user:base64(sha1(user:password))
+#   }
+#   grant {
+#     to    = [principal.payments]
+#     allow = "lock" # queue, hold and release; not change or delete the lock
+#   }
+principal "everybody" {
+  scheme = "world"
+  id     = "anyone"
+}
+
+acl "open" {
+  allow_world = true
+  grant {
+    to    = [principal.everybody]
+    allow = "admin"
+  }
+}
+
+# A namespace is a directory of locks. What is inside inherits its acl.
+namespace "example" {
+  acl = acl.open
+
+  # One holder at a time.
+  mutex "nightly-report" {
+    description = "Only one report runs at a time."
+  }
+
+  # Many readers or one writer.
+  rwlock "catalog" {}
+
+  # A number of holders at a time. The number can change while it is in use.
+  semaphore "downloads" {
+    permits = 4
+  }
+}
+
+output "report_lock" {
+  value = namespace.example.mutex.nightly-report.path
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// terminal is what the program may assume about its streams. The rules: data
+// goes to stdout, messages to stderr; colour and frames appear only where a
+// person looks on; a question is asked only where a person can answer.
+type terminal struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            environment
+	noColor        bool // -no-color
+}
+
+// environment is the process environment as given to run.
+type environment []string
+
+// get returns a variable, or "".
+func (e environment) get(name string) string {
+	for i := len(e) - 1; i >= 0; i-- { // the last of duplicates is the one a child process would see
+		if k, v, ok := strings.Cut(e[i], "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// color decides for one stream: -no-color and NO_COLOR beat CLICOLOR_FORCE,
+// which beats what the stream is.
+func (t *terminal) color(stream io.Writer) bool {
+	switch {
+	case t.noColor || t.env.get("NO_COLOR") != "":
+		return false
+	case t.env.get("CLICOLOR_FORCE") != "" && t.env.get("CLICOLOR_FORCE") != "0":
+		return true
+	default:
+		return isTerminal(stream) && t.env.get("TERM") != "dumb"
+	}
+}
+
+// width is the columns of a terminal, or 78 where there is none.
+func (t *terminal) width(stream io.Writer) int {
+	if f, ok := stream.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			return w
+		}
+	}
+	return 78
+}
+
+// errNoApproval: somebody answered, and not with "yes".
+var errNoApproval = errors.New("not approved")
+
+// approve asks until it has an answer; only "yes" is one. Where standard input
+// is no terminal nothing is asked, since nobody sees the question: one line is
+// read, so that `echo yes | locktree apply` works as it does with Terraform.
+func (t *terminal) approve(ctx context.Context, question string) error {
+	if isTerminal(t.stdin) {
+		fmt.Fprint(t.stderr, question)
+	} else {
+		fmt.Fprintln(t.stderr, "Waiting for the approval on standard input, which is not a terminal. -auto-approve needs none.")
+	}
+	type answer struct {
+		line string
+		err  error
+	}
+	got := make(chan answer, 1) // buffered: after an interrupt nobody receives
+	go func() {
+		line, err := bufio.NewReader(t.stdin).ReadString('\n')
+		got <- answer{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("error asking for approval: interrupted")
+	case a := <-got:
+		if a.err != nil && a.line == "" {
+			return fmt.Errorf("error asking for approval: %w", a.err)
+		}
+		if strings.TrimSpace(a.line) != "yes" {
+			return errNoApproval
+		}
+		return nil
+	}
+}

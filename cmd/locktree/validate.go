@@ -1,0 +1,29 @@
+package main
+
+import (
+	"github.com/locktree/locktree/config"
+	"github.com/spf13/cobra"
+)
+
+func validateCommand(a *app) *cobra.Command {
+	var flags loadFlags
+	c := &cobra.Command{
+		Use:   "validate",
+		Short: "Check the configuration without connecting to anything",
+		Args:  exactly(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			cfg, diags := config.Load(a.path("."), a.options(&flags))
+			if len(cfg.Ensembles) == 0 && !diags.HasErrors() {
+				diags = append(diags, noEnsemble(a.path(".")))
+			}
+			a.view().Validation(diags, cfg.Sources)
+			if diags.HasErrors() {
+				return exitWith(exitError)
+			}
+			return nil
+		},
+	}
+	flags.register(c)
+	a.jsonFlag(c, documentJSON, "print the verdict and the diagnostics as one JSON object")
+	return c
+}

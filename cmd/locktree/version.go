@@ -1,0 +1,60 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/spf13/cobra"
+)
+
+// release is set by the build of a release with -ldflags "-X main.release=1.2.3".
+var release string
+
+func versionCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of this program",
+		Args:  exactly(0, 0),
+		RunE:  func(*cobra.Command, []string) error { return a.version() },
+	}
+	a.jsonFlag(c, documentJSON, "print one JSON object")
+	return c
+}
+
+func (a *app) version() error {
+	info := view.Version{Version: version(), Platform: runtime.GOOS + "_" + runtime.GOARCH, PayloadFormat: kind.Format}
+	info.Revision, info.Modified = revision()
+	a.view().Version(info)
+	return nil
+}
+
+// version is the release, or what `go install` recorded, or "dev" in a build
+// from a working copy, which records neither.
+func version() string {
+	if release != "" {
+		return release
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version[1:] // without the v
+	}
+	return "0.0.0-dev"
+}
+
+// revision is the commit the program was built from, when the build recorded one.
+func revision() (hash string, modified bool) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", false
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			hash = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	return hash, modified
+}
