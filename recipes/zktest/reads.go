@@ -186,7 +186,7 @@ func (c *conn) removeWatches(r *request) Code {
 			continue
 		}
 		if r.op == opCheckWatches {
-			found = found || table.has(r.path, c)
+			found = found || table.has(r.path)
 		} else if table.remove(r.path, c) {
 			found = true
 		}

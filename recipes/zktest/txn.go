@@ -7,6 +7,7 @@ import "fmt"
 type change struct {
 	path string
 	typ  int32
+	acl  []ACL // of the node at path: who cannot read it is not told
 }
 
 // txn is one transaction being applied: one write, one multi, or the end of a
@@ -38,15 +39,16 @@ func (t *txn) rollback() {
 	t.undo, t.changes = nil, nil
 }
 
-// commit fires the watches. origin is the connection whose request this is, nil
-// for the server's own hand.
+// commit fires the watches.
 func (t *txn) commit() {
 	for _, c := range t.changes {
 		t.s.watches.fire(c)
 	}
 }
 
-func (t *txn) changed(path string, typ int32) { t.changes = append(t.changes, change{path, typ}) }
+func (t *txn) changed(path string, typ int32, n *node) {
+	t.changes = append(t.changes, change{path, typ, n.acl})
+}
 
 // write applies one write operation. The Stat is that of the node after it.
 func (t *txn) write(r *request) (string, Stat, Code) {
@@ -132,7 +134,7 @@ func (t *txn) checkMode(r *request) (createMode, Code) {
 		return mode, CodeBadArguments
 	case mode.ttl && !t.s.opts.extendedTypes:
 		return mode, CodeUnimplemented
-	case mode.ttl && (r.ttl <= 0 || r.ttl > maxTTL), !mode.ttl && r.ttl >= 0:
+	case mode.ttl && (r.ttl <= 0 || r.ttl > maxTTL), !mode.ttl && (r.ttl >= 0 || r.op == opCreateTTL):
 		return mode, CodeBadArguments
 	}
 	return mode, CodeOK
@@ -184,8 +186,8 @@ func (t *txn) insert(path string, n *node, created int32) {
 		}
 	})
 	t.accountCreate(path, int64(len(n.data)))
-	t.changed(path, eventCreated)
-	t.changed(parentPath, eventChildrenChanged)
+	t.changed(path, eventCreated, n)
+	t.changed(parentPath, eventChildrenChanged, parent)
 }
 
 func (t *txn) delete(path string, version int32) Code {
@@ -225,8 +227,8 @@ func (t *txn) drop(path string, n *node) {
 		parent.pzxid = pzxid
 	})
 	t.accountDelete(path, int64(len(n.data)))
-	t.changed(path, eventDeleted)
-	t.changed(parentPath, eventChildrenChanged)
+	t.changed(path, eventDeleted, n)
+	t.changed(parentPath, eventChildrenChanged, parent)
 }
 
 func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Code) {
@@ -248,7 +250,7 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 		n.data, n.mzxid, n.mtime, n.version = old.data, old.mzxid, old.mtime, old.version
 	})
 	t.accountSet(path, int64(len(data)-len(old.data)))
-	t.changed(path, eventDataChanged)
+	t.changed(path, eventDataChanged, n)
 	return path, n.stat(), CodeOK
 }
 

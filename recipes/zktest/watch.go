@@ -46,10 +46,9 @@ func (t *watchTable) add(path string, c *conn, mode watchMode) {
 	}
 }
 
-func (t *watchTable) has(path string, c *conn) bool {
-	_, ok := t.byPath[path][c]
-	return ok
-}
+// has is the server's answer to checkWatches, which in 3.8.0 is true as soon as
+// anybody watches the path.
+func (t *watchTable) has(path string) bool { return len(t.byPath[path]) > 0 }
 
 func (t *watchTable) remove(path string, c *conn) bool {
 	mode, ok := t.byPath[path][c]
@@ -132,9 +131,14 @@ func (w *watchSet) fire(c change) {
 	}
 }
 
+// send tells those who may read the node. For the others the watch is spent all
+// the same. ZooKeeper checks this since CVE-2024-23944 (3.8.4, and Debian's
+// 3.8.0).
 func (w *watchSet) send(conns []*conn, c change) {
 	for _, x := range conns {
-		x.sendEvent(c.typ, c.path)
+		if allowed(c.acl, permRead, x.ids) {
+			x.sendEvent(c.typ, c.path)
+		}
 	}
 }
 

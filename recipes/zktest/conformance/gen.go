@@ -1,0 +1,161 @@
+package conformance
+
+import "pgregory.net/rapid"
+
+// The names are few, so that sequences collide: create what exists, delete what
+// is watched, expect versions that are there.
+var (
+	genPath = rapid.SampledFrom([]string{
+		"/a", "/a", "/a", "/b", "/b", "/a/c", "/a/c", "/a/d", "/a/c/e", "/b/c", "", "/nosuch", "/nosuch/x",
+		"/a/s-0000000000", "/a/s-0000000001", "/s-0000000002", "/a/c/s-0000000000",
+	})
+	genOddPath = rapid.SampledFrom([]string{
+		"/", "/a/", "//a", "/a//b", "/./a", "/a/..", "/a/.b", "/a\x01", "/a\x00b", "/\u00e9t\u00e9", "/\ufffd", "/a\ue000",
+		"!", "!a", "!zookeeper", "!/zookeeper", "!/zookeeper/quota", "!/zookeeper/config", "/\U0001f512",
+	})
+	genData    = rapid.SampledFrom([][]byte{nil, {}, []byte("x"), []byte("a longer value")})
+	genVersion = rapid.SampledFrom([]int32{-1, -1, -1, 0, 0, 1, 2, 7})
+	genACL     = rapid.SampledFrom([][]ACL{
+		anyone, anyone, anyone, anyone, anyone, {{1, "world", "anyone"}}, {{31, "auth", ""}}, nil,
+		{{31, "digest", "u:x"}, {1, "world", "anyone"}}, {{31, "digest", "u"}}, {{31, "ip", "127.0.0.1"}},
+		{{31, "ip", "127.0.0.0/8"}}, {{31, "ip", "127.0.0.0/33"}}, {{31, "ip", "10.0.0.1/0"}}, {{31, "nosuch", "x"}},
+		{{31, "world", "all"}}, {{15, "auth", ""}, {1, "world", "anyone"}, {15, "auth", ""}, {1, "world", "anyone"}},
+		{{31, "digest", "u::"}}, {{31, "digest", ":p"}}, {{0, "world", "anyone"}}, {{24, "world", "anyone"}},
+		{{31, "x509", "CN=a"}}, {{31, "sasl", "a"}}, {{31, "super", ""}}, {{31, "ip", "+1.02.3.4"}},
+	})
+	genFlags = rapid.SampledFrom([]int32{0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, -1})
+)
+
+func genAnyPath(t *rapid.T) string {
+	if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
+		return genOddPath.Draw(t, "path")
+	}
+	return genPath.Draw(t, "path")
+}
+
+// genCreate draws a create of any kind; paths of sequential ones end in "s-" so
+// that their numbers can be guessed by later steps.
+func genCreate(t *rapid.T, inMulti bool) Op {
+	o := Op{
+		Op: opCreate, Path: genAnyPath(t), Data: genData.Draw(t, "data"),
+		ACL: genACL.Draw(t, "acl"), Flags: genFlags.Draw(t, "flags"), TTL: -1,
+	}
+	if o.Flags == 2 || o.Flags == 3 {
+		o.Path = rapid.SampledFrom([]string{"/s-", "/a/s-", "/a/c/s-", "/b/", "/nosuch/s-"}).Draw(t, "sequential")
+	}
+	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	case 0, 1, 2:
+		o.Op = opCreate2
+	case 3:
+		o.Op = opCreateContainer
+	case 4:
+		o.Op, o.TTL = opCreateTTL, rapid.SampledFrom([]int64{100_000, 0, -1, 1 << 40}).Draw(t, "ttl")
+		if o.Flags < 5 {
+			o.TTL = max(o.TTL, 0) // otherwise 3.8.0 dies of it, see Crashes
+		}
+	}
+	if inMulti && o.Op != opCreateTTL && o.Flags > 4 {
+		o.Flags = 0 // a lone TTL flag there is one scripted case
+	}
+	return o
+}
+
+func genWrite(t *rapid.T) Op {
+	switch rapid.IntRange(0, 6).Draw(t, "write") {
+	case 0, 1, 2:
+		return genCreate(t, true)
+	case 3, 4:
+		return Op{Op: opDelete, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
+	case 5:
+		return Op{Op: opSetData, Path: genAnyPath(t), Data: genData.Draw(t, "data"), Version: genVersion.Draw(t, "version")}
+	}
+	return Op{Op: opCheck, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
+}
+
+func genMulti(t *rapid.T) Op {
+	o := Op{Op: opMulti}
+	for range rapid.IntRange(0, 4).Draw(t, "parts") {
+		o.Ops = append(o.Ops, genWrite(t))
+	}
+	return o
+}
+
+func genMultiRead(t *rapid.T) Op {
+	o := Op{Op: opMultiRead}
+	for range rapid.IntRange(0, 4).Draw(t, "parts") {
+		kind := rapid.SampledFrom([]int32{opGetData, opChildren}).Draw(t, "kind")
+		o.Ops = append(o.Ops, Op{Op: kind, Path: genPath.Draw(t, "path")})
+	}
+	return o
+}
+
+func genSetWatches(t *rapid.T) Op {
+	o := Op{Op: rapid.SampledFrom([]int32{opSetWatches, opSetWatches2}).Draw(t, "kind"), Back: int64(rapid.IntRange(0, 6).Draw(t, "back"))}
+	for i := range 5 {
+		o.Lists[i] = rapid.SliceOfN(genPath, 0, 3).Draw(t, "list")
+	}
+	return o
+}
+
+// genStep draws one step; the common ones are listed more than once.
+func genStep(t *rapid.T) Op {
+	var o Op
+	watch := rapid.Bool()
+	switch rapid.IntRange(0, 39).Draw(t, "step") {
+	case 0, 1, 2, 3, 4, 5, 6, 7:
+		o = genCreate(t, false)
+	case 8, 9, 10, 11:
+		o = Op{Op: opDelete, Path: genAnyPath(t), Version: genVersion.Draw(t, "version")}
+	case 12, 13, 14:
+		o = Op{Op: opSetData, Path: genAnyPath(t), Data: genData.Draw(t, "data"), Version: genVersion.Draw(t, "version")}
+	case 15, 16, 17:
+		o = Op{Op: opExists, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
+	case 18, 19, 20:
+		o = Op{Op: opGetData, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
+	case 21, 22:
+		o = Op{Op: opChildren2, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
+	case 23:
+		o = Op{Op: opChildren, Path: genAnyPath(t), Watch: watch.Draw(t, "watch")}
+	case 24:
+		o = Op{Op: opGetACL, Path: genAnyPath(t)}
+	case 25, 26:
+		o = Op{Op: opSetACL, Path: genAnyPath(t), ACL: genACL.Draw(t, "acl"), Version: genVersion.Draw(t, "version")}
+	case 27, 28, 29, 30:
+		o = genMulti(t)
+	case 31:
+		o = genMultiRead(t)
+	case 32:
+		o = Op{Op: opAuth, Path: rapid.SampledFrom([]string{"digest", "digest", "digest", "ip", "nosuch"}).Draw(t, "scheme"), Data: []byte("u:p")}
+	case 33:
+		o = Op{Op: opSync, Path: genPath.Draw(t, "path")}
+	case 34:
+		o = Op{Op: opCount, Path: genPath.Draw(t, "path")}
+	case 35:
+		o = Op{Op: opEphemerals, Path: genPath.Draw(t, "path")}
+	case 36, 37:
+		o = genWatchOp(t)
+	case 38:
+		o = rapid.SampledFrom([]Op{{Op: stepReconnect}, {Op: opWhoAmI}, {Op: opClose}}).Draw(t, "session")
+	case 39:
+		o = genSetWatches(t)
+	}
+	o.S = rapid.IntRange(0, sessionCount-1).Draw(t, "session")
+	return o
+}
+
+func genWatchOp(t *rapid.T) Op {
+	return Op{
+		Op:   rapid.SampledFrom([]int32{opAddWatch, opAddWatch, opRemoveWatches, opCheckWatches}).Draw(t, "kind"),
+		Path: genPath.Draw(t, "path"), Mode: int32(rapid.IntRange(0, 3).Draw(t, "mode")),
+	}
+}
+
+// genSequence draws a sequence. It starts from a small tree, so that even short
+// ones find something.
+func genSequence(t *rapid.T) []Op {
+	ops := []Op{
+		{Op: opCreate, Path: "/a", Data: []byte("a"), ACL: anyone},
+		{S: 1, Op: opCreate, Path: "/a/c", ACL: anyone},
+	}
+	return append(ops, rapid.SliceOfN(rapid.Custom(genStep), 1, 40).Draw(t, "ops")...)
+}

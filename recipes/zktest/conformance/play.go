@@ -1,0 +1,179 @@
+package conformance
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+)
+
+// Dial opens one connection to a server.
+type Dial func() (net.Conn, error)
+
+// player runs a sequence against one server and writes down, in words that do
+// not depend on the server's clock, zxids or session ids, everything the server
+// said.
+type player struct {
+	dial     Dial
+	root     string
+	base     int64 // zxid of the root's creation; zxids are told relative to it
+	sessions map[int]*session
+	owners   map[int64]string // session ids by name
+	lines    []string
+}
+
+// sessionCount is how many sessions a sequence has.
+const sessionCount = 3
+
+// play runs a sequence below root, which it creates. The transcript has one
+// entry for every reply and every event.
+func play(dial Dial, root string, ops []Op) ([]string, error) {
+	p := &player{dial: dial, root: root, sessions: map[int]*session{}, owners: map[int64]string{}}
+	defer p.close()
+	for i := range sessionCount {
+		if _, err := p.session(i); err != nil {
+			return nil, err
+		}
+	}
+	var w out
+	Op{Op: opCreate, Path: "", ACL: anyone}.encode(p, &w, nil)
+	f, _, err := p.sessions[0].call(opCreate, w.b)
+	if err != nil || f.code != 0 {
+		return nil, fmt.Errorf("create the sequence's root %s: code %d, %v", root, f.code, err)
+	}
+	p.base = f.zxid
+	for _, op := range ops {
+		if err := p.step(op); err != nil {
+			return p.lines, fmt.Errorf("%v: %w", op, err)
+		}
+	}
+	return p.lines, nil
+}
+
+func (p *player) close() {
+	for _, s := range p.sessions {
+		s.call(opClose, nil)
+		s.conn.Close()
+	}
+}
+
+// session returns a session, opening it when it is not there (any more).
+func (p *player) session(i int) (*session, error) {
+	if s := p.sessions[i]; s != nil {
+		return s, nil
+	}
+	s, err := open(p.dial, 0, make([]byte, 16), 0)
+	if err != nil {
+		return nil, err
+	}
+	p.sessions[i] = s
+	p.owners[s.id] = fmt.Sprintf("s%d", i)
+	return s, nil
+}
+
+func (p *player) abs(path string) string {
+	if raw, ok := strings.CutPrefix(path, "!"); ok {
+		return raw
+	}
+	return p.root + path
+}
+
+func (p *player) rel(path string) string { return strings.TrimPrefix(path, p.root) }
+
+func (p *player) log(format string, args ...any) {
+	p.lines = append(p.lines, fmt.Sprintf(format, args...))
+}
+
+// step runs one operation and then makes every session tell what it has
+// received: a ping is answered after the events that were due before it.
+func (p *player) step(op Op) error {
+	s, err := p.session(op.S)
+	if err != nil {
+		return err
+	}
+	if op.Op == stepReconnect {
+		p.log("%v", op)
+		if err := p.reconnect(op.S); err != nil {
+			return err
+		}
+		return p.flush(op)
+	}
+	var w out
+	code := op.Op
+	op.encode(p, &w, s)
+	if op.Op == stepGarbage {
+		code = op.Mode
+	}
+	f, events, err := s.call(code, w.b)
+	p.events(op, op.S, events)
+	if err != nil {
+		p.log("%v", op)
+		if err := p.lost(op.S); err != nil {
+			return err
+		}
+		return p.flush(op)
+	}
+	p.log("%v -> %s", op, p.reply(op, f))
+	if op.Op == opClose {
+		s.conn.Close()
+		delete(p.sessions, op.S)
+	}
+	return p.flush(op)
+}
+
+func (p *player) flush(op Op) error {
+	for i := range sessionCount {
+		s := p.sessions[i]
+		if s == nil {
+			continue
+		}
+		f, events, err := s.call(opPing, nil)
+		p.events(op, i, events)
+		if err != nil {
+			if err := p.lost(i); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.zxid != p.sessions[i].last {
+			p.log("   s%d ping zxid %s", i, p.zxid(f.zxid))
+		}
+	}
+	return nil
+}
+
+// lost is a connection that the server has ended: a fact to compare, after which
+// the session is taken up again.
+func (p *player) lost(i int) error {
+	p.log("   s%d connection lost", i)
+	return p.reconnect(i)
+}
+
+func (p *player) reconnect(i int) error {
+	old := p.sessions[i]
+	old.conn.Close()
+	s, err := open(p.dial, old.id, old.passwd, old.last)
+	if err != nil {
+		return fmt.Errorf("session %d: %w", i, err)
+	}
+	s.xid = old.xid
+	p.sessions[i] = s
+	p.log("   s%d has the same session: %v", i, s.id == old.id)
+	return nil
+}
+
+// events writes down what a session received. The end of a session deletes its
+// ephemerals in the order of a Java hash set, which is no promise: those events
+// are told in order of path.
+func (p *player) events(op Op, session int, events []frame) {
+	var lines []string
+	for _, f := range events {
+		typ, state, path := f.body.i32(), f.body.i32(), f.body.str()
+		lines = append(lines, fmt.Sprintf("   s%d event xid=%d zxid=%d code=%d type=%d state=%d %q",
+			session, f.xid, f.zxid, f.code, typ, state, p.rel(path)))
+	}
+	if op.Op == opClose {
+		slices.Sort(lines)
+	}
+	p.lines = append(p.lines, lines...)
+}
