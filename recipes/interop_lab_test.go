@@ -1,0 +1,212 @@
+//go:build linux
+
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// patience bounds every wait for something that must happen; nothing is proven by its passing.
+const patience = 20 * time.Second
+
+// lab is one real ZooKeeper, the programs of the other languages, and a connection to look at the tree with.
+type lab struct {
+	t       *testing.T
+	zk      *realzk.Server
+	admin   *zk.Conn
+	classes string // compiled Java, and its class path
+	java    *peer
+	python  *peer
+
+	mu             sync.Mutex
+	locks, handles int
+	events         map[string]chan string // by the path of the contender they are about
+}
+
+const (
+	jars    = "/usr/share/java"
+	interop = "../testdata/interop"
+)
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{t: t, events: map[string]chan string{}}
+	compiled := make(chan error, 1)
+	go func() { compiled <- l.compile(t) }()
+	l.zk = realzk.Start(t, realzk.Options{
+		TickTime:   200 * time.Millisecond,
+		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"},
+		Properties: map[string]string{"zookeeper.forceSync": "no"}, // no crash of the server is part of these tests
+	})
+	require.NoError(t, <-compiled)
+	var err error
+	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, 30*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(l.admin.Close)
+	l.java = l.startJava(t, "java", 30*time.Second, l.hear)
+	l.python = l.startPython(t, "python", 30*time.Second, l.hear)
+	return l
+}
+
+// compile builds the Java program for this run.
+func (l *lab) compile(t *testing.T) error {
+	dir := t.TempDir()
+	path := []string{dir}
+	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
+	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
+		file := filepath.Join(jars, jar+".jar")
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("the Java program needs a library that is not installed; .ci/setup installs it: %w", err)
+		}
+		path = append(path, file)
+	}
+	l.classes = strings.Join(path, ":")
+	sources, err := filepath.Glob(interop + "/java/*.java")
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", l.classes, "-d", dir}, sources...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("javac: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// startJava starts a process of Curator clients. The flags make it start in a second on a busy machine.
+func (l *lab) startJava(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+	t.Helper()
+	return startPeer(t, id, exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Djava.net.preferIPv4Stack=true", "-cp", l.classes,
+		"Peer", l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id), event)
+}
+
+// startPython starts a process of kazoo clients, with the interpreter Debian's kazoo belongs to.
+func (l *lab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+	t.Helper()
+	return startPeer(t, id, exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", l.zk.Addr,
+		fmt.Sprint(timeout.Milliseconds()), id), event)
+}
+
+// goClient is a Go program as far as ZooKeeper can tell: a client with a session of its own.
+func (l *lab) goClient(t *testing.T, id string, observer recipes.Observer) *recipes.Client {
+	t.Helper()
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.zk.Addr}, ID: id, SessionTimeout: 30 * time.Second,
+		ConnectTimeout: patience, Observer: observer})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// provision declares a lock the way apply does, and returns its path. Without parameters the node carries no
+// declaration, as one that other programs made.
+func (l *lab) provision(t *testing.T, p kind.Params) string {
+	t.Helper()
+	l.mu.Lock()
+	l.locks++
+	path := fmt.Sprintf("/lock-%d-%s", l.locks, strings.NewReplacer("/", ".", "+", "", " ", "").Replace(t.Name()))
+	l.mu.Unlock()
+	var data []byte
+	var children []string
+	if p != nil {
+		var err error
+		data, err = (&kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}}).Encode()
+		require.NoError(t, err)
+		children = p.Kind().Children
+	}
+	l.create(t, path, data)
+	for _, c := range children {
+		l.create(t, kind.JoinPath(path, c), nil)
+	}
+	return path
+}
+
+func (l *lab) create(t *testing.T, path string, data []byte) {
+	t.Helper()
+	_, err := l.admin.Create(path, data, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+}
+
+// contenders are the children of dir in the order of their numbers.
+func (l *lab) contenders(t *testing.T, dir string) []string {
+	t.Helper()
+	children, _, err := l.admin.Children(dir)
+	require.NoError(t, err)
+	return sorted(children)
+}
+
+func sorted(children []string) []string {
+	line, _ := kind.SortContenders(children)
+	names := make([]string, len(line))
+	for i, c := range line {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// awaitContenders returns the children of dir once there are n.
+func (l *lab) awaitContenders(t *testing.T, dir string, n int) []string {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		children, _, changed, err := l.admin.ChildrenW(dir)
+		require.NoError(t, err)
+		if len(children) == n {
+			return sorted(children)
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("%s has %d children, not %d: %v", dir, len(children), n, children)
+		}
+	}
+}
+
+// awaitWatch returns once the server knows that the session watches the node: its owner has decided to wait for it.
+// There is no event for that, so the server's table is read until it says so.
+func (l *lab) awaitWatch(t *testing.T, session, node string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		watching := false
+		for line := range strings.Lines(l.zk.Word("wchp")) {
+			if !strings.HasPrefix(line, "\t") {
+				watching = strings.TrimSpace(line) == node
+			} else if watching && strings.TrimSpace(line) == session {
+				return
+			}
+		}
+	}
+	t.Fatalf("session %s does not watch %s; the watches are:\n%s", session, node, l.zk.Word("wchp"))
+}
+
+// hear files what a peer says unasked: "revoked NODE".
+func (l *lab) hear(line string) {
+	verb, node, _ := strings.Cut(line, " ")
+	l.told(node) <- verb
+}
+
+// told is where the events about a contender arrive.
+func (l *lab) told(node string) chan string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.events[node] == nil {
+		l.events[node] = make(chan string, 8)
+	}
+	return l.events[node]
+}

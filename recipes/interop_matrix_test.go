@@ -1,0 +1,108 @@
+//go:build linux
+
+package recipes_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// mutexes is the matrix of one queue with one holder. A stock kazoo client is at home only where the lock is declared
+// wire = "kazoo": it neither sees nor is seen by Curator, which the I cells pin down, and which shows that these tests
+// can tell exclusion from its absence.
+var mutexes = grid{
+	recipe: "mutex",
+	declare: func(w kind.Wire) kind.Params {
+		return &kind.MutexParams{Common: kind.Common{Wire: string(w)}}
+	},
+	parties: []party{
+		ours("go", kind.WireCurator, goMutex),
+		foreign("curator", java, "mutex"),
+		foreign("kazoo-subclass", python, "curator-lock"),
+		{name: "go-zookeeper", enter: goZookeeper},
+		ours("go-kazoo-wire", kind.WireKazoo, goMutex),
+		foreign("kazoo", python, "lock"),
+		foreign("kazoo-patterns", python, "patterned"),
+		withoutTry(foreign("writelock", java, "writelock")),
+	},
+	cells: `
+	                 go   curator   kazoo-subclass   go-zookeeper   go-kazoo-wire   kazoo   kazoo-patterns   writelock
+	go               B    B         B                B              -               I       B                B
+	curator          B    B         B                B              -               I       B                B
+	kazoo-subclass   B    B         B                B              -               I       B                B
+	go-zookeeper     B    B         B                B              B               I       B                B
+	go-kazoo-wire    -    I         I                B              B               B       B                -
+	kazoo            B    I         I                B              B               B       B                -
+	kazoo-patterns   B    I         I                B              B               B       B                -
+	writelock        B    I         I                -              B               I       I                -
+	`,
+}
+
+func TestInterop(t *testing.T) {
+	l := newLab(t)
+	for _, g := range []grid{mutexes} {
+		t.Run(g.recipe, func(t *testing.T) { l.matrix(t, g) })
+	}
+}
+
+func (l *lab) matrix(t *testing.T, g grid) {
+	g.check(t)
+	for i, holder := range g.parties {
+		for j, waiter := range g.parties {
+			if v := g.verdict(i, j); v != untried {
+				t.Run("holder="+holder.name+"/waiter="+waiter.name, func(t *testing.T) {
+					path := l.provision(t, g.declare(wireOf(holder, waiter)))
+					l.meet(t, path, holder.enter(t, l, path), waiter.enter(t, l, path), v)
+				})
+			}
+		}
+	}
+}
+
+// meet lets one program hold and another one ask, and proves the verdict.
+func (l *lab) meet(t *testing.T, path string, h, w *entry, v verdict) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, h.acquire(ctx))
+	held := l.awaitContenders(t, path, 1)[0]
+	if w.try != nil {
+		err := w.try(ctx)
+		if v == blocks {
+			require.True(t, isHeld(err), "a try while somebody holds: %v", err)
+		} else {
+			require.NoError(t, err)
+			require.NoError(t, w.release(ctx))
+		}
+	}
+	granted := make(chan error, 1)
+	go func() { granted <- w.acquire(ctx) }()
+	if v == blocks {
+		// The server knows that the waiter watches the holder's contender, which is the decision to wait; and what the
+		// program said up to then has been read.
+		l.awaitWatch(t, w.session, kind.JoinPath(path, held))
+		require.NoError(t, w.answers(ctx))
+		select {
+		case err := <-granted:
+			t.Fatalf("the waiter returned (error: %v) while %s held", err, held)
+		default:
+		}
+		line := l.awaitContenders(t, path, 2)
+		require.Equal(t, held, line[0])
+		require.NoError(t, h.release(ctx))
+		require.NoError(t, <-granted, "after the holder's release")
+		require.Equal(t, line[1:], l.contenders(t, path), "granted with the contender that was seen to wait")
+	} else {
+		require.NoError(t, <-granted)
+		require.Contains(t, l.contenders(t, path), held, "the holder holds on")
+		if h.holds != nil {
+			require.NoError(t, h.holds(ctx))
+		}
+		require.NoError(t, h.release(ctx))
+	}
+	require.NoError(t, w.release(ctx))
+	l.awaitContenders(t, path, 0)
+}

@@ -1,0 +1,188 @@
+//go:build linux
+
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// party is one program's way into a lock of some recipe.
+type party struct {
+	name  string    // in the tables
+	wire  kind.Wire // how a Go program needs the lock declared; "" = it can use any declaration, or none
+	enter func(t *testing.T, l *lab, path string) *entry
+}
+
+// entry is one would-be holder of one lock.
+type entry struct {
+	session string // as the server prints it
+	acquire func(context.Context) error
+	release func(context.Context) error
+	try     func(context.Context) error // nil where the library cannot
+	answers func(context.Context) error // a round trip to the program: what it said before has arrived
+	holds   func(context.Context) error // nil where the library cannot tell
+	queued  func() <-chan struct{}      // closed once the program said that it waits; nil where it does not say
+	lease   func() *recipes.Lease       // of a Go holder
+}
+
+// isHeld says whether a try was answered with "somebody else holds it".
+func isHeld(err error) bool { return errors.Is(err, recipes.ErrHeld) || errors.Is(err, errPeerHeld) }
+
+// foreign is a recipe in a process of another language.
+func foreign(name string, in func(*lab) *peer, recipe string, options ...string) party {
+	return party{name: name, enter: func(t *testing.T, l *lab, path string) *entry {
+		p := in(l)
+		l.mu.Lock()
+		l.handles++
+		handle := fmt.Sprintf("h%d", l.handles)
+		l.mu.Unlock()
+		_, err := p.call(t.Context(), append([]string{"open", handle, recipe, path}, options...)...)
+		require.NoError(t, err)
+		e := &entry{session: p.session}
+		e.acquire = func(ctx context.Context) error { _, err := p.call(ctx, "acquire", handle); return err }
+		e.try = func(ctx context.Context) error { _, err := p.call(ctx, "acquire", handle, "timeout=0"); return err }
+		e.release = func(ctx context.Context) error { _, err := p.call(ctx, "release", handle); return err }
+		e.answers = func(ctx context.Context) error { _, err := p.call(ctx, "hello"); return err }
+		return e
+	}}
+}
+
+func java(l *lab) *peer   { return l.java }
+func python(l *lab) *peer { return l.python }
+
+// withoutTry is a party whose library can only wait.
+func withoutTry(p party) party {
+	enter := p.enter
+	p.enter = func(t *testing.T, l *lab, path string) *entry {
+		e := enter(t, l, path)
+		e.try = nil
+		return e
+	}
+	return p
+}
+
+// goLock is a lock of this library, of whatever recipe.
+type goLock struct {
+	lock, try func(context.Context) (*recipes.Lease, error)
+}
+
+// ours is a recipe of this library, in a client of its own: every entry is another Go program.
+func ours(name string, wire kind.Wire, open func(*recipes.Client, string) goLock) party {
+	return party{name: name, wire: wire, enter: func(t *testing.T, l *lab, path string) *entry {
+		seen := &queuedObserver{seen: make(chan struct{})}
+		c := l.goClient(t, name, seen)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		lock := open(c, path)
+		var held *recipes.Lease
+		keep := func(l *recipes.Lease, err error) error {
+			held = l
+			return err
+		}
+		e := &entry{session: fmt.Sprintf("0x%x", s.ID())}
+		e.acquire = func(ctx context.Context) error { return keep(lock.lock(ctx)) }
+		e.release = func(ctx context.Context) error { return held.Unlock(ctx) }
+		e.answers = func(context.Context) error { return nil }
+		e.holds = func(ctx context.Context) error { return held.Verify(ctx) }
+		e.queued = func() <-chan struct{} { return seen.seen }
+		e.lease = func() *recipes.Lease { return held }
+		if lock.try != nil {
+			e.try = func(ctx context.Context) error { return keep(lock.try(ctx)) }
+		}
+		return e
+	}}
+}
+
+// queuedObserver hears that its client waits.
+type queuedObserver struct {
+	recipes.NopObserver
+	seen chan struct{}
+}
+
+func (o *queuedObserver) Queued(recipes.Event) {
+	select {
+	case <-o.seen:
+	default:
+		close(o.seen)
+	}
+}
+
+func goMutex(c *recipes.Client, path string) goLock {
+	m := c.Mutex(path)
+	return goLock{m.Lock, m.TryLock}
+}
+
+// goZookeeper is the lock that comes with the Go client library, which this library uses no part of.
+func goZookeeper(t *testing.T, l *lab, path string) *entry {
+	c, events, err := zk.Connect([]string{l.zk.Addr}, 30*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	for e := range events {
+		if e.State == zk.StateHasSession {
+			break
+		}
+	}
+	lock := zk.NewLock(c, path, zk.WorldACL(zk.PermAll))
+	// It knows neither contexts nor deadlines: the test's own deadline is the bound.
+	return &entry{session: "0x" + fmt.Sprintf("%x", c.SessionID()),
+		acquire: func(context.Context) error { return lock.Lock() },
+		release: func(context.Context) error { return lock.Unlock() },
+		answers: func(context.Context) error { return nil },
+	}
+}
+
+// verdict is what happens to a waiter while a holder holds.
+type verdict string
+
+const (
+	blocks  verdict = "blocks"  // it waits, and gets the lock when the holder gives it back
+	shares  verdict = "shares"  // it is admitted beside the holder, rightly
+	ignores verdict = "ignores" // it is admitted beside the holder, wrongly: neither sees the other's contenders
+	untried verdict = ""        // cannot meet
+)
+
+// grid is a matrix: who holds, who waits, what must happen.
+type grid struct {
+	recipe  string
+	declare func(kind.Wire) kind.Params
+	parties []party
+	cells   string // holders down, waiters across, in the order of parties: B, S, I or - for the verdicts
+}
+
+func (g grid) verdict(holder, waiter int) verdict {
+	rows := strings.Split(strings.TrimSpace(g.cells), "\n")
+	cell := strings.Fields(rows[holder+1])[waiter+1]
+	return map[string]verdict{"B": blocks, "S": shares, "I": ignores, "-": untried}[cell]
+}
+
+// check keeps the drawing and the parties in step.
+func (g grid) check(t *testing.T) {
+	rows := strings.Split(strings.TrimSpace(g.cells), "\n")
+	require.Len(t, rows, len(g.parties)+1)
+	for i, p := range g.parties {
+		require.Equal(t, p.name, strings.Fields(rows[0])[i], "column %d", i)
+		require.Equal(t, p.name, strings.Fields(rows[i+1])[0], "row %d", i)
+		require.Len(t, strings.Fields(rows[i+1]), len(g.parties)+1)
+	}
+}
+
+// wireOf is the declaration both programs can live with: that of the Go programs among them.
+func wireOf(parties ...party) kind.Wire {
+	for _, p := range parties {
+		if p.wire != "" {
+			return p.wire
+		}
+	}
+	return kind.WireCurator
+}

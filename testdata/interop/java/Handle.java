@@ -1,0 +1,287 @@
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.Participant;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.recipes.lock.LockListener;
+import org.apache.zookeeper.recipes.lock.WriteLock;
+
+/** One way into one lock, with a thread of its own. */
+abstract class Handle {
+    private static final String RECIPES = "org.apache.curator.framework.recipes.";
+    private volatile Thread thread;
+    private final ExecutorService executor = Executors.newSingleThreadExecutor(r -> {
+        thread = new Thread(r);
+        thread.setDaemon(true);
+        return thread;
+    });
+
+    static Handle open(Peer peer, String recipe, String path, String[] options) {
+        CuratorFramework c = peer.curator();
+        switch (recipe) {
+            case "mutex":
+                return new Mutex(peer, path);
+            case "revocable": // empties its contender's data and watches it
+                return new Mutex(peer, path).revocable();
+            case "read":
+                return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()).readLock());
+            case "write":
+                return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()).writeLock());
+            case "semaphore":
+                return new Semaphore(new InterProcessSemaphoreV2(c, path, Integer.parseInt(options[0])));
+            case "writelock":
+                return new ZooKeeperLock(c, path);
+            case "latch":
+                return new Latch(c, path, peer.id());
+            default:
+                throw new IllegalArgumentException("no recipe " + recipe);
+        }
+    }
+
+    void run(Runnable task) {
+        executor.execute(task);
+    }
+
+    /** HANDLE [timeout=MILLIS] [n=PERMITS]; without a timeout it waits for ever. */
+    String acquire(String[] args) throws Exception {
+        long millis = -1;
+        int permits = 1;
+        for (int i = 1; i < args.length; i++) {
+            String value = args[i].substring(args[i].indexOf('=') + 1);
+            if (args[i].startsWith("timeout=")) {
+                millis = Long.parseLong(value);
+            } else if (args[i].startsWith("n=")) {
+                permits = Integer.parseInt(value);
+            } else {
+                throw new IllegalArgumentException(args[i]);
+            }
+        }
+        String node = acquire(millis, permits);
+        return node == null ? "held" : "ok " + node;
+    }
+
+    /** The contender's path, or null when millis passed; -1 waits for ever. */
+    abstract String acquire(long millis, int permits) throws Exception;
+
+    abstract void release() throws Exception;
+
+    abstract Collection<String> participants() throws Exception;
+
+    /**
+     * Whether the thread sleeps in the recipe's own wait loop: the decision to wait has been made. A thread that waits
+     * for a server's reply stands in the client library instead, below a frame of which there is none in this recipe.
+     */
+    boolean parked() {
+        Thread t = thread;
+        if (t == null || t.getState() == Thread.State.RUNNABLE) {
+            return false;
+        }
+        for (StackTraceElement frame : t.getStackTrace()) {
+            if (!frame.getClassName().startsWith("java.") && !frame.getClassName().startsWith("jdk.")) {
+                return frame.getClassName().startsWith(RECIPES);
+            }
+        }
+        return false;
+    }
+
+    private static final class Mutex extends Handle {
+        // getLockPath is for subclasses; nothing else is changed.
+        private static final class Stock extends InterProcessMutex {
+            Stock(CuratorFramework c, String path) {
+                super(c, path);
+            }
+
+            String node() {
+                return getLockPath();
+            }
+        }
+
+        private final Peer peer;
+        private final Stock mutex;
+
+        Mutex(Peer peer, String path) {
+            this.peer = peer;
+            mutex = new Stock(peer.curator(), path);
+        }
+
+        Mutex revocable() {
+            mutex.makeRevocable(m -> peer.say("- revoked " + mutex.node()));
+            return this;
+        }
+
+        @Override
+        String acquire(long millis, int permits) throws Exception {
+            if (millis < 0) {
+                mutex.acquire();
+            } else if (!mutex.acquire(millis, TimeUnit.MILLISECONDS)) {
+                return null;
+            }
+            return mutex.node();
+        }
+
+        @Override
+        void release() throws Exception {
+            mutex.release();
+        }
+
+        @Override
+        Collection<String> participants() throws Exception {
+            return mutex.getParticipantNodes();
+        }
+    }
+
+    /** Either side of a read-write lock. */
+    private static final class ReadWrite extends Handle {
+        private final InterProcessMutex side;
+
+        ReadWrite(InterProcessMutex side) {
+            this.side = side;
+        }
+
+        @Override
+        String acquire(long millis, int permits) throws Exception {
+            if (millis < 0) {
+                side.acquire();
+            } else if (!side.acquire(millis, TimeUnit.MILLISECONDS)) {
+                return null;
+            }
+            return "-"; // its path is not for the public
+        }
+
+        @Override
+        void release() throws Exception {
+            side.release();
+        }
+
+        @Override
+        Collection<String> participants() throws Exception {
+            return side.getParticipantNodes();
+        }
+    }
+
+    private static final class Semaphore extends Handle {
+        private final InterProcessSemaphoreV2 semaphore;
+        private final List<Lease> leases = new ArrayList<>();
+
+        Semaphore(InterProcessSemaphoreV2 semaphore) {
+            this.semaphore = semaphore;
+        }
+
+        @Override
+        String acquire(long millis, int permits) throws Exception {
+            Collection<Lease> got = millis < 0 ? semaphore.acquire(permits)
+                    : semaphore.acquire(permits, millis, TimeUnit.MILLISECONDS);
+            if (got == null) {
+                return null;
+            }
+            leases.addAll(got);
+            return leases.get(leases.size() - 1).getNodeName();
+        }
+
+        @Override
+        void release() {
+            semaphore.returnAll(leases);
+            leases.clear();
+        }
+
+        @Override
+        Collection<String> participants() throws Exception {
+            return semaphore.getParticipantNodes();
+        }
+    }
+
+    /** The lock that comes with ZooKeeper itself. */
+    private static final class ZooKeeperLock extends Handle {
+        private final CuratorFramework curator;
+        private final String path;
+        private WriteLock lock;
+
+        ZooKeeperLock(CuratorFramework curator, String path) {
+            this.curator = curator;
+            this.path = path;
+        }
+
+        @Override
+        String acquire(long millis, int permits) throws Exception {
+            if (millis >= 0) {
+                throw new IllegalArgumentException("WriteLock waits for ever");
+            }
+            CountDownLatch granted = new CountDownLatch(1);
+            lock = new WriteLock(curator.getZookeeperClient().getZooKeeper(), path, ZooDefs.Ids.OPEN_ACL_UNSAFE, new LockListener() {
+                @Override
+                public void lockAcquired() {
+                    granted.countDown();
+                }
+
+                @Override
+                public void lockReleased() {
+                }
+            });
+            lock.lock();
+            granted.await();
+            return lock.getId();
+        }
+
+        @Override
+        void release() {
+            lock.unlock();
+        }
+
+        @Override
+        Collection<String> participants() {
+            throw new UnsupportedOperationException("WriteLock lists nobody");
+        }
+    }
+
+    /** A latch serves once; every candidacy is a new one. */
+    private static final class Latch extends Handle {
+        private final CuratorFramework curator;
+        private final String path;
+        private final String id;
+        private LeaderLatch latch;
+
+        Latch(CuratorFramework curator, String path, String id) {
+            this.curator = curator;
+            this.path = path;
+            this.id = id;
+        }
+
+        @Override
+        String acquire(long millis, int permits) throws Exception {
+            latch = new LeaderLatch(curator, path, id);
+            latch.start();
+            if (millis < 0) {
+                latch.await();
+            } else if (!latch.await(millis, TimeUnit.MILLISECONDS)) {
+                latch.close();
+                return null;
+            }
+            return latch.getOurPath();
+        }
+
+        @Override
+        void release() throws Exception {
+            latch.close();
+        }
+
+        @Override
+        Collection<String> participants() throws Exception {
+            List<String> ids = new ArrayList<>();
+            for (Participant p : new LeaderLatch(curator, path).getParticipants()) {
+                ids.add((p.isLeader() ? "*" : "") + p.getId());
+            }
+            return ids;
+        }
+    }
+}
