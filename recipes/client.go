@@ -75,6 +75,7 @@ type Client struct {
 	session *Session  // the newest
 	dialing *dialling // the next, under way
 	closed  bool
+	closing sync.Once      // a second Close waits for the first
 	running sync.WaitGroup // dialling and lost sessions not yet joined
 }
 
@@ -240,24 +241,20 @@ func (c *Client) redial(d *dialling, old *Session) {
 // Close ends the client: the session is Lost with ErrClosed (every lease's context is cancelled first), then closed on
 // the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
 // not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
-// answer. Closing again returns nil.
-func (c *Client) Close() error {
-	c.mu.Lock()
-	if c.closed {
+// answer. Closing again waits likewise and returns nil.
+func (c *Client) Close() (err error) {
+	c.closing.Do(func() {
+		c.mu.Lock()
+		c.closed = true
 		c.mu.Unlock()
+		close(c.done)
+		c.end()
 		c.running.Wait()
-		return nil
-	}
-	c.closed = true
-	c.mu.Unlock()
-	close(c.done)
-	c.end()
-	c.running.Wait()
-	var err error
-	if c.session != nil {
-		err = c.session.shutdown(ErrClosed)
-	}
-	c.state.join() // what the recipes run ends with the session
+		if c.session != nil {
+			err = c.session.shutdown(ErrClosed)
+		}
+		c.state.join() // what the recipes run ends with the session
+	})
 	return err
 }
 

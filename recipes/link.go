@@ -25,6 +25,7 @@ type link struct {
 	target target
 	r      *bufio.Reader
 	out    []byte    // what remains of the frame being handed out
+	then   func()    // to do when go-zookeeper comes back for the next one, having delivered that frame
 	by     time.Time // when the connect request must have been answered
 
 	mu      sync.Mutex
@@ -193,6 +194,10 @@ func (l *link) touchedBefore(now stamp, t time.Duration) stamp {
 // Read hands out frames: each is read from the network as a whole and checked before its first byte is passed on.
 func (l *link) Read(p []byte) (int, error) {
 	if len(l.out) == 0 {
+		if then := l.then; then != nil {
+			l.then = nil
+			then()
+		}
 		frame, err := l.nextFrame()
 		if err != nil {
 			l.fail(err)
@@ -368,7 +373,8 @@ func (l *link) conclude(p pending, code int32, body []byte) error {
 		l.g.on.closed()
 	}
 	if p.op == opSetAuth && failed || code == codeSessionExpired || code == codeSASLRequired {
-		l.g.on.refused(code)
+		// Later, so that the caller of the operation gets the server's answer and not just the session's end.
+		l.then = func() { l.g.on.refused(code) }
 	}
 	return nil
 }

@@ -110,11 +110,12 @@ func attempt[T any](ctx context.Context, s *Session, fn func(*zk.Conn) (T, error
 	case <-ctx.Done():
 		return zero, cause(ctx)
 	case <-s.done:
-		select {
-		case r := <-answered:
-			return r.v, r.err
-		default:
-			return zero, s.Err()
-		}
+	}
+	// The answer may have come before the end. If not, closing the zk.Conn makes go-zookeeper let go at once.
+	select {
+	case r := <-answered:
+		return r.v, r.err
+	case <-ctx.Done():
+		return zero, cause(ctx)
 	}
 }
