@@ -34,6 +34,7 @@ type contender struct {
 	s      *Session
 	dir    string // the queue it stands in
 	prefix string // unique part of its name, up to the sequence number
+	digits string // the number, where the server is not to choose it
 	data   []byte
 	acl    []zk.ACL
 	flags  int32
@@ -80,7 +81,7 @@ func (k *contender) free() {
 
 // createRequest is the node as ZooKeeper is asked for it.
 func (k *contender) createRequest() *zk.CreateRequest {
-	return &zk.CreateRequest{Path: kind.JoinPath(k.dir, k.prefix), Data: k.data, Acl: k.acl, Flags: k.flags}
+	return &zk.CreateRequest{Path: kind.JoinPath(k.dir, k.prefix+k.digits), Data: k.data, Acl: k.acl, Flags: k.flags}
 }
 
 // found records the name the server gave.

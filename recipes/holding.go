@@ -25,11 +25,10 @@ type holding struct {
 	life  context.Context // the leases' Context
 	end   context.CancelCauseFunc
 	known chan struct{} // closed: czxid is known
-	watch context.Context
-	blind context.CancelFunc // ends the goroutines that watch
-	drop  func()             // the session's hold
+	drop  func()        // the session's hold
 
 	mu      sync.Mutex
+	blind   context.CancelFunc // ends the goroutines that watch
 	leases  int
 	czxid   int64
 	over    error // why it is not held any more
@@ -63,19 +62,34 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	}
 	h.since, h.leases, h.known = time.Now(), 1, make(chan struct{})
 	h.life, h.end = context.WithCancelCause(context.Background())
-	h.watch, h.blind = context.WithCancel(context.Background())
 	if h.czxid != 0 {
 		close(h.known)
 	}
-	st := &h.q.c.state
-	for i, k := range h.ks {
-		st.spawn(func() { h.guard(i, k) })
-	}
-	if h.q.c.cfg.OnSuspect == LoseOnSuspect || h.q.c.cfg.Observer != nil {
-		st.spawn(h.doubt)
-	}
+	h.startWatching()
 	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
 	return h, nil
+}
+
+// startWatching starts the goroutines that watch over the holding.
+func (h *holding) startWatching() {
+	ctx, blind := context.WithCancel(context.Background())
+	h.mu.Lock()
+	h.blind = blind
+	h.mu.Unlock()
+	st := &h.q.c.state
+	for i, k := range h.ks {
+		st.spawn(func() { h.guard(ctx, i, k) })
+	}
+	if h.q.c.cfg.OnSuspect == LoseOnSuspect || h.q.c.cfg.Observer != nil {
+		st.spawn(func() { h.doubt(ctx) })
+	}
+}
+
+// stopWatching ends them.
+func (h *holding) stopWatching() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.blind()
 }
 
 func (h *holding) event() Event {
@@ -85,12 +99,12 @@ func (h *holding) event() Event {
 }
 
 // guard watches one of our nodes: it tells the token, that the node is gone, and that somebody wants it back.
-func (h *holding) guard(i int, k *contender) {
-	for wait := 10 * time.Millisecond; h.watch.Err() == nil; {
-		data, stat, w, err := h.s.getW(h.watch, k.path)
+func (h *holding) guard(ctx context.Context, i int, k *contender) {
+	for wait := 10 * time.Millisecond; ctx.Err() == nil; {
+		data, stat, w, err := h.s.getW(ctx, k.path)
 		switch {
 		case err == nil:
-		case h.watch.Err() != nil:
+		case ctx.Err() != nil:
 			return
 		case isNoNode(err):
 			h.lose(fmt.Errorf("the node was deleted by somebody else: %w", err))
@@ -99,10 +113,10 @@ func (h *holding) guard(i int, k *contender) {
 			h.lose(h.s.Err())
 			return
 		case errors.Is(err, zk.ErrNoAuth):
-			h.guardBlind(i, k)
+			h.guardBlind(ctx, i, k)
 			return
 		default:
-			_ = pause(h.watch, h.s, wait) // every reason to stop is met above
+			_ = pause(ctx, h.s, wait) // every reason to stop is met above
 			wait = min(2*wait, time.Second)
 			continue
 		}
@@ -115,19 +129,19 @@ func (h *holding) guard(i int, k *contender) {
 		}
 		select {
 		case <-w.C():
-		case <-h.watch.Done():
+		case <-ctx.Done():
 		}
 		w.stop()
 	}
 }
 
 // guardBlind does what can be done about a node whose data we may not read: its token, and the end of the session.
-func (h *holding) guardBlind(i int, k *contender) {
-	stat, err := h.s.Exists(h.watch, k.path)
+func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
+	stat, err := h.s.Exists(ctx, k.path)
 	if err == nil && stat == nil {
 		err = zk.ErrNoNode
 	}
-	if err != nil && h.s.State() != Lost && h.watch.Err() == nil {
+	if err != nil && h.s.State() != Lost && ctx.Err() == nil {
 		h.lose(err)
 		return
 	}
@@ -137,7 +151,7 @@ func (h *holding) guardBlind(i int, k *contender) {
 	select {
 	case <-h.s.Done():
 		h.lose(h.s.Err())
-	case <-h.watch.Done():
+	case <-ctx.Done():
 	}
 }
 
@@ -157,7 +171,7 @@ func (h *holding) check(i int, k *contender, stat *zk.Stat) bool {
 }
 
 // doubt follows the session's state for those who want to know of doubts.
-func (h *holding) doubt() {
+func (h *holding) doubt(ctx context.Context) {
 	for {
 		changed := h.s.stateChanged()
 		if h.s.State() == Suspect {
@@ -171,7 +185,7 @@ func (h *holding) doubt() {
 		case <-changed:
 		case <-h.s.Done():
 			return
-		case <-h.watch.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -283,7 +297,7 @@ func (h *holding) pass(ctx context.Context) (baton, bool) {
 
 // close ends the watching and passes the turn on. A contender nobody is there to take is deleted.
 func (h *holding) close(b baton) {
-	h.blind()
+	h.stopWatching()
 	h.drop()
 	if h.slot == "" {
 		return

@@ -20,7 +20,7 @@ const maxDeclarations = 4096
 type declaration struct {
 	s       *Session
 	path    string
-	data    []byte
+	version int32         // of the node's data
 	payload *kind.Payload // nil when the node carries none
 	why     error         // why not
 	w       *watch
@@ -163,11 +163,11 @@ func (st *clientState) forget(path string) {
 }
 
 func readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
-	data, _, w, err := s.getW(ctx, path)
+	data, stat, w, err := s.getW(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	d := &declaration{s: s, path: path, data: data, w: w, dropped: make(chan struct{})}
+	d := &declaration{s: s, path: path, version: stat.Version, w: w, dropped: make(chan struct{})}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil

@@ -182,14 +182,21 @@ func (a *claim) run(ctx context.Context, b baton) (*holding, error) {
 		if err == nil {
 			return g, nil
 		}
-		// Nothing of ours exists: the create was refused before it left, or is known never to have been applied.
-		retry := a.k == nil && (outcomeOf(err) == NotSent || errors.Is(err, errNotApplied)) && !errors.Is(err, ErrReadOnlyClient) &&
-			!errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrClosed)
-		if !retry || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
+		if a.k != nil || !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
 			return nil, a.giveUp(ctx, err)
 		}
 		b = baton{}
 	}
+}
+
+// transient: nothing was done and another try may succeed. A refused path or flag is not sent either, but is no better
+// the next time.
+func transient(err error) bool {
+	if errors.Is(err, errNotApplied) {
+		return true
+	}
+	return outcomeOf(err) == NotSent && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, errNotSent) || errors.Is(err, ErrSessionLost)) &&
+		!errors.Is(err, ErrClosed)
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {

@@ -39,7 +39,7 @@ func (a *claim) wait(ctx context.Context, children []string) error {
 		if v.granted {
 			return a.prove(ctx)
 		}
-		if err := a.ahead(ctx, v); err != nil {
+		if err := a.ahead(a.k.dir, v); err != nil {
 			return err
 		}
 		turn, err := a.await(ctx, v)
@@ -99,10 +99,10 @@ func pauseOr(ctx context.Context, s *Session, d time.Duration, cause error) erro
 }
 
 // ahead takes note of who is ahead, and refuses a queue that is full or a Try.
-func (a *claim) ahead(ctx context.Context, v verdict) error {
+func (a *claim) ahead(dir string, v verdict) error {
 	a.position = v.position
 	if a.holder.Name != v.first.Name {
-		a.holder = parsed(a.k.dir, v.first)
+		a.holder = parsed(dir, v.first)
 	}
 	if a.try {
 		return &HeldError{Path: a.q.path, Holder: a.holder, Position: v.position, c: a.q.c}

@@ -1,0 +1,184 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Election chooses one of several candidates: the first leads, the next follows when it leaves. In ZooKeeper it is
+// Curator's LeaderLatch; a candidate's data is its plain id.
+type Election struct{ q *queue }
+
+// Election returns a handle on the election at path; see Client.Mutex.
+func (c *Client) Election(path string, opts ...Option) *Election {
+	return &Election{c.queue(kind.Election, path, false, opts)}
+}
+
+// Path is the election's path.
+func (e *Election) Path() string { return e.q.path }
+
+// Leadership is a won election: a Lease, with all its guarantees.
+type Leadership struct{ *Lease }
+
+// Resign gives the leadership up. It is Unlock.
+func (l *Leadership) Resign(ctx context.Context) error { return l.Unlock(ctx) }
+
+// Campaign stands for election and returns when this candidate leads. ctx bounds the wait; when it ends the candidacy
+// is withdrawn. Errors are those of Mutex.Lock.
+func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
+	l, err := e.q.lock(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Leadership{l}, nil
+}
+
+// Lead campaigns and runs fn while this candidate leads. fn's context is cancelled when the leadership is lost or
+// asked back; Lead waits for fn to return before it gives the leadership up, and after a loss campaigns again. It
+// returns when fn returned by itself, with fn's error, or when ctx ends, with ctx's; and when standing is impossible
+// (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not
+// such a reason.
+func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadership) error) error {
+	for wait := 10 * time.Millisecond; ; {
+		l, err := e.Campaign(ctx)
+		if err != nil {
+			if ctx.Err() == nil && (errors.Is(err, ErrLost) || errors.Is(err, ErrSessionLost) || errors.Is(err, ErrRevoked)) && !errors.Is(err, ErrClosed) {
+				if pauseFor(ctx, wait) == nil {
+					wait = min(2*wait, 5*time.Second)
+					continue
+				}
+			}
+			return err
+		}
+		wait = 10 * time.Millisecond
+		err = l.do(ctx, func(ctx context.Context, l *Lease) error { return fn(ctx, &Leadership{l}) })
+		deposed := errors.Is(context.Cause(l.Context()), ErrLost) || errors.Is(context.Cause(l.Context()), ErrRevoked)
+		if ctx.Err() != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		if !deposed {
+			return err
+		}
+	}
+}
+
+// Leader says who leads; false when nobody stands. It is the server's view, at most as old as the servers' own lag:
+// the candidate it names may not know yet that it leads.
+func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
+	all, err := e.Candidates(ctx)
+	if err != nil || len(all) == 0 {
+		return Contender{}, false, err
+	}
+	return all[0], true, nil
+}
+
+// Candidates lists who stands, the leader first. One request for each candidate.
+func (e *Election) Candidates(ctx context.Context) ([]Contender, error) {
+	s, err := e.q.c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	children, _, err := s.Children(ctx, e.q.dir())
+	if isNoNode(err) {
+		return nil, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, e.q.path, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, _, err := readContenders(ctx, s, e.q.dir(), children)
+	return all, err
+}
+
+// Observe follows who leads: it yields the leader there is, and then every change, until the loop breaks or ctx ends.
+// A zero Contender means that nobody leads. Changes that follow each other faster than they can be read are joined,
+// but the last state is never missed, not even across a lost session. An error is yielded and followed by further
+// states when it can pass (a lost session); one that cannot ends the loop.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
+	return func(yield func(Contender, error) bool) {
+		last := "" // no leader has an empty name, so "nobody" is told too
+		first := true
+		for ctx.Err() == nil {
+			leader, w, err := e.look(ctx)
+			if err != nil {
+				if ctx.Err() != nil || !yield(Contender{}, err) {
+					return
+				}
+				if !errors.Is(err, ErrSessionLost) || errors.Is(err, ErrClosed) || pauseFor(ctx, 100*time.Millisecond) != nil {
+					return
+				}
+				continue
+			}
+			if first || leader.Name != last {
+				first, last = false, leader.Name
+				if !yield(leader, nil) {
+					w.stop()
+					return
+				}
+			}
+			select {
+			case <-w.C():
+			case <-ctx.Done():
+			}
+			w.stop()
+		}
+	}
+}
+
+// look reads the leader and watches it; the list of candidates is watched only when it is empty.
+func (e *Election) look(ctx context.Context) (Contender, *watch, error) {
+	s, err := e.q.c.Session(ctx)
+	if err != nil {
+		return Contender{}, nil, err
+	}
+	if err := e.observable(ctx, s); err != nil {
+		return Contender{}, nil, err
+	}
+	for {
+		children, _, err := s.Children(ctx, e.q.dir())
+		if err != nil {
+			return Contender{}, nil, err
+		}
+		line, _ := kind.SortContenders(children)
+		if len(line) == 0 {
+			now, _, w, err := s.childrenW(ctx, e.q.dir())
+			if err != nil {
+				return Contender{}, nil, err
+			}
+			if line, _ = kind.SortContenders(now); len(line) == 0 {
+				return Contender{}, w, nil
+			}
+			w.stop()
+		}
+		leader := parsed(e.q.dir(), line[0])
+		data, stat, w, err := s.getW(ctx, leader.Path)
+		if isNoNode(err) {
+			continue
+		}
+		if err != nil {
+			return Contender{}, nil, err
+		}
+		leader.describe(data)
+		leader.Session, leader.Token, leader.Since = stat.EphemeralOwner, uint64(stat.Czxid), since(leader, stat)
+		return leader, w, nil
+	}
+}
+
+// observable obeys the declaration. Elections that are drained or moved may be watched to their end.
+func (e *Election) observable(ctx context.Context, s *Session) error {
+	d, err := e.q.c.declared(ctx, s, e.q)
+	if errors.Is(err, ErrDraining) || errors.Is(err, ErrMoved) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !d.params.(*kind.ElectionParams).Observers {
+		return fmt.Errorf("%w: %s", ErrObserversRefused, e.q.path)
+	}
+	return nil
+}

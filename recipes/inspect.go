@@ -1,0 +1,209 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Inspection is what stands at a path: a lock, whoever declared and whoever uses it.
+type Inspection struct {
+	Path    string
+	Kind    *kind.Kind    // as declared; else guessed from the contenders; nil when there is nothing to guess from
+	Guessed bool          // nothing is declared here
+	Payload *kind.Payload // the declaration; nil when there is none
+	Why     error         // why there is none; kind.ErrForeign is the usual case
+	Holders []Contender   // in order
+	Waiters []Contender   // in order
+	Junk    []string      // children that are nobody's contender, as paths; they are ignored by the recipes
+}
+
+// maxReads is how many contenders are read at a time.
+const maxReads = 16
+
+// Inspect looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It
+// writes nothing. The parts are read one after another, so a busy lock may show a holder and the successor it has
+// made way for; contenders that leave meanwhile are left out. A node that does not exist is zk.ErrNoNode.
+func (c *Client) Inspect(ctx context.Context, path string) (*Inspection, error) {
+	if err := kind.ValidatePath(path); err != nil {
+		return nil, fmt.Errorf("recipes: inspect: %w", err)
+	}
+	s, err := c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := s.Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	children, _, err := s.Children(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	in := &Inspection{Path: path}
+	if in.Payload, in.Why = kind.Decode(data); in.Why != nil {
+		in.Payload = nil
+	}
+	params := in.classify(children)
+	if in.Kind == nil || in.Kind.Container {
+		in.junk(path, children)
+		return in, nil
+	}
+	return in, in.read(ctx, s, params, children)
+}
+
+// classify finds the kind: declared, or told by what stands in the node.
+func (in *Inspection) classify(children []string) kind.Params {
+	if in.Payload != nil {
+		in.Kind = in.Payload.Params.Kind()
+		return in.Payload.Params
+	}
+	in.Guessed = true
+	if in.Kind = guess(children); in.Kind == nil {
+		return nil
+	}
+	return in.Kind.New()
+}
+
+func guess(children []string) *kind.Kind {
+	if slices.Contains(children, "leases") && slices.Contains(children, "locks") {
+		return kind.Semaphore
+	}
+	line, _ := kind.SortContenders(children)
+	var found *kind.Kind
+	for _, k := range line {
+		switch k.Marker {
+		case "__READ__", "__WRIT__", "__rlock__":
+			return kind.RWLock
+		case "latch-":
+			found = kind.Election
+		default:
+			if found == nil {
+				found = kind.Mutex
+			}
+		}
+	}
+	return found
+}
+
+// read fills in holders and waiters.
+func (in *Inspection) read(ctx context.Context, s *Session, params kind.Params, children []string) error {
+	for _, q := range in.Kind.Queues {
+		dir, names := subdir(in.Path, q.Child), children
+		if q.Child != "" {
+			var err error
+			if names, _, err = s.Children(ctx, dir); err != nil && !isNoNode(err) {
+				return err
+			}
+		}
+		line, junk, err := readContenders(ctx, s, dir, names)
+		if err != nil {
+			return err
+		}
+		in.junk(dir, junk)
+		in.sort(params, q, line)
+	}
+	return nil
+}
+
+// sort tells holders from waiters by the kind's own rule. How many permits an undeclared semaphore has is not known
+// here, so whoever has one holds.
+func (in *Inspection) sort(params kind.Params, q kind.Queue, line []Contender) {
+	queue := make([]kind.Contender, len(line))
+	for i, c := range line {
+		queue[i], _ = kind.ParseContender(c.Name)
+	}
+	for i, c := range line {
+		switch {
+		case !q.Gate && (in.Guessed && in.Kind == kind.Semaphore || in.Kind.Admit(params, queue, i).Granted):
+			in.Holders = append(in.Holders, c)
+		default:
+			in.Waiters = append(in.Waiters, c)
+		}
+	}
+}
+
+// junk notes the children of dir that are neither contenders nor part of the layout.
+func (in *Inspection) junk(dir string, names []string) {
+	for _, name := range names {
+		if in.Kind != nil && (in.Kind.Container || dir == in.Path && slices.Contains(in.Kind.Children, name)) {
+			continue
+		}
+		in.Junk = append(in.Junk, kind.JoinPath(dir, name))
+	}
+}
+
+// readContenders reads the contenders among the children of dir, in order; those that have gone are left out.
+func readContenders(ctx context.Context, s *Session, dir string, children []string) ([]Contender, []string, error) {
+	queue, junk := kind.SortContenders(children)
+	found := make([]*Contender, len(queue))
+	errs := make([]error, len(queue))
+	free := make(chan struct{}, maxReads)
+	for i, k := range queue {
+		free <- struct{}{}
+		go func() {
+			defer func() { <-free }()
+			found[i], errs[i] = readContender(ctx, s, dir, k)
+		}()
+	}
+	for range cap(free) { // all places taken back: all reads are over
+		free <- struct{}{}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, fmt.Errorf("recipes: inspect %s: %w", dir, err)
+	}
+	var out []Contender
+	for _, c := range found {
+		if c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out, junk, nil
+}
+
+func readContender(ctx context.Context, s *Session, dir string, k kind.Contender) (*Contender, error) {
+	c := parsed(dir, k)
+	data, stat, err := s.Get(ctx, c.Path)
+	if errors.Is(err, zk.ErrNoAuth) {
+		// Its data is not for us; that it is there, and whose it is, everybody may know.
+		stat, err = s.Exists(ctx, c.Path)
+	}
+	if isNoNode(err) || err == nil && stat == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.describe(data)
+	c.Session, c.Token, c.Since = stat.EphemeralOwner, uint64(stat.Czxid), since(c, stat)
+	return &c, nil
+}
+
+// since is when the contender queued: as it says, or as the server's clock had it.
+func since(c Contender, stat *zk.Stat) time.Time {
+	if !c.Since.IsZero() {
+		return c.Since
+	}
+	return time.UnixMilli(stat.Ctime).UTC()
+}
+
+// String is the inspection in one line for logs.
+func (in *Inspection) String() string {
+	name := func(cs []Contender) string {
+		var ids []string
+		for _, c := range cs {
+			if ids = append(ids, c.ID); c.ID == "" {
+				ids[len(ids)-1] = c.Name
+			}
+		}
+		return strings.Join(ids, " ")
+	}
+	return fmt.Sprintf("%s %s: held by [%s], waiting [%s], junk %d", in.Kind, in.Path, name(in.Holders), name(in.Waiters), len(in.Junk))
+}

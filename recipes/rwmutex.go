@@ -1,0 +1,247 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// RWMutex is a lock that many readers or one writer hold. Everybody is served in the order of arrival: a reader does
+// not overtake a writer that came before it. In ZooKeeper it is Curator's InterProcessReadWriteLock.
+//
+// Writers of one client queue in the process and keep one contender; every reader has its own.
+type RWMutex struct{ read, write *queue }
+
+// RWMutex returns a handle on the read-write lock at path; see Client.Mutex.
+func (c *Client) RWMutex(path string, opts ...Option) *RWMutex {
+	return &RWMutex{c.queue(kind.RWLock, path, true, opts), c.queue(kind.RWLock, path, false, opts)}
+}
+
+// Path is the lock's path.
+func (m *RWMutex) Path() string { return m.write.path }
+
+// Lock waits for the lock as the only holder. See Mutex.Lock; with a context of a read lease of this lock it is
+// ErrUpgradeConflict: it would wait for itself.
+func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, false) }
+
+// TryLock takes the lock as the only holder if nobody is ahead, else it returns a *HeldError.
+func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, true) }
+
+// RLock waits for the lock as one of its readers. With a context of a write lease of this lock it enters that lease
+// again: what it returns is then no reader's lease, and excludes others until its last Unlock.
+//
+// Where the lock is declared with preference = "writer", RLock waits before it queues until no writer is queued, which
+// costs a round trip, and may wait for as long as writers keep coming.
+func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
+	if err := m.yield(ctx, false); err != nil {
+		return nil, err
+	}
+	return m.read.lock(ctx, false)
+}
+
+// TryRLock takes the lock as one of its readers if no writer is ahead, else it returns a *HeldError.
+func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
+	if err := m.yield(ctx, true); err != nil {
+		return nil, err
+	}
+	return m.read.lock(ctx, true)
+}
+
+// Do runs fn while the lock is held for writing; see Mutex.Do.
+func (m *RWMutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return l.do(ctx, fn)
+}
+
+// RDo runs fn while the lock is held for reading; see Mutex.Do.
+func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) error) error {
+	l, err := m.RLock(ctx)
+	if err != nil {
+		return err
+	}
+	return l.do(ctx, fn)
+}
+
+// yield makes a reader wait for writers to go first where the declaration prefers them.
+func (m *RWMutex) yield(ctx context.Context, try bool) error {
+	q := m.read
+	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); own != nil && own.ended() == nil || ctx.Err() != nil {
+		return nil
+	}
+	start := time.Now()
+	for {
+		s, err := q.c.Session(ctx)
+		if err != nil {
+			return err
+		}
+		d, err := q.c.declared(ctx, s, q)
+		if err != nil {
+			return err
+		}
+		if d.params.(*kind.RWLockParams).Preference != kind.PreferWriter {
+			return nil
+		}
+		children, _, err := s.Children(ctx, q.dir())
+		if err != nil {
+			return err
+		}
+		last := kind.Contender{Shared: true}
+		line, _ := kind.SortContenders(children)
+		for _, k := range line {
+			if !k.Shared {
+				last = k
+			}
+		}
+		if last.Shared {
+			return nil
+		}
+		held := &HeldError{Path: q.path, Holder: parsed(q.dir(), last), Position: len(line), c: q.c}
+		if try {
+			return held
+		}
+		_, _, w, err := s.getW(ctx, held.Holder.Path)
+		if isNoNode(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-w.C():
+		case <-ctx.Done():
+			held.Waited, held.Cause, err = time.Since(start), context.Cause(ctx), held
+		}
+		w.stop()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Downgrade turns a write lease into a read lease without letting anybody in between: one transaction deletes the
+// writer's node and creates a reader's with the same number, as Curator 5.5 does. The write lease ends (ErrReleased);
+// on an error it is held as before, unless the outcome is unknown: then it has been given back.
+//
+// Not safe on a lock shared with Curator up to 5.4, whose waiters do not expect equal numbers.
+func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
+	if err := m.mine(l, false); err != nil {
+		return nil, err
+	}
+	old, k := l.h, l.h.ks[0]
+	next, err := m.read.contender(old.s, old.d, m.read.kind.Queues[0], true)
+	if err != nil {
+		return nil, err
+	}
+	next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
+	if err := m.swap(ctx, l, &txn{c: m.read.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}); err != nil {
+		return nil, err
+	}
+	return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next}})
+}
+
+// swap runs a transaction that takes the lease's node away; when its outcome stays unknown the lease is given up.
+func (m *RWMutex) swap(ctx context.Context, l *Lease, t *txn) error {
+	l.h.stopWatching() // what happens to the node now is our doing
+	_, err := t.run(ctx)
+	if err == nil {
+		return nil
+	}
+	l.h.startWatching()
+	switch {
+	case isNoNode(err):
+		l.h.lose(err)
+		return l.ended()
+	case errors.Is(err, errNotApplied), outcomeOf(err) != Unknown:
+		return err
+	}
+	l.h.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
+	return l.ended()
+}
+
+// replace ends l and hands out a lease on next, whose nodes exist.
+func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease, error) {
+	h, err := hold(ctx, next)
+	old := l.h
+	old.stopWatching() // its node is gone, or going, by our own hand
+	l.mu.Lock()
+	l.released = true
+	l.mu.Unlock()
+	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path)) {
+		old.close(baton{})
+	}
+	if err != nil {
+		_ = m.read.c.drop(ctx, next.ks...) // goes on in the background if it must
+		return nil, err
+	}
+	return h.lease(ctx), nil
+}
+
+// mine checks that l is a lease of this lock, held, in the given mode, and not entered again.
+func (m *RWMutex) mine(l *Lease, shared bool) error {
+	h := l.h
+	if h.q.c != m.read.c || h.q.path != m.Path() || h.q.shared != shared {
+		return fmt.Errorf("recipes: the lease of %s (shared: %v) is not a lease of %s to exchange", h.q.path, h.q.shared, m.Path())
+	}
+	if err := l.ended(); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leases > 1 {
+		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
+	}
+	return nil
+}
+
+// TryUpgrade turns a read lease into a write lease if its holder is alone: nobody else reads, nobody waits. Otherwise
+// it returns ErrUpgradeConflict at once, with the read lease held as before; two readers that both try both get that.
+// It never waits for others, because a reader that waits to write waits for itself.
+func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
+	if err := m.mine(l, true); err != nil {
+		return nil, err
+	}
+	q := m.write
+	if _, ok, err := q.c.state.tryEnter(ctx, q.slot()); err != nil || !ok {
+		return nil, errors.Join(fmt.Errorf("%w: this client waits to write %s", ErrUpgradeConflict, q.path), err)
+	}
+	old := l.h
+	next, err := m.upgrade(ctx, old)
+	if err != nil {
+		q.c.state.leave(q.slot(), baton{})
+		return nil, err
+	}
+	defer q.c.state.spawn(func() { q.c.dropNow(context.Background(), old.ks) }) // whoever waits for it finds the writer
+	return m.replace(ctx, l, &holding{q: q, s: old.s, d: old.d, ks: []*contender{next}, slot: q.slot()})
+}
+
+// upgrade queues as a writer and looks whether our own reader is all that is ahead.
+func (m *RWMutex) upgrade(ctx context.Context, old *holding) (*contender, error) {
+	k, err := m.write.contender(old.s, old.d, m.write.kind.Queues[0], false)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := (&txn{c: m.write.c, s: old.s, born: []*contender{k}}).run(ctx, k.dir)
+	if err != nil {
+		return nil, err
+	}
+	ahead := 0
+	if lists != nil {
+		line, _ := kind.SortContenders(lists[0])
+		for ahead < len(line) && line[ahead].Name != k.name {
+			ahead++
+		}
+		if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
+			return k, nil
+		}
+	}
+	_ = m.write.c.drop(ctx, k) // goes on in the background if it must
+	return nil, fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, m.Path())
+}

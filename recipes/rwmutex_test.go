@@ -1,0 +1,244 @@
+package recipes
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func (l *lab) rwlock(change ...func(*kind.RWLockParams)) string {
+	p := kind.RWLock.New().(*kind.RWLockParams)
+	for _, c := range change {
+		c(p)
+	}
+	l.declare("/rw", p)
+	return "/rw"
+}
+
+// locker runs any acquisition in the background and waits until it queues.
+func (l *lab) locker(f func(context.Context) (*Lease, error)) <-chan result[*Lease] {
+	ch := async(func() (*Lease, error) { return f(context.Background()) })
+	l.settle()
+	return ch
+}
+
+func TestUncontendedReadAndWriteTakeOneRoundTrip(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").RWMutex(l.rwlock())
+		for _, lock := range []func(context.Context) (*Lease, error){m.Lock, m.RLock} {
+			warm, err := lock(t.Context())
+			require.NoError(t, err)
+			l.unlock(warm)
+			l.settle()
+			l.srv.ResetCounts()
+			start := time.Now()
+			x, err := lock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 2*oneWay, time.Since(start))
+			l.unlock(x)
+			require.Equal(t, 4*oneWay, time.Since(start))
+			require.Equal(t, map[string]int{"create": 1, "getChildren2": 1, "getData": 1, "delete": 1}, l.srv.Counts().ByOp)
+		}
+	})
+}
+
+func TestReadersShareAndWritersExclude(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.rwlock()
+		r1, err := l.client("r1").RWMutex(p).RLock(t.Context())
+		require.NoError(t, err)
+		r2, err := l.client("r2").RWMutex(p).RLock(t.Context())
+		require.NoError(t, err)
+		w := l.locker(l.client("w").RWMutex(p).Lock)
+		r3 := l.locker(l.client("r3").RWMutex(p).RLock)
+		l.unlock(r2)
+		l.settle()
+		notYet(t, w, "a writer beside a reader")
+		notYet(t, r3, "a reader overtook the writer before it")
+		_, err = l.client("try").RWMutex(p).TryRLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		l.unlock(r1)
+		writer := <-w
+		require.NoError(t, writer.err)
+		l.settle()
+		notYet(t, r3, "a reader beside a writer")
+		l.unlock(writer.v)
+		r := <-r3
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
+
+func TestAReaderBehindTwoWritersWaitsForTheNearest(t *testing.T) { // case 42, kazoo #649
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.rwlock()
+		w1, err := l.client("w1").RWMutex(p).Lock(t.Context())
+		require.NoError(t, err)
+		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
+		reader := l.client("r")
+		r := l.locker(reader.RWMutex(p).RLock)
+		w3 := l.locker(l.client("w3").RWMutex(p).Lock)
+		id := l.session(reader)
+		l.settle()
+		l.srv.ResetCounts()
+		l.unlock(w1)
+		second := <-w2
+		require.NoError(t, second.err)
+		l.settle()
+		require.Zero(t, l.srv.SessionCounts(id).WatchEvents, "the reader was woken by a writer that is not its nearest")
+		notYet(t, r, "a reader beside the second writer")
+		l.unlock(second.v)
+		got := <-r
+		require.NoError(t, got.err)
+		l.settle()
+		notYet(t, w3, "a writer beside the reader before it")
+		l.unlock(got.v)
+		third := <-w3
+		require.NoError(t, third.err)
+		l.unlock(third.v)
+	})
+}
+
+func TestReadersBehindOneWriterAreAllWokenByItsRelease(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.rwlock()
+		w, err := l.client("w").RWMutex(p).Lock(t.Context())
+		require.NoError(t, err)
+		var rs []<-chan result[*Lease]
+		for range 5 {
+			rs = append(rs, l.locker(l.client("r").RWMutex(p).RLock))
+		}
+		start := time.Now()
+		l.unlock(w)
+		for _, ch := range rs {
+			r := <-ch
+			require.NoError(t, r.err)
+			require.Equal(t, 4*oneWay, r.at.Sub(start), "release and one round trip")
+		}
+	})
+}
+
+func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, CURATOR-621
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.rwlock()
+		m := l.client("a").RWMutex(p)
+		w, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		other := l.locker(l.client("w").RWMutex(p).Lock)
+		behind := l.locker(l.client("r").RWMutex(p).RLock)
+		r, err := m.Downgrade(t.Context(), w)
+		require.NoError(t, err)
+		require.ErrorIs(t, context.Cause(w.Context()), ErrReleased)
+		require.NoError(t, r.Context().Err())
+		require.Equal(t, w.Node()[len(w.Node())-10:], r.Node()[len(r.Node())-10:], "the reader must stand where the writer stood")
+		l.settle()
+		notYet(t, other, "a writer got in while the lock is read")
+		require.NoError(t, r.Context().Err(), "the read lease ended with the write lease")
+		r2, err := l.client("b").RWMutex(p).TryRLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld, "a reader overtook the waiting writer: %v", r2)
+		l.unlock(r)
+		got := <-other
+		require.NoError(t, got.err)
+		l.settle()
+		notYet(t, behind, "reader beside writer")
+		l.unlock(got.v)
+		l.unlock((<-behind).v)
+	})
+}
+
+func TestUpgradeErrsInsteadOfHanging(t *testing.T) { // case 44: Curator never returns, two upgraders deadlock
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.rwlock()
+		a, b := l.client("a").RWMutex(p), l.client("b").RWMutex(p)
+		ra, err := a.RLock(t.Context())
+		require.NoError(t, err)
+		rb, err := b.RLock(t.Context())
+		require.NoError(t, err)
+		up := func(m *RWMutex, r *Lease) <-chan result[*Lease] {
+			return async(func() (*Lease, error) { return m.TryUpgrade(context.Background(), r) })
+		}
+		xa, xb := up(a, ra), up(b, rb)
+		require.ErrorIs(t, (<-xa).err, ErrUpgradeConflict)
+		require.ErrorIs(t, (<-xb).err, ErrUpgradeConflict)
+		require.NoError(t, ra.Context().Err(), "a refused upgrade took the read lease")
+		_, err = a.Lock(ra.Context())
+		require.ErrorIs(t, err, ErrUpgradeConflict)
+		l.settle()
+		require.Len(t, l.children(p), 2, "a refused upgrade left its writer")
+		l.unlock(rb)
+		w, err := a.TryUpgrade(t.Context(), ra)
+		require.NoError(t, err)
+		l.settle()
+		require.NoError(t, w.Context().Err())
+		require.Greater(t, w.Token(), ra.Token())
+		_, err = b.TryRLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		l.unlock(w)
+		l.settle()
+		require.Empty(t, l.children(p))
+	})
+}
+
+func TestAWriterMayReadWhatItHolds(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").RWMutex(l.rwlock())
+		err := m.Do(t.Context(), func(ctx context.Context, w *Lease) error {
+			return m.RDo(ctx, func(_ context.Context, r *Lease) error {
+				require.Equal(t, w.Token(), r.Token())
+				return nil
+			})
+		})
+		require.NoError(t, err)
+		require.Empty(t, l.children("/rw"))
+	})
+}
+
+func TestPreferenceForWritersMakesReadersWaitBeforeTheyQueue(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+		r1, err := l.client("r1").RWMutex(p).RLock(t.Context())
+		require.NoError(t, err)
+		w1 := l.locker(l.client("w1").RWMutex(p).Lock)
+		r2 := l.locker(l.client("r2").RWMutex(p).RLock)
+		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
+		require.Len(t, l.children(p), 3, "the reader queued among the writers")
+		l.unlock(r1)
+		first := <-w1
+		l.unlock(first.v)
+		second := <-w2
+		require.NoError(t, second.err)
+		l.settle()
+		notYet(t, r2, "the reader went before the second writer")
+		l.unlock(second.v)
+		got := <-r2
+		require.NoError(t, got.err)
+		l.unlock(got.v)
+	})
+}
+
+func TestReadersRespectEveryKnownWriter(t *testing.T) { // section 2.2: kazoo writers and plain mutex names block readers too
+	for _, name := range []string{
+		"_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "0123456789abcdef0123456789abcdef__lock__0000000000",
+		"_c_0123456789abcdef0123456789abcdef-lock-0000000000", "x-72057594037927936-0000000000",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				p := l.rwlock()
+				writer := l.foreign(p, name, "")
+				require.NoError(t, l.srv.SetCreateCount(p, 7))
+				r := l.locker(l.client("r").RWMutex(p).RLock)
+				notYet(t, r, "a reader beside a foreign writer")
+				require.NoError(t, l.srv.Delete(writer))
+				got := <-r
+				require.NoError(t, got.err)
+				synctest.Wait()
+				l.unlock(got.v)
+			})
+		})
+	}
+}

@@ -1,0 +1,365 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Semaphore is a lock that up to a declared number of permits hold. In ZooKeeper it has the layout of Curator's
+// InterProcessSemaphoreV2: permits are nodes below "leases", who has to wait queues below "locks". The number is read
+// from the declaration and followed while it changes: raised, it admits waiters at once; lowered, it interrupts
+// nobody and admits nobody until enough permits came back.
+type Semaphore struct{ q *queue }
+
+// Semaphore returns a handle on the semaphore at path; see Client.Mutex.
+func (c *Client) Semaphore(path string, opts ...Option) *Semaphore {
+	return &Semaphore{c.queue(kind.Semaphore, path, false, opts)}
+}
+
+// Path is the lock's path.
+func (m *Semaphore) Path() string { return m.q.path }
+
+// Acquire takes n permits at once: all or none, in one transaction, so that callers wanting several cannot block each
+// other half-served (two clients of Curator's that want 2 of 2 do). Waiters are served in the order of arrival: one
+// that wants many is not overtaken by those that want few. ctx bounds the wait.
+//
+// Errors are those of Mutex.Lock; asking for more than the declared number fails at once, unless the number is raised
+// later it could never be granted.
+func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
+	return m.acquire(ctx, n, false)
+}
+
+// TryAcquire takes n permits if they are free and nobody waits for some, else it returns a *HeldError.
+func (m *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
+	return m.acquire(ctx, n, true)
+}
+
+// Do runs fn while n permits are held; see Mutex.Do.
+func (m *Semaphore) Do(ctx context.Context, n int, fn func(context.Context, *Lease) error) error {
+	l, err := m.Acquire(ctx, n)
+	if err != nil {
+		return err
+	}
+	return l.do(ctx, fn)
+}
+
+// The two queues of the layout.
+func leasesOf(k *kind.Kind) kind.Queue { return k.Queues[0] }
+func gateOf(k *kind.Kind) kind.Queue   { return k.Queues[1] }
+
+// draw is one call of Acquire.
+type draw struct {
+	claim
+	n       int
+	permits []*contender
+}
+
+func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("recipes: semaphore %s: %w", m.q.path, context.Cause(ctx))
+	}
+	if err := kind.ValidatePath(m.q.path); err != nil {
+		return nil, fmt.Errorf("recipes: semaphore: %w", err)
+	}
+	if n < 1 {
+		return nil, fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, n)
+	}
+	d := &draw{claim: claim{q: m.q, try: try, start: time.Now()}, n: n}
+	h, err := d.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.lease(ctx), nil
+}
+
+// run takes the permits: without a turn while nobody of this client waits, else in turn.
+func (d *draw) run(ctx context.Context) (*holding, error) {
+	key := d.q.path
+	if d.try && d.q.c.state.taken(key) {
+		return nil, &HeldError{Path: key, Holder: Contender{ID: d.q.id(), Host: hostname()}, Position: 1, Local: true, c: d.q.c}
+	}
+	if !d.q.c.state.taken(key) {
+		h, err := d.retrying(ctx, d.direct)
+		if d.try || !errors.Is(err, ErrHeld) {
+			return h, err
+		}
+	}
+	b, ahead, err := d.q.c.state.enter(ctx, key)
+	if err != nil {
+		return nil, &HeldError{Path: key, Holder: Contender{ID: d.q.id(), Host: hostname()}, Position: ahead, Local: true,
+			Waited: time.Since(d.start), Cause: err, c: d.q.c}
+	}
+	h, err := d.retrying(ctx, func(ctx context.Context) (*holding, error) {
+		k := b.k
+		b = baton{}
+		return d.gated(ctx, k)
+	})
+	d.unwatch()
+	if err != nil {
+		return nil, d.giveUp(ctx, err)
+	}
+	d.q.c.state.leave(key, baton{})
+	return h, nil
+}
+
+// retrying repeats f as long as it fails without having done anything.
+func (d *draw) retrying(ctx context.Context, f func(context.Context) (*holding, error)) (*holding, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		h, err := f(ctx)
+		if err == nil || d.k != nil || !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
+			return h, err
+		}
+	}
+}
+
+// prepare finds the session and the declaration.
+func (d *draw) prepare(ctx context.Context) (err error) {
+	if d.s, err = d.q.c.Session(ctx); err != nil {
+		return err
+	}
+	if d.d, err = d.q.c.declared(ctx, d.s, d.q); err != nil {
+		return err
+	}
+	return d.possible()
+}
+
+func (d *draw) possible() error {
+	if most := d.limit(); d.n > most {
+		return fmt.Errorf("recipes: semaphore %s: %d permits asked for, %d are declared", d.q.path, d.n, most)
+	}
+	return nil
+}
+
+func (d *draw) limit() int { return d.d.params.(*kind.SemaphoreParams).Permits }
+
+// direct creates the permits and looks whether that was within the limit with nobody waiting: one round trip.
+//
+// Why that is safe beside those who queue first: a permit created after somebody's place in the queue sees that place
+// in its listing and withdraws; one created before it is seen by the queue's front, which lists the permits after it
+// got its place. ZooKeeper shows a session at least everything that happened before its own write.
+func (d *draw) direct(ctx context.Context) (*holding, error) {
+	if err := d.prepare(ctx); err != nil {
+		return nil, err
+	}
+	permits, err := d.makePermits()
+	if err != nil {
+		return nil, err
+	}
+	leases, gate := subdir(d.q.path, leasesOf(d.q.kind).Child), subdir(d.q.path, gateOf(d.q.kind).Child)
+	lists, err := (&txn{c: d.q.c, s: d.s, born: permits}).run(ctx, leases, gate)
+	if err != nil {
+		return nil, d.missing(err)
+	}
+	d.permits = permits
+	if lists == nil {
+		return nil, d.withdraw(d.held(0, nil))
+	}
+	// The last of the transaction's permits decides: they have consecutive numbers.
+	v, err := decide(d.q.kind, d.d.params, lists[0], permits[len(permits)-1].name)
+	line, _ := kind.SortContenders(lists[1])
+	if err != nil || !v.granted || len(line) > 0 {
+		return nil, d.withdraw(d.held(len(line)+1, &v.first))
+	}
+	if err := exhaustedAny(permits); err != nil {
+		return nil, d.withdraw(err)
+	}
+	return d.hold(ctx)
+}
+
+func exhaustedAny(ks []*contender) error {
+	for _, k := range ks {
+		if err := k.exhausted(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// held is the error of a try.
+func (d *draw) held(ahead int, first *kind.Contender) error {
+	e := &HeldError{Path: d.q.path, Position: ahead, c: d.q.c}
+	if first != nil {
+		e.Holder = parsed(subdir(d.q.path, leasesOf(d.q.kind).Child), *first)
+	}
+	return e
+}
+
+// withdraw deletes the permits in the background and returns err. ZooKeeper serves a session in order, so what this
+// client asks next finds them gone.
+func (d *draw) withdraw(err error) error {
+	ks := d.permits
+	d.permits = nil
+	d.q.c.state.spawn(func() { d.q.c.dropNow(context.Background(), ks) })
+	return err
+}
+
+func (d *draw) makePermits() ([]*contender, error) {
+	ks := make([]*contender, d.n)
+	for i := range ks {
+		k, err := d.q.contender(d.s, d.d, leasesOf(d.q.kind), false)
+		if err != nil {
+			return nil, err
+		}
+		ks[i] = k
+	}
+	return ks, nil
+}
+
+// missing explains a NoNode: the layout is incomplete.
+func (d *draw) missing(err error) error {
+	if !isNoNode(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %s lacks a child its layout needs (%v); run apply: %w", ErrNotProvisioned, d.q.path, d.q.kind.Children, err)
+}
+
+// hold turns the permits into a holding.
+func (d *draw) hold(ctx context.Context) (*holding, error) {
+	h, err := hold(ctx, &holding{q: d.q, s: d.s, d: d.d, ks: d.permits, wait: time.Since(d.start)})
+	if err != nil {
+		return nil, d.withdraw(err)
+	}
+	return h, nil
+}
+
+// gated queues for the permits with the contender k, or a new one.
+func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
+	d.k, d.queued, d.deaf = nil, false, false
+	if err := d.prepare(ctx); err != nil {
+		d.k = k
+		return nil, err
+	}
+	var children []string
+	if k == nil || k.s != d.s {
+		place, err := d.q.contender(d.s, d.d, gateOf(d.q.kind), false)
+		if err != nil {
+			return nil, err
+		}
+		lists, err := (&txn{c: d.q.c, s: d.s, born: []*contender{place}}).run(ctx, place.dir)
+		if err != nil {
+			return nil, d.missing(err)
+		}
+		k = place
+		if lists != nil {
+			children = lists[0]
+		}
+	}
+	d.k = k
+	if err := k.exhausted(); err != nil {
+		return nil, err
+	}
+	if err := d.front(ctx, children); err != nil {
+		return nil, err
+	}
+	return d.serve(ctx)
+}
+
+// front waits until our place is the first in the queue of those who wait.
+func (d *draw) front(ctx context.Context, children []string) error {
+	for {
+		if children == nil {
+			var err error
+			if children, err = d.plainList(ctx); err != nil {
+				return d.timedOut(ctx, err)
+			}
+		}
+		v, err := decide(kind.Mutex, nil, children, d.k.name)
+		if err != nil {
+			return lostError(d.k.path, err)
+		}
+		if v.granted {
+			return nil
+		}
+		v.waiters = v.position // unlike a mutex's front, the front of this queue waits too
+		if err := d.ahead(d.k.dir, v); err != nil {
+			return err
+		}
+		turn, err := d.await(ctx, v)
+		if turn || err != nil {
+			return err
+		}
+		children = nil
+	}
+}
+
+// serve waits, at the front, until the permits are free, and takes them in the transaction that gives the place up.
+func (d *draw) serve(ctx context.Context) (*holding, error) {
+	leases := subdir(d.q.path, leasesOf(d.q.kind).Child)
+	for {
+		children, _, w, err := d.s.childrenW(ctx, leases)
+		if err != nil {
+			return nil, d.timedOut(ctx, err)
+		}
+		line, _ := kind.SortContenders(children)
+		if len(line)+d.n <= d.limit() {
+			w.stop()
+			h, err := d.take(ctx)
+			if h != nil || err != nil {
+				return h, err
+			}
+			continue
+		}
+		if err := d.ahead(leases, verdict{position: len(line), first: line[0]}); err != nil {
+			w.stop()
+			return nil, err
+		}
+		_, err = d.sleep(ctx, w)
+		w.stop()
+		if err != nil {
+			return nil, err
+		}
+		if err := d.possible(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take makes the transaction. Its checks make it fail as a whole when we have been thrown out of the queue, so nobody
+// else can be at the front; only permits that their makers are about to withdraw can appear beside ours.
+func (d *draw) take(ctx context.Context) (*holding, error) {
+	permits, err := d.makePermits()
+	if err != nil {
+		return nil, err
+	}
+	// Not under a limit that has been lowered meanwhile.
+	limit := &zk.CheckVersionRequest{Path: d.q.path, Version: d.d.version}
+	t := &txn{c: d.q.c, s: d.s, born: permits, gone: []*contender{d.k}, with: []any{limit}}
+	_, err = t.run(ctx, permits[0].dir)
+	switch {
+	case err == nil:
+		d.k, d.permits = nil, permits
+		if err := exhaustedAny(permits); err != nil {
+			return nil, d.withdraw(err)
+		}
+		return d.hold(ctx)
+	case isNoNode(err):
+		return nil, d.missing(lostError(d.k.path, err))
+	case errors.Is(err, zk.ErrBadVersion):
+		return nil, d.redeclare(ctx)
+	case transient(err) && ctx.Err() == nil:
+		return nil, pause(ctx, d.s, 10*time.Millisecond)
+	default:
+		return nil, d.timedOut(ctx, err)
+	}
+}
+
+// Permits reads how many permits are declared and how many are taken now.
+func (m *Semaphore) Permits(ctx context.Context) (declared, taken int, err error) {
+	s, err := m.q.c.Session(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	d, err := m.q.c.declared(ctx, s, m.q)
+	if err != nil {
+		return 0, 0, err
+	}
+	children, _, err := s.Children(ctx, subdir(m.q.path, leasesOf(m.q.kind).Child))
+	line, _ := kind.SortContenders(children)
+	return d.params.(*kind.SemaphoreParams).Permits, len(line), err
+}
