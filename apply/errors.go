@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/locktree/locktree/plan"
@@ -13,15 +15,61 @@ import (
 // ProblemsError: the plan itself says that it must not be applied.
 type ProblemsError struct{ Problems []plan.Problem }
 
+func (e *ProblemsError) Error() string {
+	var lines []string
+	for _, p := range e.Problems {
+		if p.Severity == plan.Error {
+			lines = append(lines, p.Summary+": "+p.Detail)
+		}
+	}
+	return "apply: the plan cannot be applied: " + strings.Join(lines, "; ")
+}
+
 // StaleError: nodes the plan relied on changed since it was made.
 type StaleError struct{ Differences []Difference }
 
 // Difference is one node that is not as the plan saw it.
 type Difference struct {
-	Addr, Path string
-	What       string // "data changed", "access list changed", "deleted", "created", "recreated"
+	Addr, Path string // Addr is "" for the stack's index: another apply has finished
+	// What is "created", "deleted", "deleted and created again", "data changed" or
+	// "access list changed"; of a [VerifyError], a clause.
+	What       string
 	Want, Got  plan.Pin
 	ModifiedMs int64 // when its data changed last, by the server's clock; 0 when unknown
+}
+
+// String writes "namespace.a.mutex.b (/locks/a/b): data changed, version 3 -> 4".
+func (d Difference) String() string {
+	who := d.Path
+	if d.Addr != "" {
+		who = d.Addr + " (" + d.Path + ")"
+	}
+	s := who + ": " + d.What
+	if d.Want.Version != d.Got.Version && !d.Want.Absent && !d.Got.Absent {
+		s += fmt.Sprintf(", version %d -> %d", d.Want.Version, d.Got.Version)
+	}
+	if d.ModifiedMs > 0 {
+		s += ", last at " + time.UnixMilli(d.ModifiedMs).UTC().Format(time.RFC3339)
+	}
+	return s
+}
+
+func (e *StaleError) Error() string {
+	return "apply: the plan is stale: " + list(e.Differences) + ". Nothing was written: make a new plan"
+}
+
+// list names the first few.
+func list(diffs []Difference) string {
+	const room = 5
+	var out []string
+	for i, d := range diffs {
+		if i == room {
+			out = append(out, fmt.Sprintf("and %d more", len(diffs)-room))
+			break
+		}
+		out = append(out, d.String())
+	}
+	return strings.Join(out, "; ")
 }
 
 // LockedError: another apply of this stack holds the apply lock. Info is nil when
@@ -32,6 +80,19 @@ type LockedError struct {
 	Waited time.Duration
 }
 
+func (e *LockedError) Error() string {
+	who := "somebody"
+	if e.Info != nil {
+		who = fmt.Sprintf("%s (%s, since %s, apply %s)", e.Info.Who, e.Info.Operation, e.Info.Created.UTC().Format(time.RFC3339), e.Info.ID)
+	}
+	waited := ""
+	if e.Waited >= time.Second {
+		waited = " after " + e.Waited.Round(time.Second).String()
+	}
+	return fmt.Sprintf("apply: the apply lock %s is held by %s%s. It goes by itself when that apply ends or its program dies: "+
+		"wait for it, or allow a longer lock timeout", e.Path, who, waited)
+}
+
 // InUseError: a lock that would be deleted or replaced has holders or waiters.
 type InUseError struct {
 	Addr, Path string
@@ -40,32 +101,84 @@ type InUseError struct {
 	Others     int         // how many more locks of the plan are in use
 }
 
+func (e *InUseError) Error() string {
+	what, more := "cannot be deleted", ""
+	if e.Action == plan.Replace {
+		what = "cannot be replaced"
+	}
+	if e.Others > 0 {
+		more = fmt.Sprintf(" (%d more locks of this plan are in use)", e.Others)
+	}
+	who := e.Usage.String()
+	if !e.Usage.Busy() {
+		who = "contenders that have left meanwhile"
+	}
+	return fmt.Sprintf("apply: %s (%s) %s: it has %s%s. Nothing was written: apply again when it is idle", e.Addr, e.Path, what, who, more)
+}
+
 // ConflictError: the transaction was refused because a node changed after it was
-// verified.
+// verified. Addr is "" for the stack's index.
 type ConflictError struct {
 	Addr, Path string
 	Op         plan.OpKind
+	Why        string
 	Err        error
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("apply: %s: %s while the apply was under way. Nothing was written: make a new plan", named(e.Addr, e.Path), e.Why)
+}
+
+func (e *ConflictError) Unwrap() error { return e.Err }
+
+func named(addr, path string) string {
+	if addr == "" {
+		return path
+	}
+	return addr + " (" + path + ")"
 }
 
 // TooLargeError: the transaction is larger than a ZooKeeper server reads.
 type TooLargeError struct{ Ops, Bytes, Limit int }
 
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("apply: the transaction of %d operations is %d bytes long: at most %d are sent, because a ZooKeeper server "+
+		"drops the connection at 1 MiB. Nothing was written: apply fewer changes at a time", e.Ops, e.Bytes, e.Limit)
+}
+
 // NodeError: ZooKeeper refused an operation on a node, in a sentence with a next step.
 type NodeError struct {
 	Addr, Path string
-	Op         string // "create", "set", "delete", "check", "set the access list of", "read"
+	Op         string // "create", "set", "delete", "check", "read", "lock", "set the access list of"
 	Why        string // what the answer means
 	Next       string // what to do
 	Err        error
 }
 
+func (e *NodeError) Error() string {
+	s := fmt.Sprintf("apply: cannot %s %s: %s", e.Op, named(e.Addr, e.Path), e.Why)
+	if e.Next != "" {
+		s += ". " + strings.ToUpper(e.Next[:1]) + e.Next[1:]
+	}
+	return s
+}
+
+func (e *NodeError) Unwrap() error { return e.Err }
+
 // UnknownError: the connection was lost during the transaction and could not be
-// restored, so that nobody can say whether it was committed. The next plan tells.
+// restored in time, so that nobody can say whether it was committed. It was
+// wholly or not at all: the next plan tells.
 type UnknownError struct {
 	ApplyID string
 	Err     error
 }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("apply: the reply to the transaction of apply %s was lost, and it could not be found out whether it was "+
+		"committed; it was wholly or not at all. Make a new plan, which shows what is there: %v", e.ApplyID, e.Err)
+}
+
+func (e *UnknownError) Unwrap() error { return e.Err }
 
 // ACLPhaseError: the transaction WAS committed, but access lists of existing
 // nodes could not all be set. The rest is noted in the index: the next apply
@@ -73,15 +186,38 @@ type UnknownError struct {
 type ACLPhaseError struct {
 	ApplyID     string
 	Done, Total int
-	Err         error // why it stopped: a *NodeError or a *ConflictError
+	Err         error // why it stopped
 }
 
+func (e *ACLPhaseError) Error() string {
+	return fmt.Sprintf("apply: everything was applied but %d of %d access lists: %v. Apply again to finish", e.Total-e.Done, e.Total, e.Err)
+}
+
+func (e *ACLPhaseError) Unwrap() error { return e.Err }
+
 // VerifyError: the transaction WAS committed, but reading it back showed
-// something else than what was written.
-type VerifyError struct{ Differences []Difference }
+// something else than what was written, or failed.
+type VerifyError struct {
+	ApplyID     string
+	Differences []Difference
+	Err         error // why it could not be read back; nil when it could
+}
+
+func (e *VerifyError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("apply: everything was applied, but could not be read back: %v", e.Err)
+	}
+	return "apply: everything was applied, but the server made something else of it: " + list(e.Differences) + ". Plan again to see it"
+}
+
+func (e *VerifyError) Unwrap() error { return e.Err }
 
 // MovedError: the tree changed while it was read, again and again.
 type MovedError struct {
 	Path  string // of the index
 	Tries int
+}
+
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("apply: %s was changed by other applies during each of %d reads. Try again when they are done", e.Path, e.Tries)
 }

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/locktree/locktree/plan"
@@ -26,8 +25,8 @@ type (
 		Addr, Path string
 		Action     plan.Action
 	}
-	// Committed: the transaction is done. Zxid is 0 when the reply was lost and the
-	// outcome was found out by reading back (Resolved).
+	// Committed: the transaction is done. Resolved: its reply was lost, and the
+	// outcome was found out by reading back.
 	Committed struct {
 		ApplyID    string
 		Ops, Bytes int
@@ -75,24 +74,4 @@ type Result struct {
 	ACLs       int // access lists set after it
 	Outputs    []plan.Output
 	Elapsed    time.Duration
-}
-
-// LockInfo is who holds an apply lock, in the words of Terraform's "Lock Info".
-type LockInfo struct {
-	ID        string    // of the apply
-	Path      string    // of the lock
-	Operation string    // "OperationTypeApply" and the like: Executor.Operation
-	Who       string    // user@host
-	Version   string    // of the program
-	Created   time.Time // by the clock of the applying machine, UTC
-	Info      string    // anything else
-}
-
-// String writes the block Terraform prints, one field a line, indented by two.
-func (l LockInfo) String() string { return l.text() }
-
-// MarshalJSON writes one line with the field names above.
-func (l LockInfo) MarshalJSON() ([]byte, error) {
-	type plain LockInfo
-	return json.Marshal(plain(l))
 }

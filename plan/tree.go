@@ -95,7 +95,7 @@ type Usage struct {
 
 // Holder is one contender: a holder or a waiter.
 type Holder struct {
-	Name    string `json:"name"`             // the child name
+	Name    string `json:"name"`             // the child name, below the lock
 	ID      string `json:"id"`               // who, as it wrote into its contender; "" when it wrote nothing readable
 	Session int64  `json:"session"`          // the ZooKeeper session it belongs to; 0 when not read
 	Token   uint64 `json:"token"`            // fencing token: the czxid of the contender; 0 when not read

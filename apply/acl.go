@@ -1,0 +1,59 @@
+package apply
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func toZK(in []kind.ACL) []zk.ACL {
+	out := make([]zk.ACL, len(in))
+	for i, a := range in {
+		out[i] = zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID}
+	}
+	return out
+}
+
+func fromZK(in []zk.ACL) []kind.ACL {
+	out := make([]kind.ACL, len(in))
+	for i, a := range in {
+		out[i] = kind.ACL{Perms: kind.Perm(a.Perms), Scheme: a.Scheme, ID: a.ID}
+	}
+	return out
+}
+
+// ownACL is the list of the tool's own nodes: everything for every identity of
+// the connection, which the server writes out ("auth" becomes the ids it knows
+// of us), or for everybody when we are nobody in particular.
+func ownACL(c *recipes.Client) []kind.ACL {
+	for _, id := range c.Identities() {
+		if id.Scheme != "world" {
+			return []kind.ACL{{Scheme: "auth", ID: "", Perms: kind.PermAll}}
+		}
+	}
+	return kind.WorldAll()
+}
+
+// requests turns the operations of a plan into what the client sends.
+func requests(ops []plan.Op) []any {
+	out := make([]any, len(ops))
+	for i, op := range ops {
+		switch op.Kind {
+		case plan.OpCreate:
+			data := op.Data
+			if data == nil {
+				data = []byte{} // null data is legal, and a trap for other clients
+			}
+			out[i] = &zk.CreateRequest{Path: op.Path, Data: data, Acl: toZK(op.ACL)}
+		case plan.OpSet:
+			out[i] = &zk.SetDataRequest{Path: op.Path, Data: op.Data, Version: op.Version}
+		case plan.OpDelete:
+			out[i] = &zk.DeleteRequest{Path: op.Path, Version: op.Version}
+		default:
+			out[i] = &zk.CheckVersionRequest{Path: op.Path, Version: op.Version}
+		}
+	}
+	return out
+}

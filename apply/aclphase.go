@@ -1,0 +1,131 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// setACLs sets the access lists of existing nodes, which the index notes as
+// pending since the transaction, and then clears the note. It stops between two
+// lists when ctx ends: the rest stays noted.
+func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	r.emit(ACLPhase{Total: len(steps)})
+	fail := func(err error) error {
+		return &ACLPhaseError{ApplyID: r.id, Done: r.acls, Total: len(steps), Err: err}
+	}
+	for _, step := range steps {
+		if err := context.Cause(ctx); err != nil {
+			return fail(err)
+		}
+		if r.lease.Context().Err() != nil {
+			return fail(lockError(r.lease.Path(), context.Cause(r.lease.Context())))
+		}
+		if err := r.setACL(ctx, step); err != nil {
+			r.emit(Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
+			return fail(err)
+		}
+		r.acls++
+		r.emit(ACLApplied{Addr: step.Addr, Path: step.Path})
+	}
+	if err := r.clearPending(ctx); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// setACL sets one list. When the reply is lost, or the version moved, the list
+// itself tells whether it is as it should be.
+func (r *run) setACL(ctx context.Context, step plan.ACLStep) error {
+	_, err := r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion)
+	if err == nil {
+		return nil
+	}
+	if unknown(err) || errors.Is(err, zk.ErrBadVersion) {
+		got, _, readErr := r.s.GetACL(ctx, step.Path)
+		if readErr == nil && kind.EqualACL(fromZK(got), step.ACL) {
+			return nil
+		}
+		if readErr == nil && unknown(err) {
+			// Not applied, and what is sent again is guarded by the same version.
+			if _, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
+				return nil
+			}
+		}
+	}
+	return explainACL(step, err)
+}
+
+// clearPending writes the index again without its note, under the lock. The index
+// stands one version behind our transaction's.
+func (r *run) clearPending(ctx context.Context) error {
+	next, err := r.p.NextIndex(r.id)
+	if err != nil {
+		return err
+	}
+	next.Pending = nil
+	data, err := next.Encode()
+	if err != nil {
+		return err
+	}
+	version := int32(0)
+	if !r.p.Index.Absent {
+		version = r.p.Index.Version + 1
+	}
+	_, err = r.lease.Multi(ctx, &zk.SetDataRequest{Path: r.p.Index.Path, Data: data, Version: version})
+	if err == nil {
+		return nil
+	}
+	if unknown(err) {
+		if x, _, readErr := readIndex(ctx, r.s, r.p.Index.Path); readErr == nil && x != nil && x.Apply == r.id && len(x.Pending) == 0 {
+			return nil
+		}
+	}
+	return r.explain(ctx, plan.Op{Kind: plan.OpSet, Path: r.p.Index.Path}, err)
+}
+
+// readBack looks at one node for each different access list that was written: the
+// server may rewrite a list, and does so alike for alike lists. The data needs no
+// look, a transaction writes what it was sent.
+func (r *run) readBack(ctx context.Context) error {
+	ctx, cancel := r.detached(ctx)
+	defer cancel()
+	seen := map[string]bool{}
+	var diffs []Difference
+	for i := range r.p.Changes {
+		c := &r.p.Changes[i]
+		if c.After == nil || c.Action == plan.NoOp {
+			continue
+		}
+		key, err := json.Marshal(kind.NormalizeACL(c.After.ACL))
+		if err != nil || seen[string(key)] {
+			continue
+		}
+		seen[string(key)] = true
+		got, _, err := r.s.GetACL(ctx, c.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			// allow_lockout, and meant
+		case err != nil:
+			return &VerifyError{ApplyID: r.id, Err: readError(c.Path, err)}
+		case !kind.EqualACL(fromZK(got), c.After.ACL):
+			diffs = append(diffs, Difference{
+				Addr: c.Addr, Path: c.Path,
+				What: fmt.Sprintf("access list is %s instead of %s", listText(fromZK(got)), listText(c.After.ACL)),
+			})
+		}
+	}
+	if len(diffs) > 0 {
+		return &VerifyError{ApplyID: r.id, Differences: diffs}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+)
+
+// rolledBack is go-zookeeper's text for the code (-2) of operations that failed
+// only because another one of their transaction did.
+const rolledBack = "unknown error: -2"
+
+// outcome is what is known of a transaction.
+type outcome int
+
+const (
+	committed outcome = iota
+	notCommitted
+	undecided
+)
+
+// commitTries bounds how often a transaction that is known not to have been
+// committed is sent again.
+const commitTries = 3
+
+// commit sends the transaction and finds out what became of it. resolved says
+// that the reply was lost and the index answered instead. What is sent again can
+// do no harm: it carries the same versions, so at most one of the copies is
+// committed, whenever they arrive.
+func (r *run) commit(ctx context.Context) (resolved bool, err error) {
+	ctx, cancel := r.detached(ctx)
+	defer cancel()
+	lost := false
+	for range commitTries {
+		results, err := r.lease.Multi(ctx, requests(r.ops)...)
+		switch {
+		case err == nil:
+			return false, nil
+		case !unknown(err) && !lost:
+			return false, r.refused(ctx, results, err)
+		}
+		// A refusal after a lost reply may be the echo of our own success.
+		got, cause := r.resolve(ctx)
+		switch {
+		case got == committed:
+			return true, nil
+		case got == undecided:
+			return false, &UnknownError{ApplyID: r.id, Err: errors.Join(err, cause)}
+		case !unknown(err):
+			return false, r.refused(ctx, results, err)
+		case r.lease.Context().Err() != nil:
+			return false, lockError(r.lease.Path(), context.Cause(r.lease.Context()))
+		}
+		lost = true
+	}
+	return false, &UnknownError{ApplyID: r.id, Err: errLostAgain}
+}
+
+var errLostAgain = errors.New("the connection broke each time the transaction was sent")
+
+// resolve finds out whether the transaction was committed, by the apply id in the
+// index. It must not be asked too early: a transaction that was sent may still
+// arrive as long as the session that sent it is alive. So either that session is
+// back and has synced behind it, or its contender is gone, without which the
+// fencing check refuses the transaction for ever.
+func (r *run) resolve(ctx context.Context) (outcome, error) {
+	for {
+		s, err := r.x.Client.Session(ctx)
+		if err != nil {
+			return undecided, err
+		}
+		got, err := r.ask(ctx, s)
+		if err == nil {
+			return got, nil
+		}
+		if ctx.Err() != nil {
+			return undecided, err
+		}
+		select {
+		case <-ctx.Done():
+			return undecided, context.Cause(ctx)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// errFlying: the old session may still be alive, and so may its transaction.
+var errFlying = errors.New("the session that sent the transaction is still alive")
+
+func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
+	if err := s.Sync(ctx, "/"); err != nil {
+		return undecided, err
+	}
+	index, pin, err := readIndex(ctx, s, r.p.Index.Path)
+	if err != nil {
+		return undecided, err
+	}
+	if index != nil && index.Apply == r.id {
+		return committed, nil
+	}
+	if s != r.s || r.lease.Context().Err() != nil {
+		stat, err := s.Exists(ctx, r.lease.Node())
+		if err != nil {
+			return undecided, err
+		}
+		if stat != nil {
+			return undecided, errFlying
+		}
+		// It may have been committed between the two reads.
+		if index, pin, err = readIndex(ctx, s, r.p.Index.Path); err != nil {
+			return undecided, err
+		}
+	}
+	switch {
+	case index != nil && index.Apply == r.id:
+		return committed, nil
+	case pin == r.p.Index:
+		return notCommitted, nil
+	case pin.Absent && r.ops[len(r.ops)-1].Kind == plan.OpDelete:
+		// Our transaction was to delete the index, and nobody else's could have under
+		// our lock; if the lock was lost, another destroy left the same state.
+		return committed, nil
+	case pin.Czxid == r.p.Index.Czxid && pin.Version == r.p.Index.Version+1:
+		return notCommitted, nil // the one change since the plan was somebody else's
+	default:
+		return undecided, nil
+	}
+}
+
+// refused turns a transaction that was certainly not committed into an error a
+// person can use.
+func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
+	if errors.Is(err, recipes.ErrTooLarge) {
+		return &TooLargeError{Ops: len(r.ops), Bytes: r.bytes, Limit: MaxBytes}
+	}
+	for i, res := range results {
+		if res.Error == nil || res.Error.Error() == rolledBack || i >= len(r.ops) {
+			continue
+		}
+		op := r.ops[i]
+		cause := r.explain(ctx, op, res.Error)
+		for j := range r.p.Changes {
+			if c := &r.p.Changes[j]; op.Addr != "" && c.Addr == op.Addr && c.Action != plan.NoOp {
+				r.emit(Failed{Addr: c.Addr, Path: op.Path, Action: c.Action, Err: cause})
+			}
+		}
+		return cause
+	}
+	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
+		return lockError(r.lease.Path(), err)
+	}
+	return &NodeError{Path: r.p.Root, Op: "commit to", Why: err.Error(), Next: "nothing was written", Err: err}
+}
+
+// unknown reports whether an operation that failed may have been applied.
+func unknown(err error) bool {
+	var op *recipes.OpError
+	return errors.As(err, &op) && op.Outcome == recipes.Unknown
+}

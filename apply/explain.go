@@ -1,0 +1,182 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// explain turns the answer to one operation of the transaction into an error
+// that names the change, says what the answer means and what to do.
+func (r *run) explain(ctx context.Context, op plan.Op, err error) error {
+	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Err: err}
+	conflict := &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Err: err}
+	switch {
+	case errors.Is(err, zk.ErrNotEmpty):
+		return r.occupied(ctx, op, err)
+	case errors.Is(err, zk.ErrBadVersion) && op.Addr == "":
+		conflict.Why = "another apply of this stack was committed"
+		return conflict
+	case errors.Is(err, zk.ErrBadVersion):
+		conflict.Why = "its data was changed"
+		return conflict
+	case errors.Is(err, zk.ErrNodeExists):
+		conflict.Why = "it was created by somebody else"
+		return conflict
+	case errors.Is(err, zk.ErrNoNode) && op.Kind == plan.OpCreate:
+		conflict.Why = "its parent was deleted"
+		return conflict
+	case errors.Is(err, zk.ErrNoNode):
+		conflict.Why = "it was deleted"
+		return conflict
+	case errors.Is(err, zk.ErrNoAuth):
+		perm, at := needed(op)
+		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", r.whoWeAre(), perm, at)
+		e.Next = "nothing was written: connect as somebody who has, or have it granted"
+	default:
+		e.Why, e.Next = meaning(err)
+	}
+	return e
+}
+
+// meaning says what an answer means that is not about one node's state.
+func meaning(err error) (why, next string) {
+	switch {
+	case errors.Is(err, zk.ErrInvalidACL):
+		return "the servers do not accept its access list: they do not know a scheme in it, or an id is malformed",
+			"nothing was written: check the principals it is granted to"
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return "its parent is an ephemeral node, which can have no children", "nothing was written: choose another path"
+	case errors.Is(err, recipes.ErrQuotaExceeded):
+		return "a quota on the tree is used up", "nothing was written: raise the quota or remove something first"
+	case errors.Is(err, recipes.ErrThrottled):
+		return "the servers shed the request because they are overloaded", "nothing was written: apply again later"
+	case errors.Is(err, recipes.ErrReadOnlyClient):
+		return "this connection was opened for reading only", ""
+	default:
+		return err.Error(), ""
+	}
+}
+
+// needed says which permission an operation takes, and where: creating and
+// deleting are rights of the parent.
+func needed(op plan.Op) (perm, path string) {
+	switch op.Kind {
+	case plan.OpCreate:
+		return "CREATE", kind.ParentPath(op.Path)
+	case plan.OpDelete:
+		return "DELETE", kind.ParentPath(op.Path)
+	case plan.OpSet:
+		return "WRITE", op.Path
+	default:
+		return "READ", op.Path
+	}
+}
+
+// whoWeAre lists our identities without hashes.
+func (r *run) whoWeAre() string {
+	var out []string
+	for _, id := range r.x.Client.Identities() {
+		out = append(out, strings.TrimSuffix(kind.ACL{Scheme: id.Scheme, ID: id.ID}.String(), ":"))
+	}
+	return strings.Join(out, ", ")
+}
+
+// occupied: a node to be deleted has children. Of a lock that is somebody in its
+// queue, who came after we had looked.
+func (r *run) occupied(ctx context.Context, op plan.Op, err error) error {
+	for i := range r.p.Changes {
+		c := &r.p.Changes[i]
+		if c.Addr != op.Addr || c.Before == nil || c.Before.Kind().Container {
+			continue
+		}
+		e := &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action}
+		// Without it the error only lacks the names.
+		e.Usage, _ = readUsage(ctx, r.s, c.Before)
+		return e
+	}
+	return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
+}
+
+func explainACL(step plan.ACLStep, err error) error {
+	e := &NodeError{Addr: step.Addr, Path: step.Path, Op: "set the access list of", Err: err}
+	switch {
+	case errors.Is(err, zk.ErrBadVersion):
+		e.Why, e.Next = "somebody else changed it meanwhile", "plan again to see it"
+	case errors.Is(err, zk.ErrNoNode):
+		e.Why, e.Next = "it was deleted meanwhile", "plan again to see it"
+	case errors.Is(err, zk.ErrNoAuth):
+		e.Why, e.Next = "we do not have ADMIN on it", "connect as somebody who has"
+	default:
+		e.Why, _ = meaning(err)
+	}
+	return e
+}
+
+func readError(path string, err error) error {
+	e := &NodeError{Path: path, Op: "read", Err: err}
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		e.Why, e.Next = "we do not have READ on it", "connect as somebody who has"
+	default:
+		e.Why, _ = meaning(err)
+	}
+	return e
+}
+
+func indexError(path string, err error) error {
+	e := &NodeError{Path: path, Op: "read", Why: err.Error(), Err: err}
+	var newer *plan.VersionError
+	if !errors.As(err, &newer) {
+		e.Next = "this node should hold the stack's index: delete it by hand, the next apply writes it anew from the nodes' own marks"
+	}
+	return e
+}
+
+func scaffoldError(path string, err error) error {
+	e := &NodeError{Path: path, Op: "create", Err: err}
+	var op *recipes.OpError
+	if errors.As(err, &op) && op.Path != "" {
+		e.Path = op.Path
+	}
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		e.Why = "we do not have CREATE on " + kind.ParentPath(e.Path)
+		e.Next = "connect as somebody who has, or create the node by hand and grant us everything on it"
+	default:
+		e.Why, e.Next = meaning(err)
+	}
+	return e
+}
+
+// lockError: the apply lock could not be taken, or was lost before the transaction.
+func lockError(path string, err error) error {
+	e := &NodeError{Path: path, Op: "lock", Err: err}
+	switch {
+	case errors.Is(err, recipes.ErrNotProvisioned), errors.Is(err, recipes.ErrKindMismatch):
+		e.Why, e.Next = "the node is not the apply lock locktree made", "delete it by hand while no apply is under way: it is made anew"
+	case errors.Is(err, zk.ErrNoAuth):
+		e.Why = "we do not have the rights to queue there"
+		e.Next = "whoever applied this stack first owns its lock: connect as they did, or have the access list of the node widened"
+	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost):
+		e.Why, e.Next = fmt.Sprintf("the lock was lost (%v), so another apply may have begun", err), "nothing was written: apply again"
+	default:
+		e.Why, _ = meaning(err)
+	}
+	return e
+}
+
+func listText(list []kind.ACL) string {
+	var out []string
+	for _, a := range kind.NormalizeACL(list) {
+		out = append(out, a.String())
+	}
+	return strings.Join(out, ", ")
+}

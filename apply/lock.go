@@ -1,0 +1,83 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+)
+
+// LockInfo is who holds an apply lock, in the words of Terraform's "Lock Info".
+type LockInfo struct {
+	ID        string    // of the apply
+	Path      string    // of the lock
+	Operation string    // Executor.Operation
+	Who       string    // user@host
+	Version   string    // of the program
+	Created   time.Time // by the clock of the applying machine, UTC
+	Info      string    // anything else
+}
+
+// String writes the block Terraform prints below its heading "Lock Info:", one
+// field a line, indented by two.
+func (l LockInfo) String() string {
+	return fmt.Sprintf("  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s\n",
+		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05.999999999 -0700 MST"), l.Info)
+}
+
+// lock takes the apply lock of the plan's stack. What it says about us stands in
+// our contender's id, where the next applier reads it.
+func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
+	info := LockInfo{
+		ID: r.id, Path: plan.LockPath(r.p.Root, r.p.Stack), Operation: r.x.Operation, Who: r.x.Who,
+		Version: r.x.Version, Created: time.Now().UTC(),
+	}
+	text, err := json.Marshal(info)
+	if err != nil {
+		return nil, err
+	}
+	m := r.x.Client.Mutex(info.Path, recipes.WithID(string(text)), recipes.WithoutReentrancy())
+	start := time.Now()
+	lease, err := m.TryLock(ctx)
+	if err != nil && errors.Is(err, recipes.ErrHeld) {
+		lease, err = r.wait(ctx, m, err)
+	}
+	var held *recipes.HeldError
+	switch {
+	case err == nil:
+		r.emit(LockAcquired{Info: info})
+		return lease, nil
+	case errors.As(err, &held) && ctx.Err() == nil:
+		return nil, &LockedError{Info: holderInfo(held), Path: info.Path, Waited: time.Since(start)}
+	default:
+		return nil, lockError(info.Path, err)
+	}
+}
+
+// wait says who is in the way, and waits as long as it may.
+func (r *run) wait(ctx context.Context, m *recipes.Mutex, err error) (*recipes.Lease, error) {
+	var held *recipes.HeldError
+	if errors.As(err, &held) {
+		// Best effort: a holder that left meanwhile tells nothing.
+		_ = held.Identify(ctx)
+		r.emit(LockWaiting{Info: holderInfo(held)})
+	}
+	if r.x.LockTimeout <= 0 {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.x.LockTimeout)
+	defer cancel()
+	return m.Lock(ctx)
+}
+
+func holderInfo(e *recipes.HeldError) *LockInfo {
+	var info LockInfo
+	if json.Unmarshal([]byte(e.Holder.ID), &info) != nil || info.ID == "" {
+		return nil
+	}
+	return &info
+}

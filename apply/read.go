@@ -1,0 +1,296 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// readTries is how often Read starts over because an apply finished meanwhile.
+const readTries = 5
+
+// Read reads the live tree of desired's stack below desired's root: its index,
+// every node the index or desired names, and everything inside the stack's
+// namespaces. It sends no write. The tree is of one version of the index: when an
+// apply finishes in between, it reads again; a [*MovedError] says that it gave up.
+//
+// Hand edits during the read may or may not be seen; what a plan relied on is
+// verified again by the apply.
+func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	path := plan.IndexPath(desired.Root, desired.Stack)
+	for range readTries {
+		// What this server has not seen yet would look like somebody's deletion.
+		if err := s.Sync(ctx, "/"); err != nil {
+			return nil, readError("/", err)
+		}
+		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack}
+		var err error
+		if tree.Index, tree.IndexPin, err = readIndex(ctx, s, path); err != nil {
+			return nil, err
+		}
+		r := &reader{s: s, tree: tree, seen: map[string]*found{}}
+		if err := r.walk(ctx, desired); err != nil {
+			return nil, err
+		}
+		r.collect(desired)
+		again, err := statPin(ctx, s, path)
+		if err != nil {
+			return nil, readError(path, err)
+		}
+		if again == tree.IndexPin {
+			return tree, nil
+		}
+	}
+	return nil, &MovedError{Path: path, Tries: readTries}
+}
+
+func readIndex(ctx context.Context, s *recipes.Session, path string) (*plan.Index, plan.Pin, error) {
+	data, stat, err := s.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, plan.Pin{Path: path, Absent: true}, nil
+	}
+	if err != nil {
+		return nil, plan.Pin{}, readError(path, err)
+	}
+	x, err := plan.DecodeIndex(data)
+	if err != nil {
+		return nil, plan.Pin{}, indexError(path, err)
+	}
+	return x, pinOf(path, "", stat), nil
+}
+
+func pinOf(path, addr string, stat *zk.Stat) plan.Pin {
+	if stat == nil {
+		return plan.Pin{Path: path, Addr: addr, Absent: true}
+	}
+	return plan.Pin{Path: path, Addr: addr, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion}
+}
+
+func statPin(ctx context.Context, s *recipes.Session, path string) (plan.Pin, error) {
+	stat, err := s.Exists(ctx, path)
+	if err != nil {
+		return plan.Pin{}, err
+	}
+	return pinOf(path, "", stat), nil
+}
+
+// reader is one pass over the tree.
+type reader struct {
+	s    *recipes.Session
+	tree *plan.Tree
+	seen map[string]*found // by path; nil values are paths known to be absent
+}
+
+// found is a node as one visit saw it.
+type found struct {
+	node     *plan.Node
+	children []string // of a namespace of ours: paths
+}
+
+func (r *reader) ours(f *found) bool {
+	return f != nil && f.node.Payload != nil && f.node.Payload.Owner.Stack == r.tree.Stack && !f.node.Live.Ephemeral
+}
+
+// walk reads level by level: the children of the root, then those of every
+// namespace of ours, then whatever is named and lies elsewhere.
+func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
+	names, _, err := r.s.Children(ctx, r.tree.Root)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return readError(r.tree.Root, err)
+	}
+	rootThere := err == nil
+	var level []string
+	for _, name := range names {
+		path := kind.JoinPath(r.tree.Root, name)
+		if path != plan.ScaffoldPath(r.tree.Root) && path != "/zookeeper" {
+			level = append(level, path)
+		}
+	}
+	if err := r.descend(ctx, level); err != nil {
+		return err
+	}
+	return r.descend(ctx, r.elsewhere(desired, rootThere))
+}
+
+// elsewhere lists the named paths that the walk cannot have met: their parent is
+// there, but it is not ours, so its children were not listed. A child of a node
+// that is absent is absent without asking.
+func (r *reader) elsewhere(desired *plan.Tree, rootThere bool) []string {
+	var out []string
+	for _, path := range r.named(desired) {
+		if _, ok := r.seen[path]; ok {
+			continue
+		}
+		parent := kind.ParentPath(path)
+		p, known := r.seen[parent]
+		switch {
+		case parent == r.tree.Root || !rootThere, known && (p == nil || r.ours(p)):
+			r.seen[path] = nil
+		default:
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// named are the paths of the configuration and of the index, sorted.
+func (r *reader) named(desired *plan.Tree) []string {
+	set := map[string]bool{}
+	for _, n := range desired.Nodes {
+		set[n.Path] = true
+	}
+	if r.tree.Index != nil {
+		for _, e := range r.tree.Index.Resources {
+			if kind.ValidatePath(e.Path) == nil {
+				set[e.Path] = true
+			}
+		}
+	}
+	out := make([]string, 0, len(set))
+	for p := range set {
+		out = append(out, p)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (r *reader) descend(ctx context.Context, level []string) error {
+	var mu sync.Mutex
+	for len(level) > 0 {
+		var next []string
+		err := each(ctx, len(level), func(ctx context.Context, i int) error {
+			f, err := r.visit(ctx, level[i])
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.seen[level[i]] = f
+			if f != nil {
+				next = append(next, f.children...)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		level = next
+	}
+	return nil
+}
+
+// visit reads one node; nil when it is not there.
+func (r *reader) visit(ctx context.Context, path string) (*found, error) {
+	data, stat, err := r.s.Get(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		return r.unreadable(ctx, path)
+	case err != nil:
+		return nil, readError(path, err)
+	}
+	n := &plan.Node{Path: path, Live: liveOf(stat)}
+	n.Payload, n.Live.Trouble, n.Live.Detail = decode(data)
+	if n.Payload != nil {
+		n.Addr = n.Payload.Owner.Addr
+	}
+	f := &found{node: n}
+	if !r.ours(f) {
+		return f, nil
+	}
+	acl, _, err := r.s.GetACL(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case err != nil:
+		return nil, readError(path, err)
+	}
+	n.ACL = fromZK(acl)
+	if n.Kind().Container {
+		return f, r.list(ctx, f)
+	}
+	return f, r.use(ctx, n)
+}
+
+// unreadable keeps a node we may not read: that something is there matters.
+// Asking whether a node exists needs no permission.
+func (r *reader) unreadable(ctx context.Context, path string) (*found, error) {
+	stat, err := r.s.Exists(ctx, path)
+	if err != nil {
+		return nil, readError(path, err)
+	}
+	if stat == nil {
+		return nil, nil
+	}
+	n := &plan.Node{Path: path, Live: liveOf(stat)}
+	n.Live.Trouble = plan.TroubleUnreadable
+	return &found{node: n}, nil
+}
+
+func (r *reader) list(ctx context.Context, f *found) error {
+	if f.node.Live.Children == 0 {
+		return nil
+	}
+	names, _, err := r.s.Children(ctx, f.node.Path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return readError(f.node.Path, err)
+	}
+	for _, name := range names {
+		f.children = append(f.children, kind.JoinPath(f.node.Path, name))
+	}
+	return nil
+}
+
+func liveOf(stat *zk.Stat) *plan.Live {
+	return &plan.Live{
+		Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
+		Children: int(stat.NumChildren), ModifiedMs: stat.Mtime, Ephemeral: stat.EphemeralOwner != 0,
+	}
+}
+
+// decode tells what a node's data is to us.
+func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
+	p, err := kind.Decode(data)
+	var newer *kind.VersionError
+	switch {
+	case err == nil:
+		return p, "", ""
+	case errors.Is(err, kind.ErrForeign):
+		return nil, plan.TroubleForeign, ""
+	case errors.As(err, &newer):
+		return nil, plan.TroubleNewer, err.Error()
+	default:
+		return nil, plan.TroubleDamaged, err.Error()
+	}
+}
+
+// collect puts what was seen into the tree: nodes of ours, and others where one
+// is named.
+func (r *reader) collect(desired *plan.Tree) {
+	named := map[string]bool{}
+	for _, path := range r.named(desired) {
+		named[path] = true
+	}
+	for path, f := range r.seen {
+		if f == nil {
+			continue
+		}
+		if r.ours(f) || named[path] {
+			r.tree.Nodes = append(r.tree.Nodes, f.node)
+		}
+		if !r.ours(f) && r.ours(r.seen[kind.ParentPath(path)]) {
+			r.tree.Unmanaged = append(r.tree.Unmanaged, path)
+		}
+	}
+	slices.SortFunc(r.tree.Nodes, func(a, b *plan.Node) int { return cmp.Compare(a.Path, b.Path) })
+	slices.Sort(r.tree.Unmanaged)
+}

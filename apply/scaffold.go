@@ -1,0 +1,93 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// scaffoldTries bounds how often the missing nodes are counted again because
+// another applier, of this or another stack, creates them at the same time.
+const scaffoldTries = 5
+
+// scaffold makes the nodes an apply stands on: the root and its ancestors, the
+// directory of indexes and the apply lock. It returns the paths it created. They
+// are created in one transaction, so that a lock without a declaration is never seen.
+func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl []kind.ACL) ([]string, error) {
+	paths := scaffoldPaths(p.Root, p.Stack)
+	for try := 0; ; try++ {
+		missing, err := absent(ctx, s, paths)
+		if err != nil || len(missing) == 0 {
+			return nil, err
+		}
+		var ops []any
+		for _, path := range missing {
+			r := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: toZK(acl)}
+			if path == plan.LockPath(p.Root, p.Stack) {
+				if r.Data, err = lockPayload(p.Stack, acl); err != nil {
+					return nil, err
+				}
+			}
+			ops = append(ops, r)
+		}
+		_, err = s.Multi(ctx, ops...)
+		switch {
+		case err == nil:
+			return missing, nil
+		case try < scaffoldTries && errors.Is(err, zk.ErrNodeExists), try < scaffoldTries && unknown(err):
+			continue
+		}
+		return nil, scaffoldError(missing[0], err)
+	}
+}
+
+// scaffoldPaths lists what must be there, parents first.
+func scaffoldPaths(root, stack string) []string {
+	var out []string
+	for i := 1; root != "/" && i <= len(root); i++ {
+		if i == len(root) || root[i] == '/' {
+			out = append(out, root[:i])
+		}
+	}
+	lock, index := plan.LockPath(root, stack), plan.IndexPath(root, stack)
+	return append(out, plan.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(lock), lock)
+}
+
+// absent lists the paths that are missing, in order. The lock proves its
+// ancestors, so the common case costs two requests.
+func absent(ctx context.Context, s *recipes.Session, paths []string) ([]string, error) {
+	lock, indexes := paths[len(paths)-1], paths[len(paths)-3]
+	var missing []string
+	for _, known := range [][]string{{lock, indexes}, paths} {
+		missing = nil
+		for _, path := range known {
+			stat, err := s.Exists(ctx, path)
+			if err != nil {
+				return nil, readError(path, err)
+			}
+			if stat == nil {
+				missing = append(missing, path)
+			}
+		}
+		if len(missing) == 0 {
+			return nil, nil
+		}
+	}
+	return missing, nil
+}
+
+// lockPayload is the declaration of the apply lock: an ordinary mutex of ours.
+func lockPayload(stack string, acl []kind.ACL) ([]byte, error) {
+	params := kind.Mutex.New()
+	params.(*kind.MutexParams).Description = fmt.Sprintf("Held while an apply of stack %s is under way.", stack)
+	p := &kind.Payload{
+		Params: params, Owner: kind.Owner{Stack: stack, Addr: "apply lock"}, ChildACL: acl, Gen: 1,
+	}
+	return p.Encode()
+}

@@ -1,0 +1,149 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// verify looks at every node the plan relied on and at every lock it would
+// delete. It writes nothing. The error is a [*StaleError] or a [*InUseError].
+func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
+	if err := s.Sync(ctx, "/"); err != nil {
+		return readError("/", err)
+	}
+	pins := append(reachable(p.Pins), p.Index)
+	stats := make(map[string]*zk.Stat, len(pins))
+	var mu sync.Mutex
+	err := each(ctx, len(pins), func(ctx context.Context, i int) error {
+		stat, err := s.Exists(ctx, pins[i].Path)
+		if err != nil {
+			return readError(pins[i].Path, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		stats[pins[i].Path] = stat
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var diffs []Difference
+	for _, want := range pins {
+		if d, ok := compare(want, stats[want.Path]); !ok {
+			diffs = append(diffs, d)
+		}
+	}
+	if len(diffs) > 0 {
+		slices.SortFunc(diffs, func(a, b Difference) int { return cmp.Compare(a.Path, b.Path) })
+		return &StaleError{Differences: diffs}
+	}
+	return idle(ctx, s, p, stats)
+}
+
+// reachable leaves out what is absent because its parent is: a first apply of a
+// thousand locks in one namespace asks for the namespace alone.
+func reachable(pins []plan.Pin) []plan.Pin {
+	absent := map[string]bool{}
+	var out []plan.Pin
+	for _, p := range pins { // sorted: parents come first
+		if p.Absent {
+			absent[p.Path] = true
+			if absent[kind.ParentPath(p.Path)] {
+				continue
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
+	got := pinOf(want.Path, want.Addr, stat)
+	if got == want {
+		return Difference{}, true
+	}
+	d := Difference{Addr: want.Addr, Path: want.Path, Want: want, Got: got}
+	switch {
+	case got.Absent:
+		d.What = "deleted"
+	case want.Absent:
+		d.What = "created"
+	case got.Czxid != want.Czxid:
+		d.What = "deleted and created again"
+	case got.Version != want.Version:
+		d.What = "data changed"
+	default:
+		d.What = "access list changed"
+	}
+	if stat != nil {
+		d.ModifiedMs = stat.Mtime
+	}
+	return d, false
+}
+
+// idle reports the first lock of the plan that would be deleted while somebody is
+// in it. stats are of the nodes and of their structural children.
+func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
+	var first *InUseError
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Action != plan.Delete && c.Action != plan.Replace || c.Before.Kind().Container {
+			continue
+		}
+		if !occupied(c, stats) {
+			continue
+		}
+		if first != nil {
+			first.Others++
+			continue
+		}
+		first = &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action}
+		u, err := readUsage(ctx, s, c.Before)
+		if err != nil {
+			return err
+		}
+		first.Usage = u
+	}
+	if first == nil {
+		return nil
+	}
+	return first
+}
+
+func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
+	parts := present(c.Before.Live.Parts)
+	if stat := stats[c.Path]; stat != nil && int(stat.NumChildren) > parts {
+		return true
+	}
+	for _, part := range c.Before.Live.Parts {
+		if stat := stats[kind.JoinPath(c.Path, part.Name)]; stat != nil && stat.NumChildren > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// readUsage reads who uses a lock now; nil when they left meanwhile.
+func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Usage, error) {
+	stat, err := s.Exists(ctx, n.Path)
+	if err != nil {
+		return nil, readError(n.Path, err)
+	}
+	if stat == nil {
+		return nil, nil
+	}
+	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
+	r := &reader{s: s, tree: &plan.Tree{}}
+	if err := r.use(ctx, fresh); err != nil {
+		return nil, err
+	}
+	return fresh.Live.Usage, nil
+}
