@@ -11,40 +11,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// mutexes is the matrix of one queue with one holder. A stock kazoo client is at home only where the lock is declared
-// wire = "kazoo": it neither sees nor is seen by Curator, which the I cells pin down, and which shows that these tests
-// can tell exclusion from its absence.
-var mutexes = grid{
-	recipe: "mutex",
-	declare: func(w kind.Wire) kind.Params {
-		return &kind.MutexParams{Common: kind.Common{Wire: string(w)}}
-	},
-	parties: []party{
-		ours("go", kind.WireCurator, goMutex),
-		foreign("curator", java, "mutex"),
-		foreign("kazoo-subclass", python, "curator-lock"),
-		{name: "go-zookeeper", enter: goZookeeper},
-		ours("go-kazoo-wire", kind.WireKazoo, goMutex),
-		foreign("kazoo", python, "lock"),
-		foreign("kazoo-patterns", python, "patterned"),
-		withoutTry(foreign("writelock", java, "writelock")),
-	},
-	cells: `
-	                 go   curator   kazoo-subclass   go-zookeeper   go-kazoo-wire   kazoo   kazoo-patterns   writelock
-	go               B    B         B                B              -               I       B                B
-	curator          B    B         B                B              -               I       B                B
-	kazoo-subclass   B    B         B                B              -               I       B                B
-	go-zookeeper     B    B         B                B              B               I       B                B
-	go-kazoo-wire    -    I         I                B              B               B       B                -
-	kazoo            B    I         I                B              B               B       B                -
-	kazoo-patterns   B    I         I                B              B               B       B                -
-	writelock        B    I         I                -              B               I       I                -
-	`,
-}
-
 func TestInterop(t *testing.T) {
 	l := newLab(t)
-	for _, g := range []grid{mutexes} {
+	for _, g := range []grid{mutexes, rwlocks, elections} {
 		t.Run(g.recipe, func(t *testing.T) { l.matrix(t, g) })
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +122,27 @@ func goMutex(c *recipes.Client, path string) goLock {
 	return goLock{m.Lock, m.TryLock}
 }
 
+func goRead(c *recipes.Client, path string) goLock {
+	m := c.RWMutex(path)
+	return goLock{m.RLock, m.TryRLock}
+}
+
+func goWrite(c *recipes.Client, path string) goLock {
+	m := c.RWMutex(path)
+	return goLock{m.Lock, m.TryLock}
+}
+
+func goElection(c *recipes.Client, path string) goLock {
+	e := c.Election(path)
+	return goLock{lock: func(ctx context.Context) (*recipes.Lease, error) {
+		l, err := e.Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l.Lease, nil
+	}}
+}
+
 // goZookeeper is the lock that comes with the Go client library, which this library uses no part of.
 func goZookeeper(t *testing.T, l *lab, path string) *entry {
 	c, events, err := zk.Connect([]string{l.zk.Addr}, 30*time.Second, zk.WithLogInfo(false))
@@ -140,49 +160,4 @@ func goZookeeper(t *testing.T, l *lab, path string) *entry {
 		release: func(context.Context) error { return lock.Unlock() },
 		answers: func(context.Context) error { return nil },
 	}
-}
-
-// verdict is what happens to a waiter while a holder holds.
-type verdict string
-
-const (
-	blocks  verdict = "blocks"  // it waits, and gets the lock when the holder gives it back
-	shares  verdict = "shares"  // it is admitted beside the holder, rightly
-	ignores verdict = "ignores" // it is admitted beside the holder, wrongly: neither sees the other's contenders
-	untried verdict = ""        // cannot meet
-)
-
-// grid is a matrix: who holds, who waits, what must happen.
-type grid struct {
-	recipe  string
-	declare func(kind.Wire) kind.Params
-	parties []party
-	cells   string // holders down, waiters across, in the order of parties: B, S, I or - for the verdicts
-}
-
-func (g grid) verdict(holder, waiter int) verdict {
-	rows := strings.Split(strings.TrimSpace(g.cells), "\n")
-	cell := strings.Fields(rows[holder+1])[waiter+1]
-	return map[string]verdict{"B": blocks, "S": shares, "I": ignores, "-": untried}[cell]
-}
-
-// check keeps the drawing and the parties in step.
-func (g grid) check(t *testing.T) {
-	rows := strings.Split(strings.TrimSpace(g.cells), "\n")
-	require.Len(t, rows, len(g.parties)+1)
-	for i, p := range g.parties {
-		require.Equal(t, p.name, strings.Fields(rows[0])[i], "column %d", i)
-		require.Equal(t, p.name, strings.Fields(rows[i+1])[0], "row %d", i)
-		require.Len(t, strings.Fields(rows[i+1]), len(g.parties)+1)
-	}
-}
-
-// wireOf is the declaration both programs can live with: that of the Go programs among them.
-func wireOf(parties ...party) kind.Wire {
-	for _, p := range parties {
-		if p.wire != "" {
-			return p.wire
-		}
-	}
-	return kind.WireCurator
 }

@@ -39,7 +39,7 @@ abstract class Handle {
             case "write":
                 return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()).writeLock());
             case "semaphore":
-                return new Semaphore(new InterProcessSemaphoreV2(c, path, Integer.parseInt(options[0])));
+                return new Semaphore(new InterProcessSemaphoreV2(c, path, Integer.parseInt(options[0])), Integer.parseInt(options[1]));
             case "writelock":
                 return new ZooKeeperLock(c, path);
             case "latch":
@@ -53,26 +53,21 @@ abstract class Handle {
         executor.execute(task);
     }
 
-    /** HANDLE [timeout=MILLIS] [n=PERMITS]; without a timeout it waits for ever. */
+    /** HANDLE [timeout=MILLIS]; without a timeout it waits for ever. */
     String acquire(String[] args) throws Exception {
         long millis = -1;
-        int permits = 1;
-        for (int i = 1; i < args.length; i++) {
-            String value = args[i].substring(args[i].indexOf('=') + 1);
-            if (args[i].startsWith("timeout=")) {
-                millis = Long.parseLong(value);
-            } else if (args[i].startsWith("n=")) {
-                permits = Integer.parseInt(value);
-            } else {
-                throw new IllegalArgumentException(args[i]);
+        if (args.length > 1) {
+            if (!args[1].startsWith("timeout=")) {
+                throw new IllegalArgumentException(args[1]);
             }
+            millis = Long.parseLong(args[1].substring("timeout=".length()));
         }
-        String node = acquire(millis, permits);
+        String node = acquire(millis);
         return node == null ? "held" : "ok " + node;
     }
 
     /** The contender's path, or null when millis passed; -1 waits for ever. */
-    abstract String acquire(long millis, int permits) throws Exception;
+    abstract String acquire(long millis) throws Exception;
 
     abstract void release() throws Exception;
 
@@ -121,7 +116,7 @@ abstract class Handle {
         }
 
         @Override
-        String acquire(long millis, int permits) throws Exception {
+        String acquire(long millis) throws Exception {
             if (millis < 0) {
                 mutex.acquire();
             } else if (!mutex.acquire(millis, TimeUnit.MILLISECONDS)) {
@@ -150,7 +145,7 @@ abstract class Handle {
         }
 
         @Override
-        String acquire(long millis, int permits) throws Exception {
+        String acquire(long millis) throws Exception {
             if (millis < 0) {
                 side.acquire();
             } else if (!side.acquire(millis, TimeUnit.MILLISECONDS)) {
@@ -172,14 +167,17 @@ abstract class Handle {
 
     private static final class Semaphore extends Handle {
         private final InterProcessSemaphoreV2 semaphore;
+        private final int permits;
         private final List<Lease> leases = new ArrayList<>();
 
-        Semaphore(InterProcessSemaphoreV2 semaphore) {
+        /** Options: how many permits there are, how many of them each acquire takes. */
+        Semaphore(InterProcessSemaphoreV2 semaphore, int permits) {
             this.semaphore = semaphore;
+            this.permits = permits;
         }
 
         @Override
-        String acquire(long millis, int permits) throws Exception {
+        String acquire(long millis) throws Exception {
             Collection<Lease> got = millis < 0 ? semaphore.acquire(permits)
                     : semaphore.acquire(permits, millis, TimeUnit.MILLISECONDS);
             if (got == null) {
@@ -213,7 +211,7 @@ abstract class Handle {
         }
 
         @Override
-        String acquire(long millis, int permits) throws Exception {
+        String acquire(long millis) throws Exception {
             if (millis >= 0) {
                 throw new IllegalArgumentException("WriteLock waits for ever");
             }
@@ -258,7 +256,7 @@ abstract class Handle {
         }
 
         @Override
-        String acquire(long millis, int permits) throws Exception {
+        String acquire(long millis) throws Exception {
             latch = new LeaderLatch(curator, path, id);
             latch.start();
             if (millis < 0) {

@@ -31,7 +31,7 @@ final class Soak {
 
     String run() throws Exception {
         for (int i = 1; i <= grants; i++) {
-            String node = handle.acquire(-1, 1);
+            String node = handle.acquire(-1);
             hold(node, i == stop);
             handle.release();
         }
