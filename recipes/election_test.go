@@ -1,0 +1,167 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func (l *lab) election(change ...func(*kind.ElectionParams)) string {
+	p := kind.Election.New().(*kind.ElectionParams)
+	for _, c := range change {
+		c(p)
+	}
+	l.declare("/e", p)
+	return "/e"
+}
+
+func (l *lab) campaigning(c *Client) <-chan result[*Leadership] {
+	ch := async(func() (*Leadership, error) { return c.Election("/e").Campaign(context.Background()) })
+	l.settle()
+	return ch
+}
+
+func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		e := l.client("alpha").Election(l.election())
+		first, err := e.Campaign(t.Context())
+		require.NoError(t, err)
+		require.Regexp(t, `^/e/_c_[0-9a-f-]{36}-latch-0000000000$`, first.Node())
+		n, _ := l.srv.Get(first.Node())
+		require.Equal(t, "alpha", string(n.Data), "LeaderLatch.getParticipants decodes the data as the id")
+		b := l.campaigning(l.client("beta"))
+		all, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"alpha", "beta"}, []string{all[0].ID, all[1].ID})
+		require.NoError(t, first.Resign(t.Context()))
+		second := <-b
+		require.NoError(t, second.err)
+		require.Greater(t, second.v.Token(), first.Token())
+		leader, ok, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, "beta", leader.ID)
+		require.Equal(t, second.v.Token(), leader.Token)
+	})
+}
+
+func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's Observe misses deletions (#18163)
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		states := make(chan string, 10)
+		ctx, cancel := context.WithCancel(context.Background())
+		watcher := l.client("watcher")
+		go func() {
+			defer close(states)
+			for c, err := range watcher.Election("/e").Observe(ctx) {
+				if err != nil {
+					states <- "error"
+					continue
+				}
+				states <- c.ID
+			}
+		}()
+		require.Equal(t, "", <-states)
+		a, err := l.client("a").Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "a", <-states)
+		b := l.campaigning(l.client("b"))
+		require.NoError(t, a.Resign(t.Context()))
+		require.Equal(t, "b", <-states)
+		l.srv.Expire(l.session(watcher))
+		require.NoError(t, (<-b).v.Resign(t.Context()))
+		for s := range states { // the expiry shows as an error or not at all; the last state must come
+			if s == "" {
+				break
+			}
+			require.Contains(t, []string{"error", "b"}, s)
+		}
+		cancel()
+		_, open := <-states
+		require.False(t, open)
+	})
+}
+
+func TestObserversCanBeRefused(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		e := l.client("a").Election(l.election(func(p *kind.ElectionParams) { p.Observers = false }))
+		n := 0
+		for _, err := range e.Observe(t.Context()) {
+			n++
+			require.ErrorIs(t, err, ErrObserversRefused)
+		}
+		require.Equal(t, 1, n)
+	})
+}
+
+func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: client-go releases while the leader still runs
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a := l.client("a")
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		started := make(chan struct{})
+		go func() {
+			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *Leadership) error {
+				close(started)
+				<-ctx.Done()
+				time.Sleep(5 * time.Second) // still cleaning up
+				return nil
+			})
+		}()
+		<-started
+		b := l.campaigning(l.client("b"))
+		cancel()
+		time.Sleep(4 * time.Second)
+		notYet(t, b, "elected while the old leader still runs")
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.NoError(t, (<-b).err)
+	})
+}
+
+func TestLeadCampaignsAgainAfterALossAndReturnsWhatItsFunctionDoes(t *testing.T) { // case 55: CURATOR-15, -195 never elect again
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a := l.client("a")
+		terms := 0
+		err := a.Election("/e").Lead(context.Background(), func(ctx context.Context, lead *Leadership) error {
+			if terms++; terms < 4 {
+				switch terms {
+				case 1:
+					l.srv.Expire(l.session(a))
+				case 2:
+					require.NoError(t, l.srv.Delete(lead.Node()))
+				case 3:
+					require.NoError(t, l.srv.Set(lead.Node(), []byte(revokeMessage)))
+				}
+				<-ctx.Done()
+				return errors.New("interrupted")
+			}
+			return errors.New("finished")
+		})
+		require.ErrorContains(t, err, "finished")
+		require.Equal(t, 4, terms)
+		l.settle()
+		require.Empty(t, l.children("/e"))
+	})
+}
+
+func TestCampaignReportsALostSessionAndNotALeadership(t *testing.T) { // case 56: phantom leader
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a, err := l.client("a").Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		waiter := l.client("b")
+		b := l.campaigning(waiter)
+		l.srv.Expire(l.session(waiter))
+		r := <-b
+		require.ErrorIs(t, r.err, ErrSessionLost)
+		require.Nil(t, r.v)
+		require.NoError(t, a.Resign(t.Context()))
+	})
+}

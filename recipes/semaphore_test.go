@@ -1,0 +1,240 @@
+package recipes
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func (l *lab) semaphore(permits int) string {
+	p := kind.Semaphore.New().(*kind.SemaphoreParams)
+	p.Permits = permits
+	l.declare("/s", p)
+	return "/s"
+}
+
+// drawing starts an Acquire and waits until it queues.
+func (l *lab) drawing(c *Client, n int) <-chan result[*Lease] {
+	return l.locker(func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) })
+}
+
+func TestUncontendedPermitsTakeOneRoundTripWhateverTheirNumber(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Semaphore(l.semaphore(10))
+		for _, n := range []int{1, 1, 7} {
+			x, err := m.Acquire(t.Context(), n)
+			require.NoError(t, err)
+			l.unlock(x)
+			l.settle()
+		}
+		for _, n := range []int{1, 7} {
+			l.settle()
+			l.srv.ResetCounts()
+			start := time.Now()
+			x, err := m.Acquire(t.Context(), n)
+			require.NoError(t, err)
+			require.Equal(t, 2*oneWay, time.Since(start))
+			require.Len(t, l.children("/s/leases"), n)
+			l.unlock(x)
+			require.Equal(t, 4*oneWay, time.Since(start))
+			require.Empty(t, l.children("/s/leases"))
+			require.Equal(t, 2, l.srv.Counts().ByOp["getChildren2"])
+		}
+	})
+}
+
+func TestNeverMorePermitsThanDeclared(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.semaphore(3)
+		held, most := make(chan int, 100), 0
+		done := make(chan error)
+		for range 8 {
+			c := l.client("c")
+			go func() {
+				done <- func() error {
+					for range 5 {
+						err := c.Semaphore(p).Do(context.Background(), 1, func(context.Context, *Lease) error {
+							held <- 1
+							time.Sleep(time.Second)
+							held <- -1
+							return nil
+						})
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}()
+			}()
+		}
+		now := 0
+		for finished := 0; finished < 8; {
+			select {
+			case d := <-held:
+				now += d
+				most = max(most, now)
+			case err := <-done:
+				require.NoError(t, err)
+				finished++
+			}
+		}
+		require.Equal(t, 3, most, "the limit, reached and not passed")
+		l.settle()
+		require.Empty(t, l.children("/s/leases"))
+		require.Empty(t, l.children("/s/locks"))
+	})
+}
+
+func TestAPermitThatComesBackWakesTheFrontWhoeverHeldIt(t *testing.T) { // case 45: Curator V1 loses this wake-up
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		_, err := l.client("0").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		second, err := l.client("1").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		w2 := l.drawing(l.client("2"), 1)
+		last := l.client("3")
+		w3 := l.drawing(last, 1)
+		id := l.session(last)
+		l.srv.ResetCounts()
+		l.unlock(second)
+		r := <-w2
+		require.NoError(t, r.err)
+		l.settle()
+		notYet(t, w3, "more than two")
+		require.Equal(t, 1, l.srv.SessionCounts(id).WatchEvents, "only its predecessor's place may have woken the second waiter")
+		l.unlock(r.v)
+		require.NoError(t, (<-w3).err)
+	})
+}
+
+func TestTwoClientsWantingAllPermitsDoNotBlockEachOther(t *testing.T) { // case 46: Curator V2 deadlocks 10 of 10
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		a, b := l.client("a"), l.client("b")
+		for range 5 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			done := make(chan error, 2)
+			for _, c := range []*Client{a, b} {
+				go func() {
+					done <- c.Semaphore("/s").Do(ctx, 2, func(context.Context, *Lease) error { time.Sleep(time.Second); return nil })
+				}()
+			}
+			require.NoError(t, <-done)
+			require.NoError(t, <-done)
+			cancel()
+		}
+		l.settle()
+		require.Empty(t, l.children("/s/leases"))
+	})
+}
+
+func TestTheLimitIsFollowedLive(t *testing.T) { // case 48: raised 1 to 3 with waiters, lowered 3 to 1
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		first, err := l.client("0").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		w1, w2, w3 := l.drawing(l.client("1"), 1), l.drawing(l.client("2"), 1), l.drawing(l.client("3"), 1)
+		l.semaphore(3)
+		second, third := <-w1, <-w2
+		require.NoError(t, second.err)
+		require.NoError(t, third.err)
+		l.settle()
+		notYet(t, w3, "a fourth of three")
+		l.semaphore(1)
+		l.unlock(first)
+		l.unlock(second.v)
+		l.settle()
+		notYet(t, w3, "admitted above the lowered limit")
+		require.NoError(t, third.v.Context().Err(), "lowering interrupted a holder")
+		l.unlock(third.v)
+		fourth := <-w3
+		require.NoError(t, fourth.err)
+		l.unlock(fourth.v)
+	})
+}
+
+func TestAWaiterForManyIsNotOvertakenByOneForFew(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(3)
+		x, err := l.client("0").Semaphore("/s").Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		many := l.drawing(l.client("many"), 3)
+		few := l.drawing(l.client("few"), 1)
+		notYet(t, few, "one permit is free, but others came first")
+		_, err = l.client("try").Semaphore("/s").TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, ErrHeld)
+		l.unlock(x)
+		r := <-many
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		require.NoError(t, (<-few).err)
+	})
+}
+
+func TestGoroutinesOfOneClientKeepOnePlaceInTheQueue(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		c := l.client("a")
+		x, err := c.Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		var ws []<-chan result[*Lease]
+		for range 20 {
+			ws = append(ws, l.drawing(c, 1))
+		}
+		require.Len(t, l.children("/s/locks"), 1)
+		for _, w := range ws {
+			l.unlock(x)
+			r := <-w
+			require.NoError(t, r.err)
+			x = r.v
+		}
+		l.unlock(x)
+	})
+}
+
+func TestACancelledWaitLeavesNoPermitAndNoPlace(t *testing.T) { // case 47: CURATOR-335, -315, -462
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		x, err := l.client("0").Semaphore("/s").Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		c := l.client("c")
+		w := l.locker(func(context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
+		cancel()
+		require.ErrorIs(t, (<-w).err, context.Canceled)
+		l.settle()
+		require.Empty(t, l.children("/s/locks"))
+		require.Len(t, l.children("/s/leases"), 2)
+		l.unlock(x)
+	})
+}
+
+func TestPermitsThatCannotBeAreRefusedAtOnce(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Semaphore(l.semaphore(2))
+		_, err := m.Acquire(t.Context(), 3)
+		require.ErrorContains(t, err, "3 permits asked for, 2 are declared")
+		_, err = m.Acquire(t.Context(), 0)
+		require.ErrorContains(t, err, "at least 1")
+		require.Empty(t, l.children("/s/leases"))
+	})
+}
+
+func TestARowOfCuratorsPermitsIsCounted(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		one := l.foreign("/s/leases", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000000", "10.0.0.1")
+		l.foreign("/s/leases", "_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000001", "10.0.0.2")
+		l.foreign("/s/leases", "readme", "junk is not counted")
+		require.NoError(t, l.srv.SetCreateCount("/s/leases", 3))
+		w := l.drawing(l.client("a"), 1)
+		notYet(t, w, "a third of two")
+		require.NoError(t, l.srv.Delete(one))
+		require.NoError(t, (<-w).err)
+	})
+}
