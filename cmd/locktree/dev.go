@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// devAddress is where dev serves, and what the starter configuration connects to.
+const devAddress = "127.0.0.1:2181"
+
 func devCommand(a *app) *cobra.Command {
 	var listen string
 	c := &cobra.Command{
@@ -35,7 +38,7 @@ func devCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:2181", "the loopback `ADDRESS` to serve on; port 0 is any free one")
+	c.Flags().StringVar(&listen, "listen", devAddress, "the loopback `ADDRESS` to serve on; port 0 is any free one")
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -84,7 +85,7 @@ func (a *app) scaffold() (wrote bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	text := strings.ReplaceAll(starter, "STACK", stackName(filepath.Base(abs)))
+	text := strings.NewReplacer("STACK", stackName(filepath.Base(abs)), "SERVERS", a.starterServers()).Replace(starter)
 	f, err := os.OpenFile(filepath.Join(dir, starterName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil // somebody was faster
@@ -94,6 +95,20 @@ func (a *app) scaffold() (wrote bool, err error) {
 	}
 	_, err = f.WriteString(text)
 	return true, errors.Join(err, f.Close())
+}
+
+// starterServers writes the servers of the environment into the configuration,
+// or where dev serves: a configuration that says where it goes can be reviewed.
+func (a *app) starterServers() string {
+	servers := a.servers(&config.Ensemble{})
+	if len(servers) == 0 {
+		servers = []string{devAddress}
+	}
+	quoted := make([]string, len(servers))
+	for i, s := range servers {
+		quoted[i] = strconv.Quote(strings.TrimSpace(s))
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // stackName makes a name of a directory's: stacks of different directories must

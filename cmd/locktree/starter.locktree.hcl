@@ -5,9 +5,9 @@ locktree {
 }
 
 # The ZooKeeper servers, and the path everything below is created under.
-# "locktree dev" serves an in-memory one on this address.
+# "locktree dev" serves an in-memory one on 127.0.0.1:2181.
 ensemble "main" {
-  servers = ["127.0.0.1:2181"]
+  servers = [SERVERS]
   root    = "/locks"
 
   # With an identity, and without the acl below, only that identity gets access:

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"locktree": main})
+}
+
+// superDigest is super:super, an identity that may do everything on the servers
+// of these tests: the scripts' own hand has to see nodes that are closed to
+// everybody else.
+const superDigest = "super:gG7s8t3oDEtIqF6DM9LlI/R+9Ss="
+
+// The scripts on the in-memory server, a fresh one for each. Those below "both"
+// run on Apache ZooKeeper too.
+func TestScript(t *testing.T) {
+	for _, dir := range []string{"../../testdata/script", "../../testdata/script/both"} {
+		testscript.Run(t, params(dir, func(env *testscript.Env) string {
+			server := zktest.New(zktest.WithSuperDigest(superDigest))
+			env.Defer(server.Close)
+			env.Values[serverKey{}] = server
+			return server.Addr()
+		}))
+	}
+}
+
+// The same scripts on Apache ZooKeeper: one server for all, each script in its
+// own root. Where ZooKeeper is not installed this fails and says how to get it.
+func TestScriptOnApacheZooKeeper(t *testing.T) {
+	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": superDigest}})
+	// A group of its own: scripts are parallel and must be over before the server goes.
+	t.Run("both", func(t *testing.T) {
+		testscript.Run(t, params("../../testdata/script/both", func(*testscript.Env) string { return server.Addr }))
+	})
+}
+
+type serverKey struct{}
+
+// base stands in every script's directory: where to connect, and an access list
+// that lets the scripts look at everything.
+const base = `locktree {
+  stack = "shop"
+}
+
+variable "zk" {}
+
+variable "root" {}
+
+ensemble "main" {
+  servers         = [var.zk]
+  root            = var.root
+  connect_timeout = "10s"
+}
+
+principal "anyone" {
+  scheme = "world"
+}
+
+acl "open" {
+  allow_world = true
+  grant {
+    to    = [principal.anyone]
+    allow = "admin"
+  }
+}
+`
+
+func params(dir string, start func(*testscript.Env) string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(env *testscript.Env) error {
+			addr := start(env)
+			name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
+			env.Setenv("ZK", addr)
+			env.Setenv("LOCKTREE_VAR_zk", addr)
+			env.Setenv("ROOT", "/t-"+name)
+			env.Setenv("LOCKTREE_VAR_root", "/t-"+name)
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "base.locktree.hcl"), []byte(base), 0o644); err != nil {
+				return err
+			}
+			env.Setenv("DOWN", closedPort())
+			env.Setenv("HTTP", webServer(env))
+			hand, err := newHand(addr)
+			if err != nil {
+				return err
+			}
+			env.Defer(hand.close)
+			env.Values[handKey{}] = hand
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"zk": zkCommand, "code": codeCommand, "subst": substCommand, "mute": muteCommand, "await": awaitCommand},
+	}
+}
+
+// closedPort is an address nobody listens on.
+func closedPort() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "127.0.0.1:1"
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// webServer is what stands behind a wrong port number more often than ZooKeeper.
+func webServer(env *testscript.Env) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))
+	env.Defer(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// The flags of one name must be of one sort everywhere: the normaliser decides
+// by the name alone whether the next word is a value.
+func TestFlagsOfOneNameAreOfOneSort(t *testing.T) {
+	a := &app{}
+	takesValue := map[string]bool{}
+	root := a.rootCommand()
+	for _, c := range append(root.Commands(), root) {
+		c.InitDefaultHelpFlag()
+		flags := map[string]*pflag.Flag{}
+		collectFlags(c, flags)
+		for name, flag := range flags {
+			value := flag.NoOptDefVal == ""
+			before, seen := takesValue[name]
+			require.False(t, seen && before != value, "-%s of %s", name, c.Name())
+			takesValue[name] = value
+			require.Regexp(t, longFlag, "-"+name)
+		}
+	}
+	require.Greater(t, len(takesValue), 15)
+}
+
+func TestNormalizeArgs(t *testing.T) {
+	root := (&app{}).rootCommand()
+	for in, want := range map[string]string{
+		"plan -out p -json":                  "plan --out p --json",
+		"plan --out=p --json=false":          "plan --out=p --json=false",
+		"-chdir=a plan -var -json=1":         "--chdir=a plan --var -json=1",
+		"fmt -":                              "fmt -",
+		"plan -h":                            "plan -h",
+		"apply -auto-approve -- -json":       "apply --auto-approve -- -json",
+		"plan -nonsense":                     "plan --nonsense",
+		"plan -var x=1 -var-file f -out":     "plan --var x=1 --var-file f --out",
+		"output -raw name":                   "output --raw name",
+		"apply -lock-timeout 3s -input=true": "apply --lock-timeout 3s --input=true",
+	} {
+		require.Equal(t, want, strings.Join(normalizeArgs(root, strings.Fields(in)), " "))
+	}
+}
+
+// A second run must not find anything of a first one: run has no globals.
+func TestRunKeepsNothingBetweenRuns(t *testing.T) {
+	var first, second strings.Builder
+	require.Equal(t, exitOK, run(context.Background(), []string{"version", "-json"}, nil, strings.NewReader(""), &first, &first))
+	require.Equal(t, exitOK, run(context.Background(), []string{"version"}, nil, strings.NewReader(""), &second, &second))
+	require.True(t, strings.HasPrefix(first.String(), "{"))
+	require.True(t, strings.HasPrefix(second.String(), "locktree v"))
+}

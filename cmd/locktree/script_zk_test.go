@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// hand is somebody beside locktree who reads and changes the tree, and programs
+// that hold locks.
+type hand struct {
+	addr   string
+	client *recipes.Client
+
+	mu      sync.Mutex
+	holders []*recipes.Client
+}
+
+type handKey struct{}
+
+func newHand(addr string) (*hand, error) {
+	h := &hand{addr: addr}
+	var err error
+	h.client, err = h.dial("hand", nil)
+	return h, err
+}
+
+func (h *hand) dial(id string, o recipes.Observer) (*recipes.Client, error) {
+	return recipes.Dial(context.Background(), recipes.Config{
+		Servers: []string{h.addr}, ID: id, Observer: o, ConnectTimeout: 20 * time.Second,
+		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "super:super"}},
+	})
+}
+
+func (h *hand) close() {
+	h.releaseAll()
+	_ = h.client.Close()
+}
+
+func (h *hand) releaseAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.holders {
+		_ = c.Close()
+	}
+	h.holders = nil
+}
+
+// zkCommand is the verb "zk" of the scripts:
+//
+//	zk create PATH DATA    zk set PATH DATA    zk delete PATH
+//	zk setfile PATH FILE   zk get PATH         zk dump PATH (both to stdout)
+//	zk closed PATH         an existing node becomes admin's alone
+//	zk hold ID PATH        a program called ID takes the lock
+//	zk wait ID PATH        a program called ID queues behind it
+//	zk release             all of them end
+func zkCommand(ts *testscript.TestScript, neg bool, args []string) {
+	h := ts.Value(handKey{}).(*hand)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if len(args) == 3 && args[0] == "setfile" {
+		args = []string{"set", args[1], strings.TrimSuffix(ts.ReadFile(args[2]), "\n")}
+	}
+	out, err := h.do(ctx, args)
+	if neg {
+		if err == nil {
+			ts.Fatalf("zk %v worked", args)
+		}
+		return
+	}
+	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), out)
+}
+
+func (h *hand) do(ctx context.Context, args []string) (string, error) {
+	s, err := h.client.Session(ctx)
+	if err != nil {
+		return "", err
+	}
+	arg := func(i int) string { return append(args, "", "", "")[i] }
+	switch arg(0) {
+	case "create":
+		return "", createAll(ctx, s, arg(1), arg(2))
+	case "set":
+		_, err := s.Set(ctx, arg(1), []byte(arg(2)), -1)
+		return "", err
+	case "delete":
+		return "", s.Delete(ctx, arg(1), -1)
+	case "get":
+		data, _, err := s.Get(ctx, arg(1))
+		return string(data) + "\n", err
+	case "dump":
+		var b strings.Builder
+		err := dump(ctx, s, &b, arg(1))
+		return b.String(), err
+	case "closed":
+		_, err := s.SetACL(ctx, arg(1), zk.DigestACL(zk.PermAll, "nobody", "nothing"), -1)
+		return "", err
+	case "hold", "wait":
+		return "", h.take(ctx, arg(0) == "wait", arg(1), arg(2))
+	case "release":
+		h.releaseAll()
+		return "", nil
+	}
+	return "", fmt.Errorf("zk: no such verb %q", arg(0))
+}
+
+func createAll(ctx context.Context, s *recipes.Session, path, data string) error {
+	if parent := path[:strings.LastIndexByte(path, '/')]; parent != "" {
+		if stat, err := s.Exists(ctx, parent); err != nil || stat == nil {
+			if err := errors.Join(err, createAll(ctx, s, parent, "")); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := s.Create(ctx, path, []byte(data), 0, zk.WorldACL(zk.PermAll))
+	return err
+}
+
+// dump writes a node and what is below it, one a line: what has to be equal
+// before and after a command that must not write.
+func dump(ctx context.Context, s *recipes.Session, b *strings.Builder, path string) error {
+	data, stat, err := s.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	acl, _, err := s.GetACL(ctx, path)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "%s %q version %d, acl %v version %d\n", path, data, stat.Version, acl, stat.Aversion)
+	children, _, err := s.Children(ctx, path)
+	slices.Sort(children)
+	for _, c := range children {
+		if path == "/" && c == "zookeeper" {
+			continue
+		}
+		err = errors.Join(err, dump(ctx, s, b, strings.TrimSuffix(path, "/")+"/"+c))
+	}
+	return err
+}
+
+// queued tells when a program stands in a queue without having been granted.
+type queued struct {
+	recipes.NopObserver
+	c chan struct{}
+}
+
+func (q queued) Queued(recipes.Event) {
+	select {
+	case q.c <- struct{}{}:
+	default:
+	}
+}
+
+// take lets a new program lock path; with wait it returns as soon as the program
+// stands in the queue.
+func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
+	o := queued{c: make(chan struct{}, 1)}
+	c, err := h.dial(id, o)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.holders = append(h.holders, c)
+	h.mu.Unlock()
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.lock(context.WithoutCancel(ctx), c, path)
+		done <- err
+	}()
+	if !wait {
+		return <-done
+	}
+	select {
+	case <-o.c:
+		return nil
+	case err := <-done:
+		return fmt.Errorf("%s did not have to wait: %v", id, err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lock takes whatever is declared at path, as strictly as it can be taken.
+func (h *hand) lock(ctx context.Context, c *recipes.Client, path string) (*recipes.Lease, error) {
+	s, err := h.client.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := s.Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := kind.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	switch p.Params.Kind() {
+	case kind.Mutex:
+		return c.Mutex(path).Lock(ctx)
+	default:
+		return nil, fmt.Errorf("the scripts cannot lock a %s", p.Params.Kind())
+	}
+}
+
+// codeCommand runs a command and checks its exit code: code 2 locktree plan.
+func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code NUMBER COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit interface{ ExitCode() int }
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v: %v", args[1:], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// substCommand replaces a text in a file: subst FILE OLD NEW. It fails when the
+// text does not occur: a script that edits nothing proves nothing.
+func substCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: subst FILE OLD NEW")
+	}
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	if !strings.Contains(string(data), args[1]) {
+		ts.Fatalf("%s does not contain %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(path, []byte(strings.ReplaceAll(string(data), args[1], args[2])), 0o600))
+}
+
+// muteCommand lets the in-memory server accept connections and answer nothing.
+func muteCommand(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Value(serverKey{}).(*zktest.Server).Freeze()
+}
+
+// awaitCommand waits until a node has a child: await PATH. It is how a script
+// knows that a command it started in the background got that far.
+func awaitCommand(ts *testscript.TestScript, _ bool, args []string) {
+	h := ts.Value(handKey{}).(*hand)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	ts.Check(h.awaitChildren(ctx, args[0], args[1]))
+}
+
+func (h *hand) awaitChildren(ctx context.Context, path, count string) error {
+	want, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	conn, _, err := zk.Connect([]string{h.addr}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for {
+		children, _, events, err := conn.ChildrenW(path)
+		if err != nil || len(children) >= want {
+			return err
+		}
+		select {
+		case <-events:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
