@@ -72,13 +72,13 @@ func (g *guard) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(g.live, g.budget(pass))
 	defer cancel()
-	g.hosts.blame(t, "still connecting")
+	g.hosts.trying(t, "still connecting")
 	conn, err := g.open(ctx, network, t)
 	if err != nil {
 		g.hosts.blame(t, explain(err))
 		return nil, err
 	}
-	g.hosts.blame(t, "it accepted the connection, but has not answered the connect request yet")
+	g.hosts.trying(t, "it accepted the connection, but has not answered the connect request yet")
 	deadline, _ := ctx.Deadline()
 	l := newLink(g, conn, t, deadline)
 	g.mu.Lock()
@@ -158,7 +158,7 @@ func explain(err error) string {
 func explainSilence(err error) string {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return "it accepted the connection, but did not answer the connect request in the time allowed"
+		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum?)"
 	}

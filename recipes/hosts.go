@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,10 @@ type hosts struct {
 	mu      sync.Mutex
 	targets []target
 	next    int
-	pass    int       // complete passes failed since the last connection that lasted; -1 before the first
-	since   time.Time // of the present connection
-	causes  map[string]string
+	pass    int               // complete passes failed since the last connection that lasted; -1 before the first
+	since   time.Time         // of the present connection
+	causes  map[string]string // why the last attempt at each name failed
+	trials  map[string]string // how far the last attempt at each came
 }
 
 // settled is how long a connection must have lasted to start the count of attempts anew. Without it a server that
@@ -86,7 +88,7 @@ func parseServer(s string) (string, error) {
 }
 
 func newHosts(live context.Context, names []string, resolve func(context.Context, string) ([]string, error)) *hosts {
-	return &hosts{names: names, resolve: resolve, live: live, pass: -1, causes: map[string]string{}}
+	return &hosts{names: names, resolve: resolve, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
 }
 
 // Init ignores what go-zookeeper made of the names: it breaks IPv6 addresses without a port.
@@ -192,17 +194,20 @@ func (h *hosts) blame(t target, cause string) {
 	h.causes[t.name] = cause
 }
 
+// trying remembers how far an attempt has come, for who gives up before it fails.
+func (h *hosts) trying(t target, stage string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trials[t.name] = stage
+}
+
 // report lists the servers, each with its last cause: the body of ErrUnreachable's text.
 func (h *hosts) report() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	parts := make([]string, len(h.names))
 	for i, name := range h.names {
-		cause := h.causes[name]
-		if cause == "" {
-			cause = "not tried yet"
-		}
-		parts[i] = name + ": " + cause
+		parts[i] = name + ": " + cmp.Or(h.causes[name], h.trials[name], "not tried yet")
 	}
 	return strings.Join(parts, "; ")
 }
