@@ -1,6 +1,9 @@
 package zktest
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Operation codes of the client protocol, as in ZooKeeper's ZooDefs.OpCode.
 const (
@@ -60,6 +63,30 @@ func opName(op int32) string {
 		return n
 	}
 	return fmt.Sprintf("op(%d)", op)
+}
+
+// wordOp is the operation's abbreviation in the answer to "cons".
+func wordOp(op int32) string {
+	switch op {
+	case opConnect:
+		return "SESS"
+	case opCreate2, opCreateContainer, opCreateTTL:
+		return "CREA"
+	case opGetChildren2:
+		return "GETC"
+	case opSetWatches2:
+		return "STW2"
+	case opMultiRead:
+		return "MLTR"
+	case opWhoAmI:
+		return "HOMI"
+	case opGetAllChildrenNumber:
+		return "GETACN"
+	case opCheckWatches:
+		return "CHKW"
+	}
+	name := strings.ToUpper(opName(op))
+	return name[:min(4, len(name))]
 }
 
 // Code is an error code of the client protocol, as in ZooKeeper's

@@ -12,6 +12,7 @@ import (
 // server wait. All fields below nc are guarded by Server.mu.
 type conn struct {
 	s  *Server
+	v  *view // of the server it is connected to
 	nc net.Conn
 	ip string
 
@@ -22,7 +23,7 @@ type conn struct {
 	claims    int64 // the session id the handshake asks for
 	ids       []identity
 	oldClient bool
-	greeted   bool // the handshake frame has been read
+	ending    bool // the session is closed, the reply not yet sent
 	closed    bool // by the server, or by the client as far as the server knows
 	dead      bool // the socket itself is gone
 	died      chan struct{}
@@ -38,6 +39,11 @@ type conn struct {
 	outSize int
 	cutOut  bool // partitioned: nothing leaves
 	wake    chan struct{}
+
+	since                 time.Time
+	packetsIn, packetsOut int // for the four-letter words, as is what follows
+	lastOp                string
+	lastXid               int32
 
 	held   [][]byte // events kept back by EventAfterReply; nil when none is
 	hold   bool
@@ -83,14 +89,14 @@ const (
 	maxQueue  = 64 << 20
 )
 
-func newConn(s *Server, nc net.Conn) *conn {
+func newConn(s *Server, v *view, nc net.Conn) *conn {
 	ip := "127.0.0.1"
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ip = a.IP.String()
 	}
 	s.nextConn++
 	c := &conn{
-		s: s, nc: nc, ip: ip, id: s.nextConn, ids: []identity{{"ip", ip}},
+		s: s, v: v, nc: nc, ip: ip, id: s.nextConn, since: time.Now(), lastOp: "NA", ids: []identity{{"ip", ip}},
 		died: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.partition()
@@ -128,7 +134,7 @@ func (c *conn) close() {
 // detach makes the server forget the connection; its session lives on.
 func (c *conn) detach() {
 	c.closed = true
-	c.s.watches.forget(c)
+	c.v.watches.forget(c)
 	if c.session != nil && c.session.conn == c {
 		c.session.conn = nil
 	}
@@ -141,20 +147,12 @@ func (c *conn) reply(frame []byte) {
 	}
 	c.out = append(c.out, outbound{frame: frame, due: time.Now().Add(c.s.opts.latency)})
 	c.outSize += len(frame)
+	c.packetsOut++
+	c.s.packetsOut++
 	if c.outSize > maxQueue {
 		c.kill()
 	}
 	signal(c.wake)
-}
-
-func (c *conn) sendEvent(typ int32, path string) {
-	c.tally(func(n *Counts) { n.WatchEvents++ })
-	frame := eventFrame(typ, path)
-	if c.hold {
-		c.held = append(c.held, frame)
-		return
-	}
-	c.reply(frame)
 }
 
 // write is the writer goroutine.
@@ -298,9 +296,15 @@ func (c *conn) pump() {
 // arrive is the moment a frame reaches the server: it is counted, and the
 // session has been heard of.
 func (c *conn) arrive(it *inbound) {
-	if it.eof || it.word != "" {
+	if it.eof {
 		return
 	}
+	c.packetsIn++
+	c.s.packetsIn++
+	if it.word != "" {
+		return
+	}
+	c.lastXid, c.lastOp = it.req.xid, wordOp(it.req.op)
 	c.countRequest(it.req.op)
 	if x := c.session; x != nil && c.s.sessions[x.id] == x {
 		c.s.touch(x)

@@ -21,7 +21,7 @@ func (c *conn) run(it *inbound) {
 		c.close()
 		return
 	case faultFail:
-		c.reply(replyFrame(it.req.xid, s.zxid, it.fault.code).frame())
+		c.reply(replyFrame(it.req.xid, c.v.zxid(), it.fault.code).frame())
 		return
 	}
 	c.hold = it.fault.kind == faultEventAfterReply
@@ -55,22 +55,29 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		return nil, true // nothing is answered outside a session
 	}
 	if r.op == opPing {
-		return replyFrame(xidPing, s.zxid, CodeOK).frame(), false
+		return replyFrame(xidPing, c.v.zxid(), CodeOK).frame(), false
+	}
+	if x.view != c.v && (isWrite(r.op) || r.op == opSync || r.op == opCloseSession) {
+		return nil, true // SessionMoved: the server cuts the connection instead of answering
 	}
 	if r.op == opAuth {
 		return c.auth(r)
 	}
 	if r.op == opCloseSession {
-		x.conn = nil // endSession must not cut before the reply is out
+		c.ending = true // endSession must not cut before the reply is out
 		s.endSession(x)
-		return replyFrame(r.xid, s.zxid, CodeOK).frame(), true
+		c.v.freshen()
+		return replyFrame(r.xid, c.v.zxid(), CodeOK).frame(), true
 	}
 	if _, known := opNames[r.op]; !known {
 		return replyFrame(r.xid, s.zxid, CodeUnimplemented).frame(), true
 	}
 	body := newEncoder()
 	code := c.dispatch(r, body)
-	e := replyFrame(r.xid, s.zxid, code)
+	if isWrite(r.op) || r.op == opSync {
+		c.v.freshen() // a follower has applied what it answers
+	}
+	e := replyFrame(r.xid, c.v.zxid(), code)
 	if code == CodeOK {
 		e.b = append(e.b, body.b[4:]...)
 	}
@@ -92,7 +99,7 @@ func (c *conn) dispatch(r *request, e *encoder) Code {
 	s := c.s
 	write := isWrite(r.op)
 	switch {
-	case write && s.readOnly:
+	case (write || r.op == opSync) && s.readOnly:
 		return CodeNotReadOnly
 	case r.bad:
 		if write {

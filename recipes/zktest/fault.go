@@ -97,12 +97,13 @@ type Injection struct {
 	match func(Request) bool
 	fault Fault
 	seen  map[string]int // by operation; guarded by rules.mu
-	hits  int            // guarded by rules.mu
+	hits  int            // guarded by rules.mu; of an event rule by Server.mu
 	hit   chan struct{}
 
 	released bool    // guarded by Server.mu, as is waiting
 	waiting  []*conn // held connections
 	gate     chan struct{}
+	events   *eventRule // of InjectEvent
 }
 
 // rules are the faults in force. Their own lock serialises the predicates, which
@@ -130,8 +131,12 @@ func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
 
 // Hits is how many requests the fault has struck.
 func (i *Injection) Hits() int {
-	i.s.rules.mu.Lock()
-	defer i.s.rules.mu.Unlock()
+	lock := &i.s.rules.mu
+	if i.events != nil {
+		lock = &i.s.mu
+	}
+	lock.Lock()
+	defer lock.Unlock()
 	return i.hits
 }
 
@@ -142,6 +147,12 @@ func (i *Injection) Hit() <-chan struct{} { return i.hit }
 // Remove ends the fault for requests that have not been read yet. What is held
 // stays held until [Injection.Release].
 func (i *Injection) Remove() {
+	if i.events != nil {
+		i.s.mu.Lock()
+		defer i.s.mu.Unlock()
+		i.s.eventRules = slices.DeleteFunc(i.s.eventRules, func(r *eventRule) bool { return r == i.events })
+		return
+	}
 	i.s.rules.mu.Lock()
 	defer i.s.rules.mu.Unlock()
 	i.s.rules.all = slices.DeleteFunc(i.s.rules.all, func(x *Injection) bool { return x == i })
@@ -159,6 +170,11 @@ func (i *Injection) Release() {
 	close(i.gate)
 	for c := range i.s.conns {
 		signal(c.wake)
+	}
+	if i.events != nil {
+		for _, send := range i.events.held {
+			send()
+		}
 	}
 	for _, c := range i.waiting {
 		c.resume()
@@ -207,9 +223,7 @@ func (r *rules) apply(c *conn, it *inbound) {
 			continue
 		}
 		it.fault, it.inj = i.fault, i
-		if i.hits++; i.hits == 1 {
-			close(i.hit)
-		}
+		i.strike()
 	}
 }
 

@@ -26,34 +26,43 @@ func (s *Server) Addr() string {
 // Listen serves TCP on addr and returns the address bound, which matters for
 // port 0. It may be called for several addresses; [Server.Addr] is the first.
 func (s *Server) Listen(addr string) (string, error) {
+	l, err := s.listen(addr, s.views[0])
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.addr == "" {
+		s.addr = l.Addr().String()
+	}
+	return l.Addr().String(), nil
+}
+
+func (s *Server) listen(addr string, v *view) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return "", fmt.Errorf("zktest: listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("zktest: listen on %s: %w", addr, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		l.Close()
-		return "", fmt.Errorf("zktest: listen on %s: the server is closed", addr)
+		return nil, fmt.Errorf("zktest: listen on %s: the server is closed", addr)
 	}
-	bound := l.Addr().String()
 	s.listeners = append(s.listeners, l)
-	if s.addr == "" {
-		s.addr = bound
-	}
 	s.wg.Add(1)
-	go s.accept(l)
-	return bound, nil
+	go s.accept(l, v)
+	return l, nil
 }
 
-func (s *Server) accept(l net.Listener) {
+func (s *Server) accept(l net.Listener, v *view) {
 	defer s.wg.Done()
 	for {
 		nc, err := l.Accept()
 		if err != nil {
 			return
 		}
-		if err := s.serve(nc); err != nil {
+		if err := s.serve(nc, v); err != nil {
 			if t, ok := nc.(*net.TCPConn); ok {
 				t.SetLinger(0) // a reset, the closest an open port comes to a refusal
 			}
@@ -66,23 +75,25 @@ func (s *Server) accept(l net.Listener) {
 // for. It can be passed to zk.WithDialer, and is what makes the server work in
 // a testing/synctest bubble, where sockets cannot be used.
 func (s *Server) Dialer() func(network, address string, timeout time.Duration) (net.Conn, error) {
-	return func(network, address string, timeout time.Duration) (net.Conn, error) {
-		fail := func(err error) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", address, err)}
-		}
-		if trip := 2 * s.opts.latency; trip > 0 {
-			if timeout > 0 && timeout < trip {
-				time.Sleep(timeout)
-				return fail(errDialTimeout{})
-			}
-			time.Sleep(trip)
-		}
-		client, server := net.Pipe()
-		if err := s.serve(server); err != nil {
-			return fail(err)
-		}
-		return client, nil
+	return s.views[0].dial
+}
+
+func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	fail := func(err error) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", address, err)}
 	}
+	if trip := 2 * v.s.opts.latency; trip > 0 {
+		if timeout > 0 && timeout < trip {
+			time.Sleep(timeout)
+			return fail(errDialTimeout{})
+		}
+		time.Sleep(trip)
+	}
+	client, server := net.Pipe()
+	if err := v.s.serve(server, v); err != nil {
+		return fail(err)
+	}
+	return client, nil
 }
 
 // errDialTimeout is what net's own dial timeouts look like to a caller.
@@ -93,13 +104,13 @@ func (errDialTimeout) Timeout() bool   { return true }
 func (errDialTimeout) Temporary() bool { return true }
 
 // serve adopts an established connection.
-func (s *Server) serve(nc net.Conn) error {
+func (s *Server) serve(nc net.Conn, v *view) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.refusing {
 		return errRefused
 	}
-	c := newConn(s, nc)
+	c := newConn(s, v, nc)
 	s.conns[c] = struct{}{}
 	s.counts.Connections++
 	s.wg.Add(2)

@@ -4,7 +4,6 @@ import "strings"
 
 // readOp executes an operation that changes no data.
 func (c *conn) readOp(r *request, e *encoder) Code {
-	s := c.s
 	switch r.op {
 	case opExists:
 		return c.exists(r, e)
@@ -18,7 +17,7 @@ func (c *conn) readOp(r *request, e *encoder) Code {
 		e.string(r.path)
 		return CodeOK
 	case opSetWatches, opSetWatches2:
-		s.watches.rearm(s.tree, c, r)
+		c.v.watches.rearm(c.v.tree(), c, r)
 		return CodeOK
 	case opMultiRead:
 		return c.multiRead(r, e)
@@ -39,7 +38,7 @@ func (c *conn) readOp(r *request, e *encoder) Code {
 
 // readable finds a node and checks the right to it.
 func (c *conn) readable(path string, perms int32) (*node, Code) {
-	n := c.s.tree.get(path)
+	n := c.v.tree().get(path)
 	if n == nil {
 		return nil, CodeNoNode
 	}
@@ -56,9 +55,9 @@ func (c *conn) exists(r *request, e *encoder) Code {
 		return CodeBadArguments
 	}
 	if r.watch {
-		c.s.watches.data.add(r.path, c, oneShot)
+		c.v.watches.data.add(r.path, c, oneShot)
 	}
-	n := c.s.tree.get(r.path)
+	n := c.v.tree().get(r.path)
 	if n == nil {
 		return CodeNoNode
 	}
@@ -72,7 +71,7 @@ func (c *conn) getData(r *request, e *encoder) Code {
 		return code
 	}
 	if r.watch {
-		c.s.watches.data.add(r.path, c, oneShot)
+		c.v.watches.data.add(r.path, c, oneShot)
 	}
 	e.buffer(n.data)
 	e.stat(n.stat())
@@ -85,7 +84,7 @@ func (c *conn) getChildren(r *request, e *encoder) Code {
 		return code
 	}
 	if r.watch {
-		c.s.watches.child.add(r.path, c, oneShot)
+		c.v.watches.child.add(r.path, c, oneShot)
 	}
 	e.strings(n.names())
 	if r.op == opGetChildren2 {
@@ -136,7 +135,7 @@ func (c *conn) countBelow(r *request, e *encoder) Code {
 	}
 	n := 0
 	prefix := strings.TrimSuffix(r.path, "/") + "/"
-	for path := range c.s.tree.nodes {
+	for path := range c.v.tree().nodes {
 		if path != "/" && strings.HasPrefix(path, prefix) {
 			n++
 		}
@@ -148,7 +147,7 @@ func (c *conn) countBelow(r *request, e *encoder) Code {
 func (c *conn) getEphemerals(r *request, e *encoder) Code {
 	var out []string
 	all := strings.TrimSpace(r.path) == "" || strings.TrimSpace(r.path) == "/"
-	for _, path := range c.s.tree.owned(c.session.id) {
+	for _, path := range c.v.tree().owned(c.session.id) {
 		if all || strings.HasPrefix(path, r.path) {
 			out = append(out, path)
 		}
@@ -168,8 +167,8 @@ func (c *conn) addWatch(r *request, e *encoder) Code {
 	default:
 		return CodeMarshallingError
 	}
-	c.s.watches.data.add(r.path, c, mode)
-	c.s.watches.child.add(r.path, c, mode)
+	c.v.watches.data.add(r.path, c, mode)
+	c.v.watches.child.add(r.path, c, mode)
 	e.int32(0)
 	return CodeOK
 }
@@ -181,7 +180,7 @@ func (c *conn) removeWatches(r *request) Code {
 		return CodeMarshallingError
 	}
 	found := false
-	for kind, table := range map[int32]*watchTable{1: c.s.watches.child, 2: c.s.watches.data} {
+	for kind, table := range map[int32]*watchTable{1: c.v.watches.child, 2: c.v.watches.data} {
 		if r.mode != kind && r.mode != 3 {
 			continue
 		}

@@ -29,7 +29,8 @@ type Server struct {
 	mu          sync.Mutex // guards all below; never held across I/O or a sleep
 	tree        *tree
 	zxid        int64
-	watches     *watchSet
+	views       []*view // the first is the server's own
+	eventRules  []*eventRule
 	sessions    map[int64]*session
 	nextSession int64
 	conns       map[*conn]struct{}
@@ -42,6 +43,8 @@ type Server struct {
 	readOnly    bool
 	partitions  map[int64]Direction
 	counts      Counts
+	packetsIn   int
+	packetsOut  int
 	reaper      *time.Timer
 
 	rules rules
@@ -61,9 +64,10 @@ func Start(tb TB, opts ...Option) *Server {
 // see [Server.Addr], [Server.Listen] and [Server.Dialer].
 func New(opts ...Option) *Server {
 	s := &Server{
-		opts: defaults(), born: time.Now(), tree: newTree(), watches: newWatchSet(),
+		opts: defaults(), born: time.Now(), tree: newTree(),
 		sessions: map[int64]*session{}, conns: map[*conn]struct{}{}, partitions: map[int64]Direction{}, counts: newCounts(),
 	}
+	s.views = []*view{{s: s, watches: newWatchSet()}}
 	for _, o := range opts {
 		o(&s.opts)
 	}

@@ -10,7 +10,8 @@ type session struct {
 	deadline time.Time
 	timer    *time.Timer
 	conn     *conn
-	swap     bool // give it a new id at the next reconnect
+	view     *view // of the server it is attached to
+	swap     bool  // give it a new id at the next reconnect
 	counts   Counts
 }
 
@@ -21,7 +22,9 @@ func (s *Server) clamp(ms int32) time.Duration {
 
 // openSession starts a session, as a transaction of its own.
 func (s *Server) openSession(timeout time.Duration) *session {
-	s.zxid++
+	if !s.readOnly {
+		s.zxid++
+	}
 	x := &session{id: s.nextSession, timeout: timeout, counts: newCounts()}
 	s.nextSession++
 	s.sessions[x.id] = x
@@ -56,6 +59,9 @@ func (s *Server) expireIfDue(x *session) {
 		x.timer.Reset(left)
 		return
 	}
+	if s.readOnly {
+		return // without a quorum nobody decides; SetReadOnly sets the timer again
+	}
 	s.endSession(x)
 }
 
@@ -69,8 +75,10 @@ func (s *Server) endSession(x *session) {
 		t.drop(path, s.tree.nodes[path])
 	}
 	t.commit()
-	if x.conn != nil {
-		x.conn.close()
+	for c := range s.conns {
+		if c.session == x && !c.ending {
+			c.close()
+		}
 	}
 }
 
@@ -78,7 +86,7 @@ func (s *Server) endSession(x *session) {
 // ZooKeeperServer.processConnectRequest. The second result says that the
 // connection ends with the answer.
 func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
-	if c.session != nil || r.lastZxid > s.zxid || s.readOnly && !r.readOnly {
+	if c.session != nil || r.lastZxid > c.v.zxid() || s.readOnly && !r.readOnly {
 		return nil, true // "client must try another server"
 	}
 	c.oldClient = r.old
@@ -87,9 +95,9 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 		return s.attach(c, s.openSession(timeout), timeout), false
 	}
 	x := s.sessions[r.session]
-	if x != nil && x.conn != nil {
+	if x != nil && x.conn != nil && x.conn.v == c.v {
 		// The older connection goes before the password is looked at, as in
-		// ZooKeeper.
+		// ZooKeeper. One to another server stays until it is noticed there.
 		x.conn.close()
 	}
 	if x == nil || string(r.password) != string(s.password(r.session)) {
@@ -103,7 +111,7 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 }
 
 func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
-	c.session, x.conn, x.timeout = x, c, timeout
+	c.session, x.conn, x.view, x.timeout = x, c, c.v, timeout
 	c.sid.Store(x.id)
 	c.partition()
 	s.touch(x)

@@ -39,10 +39,13 @@ func (t *txn) rollback() {
 	t.undo, t.changes = nil, nil
 }
 
-// commit fires the watches.
+// commit fires the watches, on every server of the ensemble.
 func (t *txn) commit() {
+	t.s.scheduleReap()
 	for _, c := range t.changes {
-		t.s.watches.fire(c)
+		for _, v := range t.s.views {
+			v.see(c)
+		}
 	}
 }
 

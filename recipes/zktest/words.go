@@ -2,19 +2,188 @@ package zktest
 
 import (
 	"fmt"
+	"maps"
+	"net"
 	"slices"
+	"strings"
+	"time"
 )
 
-// words are the four-letter words this server answers.
-var words = []string{"ruok", "srvr"}
+// words are the four-letter words of a ZooKeeper server and, where this one
+// answers them, how.
+var words = map[string]func(*Server, *strings.Builder){
+	"ruok": func(_ *Server, b *strings.Builder) { b.WriteString("imok") },
+	"isro": (*Server).wordIsRO,
+	"srvr": (*Server).wordSrvr,
+	"stat": (*Server).wordStat,
+	"mntr": (*Server).wordMntr,
+	"cons": (*Server).wordCons,
+	"dump": (*Server).wordDump,
+	"wchs": (*Server).wordWchs,
+	"wchp": (*Server).wordWchp,
+	"conf": (*Server).wordConf,
+	"crst": nil, "dirs": nil, "envi": nil, "gtmk": nil, "hash": nil, "icfg": nil, "lead": nil,
+	"obsr": nil, "orst": nil, "srst": nil, "stmk": nil, "sysp": nil, "wchc": nil,
+}
 
-func knownWord(w string) bool { return slices.Contains(words, w) }
+// serverVersion is what the words report; the date keeps clients' parsers happy.
+const serverVersion = "3.8.0-zktest, built on 2022-02-25 08:49 UTC"
+
+func knownWord(w string) bool {
+	_, ok := words[w]
+	return ok
+}
 
 // fourLetter is the answer to a four-letter word, after which ZooKeeper closes
-// the connection.
+// the connection. The words this server has no answer for get the one that
+// ZooKeeper gives to words outside its whitelist.
 func (s *Server) fourLetter(word string) string {
-	if word == "ruok" {
-		return "imok"
+	var b strings.Builder
+	if f := words[word]; f != nil {
+		f(s, &b)
+	} else {
+		fmt.Fprintf(&b, "%s is not executed because it is not in the whitelist.\n", word)
 	}
-	return fmt.Sprintf("Zxid: 0x%x\nMode: standalone\nNode count: %d\n", s.zxid, len(s.tree.nodes))
+	return b.String()
+}
+
+func (s *Server) wordIsRO(b *strings.Builder) {
+	if s.readOnly {
+		b.WriteString("ro")
+	} else {
+		b.WriteString("rw")
+	}
+}
+
+func (s *Server) mode() string {
+	if s.readOnly {
+		return "read-only"
+	}
+	return "standalone"
+}
+
+// znodes counts as ZooKeeper does, which files the root under two names.
+func (s *Server) znodes() int { return len(s.tree.nodes) + 1 }
+
+func (s *Server) wordSrvr(b *strings.Builder) { s.statWord(b, false) }
+func (s *Server) wordStat(b *strings.Builder) { s.statWord(b, true) }
+
+func (s *Server) statWord(b *strings.Builder, clients bool) {
+	fmt.Fprintf(b, "Zookeeper version: %s\n", serverVersion)
+	if s.readOnly {
+		b.WriteString("READ-ONLY mode; serving only read-only clients\n")
+	}
+	if clients {
+		b.WriteString("Clients:\n")
+		s.listConns(b, false)
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(b, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
+		s.packetsIn, s.packetsOut, len(s.conns), s.outstanding())
+	fmt.Fprintf(b, "Zxid: 0x%x\nMode: %s\nNode count: %d\n", s.zxid, s.mode(), s.znodes())
+}
+
+func (s *Server) outstanding() int {
+	n := 0
+	for c := range s.conns {
+		n += c.arrived
+	}
+	return n
+}
+
+// wordMntr reports the gauges that mean something here, under ZooKeeper's
+// names; its hundreds of processing metrics have no counterpart.
+func (s *Server) wordMntr(b *strings.Builder) {
+	ephemerals := 0
+	for _, paths := range s.tree.ephemerals {
+		ephemerals += len(paths)
+	}
+	for _, m := range []struct {
+		key   string
+		value any
+	}{
+		{"version", serverVersion}, {"server_state", s.mode()}, {"ephemerals_count", ephemerals},
+		{"num_alive_connections", len(s.conns)}, {"avg_latency", "0.0"}, {"outstanding_requests", s.outstanding()},
+		{"znode_count", s.znodes()}, {"global_sessions", len(s.sessions)}, {"packets_sent", s.packetsOut},
+		{"packets_received", s.packetsIn}, {"watch_count", s.views[0].watches.data.count() + s.views[0].watches.child.count()},
+		{"min_latency", 0}, {"approximate_data_size", s.tree.bytes}, {"local_sessions", 0},
+		{"uptime", time.Since(s.born).Milliseconds()}, {"max_latency", 0},
+	} {
+		fmt.Fprintf(b, "zk_%s\t%v\n", m.key, m.value)
+	}
+}
+
+func (s *Server) wordCons(b *strings.Builder) { s.listConns(b, true) }
+
+// listConns writes a line for each connection; details need a session.
+func (s *Server) listConns(b *strings.Builder, details bool) {
+	for _, c := range s.connections() {
+		fmt.Fprintf(b, " %s[%d](queued=%d,recved=%d,sent=%d", c.remote(), min(c.packetsOut, 1), c.arrived, c.packetsIn, c.packetsOut)
+		if x := c.session; details && x != nil {
+			fmt.Fprintf(b, ",sid=0x%x,lop=%s,est=%d,to=%d,lcxid=0x%x,lzxid=0x%x,lresp=%d,llat=0,minlat=0,avglat=0,maxlat=0",
+				x.id, c.lastOp, c.since.UnixMilli(), x.timeout.Milliseconds(), uint32(c.lastXid), s.zxid, time.Since(s.born).Milliseconds())
+		}
+		b.WriteString(")\n")
+	}
+	b.WriteString("\n")
+}
+
+func (c *conn) remote() string {
+	if a, ok := c.nc.RemoteAddr().(*net.TCPAddr); ok {
+		return "/" + a.String()
+	}
+	return fmt.Sprintf("/%s:%d", c.ip, c.id) // a pipe has no port
+}
+
+func (s *Server) wordDump(b *strings.Builder) {
+	buckets := map[time.Time][]*session{}
+	for _, x := range s.sessionsByID() {
+		buckets[x.deadline] = append(buckets[x.deadline], x)
+	}
+	fmt.Fprintf(b, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(buckets), len(s.sessions))
+	for _, at := range slices.SortedFunc(maps.Keys(buckets), time.Time.Compare) {
+		fmt.Fprintf(b, "%d expire at %s:\n", len(buckets[at]), at.UTC().Format(time.UnixDate))
+		for _, x := range buckets[at] {
+			fmt.Fprintf(b, "\t0x%x\n", x.id)
+		}
+	}
+	fmt.Fprintf(b, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
+	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
+		fmt.Fprintf(b, "0x%x:\n", id)
+		for _, path := range s.tree.owned(id) {
+			fmt.Fprintf(b, "\t%s\n", path)
+		}
+	}
+	fmt.Fprintf(b, "Connections dump:\nConnections Sets (1)/(%d):\n", len(s.conns))
+	for _, c := range s.connections() {
+		fmt.Fprintf(b, "\tip: %s sessionId: 0x%x\n", c.remote(), c.sid.Load())
+	}
+}
+
+// The watch words know data watches only, as ZooKeeper's do.
+func (s *Server) wordWchs(b *strings.Builder) {
+	t := s.views[0].watches.data
+	fmt.Fprintf(b, "%d connections watching %d paths\nTotal watches:%d\n", len(t.byConn), len(t.byPath), t.count())
+}
+
+func (s *Server) wordWchp(b *strings.Builder) {
+	for _, path := range slices.Sorted(maps.Keys(s.views[0].watches.data.byPath)) {
+		fmt.Fprintf(b, "%s\n", path)
+		for _, c := range s.connections() {
+			if _, ok := s.views[0].watches.data.byPath[path][c]; ok {
+				fmt.Fprintf(b, "\t0x%x\n", c.sid.Load())
+			}
+		}
+	}
+	b.WriteString("\n")
+}
+
+func (s *Server) wordConf(b *strings.Builder) {
+	_, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		port = "-1"
+	}
+	fmt.Fprintf(b, "clientPort=%s\nsecureClientPort=-1\ndataDir=\ndataDirSize=0\ndataLogDir=\ndataLogSize=0\n"+
+		"tickTime=%d\nmaxClientCnxns=0\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=0\n",
+		port, s.opts.tick.Milliseconds(), 2*s.opts.tick.Milliseconds(), 20*s.opts.tick.Milliseconds())
 }

@@ -1,0 +1,83 @@
+package zktest
+
+import "time"
+
+// Event is what the predicate of [Server.InjectEvent] sees of a watch event.
+type Event struct {
+	Session int64
+	Type    string // "created", "deleted", "dataChanged", "childrenChanged"
+	Path    string
+	N       int // counts, from 1, the events of this type offered to this rule
+}
+
+var eventNames = map[int32]string{
+	eventCreated: "created", eventDeleted: "deleted", eventDataChanged: "dataChanged", eventChildrenChanged: "childrenChanged",
+}
+
+// eventRule is a fault on watch events; Server.mu guards it.
+type eventRule struct {
+	i     *Injection
+	match func(Event) bool
+	f     Fault
+	seen  map[string]int
+	held  []func()
+}
+
+// InjectEvent puts a fault in force for the watch events that match accepts.
+// [DropRequest] swallows the event, [Delay] sends it so much later and [Hold]
+// at [Injection.Release], each without delaying anything else, which no
+// ordinary server would do. Other faults do nothing to an event.
+//
+// Unlike that of [Server.Inject] the predicate runs with the server locked: it
+// must not call the server.
+func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
+	i := &Injection{s: s, hit: make(chan struct{}), gate: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i.events = &eventRule{i: i, match: match, f: f, seen: map[string]int{}}
+	s.eventRules = append(s.eventRules, i.events)
+	return i
+}
+
+// sendEvent queues a watch event for the client, or does to it what a fault says.
+func (c *conn) sendEvent(typ int32, path string) {
+	c.tally(func(n *Counts) { n.WatchEvents++ })
+	frame := eventFrame(typ, path)
+	r := c.s.eventFault(Event{Session: c.sid.Load(), Type: eventNames[typ], Path: path})
+	switch {
+	case r != nil && r.f.kind == faultDropRequest:
+	case r != nil && r.f.kind == faultDelay:
+		time.AfterFunc(r.f.d, func() {
+			c.s.mu.Lock()
+			defer c.s.mu.Unlock()
+			c.reply(frame)
+		})
+	case r != nil && r.f.kind == faultHold:
+		r.held = append(r.held, func() { c.reply(frame) })
+	case c.hold:
+		c.held = append(c.held, frame)
+	default:
+		c.reply(frame)
+	}
+}
+
+// eventFault finds the first rule that strikes.
+func (s *Server) eventFault(e Event) *eventRule {
+	var hit *eventRule
+	for _, r := range s.eventRules {
+		r.seen[e.Type]++
+		e.N = r.seen[e.Type]
+		if hit == nil && r.match(e) {
+			hit = r
+			r.i.strike()
+		}
+	}
+	return hit
+}
+
+// strike counts a hit and announces the first.
+func (i *Injection) strike() {
+	if i.hits++; i.hits == 1 {
+		close(i.hit)
+	}
+}

@@ -1,0 +1,107 @@
+package zktest
+
+import (
+	"net"
+	"time"
+)
+
+// view is what one server of an ensemble shows its clients. The server itself
+// is the leader, whose view is the live tree; a lagging [Replica] shows an older
+// one and owes its watchers the changes since.
+type view struct {
+	s       *Server
+	watches *watchSet
+	old     *tree // nil: the live tree
+	oldZxid int64
+	owed    []change
+}
+
+func (v *view) tree() *tree {
+	if v.old != nil {
+		return v.old
+	}
+	return v.s.tree
+}
+
+func (v *view) zxid() int64 {
+	if v.old != nil {
+		return v.oldZxid
+	}
+	return v.s.zxid
+}
+
+// see is how a committed change reaches the view's watchers.
+func (v *view) see(c change) {
+	if v.old != nil {
+		v.owed = append(v.owed, c)
+		return
+	}
+	v.watches.fire(c)
+}
+
+// freshen brings a lagging view up to now; it lags again from here.
+func (v *view) freshen() {
+	if v.old == nil {
+		return
+	}
+	v.old, v.oldZxid = v.s.tree.clone(), v.s.zxid
+	owed := v.owed
+	v.owed = nil
+	for _, c := range owed {
+		v.watches.fire(c)
+	}
+}
+
+// Replica is another server of the same ensemble: a follower with its own
+// address, watches and view of the data. What is written through it is written
+// to the one tree there is, and sessions move freely between the servers.
+//
+// A session that has moved away from a server loses the connection it left
+// there with the next write it sends on it (SessionMoved).
+type Replica struct{ v *view }
+
+// Replica adds a follower, up to date until [Replica.Lag]. It ends with the
+// server.
+func (s *Server) Replica() *Replica {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &view{s: s, watches: newWatchSet()}
+	s.views = append(s.views, v)
+	return &Replica{v}
+}
+
+// Dialer connects to the follower as [Server.Dialer] does to the server.
+func (r *Replica) Dialer() func(network, address string, timeout time.Duration) (net.Conn, error) {
+	return r.v.dial
+}
+
+// Listen serves TCP for the follower and returns the address bound.
+func (r *Replica) Listen(addr string) (string, error) {
+	l, err := r.v.s.listen(addr, r.v)
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), nil
+}
+
+// Lag stops the follower's clock: it shows the data as it is now, keeps its
+// watchers waiting, and refuses clients that have seen more. As on a real
+// follower, a write or a sync through it brings it up to the zxid of that
+// request before it is answered; after that it lags again.
+func (r *Replica) Lag() {
+	v := r.v
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	if v.old == nil {
+		v.old, v.oldZxid = v.s.tree.clone(), v.s.zxid
+	}
+}
+
+// CatchUp ends [Replica.Lag]: the watches of everything missed fire, in order.
+func (r *Replica) CatchUp() {
+	v := r.v
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	v.freshen()
+	v.old = nil
+}
