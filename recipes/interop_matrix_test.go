@@ -16,6 +16,8 @@ func TestInterop(t *testing.T) {
 	for _, g := range []grid{mutexes, rwlocks, elections} {
 		t.Run(g.recipe, func(t *testing.T) { l.matrix(t, g) })
 	}
+	t.Run("semaphore", l.semaphores)
+	t.Run("order", l.order)
 }
 
 func (l *lab) matrix(t *testing.T, g grid) {
@@ -47,18 +49,12 @@ func (l *lab) meet(t *testing.T, path string, h, w *entry, v verdict) {
 			require.NoError(t, w.release(ctx))
 		}
 	}
-	granted := make(chan error, 1)
-	go func() { granted <- w.acquire(ctx) }()
+	granted := l.ask(ctx, w)
 	if v == blocks {
 		// The server knows that the waiter watches the holder's contender, which is the decision to wait; and what the
 		// program said up to then has been read.
 		l.awaitWatch(t, w.session, kind.JoinPath(path, held))
-		require.NoError(t, w.answers(ctx))
-		select {
-		case err := <-granted:
-			t.Fatalf("the waiter returned (error: %v) while %s held", err, held)
-		default:
-		}
+		notYet(t, ctx, w, granted)
 		line := l.awaitContenders(t, path, 2)
 		require.Equal(t, held, line[0])
 		require.NoError(t, h.release(ctx))

@@ -31,7 +31,7 @@ type entry struct {
 	try     func(context.Context) error // nil where the library cannot
 	answers func(context.Context) error // a round trip to the program: what it said before has arrived
 	holds   func(context.Context) error // nil where the library cannot tell
-	queued  func() <-chan struct{}      // closed once the program said that it waits; nil where it does not say
+	waits   func(context.Context) error // returns once the program says of itself that it waits; nil where it cannot
 	lease   func() *recipes.Lease       // of a Go holder
 }
 
@@ -53,6 +53,9 @@ func foreign(name string, in func(*lab) *peer, recipe string, options ...string)
 		e.try = func(ctx context.Context) error { _, err := p.call(ctx, "acquire", handle, "timeout=0"); return err }
 		e.release = func(ctx context.Context) error { _, err := p.call(ctx, "release", handle); return err }
 		e.answers = func(ctx context.Context) error { _, err := p.call(ctx, "hello"); return err }
+		if p == l.java {
+			e.waits = func(ctx context.Context) error { return p.parked(ctx, handle) }
+		}
 		return e
 	}}
 }
@@ -94,7 +97,7 @@ func ours(name string, wire kind.Wire, open func(*recipes.Client, string) goLock
 		e.release = func(ctx context.Context) error { return held.Unlock(ctx) }
 		e.answers = func(context.Context) error { return nil }
 		e.holds = func(ctx context.Context) error { return held.Verify(ctx) }
-		e.queued = func() <-chan struct{} { return seen.seen }
+		e.waits = seen.await
 		e.lease = func() *recipes.Lease { return held }
 		if lock.try != nil {
 			e.try = func(ctx context.Context) error { return keep(lock.try(ctx)) }
@@ -107,6 +110,15 @@ func ours(name string, wire kind.Wire, open func(*recipes.Client, string) goLock
 type queuedObserver struct {
 	recipes.NopObserver
 	seen chan struct{}
+}
+
+func (o *queuedObserver) await(ctx context.Context) error {
+	select {
+	case <-o.seen:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (o *queuedObserver) Queued(recipes.Event) {
@@ -130,6 +142,16 @@ func goRead(c *recipes.Client, path string) goLock {
 func goWrite(c *recipes.Client, path string) goLock {
 	m := c.RWMutex(path)
 	return goLock{m.Lock, m.TryLock}
+}
+
+func goSemaphore(n int) func(*recipes.Client, string) goLock {
+	return func(c *recipes.Client, path string) goLock {
+		m := c.Semaphore(path)
+		return goLock{
+			func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, n) },
+			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, n) },
+		}
+	}
 }
 
 func goElection(c *recipes.Client, path string) goLock {

@@ -124,6 +124,17 @@ func (p *peer) read(out io.Reader) {
 	close(p.exited)
 }
 
+// parked returns once the handle's thread sleeps in its recipe's wait loop. A thread that falls asleep tells nobody, so
+// it is asked again and again.
+func (p *peer) parked(ctx context.Context, handle string) error {
+	for {
+		answer, err := p.call(ctx, "parked", handle)
+		if err != nil || answer == "yes" {
+			return err
+		}
+	}
+}
+
 // kill ends the process without its having a say, and returns when all it ever said has been delivered.
 func (p *peer) kill() {
 	_ = p.cmd.Process.Kill()

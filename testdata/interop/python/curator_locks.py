@@ -3,6 +3,7 @@
 kazoo looks for contenders by the text right before the number; these classes change that text, and nothing else. The
 first two lines of each are the whole of it.
 """
+from kazoo.retry import ForceRetryError
 from kazoo.recipe.election import Election
 from kazoo.recipe.lock import Lock, ReadLock, WriteLock
 
@@ -20,6 +21,15 @@ class CuratorWriteLock(WriteLock):
 class CuratorReadLock(ReadLock):
     _NODE_NAME = "__READ__"
     _EXCLUDE_NAMES = ["__WRIT__"]
+
+    def _get_predecessor(self, node):
+        """Only for kazoo 2.8 and older, harmless after: there a reader also waits for writers behind it, which wait for
+        the reader (python-zk/kazoo#649)."""
+        children = self.client.get_children(self.path)
+        if node not in children:
+            raise ForceRetryError()
+        writers = [m for m in map(self._contenders_re.search, children) if m and m.group(1) < node[-10:]]
+        return max(writers, key=lambda m: m.group(1)).string if writers else None
 
 
 class CuratorLatch(Lock):
