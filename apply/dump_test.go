@@ -1,0 +1,35 @@
+package apply
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func (s *site) dumpNode(session *recipes.Session, path string, out map[string]string) {
+	s.t.Helper()
+	stat, err := session.Exists(s.t.Context(), path)
+	require.NoError(s.t, err)
+	if stat == nil {
+		return
+	}
+	data, _, err := session.Get(s.t.Context(), path)
+	require.NoError(s.t, err)
+	acl, _, err := session.GetACL(s.t.Context(), path)
+	require.NoError(s.t, err)
+	out[path] = fmt.Sprintf("czxid %d version %d aversion %d %s %v", stat.Czxid, stat.Version, stat.Aversion, data, acl)
+	names, _, err := session.Children(s.t.Context(), path)
+	require.NoError(s.t, err)
+	for _, name := range names {
+		child := kind.JoinPath(path, name)
+		// Contenders of the apply lock come and go with a refused apply.
+		if !strings.HasPrefix(child, plan.LockPath(s.root, stack)+"/") {
+			s.dumpNode(session, child, out)
+		}
+	}
+}

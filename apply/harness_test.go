@@ -1,0 +1,202 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// site is a place to apply to: a server, real or in memory, and a root of the test's own.
+type site struct {
+	t      testing.TB
+	config recipes.Config
+	root   string
+	server *zktest.Server // nil when real
+}
+
+// inMemory is a server of the test's own. In a synctest bubble it lives in fake time.
+func inMemory(t testing.TB, opts ...zktest.Option) *site {
+	srv := zktest.New(opts...)
+	t.Cleanup(srv.Close)
+	return &site{t: t, root: "/locks", server: srv, config: recipes.Config{
+		Servers: []string{"zk"}, SessionTimeout: 10 * time.Second,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			limit := time.Minute
+			if d, ok := ctx.Deadline(); ok {
+				limit = time.Until(d)
+			}
+			return srv.Dialer()(network, address, limit)
+		},
+	}}
+}
+
+const stack = "shop"
+
+func digest(userPassword string) string {
+	user, _, _ := strings.Cut(userPassword, ":")
+	h := sha1.Sum([]byte(userPassword))
+	return user + ":" + base64.StdEncoding.EncodeToString(h[:])
+}
+
+var (
+	admin  = kind.ACL{Scheme: "digest", ID: digest("provisioner:secret"), Perms: kind.PermAll}
+	worker = kind.ACL{Scheme: "digest", ID: digest("worker:w"), Perms: kind.PermCreate | kind.PermRead | kind.PermDelete}
+	crew   = kind.ACL{Scheme: "digest", ID: digest("worker:w"), Perms: kind.PermCreate | kind.PermRead | kind.PermWrite | kind.PermDelete}
+)
+
+// dial connects as somebody ("user:password"), or as nobody in particular.
+func (s *site) dial(who string) *recipes.Client {
+	s.t.Helper()
+	cfg := s.config
+	if who != "" {
+		cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret(who)}}
+		cfg.ID = strings.SplitN(who, ":", 2)[0]
+	}
+	c, err := recipes.Dial(s.t.Context(), cfg)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (s *site) provisioner() *recipes.Client { return s.dial("provisioner:secret") }
+
+func (s *site) session(c *recipes.Client) *recipes.Session {
+	s.t.Helper()
+	session, err := c.Session(s.t.Context())
+	require.NoError(s.t, err)
+	return session
+}
+
+// tree declares nodes below the root.
+func (s *site) tree(nodes ...*plan.Node) *plan.Tree {
+	tree := &plan.Tree{Ensemble: "main", Root: s.root, Stack: stack}
+	for _, n := range nodes {
+		c, p := *n, *n.Payload
+		c.Path, c.Payload = s.root+n.Path, &p
+		tree.Nodes = append(tree.Nodes, &c)
+	}
+	slices.SortFunc(tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
+	return tree
+}
+
+func declare(path string, k *kind.Kind, change ...func(*plan.Node)) *plan.Node {
+	addr := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".") + "." + k.Name
+	n := &plan.Node{
+		Path: path, Addr: addr, Origin: "locks.locktree.hcl:1", ACL: []kind.ACL{admin, worker},
+		Payload: &kind.Payload{Params: k.New(), Owner: kind.Owner{Stack: stack, Addr: addr}, ChildACL: []kind.ACL{admin, crew}},
+	}
+	for _, f := range change {
+		f(n)
+	}
+	return n
+}
+
+func set(name string, v any) func(*plan.Node) {
+	return func(n *plan.Node) {
+		for _, f := range n.Payload.Params.Fields() {
+			if f.Name == name {
+				if err := f.Set(v); err != nil {
+					panic(err)
+				}
+				return
+			}
+		}
+		panic("no parameter " + name)
+	}
+}
+
+func adminOnly(n *plan.Node) { n.ACL = []kind.ACL{admin} }
+
+// shop is a tree with every kind in it.
+func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {
+	return s.tree(
+		declare("/pay", kind.Namespace),
+		declare("/pay/batch", kind.Namespace),
+		declare("/pay/batch/nightly", kind.RWLock),
+		declare("/pay/ledger", kind.Mutex, change...),
+		declare("/pay/pool", kind.Semaphore, set("permits", 3)),
+		declare("/solo", kind.Election),
+	)
+}
+
+func identities(c *recipes.Client) (out []plan.Identity) {
+	for _, id := range c.Identities() {
+		out = append(out, plan.Identity(id))
+	}
+	return out
+}
+
+func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *plan.Plan {
+	s.t.Helper()
+	o := plan.Options{}
+	if len(opts) > 0 {
+		o = opts[0]
+	}
+	o.Identities = identities(c)
+	live, err := Read(s.t.Context(), s.session(c), tree)
+	require.NoError(s.t, err)
+	return plan.Diff(live, tree, o)
+}
+
+// events records what a Run reports.
+type events []Event
+
+func (e *events) add(ev Event) { *e = append(*e, ev) }
+
+func executor(c *recipes.Client) *Executor {
+	return &Executor{Client: c, Operation: "apply", Who: "me@here", Version: "test"}
+}
+
+func (s *site) apply(c *recipes.Client, tree *plan.Tree) *Result {
+	s.t.Helper()
+	p := s.plan(c, tree)
+	require.True(s.t, p.Applyable(), "%s", p)
+	res, err := executor(c).Run(s.t.Context(), p)
+	require.NoError(s.t, err)
+	return res
+}
+
+func (s *site) destroy(c *recipes.Client, tree *plan.Tree) error {
+	s.t.Helper()
+	_, err := executor(c).Run(s.t.Context(), s.plan(c, tree, plan.Options{Destroy: true}))
+	return err
+}
+
+// dump is everything below the root with data, versions and access lists: what
+// must be the same after a refusal. The apply lock's own counters are left out.
+func (s *site) dump(c *recipes.Client) map[string]string {
+	s.t.Helper()
+	out := map[string]string{}
+	s.dumpNode(s.session(c), s.root, out)
+	return out
+}
+
+// unchanged runs f and asserts that it wrote nothing.
+func (s *site) unchanged(c *recipes.Client, f func()) {
+	s.t.Helper()
+	before := s.dump(c)
+	f()
+	require.Equal(s.t, before, s.dump(c), "something was written")
+}
+
+// wroteNothing also counts requests: not even a write that changes nothing was sent.
+func (s *site) wroteNothing(c *recipes.Client, f func()) {
+	s.t.Helper()
+	s.server.ResetCounts()
+	s.unchanged(c, f)
+	for op, n := range s.server.Counts().ByOp {
+		require.Contains(s.t, []string{"exists", "getData", "getACL", "getChildren", "getChildren2", "sync"}, op, "%d requests", n)
+	}
+}

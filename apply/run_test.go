@@ -1,0 +1,332 @@
+package apply
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	var ev events
+	x := executor(c)
+	x.Events = ev.add
+	p := s.plan(c, s.shop())
+	res, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, plan.Counts{Add: 6}, res.Counts)
+	require.Equal(t, 9, res.Ops, "six nodes, two structural children, the index")
+	var kinds []string
+	for _, e := range ev {
+		kinds = append(kinds, fmt.Sprintf("%T", e)[len("apply."):])
+	}
+	require.Equal(t, []string{
+		"Scaffolded", "LockAcquired", "Verified", "Started", "Started", "Started", "Started", "Started", "Started",
+		"Committed", "Applied", "Applied", "Applied", "Applied", "Applied", "Applied", "Finished",
+	}, kinds)
+
+	again := s.plan(c, s.shop())
+	require.Empty(t, again.Problems)
+	require.False(t, again.HasChanges(), "%s", again)
+	s.wroteNothing(c, func() {
+		res, err := executor(c).Run(t.Context(), again)
+		require.NoError(t, err)
+		require.Empty(t, res.ApplyID)
+	})
+
+	// What was applied can be used as declared.
+	w := s.dial("worker:w")
+	l, err := w.Mutex("/locks/pay/ledger").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, l.Unlock(t.Context()))
+	permits, err := w.Semaphore("/locks/pay/pool").Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	require.NoError(t, permits.Unlock(t.Context()))
+	_, err = w.Semaphore("/locks/pay/ledger").Acquire(t.Context(), 1)
+	require.ErrorIs(t, err, recipes.ErrKindMismatch)
+}
+
+func TestReadSendsNoWriteAndWorksReadOnly(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	s.config.ReadOnly = true
+	reader := s.provisioner()
+	s.wroteNothing(c, func() {
+		p := s.plan(reader, s.shop())
+		require.False(t, p.HasChanges(), "%s", p)
+	})
+	p := s.plan(reader, s.tree())
+	_, err := executor(reader).Run(t.Context(), p)
+	require.ErrorIs(t, err, recipes.ErrReadOnlyClient)
+}
+
+func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	nodes := []*plan.Node{declare("/many", kind.Namespace)}
+	for i := range 1000 {
+		nodes = append(nodes, declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex))
+	}
+	s.server.ResetCounts()
+	p := s.plan(c, s.tree(nodes...))
+	require.LessOrEqual(t, s.server.Counts().Total, 5)
+	s.server.ResetCounts()
+	_, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	// Two verifications, the scaffold, the lock, the transaction and its check.
+	require.LessOrEqual(t, s.server.Counts().Total, 30, "%v", s.server.Counts().ByOp)
+	require.Equal(t, 2, s.server.Counts().ByOp["multi"], "the scaffold's and the apply's: %v", s.server.Counts().ByOp)
+	require.False(t, s.plan(c, s.tree(nodes...)).HasChanges())
+}
+
+func TestHandEditIsPutBack(t *testing.T) { handEdit(t, inMemory(t)) }
+
+func handEdit(t *testing.T, s *site) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	session := s.session(c)
+	path := s.root + "/pay/pool"
+	data, stat, err := session.Get(t.Context(), path)
+	require.NoError(t, err)
+	edited := bytes.Replace(data, []byte(`"permits":3`), []byte(`"permits":99`), 1)
+	require.NotEqual(t, data, edited)
+	_, err = session.Set(t.Context(), path, edited, stat.Version)
+	require.NoError(t, err)
+
+	p := s.plan(c, s.shop())
+	require.Equal(t, plan.Counts{Change: 1}, p.Summary())
+	for i := range p.Changes {
+		require.Equal(t, p.Changes[i].Path == path, p.Changes[i].Drift)
+	}
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	data, _, err = session.Get(t.Context(), path)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"permits":3`)
+	require.False(t, s.plan(c, s.shop()).HasChanges())
+}
+
+func TestSavedPlanIsRefusedAfterAnEdit(t *testing.T) { staleSavedPlan(t, inMemory(t)) }
+
+func staleSavedPlan(t *testing.T, s *site) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	p := saveAndLoad(t, s.plan(c, s.shop(set("description", "new"))))
+	session := s.session(c)
+
+	// Somebody edits a node the plan does not even change.
+	_, err := session.Set(t.Context(), s.root+"/solo", []byte("edited"), -1)
+	require.NoError(t, err)
+	s.unchanged(c, func() {
+		_, err = executor(c).Run(t.Context(), p)
+		var stale *StaleError
+		require.ErrorAs(t, err, &stale)
+		require.Len(t, stale.Differences, 1)
+		require.Equal(t, "data changed", stale.Differences[0].What)
+		require.Equal(t, "solo.election", stale.Differences[0].Addr)
+		require.ErrorContains(t, err, "version 0 -> 1")
+	})
+}
+
+func saveAndLoad(t *testing.T, p *plan.Plan) *plan.Plan {
+	var b bytes.Buffer
+	require.NoError(t, (&plan.File{Version: "test", Stack: stack, Plans: []*plan.Plan{p}}).Encode(&b))
+	f, err := plan.DecodeFile(&b)
+	require.NoError(t, err)
+	return f.Plans[0]
+}
+
+func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
+	open := []zk.ACL{{Scheme: "world", ID: "anyone", Perms: zk.PermAll}}
+	for name, c := range map[string]struct {
+		edit func(*testing.T, *recipes.Session) error
+		path string
+		what string
+	}{
+		"data": {func(t *testing.T, s *recipes.Session) error {
+			_, err := s.Set(t.Context(), "/locks/pay/pool", []byte("x"), -1)
+			return err
+		}, "/locks/pay/pool", "data changed"},
+		"access list": {func(t *testing.T, s *recipes.Session) error {
+			_, err := s.SetACL(t.Context(), "/locks/pay/pool", open, -1)
+			return err
+		}, "/locks/pay/pool", "access list changed"},
+		"structural child": {func(t *testing.T, s *recipes.Session) error {
+			return s.Delete(t.Context(), "/locks/pay/pool/leases", -1)
+		}, "/locks/pay/pool/leases", "deleted"},
+		"gone": {func(t *testing.T, s *recipes.Session) error {
+			return s.Delete(t.Context(), "/locks/solo", -1)
+		}, "/locks/solo", "deleted"},
+		"recreated": {func(t *testing.T, s *recipes.Session) error {
+			data, _, err := s.Get(t.Context(), "/locks/solo")
+			if err != nil {
+				return err
+			}
+			if err := s.Delete(t.Context(), "/locks/solo", -1); err != nil {
+				return err
+			}
+			_, err = s.Create(t.Context(), "/locks/solo", data, 0, open)
+			return err
+		}, "/locks/solo", "deleted and created again"},
+		"in the way": {func(t *testing.T, s *recipes.Session) error {
+			_, err := s.Create(t.Context(), "/locks/new", nil, 0, open)
+			return err
+		}, "/locks/new", "created"},
+		"another apply": {func(t *testing.T, s *recipes.Session) error {
+			path := plan.IndexPath("/locks", stack)
+			data, _, err := s.Get(t.Context(), path)
+			if err != nil {
+				return err
+			}
+			_, err = s.Set(t.Context(), path, data, -1)
+			return err
+		}, plan.IndexPath("/locks", stack), "data changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			p := s.provisioner()
+			s.apply(p, s.shop())
+			tree := s.shop()
+			tree.Nodes = append(tree.Nodes, s.tree(declare("/new", kind.Mutex)).Nodes...)
+			stale := s.plan(p, tree)
+			require.NoError(t, c.edit(t, s.session(p)))
+			s.wroteNothing(p, func() {
+				_, err := executor(p).Run(t.Context(), stale)
+				var e *StaleError
+				require.ErrorAs(t, err, &e)
+				require.Len(t, e.Differences, 1, "%v", err)
+				require.Equal(t, c.path, e.Differences[0].Path)
+				require.Equal(t, c.what, e.Differences[0].What)
+			})
+		})
+	}
+}
+
+func TestAPlanCanBeAppliedOnce(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	first := s.plan(c, s.shop())
+	_, err := executor(c).Run(t.Context(), first)
+	require.NoError(t, err)
+	s.wroteNothing(c, func() {
+		_, err = executor(c).Run(t.Context(), first)
+		var stale *StaleError
+		require.ErrorAs(t, err, &stale, "the first apply of all included")
+	})
+}
+
+func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	require.NoError(t, s.server.Create("/locks/pay", []byte("somebody's")))
+	p := s.plan(c, s.shop())
+	s.server.ResetCounts()
+	_, err := executor(c).Run(t.Context(), p)
+	var e *ProblemsError
+	require.ErrorAs(t, err, &e)
+	require.ErrorContains(t, err, "Path is taken")
+	require.Zero(t, s.server.Counts().Total)
+}
+
+func TestTooLargeATransactionIsCountedBeforehand(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	var nodes []*plan.Node
+	for i := range 3000 {
+		nodes = append(nodes, declare(fmt.Sprintf("/lock-%04d", i), kind.Mutex))
+	}
+	p := s.plan(c, s.tree(nodes...))
+	s.server.ResetCounts()
+	_, err := executor(c).Run(t.Context(), p)
+	var e *TooLargeError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, 3001, e.Ops)
+	require.Greater(t, e.Bytes, MaxBytes)
+	require.Zero(t, s.server.Counts().Total)
+}
+
+func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	p := s.plan(c, s.shop())
+	var in, out int64
+	x := executor(c)
+	x.Events = func(e Event) {
+		switch e.(type) {
+		case Verified:
+			in = s.server.Counts().BytesIn
+		case Committed:
+			out = s.server.Counts().BytesIn
+		}
+	}
+	res, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	ops, err := p.Operations("0123456789abcdef", ownACL(c))
+	require.NoError(t, err)
+	require.Equal(t, plan.Size(ops), res.Bytes)
+	// The frame also carries the fencing check, whose path is the contender's.
+	check := int64(9 + 4 + len(plan.LockPath(s.root, stack)) + 1 + len("_c_00000000-0000-0000-0000-000000000000-lock-0000000000") + 4)
+	require.Equal(t, int64(res.Bytes)+check, out-in)
+}
+
+func TestForbiddenOperationNamesThePermission(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	// The namespace lets us no longer delete in it.
+	weak := admin
+	weak.Perms &^= kind.PermDelete
+	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", toZK([]kind.ACL{weak}), -1)
+	require.NoError(t, err)
+	tree := s.shop()
+	tree.Nodes[0].ACL = []kind.ACL{weak}
+	tree.Nodes[0].AllowLockout = true
+	tree.Nodes = append(tree.Nodes[:3:3], tree.Nodes[4:]...)
+	p := s.plan(c, tree)
+	s.unchanged(c, func() {
+		_, err = executor(c).Run(t.Context(), p)
+		var e *NodeError
+		require.ErrorAs(t, err, &e)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.Equal(t, "pay.ledger.mutex", e.Addr)
+		require.ErrorContains(t, err, "we (world:anyone, digest:provisioner) do not have DELETE on /locks/pay")
+		require.NotContains(t, err.Error(), admin.ID)
+	})
+}
+
+func TestUnknownSchemeAbortsWhole(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	require.NoError(t, s.server.Create("/locks", nil))
+	bad := func(n *plan.Node) { n.ACL = append(n.ACL, kind.ACL{Scheme: "kerberos", ID: "x", Perms: kind.PermRead}) }
+	p := s.plan(c, s.shop(bad))
+	before := s.dump(c)
+	_, err := executor(c).Run(t.Context(), p)
+	require.ErrorIs(t, err, zk.ErrInvalidACL)
+	require.ErrorContains(t, err, "do not know a scheme")
+	for path := range s.dump(c) {
+		if _, ok := before[path]; !ok {
+			require.Contains(t, path, "/.locktree", "only the scaffold may have been made")
+		}
+	}
+}
+
+func TestErrorsUnwrap(t *testing.T) {
+	cause := errors.New("cause")
+	for _, err := range []error{
+		&ConflictError{Err: cause}, &NodeError{Err: cause}, &UnknownError{Err: cause}, &ACLPhaseError{Err: cause}, &VerifyError{Err: cause},
+	} {
+		require.ErrorIs(t, err, cause)
+		require.Contains(t, err.Error(), "apply: ")
+	}
+}
