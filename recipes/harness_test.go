@@ -137,21 +137,21 @@ func notYet[T any](t *testing.T, ch <-chan result[T], why string) {
 	}
 }
 
-// contenders are the children of a queue that are contenders.
-func contenders(names []string) int {
-	n := 0
-	for _, name := range names {
-		if _, ok := kind.ParseContender(name); ok {
-			n++
-		}
-	}
-	return n
-}
-
 // foreign puts a contender of another client into a queue: a node no session owns, which the test removes.
 func (l *lab) foreign(dir, name, data string) string {
 	l.t.Helper()
 	path := kind.JoinPath(dir, name)
 	require.NoError(l.t, l.srv.Create(path, []byte(data)))
 	return strings.TrimSuffix(path, "/")
+}
+
+// queue lists the contenders in a node as paths, in their order.
+func (l *lab) queue(dir string) []string {
+	l.t.Helper()
+	line, _ := kind.SortContenders(l.children(dir))
+	paths := make([]string, len(line))
+	for i, c := range line {
+		paths[i] = kind.JoinPath(dir, c.Name)
+	}
+	return paths
 }

@@ -145,7 +145,7 @@ func TestAMultiLockIsLostWithOneOfItsMembers(t *testing.T) {
 		x, err := multi(c, paths...).Lock(t.Context())
 		require.NoError(t, err)
 		l.settle()
-		require.NoError(t, l.srv.Delete(kind.JoinPath(paths[2], l.children(paths[2])[0])))
+		require.NoError(t, l.srv.Delete(l.queue(paths[2])[0]))
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)

@@ -122,11 +122,11 @@ func (t *txn) resolve(ctx context.Context, cause error) error {
 				k.free()
 			}
 			return fmt.Errorf("%w: %w", errNotApplied, cause)
-		case ctx.Err() != nil, t.s.State() == Lost:
-			return t.abandon(cause)
+		case t.s.State() == Lost:
+			return t.abandon(fmt.Errorf("%w: %w", t.s.Err(), cause))
 		}
 		if err := pause(ctx, t.s, wait); err != nil {
-			return t.abandon(cause)
+			return t.abandon(fmt.Errorf("%w: %w", err, cause))
 		}
 	}
 }

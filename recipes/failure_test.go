@@ -1,0 +1,565 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// The numbers are those of the failure cases this package was written against: bugs that other clients have had.
+
+// at matches the operation on a contender of /m or on /m itself.
+func at(op string) func(zktest.Request) bool {
+	return func(r zktest.Request) bool { return r.Op == op && strings.HasPrefix(r.Path, "/m") }
+}
+
+// nextIsServed requires that another client gets the lock, that is, that nothing was left in the queue.
+func (l *lab) nextIsServed(m string) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	x, err := l.client("next").Mutex(m).Lock(ctx)
+	require.NoError(l.t, err)
+	l.unlock(x)
+	l.settle()
+	require.Empty(l.t, l.children(m))
+}
+
+// warm takes and releases the lock once, so that the declaration is known.
+func (l *lab) warm(m *Mutex) {
+	l.t.Helper()
+	x, err := m.Lock(l.t.Context())
+	require.NoError(l.t, err)
+	l.unlock(x)
+	l.settle()
+}
+
+func TestALostCreateReplyIsResolvedToOneNodeAndTheLockContinues(t *testing.T) { // case 1: samuel #229, CURATOR-45
+	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9)} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.client("a").Mutex(l.mutex())
+				l.warm(m)
+				rule := l.srv.Inject(zktest.Once(at("create")), fault)
+				x, err := m.Lock(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 1, rule.Hits())
+				l.settle()
+				require.Equal(t, []string{x.Node()[len("/m/"):]}, l.children("/m"))
+				l.unlock(x)
+				l.nextIsServed("/m")
+			})
+		})
+	}
+}
+
+func TestALostReplyWhoseSearchFailsTooLeavesNoOrphan(t *testing.T) { // case 4, 5: CURATOR-264, samuel #237
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		l.warm(m)
+		l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+		searches := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "sync" && r.N <= 4 }, zktest.CutBefore)
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 4, searches.Hits())
+		require.Len(t, l.children("/m"), 1)
+		l.unlock(x)
+		l.nextIsServed("/m")
+	})
+}
+
+func TestACreateThatCommitsAfterItsClientMovedOnIsFoundOnce(t *testing.T) { // client.md 4: CreateProtected leaves two nodes
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		held := l.srv.Inject(zktest.Once(at("create")), zktest.Hold)
+		got := async(func() (*Lease, error) { return m.Lock(context.Background()) })
+		<-held.Hit()
+		l.srv.Disconnect(l.session(c))
+		time.Sleep(100 * time.Millisecond)
+		held.Release()
+		r := <-got
+		require.NoError(t, r.err)
+		l.settle()
+		require.Len(t, l.children("/m"), 1)
+		l.unlock(r.v)
+		l.nextIsServed("/m")
+	})
+}
+
+func TestCancellingACreateInFlightReturnsAtOnceAndLeavesNothing(t *testing.T) { // case 3: CURATOR-79, -62
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		l.warm(m)
+		held := l.srv.Inject(zktest.Once(at("create")), zktest.Hold)
+		ctx, cancel := context.WithCancel(context.Background())
+		got := async(func() (*Lease, error) { return m.Lock(ctx) })
+		<-held.Hit()
+		cancel()
+		start := time.Now()
+		r := <-got
+		require.ErrorIs(t, r.err, context.Canceled)
+		require.Less(t, time.Since(start), oneWay)
+		held.Release()
+		l.nextIsServed("/m")
+	})
+}
+
+func TestCancellingACreateWhoseReplyIsLostLeavesNothing(t *testing.T) { // case 3 and 5 together, over a reconnect
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+		ctx, cancel := context.WithCancel(context.Background())
+		got := async(func() (*Lease, error) { return m.Lock(ctx) })
+		<-rule.Hit()
+		time.Sleep(oneWay + time.Millisecond) // it is applied; that the connection is cut is not known here yet
+		l.srv.RefuseDials(true)
+		cancel()
+		require.Error(t, (<-got).err)
+		require.Len(t, l.children("/m"), 1, "the scenario needs the orphan")
+		time.Sleep(3 * time.Second)
+		l.srv.RefuseDials(false)
+		time.Sleep(3 * time.Second)
+		require.Empty(t, l.children("/m"))
+		l.nextIsServed("/m")
+	})
+}
+
+func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Curator's finder recursed to a stack overflow
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = 40 * time.Second })
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		var ks []*contender
+		d, err := c.declared(t.Context(), s, m.q)
+		require.NoError(t, err)
+		for range 10_000 {
+			k, err := m.q.contender(s, d, kind.Mutex.Queues[0], false)
+			require.NoError(t, err)
+			ks = append(ks, k)
+		}
+		rule := l.srv.Inject(zktest.On("sync"), zktest.Fail(zktest.CodeThrottled))
+		before := runtime.NumGoroutine()
+		done := c.state.janitor(s).remove(ks...)
+		require.Len(t, done, 10_000)
+		time.Sleep(10 * time.Second)
+		require.Positive(t, rule.Hits())
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+5)
+		require.NoError(t, c.Close())
+		for _, ch := range done {
+			<-ch // every one is answered when the session is over
+		}
+	})
+}
+
+func TestAClosedClientAndAMissingServerAnswer(t *testing.T) { // case 8: kazoo #83, #482 hang
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(0)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := m.Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.LessOrEqual(t, time.Since(start), 2*time.Second+50*time.Millisecond)
+		l.srv.RefuseDials(false)
+		_ = c.Close()
+		_, err = m.Lock(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = m.TryLock(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}
+
+func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) { // case 9
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		_, err := c.Mutex("/nowhere/lock").Lock(t.Context())
+		require.ErrorIs(t, err, ErrNotProvisioned)
+		require.ErrorContains(t, err, "/nowhere/lock")
+		require.NoError(t, l.srv.Create("/foreign", []byte("10.0.0.1")))
+		_, err = c.Mutex("/foreign").Lock(t.Context())
+		require.ErrorIs(t, err, ErrNotProvisioned)
+		require.ErrorIs(t, err, kind.ErrForeign)
+		l.rwlock()
+		_, err = c.Mutex("/rw").Lock(t.Context())
+		require.ErrorIs(t, err, ErrKindMismatch)
+		require.ErrorContains(t, err, "declared as rwlock")
+		require.Empty(t, l.children("/foreign"))
+		require.Empty(t, l.children("/rw"))
+		_, there := l.srv.Get("/nowhere")
+		require.False(t, there)
+		// Provisioned later: the next try finds it, nothing is remembered against it.
+		l.declare("/nowhere/lock", kind.Mutex.New())
+		x, err := c.Mutex("/nowhere/lock").Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+	})
+}
+
+func TestBroughtParametersServeUnprovisionedTreesButNeverOverruleADeclaration(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		_, err := c.Mutex("/own/lock", WithParams(kind.Mutex.New())).Lock(t.Context())
+		require.ErrorIs(t, err, ErrNotProvisioned, "without WithCreate the node must exist")
+		x, err := c.Mutex("/own/lock", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		sem := &kind.SemaphoreParams{Common: kind.Common{Wire: "curator"}, Permits: 2}
+		p, err := c.Semaphore("/own/sem", WithParams(sem), WithCreate()).Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		l.unlock(p)
+		l.semaphore(1)
+		_, err = c.Semaphore("/s", WithParams(sem)).Acquire(t.Context(), 2)
+		require.ErrorContains(t, err, "1 are declared")
+	})
+}
+
+func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #64; case 10: go-zookeeper panics on "_c_x"
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		for _, junk := range []string{"config", "0-meta", "_c_x", "lock-", "lock-12", "sub/lock-0000000000", "lock-99999999999"} {
+			require.NoError(t, l.srv.Create(m+"/"+junk, nil))
+		}
+		x, err := l.client("a").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("b").Mutex(m))
+		notYet(t, w, "held")
+		l.unlock(x)
+		require.NoError(t, (<-w).err)
+		in, err := l.client("i").Inspect(t.Context(), m)
+		require.NoError(t, err)
+		require.Len(t, in.Junk, 7)
+		require.Len(t, in.Holders, 1)
+	})
+}
+
+func TestAPredecessorWeMayNotReadIsWaitedForAllTheSame(t *testing.T) { // case 12
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) {
+			p.ChildACL = []kind.ACL{{Scheme: "digest", ID: zktest.DigestID("a:a"), Perms: kind.PermAll}}
+		})
+		x, err := l.client("a", func(c *Config) { c.Auth = []Auth{{"digest", "a:a"}} }).Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		l.declare(m, kind.Mutex.New())
+		w := l.locking(l.client("b").Mutex(m))
+		notYet(t, w, "held by a contender we may not read")
+		l.unlock(x)
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
+
+func TestAPredecessorThatVanishesBeforeItsWatchIsNotWaitedFor(t *testing.T) { // case 13: ZooKeeper's WriteLock never wakes
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("a").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		b := l.client("b").Mutex(m)
+		l.warmDeclaration(b)
+		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }), zktest.Hold)
+		w := async(func() (*Lease, error) { return b.Lock(context.Background()) })
+		<-held.Hit()
+		l.unlock(x)
+		held.Release()
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
+
+// warmDeclaration makes a client know the declaration without touching the queue.
+func (l *lab) warmDeclaration(m *Mutex) {
+	l.t.Helper()
+	s, err := m.q.c.Session(l.t.Context())
+	require.NoError(l.t, err)
+	_, err = m.q.c.declared(l.t.Context(), s, m.q)
+	require.NoError(l.t, err)
+}
+
+func TestAMiddleWaiterThatLeavesDoesNotGrantTheOneBehind(t *testing.T) { // case 14
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(context.Background())
+		first := l.client("1").Mutex(m)
+		middle := l.locker(func(context.Context) (*Lease, error) { return first.Lock(ctx) })
+		last := l.locking(l.client("2").Mutex(m))
+		leave()
+		require.ErrorIs(t, (<-middle).err, context.Canceled)
+		l.settle()
+		notYet(t, last, "the holder still holds")
+		l.unlock(x)
+		require.NoError(t, (<-last).err)
+	})
+}
+
+func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // case 15: etcd #19597 waits on
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		w := l.locking(c.Mutex(m))
+		l.srv.Expire(l.session(c))
+		start := time.Now()
+		r := <-w
+		require.ErrorIs(t, r.err, ErrSessionLost)
+		require.Less(t, time.Since(start), 3*time.Second, "one reconnect")
+		l.unlock(x)
+		again, err := c.Mutex(m).Lock(t.Context()) // the same handle, in a new session
+		require.NoError(t, err)
+		l.unlock(again)
+	})
+}
+
+func TestAWaiterWhoseNodeIsDeletedIsNeverGranted(t *testing.T) { // case 16
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("1").Mutex(m))
+		require.NoError(t, l.srv.Delete(l.queue(m)[1]))
+		r := <-w
+		require.ErrorIs(t, r.err, ErrLost)
+		require.NoError(t, x.Context().Err())
+	})
+}
+
+func TestAWaiterNotInTheListIsNotTheLowest(t *testing.T) { // go-zookeeper's Lock takes itself for the lowest
+	_, err := decide(kind.Mutex, nil, []string{"_c_x-lock-0000000009"}, "_c_y-lock-0000000001")
+	require.ErrorIs(t, err, errNotListed)
+	_, err = decide(kind.Mutex, nil, nil, "_c_y-lock-0000000001")
+	require.ErrorIs(t, err, errNotListed)
+}
+
+func TestAPredecessorDeletedWhileDisconnectedIsNoticed(t *testing.T) { // case 17: kazoo 0937c79
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		id := l.session(c)
+		w := l.locking(c.Mutex(m))
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(id)
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, l.srv.Delete(x.Node()))
+		l.srv.RefuseDials(false)
+		r := <-w
+		require.NoError(t, r.err)
+		require.Equal(t, id, l.session(c))
+		l.unlock(r.v)
+	})
+}
+
+func TestTheDeadlineHoldsWhilePredecessorsLeaveOneByOne(t *testing.T) { // case 18: kazoo takes 3.2 s for 1 s
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		for range 6 {
+			ctx, cancel := context.WithCancel(context.Background())
+			c := l.client("w")
+			go func() { _, _ = c.Mutex(m).Lock(ctx) }()
+			l.settle()
+			defer cancel()
+		}
+		line := l.queue(m)
+		c := l.client("late").Mutex(m)
+		l.warmDeclaration(c)
+		go func() {
+			for i := len(line) - 1; i > 0; i-- {
+				time.Sleep(200 * time.Millisecond)
+				_ = l.srv.Delete(line[i])
+			}
+		}()
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err = c.Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.InDelta(t, time.Second, time.Since(start), float64(50*time.Millisecond))
+		l.unlock(x)
+	})
+}
+
+func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #94, PR #110, dubbo's leak
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		for range 300 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			_, err := c.Mutex(m).Lock(ctx)
+			require.ErrorIs(t, err, ErrHeld)
+			cancel()
+		}
+		l.settle()
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		s.mu.Lock()
+		left := 0
+		for _, set := range s.watches {
+			left += len(set)
+		}
+		s.mu.Unlock()
+		require.Equal(t, 1, left, "only the declaration's watch may be left")
+		require.Len(t, l.children(m), 1)
+		require.Zero(t, c.state.bytes[s].Load(), "the account of path bytes leaks")
+		l.unlock(x)
+	})
+}
+
+func TestATimeoutDuringADisconnectLeavesNothing(t *testing.T) { // case 20: kazoo #732, #429, #430
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		w := l.locker(func(context.Context) (*Lease, error) { return c.Mutex(m).Lock(ctx) })
+		id := l.session(c)
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(id)
+		require.ErrorIs(t, (<-w).err, context.DeadlineExceeded)
+		l.srv.RefuseDials(false)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, id, l.session(c), "the scenario needs the session to survive")
+		require.Len(t, l.children(m), 1, "the timed-out waiter blocks everybody")
+		l.unlock(x)
+		l.nextIsServed(m)
+	})
+}
+
+func TestWaitingSendsNothing(t *testing.T) { // case 23: go-zookeeper PR #145 spun
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		w := l.locking(c.Mutex(m))
+		id := l.session(c)
+		l.srv.ResetCounts()
+		time.Sleep(time.Hour)
+		require.Zero(t, l.srv.SessionCounts(id).Total)
+		l.unlock(x)
+		require.NoError(t, (<-w).err)
+	})
+}
+
+func TestGoroutinesOfOneSessionExcludeEachOther(t *testing.T) { // case 24: two etcd mutexes of one session both lock
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		_, err = c.Mutex("/m").TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		var held *HeldError
+		require.True(t, errors.As(err, &held) && held.Local)
+		l.unlock(x)
+	})
+}
+
+func TestSequenceNumbersAreRefusedBeforeTheyRunOut(t *testing.T) { // case 58: kazoo #606, #730
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		require.NoError(t, l.srv.SetCreateCount(m, lastSequence))
+		c := l.client("a").Mutex(m)
+		l.warm(c) // the last number there is
+		_, err := c.Lock(t.Context())
+		require.ErrorIs(t, err, ErrSequenceExhausted)
+		l.settle()
+		require.Empty(t, l.children(m))
+	})
+}
+
+func TestFullQueuesRefuse(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := kind.Mutex.New().(*kind.MutexParams)
+		p.MaxWaiters = 1
+		l.declare("/m", p)
+		x, err := l.client("0").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("1").Mutex("/m"))
+		_, err = l.client("2").Mutex("/m").Lock(t.Context())
+		require.ErrorIs(t, err, ErrQueueFull)
+		l.settle()
+		require.Len(t, l.children("/m"), 2)
+		l.unlock(x)
+		require.NoError(t, (<-w).err)
+	})
+}
+
+func TestDrainingAndMovedLocksSendWaitersAwayAndKeepHolders(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("1").Mutex(m))
+		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
+		require.ErrorIs(t, (<-w).err, ErrDraining)
+		require.NoError(t, x.Context().Err())
+		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" })
+		_, err = l.client("2").Mutex(m).Lock(t.Context())
+		require.ErrorIs(t, err, ErrMoved)
+		require.ErrorContains(t, err, "/elsewhere")
+		l.unlock(x)
+		require.Empty(t, l.children(m))
+	})
+}
+
+func TestTheBytesOfASessionsContendersAreBounded(t *testing.T) { // ZOOKEEPER-4306
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		account := c.state.account(s)
+		require.Zero(t, account.Load())
+		account.Store(maxEphemeralBytes - 10)
+		_, err = m.Lock(t.Context())
+		require.ErrorIs(t, err, ErrSessionFull)
+		account.Store(0)
+		l.warm(m)
+		require.Zero(t, account.Load())
+	})
+}
+
+func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := kind.Mutex.New().(*kind.MutexParams)
+		p.Wire = string(kind.WireKazoo)
+		l.declare("/m", p)
+		m := l.client("a").Mutex("/m")
+		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply) // its name must be found again, too
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, rule.Hits())
+		require.Regexp(t, `^/m/[0-9a-f]{32}__lock__0000000000$`, x.Node())
+		l.unlock(x)
+		l.nextIsServed("/m")
+	})
+}
