@@ -214,7 +214,7 @@ func TestLogFloodIsHeldBack(t *testing.T) {
 
 // Over TCP, with real time: nothing is left behind, in any order of closing.
 func TestNothingLeaksOverTCP(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	srv := zktest.New()
 	defer srv.Close()
 	for range 3 {

@@ -1,0 +1,192 @@
+//go:build linux
+
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// spy remembers the session id and password a server granted, which is all it takes to end somebody's session.
+type spy struct {
+	net.Conn
+	mu   *sync.Mutex
+	seen *[]byte
+}
+
+func (s spy) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*s.seen = append(*s.seen, p[:n]...)
+	return n, err
+}
+
+// forgeClose ends a session over a second connection with its id and password, as its owner would.
+func forgeClose(t *testing.T, addr string, grant []byte) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	defer c.Close()
+	g := cursor{b: grant}
+	g.take(8)
+	id := g.take(8)
+	password := g.take(20) // with its length
+	_, err = c.Write(frameOf(cat(be32(0), be64(0), be32(4000), id, password, []byte{0})...))
+	require.NoError(t, err)
+	require.NotNil(t, readFrame(c), "the session is adopted")
+	_, err = c.Write(frameOf(cat(be32(1), be32(opClose))...))
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, c)
+}
+
+// The scenarios that count, against Apache ZooKeeper itself, in real time.
+func TestRealZooKeeper(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after the server's own
+	srv := realzk.Start(t, realzk.Options{TickTime: 500 * time.Millisecond})
+	var mu sync.Mutex
+	var seen []byte
+	cfg := Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * time.Second, ConnectTimeout: 20 * time.Second,
+		Auth: []Auth{{"digest", "alice:hunter2"}}}
+	cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		mu.Lock()
+		defer mu.Unlock()
+		seen = nil
+		return spy{c, &mu, &seen}, err
+	}
+	c, err := Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	defer c.Close()
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 4*time.Second, s.Timeout())
+
+	t.Run("heartbeat is a committed write that changes and wakes nothing", func(t *testing.T) {
+		mine := s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		_, before, w, err := s.getW(t.Context(), mine)
+		require.NoError(t, err)
+		defer w.stop()
+		probe := s.mustCreate(t, "/probe-", zk.FlagEphemeralSequential)
+		first, err := s.Exists(t.Context(), probe)
+		require.NoError(t, err)
+		for range 10 {
+			require.NoError(t, s.confirm(t.Context(), mine))
+		}
+		_, after, err := s.Get(t.Context(), mine)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+		require.Zero(t, w.event())
+		probe = s.mustCreate(t, "/probe-", zk.FlagEphemeralSequential)
+		last, err := s.Exists(t.Context(), probe)
+		require.NoError(t, err)
+		require.EqualValues(t, 11, last.Czxid-first.Czxid, "each took a transaction id of its own")
+		require.ErrorIs(t, s.confirm(t.Context(), "/none"), zk.ErrNoNode)
+	})
+
+	t.Run("listing behind a create contains it", func(t *testing.T) {
+		s.mustCreate(t, "/q", 0)
+		for i := range 200 {
+			created, err, lists, listErr := s.createAndList(t.Context(), &zk.CreateRequest{
+				Path: fmt.Sprintf("/q/%d-", i), Acl: openACL, Flags: zk.FlagEphemeralSequential}, "/q")
+			require.NoError(t, err)
+			require.NoError(t, listErr)
+			require.Contains(t, lists[0], created[len("/q/"):])
+		}
+	})
+
+	t.Run("codes and sentences", func(t *testing.T) {
+		_, err := s.Create(t.Context(), "/owned", nil, 0, zk.DigestACL(zk.PermRead, "alice", "hunter2"))
+		require.NoError(t, err)
+		_, err = s.Set(t.Context(), "/owned", nil, -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.ErrorContains(t, err, "WRITE on /owned, and we are digest:alice")
+		results, err := s.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/owned", Version: -1}, &zk.CreateRequest{Path: "/owned", Acl: openACL})
+		require.ErrorIs(t, err, zk.ErrNodeExists)
+		require.Len(t, results, 2)
+		_, _, data, err := s.getW(t.Context(), "/nowhere")
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.Nil(t, data)
+		big := make([]byte, maxRequest-8-12-4-27-4)
+		_, err = s.Create(t.Context(), "/bignode", big, 0, openACL)
+		require.NoError(t, err, "the largest request there is")
+	})
+
+	t.Run("restart keeps session, nodes and watches", func(t *testing.T) {
+		id := s.ID()
+		_, _, w, err := s.getW(t.Context(), "/mine")
+		require.NoError(t, err)
+		srv.Kill()
+		srv.Restart()
+		<-w.C()
+		_, _, w, err = s.getW(t.Context(), "/mine")
+		require.NoError(t, err)
+		require.Equal(t, id, s.ID())
+		_, err = s.Set(t.Context(), "/mine", []byte("x"), -1)
+		require.NoError(t, err)
+		<-w.C()
+		require.Equal(t, zk.EventNodeDataChanged, w.event())
+	})
+
+	t.Run("forged close ends the handle", func(t *testing.T) {
+		mu.Lock()
+		grant := append([]byte(nil), seen[4:]...)
+		mu.Unlock()
+		release, err := s.hold("/mine")
+		require.NoError(t, err)
+		defer release()
+		forgeClose(t, srv.Addr, grant)
+		<-s.Done()
+		require.ErrorIs(t, s.Err(), ErrSessionExpired)
+		_, err = s.Create(t.Context(), "/late", nil, 0, openACL)
+		require.ErrorIs(t, err, ErrSessionLost)
+		next, err := c.Session(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, s.ID(), next.ID())
+		stat, err := next.Exists(t.Context(), "/mine")
+		require.NoError(t, err)
+		require.Nil(t, stat)
+	})
+
+	t.Run("stopped server costs a held session half its timeout", func(t *testing.T) {
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		release, err := s.hold("/mine")
+		require.NoError(t, err)
+		defer release()
+		began := time.Now()
+		srv.Pause()
+		<-s.Done()
+		require.Less(t, time.Since(began), 2100*time.Millisecond)
+		srv.Resume()
+	})
+
+	t.Run("close removes nodes at once", func(t *testing.T) {
+		other, err := Dial(t.Context(), cfg)
+		require.NoError(t, err)
+		defer other.Close()
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		s.mustCreate(t, "/fleeting", zk.FlagEphemeral)
+		require.NoError(t, c.Close())
+		watcher, err := other.Session(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, watcher.Sync(t.Context(), "/"))
+		stat, err := watcher.Exists(t.Context(), "/fleeting")
+		require.NoError(t, err)
+		require.Nil(t, stat)
+	})
+}
