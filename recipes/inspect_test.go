@@ -1,0 +1,137 @@
+package recipes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestInspectNamesOurHoldersAndWaitersInOrder(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("ledger-1").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		second, third := l.client("ledger-2"), l.client("ledger-3")
+		l.locking(second.Mutex(m))
+		l.locking(third.Mutex(m))
+		in, err := l.client("who").Inspect(t.Context(), m)
+		require.NoError(t, err)
+		require.Equal(t, kind.Mutex, in.Kind)
+		require.False(t, in.Guessed)
+		require.Equal(t, "test", in.Payload.Owner.Stack)
+		require.Len(t, in.Holders, 1)
+		h := in.Holders[0]
+		require.Equal(t, "ledger-1", h.ID)
+		require.Equal(t, x.Node(), h.Path)
+		require.Equal(t, x.Token(), h.Token)
+		require.NotEmpty(t, h.Host)
+		require.Positive(t, h.PID)
+		require.NotZero(t, h.Session)
+		require.WithinDuration(t, time.Now(), h.Since, time.Minute)
+		require.Len(t, in.Waiters, 2)
+		require.Equal(t, []string{"ledger-2", "ledger-3"}, []string{in.Waiters[0].ID, in.Waiters[1].ID})
+		require.Equal(t, "mutex /m: held by [ledger-1], waiting [ledger-2 ledger-3], junk 0", in.String())
+	})
+}
+
+func TestInspectUnderstandsWhateverClientWroteIt(t *testing.T) {
+	const uuid, hex = "2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11", "0123456789abcdef0123456789abcdef"
+	for _, c := range []struct {
+		node, data   string
+		kind         *kind.Kind
+		writer, id   string
+		shared       bool
+		host         string
+		revoked      bool
+		wantAsHolder bool
+	}{
+		{node: "_c_" + uuid + "-lock-0000000003", data: "10.0.0.7", kind: kind.Mutex, writer: "curator", id: "10.0.0.7", wantAsHolder: true},
+		{node: "_c_" + uuid + "-lock-0000000003", data: revokeMessage, kind: kind.Mutex, writer: "curator", revoked: true, wantAsHolder: true},
+		{node: "_c_" + uuid + "-latch-0000000003", data: "node-7", kind: kind.Election, writer: "curator", id: "node-7", wantAsHolder: true},
+		{node: "_c_" + uuid + "-__READ__0000000003", kind: kind.RWLock, writer: "curator", shared: true, wantAsHolder: true},
+		{node: "_c_" + uuid + "-__WRIT__0000000003", kind: kind.RWLock, writer: "curator", wantAsHolder: true},
+		{node: hex + "__lock__0000000003", data: "worker@host", kind: kind.Mutex, writer: "kazoo", id: "worker@host", wantAsHolder: true},
+		{node: hex + "__rlock__0000000003", kind: kind.RWLock, writer: "kazoo", shared: true, wantAsHolder: true},
+		{node: "_c_" + hex + "-lock-0000000003", kind: kind.Mutex, writer: "go-zookeeper", wantAsHolder: true},
+		{node: "x--72057594037927936-0000000003", data: "\x12\x34", kind: kind.Mutex, writer: "writelock", wantAsHolder: true},
+		{node: "_c_" + uuid + "-lock-0000000003", data: `{"Who":"me@laptop","Operation":"apply","Created":"2026-01-02T03:04:05Z"}`,
+			kind: kind.Mutex, writer: "curator", id: "me@laptop", wantAsHolder: true},
+		{node: "_c_" + uuid + "-lock-0000000003", data: `{"HostName":"vt-1","UserName":"vitess","ProcessID":42}`,
+			kind: kind.Mutex, writer: "curator", id: "vitess", host: "vt-1", wantAsHolder: true},
+	} {
+		t.Run(c.writer+" "+c.node+" "+c.data, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				require.NoError(t, l.srv.Create("/x", nil))
+				l.foreign("/x", c.node, c.data)
+				l.foreign("/x", "readme", "junk")
+				in, err := l.client("who").Inspect(t.Context(), "/x")
+				require.NoError(t, err)
+				require.Equal(t, c.kind, in.Kind)
+				require.True(t, in.Guessed)
+				require.ErrorIs(t, in.Why, kind.ErrForeign)
+				require.Equal(t, []string{"/x/readme"}, in.Junk)
+				require.Len(t, in.Holders, 1)
+				h := in.Holders[0]
+				require.Equal(t, c.writer, h.Writer)
+				require.Equal(t, c.id, h.ID)
+				require.Equal(t, c.shared, h.Shared)
+				require.Equal(t, c.host, h.Host)
+				require.Equal(t, c.revoked, h.Revoked)
+				require.Equal(t, c.data, string(h.Data))
+				require.EqualValues(t, 3, h.Seq)
+			})
+		})
+	}
+}
+
+func TestInspectOfASemaphoreShowsPermitsAndThoseWhoWait(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		_, err := l.client("two").Semaphore("/s").Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		l.drawing(l.client("later"), 1)
+		in, err := l.client("who").Inspect(t.Context(), "/s")
+		require.NoError(t, err)
+		require.Len(t, in.Holders, 2)
+		require.Equal(t, "two", in.Holders[1].ID)
+		require.Len(t, in.Waiters, 1)
+		require.Equal(t, "later", in.Waiters[0].ID)
+		require.Empty(t, in.Junk, "the layout's own children are no junk")
+	})
+}
+
+func TestInspectOfNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("who")
+		_, err := c.Inspect(t.Context(), "/missing")
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		_, err = c.Inspect(t.Context(), "relative")
+		require.ErrorContains(t, err, "must start with a slash")
+		l.declare("/ns", kind.Namespace.New())
+		require.NoError(t, l.srv.Create("/ns/lock", nil))
+		in, err := c.Inspect(t.Context(), "/ns")
+		require.NoError(t, err)
+		require.Equal(t, kind.Namespace, in.Kind)
+		require.Empty(t, in.Junk, "what a namespace holds is no junk")
+	})
+}
+
+func TestInspectWritesNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		_, err := l.client("a").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		l.settle()
+		c := l.client("who", func(cfg *Config) { cfg.ReadOnly = true })
+		l.srv.ResetCounts()
+		_, err = c.Inspect(t.Context(), m)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"getData": 2, "getChildren2": 1}, l.srv.Counts().ByOp)
+		_, err = c.Mutex(m).TryLock(t.Context())
+		require.ErrorIs(t, err, ErrReadOnlyClient)
+	})
+}

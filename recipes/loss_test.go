@@ -1,0 +1,347 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 25: CURATOR-206, etcd #10811, redisson #3636
+	for name, dir := range map[string]zktest.Direction{"both ways": zktest.Both, "to the server": zktest.ToServer, "to the client": zktest.ToClient} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.mutex()
+				c := l.client("a")
+				x, err := c.Mutex(m).Lock(t.Context())
+				require.NoError(t, err)
+				rival := l.locking(l.client("b").Mutex(m))
+				time.Sleep(time.Minute)
+				l.srv.Partition(l.session(c), dir)
+				start := time.Now()
+				told := make(chan time.Time, 1)
+				context.AfterFunc(x.Context(), func() { told <- time.Now() })
+				r := <-rival
+				require.NoError(t, r.err)
+				lost := <-told
+				require.True(t, lost.Before(r.at), "told %v after the cut, the rival was granted after %v", lost.Sub(start), r.at.Sub(start))
+				require.Less(t, lost.Sub(start), 12*time.Second)
+				require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+				require.Greater(t, r.v.Token(), x.Token())
+				require.LessOrEqual(t, r.at.Sub(start), 12*time.Second+2*2*time.Second, "P5: session timeout and two ticks")
+			})
+		})
+	}
+}
+
+func TestAShortPartitionKeepsTheLease(t *testing.T) { // case 26
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		token := x.Token()
+		for range 5 {
+			l.srv.Partition(l.session(c), zktest.Both)
+			time.Sleep(3 * time.Second)
+			l.srv.Heal(l.session(c))
+			time.Sleep(5 * time.Second)
+			l.srv.Disconnect(l.session(c))
+			time.Sleep(10 * time.Second)
+		}
+		require.NoError(t, x.Context().Err())
+		require.Equal(t, token, x.Token())
+		require.NoError(t, x.Verify(t.Context()))
+		l.unlock(x)
+	})
+}
+
+func TestLoseOnSuspectEndsALeaseAtTheFirstDoubt(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a", func(cfg *Config) { cfg.OnSuspect = LoseOnSuspect })
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.srv.Disconnect(l.session(c))
+		<-x.Context().Done()
+		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		l.nextIsServed("/m") // its node goes with the lease, not with the session
+	})
+}
+
+func TestALeaseLostLocallyFreesItsNodeWhenTheSessionReturns(t *testing.T) { // case 27: CURATOR-202, "no one is leader"
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		rival := l.locking(l.client("b").Mutex("/m"))
+		l.srv.Partition(l.session(c), zktest.ToServer)
+		<-x.Context().Done()
+		l.srv.Heal(0)
+		r := <-rival
+		require.NoError(t, r.err)
+		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		l.unlock(r.v)
+		again, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(again)
+	})
+}
+
+func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35: CURATOR-498, CURATOR-604
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		id := l.session(c)
+		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+		got := async(func() (*Lease, error) { return m.Lock(context.Background()) })
+		<-rule.Hit()
+		l.srv.SwapSessionID(id) // the reconnect is given another session, as ClickHouse Keeper does
+		r := <-got
+		if r.err == nil {
+			n, ok := l.srv.Get(r.v.Node())
+			require.True(t, ok)
+			require.Equal(t, l.session(c), n.Stat.EphemeralOwner)
+			require.NotEqual(t, id, l.session(c))
+			l.unlock(r.v)
+		} else {
+			require.ErrorIs(t, r.err, ErrSessionLost)
+		}
+		l.settle()
+		l.nextIsServed("/m")
+	})
+}
+
+func TestASilentlySwappedSessionEndsTheLease(t *testing.T) { // ClickHouse#116690: no Expired event at all
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.srv.SwapSessionID(l.session(c))
+		l.srv.Disconnect(l.session(c))
+		<-x.Context().Done()
+		require.ErrorIs(t, context.Cause(x.Context()), ErrSessionExpired)
+	})
+}
+
+func TestAHolderWhoseNodeIsDeletedIsTold(t *testing.T) { // case 29: CURATOR-171
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.settle()
+		require.NoError(t, l.srv.Delete(x.Node()))
+		start := time.Now()
+		<-x.Context().Done()
+		require.LessOrEqual(t, time.Since(start), 3*oneWay, "the event and one read")
+		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.ErrorIs(t, x.Verify(t.Context()), ErrLost)
+		l.nextIsServed("/m")
+	})
+}
+
+func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
+	inLab(t, func(t *testing.T, l *lab) {
+		require.NoError(t, l.srv.Create("/data", []byte("0")))
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		res, err := x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("1"), Version: -1})
+		require.NoError(t, err)
+		require.Len(t, res, 1)
+		require.NotNil(t, res[0].Stat)
+		_, err = x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("2"), Version: 7})
+		require.ErrorIs(t, err, zk.ErrBadVersion, "an operation's own failure is not a loss")
+		require.NoError(t, x.Context().Err())
+		// The holder does not know yet: the event is on its way, the write overtakes it in the other direction.
+		require.NoError(t, l.srv.Delete(x.Node()))
+		_, err = x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
+		require.ErrorIs(t, err, ErrLost)
+		n, _ := l.srv.Get("/data")
+		require.Equal(t, "1", string(n.Data))
+		y, err := l.client("b").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(y)
+		_, err = y.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("after"), Version: -1})
+		require.ErrorIs(t, err, ErrReleased)
+		_, err = x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: make([]byte, 1<<20), Version: -1})
+		require.ErrorIs(t, err, ErrLost)
+	})
+}
+
+func TestARevocationRequestReachesHolderAndWaiter(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("b").Mutex("/m"))
+		require.NoError(t, l.srv.Set(l.queue("/m")[1], []byte(revokeMessage)))
+		require.ErrorIs(t, (<-w).err, ErrRevoked)
+		third := l.locking(l.client("c").Mutex("/m"))
+		require.NoError(t, l.srv.Set(x.Node(), []byte(revokeMessage)))
+		<-x.Context().Done()
+		require.ErrorIs(t, context.Cause(x.Context()), ErrRevoked)
+		l.settle()
+		notYet(t, third, "a revocation is a request: the lock is held until Unlock")
+		require.NoError(t, x.Verify(t.Context()))
+		l.unlock(x)
+		require.NoError(t, (<-third).err)
+	})
+}
+
+func TestReleaseDuringADisconnectIsFinishedLater(t *testing.T) { // case 36: CURATOR-486, -678, vault #4491
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		id := l.session(c)
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(id)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, x.Unlock(ctx), ErrReleasePending)
+		require.Len(t, l.children("/m"), 1)
+		l.srv.RefuseDials(false)
+		again, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, id, l.session(c), "the scenario needs the session to survive")
+		l.unlock(again)
+		l.nextIsServed("/m")
+	})
+}
+
+func TestALostDeleteReplyIsADelete(t *testing.T) { // case 36: both outcomes of a delete whose reply is lost
+	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				l.srv.Inject(zktest.Once(at("delete")), fault)
+				require.NoError(t, x.Unlock(t.Context()))
+				require.Empty(t, l.children("/m"))
+			})
+		})
+	}
+}
+
+func TestReleaseWithAnEndedContextReleases(t *testing.T) { // cases 37, 38: etcd #22123, ncps #913
+	inLab(t, func(t *testing.T, l *lab) {
+		ctx, cancel := context.WithCancel(t.Context())
+		x, err := l.client("a").Mutex(l.mutex()).Lock(ctx)
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, x.Context().Err(), "the wait's context must not end the lease")
+		require.ErrorIs(t, x.Unlock(ctx), ErrReleasePending)
+		l.settle()
+		require.Empty(t, l.children("/m"))
+	})
+}
+
+func TestUnlockTwiceNeverDeletesSomebodyElsesNode(t *testing.T) { // case 39
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		require.NoError(t, l.srv.Delete("/m")) // numbers start again: the next node has the same one
+		l.mutex()
+		y, err := l.client("b").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		l.settle()
+		require.NoError(t, y.Context().Err())
+		l.unlock(y)
+	})
+}
+
+func TestReleasingRacesTheLossWithoutRecreatingAnything(t *testing.T) { // case 41: LeaderLatch CURATOR-3
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.Mutex(l.mutex())
+		for i := range 200 {
+			x, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			node := x.Node()
+			go func() { _ = l.srv.Delete(node) }()
+			time.Sleep(time.Duration(i) * oneWay / 50)
+			err = x.Unlock(t.Context())
+			require.True(t, err == nil || errors.Is(err, ErrLost), "%v", err)
+		}
+		l.settle()
+		require.Empty(t, l.children("/m"))
+	})
+}
+
+func TestClosingTheClientEndsItsLeasesAndFreesItsLocks(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, context.Cause(x.Context()), ErrClosed)
+		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		require.Empty(t, l.children("/m"))
+	})
+}
+
+func TestAHolderThatCannotHeartbeatIsRefusedOrLost(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
+			p.ChildACL = []kind.ACL{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: kind.PermAll}}
+		})
+		x, err := l.client("a").Mutex("/m").Lock(t.Context())
+		if err == nil { // it was created, which proves the grant; nothing proves it for longer than a lease lasts
+			require.NotZero(t, x.Token())
+			<-x.Context().Done()
+			require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		} else {
+			require.ErrorIs(t, err, ErrCannotHeartbeat)
+		}
+		l.nextIsServedAfterExpiry()
+	})
+}
+
+func (l *lab) nextIsServedAfterExpiry() {
+	l.t.Helper()
+	time.Sleep(20 * time.Second)
+	require.Empty(l.t, l.children("/m"))
+}
+
+// seen records what an observer hears.
+type seen struct {
+	NopObserver
+	ch chan string
+}
+
+func (s seen) Queued(Event)     { s.ch <- "queued" }
+func (s seen) Acquired(e Event) { s.ch <- "acquired " + e.Wait.String() }
+func (s seen) Suspected(Event)  { s.ch <- "suspected" }
+func (s seen) Lost(e Event)     { s.ch <- "lost" }
+func (s seen) Released(e Event) { s.ch <- "released " + e.Held.String() }
+
+func TestTheObserverHearsWhatHappens(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		obs := seen{ch: make(chan string, 100)}
+		c := l.client("a", func(cfg *Config) { cfg.Observer = obs })
+		m := c.Mutex(l.mutex())
+		l.warmDeclaration(m)
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		l.unlock(x)
+		require.Equal(t, "acquired 40ms", <-obs.ch)
+		require.Equal(t, "released 1s", <-obs.ch)
+		y, err := l.client("b").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(m)
+		require.Equal(t, "queued", <-obs.ch)
+		l.unlock(y)
+		require.NoError(t, (<-w).err)
+		require.True(t, strings.HasPrefix(<-obs.ch, "acquired"))
+		l.srv.Partition(l.session(c), zktest.Both)
+		require.Equal(t, "suspected", <-obs.ch)
+		require.Equal(t, "lost", <-obs.ch)
+	})
+}
