@@ -78,6 +78,10 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	}
 	content, diags := body.Content(t.body())
 	for _, d := range diags {
+		// Only these hold declarations that something else could refer to.
+		if holdsNames := t == language || t.kind != nil && t.kind.Container; holdsNames && isUnknownBlock(d) {
+			r.incomplete = true
+		}
 		r.add(t.explain(d))
 	}
 	b.setAttrs(content.Attributes)
@@ -93,6 +97,10 @@ func (b *block) setAttrs(attrs hcl.Attributes) {
 	for name, a := range attrs {
 		b.attrs[name] = &attribute{name: name, expr: a.Expr, rng: a.Range, nameRange: a.NameRange}
 	}
+}
+
+func isUnknownBlock(d *hcl.Diagnostic) bool {
+	return d.Summary == "Unsupported block type" || d.Summary == "Extraneous JSON object property"
 }
 
 var quotedName = regexp.MustCompile(`(?:named|of type) "([^"]*)"`)
@@ -145,9 +153,9 @@ func (t *blockType) blockHint(given string) string {
 // after override files are merged.
 func (b *block) complete(r *report) {
 	for _, a := range b.typ.args {
-		if a.required && b.attrs[a.name] == nil && b.attrs != nil {
-			r.errorf(b.head, "Missing required argument", "%s needs the argument %q: %s",
-				upperFirst(b.title()), a.name, lowerFirst(a.doc))
+		if a.required && b.attrs[a.name] == nil {
+			r.errorf(b.head, "Missing required argument", "%s needs the argument %q. Add %s = ... (%s).",
+				upperFirst(b.title()), a.name, a.name, lowerFirst(strings.TrimSuffix(a.doc, ".")))
 		}
 	}
 	first := map[*blockType]*block{}
@@ -162,6 +170,3 @@ func (b *block) complete(r *report) {
 		n.complete(r)
 	}
 }
-
-func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }

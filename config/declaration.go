@@ -92,9 +92,6 @@ type module struct {
 	secrets   secrets
 	functions map[string]function.Function
 	expanded  int
-	// incomplete: blocks of unknown types were left out, so a name that is not
-	// there may be a mistake already reported.
-	incomplete bool
 }
 
 // nodeKey finds a node block among its siblings without walking them: a

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -35,6 +36,9 @@ const repeats = 3
 type report struct {
 	diags hcl.Diagnostics
 	seen  map[string]int
+	// incomplete: blocks of unknown types were left out, so a name that is not
+	// there may belong to a mistake that has been reported.
+	incomplete bool
 }
 
 func (r *report) add(diags ...*hcl.Diagnostic) {
@@ -62,6 +66,18 @@ func (r *report) add(diags ...*hcl.Diagnostic) {
 func (r *report) errorf(at hcl.Range, summary, format string, args ...any) {
 	r.add(errorAt(at, summary, fmt.Sprintf(format, args...)))
 }
+
+// sentence makes an error's text stand alone.
+func sentence(text string) string {
+	text = upperFirst(text)
+	if strings.HasSuffix(text, "?") || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
 func (r *report) hasErrors() bool { return r.diags.HasErrors() }
 

@@ -21,7 +21,7 @@ func (m *module) evaluateEnsemble(d *decl) {
 	m.evaluateServers(s, b.attrs["servers"], e)
 	if root, ok := s.text(b.attrs["root"]); ok {
 		if err := kind.ValidatePath(root); err != nil {
-			s.wrong(b.attrs["root"], "Illegal path", upperFirst(err.Error())+".")
+			s.wrong(b.attrs["root"], "Illegal path", sentence(err.Error()))
 		}
 		e.Root = root
 	}

@@ -133,7 +133,7 @@ func parseValue(text, from string) (cty.Value, error) {
 func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 	src, err := read()
 	if err != nil {
-		m.errorf(fileStart(shown), "Cannot read the file", "%s.", upperFirst(plainError(err)))
+		m.errorf(fileStart(shown), "Cannot read the file", "%s", sentence(plainError(err)))
 		return
 	}
 	isJSON := strings.HasSuffix(shown, ".json")
@@ -174,10 +174,10 @@ func (m *module) fileInput(v *variable, a *hcl.Attribute, from string) input {
 		r := a.Expr.Range()
 		return input{value: value, from: from, rng: &r}
 	}
+	at := a.Expr.Range()
 	if v.sensitive {
-		m.errorf(v.head, "Invalid value for variable", "The value of var.%s at %s must be a constant.", v.block.name(), from)
-	} else {
-		m.add(diags...)
+		at = v.head
 	}
+	m.errorf(at, "Not a constant", "The value of var.%s at %s must be a constant: it cannot refer to other values or call functions.", v.block.name(), from)
 	return input{failed: true}
 }

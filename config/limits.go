@@ -149,9 +149,8 @@ func (w *weigher) add(v cty.Value) {
 	case ty.IsCollectionType() || ty.IsTupleType() || ty.IsObjectType():
 		for it := v.ElementIterator(); it.Next() && !w.over(); {
 			k, e := it.Element()
-			if k.Type() == cty.String {
-				k, _ = k.Unmark()
-				w.bytes += len(k.AsString())
+			if ty.IsMapType() || ty.IsObjectType() {
+				w.bytes += len(k.AsString()) // never null or marked, unlike the keys of a set
 			}
 			w.add(e)
 		}

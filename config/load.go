@@ -14,7 +14,7 @@ func load(dir string, opts Options) (*Config, hcl.Diagnostics) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		r := &report{}
-		r.errorf(fileStart(dir), "Cannot read the directory", "%s. Name a directory that holds *%s files.", upperFirst(plainError(err)), nativeSuffix)
+		r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
 		return &Config{Dir: dir}, r.sorted()
 	}
 	defer root.Close()
@@ -94,10 +94,6 @@ func (m *module) decodeFiles() *block {
 			root.blocks = append(root.blocks, b.blocks...)
 		}
 	}
-	for _, d := range m.diags {
-		// What such a block declares is missing below, which is no mistake of its own.
-		m.incomplete = m.incomplete || d.Summary == "Unsupported block type" || d.Summary == "Extraneous JSON object property"
-	}
 	return root
 }
 
@@ -146,7 +142,7 @@ func (m *module) stack() string {
 	err := kind.ValidateName(stack)
 	switch {
 	case err != nil:
-		s.wrong(a, "Invalid stack", upperFirst(err.Error())+".")
+		s.wrong(a, "Invalid stack", sentence(err.Error()))
 	case len(stack) > maxStack:
 		s.wrong(a, "Invalid stack", "A stack's name is written into every node: use at most 128 bytes.")
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -27,6 +28,7 @@ type instance struct {
 	ensemble *Ensemble
 	params   kind.Params
 	protect  bool
+	nameless bool // its argument name was wrong
 	broken   bool // its for_each was wrong: a stand-in, so that other mistakes inside are found
 }
 
@@ -217,8 +219,12 @@ func inheritedPolicy(at *instance) *policy {
 
 func (m *module) evaluateInstance(i *instance, s scope) {
 	b := i.decl.block
-	if name, ok := s.text(b.attrs["name"]); ok {
-		i.name = name
+	if a := b.attrs["name"]; a != nil {
+		name, ok := s.text(a)
+		if ok {
+			i.name = name
+		}
+		i.nameless = !ok && (a.bad || s.d.failed)
 	}
 	if a := b.attrs["acl"]; a != nil {
 		if v, ok := s.value(a); ok {
@@ -237,18 +243,22 @@ func (m *module) evaluateInstance(i *instance, s scope) {
 	}
 }
 
-func isNull(v cty.Value) bool {
-	v, _ = v.Unmark()
-	return v.IsNull()
-}
-
 // setField stores an argument as the parameter of that name.
 func (m *module) setField(s scope, a *attribute, f kind.Field) {
-	v, ok := s.shown(a, fieldType(f))
+	v, ok := s.value(a)
 	if !ok {
-		if a != nil && f.Required && !s.d.failed {
-			s.wrong(a, "Missing required argument", a.name+" cannot be null: "+lowerFirst(f.Doc))
+		return
+	}
+	if isNull(v) {
+		if f.Required {
+			s.wrong(a, "Missing required argument", fmt.Sprintf("%s has no default, so it cannot be null (%s).", a.name, lowerFirst(strings.TrimSuffix(f.Doc, "."))))
 		}
+		return
+	}
+	if v, ok = s.convert(a, v, fieldType(f)); ok {
+		v, ok = s.public(a, v, ok)
+	}
+	if !ok {
 		return
 	}
 	var err error
@@ -272,7 +282,7 @@ func (m *module) setField(s scope, a *attribute, f kind.Field) {
 	if f.Type == kind.TypeString {
 		suggestion = didYouMean(v.AsString(), f.OneOf)
 	}
-	s.wrong(a, "Invalid value for "+a.name, upperFirst(err.Error())+"."+suggestion)
+	s.wrong(a, "Invalid value for "+a.name, a.name+": "+strings.TrimSuffix(err.Error(), ".")+"."+suggestion)
 }
 
 // reserved is where the tool keeps its own records, below every root.
@@ -299,11 +309,11 @@ func (m *module) place(i *instance, s scope) {
 	case i.ensemble != nil:
 		parent = i.ensemble.Root
 	}
-	if i.broken || s.d.failed && (a != nil || parent == "") {
+	if i.broken || i.nameless {
 		return
 	}
 	if err := kind.ValidateName(i.name); err != nil {
-		m.errorf(at, "Illegal znode name", "%s. This is about %s.%s", upperFirst(err.Error()), i.addr, nameHint(a))
+		m.errorf(at, "Illegal znode name", "%s This is about %s.%s", sentence(err.Error()), i.addr, nameHint(a))
 		i.decl.failed = true
 		return
 	}
@@ -313,12 +323,12 @@ func (m *module) place(i *instance, s scope) {
 	}
 	path := kind.JoinPath(parent, i.name)
 	if err := kind.ValidatePath(path); err != nil {
-		m.errorf(at, "Illegal path", "%s.%s", upperFirst(err.Error()), nameHint(a))
+		m.errorf(at, "Illegal path", "%s%s", sentence(err.Error()), nameHint(a))
 		i.decl.failed = true
 		return
 	}
 	if i.parent == nil && i.name == reserved {
-		m.errorf(at, "Reserved name", "%s is where locktree keeps its own records.%s", path, nameHint(a))
+		m.errorf(at, "Reserved name", "%s is where locktree keeps its own records. Set name = ... to something else.", path)
 		i.decl.failed = true
 		return
 	}

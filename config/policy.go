@@ -74,12 +74,13 @@ func (m *module) evaluatePrincipal(d *decl) {
 		if errors.As(err, &bad) {
 			at = schemeAttr
 		}
-		if at == nil {
+		// The line of a digest may hold a password where its hash belongs.
+		if at == nil || at == idAttr && scheme == "digest" {
 			d.failed = true
-			m.errorf(d.head, summary, "%s.", upperFirst(err.Error()))
+			m.errorf(d.head, summary, "%s", sentence(err.Error()))
 			return
 		}
-		s.wrong(at, summary, upperFirst(err.Error())+".")
+		s.wrong(at, summary, sentence(err.Error()))
 		return
 	}
 	// A file usually ends in a newline, which is no part of an id.
@@ -120,7 +121,7 @@ func checkPrincipal(scheme, id string) error {
 		return checkIP(id)
 	case "x509":
 		if !strings.Contains(id, "=") {
-			return errors.New("the id of the scheme x509 is the subject of a certificate: " + idForms["x509"])
+			return errors.New("the id of the scheme x509 must be " + idForms["x509"])
 		}
 	}
 	return nil
@@ -191,7 +192,7 @@ func (m *module) evaluateGrant(s scope, g *block, p *policy) {
 	if okAllow {
 		var err error
 		if perms, err = grantPerms(word); err != nil {
-			s.wrong(allow, "Invalid permissions", upperFirst(err.Error())+".")
+			s.wrong(allow, "Invalid permissions", sentence(err.Error()))
 			okAllow = false
 		}
 	}
@@ -232,7 +233,7 @@ func grantPerms(word string) (kind.RolePerms, error) {
 	}
 	p, err := kind.ParsePerm(word)
 	if err != nil {
-		return kind.RolePerms{}, fmt.Errorf("allow must be a role (%s) or letters of cdrwa: %w.%s", orList(roles), err, didYouMean(word, roles))
+		return kind.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", orList(roles), err, didYouMean(word, roles))
 	}
 	ns := p
 	if p&kind.PermAdmin == 0 {
@@ -263,7 +264,7 @@ func (m *module) principals(s scope, a *attribute) ([]kind.ACL, bool) {
 		}
 		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}
 		if err := checkPrincipal(p.Scheme, p.ID); err != nil {
-			s.wrong(a, "Invalid principal", upperFirst(err.Error())+".")
+			s.wrong(a, "Invalid principal", sentence(err.Error()))
 			return nil, false
 		}
 		out = append(out, p)
@@ -289,4 +290,3 @@ func digestID(user, password string) string {
 	sum := sha1.Sum([]byte(user + ":" + password))
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
-

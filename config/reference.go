@@ -42,10 +42,14 @@ func (r resolver) unknown(t hcl.Traversal, format string, args ...any) bool {
 	return false
 }
 
+var typeWords = []string{"string", "number", "bool", "any"}
+
 // traversal reports whether the reference names something that exists.
 func (r resolver) traversal(t hcl.Traversal) bool {
 	root := t.RootName()
 	switch {
+	case len(t) == 1 && slices.Contains(typeWords, root):
+		return true // a type, as in convert(x, list(string)); elsewhere evaluation refuses it
 	case root == "path":
 		return r.member(t, "path", []string{"module"})
 	case root == "each":

@@ -80,8 +80,14 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	v, diags := a.expr.Value(s.ctx)
+	if s.where != "" && a.each {
+		for _, d := range diags {
+			d.Detail += " This is about " + s.where + "."
+		}
+	}
 	s.m.add(diags...)
 	if diags.HasErrors() {
+		a.bad = !a.each // every other instance would repeat it
 		s.d.failed = true
 		return cty.NilVal, false
 	}
@@ -96,8 +102,9 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 // show the values that went into it, marked ones left out.
 func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
 	s.d.failed = true
+	a.bad = !a.each
 	r := a.expr.Range()
-	if s.where != "" {
+	if s.where != "" && a.each {
 		detail += " This is about " + s.where + "."
 	}
 	s.m.add(&hcl.Diagnostic{
@@ -110,15 +117,21 @@ func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
 // as evaluates an argument and converts it. Null means not set. Marks stay.
 func (s scope) as(a *attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.value(a)
-	if !ok {
-		return v, false
+	if !ok || isNull(v) {
+		return cty.NilVal, false
 	}
+	return s.convert(a, v, want)
+}
+
+func isNull(v cty.Value) bool {
+	v, _ = v.Unmark()
+	return v.IsNull()
+}
+
+func (s scope) convert(a *attribute, v cty.Value, want cty.Type) (cty.Value, bool) {
 	c, err := convert.Convert(v, want)
 	if err != nil {
 		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.name, typeName(want), conversionError(err)))
-	}
-	if unmarked, _ := c.Unmark(); unmarked.IsNull() {
-		return cty.NilVal, false
 	}
 	return c, true
 }
@@ -140,6 +153,10 @@ func typeName(ty cty.Type) string {
 // a znode, in a message. A sensitive value is refused there.
 func (s scope) shown(a *attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.as(a, want)
+	return s.public(a, v, ok)
+}
+
+func (s scope) public(a *attribute, v cty.Value, ok bool) (cty.Value, bool) {
 	if ok && v.ContainsMarked() {
 		return s.wrong(a, "Sensitive value", a.name+" is shown to people, in plans, messages or znodes, so it cannot be sensitive. "+
 			"If the value is no secret, say so with nonsensitive(...).")

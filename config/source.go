@@ -34,7 +34,7 @@ func (s *sources) display(name string) string { return filepath.Join(s.dir, name
 func (s *sources) list() (primary, overrides []string) {
 	entries, err := fs.ReadDir(s.fsys, ".")
 	if err != nil {
-		s.errorf(fileStart(s.dir), "Cannot read the directory", "%s. Name a directory that holds *%s files.", upperFirst(plainError(err)), nativeSuffix)
+		s.errorf(fileStart(s.dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
 		return nil, nil
 	}
 	for _, e := range entries {
@@ -80,7 +80,7 @@ func (s *sources) parse(name string) hcl.Body {
 	shown := s.display(name)
 	src, err := readLimited(s.fsys, name, maxFileBytes)
 	if err != nil {
-		s.errorf(fileStart(shown), "Cannot read the file", "%s.", upperFirst(plainError(err)))
+		s.errorf(fileStart(shown), "Cannot read the file", "%s", sentence(plainError(err)))
 		return nil
 	}
 	return s.parseSource(src, shown)

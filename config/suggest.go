@@ -7,8 +7,8 @@ import (
 )
 
 // didYouMean returns " Did you mean \"x\"?" for the nearest of the names, or "".
-// Nearest is the Levenshtein distance, at most two edits and fewer than the word
-// has letters: beyond that a suggestion is noise.
+// At most two edits away, and fewer than half of the word: beyond that a
+// suggestion is noise.
 func didYouMean(given string, names []string) string {
 	best, bestDistance := "", 3
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -16,7 +16,7 @@ func didYouMean(given string, names []string) string {
 		if diff := len(name) - len(given); diff >= bestDistance || -diff >= bestDistance {
 			continue
 		}
-		if d := distance(given, name); d < bestDistance && d < len(given) {
+		if d := distance(given, name); d < bestDistance && 2*d < len(given) {
 			best, bestDistance = name, d
 		}
 	}
@@ -26,21 +26,26 @@ func didYouMean(given string, names []string) string {
 	return fmt.Sprintf(" Did you mean %q?", best)
 }
 
+// distance counts insertions, deletions, substitutions and swaps of neighbours,
+// no letter being edited twice (optimal string alignment): a swap is the
+// commonest slip, and Levenshtein's distance takes it for two.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
-			substitution := diagonal
+			substitution := last[j]
 			if a[i] != b[j] {
 				substitution++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j]+1, row[j+1]+1, substitution)
+			row[j+1] = min(row[j]+1, last[j+1]+1, substitution)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

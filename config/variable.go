@@ -43,9 +43,8 @@ func (m *module) evaluateVariable(d *decl) {
 	} else if a := d.block.attrs["default"]; a != nil {
 		// No scope: a default is a constant, so that it can be read without
 		// evaluating anything.
-		value, diags := a.expr.Value(nil)
-		if diags.HasErrors() {
-			m.add(diags...)
+		value, ok := m.constant(a.expr, "default")
+		if !ok {
 			d.failed = true
 			return
 		}
@@ -112,6 +111,15 @@ func (m *module) declareVariables() {
 		v.nullable = m.constantBool(d.block.attrs["nullable"], true)
 		m.variables[name] = v
 	}
+}
+
+// constant evaluates what may not depend on anything.
+func (m *module) constant(expr hcl.Expression, what string) (cty.Value, bool) {
+	v, diags := expr.Value(nil)
+	if diags.HasErrors() {
+		m.errorf(expr.Range(), "Not a constant", "%s must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.", what)
+	}
+	return v, !diags.HasErrors()
 }
 
 func (m *module) constantBool(a *attribute, def bool) bool {

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected results in testdata/config")
+
+// TestCases loads each configuration in testdata/config/*.txtar and compares
+// diagnostics and trees with what stands there. The text before the first file
+// says what the case guards. Files:
+//
+//	*.locktree.hcl, ...   the configuration
+//	json/*.locktree.json  the same in JSON syntax: must give the same tree
+//	vars, environ         options, one a line
+//	diagnostics, tree     the expected results
+func TestCases(t *testing.T) {
+	cases, err := filepath.Glob("../testdata/config/*.txtar")
+	require.NoError(t, err)
+	require.NotEmpty(t, cases)
+	for _, name := range cases {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) { runCase(t, name) })
+	}
+}
+
+func runCase(t *testing.T, name string) {
+	archive, err := txtar.ParseFile(name)
+	require.NoError(t, err)
+	require.NotEmpty(t, bytes.TrimSpace(archive.Comment), "a case must say what it guards")
+	native, inJSON, opts := fstest.MapFS{}, fstest.MapFS{}, Options{Version: "1.2.3"}
+	want := map[string]string{}
+	for _, f := range archive.Files {
+		switch {
+		case f.Name == "vars":
+			opts.Vars = lines(f.Data)
+		case f.Name == "environ":
+			opts.Environ = lines(f.Data)
+		case f.Name == "diagnostics" || f.Name == "tree":
+			want[f.Name] = string(f.Data)
+		case strings.HasPrefix(f.Name, "json/"):
+			inJSON[strings.TrimPrefix(f.Name, "json/")] = &fstest.MapFile{Data: f.Data}
+		default:
+			native[f.Name] = &fstest.MapFile{Data: f.Data}
+		}
+	}
+	c, diags := loadFS(native, ".", opts)
+	got := map[string]string{"diagnostics": render(t, c, diags)}
+	if !diags.HasErrors() {
+		got["tree"] = dump(c, true)
+	}
+	if len(inJSON) > 0 {
+		j, diags := loadFS(inJSON, ".", opts)
+		require.False(t, diags.HasErrors(), "JSON syntax:\n%s", render(t, j, diags))
+		require.Equal(t, dump(c, false), dump(j, false), "JSON syntax gives another tree")
+		require.Equal(t, c.Hash, j.Hash)
+	}
+	if *update {
+		rewrite(t, name, archive, got)
+		return
+	}
+	require.Equal(t, want["diagnostics"], got["diagnostics"])
+	require.Equal(t, want["tree"], got["tree"])
+}
+
+func rewrite(t *testing.T, name string, archive *txtar.Archive, got map[string]string) {
+	kept := archive.Files[:0]
+	for _, f := range archive.Files {
+		if f.Name != "diagnostics" && f.Name != "tree" {
+			kept = append(kept, f)
+		}
+	}
+	for _, part := range []string{"diagnostics", "tree"} {
+		if got[part] != "" {
+			kept = append(kept, txtar.File{Name: part, Data: []byte(got[part])})
+		}
+	}
+	archive.Files = kept
+	require.NoError(t, os.WriteFile(name, txtar.Format(archive), 0o666))
+}
+
+func lines(data []byte) []string {
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+}
+
+func render(t *testing.T, c *Config, diags hcl.Diagnostics) string {
+	var b strings.Builder
+	require.NoError(t, hcl.NewDiagnosticTextWriter(&b, c.Sources, 0, false).WriteDiagnostics(diags))
+	for _, d := range diags {
+		require.NotNil(t, d.Subject, "%s: a diagnostic without a place", d.Summary)
+		require.NotEmpty(t, d.Detail, "%s: a diagnostic that does not say why", d.Summary)
+	}
+	return b.String()
+}
+
+// dump writes what a configuration means, hashes of digests included.
+func dump(c *Config, origins bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "stack %s\n", c.Stack)
+	for _, e := range c.Ensembles {
+		fmt.Fprintf(&b, "ensemble %s %v root %s session %s connect %s", e.Name, e.Servers, e.Root, e.SessionTimeout, e.ConnectTimeout)
+		if e.TLS != nil {
+			fmt.Fprintf(&b, " tls %+v", *e.TLS)
+		}
+		for _, a := range e.Auth {
+			fmt.Fprintf(&b, " auth %s:%s:%s", a.Scheme, a.Username, a.Password)
+		}
+		b.WriteString("\n")
+		for _, n := range e.Tree.Nodes {
+			fmt.Fprintf(&b, "%s\n    %s", n.Path, n.Addr)
+			if origins {
+				fmt.Fprintf(&b, " at %s", n.Origin)
+			}
+			payload, err := n.Payload.Encode()
+			if err != nil {
+				payload = []byte(err.Error())
+			}
+			fmt.Fprintf(&b, "\n    %v world %v lockout %v\n    %s\n", n.ACL, n.AllowWorld, n.AllowLockout, payload)
+		}
+	}
+	for _, o := range c.Outputs {
+		fmt.Fprintf(&b, "output %s %s %s %v\n", o.Name, o.Type, o.Value, o.Sensitive)
+	}
+	return b.String()
+}
+
+// loadText loads one native file.
+func loadText(src string, opts Options) (*Config, hcl.Diagnostics) {
+	return loadFS(fstest.MapFS{"main.locktree.hcl": {Data: []byte(src)}}, ".", opts)
+}
+
+// preamble is what a configuration needs around the part a test is about.
+const preamble = `
+locktree {
+  stack = "test"
+}
+ensemble "main" {
+  servers = ["zk1:2181"]
+  auth "digest" {
+    username = "us"
+    password = env("PASSWORD")
+  }
+}
+`
+
+var testEnviron = []string{"PASSWORD=correct horse"}
+
+// mustLoad loads preamble and src, which must have no mistake.
+func mustLoad(t testing.TB, src string) *Config {
+	t.Helper()
+	c, diags := loadText(preamble+src, Options{Environ: testEnviron})
+	require.False(t, diags.HasErrors(), "%v", diags)
+	return c
+}

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// writeDir writes files into a new directory.
+func writeDir(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
+	}
+	return dir
+}
+
+const showsX = preamble + `
+variable "x" { default = "default" }
+output "x" { value = var.x }
+`
+
+// Each source is added in turn; the one added last must win, whatever is below it.
+func TestVariableSourcesWinInTerraformsOrder(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "given.ltvars")
+	second := filepath.Join(t.TempDir(), "second.ltvars.json")
+	require.NoError(t, os.WriteFile(outside, []byte(`x = "var-file"`), 0o666))
+	require.NoError(t, os.WriteFile(second, []byte(`{"x": "second var-file"}`), 0o666))
+	files := map[string]string{"main.locktree.hcl": showsX}
+	opts := Options{Environ: testEnviron}
+	steps := []struct {
+		want string
+		add  func()
+	}{
+		{"default", func() {}},
+		{"env", func() { opts.Environ = append(opts.Environ, "LOCKTREE_VAR_x=env") }},
+		{"a.auto", func() { files["a.auto.ltvars"] = `x = "a.auto"` }},
+		{"b.auto", func() { files["b.auto.ltvars.json"] = `{"x": "b.auto"}` }},
+		{"var-file", func() { opts.VarFiles = []string{outside} }},
+		{"second var-file", func() { opts.VarFiles = append(opts.VarFiles, second) }},
+		{"var", func() { opts.Vars = []string{"x=var"} }},
+		{"last = var", func() { opts.Vars = append(opts.Vars, " x=last = var") }},
+	}
+	for _, s := range steps {
+		s.add()
+		c, diags := Load(writeDir(t, files), opts)
+		require.False(t, diags.HasErrors(), "%v", diags)
+		require.JSONEq(t, `"`+s.want+`"`, string(c.Outputs[0].Value))
+	}
+}
+
+func TestFilesThatAreNoneOfOursAreIgnored(t *testing.T) {
+	dir := writeDir(t, map[string]string{
+		"main.locktree.hcl": showsX, "other.tf": "}", ".hidden.locktree.hcl": "}", "#main.locktree.hcl": "}",
+		"main.locktree.hcl~": "}", "x.ltvars": "}", ".y.auto.ltvars": "}", "sub.locktree.hcl/nested.locktree.hcl": "}",
+	})
+	_, diags := Load(dir, Options{Environ: testEnviron})
+	require.Empty(t, diags)
+}
+
+func TestVarFileMistakes(t *testing.T) {
+	main := preamble + `
+variable "secret" {
+  type      = string
+  sensitive = true
+  default   = "x"
+}
+variable "list" {
+  type    = list(string)
+  default = []
+}
+`
+	for name, c := range map[string]struct{ file, want string }{
+		"undeclared":       {"lsit = []", `There is no variable "lsit", so its value is not used. Did you mean "list"?`},
+		"call":             {"list = upper(\"x\")", "must be a constant"},
+		"wrong type":       {"list = 3", "The value of var.list, from given.ltvars:1, does not fit its type"},
+		"syntax":           {"list = [\"canary", "does not parse here"},
+		"sensitive syntax": {"secret = canary.canary", "The value of var.secret at given.ltvars:1 must be a constant"},
+		"sensitive type":   {"secret = [\"canary\"]", "The value of var.secret, from given.ltvars:1, does not fit its type"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "vars/given.ltvars": c.file})
+			cfg, diags := Load(dir, Options{Environ: testEnviron, VarFiles: []string{filepath.Join(dir, "vars/given.ltvars")}})
+			text := render(t, cfg, diags)
+			require.Contains(t, text, c.want)
+			require.NotContains(t, text, "canary")
+		})
+	}
+	_, diags := Load(writeDir(t, map[string]string{"main.locktree.hcl": main}), Options{VarFiles: []string{"/nowhere.ltvars"}, Environ: testEnviron})
+	require.Contains(t, diags.Error(), "No such file")
+}
+
+func TestInputTextIsReadByTheVariablesType(t *testing.T) {
+	c, diags := loadText(preamble+`
+variable "n" { type = number }
+variable "b" { type = bool }
+variable "any" {}
+variable "l" { type = list(number) }
+variable "o" { type = object({ a = optional(string, "d"), b = number }) }
+output "all" { value = [var.n, var.b, var.any, var.l, var.o] }
+`, Options{Environ: testEnviron, Vars: []string{"n=3", "b=true", "any=[1]", "l=[1, 2]", "o={ b = 1 }"}})
+	require.False(t, diags.HasErrors(), "%v", diags)
+	require.JSONEq(t, `[3, true, "[1]", [1, 2], {"a": "d", "b": 1}]`, string(c.Outputs[0].Value))
+}
+
+func TestNoDirectoryIsADiagnosticAndNoFileIsNone(t *testing.T) {
+	c, diags := Load(filepath.Join(t.TempDir(), "nowhere"), Options{})
+	require.NotNil(t, c)
+	require.Contains(t, diags.Error(), "No such file or directory")
+	_, diags = Load(t.TempDir(), Options{})
+	require.Contains(t, diags.Error(), "locktree init")
+}
