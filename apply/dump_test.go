@@ -33,3 +33,19 @@ func (s *site) dumpNode(session *recipes.Session, path string, out map[string]st
 		}
 	}
 }
+
+// unchangedBut is unchanged except below one path.
+func (s *site) unchangedBut(c *recipes.Client, except string, f func()) {
+	s.t.Helper()
+	strip := func(d map[string]string) map[string]string {
+		for path := range d {
+			if strings.HasPrefix(path, except) {
+				delete(d, path)
+			}
+		}
+		return d
+	}
+	before := strip(s.dump(c))
+	f()
+	require.Equal(s.t, before, strip(s.dump(c)), "something was written")
+}

@@ -1,0 +1,241 @@
+package apply
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestDestroyRemovesTheTreeAndItsIndex(t *testing.T) { destroyAll(t, inMemory(t)) }
+
+func destroyAll(t *testing.T, s *site) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	require.NoError(t, s.destroy(c, s.shop()))
+	var left []string
+	for path := range s.dump(c) {
+		left = append(left, path)
+	}
+	require.ElementsMatch(t, scaffoldPaths(s.root, stack)[len(scaffoldPaths(s.root, stack))-5:], left,
+		"the root and the tool's own nodes stay")
+	require.False(t, s.plan(c, s.tree()).HasChanges())
+	s.apply(c, s.shop())
+}
+
+func TestDestroyOfAHeldLockIsRefusedAndTheHolderUnharmed(t *testing.T) { destroyHeld(t, inMemory(t)) }
+
+func destroyHeld(t *testing.T, s *site) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	w := s.dial("worker:w")
+	lease, err := w.Mutex(s.root + "/pay/ledger").Lock(t.Context())
+	require.NoError(t, err)
+	token := lease.Token()
+
+	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
+	require.Len(t, p.InUse(), 1)
+	require.Equal(t, "worker", p.InUse()[0].Usage.Holders[0].ID)
+	require.Equal(t, token, p.InUse()[0].Usage.Holders[0].Token)
+	s.unchanged(c, func() {
+		_, err = executor(c).Run(t.Context(), p)
+		var used *InUseError
+		require.ErrorAs(t, err, &used)
+		require.Equal(t, "pay.ledger.mutex", used.Addr)
+		require.ErrorContains(t, err, "1 holder (worker)")
+	})
+	require.NoError(t, lease.Verify(t.Context()), "the holder still holds")
+	require.NoError(t, lease.Context().Err())
+	require.NoError(t, lease.Unlock(t.Context()))
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err, "the same plan, once the lock is idle")
+}
+
+func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
+	for name, take := range map[string]func(context.Context, *recipes.Client) (func(), error){
+		"/pay/batch/nightly": func(ctx context.Context, c *recipes.Client) (func(), error) {
+			l, err := c.RWMutex("/locks/pay/batch/nightly").RLock(ctx)
+			return func() { _ = l.Unlock(ctx) }, err
+		},
+		"/pay/pool": func(ctx context.Context, c *recipes.Client) (func(), error) {
+			l, err := c.Semaphore("/locks/pay/pool").Acquire(ctx, 2)
+			return func() { _ = l.Unlock(ctx) }, err
+		},
+		"/solo": func(ctx context.Context, c *recipes.Client) (func(), error) {
+			l, err := c.Election("/locks/solo").Campaign(ctx)
+			return func() { _ = l.Unlock(ctx) }, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			s.apply(c, s.shop())
+			release, err := take(t.Context(), s.dial("worker:w"))
+			require.NoError(t, err)
+			s.wroteNothing(c, func() {
+				var used *InUseError
+				require.ErrorAs(t, s.destroy(c, s.shop()), &used)
+				require.Equal(t, "/locks"+name, used.Path)
+				require.True(t, used.Usage.Busy())
+			})
+			release()
+			require.NoError(t, s.destroy(c, s.shop()))
+		})
+	}
+}
+
+func TestReplacementOfALockInUseIsRefused(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	lease, err := s.dial("worker:w").Mutex("/locks/pay/ledger").Lock(t.Context())
+	require.NoError(t, err)
+	p := s.plan(c, s.shop(set("wire", "kazoo")))
+	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary())
+	s.wroteNothing(c, func() {
+		_, err := executor(c).Run(t.Context(), p)
+		var used *InUseError
+		require.ErrorAs(t, err, &used)
+		require.ErrorContains(t, err, "cannot be replaced")
+	})
+	require.NoError(t, lease.Unlock(t.Context()))
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.False(t, s.plan(c, s.shop(set("wire", "kazoo"))).HasChanges())
+}
+
+// A contender that arrives between the last look and the transaction: ZooKeeper
+// itself refuses, and so the whole apply.
+func TestContenderThatArrivesAtTheLastMomentIsUnharmed(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	w := s.dial("worker:w")
+	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
+	var lease *recipes.Lease
+	x := executor(c)
+	var failed []Failed
+	x.Events = func(e Event) {
+		switch e := e.(type) {
+		case Verified: // all was idle
+			var err error
+			lease, err = w.Mutex("/locks/pay/ledger").Lock(t.Context())
+			require.NoError(t, err)
+		case Failed:
+			failed = append(failed, e)
+		}
+	}
+	s.unchangedBut(c, "/locks/pay/ledger/", func() {
+		_, err := x.Run(t.Context(), p)
+		var used *InUseError
+		require.ErrorAs(t, err, &used)
+		require.Equal(t, "worker", used.Usage.Holders[0].ID)
+	})
+	require.Len(t, failed, 1)
+	require.Equal(t, "pay.ledger.mutex", failed[0].Addr)
+	require.NoError(t, lease.Verify(t.Context()))
+}
+
+func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	w := s.dial("worker:w")
+	lease, err := w.Semaphore("/locks/pay/pool").Acquire(t.Context(), 3)
+	require.NoError(t, err)
+	tree := s.shop()
+	set("permits", 1)(tree.Nodes[4])
+	p := s.plan(c, tree)
+	require.Equal(t, plan.ProblemShrink, p.Problems[0].Code)
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.NoError(t, lease.Verify(t.Context()))
+	require.NoError(t, lease.Unlock(t.Context()))
+}
+
+func TestNodesThatAreNotOursSurviveADestroy(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	require.NoError(t, s.server.Create("/locks/pay/alien", []byte("keep me")))
+	other := &kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: "other", Addr: "x"}}
+	data, err := other.Encode()
+	require.NoError(t, err)
+	require.NoError(t, s.server.Create("/locks/theirs", data))
+
+	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
+	require.Equal(t, plan.ProblemUnmanaged, p.Problems[0].Code)
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	left := s.dump(c)
+	require.Contains(t, left, "/locks/pay/alien")
+	require.Contains(t, left, "/locks/theirs")
+	require.NotContains(t, left, "/locks/pay/ledger")
+	require.NotContains(t, left, "/locks/solo")
+}
+
+func TestSomethingNewInANamespaceAbortsItsDeletion(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
+	require.NoError(t, s.server.Create("/locks/pay/batch/new", nil))
+	s.unchanged(c, func() {
+		_, err := executor(c).Run(t.Context(), p)
+		var e *ConflictError
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, "/locks/pay/batch", e.Path)
+		require.ErrorIs(t, err, zk.ErrNotEmpty)
+	})
+}
+
+func TestProtectedLockSurvivesADestroy(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	keep := func(n *plan.Node) { n.Payload.Protect = true }
+	s.apply(c, s.shop(keep))
+	s.wroteNothing(c, func() {
+		var e *ProblemsError
+		require.ErrorAs(t, s.destroy(c, s.shop()), &e, "though the configuration no longer protects it")
+		require.Equal(t, plan.ProblemProtected, e.Problems[0].Code)
+	})
+	s.apply(c, s.shop())
+	require.NoError(t, s.destroy(c, s.shop()))
+}
+
+func TestLostReplyOfADestroyIsResolved(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
+	x := executor(c)
+	var ev events
+	x.Events = func(e Event) {
+		ev.add(e)
+		if _, ok := e.(Verified); ok {
+			s.server.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+		}
+	}
+	_, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	require.True(t, find[Committed](ev).Resolved)
+	require.Empty(t, s.plan(c, s.tree()).Changes)
+}
+
+func find[E Event](ev events) (out E) {
+	for _, e := range ev {
+		if got, ok := e.(E); ok {
+			out = got
+		}
+	}
+	return out
+}
+
+const patience = 30 * time.Second

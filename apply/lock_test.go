@@ -1,0 +1,210 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// Two appliers at once: the second is told who holds the lock, or waits for it and
+// then finds its plan stale. Never are the two mixed.
+func TestSecondApplierIsToldWhoIsAtIt(t *testing.T) { secondApplier(t, inMemory(t)) }
+
+func secondApplier(t *testing.T, s *site) {
+	a, b := s.provisioner(), s.provisioner()
+	s.apply(a, s.shop())
+	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
+	x := executor(a)
+	x.Events = func(e Event) {
+		if _, ok := e.(Verified); !ok {
+			return
+		}
+		_, err := executor(b).Run(t.Context(), second)
+		var locked *LockedError
+		require.ErrorAs(t, err, &locked)
+		require.Equal(t, "me@here", locked.Info.Who)
+		require.Equal(t, "apply", locked.Info.Operation)
+		require.Equal(t, "test", locked.Info.Version)
+		require.Equal(t, plan.LockPath(s.root, stack), locked.Info.Path)
+		require.Contains(t, locked.Info.String(), "  Who:       me@here\n")
+		require.ErrorContains(t, err, "me@here")
+	}
+	_, err := x.Run(t.Context(), first)
+	require.NoError(t, err)
+	var stale *StaleError
+	_, err = executor(b).Run(t.Context(), second)
+	require.ErrorAs(t, err, &stale)
+}
+
+func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
+	s := inMemory(t)
+	a, b := s.provisioner(), s.provisioner()
+	s.apply(a, s.shop())
+	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
+	waiting, done := make(chan *LockInfo, 1), make(chan error, 1)
+	x := executor(a)
+	x.Events = func(e Event) {
+		if _, ok := e.(Verified); !ok {
+			return
+		}
+		y := executor(b)
+		y.LockTimeout = patience
+		y.Events = func(e Event) {
+			if w, ok := e.(LockWaiting); ok {
+				waiting <- w.Info
+			}
+		}
+		go func() {
+			_, err := y.Run(t.Context(), second)
+			done <- err
+		}()
+		require.Equal(t, "me@here", (<-waiting).Who)
+	}
+	_, err := x.Run(t.Context(), first)
+	require.NoError(t, err)
+	var stale *StaleError
+	require.ErrorAs(t, <-done, &stale)
+	require.False(t, s.plan(a, s.shop(set("description", "a"))).HasChanges(), "the first one's change stands")
+}
+
+func TestManyAppliersAtOnceAreSerialisedOrRefused(t *testing.T) { manyAppliers(t, inMemory(t), 40) }
+
+func manyAppliers(t *testing.T, s *site, rounds int) {
+	clients := []*recipes.Client{s.provisioner(), s.provisioner()}
+	trees := []*plan.Tree{s.shop(set("description", "a")), s.shop(set("description", "b"), set("max_waiters", 7))}
+	s.apply(clients[0], trees[0])
+	applied, refused := 0, 0
+	for range rounds {
+		var wg sync.WaitGroup
+		errs := make([]error, 2)
+		for i, c := range clients {
+			wg.Go(func() {
+				live, err := Read(t.Context(), s.session(c), trees[i])
+				if err == nil {
+					x := executor(c)
+					x.LockTimeout = patience
+					_, err = x.Run(t.Context(), plan.Diff(live, trees[i], plan.Options{Identities: identities(c)}))
+				}
+				errs[i] = err
+			})
+		}
+		wg.Wait()
+		for _, err := range errs {
+			var stale *StaleError
+			var moved *MovedError
+			switch {
+			case err == nil:
+				applied++
+			case errors.As(err, &stale), errors.As(err, &moved):
+				refused++
+			default:
+				require.NoError(t, err)
+			}
+		}
+		// One of the two whole declarations is there, and the index agrees with it.
+		a, b := s.plan(clients[0], trees[0]), s.plan(clients[0], trees[1])
+		require.NotEqual(t, a.HasChanges(), b.HasChanges())
+		for _, p := range []*plan.Plan{a, b} {
+			for i := range p.Changes {
+				require.False(t, p.Changes[i].Drift, "the index is not of the same apply as the nodes")
+			}
+		}
+	}
+	t.Logf("%d applied, %d refused", applied, refused)
+	require.Equal(t, 2*rounds, applied+refused)
+}
+
+func TestLockTimeoutIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		a, b := s.provisioner(), s.provisioner()
+		s.apply(a, s.shop())
+		held, err := a.Mutex(plan.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
+		require.NoError(t, err)
+		x := executor(b)
+		x.LockTimeout = 7 * time.Second
+		start := time.Now()
+		_, err = x.Run(t.Context(), s.plan(b, s.tree()))
+		var locked *LockedError
+		require.ErrorAs(t, err, &locked)
+		require.Nil(t, locked.Info, "what the holder wrote is no lock info")
+		require.InDelta(t, 7, time.Since(start).Seconds(), 0.5)
+		require.ErrorContains(t, err, "after 7s")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		x.LockTimeout = time.Hour
+		_, err = x.Run(ctx, s.plan(b, s.tree()))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, held.Unlock(t.Context()))
+	})
+}
+
+// The applier is paused past its session while it holds the lock; another one
+// finishes meanwhile. The first must commit nothing, whatever its plan verified.
+func TestPausedApplierCommitsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		a, b := s.provisioner(), s.provisioner()
+		s.apply(a, s.shop())
+		p := s.plan(a, s.shop(set("description", "paused")))
+		x := executor(a)
+		x.Events = func(e Event) {
+			if _, ok := e.(Verified); ok {
+				s.server.Expire(s.session(a).ID())
+				s.apply(b, s.shop(set("description", "other")))
+			}
+		}
+		_, err := x.Run(t.Context(), p)
+		require.Error(t, err)
+		require.False(t, s.plan(b, s.shop(set("description", "other"))).HasChanges(), "the other's apply stands")
+	})
+}
+
+// Even when nobody else applied: a lock that was lost is a lock somebody may have.
+func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	p := s.plan(c, s.shop(set("description", "x")))
+	x := executor(c)
+	x.Events = func(e Event) {
+		if _, ok := e.(Verified); ok {
+			n, _ := s.server.Get(plan.LockPath(s.root, stack))
+			require.NoError(t, s.server.Delete(kind.JoinPath(n.Path, n.Children[0])))
+		}
+	}
+	s.unchanged(c, func() {
+		_, err := x.Run(t.Context(), p)
+		require.ErrorIs(t, err, recipes.ErrLost)
+		require.ErrorContains(t, err, "another apply may have begun")
+	})
+}
+
+func TestDeadAppliersLockGoesByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		a, b := s.provisioner(), s.provisioner()
+		s.apply(a, s.shop())
+		_, err := a.Mutex(plan.LockPath(s.root, stack)).Lock(t.Context())
+		require.NoError(t, err)
+		s.server.Partition(s.session(a).ID(), zktest.Both)
+		x := executor(b)
+		x.LockTimeout = time.Minute
+		start := time.Now()
+		_, err = x.Run(t.Context(), s.plan(b, s.tree()))
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), 16*time.Second, "the session timeout and two ticks")
+		s.server.Heal(0)
+	})
+}
