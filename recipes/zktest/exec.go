@@ -78,7 +78,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		c.v.freshen() // a follower has applied what it answers
 	}
 	e := replyFrame(r.xid, c.v.zxid(), code)
-	if code == CodeOK {
+	if code == CodeOK || r.op == opMultiRead && !r.bad {
 		e.b = append(e.b, body.b[4:]...)
 	}
 	return e.frame(), false

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // errMalformed means that a record does not fit its frame. The real server
@@ -144,7 +146,21 @@ func (e *encoder) buffer(v []byte) {
 	e.b = append(e.b, v...)
 }
 
+// string writes characters beyond the basic plane as Java's encoder does, each
+// surrogate by itself: six bytes where UTF-8 has four.
 func (e *encoder) string(v string) {
+	if strings.IndexFunc(v, func(r rune) bool { return r > 0xffff }) >= 0 {
+		var b []byte
+		for _, r := range v {
+			if hi, lo := utf16.EncodeRune(r); r > 0xffff {
+				b = append(b, 0xe0|byte(hi>>12), 0x80|byte(hi>>6)&0x3f, 0x80|byte(hi)&0x3f)
+				b = append(b, 0xe0|byte(lo>>12), 0x80|byte(lo>>6)&0x3f, 0x80|byte(lo)&0x3f)
+			} else {
+				b = utf8.AppendRune(b, r)
+			}
+		}
+		v = string(b)
+	}
 	e.int32(int32(len(v)))
 	e.b = append(e.b, v...)
 }

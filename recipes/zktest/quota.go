@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -33,30 +34,69 @@ func parseTrack(data []byte) quotaTrack {
 }
 
 // quotaFor is the nearest path at or above path that has limits.
-func (t *tree) quotaFor(path string) (string, bool) {
-	for at := path; len(t.quotas) > 0 && at != "/" && at != ""; at, _ = splitPath(at) {
-		if _, ok := t.quotas[at]; ok {
+func quotaFor(quotas map[string]struct{}, path string) (string, bool) {
+	for at := path; len(quotas) > 0 && at != "/" && at != ""; at, _ = splitPath(at) {
+		if _, ok := quotas[at]; ok {
 			return at, true
 		}
 	}
 	return "", false
 }
 
+// quotaState is what the limits were before a transaction. ZooKeeper checks
+// every part of a multi against that.
+type quotaState struct {
+	paths map[string]struct{} // nil: unchanged since
+	data  map[string][]byte   // of limits and stats nodes that changed since; nil: were not there
+}
+
+// remember keeps the former content of a limits or stats node, nil when it is
+// only just being created.
+func (q *quotaState) remember(path string, data []byte) {
+	if q.data == nil {
+		q.data = map[string][]byte{}
+	}
+	if _, ok := q.data[path]; !ok {
+		q.data[path] = data
+	}
+}
+
+func (q *quotaState) keepPaths(t *tree) {
+	if q.paths == nil {
+		q.paths = maps.Clone(t.quotas)
+	}
+}
+
+// track reads limits or counts as they were before the transaction.
+func (t *txn) track(path string) (quotaTrack, bool) {
+	if data, ok := t.quota.data[path]; ok {
+		return parseTrack(data), data != nil
+	}
+	if n := t.s.tree.nodes[path]; n != nil {
+		return parseTrack(n.data), true
+	}
+	return quotaTrack{}, false
+}
+
 // checkQuota refuses a write that would cross a hard limit; soft limits only
 // make the real server log. Nothing is refused unless enforcement is on, which
 // as in ZooKeeper it is not by default.
-func (s *Server) checkQuota(path string, bytes, count int64) Code {
-	prefix, ok := s.tree.quotaFor(path)
-	if !ok || !s.opts.enforceQuota {
+func (t *txn) checkQuota(path string, bytes, count int64) Code {
+	if !t.s.opts.enforceQuota {
 		return CodeOK
 	}
-	limits, stats := s.tree.nodes[quotaPath+prefix+"/"+limitNode], s.tree.nodes[quotaPath+prefix+"/"+statNode]
-	if limits == nil || stats == nil {
+	quotas := t.s.tree.quotas
+	if t.quota.paths != nil {
+		quotas = t.quota.paths
+	}
+	prefix, ok := quotaFor(quotas, path)
+	if !ok {
 		return CodeOK
 	}
-	limit, now := parseTrack(limits.data), parseTrack(stats.data)
-	if count != 0 && limit.countHard > -1 && now.count+count > limit.countHard ||
-		bytes != 0 && limit.bytesHard > -1 && now.bytes+bytes > limit.bytesHard {
+	limit, ok1 := t.track(quotaPath + prefix + "/" + limitNode)
+	now, ok2 := t.track(quotaPath + prefix + "/" + statNode)
+	if ok1 && ok2 && (count != 0 && limit.countHard > -1 && now.count+count > limit.countHard ||
+		bytes != 0 && limit.bytesHard > -1 && now.bytes+bytes > limit.bytesHard) {
 		return CodeQuotaExceeded
 	}
 	return CodeOK
@@ -66,7 +106,12 @@ func (s *Server) checkQuota(path string, bytes, count int64) Code {
 // when the created node is itself part of a quota.
 func (t *txn) accountCreate(path string, bytes int64) {
 	tree := t.s.tree
-	if owner, name, ok := quotaNode(path); ok && name == limitNode {
+	owner, name, ok := quotaNode(path)
+	if ok {
+		t.quota.remember(path, nil)
+	}
+	if ok && name == limitNode {
+		t.quota.keepPaths(tree)
 		tree.quotas[owner] = struct{}{}
 		t.undo = append(t.undo, func() { delete(tree.quotas, owner) })
 	} else if ok {
@@ -76,18 +121,28 @@ func (t *txn) accountCreate(path string, bytes int64) {
 	t.account(path, bytes, 1)
 }
 
-func (t *txn) accountDelete(path string, bytes int64) {
-	if owner, name, ok := quotaNode(path); ok && name == limitNode {
+func (t *txn) accountDelete(path string, data []byte) {
+	owner, name, ok := quotaNode(path)
+	if ok {
+		t.quota.remember(path, data)
+	}
+	if ok && name == limitNode {
+		t.quota.keepPaths(t.s.tree)
 		delete(t.s.tree.quotas, owner)
 		t.undo = append(t.undo, func() { t.s.tree.quotas[owner] = struct{}{} })
 	}
-	t.account(path, -bytes, -1)
+	t.account(path, -int64(len(data)), -1)
 }
 
-func (t *txn) accountSet(path string, bytes int64) { t.account(path, bytes, 0) }
+func (t *txn) accountSet(path string, bytes int64, old []byte) {
+	if _, _, ok := quotaNode(path); ok {
+		t.quota.remember(path, old)
+	}
+	t.account(path, bytes, 0)
+}
 
 func (t *txn) account(path string, bytes, count int64) {
-	owner, ok := t.s.tree.quotaFor(path)
+	owner, ok := quotaFor(t.s.tree.quotas, path)
 	if !ok {
 		return
 	}
@@ -103,6 +158,7 @@ func (t *txn) setTrack(owner string, count, bytes int64) {
 		return
 	}
 	old := stats.data
+	t.quota.remember(quotaPath+owner+"/"+statNode, old)
 	stats.data = fmt.Appendf(nil, "count=%d,bytes=%d", count, bytes)
 	t.s.tree.bytes += int64(len(stats.data) - len(old))
 	t.undo = append(t.undo, func() {

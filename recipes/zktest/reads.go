@@ -109,7 +109,9 @@ func (c *conn) getACL(r *request, e *encoder) Code {
 }
 
 // multiRead answers each read by itself; one failing does not fail the others.
+// A write among them fails the whole, with the answers up to it sent along.
 func (c *conn) multiRead(r *request, e *encoder) Code {
+	defer e.multiHeader(-1, true, -1)
 	for i := range r.ops {
 		op, body := &r.ops[i], newEncoder()
 		if op.op != opGetData && op.op != opGetChildren {
@@ -123,7 +125,6 @@ func (c *conn) multiRead(r *request, e *encoder) Code {
 		e.multiHeader(op.op, false, CodeOK)
 		e.b = append(e.b, body.b[4:]...)
 	}
-	e.multiHeader(-1, true, -1)
 	return CodeOK
 }
 

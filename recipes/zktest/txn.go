@@ -22,6 +22,7 @@ type txn struct {
 	changes []change
 	// creates overlays the parents' create counts inside a multi, see create.
 	creates map[string]int32
+	quota   quotaState
 }
 
 // begin starts a transaction. It takes the next zxid, which a failed write
@@ -122,7 +123,7 @@ func (t *txn) create(r *request) (string, Stat, Code) {
 	case parent.life == ephemeral:
 		return "", Stat{}, CodeNoChildrenForEphemerals
 	}
-	if code := t.s.checkQuota(path, int64(len(r.data)), 1); code != CodeOK {
+	if code := t.checkQuota(path, int64(len(r.data)), 1); code != CodeOK {
 		return "", Stat{}, code
 	}
 	n := t.newNode(r, mode, acl)
@@ -229,7 +230,7 @@ func (t *txn) drop(path string, n *node) {
 		t.s.tree.put(path, n)
 		parent.pzxid = pzxid
 	})
-	t.accountDelete(path, int64(len(n.data)))
+	t.accountDelete(path, n.data)
 	t.changed(path, eventDeleted, n)
 	t.changed(parentPath, eventChildrenChanged, parent)
 }
@@ -239,7 +240,7 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 	if code != CodeOK {
 		return "", Stat{}, code
 	}
-	if code := t.s.checkQuota(path, int64(len(data)-len(n.data)), 0); code != CodeOK {
+	if code := t.checkQuota(path, int64(len(data)-len(n.data)), 0); code != CodeOK {
 		return "", Stat{}, code
 	}
 	if version != -1 && version != n.version {
@@ -252,7 +253,7 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 		t.s.tree.bytes += int64(len(old.data) - len(n.data))
 		n.data, n.mzxid, n.mtime, n.version = old.data, old.mzxid, old.mtime, old.version
 	})
-	t.accountSet(path, int64(len(data)-len(old.data)))
+	t.accountSet(path, int64(len(data)-len(old.data)), old.data)
 	t.changed(path, eventDataChanged, n)
 	return path, n.stat(), CodeOK
 }
