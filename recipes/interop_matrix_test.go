@@ -18,6 +18,7 @@ func TestInterop(t *testing.T) {
 	}
 	t.Run("semaphore", l.semaphores)
 	t.Run("order", l.order)
+	t.Run("soak", l.soak)
 }
 
 func (l *lab) matrix(t *testing.T, g grid) {

@@ -35,6 +35,9 @@ type peer struct {
 // errPeerHeld is a peer's answer that somebody else holds the lock.
 var errPeerHeld = errors.New("held")
 
+// errPeerEnded is why a call to a process that is no more fails.
+var errPeerEnded = errors.New("the process has ended")
+
 // startPeer runs cmd and waits for its session. Events are what the process says unasked; event is called for each,
 // in order, from one goroutine. The process ends with the test.
 func startPeer(t *testing.T, name string, cmd *exec.Cmd, event func(line string)) *peer {
@@ -87,7 +90,7 @@ func (p *peer) call(ctx context.Context, words ...string) (string, error) {
 	case line := <-reply:
 		return p.answer(words[0], line)
 	default:
-		return "", fmt.Errorf("%s: %s: the process has ended: %s", p.name, words[0], p.errs.tail())
+		return "", fmt.Errorf("%s: %s: %w: %s", p.name, words[0], errPeerEnded, p.errs.tail())
 	}
 }
 
