@@ -73,7 +73,11 @@ func (a *app) oneOutput(outputs []plan.Output, name string, raw bool) error {
 		for _, o := range outputs {
 			names = append(names, o.Name)
 		}
-		return view.Failf("Output not found", "The last apply left no output %q. It left: %s. A new output is stored by \"locktree apply\".", name, strings.Join(append(names, "nothing else"), ", "))
+		left := "none"
+		if len(names) > 0 {
+			left = strings.Join(names, ", ")
+		}
+		return view.Failf("Output not found", "The last apply left no output %q. There are: %s. A new output is stored by \"locktree apply\".", name, left)
 	}
 	o := outputs[i]
 	if o.Sensitive {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +96,7 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 				return err
 			}
 			env.Setenv("DOWN", closedPort())
+			env.Setenv("LISTEN", closedPort())
 			env.Setenv("HTTP", webServer(env))
 			hand, err := newHand(addr)
 			if err != nil {
@@ -107,7 +106,7 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			env.Values[handKey{}] = hand
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"zk": zkCommand, "code": codeCommand, "subst": substCommand, "mute": muteCommand, "await": awaitCommand},
+		Cmds: scriptCommands,
 	}
 }
 
@@ -121,11 +120,29 @@ func closedPort() string {
 	return l.Addr().String()
 }
 
-// webServer is what stands behind a wrong port number more often than ZooKeeper.
+// webServer is what stands behind a wrong port number more often than ZooKeeper:
+// it answers whatever it reads with an HTTP error.
 func webServer(env *testscript.Env) string {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))
-	env.Defer(s.Close)
-	return s.Listener.Addr().String()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		env.T().Fatal(err)
+	}
+	env.Defer(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := conn.Read(make([]byte, 512)); err == nil {
+					fmt.Fprint(conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // The flags of one name must be of one sort everywhere: the normaliser decides

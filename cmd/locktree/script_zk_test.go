@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -214,79 +211,11 @@ func (h *hand) lock(ctx context.Context, c *recipes.Client, path string) (*recip
 	switch p.Params.Kind() {
 	case kind.Mutex:
 		return c.Mutex(path).Lock(ctx)
+	case kind.RWLock:
+		return c.RWMutex(path).Lock(ctx)
+	case kind.Semaphore:
+		return c.Semaphore(path).Acquire(ctx, 1)
 	default:
 		return nil, fmt.Errorf("the scripts cannot lock a %s", p.Params.Kind())
-	}
-}
-
-// codeCommand runs a command and checks its exit code: code 2 locktree plan.
-func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: code NUMBER COMMAND...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var exit interface{ ExitCode() int }
-		if !errors.As(err, &exit) {
-			ts.Fatalf("%v: %v", args[1:], err)
-		}
-		got = exit.ExitCode()
-	}
-	if got != want {
-		ts.Fatalf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
-	}
-}
-
-// substCommand replaces a text in a file: subst FILE OLD NEW. It fails when the
-// text does not occur: a script that edits nothing proves nothing.
-func substCommand(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: subst FILE OLD NEW")
-	}
-	path := ts.MkAbs(args[0])
-	data, err := os.ReadFile(path)
-	ts.Check(err)
-	if !strings.Contains(string(data), args[1]) {
-		ts.Fatalf("%s does not contain %q", args[0], args[1])
-	}
-	ts.Check(os.WriteFile(path, []byte(strings.ReplaceAll(string(data), args[1], args[2])), 0o600))
-}
-
-// muteCommand lets the in-memory server accept connections and answer nothing.
-func muteCommand(ts *testscript.TestScript, _ bool, _ []string) {
-	ts.Value(serverKey{}).(*zktest.Server).Freeze()
-}
-
-// awaitCommand waits until a node has a child: await PATH. It is how a script
-// knows that a command it started in the background got that far.
-func awaitCommand(ts *testscript.TestScript, _ bool, args []string) {
-	h := ts.Value(handKey{}).(*hand)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	ts.Check(h.awaitChildren(ctx, args[0], args[1]))
-}
-
-func (h *hand) awaitChildren(ctx context.Context, path, count string) error {
-	want, err := strconv.Atoi(count)
-	if err != nil {
-		return err
-	}
-	conn, _, err := zk.Connect([]string{h.addr}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	for {
-		children, _, events, err := conn.ChildrenW(path)
-		if err != nil || len(children) >= want {
-			return err
-		}
-		select {
-		case <-events:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
 }

@@ -56,7 +56,7 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 	for _, part := range c.MissingParts {
 		shown = append(shown, attribute{symbol: "+", name: "node", text: quote(c.Path + "/" + part)})
 	}
-	return shown, hiddenCount(c, len(shown)-1)
+	return shown, hiddenCount(c)
 }
 
 // changedParams shows the parameters that differ. Across kinds nothing can be
@@ -100,9 +100,9 @@ func whole(symbol string, n *plan.Node, suffix string) []attribute {
 			out = append(out, attribute{symbol: symbol, name: f.Name, text: value(f.Get()) + suffix})
 		}
 	}
-	out = append(out, attribute{symbol: symbol, name: "acl", list: entries(symbol, n.ACL)})
-	if len(n.Payload.ChildACL) > 0 {
-		out = append(out, attribute{symbol: symbol, name: "contender_acl", list: entries(symbol, n.Payload.ChildACL)})
+	out = append(out, wholeList(symbol, "acl", n.ACL, suffix))
+	if len(n.Payload.ChildACL) > 0 && !kind.EqualACL(n.ACL, n.Payload.ChildACL) {
+		out = append(out, wholeList(symbol, "contender_acl", n.Payload.ChildACL, suffix))
 	}
 	if n.Payload.Protect {
 		out = append(out, attribute{symbol: symbol, name: "prevent_destroy", text: "true" + suffix})
@@ -110,24 +110,29 @@ func whole(symbol string, n *plan.Node, suffix string) []attribute {
 	return out
 }
 
-// notable leaves out what is empty: a block should show what somebody chose.
-func notable(f kind.Field) bool {
-	v := f.Get()
-	return f.Required || v != "" && v != 0 && v != false
+// notable leaves out the defaults: a block shows what somebody chose.
+func notable(f kind.Field) bool { return f.Required || f.Get() != f.Default }
+
+// wholeList writes an access list with one entry on one line.
+func wholeList(symbol, name string, list []kind.ACL, suffix string) attribute {
+	if list = kind.NormalizeACL(list); len(list) == 1 {
+		return attribute{symbol: symbol, name: name, text: "[" + quote(list[0].String()) + "]" + suffix}
+	}
+	return attribute{symbol: symbol, name: name, list: entries(symbol, list)}
 }
 
-func hiddenCount(c *plan.Change, changed int) int {
-	if c.After == nil || c.After.Payload == nil {
-		return 0
-	}
-	total := 0
+// hiddenCount is how many attributes a block has that stay as they are.
+func hiddenCount(c *plan.Change) int {
+	n := 0
 	for _, f := range c.After.Payload.Params.Fields() {
-		if notable(f) {
-			total++
+		if notable(f) && kindOf(c.Before) == kindOf(c.After) && !slices.ContainsFunc(c.Params, func(p kind.Change) bool { return p.Name == f.Name }) {
+			n++
 		}
 	}
-	total++ // the access list
-	return max(0, total-changed)
+	if c.ACL == nil {
+		n++
+	}
+	return n
 }
 
 func entries(symbol string, list []kind.ACL) []string {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/locktree/locktree/apply"
@@ -23,6 +25,9 @@ func Explain(err error) hcl.Diagnostics {
 const nothingWritten = "Nothing was written."
 
 func explain(err error) (summary, detail, addr string) {
+	if interrupted(err) {
+		return "Interrupted", "The command was stopped before it was done. \"locktree plan\" shows what is left to do.", ""
+	}
 	if s, d, a, ok := explainApply(err); ok {
 		return s, d, a
 	}
@@ -33,20 +38,38 @@ func explain(err error) (summary, detail, addr string) {
 	switch {
 	case errors.As(err, &failure):
 		return failure.Summary, failure.Detail, ""
-	case errors.Is(err, context.Canceled):
-		return "Interrupted", "The command was stopped before it was done. \"locktree plan\" shows what is left to do.", ""
 	case errors.Is(err, recipes.ErrUnreachable):
-		return "Cannot reach ZooKeeper", sentence(err), ""
+		return "Cannot reach ZooKeeper", full(strings.TrimPrefix(sentence(err), "ZooKeeper unreachable: ")), ""
 	case errors.Is(err, recipes.ErrAuth):
-		return "ZooKeeper refused the authentication", sentence(err), ""
+		return "ZooKeeper refused the authentication", full(sentence(err)), ""
 	}
 	head, rest, _ := strings.Cut(sentence(err), "\n")
 	return head, strings.TrimSpace(rest), ""
 }
 
+// interrupted also holds for the engine's errors that say no more than that the
+// command was stopped; not for those that say what was committed by then.
+func interrupted(err error) bool {
+	var acl *apply.ACLPhaseError
+	var unknown *apply.UnknownError
+	return errors.Is(err, context.Canceled) && !errors.As(err, &acl) && !errors.As(err, &unknown)
+}
+
 // sentence is an error's text without the name of the package that made it.
-func sentence(err error) string {
-	return strings.ReplaceAll(err.Error(), "recipes: ", "")
+func sentence(err error) string { return unprefixed(err.Error()) }
+
+// full makes a sentence of an error's text: errors start small and end open,
+// because they may be put into others.
+func full(text string) string {
+	if text == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
+}
+
+func unprefixed(text string) string {
+	return strings.NewReplacer("recipes: ", "", "kind: ", "", "plan: ", "", "apply: ", "").Replace(text)
 }
 
 // explainApply knows what can go wrong during a read or an apply.
@@ -108,9 +131,9 @@ func nameOr(name, otherwise string) string {
 }
 
 func nodeText(e *apply.NodeError) (summary, detail, addr string, ok bool) {
-	detail = fmt.Sprintf("%s (%s): %s.", nameOr(e.Addr, "The node"), e.Path, strings.TrimSuffix(e.Why, "."))
+	detail = fmt.Sprintf("%s (%s): %s.", nameOr(e.Addr, "The node"), e.Path, strings.TrimSuffix(unprefixed(e.Why), "."))
 	if e.Next != "" {
-		detail += "\n\n" + e.Next
+		detail += "\n\n" + unprefixed(e.Next)
 	}
 	return "ZooKeeper refused to " + e.Op + " a node", detail, e.Addr, true
 }
@@ -131,7 +154,7 @@ func differences(list []apply.Difference) string {
 
 func lockedText(e *apply.LockedError) string {
 	text := "Another apply of this stack is under way, and its lock was not free"
-	if e.Waited > 0 {
+	if e.Waited >= time.Second {
 		text += " within " + e.Waited.Round(time.Second).String()
 	}
 	text += ".\n\n"
@@ -183,14 +206,14 @@ func explainFile(err error) (summary, detail string, ok bool) {
 		version   *plan.VersionError
 		stack     *plan.StackError
 	)
-	text := strings.ReplaceAll(err.Error(), "plan: ", "")
+	text := full(sentence(err))
 	switch {
 	case errors.Is(err, plan.ErrNotPlan):
 		return "Not a plan file", text + "\n\nA plan file is what \"locktree plan -out FILE\" writes.", true
 	case errors.As(err, &truncated):
 		return "The plan file is cut off", text, true
 	case errors.As(err, &damaged) && damaged.What == "plan file":
-		return "The plan file is damaged", text + "\n\n" + nothingWritten + " Make the plan again.", true
+		return "The plan file is damaged", text + "\n\n" + nothingWritten, true
 	case errors.As(err, &version):
 		return "Written by a newer locktree", text, true
 	case errors.As(err, &stack):

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptCommands are the verbs of the scripts beside those testscript has.
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"zk": zkCommand,
+
+	// code NUMBER COMMAND... runs a command that must end with that exit code.
+	"code": func(ts *testscript.TestScript, _ bool, args []string) {
+		want, err := strconv.Atoi(args[0])
+		ts.Check(err)
+		if got := exitCode(ts, args[1:]); got != want {
+			ts.Fatalf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
+		}
+	},
+
+	// within DURATION NUMBER COMMAND... is code with a limit to the time it takes.
+	"within": func(ts *testscript.TestScript, _ bool, args []string) {
+		limit, err := time.ParseDuration(args[0])
+		ts.Check(err)
+		want, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		start := time.Now()
+		if got := exitCode(ts, args[2:]); got != want {
+			ts.Fatalf("exit code %d, want %d", got, want)
+		}
+		if took := time.Since(start); took > limit {
+			ts.Fatalf("took %v, limit %v", took, limit)
+		}
+	},
+
+	// hush SECRET COMMAND... runs a command, whatever its exit code, whose output
+	// must contain neither the secret nor a digest made with it.
+	"hush": func(ts *testscript.TestScript, _ bool, args []string) {
+		_ = exitCode(ts, args[1:])
+		out := ts.ReadFile("stdout") + ts.ReadFile("stderr")
+		if strings.TrimSpace(out) == "" {
+			ts.Fatalf("the command said nothing: that proves nothing")
+		}
+		sum := sha1.Sum([]byte("admin:" + args[0]))
+		for _, secret := range []string{args[0], base64.StdEncoding.EncodeToString(sum[:]), base64.StdEncoding.EncodeToString([]byte(args[0]))} {
+			if strings.Contains(out, secret) {
+				ts.Fatalf("the output contains %s", secret)
+			}
+		}
+	},
+
+	// subst FILE OLD NEW replaces a text in a file. It fails when the text does not
+	// occur: a script that edits nothing proves nothing.
+	"subst": func(ts *testscript.TestScript, _ bool, args []string) {
+		text := ts.ReadFile(args[0])
+		if !strings.Contains(text, args[1]) {
+			ts.Fatalf("%s does not contain %q", args[0], args[1])
+		}
+		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], args[2])), 0o600))
+	},
+
+	// cut FILE BYTES TO copies the beginning of a file.
+	"cut": func(ts *testscript.TestScript, _ bool, args []string) {
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(ts.ReadFile(args[0])[:n]), 0o600))
+	},
+
+	// mode FILE OCTAL checks the permissions of a file.
+	"mode": func(ts *testscript.TestScript, _ bool, args []string) {
+		info, err := os.Stat(ts.MkAbs(args[0]))
+		ts.Check(err)
+		if got := strconv.FormatUint(uint64(info.Mode().Perm()), 8); got != args[1] {
+			ts.Fatalf("mode %s, want %s", got, args[1])
+		}
+	},
+
+	// mute makes the in-memory server accept connections and answer nothing.
+	"mute": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value(serverKey{}).(*zktest.Server).Freeze() },
+
+	// await PATH NUMBER waits until a node has that many children: how a script
+	// knows that a command it started in the background got that far.
+	"await": func(ts *testscript.TestScript, _ bool, args []string) {
+		h := ts.Value(handKey{}).(*hand)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		ts.Check(h.awaitChildren(ctx, args[0], args[1]))
+	},
+
+	// awaitport ADDRESS waits until something listens there.
+	"awaitport": func(ts *testscript.TestScript, _ bool, args []string) {
+		deadline := time.Now().Add(30 * time.Second)
+		for {
+			conn, err := net.DialTimeout("tcp", args[0], time.Second)
+			if err == nil {
+				ts.Check(conn.Close())
+				return
+			}
+			if time.Now().After(deadline) {
+				ts.Fatalf("nothing listens on %s: %v", args[0], err)
+			}
+			time.Sleep(10 * time.Millisecond) // another process: there is nothing to wait on
+		}
+	},
+}
+
+func exitCode(ts *testscript.TestScript, command []string) int {
+	err := ts.Exec(command[0], command[1:]...)
+	var exit interface{ ExitCode() int }
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	default:
+		ts.Fatalf("%v: %v", command, err)
+		return -1
+	}
+}
+
+func (h *hand) awaitChildren(ctx context.Context, path, count string) error {
+	want, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	conn, _, err := zk.Connect([]string{h.addr}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for {
+		children, _, events, err := conn.ChildrenW(path)
+		if err != nil || len(children) >= want {
+			return err
+		}
+		select {
+		case <-events:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
