@@ -23,18 +23,21 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 // hosts is a host provider without shuffling or name resolution, so that a test
-// in fake time is the same every time.
+// in fake time is the same every time: the hosts in turn, a pause after each
+// pass.
 type hosts struct {
-	all []string
-	i   int
+	fixed []string // in this order, whatever Init is told
+	i     int
 }
 
-func (h *hosts) Init(all []string) error { h.all = all; return nil }
-func (h *hosts) Len() int                { return len(h.all) }
-func (h *hosts) Connected()              {}
+func (h *hosts) Init([]string) error { return nil }
+func (h *hosts) Len() int            { return len(h.fixed) }
+func (h *hosts) Connected()          {}
+
 func (h *hosts) Next() (string, bool) {
+	host, pause := h.fixed[h.i%len(h.fixed)], h.i > 0 && h.i%len(h.fixed) == 0
 	h.i++
-	return h.all[h.i%len(h.all)], h.i > 1
+	return host, pause
 }
 
 // dial connects and waits for the session.
@@ -43,7 +46,7 @@ func dial(t testing.TB, s *zktest.Server, timeout time.Duration) *client {
 	c := &client{states: make(chan zk.State, 1000)}
 	var err error
 	c.Conn, c.events, err = zk.Connect([]string{"zk:2181"}, timeout, zk.WithDialer(s.Dialer()),
-		zk.WithHostProvider(&hosts{}), zk.WithLogger(quiet{}), zk.WithLogInfo(false),
+		zk.WithHostProvider(&hosts{fixed: []string{"zk:2181"}}), zk.WithLogger(quiet{}), zk.WithLogInfo(false),
 		zk.WithEventCallback(func(e zk.Event) {
 			if e.Type == zk.EventSession {
 				c.states <- e.State

@@ -14,7 +14,10 @@ type conn struct {
 	s  *Server
 	v  *view // of the server it is connected to
 	nc net.Conn
-	ip string
+	// raw is what nc speaks TLS over, nc itself otherwise. It is what gets
+	// closed: closing a TLS connection writes, and nothing here may wait.
+	raw net.Conn
+	ip  string
 
 	sid atomic.Int64 // the session's id, for faults' predicates
 	id  int64
@@ -96,7 +99,7 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	}
 	s.nextConn++
 	c := &conn{
-		s: s, v: v, nc: nc, ip: ip, id: s.nextConn, since: time.Now(), lastOp: "NA", ids: []identity{{"ip", ip}},
+		s: s, v: v, nc: s.secure(nc), raw: nc, ip: ip, id: s.nextConn, since: time.Now(), lastOp: "NA", ids: []identity{{"ip", ip}},
 		died: make(chan struct{}), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.partition()
@@ -115,7 +118,7 @@ func (c *conn) kill() {
 	if !c.dead {
 		c.dead = true
 		close(c.died)
-		c.nc.Close()
+		c.raw.Close()
 	}
 }
 

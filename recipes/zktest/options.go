@@ -1,6 +1,9 @@
 package zktest
 
-import "time"
+import (
+	"crypto/tls"
+	"time"
+)
 
 // Option changes a server before it starts.
 type Option func(*options)
@@ -13,6 +16,7 @@ type options struct {
 	extendedTypes bool
 	enforceQuota  bool
 	x509          bool
+	tls           *tls.Config
 	reapInterval  time.Duration
 }
 

@@ -11,6 +11,10 @@ import (
 func (c *conn) read() {
 	defer c.s.wg.Done()
 	in := bufio.NewReader(c.nc)
+	if c.identify() != nil {
+		c.deliver(inbound{eof: true})
+		return
+	}
 	for first := true; ; first = false {
 		it, err := c.next(in, first)
 		if err != nil {

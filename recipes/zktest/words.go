@@ -129,7 +129,7 @@ func (s *Server) listConns(b *strings.Builder, details bool) {
 }
 
 func (c *conn) remote() string {
-	if a, ok := c.nc.RemoteAddr().(*net.TCPAddr); ok {
+	if a, ok := c.raw.RemoteAddr().(*net.TCPAddr); ok {
 		return "/" + a.String()
 	}
 	return fmt.Sprintf("/%s:%d", c.ip, c.id) // a pipe has no port

@@ -4,6 +4,7 @@ package conformance_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/conformance"
@@ -22,4 +23,25 @@ var (
 func TestRandomSequencesAreAnsweredAsByZooKeeper(t *testing.T) {
 	s := realzk.Start(t, extendedReal)
 	conformance.Random(t, conformance.TCP(s.Addr), extended...)
+}
+
+// Without extended types a create takes other paths through the server.
+func TestRandomSequencesAreAnsweredAsByZooKeeperAsInstalled(t *testing.T) {
+	s := realzk.Start(t, realzk.Options{Config: map[string]string{"forceSync": "no"}})
+	conformance.Random(t, conformance.TCP(s.Addr))
+}
+
+var clock = conformance.Clock{Tick: 200 * time.Millisecond, Reap: 400 * time.Millisecond}
+
+func TestTheRealServersClock(t *testing.T) {
+	s := realzk.Start(t, realzk.Options{
+		TickTime: clock.Tick, Config: map[string]string{"extendedTypesEnabled": "true"},
+		Properties: map[string]string{"znode.container.checkIntervalMs": "400"},
+	})
+	conformance.Timed(t, conformance.TCP(s.Addr), clock)
+}
+
+func TestTheClockOfTheServerInMemory(t *testing.T) {
+	s := zktest.Start(t, zktest.WithTickTime(clock.Tick), zktest.WithReapInterval(clock.Reap), zktest.WithExtendedTypes())
+	conformance.Timed(t, conformance.TCP(s.Addr()), clock)
 }

@@ -1,0 +1,151 @@
+package conformance
+
+import (
+	"testing"
+	"time"
+)
+
+// Clock is how a server under [Timed] has been configured. Short times make a
+// short test.
+type Clock struct {
+	Tick time.Duration // tickTime
+	Reap time.Duration // how often containers and TTL nodes are looked after
+}
+
+// slack is what a busy machine may add to a wait.
+const slack = 5 * time.Second
+
+// Timed checks, in real time, what a server does by itself: it ends sessions
+// that have fallen silent, not before their timeout, and removes containers and
+// TTL nodes that have outlived their purpose, and no others. The server must
+// have extended types on.
+func Timed(t *testing.T, dial Dial, clock Clock) {
+	t.Helper()
+	t.Run("a silent session expires, not early", func(t *testing.T) { expiry(t, dial, clock) })
+	t.Run("containers and TTL nodes are reaped", func(t *testing.T) { reaping(t, dial, clock) })
+}
+
+// actor is a player for tests that look at single answers.
+type actor struct {
+	t *testing.T
+	p *player
+}
+
+func newActor(t *testing.T, dial Dial, root string) *actor {
+	t.Helper()
+	a := &actor{t, &player{dial: dial, root: root, sessions: map[int]*session{}, owners: map[int64]string{}}}
+	t.Cleanup(a.p.close)
+	a.do(create(0, "", 0), 0)
+	return a
+}
+
+func (a *actor) do(op Op, want int32) frame {
+	a.t.Helper()
+	s, err := a.p.session(op.S)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var w out
+	op.encode(a.p, &w, s)
+	f, _, err := s.call(op.Op, w.b)
+	if err != nil {
+		a.t.Fatalf("%v: %v", op, err)
+	}
+	if f.code != want {
+		a.t.Fatalf("%v: code %d, not %d", op, f.code, want)
+	}
+	return f
+}
+
+// deleted waits for the event that path is gone, keeping the session alive, and
+// says how long that took.
+func (a *actor) deleted(session int, path string, every, limit time.Duration) time.Duration {
+	a.t.Helper()
+	start := time.Now()
+	s := a.p.sessions[session]
+	for time.Since(start) < limit {
+		f, events, err := s.call(opPing, nil)
+		if err != nil {
+			a.t.Fatalf("waiting for %s to go: %v, %v", path, f, err)
+		}
+		for _, e := range events {
+			if typ, _, at := e.body.i32(), e.body.i32(), e.body.str(); typ == 2 && a.p.rel(at) == path {
+				return time.Since(start)
+			}
+		}
+		time.Sleep(every) // the heartbeat of a client that has nothing else to do
+	}
+	a.t.Fatalf("%s is still there after %v", path, limit)
+	return 0
+}
+
+func expiry(t *testing.T, dial Dial, clock Clock) {
+	a := newActor(t, dial, "/expiry")
+	timeout := 5 * clock.Tick
+	silent, err := openFor(dial, timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.conn.Close()
+	a.p.sessions[1] = silent
+	a.do(create(1, "/e", 1), 0)
+	heard := time.Now()
+	a.do(get(0, "/e"), 0)
+	a.deleted(0, "/e", clock.Tick/10, timeout+clock.Tick+slack)
+	if took := time.Since(heard); took < timeout {
+		t.Fatalf("the session expired after %v, its timeout is %v", took, timeout)
+	}
+	if _, err := silent.read(); err == nil {
+		t.Fatal("the expired session's connection was answered")
+	}
+	if _, err := open(dial, silent.id, silent.passwd, silent.last); err == nil {
+		t.Fatal("the expired session could be taken up again")
+	}
+	delete(a.p.sessions, 1)
+}
+
+func openFor(dial Dial, timeout time.Duration) (*session, error) {
+	c, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{conn: c}
+	var o out
+	o.i32(0)
+	o.i64(0)
+	o.i32(int32(timeout.Milliseconds()))
+	o.i64(0)
+	o.buf(make([]byte, 16))
+	o.flag(false)
+	body, err := s.exchange(o.b)
+	if err != nil {
+		return nil, err
+	}
+	i := in{body[8:]}
+	s.id, s.passwd = i.i64(), i.buf()
+	return s, nil
+}
+
+func reaping(t *testing.T, dial Dial, clock Clock) {
+	a := newActor(t, dial, "/reaping")
+	ttl := clock.Reap
+	for _, path := range []string{"/unused", "/used", "/inUse"} {
+		a.do(Op{Op: opCreateContainer, Path: path, ACL: anyone, Flags: 4}, 0)
+	}
+	for _, path := range []string{"/brief", "/parent"} {
+		a.do(Op{Op: opCreateTTL, Path: path, ACL: anyone, Flags: 5, TTL: ttl.Milliseconds()}, 0)
+	}
+	a.do(create(0, "/used/x", 0), 0)
+	a.do(create(0, "/inUse/x", 1), 0)
+	a.do(create(0, "/parent/x", 0), 0)
+	a.do(get(0, "/brief"), 0)
+	if took := a.deleted(0, "/brief", clock.Reap/10, 3*clock.Reap+slack); took < ttl*9/10 {
+		t.Fatalf("the node with a TTL of %v was gone after %v", ttl, took)
+	}
+	a.do(get(0, "/used"), 0)
+	a.do(del(0, "/used/x"), 0)
+	a.deleted(0, "/used", clock.Reap/10, 2*clock.Reap+slack)
+	for _, path := range []string{"/unused", "/inUse", "/parent"} {
+		a.do(exists(0, path), 0)
+	}
+}

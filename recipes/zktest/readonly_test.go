@@ -1,0 +1,29 @@
+package zktest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestAReadOnlyServerTurnsAwayOrdinaryClientsAndExpiresNobody(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
+		require.NoError(t, err)
+		s.SetReadOnly(true)
+		c.await(t, zk.StateDisconnected)
+		time.Sleep(time.Hour)
+		require.Len(t, s.Sessions(), 1)
+		require.False(t, s.Sessions()[0].Connected, "go-zookeeper does not ask for read-only service")
+		s.SetReadOnly(false)
+		c.await(t, zk.StateHasSession)
+		_, ok := s.Get("/e")
+		require.True(t, ok)
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,58 @@
+package zktest
+
+import (
+	"crypto/tls"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"net"
+)
+
+// WithTLS makes the server speak TLS on all its connections, TCP and pipe, like
+// ZooKeeper's secureClientPort, and turns on the x509 scheme: a client that
+// presents a certificate, which cfg.ClientAuth asks for, is authenticated by its
+// subject.
+func WithTLS(cfg *tls.Config) Option {
+	return func(o *options) { o.tls, o.x509 = cfg, true }
+}
+
+// secure wraps an accepted connection.
+func (s *Server) secure(nc net.Conn) net.Conn {
+	if s.opts.tls == nil {
+		return nc
+	}
+	return tls.Server(nc, s.opts.tls)
+}
+
+// identify finishes the TLS handshake and learns who the client is.
+func (c *conn) identify() error {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	if err := t.Handshake(); err != nil {
+		return err
+	}
+	certs := t.ConnectionState().PeerCertificates
+	if len(certs) == 0 {
+		return nil
+	}
+	name, err := subject(certs[0].RawSubject)
+	if err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.ids = append(c.ids, identity{"x509", name})
+	return nil
+}
+
+// subject renders a distinguished name as Java's X500Principal does: RFC 2253,
+// the last part of the encoding first. Certificate.Subject.String keeps another
+// order for names that are not in the usual one.
+func subject(raw []byte) (string, error) {
+	var rdns pkix.RDNSequence
+	if _, err := asn1.Unmarshal(raw, &rdns); err != nil {
+		return "", err
+	}
+	return rdns.String(), nil
+}
