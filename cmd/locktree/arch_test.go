@@ -28,7 +28,7 @@ var importRules = []struct {
 	{"plan", []string{"recipes/kind", "github.com/go-zookeeper/zk"},
 		"a plan is a pure function of two trees: it can be fuzzed, and a view cannot make it talk to a server"},
 	{"config", []string{"plan", "recipes/kind", "github.com/go-zookeeper/zk", "github.com/hashicorp/", "github.com/zclconf/go-cty",
-		"github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/mitchellh/go-wordwrap", "golang.org/x/text"},
+		"github.com/agext/levenshtein", "github.com/apparentlymart/go-textseg", "github.com/google/go-cmp", "github.com/mitchellh/go-wordwrap", "golang.org/x/text"},
 		"the language is one front end onto the plan: it never sees a server"},
 	{"apply", []string{"plan", "recipes", "recipes/kind", "github.com/go-zookeeper/zk"},
 		"the engine returns values and events; what language declared the tree and who looks on is not its business"},

@@ -39,10 +39,12 @@ func run(ctx context.Context, args []string, env []string, stdin io.Reader, stdo
 
 // verbs are the commands, in the order the help lists them. A new command is one
 // function here and one file.
-var verbs = []func(*app) *cobra.Command{
-	initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main job
-	statusCommand, showCommand, outputCommand, fmtCommand,
-	devCommand, versionCommand,
+func verbs() []func(*app) *cobra.Command {
+	return []func(*app) *cobra.Command{
+		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main job
+		statusCommand, showCommand, outputCommand, fmtCommand,
+		devCommand, demoCommand, versionCommand,
+	}
 }
 
 func (a *app) rootCommand() *cobra.Command {
@@ -70,7 +72,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(c, "Bad flag", "%s", flagText(c, err))
 	})
-	for _, verb := range verbs {
+	for _, verb := range verbs() {
 		root.AddCommand(verb(a))
 	}
 	root.InitDefaultCompletionCmd()
@@ -153,8 +155,9 @@ func (a *app) view() view.View {
 // interruptible says what happens when ctx is cancelled while a command works,
 // in the words people know. The returned function ends the watch.
 func (a *app) interruptible(ctx context.Context) (stop func()) {
+	v := a.view() // not in the function: that runs beside the command
 	cancel := context.AfterFunc(ctx, func() {
-		a.view().Message("\nInterrupt received.\nPlease wait for locktree to exit or data loss may occur.\nGracefully shutting down...\n")
+		v.Message("\nInterrupt received.\nPlease wait for locktree to exit or data loss may occur.\nGracefully shutting down...\n")
 	})
 	return func() { cancel() }
 }

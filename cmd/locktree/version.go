@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/kind"
@@ -11,6 +12,10 @@ import (
 
 // release is set by the build of a release with -ldflags "-X main.release=1.2.3".
 var release string
+
+// next is the release being worked on: what a build from a working copy calls
+// itself, and what required_version is held against there.
+const next = "0.1.0-dev"
 
 func versionCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
@@ -30,16 +35,20 @@ func (a *app) version() error {
 	return nil
 }
 
-// version is the release, or what `go install` recorded, or "dev" in a build
-// from a working copy, which records neither.
+// version is the release, or the tag `go install` recorded. A build from a
+// working copy records neither, or a pseudo-version before any tag, which would
+// satisfy no constraint.
 func version() string {
 	if release != "" {
 		return release
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version[1:] // without the v
+	if info, ok := debug.ReadBuildInfo(); ok {
+		tag, found := strings.CutPrefix(info.Main.Version, "v")
+		if found && !strings.HasPrefix(tag, "0.0.0-") {
+			return tag
+		}
 	}
-	return "0.0.0-dev"
+	return next
 }
 
 // revision is the commit the program was built from, when the build recorded one.

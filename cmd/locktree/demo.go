@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/examples"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func demoCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Show the main job on an embedded server",
+		Long: "demo plans and applies a small lock tree on an in-memory ZooKeeper, lets a few programs\n" +
+			"contend for its locks, and destroys it again. It needs nothing and leaves nothing.",
+		Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			d := &demo{out: a.stdout, command: func(ctx context.Context, dir string, env []string, args ...string) int {
+				return run(ctx, append([]string{"-chdir=" + dir}, args...), append(a.env, env...), a.stdin, a.stdout, a.stdout)
+			}}
+			return d.run(c.Context())
+		},
+	}
+}
+
+// demo does the main job in one process: the quickstart is planned and applied
+// on an embedded server, programs contend for its four locks, and a destroy is
+// refused until nobody holds one. command runs one locktree command in dir, as
+// the user would have typed it, and returns its exit code.
+type demo struct {
+	out     io.Writer
+	command func(ctx context.Context, dir string, env []string, args ...string) int
+
+	dir string
+	srv *zktest.Server
+}
+
+func (d *demo) run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "locktree-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	d.dir = dir
+	d.srv = zktest.New(zktest.WithTickTime(500 * time.Millisecond))
+	defer d.srv.Close()
+	d.say("An in-memory ZooKeeper for this demo listens on %s.", d.srv.Addr())
+	if err := d.provision(ctx); err != nil {
+		return err
+	}
+	if err := d.contend(ctx); err != nil {
+		return err
+	}
+	if err := d.refuseThenDestroy(ctx); err != nil {
+		return err
+	}
+	d.say("What to try next:")
+	fmt.Fprint(d.out, `
+  locktree dev                              a server like this one, to play with
+  locktree -chdir=examples/quickstart plan  the same tree, in another terminal
+  go run ./examples/redpacket               a hundred workers, one pot, sessions dying, not a cent lost
+  go run ./examples/redpacket -unlocked     the same without the lock
+  make test                                 all of it against Apache ZooKeeper
+`)
+	return nil
+}
+
+func (d *demo) provision(ctx context.Context) error {
+	if err := d.expect(ctx, 0, "init"); err != nil {
+		return err
+	}
+	d.say("That is a starting point. The demo goes on with examples/quickstart.")
+	if err := d.useQuickstart(); err != nil {
+		return err
+	}
+	for _, step := range [][]string{{"validate"}, {"plan"}, {"apply", "-auto-approve"}, {"plan"}} {
+		if err := d.expect(ctx, 0, step...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// useQuickstart replaces what init wrote by the example.
+func (d *demo) useQuickstart() error {
+	old, err := filepath.Glob(filepath.Join(d.dir, "*"))
+	if err != nil {
+		return err
+	}
+	for _, f := range old {
+		if err := os.RemoveAll(f); err != nil {
+			return err
+		}
+	}
+	data, err := examples.Quickstart.ReadFile("quickstart/locks.locktree.hcl")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(d.dir, "locks.locktree.hcl"), data, 0o644)
+}
+
+func (d *demo) contend(ctx context.Context) error {
+	d.say("Three programs contend for each lock. Tokens only grow: a resource that remembers\nthe largest one refuses every holder of the past.")
+	fleet, err := newFleet(ctx, d.out, d.srv.Addr(), 3)
+	if err != nil {
+		return err
+	}
+	defer fleet.close()
+	return fleet.contend(ctx)
+}
+
+func (d *demo) refuseThenDestroy(ctx context.Context) error {
+	d.say("Now they keep what they have, so that there is something to see.")
+	fleet, err := newFleet(ctx, d.out, d.srv.Addr(), 3)
+	if err != nil {
+		return err
+	}
+	defer fleet.close()
+	release, err := fleet.holdEverything(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := d.expect(ctx, 0, "status"); err != nil {
+		return err
+	}
+	if err := d.expect(ctx, 1, "destroy", "-auto-approve"); err != nil {
+		return err
+	}
+	d.say("Refused, and nobody lost a lock. They leave; then it goes.")
+	release()
+	return d.expect(ctx, 0, "destroy", "-auto-approve")
+}
+
+// expect shows a command, runs it, and fails unless it ends with that exit code.
+func (d *demo) expect(ctx context.Context, code int, args ...string) error {
+	line := "locktree"
+	for _, a := range args {
+		line += " " + a
+	}
+	fmt.Fprintf(d.out, "\n\x20\x20$ %s\n\n", line)
+	env := []string{`LOCKTREE_VAR_servers=["` + d.srv.Addr() + `"]`, "ZOOKEEPER_SERVERS=" + d.srv.Addr()}
+	if got := d.command(ctx, d.dir, env, args...); got != code {
+		return fmt.Errorf("demo: %q ended with exit code %d, not %d: please report this", line, got, code)
+	}
+	return nil
+}
+
+func (d *demo) say(format string, args ...any) {
+	fmt.Fprintf(d.out, "\n== "+format+"\n", args...)
+}

@@ -1,0 +1,11 @@
+// Package examples holds configurations and programs that show what locktree
+// is for. Every configuration here is planned and applied by a test, and the
+// README's code is generated from the quickstart.
+package examples
+
+import "embed"
+
+// Quickstart is the configuration the README shows and `locktree demo` applies.
+//
+//go:embed quickstart/locks.locktree.hcl
+var Quickstart embed.FS

@@ -1,0 +1,131 @@
+package examples
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// binary builds the programs under test once: the examples are walked the way
+// a user would, through the command line.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "locktree-examples-")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../cmd/locktree", "./quickstart").CombinedOutput()
+	if err != nil {
+		return "", errors.New(string(out))
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := binary(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// Every configuration: planned, applied, planned again without changes, destroyed.
+var configurations = []string{"quickstart", "payments", "redpacket"}
+
+func TestConfigurationsOnTheEmbeddedServer(t *testing.T) {
+	for _, dir := range configurations {
+		t.Run(dir, func(t *testing.T) {
+			srv := zktest.Start(t)
+			walk(t, srv.Addr(), dir)
+			if dir != "payments" { // which protects itself
+				require.NotContains(t, srv.Dump(), `\"addr\":\"namespace.`, "nothing declared may be left")
+			}
+		})
+	}
+}
+
+func TestConfigurationsOnRealZooKeeper(t *testing.T) {
+	srv := realzk.Start(t, realzk.Options{})
+	for _, dir := range configurations {
+		t.Run(dir, func(t *testing.T) { walk(t, srv.Addr, dir) })
+	}
+}
+
+func walk(t *testing.T, addr, dir string) {
+	t.Helper()
+	run := func(wantCode int, args ...string) string {
+		out, code := locktreeAt(t, addr, dir, args...)
+		require.Equal(t, wantCode, code, "locktree %s:\n%s", strings.Join(args, " "), out)
+		require.NotContains(t, out, canary)
+		return out
+	}
+	run(0, "validate")
+	run(0, "fmt", "-check")
+	run(2, "plan", "-detailed-exitcode")
+	run(0, "apply", "-auto-approve")
+	require.Contains(t, run(0, "plan", "-detailed-exitcode"), "No changes.")
+	run(0, "show")
+	run(0, "status")
+	if dir == "payments" {
+		// The example protects its ledger: a destroy has to be refused, whole.
+		out := run(1, "destroy", "-auto-approve")
+		require.Contains(t, out, "prevent_destroy")
+		require.Contains(t, run(0, "plan", "-detailed-exitcode"), "No changes.")
+		return
+	}
+	run(0, "destroy", "-auto-approve")
+	run(2, "plan", "-detailed-exitcode")
+}
+
+// canary is the example's administrator password: it may appear nowhere.
+const canary = "canary-7f3a-password"
+
+func locktree(t *testing.T, srv *zktest.Server, dir string, args ...string) (string, int) {
+	t.Helper()
+	addr := "127.0.0.1:1" // nothing listens there: for commands that need no server
+	if srv != nil {
+		addr = srv.Addr()
+	}
+	return locktreeAt(t, addr, dir, args...)
+}
+
+func locktreeAt(t *testing.T, addr, dir string, args ...string) (string, int) {
+	t.Helper()
+	bin, err := binary()
+	require.NoError(t, err)
+	cmd := exec.Command(filepath.Join(bin, "locktree"), args...)
+	cmd.Dir = dir
+	return output(t, cmd, addr)
+}
+
+func goRun(t *testing.T, srv *zktest.Server, pkg string) string {
+	t.Helper()
+	bin, err := binary()
+	require.NoError(t, err)
+	out, code := output(t, exec.Command(filepath.Join(bin, filepath.Base(pkg))), srv.Addr())
+	require.Zero(t, code, out)
+	return out
+}
+
+func output(t *testing.T, cmd *exec.Cmd, addr string) (string, int) {
+	t.Helper()
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "ZOOKEEPER_SERVERS="+addr,
+		`LOCKTREE_VAR_servers=["`+addr+`"]`, "LOCKTREE_VAR_admin_password="+canary)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}

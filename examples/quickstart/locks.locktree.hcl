@@ -1,0 +1,47 @@
+locktree {
+  stack = "quickstart" # who owns these locks; written into every node
+}
+
+variable "servers" {
+  type    = list(string)
+  default = ["127.0.0.1:2181"] # what `locktree dev` listens on
+}
+
+ensemble "local" {
+  servers = var.servers
+  root    = "/locks"
+}
+
+principal "anyone" {
+  scheme = "world"
+}
+
+acl "open" {
+  allow_world = true # fine on a laptop; examples/payments shows real access lists
+  grant {
+    to    = [principal.anyone]
+    allow = "admin"
+  }
+}
+
+namespace "payments" {
+  acl = acl.open
+
+  mutex "ledger" {
+    description = "One compaction of the ledger at a time."
+  }
+
+  rwlock "catalog" {
+    preference = "writer"
+  }
+
+  semaphore "workers" {
+    permits = 3
+  }
+
+  election "scheduler" {}
+}
+
+output "ledger" {
+  value = namespace.payments.mutex.ledger.path
+}

@@ -1,0 +1,41 @@
+// Command quickstart holds the mutex that locks.locktree.hcl declares while it
+// does its work, and says which fencing token it got.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+func main() {
+	servers := os.Getenv("ZOOKEEPER_SERVERS")
+	if servers == "" {
+		servers = "127.0.0.1:2181"
+	}
+	if err := run(context.Background(), strings.Split(servers, ",")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, servers []string) error {
+	// readme: begin
+	client, err := recipes.Dial(ctx, recipes.Config{Servers: servers})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	ledger := client.Mutex("/locks/payments/ledger")
+	return ledger.Do(ctx, func(ctx context.Context, lease *recipes.Lease) error {
+		// Only one program is here. ctx is cancelled if the lock is lost;
+		// the token lets whatever you write to refuse a holder of the past.
+		fmt.Println("compacting the ledger, token", lease.Token())
+		return ctx.Err()
+	})
+	// readme: end
+}

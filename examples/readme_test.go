@@ -1,0 +1,130 @@
+package examples
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+var update = flag.Bool("update", false, "rewrite the generated blocks of README.md")
+
+const readme = "../README.md"
+
+// A generated block: a comment that says where the block comes from, and the block.
+//
+//	<!-- file: PATH -->          a whole file
+//	<!-- file: PATH#NAME -->     the lines between "NAME: begin" and "NAME: end"
+//	<!-- run: ARGS -->           what `locktree ARGS` prints for the quickstart
+//	<!-- run: ARGS | TEXT -->    the same from the first line that contains TEXT to the summary
+//	<!-- go run: PACKAGE -->     what that program prints
+var generated = regexp.MustCompile("(?m)^<!-- (file|run|go run): (.+) -->\n(```[a-z]*\n)((?s:.*?))```$")
+
+// Everything the README shows is what the code does: configurations and
+// programs are the tested examples, and output is output.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile(readme)
+	require.NoError(t, err)
+	srv := zktest.Start(t)
+	blocks := 0
+	got := generated.ReplaceAllStringFunc(string(text), func(block string) string {
+		blocks++
+		m := generated.FindStringSubmatch(block)
+		return strings.TrimSuffix(block, m[4]+"```") + produce(t, srv, m[1], m[2]) + "```"
+	})
+	require.GreaterOrEqual(t, blocks, 5, "the README's blocks were not recognised")
+	if *update {
+		require.NoError(t, os.WriteFile(readme, []byte(got), 0o644))
+		return
+	}
+	was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
+	for i := range min(len(was), len(is)) {
+		require.Equal(t, was[i], is[i], "README.md line %d is out of date: make readme", i+1)
+	}
+	require.Len(t, was, len(is), "README.md is out of date: make readme")
+}
+
+// What differs from run to run without meaning anything: where the server
+// listens, which zxid a token is, and seconds on a slow machine.
+func steady(srv *zktest.Server, out string) string {
+	out = strings.ReplaceAll(out, srv.Addr(), "127.0.0.1:2181") // where `locktree dev` listens
+	out = regexp.MustCompile(`token \d+`).ReplaceAllString(out, "token 12")
+	return regexp.MustCompile(`after \d+s`).ReplaceAllString(out, "after 0s")
+}
+
+// The blocks stand in the order a reader would type them, so they run in that
+// order against one server.
+func produce(t *testing.T, srv *zktest.Server, what, arg string) string {
+	t.Helper()
+	switch what {
+	case "file":
+		return fileBlock(t, arg)
+	case "run":
+		args, from, cut := strings.Cut(arg, " | ")
+		out, code := locktree(t, srv, "quickstart", strings.Fields(args)...)
+		require.Zero(t, code, out)
+		out = steady(srv, out)
+		if cut {
+			out = excerpt(t, out, from)
+		}
+		return strings.TrimLeft(out, "\n")
+	default:
+		return steady(srv, goRun(t, srv, arg))
+	}
+}
+
+// excerpt keeps the README's first screen one screen.
+func excerpt(t *testing.T, out, from string) string {
+	t.Helper()
+	i, j := strings.Index(out, from), strings.Index(out, "\nPlan: ")
+	require.True(t, 0 <= i && i < j, "%q not found before the summary in:\n%s", from, out)
+	i = strings.LastIndexByte(out[:i], '\n') + 1
+	end := strings.IndexByte(out[j+1:], '\n')
+	return out[i:j+1] + out[j+1:j+1+end] + "\n"
+}
+
+func fileBlock(t *testing.T, ref string) string {
+	t.Helper()
+	path, region, _ := strings.Cut(ref, "#")
+	data, err := os.ReadFile(filepath.Join("..", path))
+	require.NoError(t, err)
+	if region == "" {
+		return string(data)
+	}
+	_, rest, ok := strings.Cut(string(data), fmt.Sprintf("// %s: begin\n", region))
+	require.True(t, ok, ref)
+	body, _, ok := strings.Cut(rest, fmt.Sprintf("// %s: end\n", region))
+	require.True(t, ok, ref)
+	return unindent(body)
+}
+
+func unindent(s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\t"), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimPrefix(l, "\t")
+	}
+	return strings.ReplaceAll(strings.Join(lines, "\n"), "\t", "    ")
+}
+
+// Shell lines outside generated blocks name commands and flags: each must exist.
+func TestReadmeCommandsExist(t *testing.T) {
+	text, err := os.ReadFile(readme)
+	require.NoError(t, err)
+	makefile, err := os.ReadFile("../Makefile")
+	require.NoError(t, err)
+	for _, m := range regexp.MustCompile("`make ([a-z]+)`|(?m)^    make ([a-z]+)").FindAllStringSubmatch(string(text), -1) {
+		target := m[1] + m[2]
+		require.True(t, strings.Contains(string(makefile), "\n"+target+":"), "make %s", target)
+	}
+	for _, m := range regexp.MustCompile("(?m)^    locktree ([a-z]+) ").FindAllStringSubmatch(string(text), -1) {
+		out, code := locktree(t, nil, "quickstart", m[1], "--help")
+		require.Zero(t, code, out)
+	}
+}
