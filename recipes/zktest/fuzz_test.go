@@ -1,0 +1,130 @@
+package zktest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// frames that mean something, as seeds.
+func seedFrames() [][]byte {
+	var seeds [][]byte
+	for op := range opNames {
+		for _, body := range [][]byte{nil, []byte("\x00\x00\x00\x02/a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), bytes.Repeat([]byte{0xff}, 40)} {
+			e := newEncoder()
+			e.int32(1)
+			e.int32(op)
+			seeds = append(seeds, append(e.b[4:], body...))
+		}
+	}
+	e := newEncoder()
+	e.int32(1)
+	e.int32(opMulti)
+	for range 3 {
+		e.multiHeader(opCreate, false, -1)
+		e.string("/a")
+		e.buffer(nil)
+		e.acls(openACL)
+		e.int32(1)
+	}
+	e.multiHeader(-1, true, -1)
+	return append(seeds, e.b[4:])
+}
+
+// FuzzDecodeRequest: whatever a frame holds, decoding it neither panics nor
+// allocates out of proportion to its length.
+func FuzzDecodeRequest(f *testing.F) {
+	for _, s := range seedFrames() {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := decodeRequest(frame)
+		_, _ = decodeConnect(frame)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(frame)+1<<20))
+		if err == nil {
+			r.paths()
+		}
+	})
+}
+
+// FuzzConnection: whatever follows a handshake, the server answers the next
+// client, and the connection ends when its client does.
+func FuzzConnection(f *testing.F) {
+	for _, s := range seedFrames() {
+		f.Add(append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...), true)
+	}
+	f.Add([]byte("ruokmntr"), false)
+	f.Add([]byte("\x7f\xff\xff\xff"), false)
+	f.Fuzz(func(t *testing.T, stream []byte, greeted bool) {
+		s := New(WithExtendedTypes(), WithQuotaEnforcement())
+		defer s.Close()
+		c := rawDial(t, s.views[0])
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		if greeted {
+			c.greet(0, nil, false)
+		}
+		go io.Copy(io.Discard, c)
+		c.Write(stream) // an error means that the server has hung up: fine
+		c.Close()
+
+		next := rawDial(t, s.views[0])
+		next.SetDeadline(time.Now().Add(10 * time.Second))
+		next.greet(0, nil, false)
+		next.watch("/zookeeper")
+		_, code := next.header()
+		require.Equal(t, CodeOK, code)
+		s.Dump()
+		next.Close()
+	})
+}
+
+// FuzzTwoFrames: the answer to a request is one well-formed frame with its xid,
+// whatever came before it.
+func FuzzTwoFrames(f *testing.F) {
+	for _, s := range seedFrames() {
+		f.Add(s, []byte("/a"))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, path []byte) {
+		if len(body) < 8 || int32(binary.BigEndian.Uint32(body[4:])) == opCloseSession {
+			return // not a request that leaves the session open
+		}
+		s := New()
+		defer s.Close()
+		c := rawDial(t, s.views[0])
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.greet(0, nil, false)
+		if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
+			return
+		}
+		e := newEncoder()
+		e.int32(77_000_001)
+		e.int32(opSync)
+		e.string(string(path))
+		go c.Write(e.frame())
+		for {
+			var head [4]byte
+			if _, err := io.ReadFull(c, head[:]); err != nil {
+				return // an unknown operation or a failed authentication ends the connection
+			}
+			n := binary.BigEndian.Uint32(head[:])
+			require.LessOrEqual(t, n, uint32(len(body)+len(path)*6+4096))
+			reply := make([]byte, n)
+			_, err := io.ReadFull(c, reply)
+			require.NoError(t, err)
+			d := decoder{b: reply}
+			xid, _, _ := d.int32(), d.int64(), d.int32()
+			require.NoError(t, d.err)
+			if xid == 77_000_001 {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,212 @@
+package zktest
+
+import (
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rawConn speaks the protocol byte by byte, for what a client library hides.
+type rawConn struct {
+	t testing.TB
+	net.Conn
+	xid int32
+}
+
+func rawDial(t testing.TB, v *view) *rawConn {
+	t.Helper()
+	c, err := v.dial("tcp", "raw", 0)
+	require.NoError(t, err)
+	return &rawConn{t: t, Conn: c}
+}
+
+// greet shakes hands and returns the session and whether it is read-only.
+func (c *rawConn) greet(id int64, password []byte, readOnly bool) (int64, []byte, bool) {
+	c.t.Helper()
+	e := newEncoder()
+	e.int32(0)
+	e.int64(0)
+	e.int32(10_000)
+	e.int64(id)
+	e.buffer(password)
+	e.bool(readOnly)
+	_, err := c.Write(e.frame())
+	require.NoError(c.t, err)
+	d := decoder{b: c.frame()}
+	d.int64()
+	id, password = d.int64(), d.buffer()
+	readOnly = d.bool()
+	require.NoError(c.t, d.err)
+	return id, password, readOnly
+}
+
+func (c *rawConn) frame() []byte {
+	c.t.Helper()
+	var head [4]byte
+	_, err := io.ReadFull(c, head[:])
+	require.NoError(c.t, err)
+	body := make([]byte, (&decoder{b: head[:]}).int32())
+	_, err = io.ReadFull(c, body)
+	require.NoError(c.t, err)
+	return body
+}
+
+// send writes a request whose body f encodes.
+func (c *rawConn) send(op int32, f func(*encoder)) {
+	c.t.Helper()
+	c.xid++
+	e := newEncoder()
+	e.int32(c.xid)
+	e.int32(op)
+	f(e)
+	_, err := c.Write(e.frame())
+	require.NoError(c.t, err)
+}
+
+// header reads one frame down to its body.
+func (c *rawConn) header() (xid int32, code Code) {
+	c.t.Helper()
+	d := decoder{b: c.frame()}
+	xid, _, code = d.int32(), d.int64(), Code(d.int32())
+	return xid, code
+}
+
+func (c *rawConn) create(path string) {
+	c.send(opCreate, func(e *encoder) {
+		e.string(path)
+		e.buffer(nil)
+		e.acls(openACL)
+		e.int32(0)
+	})
+}
+
+func (c *rawConn) watch(path string) {
+	c.send(opExists, func(e *encoder) {
+		e.string(path)
+		e.bool(true)
+	})
+}
+
+func rawBubble(t *testing.T, f func(t *testing.T, s *Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		defer s.Close()
+		f(t, s)
+	})
+}
+
+func TestEventAfterReplyTurnsTheirOrderRound(t *testing.T) {
+	for _, turned := range []bool{false, true} {
+		rawBubble(t, func(t *testing.T, s *Server) {
+			c := rawDial(t, s.views[0])
+			c.greet(0, nil, false)
+			if turned {
+				s.Inject(On("create"), EventAfterReply)
+			}
+			c.watch("/a")
+			_, code := c.header()
+			require.Equal(t, CodeNoNode, code)
+			c.create("/a")
+			first, _ := c.header()
+			second, _ := c.header()
+			want := []int32{xidNotification, c.xid}
+			if turned {
+				want = []int32{c.xid, xidNotification}
+			}
+			require.Equal(t, want, []int32{first, second})
+		})
+	}
+}
+
+func TestCutAtSendsExactlySoManyBytes(t *testing.T) {
+	for n := range 30 {
+		rawBubble(t, func(t *testing.T, s *Server) {
+			c := rawDial(t, s.views[0])
+			c.greet(0, nil, false)
+			s.Inject(On("create"), CutAt(n))
+			c.create("/a")
+			got, err := io.ReadAll(c)
+			require.NoError(t, err)
+			require.Len(t, got, min(n, 26))
+			_, ok := s.Get("/a")
+			require.True(t, ok)
+		})
+	}
+}
+
+func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
+	rawBubble(t, func(t *testing.T, s *Server) {
+		require.NoError(t, s.Create("/a", nil))
+		s.SetReadOnly(true)
+		c := rawDial(t, s.views[0])
+		id, _, readOnly := c.greet(0, nil, true)
+		require.NotZero(t, id)
+		require.True(t, readOnly)
+		c.watch("/a")
+		_, code := c.header()
+		require.Equal(t, CodeOK, code)
+		c.create("/b")
+		_, code = c.header()
+		require.Equal(t, CodeNotReadOnly, code)
+	})
+}
+
+func TestASessionThatMovedLosesItsOldConnectionAtTheNextWrite(t *testing.T) {
+	rawBubble(t, func(t *testing.T, s *Server) {
+		r := s.Replica()
+		old := rawDial(t, s.views[0])
+		id, password, _ := old.greet(0, nil, false)
+		moved := rawDial(t, r.v)
+		again, _, _ := moved.greet(id, password, false)
+		require.Equal(t, id, again)
+		old.watch("/a")
+		_, code := old.header()
+		require.Equal(t, CodeNoNode, code, "the old server still reads for it")
+		old.create("/a")
+		_, err := old.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		_, ok := s.Get("/a")
+		require.False(t, ok)
+		moved.create("/a")
+		_, code = moved.header()
+		require.Equal(t, CodeOK, code)
+	})
+}
+
+func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
+	rawBubble(t, func(t *testing.T, s *Server) {
+		require.NoError(t, s.Create("/a", make([]byte, 1<<20)))
+		mute, other := rawDial(t, s.views[0]), rawDial(t, s.views[0])
+		mute.greet(0, nil, false)
+		other.greet(0, nil, false)
+		go func() {
+			for range 100 {
+				mute.xid++
+				e := newEncoder()
+				e.int32(mute.xid)
+				e.int32(opGetData)
+				e.string("/a")
+				e.bool(false)
+				if _, err := mute.Write(e.frame()); err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		s.mu.Lock()
+		for c := range s.conns {
+			require.Less(t, c.outSize, softQueue+2<<20, "reading stops while replies pile up")
+		}
+		s.mu.Unlock()
+		other.create("/b")
+		_, code := other.header()
+		require.Equal(t, CodeOK, code)
+		mute.Close()
+		time.Sleep(time.Second)
+	})
+}
