@@ -1,0 +1,84 @@
+// Package recipes gives Go programs the coordination recipes that run on
+// ZooKeeper: mutex, read-write lock, semaphore, leader election and several
+// locks taken at once. Their parameters are declared in the lock's node, by
+// locktree apply, and checked when a program uses it.
+//
+//	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}})
+//	m := c.Mutex("/locks/payments/ledger")
+//	err = m.Do(ctx, func(ctx context.Context, l *recipes.Lease) error {
+//		return store.Write(ctx, l.Token(), row) // ctx ends if the lock is lost
+//	})
+//
+// # Sessions, doubt and loss
+//
+// A [Client] outlives sessions; a [Lease] does not. It is bound to the session
+// it was granted in, and when that session is over, or must be taken to be over,
+// the lease is lost, for good, and its Context is cancelled with the cause.
+//
+// A session is Suspect while it is disconnected or nothing proves it. A lease
+// is still held then (unless Config.OnSuspect says otherwise): a short break
+// costs nothing. While anything is held the client commits one write every
+// sixth of the session timeout, whatever the number of locks, because only a
+// committed write proves that a session lives: a server cut off from the others
+// answers pings, reads and even sync for seconds after the rest have let a rival
+// in. The lease ends half a session timeout after the last committed write was
+// sent, by this process's own clock and not by an event that may never come.
+//
+// # What a grant means
+//
+//   - Order. At the moment (the zxid) a grant is confirmed, the contender's node
+//     existed, belonged to this session, and every conflicting earlier contender
+//     was gone. The confirmation is a committed write: the create itself, or one
+//     made after the way was seen to be clear. This needs no clock.
+//   - Fencing. [Lease.Token] grows from grant to grant, across sessions, restarts
+//     and re-created nodes. A resource that refuses tokens smaller than the
+//     largest it has seen never obeys a stale holder. This needs no clock.
+//   - Guarded writes. What [Lease.Multi] writes to ZooKeeper is never applied
+//     after the lease is gone. This needs no clock.
+//   - One believer. No two processes hold a valid Lease at once, if the session
+//     timeout is at least four ticks of the servers, and this process's clock
+//     runs at the right rate, within a sixteenth, while the process is scheduled.
+//
+// Grants are made in the order of arrival at ZooKeeper. A goroutine waits its
+// turn in its client first, in order of arrival there: goroutines of one client
+// share one place in the queue, and between two of them the place goes to the
+// end, so other processes get theirs. A release wakes one waiter. Readers are
+// the exception to both: each has its own place, and a writer's release wakes
+// all readers that waited for it.
+//
+// # What is not guaranteed
+//
+//   - That a process stops acting in time. Between a look at the Context and the
+//     act a process may be paused for as long as it likes. Use the token, or Multi.
+//   - That a lost session's nodes are gone at once. A crash leaves them until the
+//     servers expire the session: the next waiter is granted within the session
+//     timeout and two ticks while a majority of the servers can be reached.
+//   - Order between clients of which one has WithLocalHandoff, which lets
+//     goroutines overtake other processes, up to a number.
+//   - Anything beside programs that delete, by hand, nodes that are not theirs.
+//     Such a deletion is noticed and ends the lease, after the fact.
+//   - Exclusion across different wire formats: Curator's clients do not see
+//     kazoo's contenders, and a lock declared for one must not be used by the other.
+//
+// # What a crash leaves behind
+//
+// Nothing for longer than a session: every contender is an ephemeral node. A
+// create or delete whose reply was lost is resolved, in the background if its
+// caller has gone, until the outcome is known or the session is over; no call
+// leaves a node in a queue that it has left. [Client.Close] ends the session, so
+// that its locks are free at once.
+//
+// # Other clients
+//
+// By default contenders carry the names of Apache Curator's recipes, and Java
+// programs contend for the same locks. Python programs do too with kazoo, through
+// two-line subclasses that write those names:
+//
+//	class CuratorLock(Lock):   _NODE_NAME = "-lock-";   _EXCLUDE_NAMES = ["lock-"]
+//	class CuratorWrite(WriteLock): _NODE_NAME = "__WRIT__"; _EXCLUDE_NAMES = ["__WRIT__", "__READ__"]
+//	class CuratorRead(ReadLock):   _NODE_NAME = "__READ__"; _EXCLUDE_NAMES = ["__WRIT__"]
+//
+// or unchanged, where the lock is declared with wire = "kazoo"; such a lock is
+// not for Curator. Children that are nobody's contender are ignored, and shown
+// by [Client.Inspect].
+package recipes

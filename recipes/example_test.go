@@ -1,0 +1,153 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"time"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// provisioned starts an in-memory ZooKeeper with one declared lock, as locktree apply would leave it, and connects.
+func provisioned(path string, p kind.Params) (*recipes.Client, func()) {
+	srv := zktest.New()
+	data, err := (&kind.Payload{Params: p}).Encode()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := srv.Create(path, data); err != nil {
+		log.Fatal(err)
+	}
+	for _, child := range p.Kind().Children {
+		if err := srv.Create(path+"/"+child, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+	dial := srv.Dialer()
+	c, err := recipes.Dial(context.Background(), recipes.Config{
+		Servers: []string{"zookeeper"}, ID: "worker-1",
+		Dialer: func(_ context.Context, network, address string) (net.Conn, error) {
+			return dial(network, address, time.Second)
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return c, func() {
+		if err := c.Close(); err != nil {
+			log.Print(err)
+		}
+		srv.Close()
+	}
+}
+
+// A critical section. The token goes along to whatever is written, so that the store can refuse a holder that has
+// lost the lock without knowing.
+func ExampleMutex_Do() {
+	c, closeAll := provisioned("/locks/ledger", kind.Mutex.New())
+	defer closeAll()
+	ctx := context.Background()
+	m := c.Mutex("/locks/ledger")
+
+	err := m.Do(ctx, func(ctx context.Context, l *recipes.Lease) error {
+		fmt.Println("held, with a token:", l.Token() > 0)
+		_, err := m.TryLock(context.Background())
+		var held *recipes.HeldError
+		fmt.Println("a second one is refused:", errors.As(err, &held), held.Holder.ID)
+		return nil
+	})
+	fmt.Println("given back:", err)
+	// Output:
+	// held, with a token: true
+	// a second one is refused: true worker-1
+	// given back: <nil>
+}
+
+// At most two downloads at a time, over all processes.
+func ExampleSemaphore_Acquire() {
+	c, closeAll := provisioned("/limits/downloads", &kind.SemaphoreParams{Common: kind.Common{Wire: "curator"}, Permits: 2})
+	defer closeAll()
+	ctx := context.Background()
+	s := c.Semaphore("/limits/downloads")
+
+	both, err := s.Acquire(ctx, 2) // all or none
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = s.TryAcquire(ctx, 1)
+	fmt.Println("a third is refused:", errors.Is(err, recipes.ErrHeld))
+	if err := both.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	one, err := s.TryAcquire(ctx, 1)
+	fmt.Println("after the release:", err)
+	fmt.Println(one.Unlock(ctx))
+	// Output:
+	// a third is refused: true
+	// after the release: <nil>
+	// <nil>
+}
+
+// A worker that runs in one process at a time. Lead waits for the function before the next candidate may lead.
+func ExampleElection_Lead() {
+	c, closeAll := provisioned("/elections/billing", kind.Election.New())
+	defer closeAll()
+	e := c.Election("/elections/billing")
+
+	err := e.Lead(context.Background(), func(ctx context.Context, l *recipes.Leadership) error {
+		leader, _, err := e.Leader(ctx)
+		fmt.Println("leading:", leader.ID)
+		return err
+	})
+	fmt.Println("stepped down:", err)
+	// Output:
+	// leading: worker-1
+	// stepped down: <nil>
+}
+
+// Readers share, writers do not, and a writer can become a reader without letting anybody in between.
+func ExampleRWMutex_Downgrade() {
+	c, closeAll := provisioned("/locks/cache", kind.RWLock.New())
+	defer closeAll()
+	ctx := context.Background()
+	m := c.RWMutex("/locks/cache")
+
+	w, err := m.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := m.Downgrade(ctx, w)
+	if err != nil {
+		log.Fatal(err)
+	}
+	other, err := m.TryRLock(ctx)
+	fmt.Println("another reader:", err)
+	_, err = m.TryLock(ctx)
+	fmt.Println("a writer is refused:", errors.Is(err, recipes.ErrHeld))
+	fmt.Println(errors.Join(r.Unlock(ctx), other.Unlock(ctx)))
+	// Output:
+	// another reader: <nil>
+	// a writer is refused: true
+	// <nil>
+}
+
+// Two accounts under one transaction: no order of naming them deadlocks.
+func ExampleMultiLock_Do() {
+	c, closeAll := provisioned("/accounts/alice", kind.Mutex.New())
+	defer closeAll()
+	bob := c.Mutex("/accounts/bob", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate())
+
+	err := c.MultiLock(c.Mutex("/accounts/alice"), bob).Do(context.Background(), func(context.Context, *recipes.Lease) error {
+		fmt.Println("both accounts are held")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// both accounts are held
+	// <nil>
+}

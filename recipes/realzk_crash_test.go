@@ -1,0 +1,257 @@
+//go:build linux
+
+package recipes
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// holdVariable makes this test binary a process that holds /m on the server it names.
+const holdVariable = "LOCKTREE_TEST_HOLD"
+
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(holdVariable); addr != "" {
+		holdUntilKilled(addr)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// realTick and realTimeout satisfy T >= 4 ticks.
+const realTick, realTimeout = 500 * time.Millisecond, 2 * time.Second
+
+// holdUntilKilled says on standard output what its lease does: "held TOKEN", then "ended CAUSE".
+func holdUntilKilled(addr string) {
+	c, err := Dial(context.Background(), Config{Servers: []string{addr}, SessionTimeout: realTimeout, ID: "victim"})
+	if err != nil {
+		fmt.Println("failed", err)
+		return
+	}
+	l, err := c.Mutex("/m").Lock(context.Background())
+	if err != nil {
+		fmt.Println("failed", err)
+		return
+	}
+	fmt.Println("held", l.Token())
+	<-l.Context().Done()
+	fmt.Println("ended", context.Cause(l.Context()))
+	_, err = l.Multi(context.Background(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
+	fmt.Println("wrote", err)
+}
+
+// victim is a holder process.
+type victim struct {
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+	token uint64
+}
+
+func startVictim(t *testing.T, addr string) *victim {
+	t.Helper()
+	v := &victim{cmd: exec.Command(os.Args[0])}
+	v.cmd.Env = append(os.Environ(), holdVariable+"="+addr)
+	v.cmd.Stderr = os.Stderr
+	out, err := v.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, v.cmd.Start())
+	t.Cleanup(func() {
+		_ = v.cmd.Process.Kill()
+		_ = v.cmd.Wait()
+	})
+	v.lines = bufio.NewScanner(out)
+	v.token, err = strconv.ParseUint(v.says(t, "held "), 10, 64)
+	require.NoError(t, err)
+	return v
+}
+
+// says waits for the process's next line, which must begin with prefix.
+func (v *victim) says(t *testing.T, prefix string) string {
+	t.Helper()
+	require.True(t, v.lines.Scan(), "the holder process ended early: %v", v.lines.Err())
+	rest, ok := strings.CutPrefix(v.lines.Text(), prefix)
+	require.True(t, ok, "the holder process says %q, wanted %q", v.lines.Text(), prefix)
+	return rest
+}
+
+// realServer is a real ZooKeeper with a mutex declared at /m and a client on it.
+func realServer(t *testing.T) (*realzk.Server, *Client) {
+	t.Helper()
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	c := realClient(t, srv, "test")
+	declareReal(t, c, "/m", kind.Mutex.New())
+	return srv, c
+}
+
+func realClient(t *testing.T, srv *realzk.Server, id string) *Client {
+	t.Helper()
+	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: realTimeout, ID: id})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func declareReal(t *testing.T, c *Client, path string, p kind.Params) {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	data, err := (&kind.Payload{Params: p}).Encode()
+	require.NoError(t, err)
+	_, err = s.Create(t.Context(), path, data, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	for _, child := range p.Kind().Children {
+		_, err = s.Create(t.Context(), kind.JoinPath(path, child), nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+}
+
+// queued waits until n contenders stand at path.
+func queued(t *testing.T, c *Client, path string, n int) {
+	t.Helper()
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	for {
+		children, _, w, err := s.childrenW(t.Context(), path)
+		require.NoError(t, err)
+		if len(children) >= n {
+			w.stop()
+			return
+		}
+		<-w.C()
+		w.stop()
+	}
+}
+
+func TestRealKillOfAHolderGrantsTheNextInTime(t *testing.T) {
+	srv, c := realServer(t)
+	v := startVictim(t, srv.Addr)
+	got := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
+	queued(t, c, "/m", 2)
+	require.NoError(t, v.cmd.Process.Kill())
+	killed := time.Now()
+	r := <-got
+	require.NoError(t, r.err)
+	require.LessOrEqual(t, r.at.Sub(killed), realTimeout+2*realTick, "P5")
+	require.Greater(t, r.v.Token(), v.token)
+	require.NoError(t, r.v.Unlock(t.Context()))
+}
+
+func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { // case 31: redis-semaphore #24, redisson #2665
+	srv, c := realServer(t)
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	_, err = s.Create(t.Context(), "/data", []byte("0"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	v := startVictim(t, srv.Addr)
+	got := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
+	queued(t, c, "/m", 2)
+	require.NoError(t, v.cmd.Process.Signal(syscall.SIGSTOP))
+	r := <-got
+	require.NoError(t, r.err)
+	require.Greater(t, r.v.Token(), v.token)
+	require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
+	require.Contains(t, v.says(t, "ended "), "lock lost")
+	require.Contains(t, v.says(t, "wrote "), "lock lost")
+	data, _, err := s.Get(t.Context(), "/data")
+	require.NoError(t, err)
+	require.Equal(t, "0", string(data))
+	require.NoError(t, r.v.Unlock(t.Context()))
+}
+
+func TestRealRecipesExcludeAndCount(t *testing.T) {
+	srv, c := realServer(t)
+	p := kind.Semaphore.New().(*kind.SemaphoreParams)
+	p.Permits = 3
+	declareReal(t, c, "/s", p)
+	declareReal(t, c, "/rw", kind.RWLock.New())
+	declareReal(t, c, "/m2", kind.Mutex.New())
+
+	const clients, rounds = 5, 12
+	var mutex, multi, writers, readers, permits atomic.Int32
+	var last atomic.Uint64
+	var wg sync.WaitGroup
+	failed := make(chan error, clients)
+	only := func(n *atomic.Int32, by, most int32) error {
+		defer n.Add(-by)
+		if now := n.Add(by); now > most {
+			return fmt.Errorf("%d holders of at most %d", now, most)
+		}
+		return nil
+	}
+	for i := range clients {
+		mine := realClient(t, srv, fmt.Sprint("client ", i))
+		wg.Go(func() {
+			failed <- func() error {
+				ctx := context.Background()
+				for range rounds {
+					for _, do := range []func() error{
+						func() error {
+							return mine.Mutex("/m").Do(ctx, func(_ context.Context, l *Lease) error {
+								if before := last.Swap(l.Token()); before >= l.Token() {
+									return fmt.Errorf("token %d after %d", l.Token(), before)
+								}
+								return only(&mutex, 1, 1)
+							})
+						},
+						func() error {
+							return mine.MultiLock(mine.Mutex("/m2"), mine.RWMutex("/rw")).Do(ctx, func(context.Context, *Lease) error {
+								if readers.Load() > 0 {
+									return fmt.Errorf("a writer beside readers")
+								}
+								return only(&writers, 1, 1)
+							})
+						},
+						func() error {
+							return mine.RWMutex("/rw").RDo(ctx, func(context.Context, *Lease) error {
+								readers.Add(1)
+								defer readers.Add(-1)
+								if writers.Load() > 0 {
+									return fmt.Errorf("a reader beside a writer")
+								}
+								return nil
+							})
+						},
+						func() error {
+							return mine.Semaphore("/s").Do(ctx, 2, func(context.Context, *Lease) error { return only(&permits, 2, 3) })
+						},
+						func() error {
+							return mine.MultiLock(mine.Mutex("/m2"), mine.Mutex("/m")).Do(ctx, func(context.Context, *Lease) error { return only(&multi, 1, 1) })
+						},
+					} {
+						if err := do(); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			}()
+		})
+	}
+	wg.Wait()
+	for range clients {
+		require.NoError(t, <-failed)
+	}
+	for _, path := range []string{"/m", "/m2", "/rw", "/s/leases", "/s/locks"} {
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		children, _, err := s.Children(t.Context(), path)
+		require.NoError(t, err)
+		require.Empty(t, children, path)
+	}
+}
