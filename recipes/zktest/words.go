@@ -76,7 +76,6 @@ func (s *Server) statWord(b *strings.Builder, clients bool) {
 	if clients {
 		b.WriteString("Clients:\n")
 		s.listConns(b, false)
-		b.WriteString("\n")
 	}
 	fmt.Fprintf(b, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n",
 		s.packetsIn, s.packetsOut, len(s.conns), s.outstanding())

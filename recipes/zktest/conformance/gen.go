@@ -150,6 +150,27 @@ func genWatchOp(t *rapid.T) Op {
 	}
 }
 
+// genPipeline draws requests to be sent together; those that end the connection
+// do not take part.
+func genPipeline(t *rapid.T) Op {
+	o := Op{Op: stepPipeline}
+	for range rapid.IntRange(2, 6).Draw(t, "depth") {
+		sub := genStep(t)
+		if sub.Op != stepReconnect && sub.Op != opClose && sub.Op != opAuth {
+			o.Ops = append(o.Ops, sub)
+		}
+	}
+	o.S = rapid.IntRange(0, sessionCount-1).Draw(t, "session")
+	return o
+}
+
+func genAny(t *rapid.T) Op {
+	if rapid.IntRange(0, 9).Draw(t, "together") == 0 {
+		return genPipeline(t)
+	}
+	return genStep(t)
+}
+
 // genSequence draws a sequence. It starts from a small tree, so that even short
 // ones find something.
 func genSequence(t *rapid.T) []Op {
@@ -157,5 +178,5 @@ func genSequence(t *rapid.T) []Op {
 		{Op: opCreate, Path: "/a", Data: []byte("a"), ACL: anyone},
 		{S: 1, Op: opCreate, Path: "/a/c", ACL: anyone},
 	}
-	return append(ops, rapid.SliceOfN(rapid.Custom(genStep), 1, 40).Draw(t, "ops")...)
+	return append(ops, rapid.SliceOfN(rapid.Custom(genAny), 1, 40).Draw(t, "ops")...)
 }

@@ -39,6 +39,7 @@ const (
 	// Steps that are no request.
 	stepReconnect int32 = -2001 // drop the connection and take the session up again
 	stepGarbage   int32 = -2002 // a request whose body does not decode
+	stepPipeline  int32 = -2003 // several requests, sent before the first reply is read
 )
 
 var names = map[int32]string{
@@ -49,7 +50,7 @@ var names = map[int32]string{
 	opCreateTTL: "createTTL", opMultiRead: "multiRead", opAuth: "auth", opSetWatches: "setWatches",
 	opEphemerals: "getEphemerals", opCount: "getAllChildrenNumber", opSetWatches2: "setWatches2",
 	opAddWatch: "addWatch", opWhoAmI: "whoAmI", opClose: "closeSession", stepReconnect: "reconnect",
-	stepGarbage: "garbage",
+	stepGarbage: "garbage", stepPipeline: "pipeline",
 }
 
 // ACL is one access control entry.

@@ -98,6 +98,9 @@ func (p *player) step(op Op) error {
 		}
 		return p.flush(op)
 	}
+	if op.Op == stepPipeline {
+		return p.pipeline(op, s)
+	}
 	var w out
 	code := op.Op
 	op.encode(p, &w, s)
@@ -117,6 +120,31 @@ func (p *player) step(op Op) error {
 	if op.Op == opClose {
 		s.conn.Close()
 		delete(p.sessions, op.S)
+	}
+	return p.flush(op)
+}
+
+// pipeline sends requests back to back and then reads their replies, which must
+// come in order.
+func (p *player) pipeline(op Op, s *session) error {
+	var xids []int32
+	for _, sub := range op.Ops {
+		var w out
+		sub.encode(p, &w, s)
+		xid, err := s.send(sub.Op, w.b)
+		if err != nil {
+			return err
+		}
+		xids = append(xids, xid)
+	}
+	for i, sub := range op.Ops {
+		f, events, err := s.await(xids[i])
+		p.events(op, op.S, events)
+		if err != nil {
+			return fmt.Errorf("%v: %w", sub, err)
+		}
+		sub.S = op.S
+		p.log("| %v -> %s", sub, p.reply(sub, f))
 	}
 	return p.flush(op)
 }

@@ -45,3 +45,7 @@ func TestTheClockOfTheServerInMemory(t *testing.T) {
 	s := zktest.Start(t, zktest.WithTickTime(clock.Tick), zktest.WithReapInterval(clock.Reap), zktest.WithExtendedTypes())
 	conformance.Timed(t, conformance.TCP(s.Addr()), clock)
 }
+
+func TestFourLetterWordsReadLikeZooKeepers(t *testing.T) {
+	conformance.Words(t, conformance.TCP(zktest.Start(t).Addr()), conformance.TCP(realzk.Start(t, realzk.Options{}).Addr))
+}

@@ -182,9 +182,8 @@ func (s *session) next() (f frame, err error) {
 	return f, nil
 }
 
-// call sends a request and reads up to its reply; what comes before it are
-// events.
-func (s *session) call(op int32, body []byte) (reply frame, events []frame, err error) {
+// send writes a request without waiting and returns the xid of its reply.
+func (s *session) send(op int32, body []byte) (int32, error) {
 	xid := int32(-2)
 	if op != opPing {
 		s.xid++
@@ -193,9 +192,11 @@ func (s *session) call(op int32, body []byte) (reply frame, events []frame, err 
 	var o out
 	o.i32(xid)
 	o.i32(op)
-	if err := s.write(append(o.b, body...)); err != nil {
-		return frame{}, nil, err
-	}
+	return xid, s.write(append(o.b, body...))
+}
+
+// await reads up to the reply to xid; what comes before it are events.
+func (s *session) await(xid int32) (reply frame, events []frame, err error) {
 	for {
 		f, err := s.next()
 		if err != nil {
@@ -206,4 +207,12 @@ func (s *session) call(op int32, body []byte) (reply frame, events []frame, err 
 		}
 		events = append(events, f)
 	}
+}
+
+func (s *session) call(op int32, body []byte) (reply frame, events []frame, err error) {
+	xid, err := s.send(op, body)
+	if err != nil {
+		return frame{}, nil, err
+	}
+	return s.await(xid)
 }

@@ -1,0 +1,104 @@
+package conformance
+
+import (
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Word asks a server a four-letter word.
+func Word(dial Dial, word string) (string, error) {
+	c, err := dial()
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(c)
+	return string(answer), err
+}
+
+var (
+	wordVersion = regexp.MustCompile(`Zookeeper version: .*|zk_version\t.*`)
+	wordPath    = regexp.MustCompile(`(dataDir|dataLogDir|dataDirSize|dataLogSize)=.*`)
+	wordDate    = regexp.MustCompile(`expire at .*:`)
+	wordOp      = regexp.MustCompile(`lop=[A-Z]+`)
+	wordNumber  = regexp.MustCompile(`0x[0-9a-f]+|-?\d+(\.\d+)*`)
+	wordAddress = regexp.MustCompile(`/[#:]+(\[#\])?`)
+	wordConns   = regexp.MustCompile(`(?m)(^ /#.*\n)+`)
+	wordSockets = regexp.MustCompile(`(?m)(^(\d+ expire at .*:\n)?\tip: .*\n)+`)
+)
+
+// shape reduces an answer to what must be the same on every server with the
+// same data: the wording and order of lines, without numbers, and one line for
+// any number of connections.
+func shape(answer string) string {
+	for re, with := range map[*regexp.Regexp]string{
+		wordVersion: "VERSION", wordPath: "$1=", wordSockets: "\tSOCKETS\n", wordOp: "lop=X",
+	} {
+		answer = re.ReplaceAllString(answer, with)
+	}
+	answer = wordDate.ReplaceAllString(answer, "expire at DATE:")
+	answer = wordNumber.ReplaceAllString(answer, "#")
+	answer = wordAddress.ReplaceAllString(answer, "/#")
+	return wordConns.ReplaceAllString(answer, " CONNECTIONS\n")
+}
+
+// Words compares the answers to the four-letter words, by their shape, with
+// those of another server, after the same few requests to both. Of mntr only
+// the presence of the values that this suite knows is asked.
+func Words(t *testing.T, got, want Dial) {
+	t.Helper()
+	for _, dial := range []Dial{got, want} {
+		a := newActor(t, dial, "/words")
+		a.do(create(0, "/e", 1), 0)
+		a.do(get(0, "/e"), 0)
+		a.do(get(1, "/e"), 0) // one path only: several are listed in no order
+		a.do(list(1, "/e"), 0)
+	}
+	for _, word := range []string{"ruok", "isro", "srvr", "stat", "dump", "wchs", "wchp", "conf", "cons"} {
+		g, err := Word(got, word)
+		if err != nil {
+			t.Fatalf("%s: %v", word, err)
+		}
+		w, err := Word(want, word)
+		if err != nil {
+			t.Fatalf("%s: %v", word, err)
+		}
+		if shape(g) != shape(w) {
+			t.Errorf("%s answers\n%s\ninstead of\n%s\nin shape\n%s\ninstead of\n%s", word, g, w, shape(g), shape(w))
+		}
+	}
+	g, _ := Word(got, "mntr")
+	w, _ := Word(want, "mntr")
+	for _, key := range []string{
+		"zk_version", "zk_server_state", "zk_ephemerals_count", "zk_num_alive_connections", "zk_avg_latency",
+		"zk_outstanding_requests", "zk_znode_count", "zk_global_sessions", "zk_packets_sent", "zk_packets_received",
+		"zk_watch_count", "zk_min_latency", "zk_max_latency", "zk_approximate_data_size", "zk_local_sessions", "zk_uptime",
+	} {
+		if !hasKey(g, key) || !hasKey(w, key) {
+			t.Errorf("mntr does not report %s", key)
+		}
+	}
+	for _, key := range []string{"zk_server_state", "zk_ephemerals_count", "zk_znode_count", "zk_watch_count", "zk_approximate_data_size"} {
+		if line(g, key) != line(w, key) {
+			t.Errorf("mntr reports %q instead of %q", line(g, key), line(w, key))
+		}
+	}
+}
+
+func hasKey(answer, key string) bool { return line(answer, key) != "" }
+
+func line(answer, key string) string {
+	lines := strings.Split(answer, "\n")
+	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, key+"\t") }); i >= 0 {
+		return lines[i]
+	}
+	return ""
+}
