@@ -29,6 +29,9 @@ type grid struct {
 	cells   string // holders down, waiters across, in the order of parties: B, S, I or - for the verdicts
 }
 
+// grids are the matrices of recipes with one queue. The semaphore, which has two, has tests of its own.
+var grids = []grid{mutexes, rwlocks, elections}
+
 func (g grid) verdict(holder, waiter int) verdict {
 	rows := strings.Split(strings.TrimSpace(g.cells), "\n")
 	cell := strings.Fields(rows[holder+1])[waiter+1]
@@ -95,29 +98,29 @@ var rwlocks = grid{
 		return &kind.RWLockParams{Common: kind.Common{Wire: string(w)}, Preference: kind.PreferFair}
 	},
 	parties: []party{
-		ours("go/R", kind.WireCurator, goRead),
-		ours("go/W", kind.WireCurator, goWrite),
-		foreign("curator/R", java, "read"),
-		foreign("curator/W", java, "write"),
-		foreign("kazoo-subclass/R", python, "curator-read"),
-		foreign("kazoo-subclass/W", python, "curator-write"),
-		ours("go-kazoo-wire/R", kind.WireKazoo, goRead),
-		ours("go-kazoo-wire/W", kind.WireKazoo, goWrite),
-		foreign("kazoo/R", python, "read"),
-		foreign("kazoo/W", python, "write"),
+		ours("go-reader", kind.WireCurator, goRead),
+		ours("go-writer", kind.WireCurator, goWrite),
+		foreign("curator-reader", java, "read"),
+		foreign("curator-writer", java, "write"),
+		foreign("subclass-reader", python, "curator-read"),
+		foreign("subclass-writer", python, "curator-write"),
+		ours("gokazoo-reader", kind.WireKazoo, goRead),
+		ours("gokazoo-writer", kind.WireKazoo, goWrite),
+		foreign("kazoo-reader", python, "read"),
+		foreign("kazoo-writer", python, "write"),
 	},
 	cells: `
-	                   go/R   go/W   curator/R   curator/W   kazoo-subclass/R   kazoo-subclass/W   go-kazoo-wire/R   go-kazoo-wire/W   kazoo/R   kazoo/W
-	go/R               S      B      S           B           S                  B                  -                 -                 S         I
-	go/W               B      B      B           B           B                  B                  -                 -                 I         I
-	curator/R          S      B      S           B           S                  B                  S                 B                 S         I
-	curator/W          B      B      B           B           B                  B                  B                 B                 I         I
-	kazoo-subclass/R   S      B      S           B           S                  B                  S                 B                 S         I
-	kazoo-subclass/W   B      B      B           B           B                  B                  B                 B                 I         I
-	go-kazoo-wire/R    -      -      S           I           S                  I                  S                 B                 S         B
-	go-kazoo-wire/W    -      -      I           I           I                  I                  B                 B                 B         B
-	kazoo/R            S      B      S           I           S                  I                  S                 B                 S         B
-	kazoo/W            B      B      I           I           I                  I                  B                 B                 B         B
+	                  go-reader   go-writer   curator-reader   curator-writer   subclass-reader   subclass-writer   gokazoo-reader   gokazoo-writer   kazoo-reader   kazoo-writer
+	go-reader         S           B           S                B                S                 B                 -                -                S              I
+	go-writer         B           B           B                B                B                 B                 -                -                I              I
+	curator-reader    S           B           S                B                S                 B                 S                B                S              I
+	curator-writer    B           B           B                B                B                 B                 B                B                I              I
+	subclass-reader   S           B           S                B                S                 B                 S                B                S              I
+	subclass-writer   B           B           B                B                B                 B                 B                B                I              I
+	gokazoo-reader    -           -           S                I                S                 I                 S                B                S              B
+	gokazoo-writer    -           -           I                I                I                 I                 B                B                B              B
+	kazoo-reader      S           B           S                I                S                 I                 S                B                S              B
+	kazoo-writer      B           B           I                I                I                 I                 B                B                B              B
 	`,
 }
 

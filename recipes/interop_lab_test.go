@@ -103,33 +103,26 @@ func (l *lab) startPython(t *testing.T, id string, timeout time.Duration, event 
 }
 
 // goClient is a Go program as far as ZooKeeper can tell: a client with a session of its own.
-func (l *lab) goClient(t *testing.T, id string, observer recipes.Observer) *recipes.Client {
+func (l *lab) goClient(t *testing.T, id string, observer recipes.Observer, auth ...recipes.Auth) *recipes.Client {
 	t.Helper()
 	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.zk.Addr}, ID: id, SessionTimeout: 30 * time.Second,
-		ConnectTimeout: patience, Observer: observer})
+		ConnectTimeout: patience, Observer: observer, Auth: auth})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
 
-// provision declares a lock the way apply does, and returns its path. Without parameters the node carries no
-// declaration, as one that other programs made.
-func (l *lab) provision(t *testing.T, p kind.Params) string {
+// provision declares a lock the way apply does, and returns its path.
+func (l *lab) provision(t *testing.T, p kind.Params, childACL ...kind.ACL) string {
 	t.Helper()
 	l.mu.Lock()
 	l.locks++
 	path := fmt.Sprintf("/lock-%d-%s", l.locks, strings.NewReplacer("/", ".", "+", "", " ", "").Replace(t.Name()))
 	l.mu.Unlock()
-	var data []byte
-	var children []string
-	if p != nil {
-		var err error
-		data, err = (&kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}}).Encode()
-		require.NoError(t, err)
-		children = p.Kind().Children
-	}
+	data, err := (&kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}, ChildACL: childACL}).Encode()
+	require.NoError(t, err)
 	l.create(t, path, data)
-	for _, c := range children {
+	for _, c := range p.Kind().Children {
 		l.create(t, kind.JoinPath(path, c), nil)
 	}
 	return path

@@ -50,7 +50,7 @@ func (l *lab) queue(t *testing.T, path string, parties []party, groups ...[]int)
 	var line []member
 	for i, p := range parties {
 		m := member{entry: p.enter(t, l, path)}
-		m.granted = l.ask(ctx, m.entry)
+		m.granted = l.request(ctx, m.entry)
 		children := l.awaitContenders(t, path, i+1)
 		m.node = children[i] // the newest: the others were in line before
 		line = append(line, m)

@@ -28,11 +28,16 @@ type entry struct {
 	session string // as the server prints it
 	acquire func(context.Context) error
 	release func(context.Context) error
+	cancel  func()                      // makes a waiting acquire give up
 	try     func(context.Context) error // nil where the library cannot
 	answers func(context.Context) error // a round trip to the program: what it said before has arrived
-	holds   func(context.Context) error // nil where the library cannot tell
 	waits   func(context.Context) error // returns once the program says of itself that it waits; nil where it cannot
-	lease   func() *recipes.Lease       // of a Go holder
+
+	// Of a program in another language: any other command about its handle.
+	ask func(ctx context.Context, verb string) (string, error)
+	// Of a Go program: its client and what it holds.
+	client *recipes.Client
+	lease  *recipes.Lease
 }
 
 // isHeld says whether a try was answered with "somebody else holds it".
@@ -53,6 +58,8 @@ func foreign(name string, in func(*lab) *peer, recipe string, options ...string)
 		e.try = func(ctx context.Context) error { _, err := p.call(ctx, "acquire", handle, "timeout=0"); return err }
 		e.release = func(ctx context.Context) error { _, err := p.call(ctx, "release", handle); return err }
 		e.answers = func(ctx context.Context) error { _, err := p.call(ctx, "hello"); return err }
+		e.ask = func(ctx context.Context, verb string) (string, error) { return p.call(ctx, verb, handle) }
+		e.cancel = func() { _, _ = e.ask(context.Background(), "cancel") }
 		if p == l.java {
 			e.waits = func(ctx context.Context) error { return p.parked(ctx, handle) }
 		}
@@ -80,25 +87,28 @@ type goLock struct {
 }
 
 // ours is a recipe of this library, in a client of its own: every entry is another Go program.
-func ours(name string, wire kind.Wire, open func(*recipes.Client, string) goLock) party {
+func ours(name string, wire kind.Wire, open func(*recipes.Client, string) goLock, auth ...recipes.Auth) party {
 	return party{name: name, wire: wire, enter: func(t *testing.T, l *lab, path string) *entry {
 		seen := &queuedObserver{seen: make(chan struct{})}
-		c := l.goClient(t, name, seen)
+		c := l.goClient(t, name, seen, auth...)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
 		lock := open(c, path)
-		var held *recipes.Lease
+		e := &entry{session: fmt.Sprintf("0x%x", s.ID()), client: c, waits: seen.await}
 		keep := func(l *recipes.Lease, err error) error {
-			held = l
+			e.lease = l
 			return err
 		}
-		e := &entry{session: fmt.Sprintf("0x%x", s.ID())}
-		e.acquire = func(ctx context.Context) error { return keep(lock.lock(ctx)) }
-		e.release = func(ctx context.Context) error { return held.Unlock(ctx) }
+		waiting, cancel := context.WithCancel(t.Context())
+		e.cancel = cancel
+		e.acquire = func(ctx context.Context) error {
+			ctx, done := context.WithCancel(ctx)
+			defer done()
+			defer context.AfterFunc(waiting, done)()
+			return keep(lock.lock(ctx))
+		}
+		e.release = func(ctx context.Context) error { return e.lease.Unlock(ctx) }
 		e.answers = func(context.Context) error { return nil }
-		e.holds = func(ctx context.Context) error { return held.Verify(ctx) }
-		e.waits = seen.await
-		e.lease = func() *recipes.Lease { return held }
 		if lock.try != nil {
 			e.try = func(ctx context.Context) error { return keep(lock.try(ctx)) }
 		}

@@ -28,10 +28,10 @@ func (l *lab) semaphores(t *testing.T) {
 	for i, a := range programs(1) {
 		for _, b := range programs(1) {
 			for j, w := range programs(1) {
-				t.Run(fmt.Sprintf("holders=%s,%s/waiter=%s", a.name, b.name, w.name), func(t *testing.T) {
+				t.Run(fmt.Sprintf("holders=%s+%s,waiter=%s", a.name, b.name, w.name), func(t *testing.T) {
 					l.oneOfTwo(t, a, b, w)
 				})
-				t.Run(fmt.Sprintf("holder=%s/next=%s/wantsBoth=%s", a.name, b.name, w.name), func(t *testing.T) {
+				t.Run(fmt.Sprintf("holder=%s,next=%s,wantsBoth=%s", a.name, b.name, w.name), func(t *testing.T) {
 					l.bothOfTwo(t, programs(1)[i], b, programs(permits)[j])
 				})
 			}
@@ -53,7 +53,7 @@ func (l *lab) oneOfTwo(t *testing.T, first, second, third party) {
 	require.Len(t, held, permits)
 	require.True(t, isHeld(w.try(ctx)), "a try for a third permit of two")
 
-	granted := l.ask(ctx, w)
+	granted := l.request(ctx, w)
 	l.stillWaits(t, ctx, w, granted)
 	require.Subset(t, l.contenders(t, leases), held)
 	require.NoError(t, a.release(ctx))
@@ -76,13 +76,13 @@ func (l *lab) bothOfTwo(t *testing.T, first, next, both party) {
 	a, n, w := first.enter(t, l, path), next.enter(t, l, path), both.enter(t, l, path)
 
 	require.NoError(t, a.acquire(ctx))
-	granted := l.ask(ctx, w)
+	granted := l.request(ctx, w)
 	l.stillWaits(t, ctx, w, granted)
 	require.NoError(t, a.release(ctx))
 	require.NoError(t, <-granted)
 	require.Len(t, l.contenders(t, leases), permits)
 
-	last := l.ask(ctx, n)
+	last := l.request(ctx, n)
 	l.stillWaits(t, ctx, n, last)
 	require.NoError(t, w.release(ctx))
 	require.NoError(t, <-last)
@@ -92,8 +92,8 @@ func (l *lab) bothOfTwo(t *testing.T, first, next, both party) {
 	l.awaitContenders(t, path+"/locks", 0)
 }
 
-// ask lets a program acquire and returns where the outcome arrives.
-func (l *lab) ask(ctx context.Context, e *entry) <-chan error {
+// request lets a program acquire and returns where the outcome arrives.
+func (l *lab) request(ctx context.Context, e *entry) <-chan error {
 	granted := make(chan error, 1)
 	go func() { granted <- e.acquire(ctx) }()
 	return granted

@@ -35,9 +35,9 @@ abstract class Handle {
             case "revocable": // empties its contender's data and watches it
                 return new Mutex(peer, path).revocable();
             case "read":
-                return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()).readLock());
+                return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()), false);
             case "write":
-                return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()).writeLock());
+                return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()), true);
             case "semaphore":
                 return new Semaphore(new InterProcessSemaphoreV2(c, path, Integer.parseInt(options[0])), Integer.parseInt(options[1]));
             case "writelock":
@@ -73,6 +73,16 @@ abstract class Handle {
 
     abstract Collection<String> participants() throws Exception;
 
+    /** From writing to reading, in the way Curator's documentation describes. */
+    void downgrade() throws Exception {
+        throw new UnsupportedOperationException("only a writer can become a reader");
+    }
+
+    /** Gives up waiting: the acquire under way fails. */
+    void cancel() {
+        thread.interrupt();
+    }
+
     /**
      * Whether the thread sleeps in the recipe's own wait loop: the decision to wait has been made. A thread that waits
      * for a server's reply stands in the client library instead, below a frame of which there is none in this recipe.
@@ -104,6 +114,7 @@ abstract class Handle {
 
         private final Peer peer;
         private final Stock mutex;
+        private volatile String node; // getLockPath answers the holding thread only, a listener runs in another
 
         Mutex(Peer peer, String path) {
             this.peer = peer;
@@ -111,7 +122,7 @@ abstract class Handle {
         }
 
         Mutex revocable() {
-            mutex.makeRevocable(m -> peer.say("- revoked " + mutex.node()));
+            mutex.makeRevocable(m -> peer.say("- revoked " + node));
             return this;
         }
 
@@ -122,7 +133,8 @@ abstract class Handle {
             } else if (!mutex.acquire(millis, TimeUnit.MILLISECONDS)) {
                 return null;
             }
-            return mutex.node();
+            node = mutex.node();
+            return node;
         }
 
         @Override
@@ -138,10 +150,12 @@ abstract class Handle {
 
     /** Either side of a read-write lock. */
     private static final class ReadWrite extends Handle {
-        private final InterProcessMutex side;
+        private final InterProcessReadWriteLock lock;
+        private InterProcessMutex side;
 
-        ReadWrite(InterProcessMutex side) {
-            this.side = side;
+        ReadWrite(InterProcessReadWriteLock lock, boolean write) {
+            this.lock = lock;
+            side = write ? lock.writeLock() : lock.readLock();
         }
 
         @Override
@@ -157,6 +171,13 @@ abstract class Handle {
         @Override
         void release() throws Exception {
             side.release();
+        }
+
+        @Override
+        void downgrade() throws Exception {
+            lock.readLock().acquire();
+            side.release();
+            side = lock.readLock();
         }
 
         @Override

@@ -77,6 +77,12 @@ public final class Peer {
                     return "ok";
                 });
                 return;
+            case "auth":
+                reply(number, () -> {
+                    curator.getZookeeperClient().getZooKeeper().addAuthInfo(args[0], args[1].getBytes(StandardCharsets.UTF_8));
+                    return "ok";
+                });
+                return;
             case "revoke":
                 reply(number, () -> {
                     Revoker.attemptRevoke(curator, args[0]);
@@ -95,6 +101,18 @@ public final class Peer {
                 break;
             case "participants":
                 reply(number, () -> ("ok " + String.join(" ", handle.participants())).trim());
+                break;
+            case "cancel":
+                reply(number, () -> {
+                    handle.cancel();
+                    return "ok";
+                });
+                break;
+            case "downgrade":
+                handle.run(() -> reply(number, () -> {
+                    handle.downgrade();
+                    return "ok";
+                }));
                 break;
             case "acquire":
                 handle.run(() -> reply(number, () -> handle.acquire(args)));

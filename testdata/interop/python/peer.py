@@ -122,6 +122,8 @@ class Peer:
         """Commands that may wait run in the handle's thread, the others at once."""
         if verb == "hello":
             reply(number, lambda: "ok %x" % self.client.client_id[0])
+        elif verb == "auth":
+            reply(number, lambda: "ok %s" % self.client.add_auth(*args))
         elif verb == "open":
             reply(number, lambda: self.open(*args))
         elif not args or args[0] not in self.handles:
@@ -140,6 +142,8 @@ class Peer:
     def use(self, number, verb, handle, args):
         if verb == "participants":
             reply(number, lambda: " ".join(["ok"] + handle.entry.participants()))
+        elif verb == "cancel":
+            reply(number, lambda: "ok %s" % handle.entry.lock.cancel())
         elif verb == "acquire":
             handle.work.put(lambda: reply(number, lambda: handle.acquire(args)))
         elif verb == "release":

@@ -1,0 +1,61 @@
+//go:build linux
+
+package recipes_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestInteropReadmeShowsTheMatrix keeps testdata/interop/README.md telling what the tests prove. With
+// INTEROP_README=write it writes the tables instead.
+func TestInteropReadmeShowsTheMatrix(t *testing.T) {
+	const name = interop + "/README.md"
+	file, err := os.ReadFile(name)
+	require.NoError(t, err)
+	text := string(file)
+	for _, g := range grids {
+		g.check(t)
+		begin, end := fmt.Sprintf("<!-- %s -->\n", g.recipe), fmt.Sprintf("<!-- end of %s -->", g.recipe)
+		before, rest, found := strings.Cut(text, begin)
+		_, after, closed := strings.Cut(rest, end)
+		require.True(t, found && closed, "%s has no place for the table of %s", name, g.recipe)
+		text = before + begin + g.markdown() + end + after
+	}
+	python, err := os.ReadFile(interop + "/python/curator_locks.py")
+	require.NoError(t, err)
+	for class := range strings.SplitSeq(text, "```python\n") {
+		if code, _, ok := strings.Cut(class, "```"); ok && strings.HasPrefix(code, "class ") {
+			for line := range strings.Lines(code) {
+				require.Contains(t, string(python), line, "the classes shown are not the classes tested")
+			}
+		}
+	}
+	if os.Getenv("INTEROP_README") == "write" {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+		return
+	}
+	require.Equal(t, text, string(file), "run this test with INTEROP_README=write")
+}
+
+// markdown draws the grid: rows hold, columns wait.
+func (g grid) markdown() string {
+	var b strings.Builder
+	b.WriteString("| holder ↓ waiter → |")
+	for _, p := range g.parties {
+		b.WriteString(" " + p.name + " |")
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(g.parties)) + "\n")
+	for i, holder := range g.parties {
+		b.WriteString("| **" + holder.name + "** |")
+		for j := range g.parties {
+			b.WriteString(" " + map[verdict]string{blocks: "blocks", shares: "shares", ignores: "✗ ignores", untried: "–"}[g.verdict(i, j)] + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
