@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/plan"
 	"github.com/spf13/cobra"
 )
 
@@ -45,21 +43,6 @@ func applyCommand(a *app) *cobra.Command {
 	f.register(c)
 	c.Flags().BoolVar(&f.destroy, "destroy", false, "remove everything this stack owns; the same as destroy")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve or a plan file")
-	return c
-}
-
-func destroyCommand(a *app) *cobra.Command {
-	f := applyFlags{destroy: true}
-	c := &cobra.Command{
-		Use:   "destroy",
-		Short: "Remove everything this stack owns",
-		Long: "destroy removes what carries this stack's mark and nothing else. A lock that is held or\n" +
-			"waited for is never removed: then nothing is.",
-		Args: exactly(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error { return f.exit(a.apply(c.Context(), &f)) },
-	}
-	f.register(c)
-	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve")
 	return c
 }
 
@@ -135,13 +118,4 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	}
 	defer s.close()
 	return a.execute(ctx, f, s, file.Plans)
-}
-
-func (a *app) readPlan(name string) (*plan.File, error) {
-	r, err := os.Open(a.path(name))
-	if err != nil {
-		return nil, view.Failf("Cannot read the plan file", "%v. Write one with \"plan -out FILE\".", err)
-	}
-	defer r.Close()
-	return plan.DecodeFile(r)
 }

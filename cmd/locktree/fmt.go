@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,9 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 	"github.com/spf13/cobra"
 )
 
@@ -99,78 +96,4 @@ func (f *formatter) target(arg string) error {
 func formattable(path string) bool {
 	base := filepath.Base(path)
 	return !strings.HasPrefix(base, ".") && (strings.HasSuffix(base, ".locktree.hcl") || strings.HasSuffix(base, ".ltvars"))
-}
-
-func (f *formatter) file(name string) error {
-	src, err := os.ReadFile(f.path(name))
-	if err != nil {
-		return err
-	}
-	out, ok := f.format(src, name)
-	if !ok || bytes.Equal(src, out) {
-		return nil
-	}
-	f.changed = true
-	if f.list {
-		fmt.Fprintln(f.stdout, name)
-	}
-	if f.diff {
-		fmt.Fprint(f.stdout, lineDiff("old/"+name, "new/"+name, string(src), string(out)))
-	}
-	if f.write {
-		return replaceFile(f.path(name), out)
-	}
-	return nil
-}
-
-// standardInput writes the formatted text, or with -check and -diff what they say.
-func (f *formatter) standardInput(src []byte) error {
-	out, ok := f.format(src, "<stdin>")
-	if !ok {
-		return nil
-	}
-	f.changed = f.changed || !bytes.Equal(src, out)
-	switch {
-	case f.diff:
-		fmt.Fprint(f.stdout, lineDiff("old/<stdin>", "new/<stdin>", string(src), string(out)))
-	case !f.check:
-		_, err := f.stdout.Write(out)
-		return err
-	}
-	return nil
-}
-
-func (f *formatter) format(src []byte, name string) ([]byte, bool) {
-	out, diags := config.Format(src, name)
-	if diags.HasErrors() {
-		f.broken = true
-		f.view().Diagnostics(diags, map[string]*hcl.File{name: {Bytes: src}})
-		return nil, false
-	}
-	return out, true
-}
-
-// replaceFile swaps the content in one step: an editor, or a crash, sees the old
-// text or the new one.
-func replaceFile(path string, content []byte) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".fmt-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
-	if _, err := tmp.Write(content); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	if err := os.Chmod(tmp.Name(), info.Mode().Perm()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

@@ -2,25 +2,13 @@ package main
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/spf13/cobra"
 )
-
-//go:embed starter.locktree.hcl
-var starter string
-
-// starterName is the file init writes.
-const starterName = "main.locktree.hcl"
 
 func initCommand(a *app) *cobra.Command {
 	var flags loadFlags
@@ -71,61 +59,4 @@ func (a *app) reach(ctx context.Context, e *config.Ensemble) {
 	}
 	_ = client.Close()
 	fmt.Fprintf(a.stdout, "%s is reachable.\n", name)
-}
-
-// scaffold writes the starter configuration where there is none at all.
-func (a *app) scaffold() (wrote bool, err error) {
-	dir := a.path(".")
-	for _, pattern := range []string{"*.locktree.hcl", "*.locktree.json"} {
-		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err != nil || len(found) > 0 {
-			return false, err
-		}
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return false, err
-	}
-	text := strings.NewReplacer("STACK", stackName(filepath.Base(abs)), "SERVERS", a.starterServers()).Replace(starter)
-	f, err := os.OpenFile(filepath.Join(dir, starterName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil // somebody was faster
-	}
-	if err != nil {
-		return false, view.Failf("Cannot write "+starterName, "%v.", err)
-	}
-	_, err = f.WriteString(text)
-	return true, errors.Join(err, f.Close())
-}
-
-// starterServers writes the servers of the environment into the configuration,
-// or where dev serves: a configuration that says where it goes can be reviewed.
-func (a *app) starterServers() string {
-	servers := a.servers(&config.Ensemble{})
-	if len(servers) == 0 {
-		servers = []string{devAddress}
-	}
-	quoted := make([]string, len(servers))
-	for i, s := range servers {
-		quoted[i] = strconv.Quote(strings.TrimSpace(s))
-	}
-	return strings.Join(quoted, ", ")
-}
-
-// stackName makes a name of a directory's: stacks of different directories must
-// not take each other's nodes for their own.
-func stackName(dir string) string {
-	name := strings.Trim(strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		default:
-			return '-'
-		}
-	}, dir), "-")
-	if name == "" {
-		return "example"
-	}
-	return name
 }

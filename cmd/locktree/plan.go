@@ -1,16 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/spf13/cobra"
 )
@@ -97,36 +91,4 @@ func hasChanges(plans []*plan.Plan) bool {
 		}
 	}
 	return false
-}
-
-// savePlan writes the file for its owner only, complete or not at all. What
-// stands there already is replaced only when it is a plan too: a slip of the
-// finger must not cost a configuration.
-func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) error {
-	path := a.path(name)
-	if old, err := os.Open(path); err == nil {
-		_, err := plan.DecodeFile(old)
-		old.Close()
-		if errors.Is(err, plan.ErrNotPlan) {
-			return view.Failf("Refusing to overwrite a file", "%s exists and is no plan of locktree. Choose another name for -out, or remove it.", name)
-		}
-	}
-	var b bytes.Buffer
-	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans}
-	if err := file.Encode(&b); err != nil {
-		return fmt.Errorf("encoding the plan: %w", err)
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // 0600
-	if err != nil {
-		return view.Failf("Cannot write the plan", "%v", err)
-	}
-	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
-	_, err = tmp.Write(b.Bytes())
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return view.Failf("Cannot write the plan", "%v", err)
-	}
-	return nil
 }

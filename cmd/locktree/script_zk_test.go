@@ -178,8 +178,7 @@ func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 	h.mu.Unlock()
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.lock(context.WithoutCancel(ctx), c, path)
-		done <- err
+		done <- h.lock(context.WithoutCancel(ctx), c, path)
 	}()
 	if !wait {
 		return <-done
@@ -195,27 +194,30 @@ func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 }
 
 // lock takes whatever is declared at path, as strictly as it can be taken.
-func (h *hand) lock(ctx context.Context, c *recipes.Client, path string) (*recipes.Lease, error) {
+func (h *hand) lock(ctx context.Context, c *recipes.Client, path string) error {
 	s, err := h.client.Session(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	data, _, err := s.Get(ctx, path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p, err := kind.Decode(data)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch p.Params.Kind() {
 	case kind.Mutex:
-		return c.Mutex(path).Lock(ctx)
+		_, err = c.Mutex(path).Lock(ctx)
 	case kind.RWLock:
-		return c.RWMutex(path).Lock(ctx)
+		_, err = c.RWMutex(path).Lock(ctx)
 	case kind.Semaphore:
-		return c.Semaphore(path).Acquire(ctx, 1)
+		_, err = c.Semaphore(path).Acquire(ctx, 1)
+	case kind.Election:
+		_, err = c.Election(path).Campaign(ctx)
 	default:
-		return nil, fmt.Errorf("the scripts cannot lock a %s", p.Params.Kind())
+		err = fmt.Errorf("a %s cannot be locked", p.Params.Kind())
 	}
+	return err
 }

@@ -86,7 +86,7 @@ func (t *terminal) approve(ctx context.Context, question string) error {
 	}()
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("error asking for approval: interrupted")
+		return fmt.Errorf("error asking for approval: %w", ctx.Err())
 	case a := <-got:
 		if a.err != nil && a.line == "" {
 			return fmt.Errorf("error asking for approval: %w", a.err)

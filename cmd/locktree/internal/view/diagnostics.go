@@ -20,7 +20,7 @@ func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.Fil
 			width = uint(s.Width - 3) // the frame
 		}
 		w := hcl.NewDiagnosticTextWriter(&b, files, width, s.Color)
-		if err := w.WriteDiagnostic(cleaned(d)); err != nil {
+		if err := w.WriteDiagnostic(presentable(d, files)); err != nil {
 			fmt.Fprintf(&b, "Error: %s\n", clean(d.Summary))
 		}
 		text := strings.TrimRight(b.String(), "\n")
@@ -49,11 +49,16 @@ func frame(text string, paint func(string) string) string {
 	return b.String()
 }
 
-// cleaned takes control characters out of what may have come from a server: a
-// node name must not be able to write on the terminal of who reads about it.
-func cleaned(d *hcl.Diagnostic) *hcl.Diagnostic {
+// presentable takes control characters out of what may have come from a server:
+// a node name must not be able to write on the terminal of who reads about it. A
+// place that is no file, such as -var, is said in words: it has no source to show.
+func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 	c := *d
 	c.Summary, c.Detail = clean(d.Summary), cleanLines(d.Detail)
+	if c.Subject != nil && files[c.Subject.Filename] == nil {
+		c.Detail = "In " + clean(c.Subject.Filename) + ": " + c.Detail
+		c.Subject, c.Context = nil, nil
+	}
 	return &c
 }
 

@@ -133,7 +133,7 @@ func nameOr(name, otherwise string) string {
 func nodeText(e *apply.NodeError) (summary, detail, addr string, ok bool) {
 	detail = fmt.Sprintf("%s (%s): %s.", nameOr(e.Addr, "The node"), e.Path, strings.TrimSuffix(unprefixed(e.Why), "."))
 	if e.Next != "" {
-		detail += "\n\n" + unprefixed(e.Next)
+		detail += "\n\n" + full(unprefixed(e.Next))
 	}
 	return "ZooKeeper refused to " + e.Op + " a node", detail, e.Addr, true
 }
@@ -213,7 +213,7 @@ func explainFile(err error) (summary, detail string, ok bool) {
 	case errors.As(err, &truncated):
 		return "The plan file is cut off", text, true
 	case errors.As(err, &damaged) && damaged.What == "plan file":
-		return "The plan file is damaged", text + "\n\n" + nothingWritten, true
+		return "The plan file is damaged", strings.TrimPrefix(text, "Damaged plan file: ") + "\n\n" + nothingWritten, true
 	case errors.As(err, &version):
 		return "Written by a newer locktree", text, true
 	case errors.As(err, &stack):

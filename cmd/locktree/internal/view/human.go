@@ -15,7 +15,10 @@ import (
 type human struct{ out, err Stream }
 
 // NewHuman returns the view for people.
-func NewHuman(out, err Stream) View { return &human{out: out, err: err} }
+func NewHuman(out, err Stream) View {
+	serialize(&out, &err)
+	return &human{out: out, err: err}
+}
 
 func (h *human) Version(v Version) {
 	h.out.printf("locktree v%s\non %s\n", v.Version, v.Platform)

@@ -20,6 +20,7 @@ type documents struct {
 // NewDocuments returns the view of the commands whose -json is one document on
 // out; diagnostics that are no part of it go to err.
 func NewDocuments(out io.Writer, err Stream, version string) View {
+	serialize(&err)
 	return &documents{human: human{out: err, err: err}, out: out, version: version}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -22,7 +23,9 @@ type stream struct {
 	out       io.Writer
 	version   string
 	now       func() time.Time
-	begun     bool
+
+	mu    sync.Mutex // an interrupt is told beside the rest
+	begun bool
 }
 
 // NewStream returns the view of the commands whose -json is a stream of
@@ -36,10 +39,16 @@ type fields map[string]any
 // send writes one message. encoding/json sorts the keys, so "@level" comes first
 // and equal messages are equal lines. The version comes before anything else.
 func (s *stream) send(level, kind, message string, more fields) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.begun {
 		s.begun = true
-		s.send("info", "version", "locktree "+s.version, fields{"locktree": s.version, "ui": uiVersion})
+		s.write("info", "version", "locktree "+s.version, fields{"locktree": s.version, "ui": uiVersion})
 	}
+	s.write(level, kind, message, more)
+}
+
+func (s *stream) write(level, kind, message string, more fields) {
 	m := fields{"@level": level, "@message": message, "@module": "locktree.ui", "@timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"), "type": kind}
 	for k, v := range more {
 		m[k] = v

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -13,6 +14,27 @@ type Stream struct {
 	Color    bool // ANSI colours are wanted
 	Terminal bool // a person looks on: frames, and lines no wider than Width
 	Width    int
+}
+
+// serial lets one write through at a time: an interrupt is told beside whatever
+// is being printed.
+type serial struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (s serial) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+// serialize gives streams one lock: two of them may be the same file.
+func serialize(streams ...*Stream) {
+	mu := &sync.Mutex{}
+	for _, s := range streams {
+		s.Writer = serial{mu, s.Writer}
+	}
 }
 
 // The colours of the plan's grammar.

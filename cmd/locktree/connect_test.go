@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/locktree/locktree/config"
+	"github.com/stretchr/testify/require"
+)
+
+func appWith(env ...string) *app {
+	return &app{terminal: terminal{env: env, stderr: &strings.Builder{}}}
+}
+
+// The environment fills what the configuration leaves open, and nothing else.
+func TestConnectionDefaultsFromTheEnvironment(t *testing.T) {
+	a := appWith("ZOOKEEPER_SERVERS=zk1:2181,zk2:2181", "ZOOKEEPER_SESSION=30", "ZOOKEEPER_USERNAME=ann", "ZOOKEEPER_PASSWORD=CANARY")
+	cfg, err := a.clientConfig(&config.Ensemble{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"zk1:2181", "zk2:2181"}, cfg.Servers)
+	require.Equal(t, 30*time.Second, cfg.SessionTimeout)
+	require.Len(t, cfg.Auth, 1)
+	require.Equal(t, "ann:CANARY", string(cfg.Auth[0].Credentials))
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v", cfg, cfg, cfg), "CANARY")
+
+	declared := &config.Ensemble{Servers: []string{"mine:1"}, SessionTimeout: time.Second, Auth: []config.Auth{{Scheme: "digest", Username: "me", Password: "x"}}}
+	cfg, err = a.clientConfig(declared)
+	require.NoError(t, err)
+	require.Equal(t, []string{"mine:1"}, cfg.Servers)
+	require.Equal(t, time.Second, cfg.SessionTimeout)
+	require.Equal(t, "me:x", string(cfg.Auth[0].Credentials))
+}
+
+func TestConnectionMistakesSayWhatToDo(t *testing.T) {
+	_, err := appWith().clientConfig(&config.Ensemble{Name: "main"})
+	require.ErrorContains(t, err, "ZOOKEEPER_SERVERS")
+	here := &config.Ensemble{Servers: []string{"zk:1"}}
+	for env, want := range map[string]string{
+		"ZOOKEEPER_SESSION=soon":               "must be a number of seconds",
+		"ZOOKEEPER_SESSION=0":                  "must be a number of seconds",
+		"ZOOKEEPER_TLS_SKIP_VERIFY=true":       "does not offer that",
+		"ZOOKEEPER_TLS_CA_FILE=/nowhere/ca":    "",
+		"ZOOKEEPER_TLS_ENABLED=no such value":  "",
+		"ZOOKEEPER_PASSWORD=without user name": "",
+	} {
+		cfg, err := appWith(env).clientConfig(here)
+		if want == "" {
+			require.NoError(t, err, env)
+			require.Nil(t, cfg.TLS, env)
+			require.Empty(t, cfg.Auth, env)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+	_, err = appWith("ZOOKEEPER_TLS_ENABLED=1", "ZOOKEEPER_TLS_CA_FILE=/nowhere/ca.pem").clientConfig(here)
+	require.ErrorContains(t, err, "/nowhere/ca.pem")
+	here.TLS = &config.TLS{CertFile: "/nowhere/cert.pem", KeyFile: "/nowhere/key.pem"}
+	_, err = appWith().clientConfig(here)
+	require.ErrorContains(t, err, "/nowhere/cert.pem")
+}
+
+// There is no quiet way around the check of the servers' certificates.
+func TestTLSIsVerified(t *testing.T) {
+	cfg, err := appWith("ZOOKEEPER_TLS_ENABLED=true").clientConfig(&config.Ensemble{Servers: []string{"zk:1"}})
+	require.NoError(t, err)
+	require.NotNil(t, cfg.TLS)
+	require.False(t, cfg.TLS.InsecureSkipVerify)
+	require.Nil(t, cfg.TLS.VerifyConnection)
+}
+
+func TestLogIsOffUnlessAskedFor(t *testing.T) {
+	require.Nil(t, appWith().logger())
+	require.Nil(t, appWith("LOCKTREE_LOG=loud").logger())
+	require.True(t, appWith("LOCKTREE_LOG=debug").logger().Enabled(t.Context(), slog.LevelDebug))
+	require.False(t, appWith("LOCKTREE_LOG=warn").logger().Enabled(t.Context(), slog.LevelInfo))
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The precedence of the colour switches, on a stream that is no terminal.
+func TestColor(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  environment
+		flag bool
+		want bool
+	}{
+		"a pipe has none":                   {nil, false, false},
+		"forced":                            {environment{"CLICOLOR_FORCE=1"}, false, true},
+		"zero does not force":               {environment{"CLICOLOR_FORCE=0"}, false, false},
+		"NO_COLOR beats the force":          {environment{"CLICOLOR_FORCE=1", "NO_COLOR=1"}, false, false},
+		"an empty NO_COLOR is none":         {environment{"CLICOLOR_FORCE=1", "NO_COLOR="}, false, true},
+		"-no-color beats everything":        {environment{"CLICOLOR_FORCE=1"}, true, false},
+		"the last of two settings counts":   {environment{"NO_COLOR=1", "NO_COLOR=", "CLICOLOR_FORCE=1"}, false, true},
+		"a longer name is another variable": {environment{"NO_COLORS=1", "CLICOLOR_FORCE=1"}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			term := terminal{env: c.env, noColor: c.flag}
+			require.Equal(t, c.want, term.color(&strings.Builder{}))
+		})
+	}
+}
+
+// A question nobody answers must not outlive the interrupt.
+func TestApprovalEndsWithTheInterrupt(t *testing.T) {
+	never, w := io.Pipe()
+	defer w.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	term := terminal{stdin: never, stderr: io.Discard}
+	require.ErrorIs(t, term.approve(ctx, "?"), context.Canceled)
+}
+
+// A last line without its end is an answer too: printf yes | locktree apply.
+func TestApprovalWithoutLineEnd(t *testing.T) {
+	term := terminal{stdin: strings.NewReader("yes"), stderr: io.Discard}
+	require.NoError(t, term.approve(context.Background(), "?"))
+	term.stdin = strings.NewReader("yes, of course")
+	require.ErrorIs(t, term.approve(context.Background(), "?"), errNoApproval)
+	term.stdin = strings.NewReader("")
+	require.ErrorIs(t, term.approve(context.Background(), "?"), io.EOF)
+}
