@@ -99,6 +99,11 @@ func (r *run) clearPending(ctx context.Context) error {
 func (r *run) readBack(ctx context.Context) error {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
+	// Not the session of the lock: that may have been lost after the transaction.
+	session, err := r.x.Client.Session(ctx)
+	if err != nil {
+		return &VerifyError{ApplyID: r.id, Err: err}
+	}
 	seen := map[string]bool{}
 	var diffs []Difference
 	for i := range r.p.Changes {
@@ -111,7 +116,7 @@ func (r *run) readBack(ctx context.Context) error {
 			continue
 		}
 		seen[string(key)] = true
-		got, _, err := r.s.GetACL(ctx, c.Path)
+		got, _, err := session.GetACL(ctx, c.Path)
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
 			// allow_lockout, and meant

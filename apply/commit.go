@@ -33,11 +33,9 @@ const commitTries = 3
 // do no harm: it carries the same versions, so at most one of the copies is
 // committed, whenever they arrive.
 func (r *run) commit(ctx context.Context) (resolved bool, err error) {
-	ctx, cancel := r.detached(ctx)
-	defer cancel()
 	lost := false
 	for range commitTries {
-		results, err := r.lease.Multi(ctx, requests(r.ops)...)
+		results, err := r.send(ctx)
 		switch {
 		case err == nil:
 			return false, nil
@@ -61,6 +59,14 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 	return false, &UnknownError{ApplyID: r.id, Err: errLostAgain}
 }
 
+// send waits no longer than a session lives without a word: a reply that has not
+// come by then is asked for in another way.
+func (r *run) send(ctx context.Context) ([]zk.MultiResponse, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
+	defer cancel()
+	return r.lease.Multi(ctx, requests(r.ops)...)
+}
+
 var errLostAgain = errors.New("the connection broke each time the transaction was sent")
 
 // resolve finds out whether the transaction was committed, by the apply id in the
@@ -69,6 +75,8 @@ var errLostAgain = errors.New("the connection broke each time the transaction wa
 // back and has synced behind it, or its contender is gone, without which the
 // fencing check refuses the transaction for ever.
 func (r *run) resolve(ctx context.Context) (outcome, error) {
+	ctx, cancel := r.detached(ctx)
+	defer cancel()
 	for {
 		s, err := r.x.Client.Session(ctx)
 		if err != nil {

@@ -48,6 +48,11 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d.order()
 	d.pins()
 	d.outputs()
+	// A note whose lists are all set needs no finishing: the apply was interrupted
+	// just before it cleared the note, and the next one that writes does.
+	if x := current.Index; x != nil && len(x.Pending) > 0 && len(d.p.ACLSteps()) > 0 {
+		d.p.Resumes = x.Apply
+	}
 	d.p.measure()
 	return d.p
 }
@@ -62,9 +67,6 @@ func (d *differ) index(desired *Tree) {
 			d.indexed[e.Path] = indexed{addr, e}
 		}
 		d.p.indexExtra = x.extra
-		if len(x.Pending) > 0 {
-			d.p.Resumes = x.Apply
-		}
 	}
 	nodes := slices.Clone(desired.Nodes)
 	slices.SortStableFunc(nodes, func(a, b *Node) int {

@@ -1,0 +1,151 @@
+package apply
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func kindOf(n *plan.Node) *kind.Kind { return n.Kind() }
+
+// closed is the shop with every access list reduced to the administrator's.
+func closed(s *site) *plan.Tree {
+	tree := s.shop()
+	for _, n := range tree.Nodes {
+		adminOnly(n)
+	}
+	return tree
+}
+
+func TestAccessListsAreSetAfterTheTransaction(t *testing.T) { accessLists(t, inMemory(t)) }
+
+func accessLists(t *testing.T, s *site) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	p := s.plan(c, closed(s))
+	require.Equal(t, 8, p.Transaction.ACLPhase)
+	var ev events
+	x := executor(c)
+	x.Events = ev.add
+	res, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, 8, res.ACLs)
+	require.Equal(t, 8, find[ACLPhase](ev).Total)
+	for _, path := range []string{"/pay", "/pay/pool", "/pay/pool/leases", "/pay/pool/locks", "/solo"} {
+		acl, _, err := s.session(c).GetACL(t.Context(), s.root+path)
+		require.NoError(t, err)
+		require.True(t, kind.EqualACL([]kind.ACL{admin}, fromZK(acl)), path)
+	}
+	again := s.plan(c, closed(s))
+	require.False(t, again.HasChanges())
+	require.Empty(t, again.Resumes)
+}
+
+func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	p := s.plan(c, closed(s))
+	ctx, interrupt := context.WithCancel(t.Context())
+	x := executor(c)
+	done := 0
+	x.Events = func(e Event) {
+		if _, ok := e.(ACLApplied); ok {
+			if done++; done == 3 {
+				interrupt()
+			}
+		}
+	}
+	_, err := x.Run(ctx, p)
+	var partly *ACLPhaseError
+	require.ErrorAs(t, err, &partly)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 3, partly.Done)
+	require.ErrorContains(t, err, "but 5 of 8 access lists")
+
+	p = s.plan(c, closed(s))
+	require.Equal(t, partly.ApplyID, p.Resumes)
+	require.Equal(t, 5, p.Transaction.ACLPhase)
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	again := s.plan(c, closed(s))
+	require.False(t, again.HasChanges())
+	require.Empty(t, again.Resumes)
+}
+
+func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	p := s.plan(c, closed(s))
+	ctx, interrupt := context.WithCancel(t.Context())
+	x := executor(c)
+	x.Events = func(e Event) {
+		if _, ok := e.(Verified); ok {
+			interrupt()
+		}
+	}
+	s.unchanged(c, func() {
+		_, err := x.Run(ctx, p)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+	n, _ := s.server.Get(plan.LockPath(s.root, stack))
+	require.Empty(t, n.Children, "the lock is given back")
+}
+
+func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	p := s.plan(c, closed(s))
+	x := executor(c)
+	mine := []zk.ACL{{Scheme: "digest", ID: admin.ID, Perms: zk.PermAll}, {Scheme: "ip", ID: "10.0.0.1", Perms: zk.PermRead}}
+	x.Events = func(e Event) {
+		if _, ok := e.(ACLPhase); ok {
+			_, err := s.session(c).SetACL(t.Context(), "/locks/pay", mine, -1)
+			require.NoError(t, err)
+		}
+	}
+	_, err := x.Run(t.Context(), p)
+	var partly *ACLPhaseError
+	require.ErrorAs(t, err, &partly)
+	require.ErrorIs(t, err, zk.ErrBadVersion)
+	require.ErrorContains(t, err, "somebody else changed it meanwhile")
+	acl, _, err := s.session(c).GetACL(t.Context(), "/locks/pay")
+	require.NoError(t, err)
+	require.Len(t, acl, 2)
+}
+
+func TestLostReplyOfAnAccessListIsResolved(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"executed": zktest.DropReply, "not executed": zktest.CutBefore} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			s.apply(c, s.shop())
+			in := s.server.Inject(zktest.Once(zktest.On("setACL")), fault)
+			s.apply(c, closed(s))
+			require.Equal(t, 1, in.Hits())
+			require.False(t, s.plan(c, closed(s)).HasChanges())
+		})
+	}
+}
+
+func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	// "auth" is written out by the server: what stands there is not what was declared.
+	auth := func(n *plan.Node) { n.ACL = []kind.ACL{{Scheme: "auth", Perms: kind.PermAll}} }
+	p := s.plan(c, s.tree(declare("/a", kind.Mutex, auth)))
+	_, err := executor(c).Run(t.Context(), p)
+	var e *VerifyError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "a.mutex", e.Differences[0].Addr)
+	require.ErrorContains(t, err, "everything was applied")
+	require.NotContains(t, err.Error(), admin.ID)
+}

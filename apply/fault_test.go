@@ -1,0 +1,241 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// transaction matches the multi of an apply: the one that names the index.
+func transaction(s *site) func(zktest.Request) bool {
+	index := plan.IndexPath(s.root, stack)
+	return func(r zktest.Request) bool {
+		if r.Op != "multi" {
+			return false
+		}
+		for _, p := range r.Paths {
+			if p == index {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// The reply to the transaction does not arrive. Whatever became of it, the apply
+// finds out, and one transaction is committed, never two.
+func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault    zktest.Fault
+		resolved bool // the transaction was executed, the index says so
+	}{
+		"executed, reply lost":        {zktest.DropReply, true},
+		"executed, reply cut in half": {zktest.CutAt(10), true},
+		"cut before execution":        {zktest.CutBefore, false},
+		"swallowed, connection lives": {zktest.DropRequest, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inMemory(t)
+				c0 := s.provisioner()
+				in := s.server.Inject(zktest.Once(transaction(s)), c.fault)
+				x := executor(c0)
+				var ev events
+				x.Events = ev.add
+				_, err := x.Run(t.Context(), s.plan(c0, s.shop()))
+				require.NoError(t, err)
+				require.Equal(t, 1, in.Hits())
+				require.Equal(t, c.resolved, find[Committed](ev).Resolved)
+				require.False(t, s.plan(c0, s.shop()).HasChanges())
+				index, _ := s.server.Get(plan.IndexPath(s.root, stack))
+				require.Zero(t, index.Stat.Version, "written once")
+			})
+		})
+	}
+}
+
+// The transaction is stuck on the way, the connection breaks, the client comes
+// back and sends it again; then the first copy arrives after all.
+func TestLateTransactionIsNotAppliedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		p := s.plan(c, s.shop(set("description", "late")))
+		in := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
+		go func() {
+			<-in.Hit()
+			s.server.Disconnect(s.session(c).ID())
+		}()
+		x := executor(c)
+		var ev events
+		x.Events = ev.add
+		_, err := x.Run(t.Context(), p)
+		require.NoError(t, err)
+		in.Release()
+		synctest.Wait()
+		index, _ := s.server.Get(plan.IndexPath(s.root, stack))
+		require.EqualValues(t, 1, index.Stat.Version)
+		require.False(t, s.plan(c, s.shop(set("description", "late"))).HasChanges())
+	})
+}
+
+// The session dies with the transaction under way: the answer must wait until the
+// old contender is gone, after which the transaction can no longer be committed.
+func TestSessionLostInTheTransactionIsResolved(t *testing.T) {
+	for name, executed := range map[string]bool{"executed": true, "not executed": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inMemory(t)
+				c := s.provisioner()
+				s.apply(c, s.shop())
+				p := s.plan(c, s.shop(set("description", "new")))
+				fault := zktest.DropRequest
+				if executed {
+					fault = zktest.LoseReply
+				}
+				id := s.session(c).ID()
+				in := s.server.Inject(zktest.Once(transaction(s)), fault)
+				go func() {
+					<-in.Hit()
+					synctest.Wait()
+					s.server.Partition(id, zktest.Both)
+				}()
+				_, err := executor(c).Run(t.Context(), p)
+				s.server.Heal(0)
+				if executed {
+					require.NoError(t, err)
+				} else {
+					var e *NodeError
+					require.ErrorAs(t, err, &e)
+					require.ErrorIs(t, err, recipes.ErrSessionLost)
+				}
+				require.Equal(t, !executed, s.plan(c, s.shop(set("description", "new"))).HasChanges())
+			})
+		})
+	}
+}
+
+// Nobody can say: then nobody is told anything but that.
+func TestUnreachableServersLeaveTheOutcomeUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		p := s.plan(c, s.shop(set("description", "new")))
+		in := s.server.Inject(zktest.Once(transaction(s)), zktest.DropReply)
+		go func() {
+			<-in.Hit()
+			s.server.RefuseDials(true)
+		}()
+		_, err := executor(c).Run(t.Context(), p)
+		var e *UnknownError
+		require.ErrorAs(t, err, &e)
+		s.server.RefuseDials(false)
+		require.False(t, s.plan(c, s.shop(set("description", "new"))).HasChanges(), "it had been committed")
+	})
+}
+
+// One rich apply: an update, a replacement, a creation, a deletion and access lists.
+func rich(s *site) *plan.Tree {
+	tree := s.shop(set("wire", "kazoo"))
+	for _, n := range tree.Nodes {
+		adminOnly(n)
+	}
+	set("permits", 9)(tree.Nodes[4])
+	tree.Nodes[5] = s.tree(declare("/new", kindOf(tree.Nodes[5]), adminOnly)).Nodes[0]
+	return tree
+}
+
+func writes(op string) bool {
+	switch op {
+	case "create", "create2", "delete", "setData", "setACL", "multi":
+		return true
+	}
+	return false
+}
+
+// The program dies at every write of an apply: before it, with it executed, and
+// anywhere in between. The next apply converges in one run.
+func TestCrashAtEveryWriteConvergesInOneRun(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		for name, fault := range map[string]zktest.Fault{"before": zktest.CutBefore, "after": zktest.DropReply} {
+			points := 0
+			for k := 1; ; k++ {
+				struck := false
+				t.Run(fmt.Sprintf("first %t, %s write %d", first, name, k), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { struck = crashAt(t, k, fault, first) })
+				})
+				if !struck {
+					break
+				}
+				points++
+			}
+			require.GreaterOrEqual(t, points, map[bool]int{true: 3, false: 8}[first], "the writes were not all met")
+		}
+	}
+}
+
+// crashAt kills an apply at its k-th write and applies again; false when it has
+// fewer writes.
+func crashAt(t *testing.T, k int, fault zktest.Fault, first bool) bool {
+	s := inMemory(t)
+	old := s.provisioner()
+	if !first {
+		s.apply(old, s.shop())
+	}
+	p := s.plan(old, rich(s))
+	victim := s.provisioner()
+	id := s.session(victim).ID()
+	n := 0
+	in := s.server.Inject(func(r zktest.Request) bool {
+		if r.Session == id && writes(r.Op) {
+			n++
+			return n == k
+		}
+		return false
+	}, fault)
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		select {
+		case <-in.Hit():
+			s.server.Expire(id) // the process is gone, and with it its session
+			s.server.RefuseDials(true)
+			kill()
+			_ = victim.Close()
+			s.server.RefuseDials(false)
+		case <-ctx.Done():
+		}
+	}()
+	_, err := executor(victim).Run(ctx, p)
+	kill()
+	<-closed
+	if in.Hits() == 0 {
+		require.NoError(t, err)
+		return false
+	}
+
+	// Whatever is there is usable as it is declared: a lock without its structural
+	// children, or without a declaration, is never seen.
+	live, err := Read(t.Context(), s.session(old), s.shop())
+	require.NoError(t, err)
+	for _, node := range live.Nodes {
+		require.NotNil(t, node.Payload, node.Path)
+		require.Equal(t, len(node.Live.Parts), present(node.Live.Parts), node.Path)
+	}
+	s.apply(old, rich(s))
+	again := s.plan(old, rich(s))
+	require.False(t, again.HasChanges(), "%s", again)
+	require.Empty(t, again.Resumes, "the journal of access lists is done")
+	return true
+}
