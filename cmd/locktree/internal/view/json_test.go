@@ -44,7 +44,7 @@ func TestStreamIsOneObjectALine(t *testing.T) {
 
 func TestPlanDocument(t *testing.T) {
 	var out bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", IsSaved: true})
+	NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
 	golden(t, "plan.json", out.String())
 }
 

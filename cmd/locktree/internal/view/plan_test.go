@@ -17,12 +17,14 @@ func sources() map[string]*hcl.File {
 
 func TestPlanText(t *testing.T) {
 	cases := map[string]Plan{
-		"plan_rich.txt":    {Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), NowMs: now},
-		"plan_saved.txt":   {Plans: []*plan.Plan{richPlan()}, Operation: "apply", SavedTo: "p 1.bin", Concise: true, NowMs: now},
-		"plan_none.txt":    {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "apply"},
-		"destroy_none.txt": {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "destroy"},
-		"plan_problem.txt": {Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources(), SavedTo: "never.bin"},
-		"plan_two.txt":     {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, Operation: "apply", NoAdvice: true},
+		"plan_rich.txt":     {Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), NowMs: now},
+		"plan_saved.txt":    {Plans: []*plan.Plan{richPlan()}, Operation: "apply", SavedTo: "p 1.bin", Concise: true, NowMs: now},
+		"plan_none.txt":     {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "apply"},
+		"destroy_none.txt":  {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "destroy"},
+		"plan_problem.txt":  {Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources(), SavedTo: "never.bin"},
+		"plan_outputs.txt":  {Plans: []*plan.Plan{{Ensemble: "main", Outputs: richPlan().Outputs}}, Operation: "apply", NoAdvice: true},
+		"destroy_index.txt": {Plans: []*plan.Plan{{Ensemble: "main", Destroy: true, Index: plan.Pin{Path: "/locks/.locktree/stacks/s"}}}, Operation: "destroy", NoAdvice: true},
+		"plan_two.txt":      {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, Operation: "apply", NoAdvice: true},
 	}
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,9 @@ func (h *human) Plan(p Plan) {
 		if drifted {
 			t.printf("\n%s\n", rule)
 		}
-		t.preamble(p)
+		if slices.ContainsFunc(p.Plans, visible) {
+			t.preamble(p)
+		}
 		for _, one := range p.Plans {
 			t.changes(one, len(p.Plans) > 1, p.Concise)
 		}
@@ -54,6 +56,12 @@ func changed(plans []*plan.Plan) bool {
 
 func failing(plans []*plan.Plan) bool {
 	return slices.ContainsFunc(plans, func(p *plan.Plan) bool { return !p.Applyable() })
+}
+
+// visible reports whether a plan has anything to show between its frame and its
+// outputs.
+func visible(p *plan.Plan) bool {
+	return p.Resumes != "" || slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action != plan.NoOp || c.PreviousAddr != "" })
 }
 
 // drift names what somebody did by hand since the last apply.

@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/locktree/locktree/plan"
@@ -25,8 +26,13 @@ func SummaryLine(c plan.Counts) string {
 
 func (t planText) summary(p Plan) {
 	counts := total(p.Plans)
-	if counts == (plan.Counts{}) {
-		return // outputs only
+	if !slices.ContainsFunc(p.Plans, visible) {
+		what := "You can apply this plan to save these new output values, without changing any locks."
+		if p.Operation == "destroy" {
+			what = "No locks are left. You can apply this plan to remove what locktree noted about the stack."
+		}
+		t.printf("\n%s\n", what)
+		return
 	}
 	line := SummaryLine(counts)
 	t.printf("\n%s%s\n", t.paint(bold)(line[:5]), line[5:])

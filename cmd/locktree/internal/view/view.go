@@ -58,10 +58,8 @@ type Plan struct {
 	Files     map[string]*hcl.File // to show where a problem is declared
 	Concise   bool                 // one line a change
 	SavedTo   string               // the file of plan -out, "" without
-	IsSaved   bool                 // read from a file: show FILE
 	NowMs     int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
 	NoAdvice  bool                 // the plan is applied right away: nothing about -out
-	Variables []string             // names of the variables that were set, for show -json
 }
 
 // Applied is the end of an apply.
