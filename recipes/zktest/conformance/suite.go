@@ -23,10 +23,11 @@ var sequences atomic.Int64
 // with the shortest sequence it finds that the two answer differently. The
 // number of sequences is rapid's, 100 unless -rapid.checks says otherwise.
 //
-// Nothing else may write to the server meanwhile: zxids are compared exactly.
+// Nothing else may write to the server meanwhile, not even its own reaper of
+// containers: zxids are compared exactly.
 func Random(t *testing.T, dial Dial, reference ...zktest.Option) {
 	t.Helper()
-	ref := zktest.New(reference...)
+	ref := zktest.New(append(reference, zktest.WithReapInterval(24*time.Hour))...)
 	defer ref.Close()
 	compared, played := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

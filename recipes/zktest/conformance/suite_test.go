@@ -15,9 +15,13 @@ import (
 // quotas have something to be compared by.
 var (
 	extended     = []zktest.Option{zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement()}
-	extendedReal = realzk.Options{Config: map[string]string{
-		"extendedTypesEnabled": "true", "enforceQuota": "true", "forceSync": "no",
-	}}
+	extendedReal = realzk.Options{
+		Config: map[string]string{
+			"extendedTypesEnabled": "true", "enforceQuota": "true", "forceSync": "no",
+		},
+		Properties: neverReap,
+	}
+	neverReap = map[string]string{"znode.container.checkIntervalMs": "86400000"}
 )
 
 func TestRandomSequencesAreAnsweredAsByZooKeeper(t *testing.T) {
@@ -27,7 +31,7 @@ func TestRandomSequencesAreAnsweredAsByZooKeeper(t *testing.T) {
 
 // Without extended types a create takes other paths through the server.
 func TestRandomSequencesAreAnsweredAsByZooKeeperAsInstalled(t *testing.T) {
-	s := realzk.Start(t, realzk.Options{Config: map[string]string{"forceSync": "no"}})
+	s := realzk.Start(t, realzk.Options{Config: map[string]string{"forceSync": "no"}, Properties: neverReap})
 	conformance.Random(t, conformance.TCP(s.Addr))
 }
 

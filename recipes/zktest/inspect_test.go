@@ -1,0 +1,166 @@
+package zktest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestADumpShowsEveryNodeAndIsTheSameForEqualTrees(t *testing.T) {
+	build := func(t *testing.T) (dump string) {
+		opts := []zktest.Option{zktest.WithExtendedTypes()}
+		bubble(t, opts, func(t *testing.T, s *zktest.Server, c *client) {
+			require.NoError(t, s.Create("/locks/a", []byte("x")))
+			_, err := c.Create("/locks/a/n-", nil, zk.FlagEphemeralSequential, zk.DigestACL(zk.PermRead|zk.PermDelete, "u", "p"))
+			require.NoError(t, err)
+			_, err = c.CreateContainer("/box", nil, zk.FlagContainer, open)
+			require.NoError(t, err)
+			_, err = c.CreateTTL("/brief", nil, zk.FlagTTL, open, 90*time.Second)
+			require.NoError(t, err)
+			_, err = c.Set("/locks/a", []byte("y"), -1)
+			require.NoError(t, err)
+			dump = s.Dump()
+		})
+		return dump
+	}
+	want := `/
+  box container
+  brief ttl 1m30s
+  locks
+    a "y" v1
+      n-0000000000 ephemeral of session 1 digest:` + zktest.DigestID("u:p") + `:rd
+  zookeeper
+    config world:anyone:r
+    quota
+`
+	require.Equal(t, want, build(t))
+	require.Equal(t, want, build(t))
+}
+
+func TestTheServersOwnHandIsATransactionAndIgnoresACLsAndVersions(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		_, err := c.Create("/mine", nil, 0, zk.DigestACL(zk.PermAll, "u", "p"))
+		require.NoError(t, err)
+		_, err = c.Create("/mine2", nil, 0, open)
+		require.NoError(t, err)
+		require.NoError(t, s.Create("/mine2/a/b", nil))
+		_, _, kids, err := c.ChildrenW("/mine2")
+		require.NoError(t, err)
+		before, _ := s.Get("/mine")
+		require.NoError(t, s.Set("/mine", []byte("x")))
+		after, _ := s.Get("/mine")
+		require.Greater(t, after.Stat.Mzxid, before.Stat.Mzxid)
+		require.NoError(t, s.Delete("/mine2"))
+		require.Equal(t, zk.EventNodeChildrenChanged, (<-kids).Type)
+		_, ok := s.Get("/mine2")
+		require.False(t, ok)
+
+		require.ErrorIs(t, s.Delete("/mine2"), zktest.CodeNoNode)
+		require.ErrorIs(t, s.Set("/nosuch", nil), zktest.CodeNoNode)
+		require.ErrorIs(t, s.Create("/mine", nil), zktest.CodeNodeExists)
+		require.ErrorIs(t, s.Create("no/slash", nil), zktest.CodeBadArguments)
+		require.ErrorIs(t, s.SetCreateCount("/nosuch", 1), zktest.CodeNoNode)
+	})
+}
+
+func TestSessionsAndCountsTellWhoAskedWhat(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		other := dial(t, s, 20*time.Second)
+		s.ResetCounts()
+		_, err := c.Create("/e", nil, zk.FlagEphemeral, open)
+		require.NoError(t, err)
+		_, _, _, err = other.GetW("/e")
+		require.NoError(t, err)
+		require.NoError(t, c.Delete("/e", -1))
+		_, err = c.Create("/f", nil, zk.FlagEphemeral, open)
+		require.NoError(t, err)
+		all := s.Sessions()
+		require.Equal(t, []zktest.Session{
+			{ID: c.SessionID(), Timeout: 10 * time.Second, Connected: true, Ephemerals: []string{"/f"}, Requests: 3},
+			{ID: other.SessionID(), Timeout: 20 * time.Second, Connected: true, Requests: 1},
+		}, all)
+		n := s.Counts()
+		require.Equal(t, map[string]int{"create": 2, "delete": 1, "getData": 1}, n.ByOp)
+		require.Equal(t, 4, n.Total)
+		require.Equal(t, 1, n.WatchEvents)
+		require.Positive(t, n.BytesIn)
+		require.Positive(t, n.BytesOut)
+		require.Equal(t, 1, s.SessionCounts(other.SessionID()).WatchEvents)
+		other.abandon(s)
+		require.False(t, s.Sessions()[1].Connected)
+	})
+}
+
+func TestARefusedDialLooksLikeAServerThatIsDown(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		s.RefuseDials(true)
+		s.Disconnect(0)
+		c.await(t, zk.StateDisconnected)
+		_, _, err := c.Get("/zookeeper")
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		s.RefuseDials(false)
+		c.await(t, zk.StateHasSession)
+	})
+}
+
+func TestContainersAndTTLNodesAreReapedOnTheBeat(t *testing.T) {
+	bubble(t, []zktest.Option{zktest.WithExtendedTypes()}, func(t *testing.T, s *zktest.Server, c *client) {
+		start := time.Now()
+		time.Sleep(10 * time.Second)
+		for _, path := range []string{"/used", "/unused"} {
+			_, err := c.CreateContainer(path, nil, zk.FlagContainer, open)
+			require.NoError(t, err)
+		}
+		_, err := c.Create("/used/x", nil, 0, open)
+		require.NoError(t, err)
+		require.NoError(t, c.Delete("/used/x", -1))
+		_, err = c.CreateTTL("/brief", nil, zk.FlagTTL, open, 55*time.Second)
+		require.NoError(t, err)
+		_, _, used, err := c.GetW("/used")
+		require.NoError(t, err)
+		_, _, brief, err := c.GetW("/brief")
+		require.NoError(t, err)
+		require.Equal(t, zk.EventNodeDeleted, (<-used).Type)
+		require.Equal(t, time.Minute, time.Since(start))
+		require.Equal(t, zk.EventNodeDeleted, (<-brief).Type)
+		require.Equal(t, 2*time.Minute, time.Since(start), "55 s old at 1:05, seen at the next beat")
+		_, ok := s.Get("/unused")
+		require.True(t, ok, "a container that never had a child stays")
+	})
+}
+
+// A held request, a delayed one, a partition and a frozen server must not keep
+// Close, or a bubble, from ending.
+func TestCloseJoinsEverythingWhateverIsHeld(t *testing.T) {
+	hold := map[string]func(s *zktest.Server, c *client){
+		"hold":      func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Hold) },
+		"holdReply": func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.HoldReply) },
+		"delay":     func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Delay(time.Hour)) },
+		"freeze":    func(s *zktest.Server, _ *client) { s.Freeze() },
+		"partition": func(s *zktest.Server, c *client) { s.Partition(c.SessionID(), zktest.Both) },
+	}
+	for name, f := range hold {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.New(zktest.WithLatency(time.Millisecond))
+				c := dial(t, s, 10*time.Second)
+				f(s, c)
+				done := make(chan error, 1)
+				go func() {
+					_, err := c.Create("/a", nil, 0, open)
+					done <- err
+				}()
+				synctest.Wait()
+				s.Close()
+				s.Close()
+				require.Error(t, <-done)
+				c.end()
+			})
+		})
+	}
+}
