@@ -113,8 +113,9 @@ func TestReplacementOfALockInUseIsRefused(t *testing.T) {
 
 // A contender that arrives between the last look and the transaction: ZooKeeper
 // itself refuses, and so the whole apply.
-func TestContenderThatArrivesAtTheLastMomentIsUnharmed(t *testing.T) {
-	s := inMemory(t)
+func TestContenderThatArrivesAtTheLastMomentIsUnharmed(t *testing.T) { lastMoment(t, inMemory(t)) }
+
+func lastMoment(t *testing.T, s *site) {
 	c := s.provisioner()
 	s.apply(c, s.shop())
 	w := s.dial("worker:w")
@@ -126,13 +127,13 @@ func TestContenderThatArrivesAtTheLastMomentIsUnharmed(t *testing.T) {
 		switch e := e.(type) {
 		case Verified: // all was idle
 			var err error
-			lease, err = w.Mutex("/locks/pay/ledger").Lock(t.Context())
+			lease, err = w.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 			require.NoError(t, err)
 		case Failed:
 			failed = append(failed, e)
 		}
 	}
-	s.unchangedBut(c, "/locks/pay/ledger/", func() {
+	s.unchangedBut(c, s.root+"/pay/ledger/", func() {
 		_, err := x.Run(t.Context(), p)
 		var used *InUseError
 		require.ErrorAs(t, err, &used)

@@ -1,0 +1,143 @@
+//go:build linux
+
+package apply
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// TestRealZooKeeper runs on Apache ZooKeeper what the other tests of this package
+// run in memory, each in a root of its own.
+func TestRealZooKeeper(t *testing.T) {
+	server := realzk.Start(t, realzk.Options{})
+	for name, body := range map[string]func(*testing.T, *site){
+		"a thousand locks are one transaction":       thousandLocks,
+		"hand edit is put back":                      handEdit,
+		"saved plan is refused after an edit":        staleSavedPlan,
+		"destroy of a held lock is refused":          destroyHeld,
+		"destroy removes everything":                 destroyAll,
+		"access lists are set after the transaction": accessLists,
+		"second applier is told who is at it":        secondApplier,
+		"appliers at once are serialised or refused": func(t *testing.T, s *site) { manyAppliers(t, s, 10) },
+		"lost reply is resolved":                     lostReply,
+		"contender at the last moment is unharmed":   lastMoment,
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := "/" + fmt.Sprintf("%x", name)[:16]
+			body(t, &site{t: t, root: root, config: recipes.Config{Servers: []string{server.Addr}, SessionTimeout: 10 * time.Second}})
+		})
+	}
+}
+
+func thousandLocks(t *testing.T, s *site) {
+	c := s.provisioner()
+	nodes := []*plan.Node{declare("/many", kind.Namespace)}
+	for i := range 1000 {
+		nodes = append(nodes, declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex))
+	}
+	tree := s.tree(nodes...)
+	start := time.Now()
+	p := s.plan(c, tree)
+	planned := time.Now()
+	res, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	t.Logf("1,000 locks: planned in %v, applied in %v, %d operations, %d bytes", planned.Sub(start), time.Since(planned), res.Ops, res.Bytes)
+
+	live, err := Read(t.Context(), s.session(c), tree)
+	require.NoError(t, err)
+	require.Len(t, live.Nodes, 1001)
+	for _, n := range live.Nodes {
+		require.Equal(t, live.IndexPin.Czxid, n.Live.Czxid, "%s and the index are of one transaction", n.Path)
+	}
+	start = time.Now()
+	p = s.plan(c, tree)
+	t.Logf("1,000 locks: planned again in %v", time.Since(start))
+	require.False(t, p.HasChanges())
+}
+
+// snare is a dialer whose connections break on demand, after a request that
+// contains some text was sent and before its reply is read.
+type snare struct {
+	text  []byte
+	armed atomic.Bool
+	sent  chan struct{}
+	cut   chan struct{}
+}
+
+type snaredConn struct {
+	net.Conn
+	*snare
+	caught atomic.Bool
+}
+
+func (n *snare) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &snaredConn{Conn: c, snare: n}, nil
+}
+
+func (c *snaredConn) Write(b []byte) (int, error) {
+	hit := bytes.Contains(b, c.text) && c.armed.CompareAndSwap(true, false)
+	if hit {
+		c.caught.Store(true)
+	}
+	n, err := c.Conn.Write(b)
+	if hit {
+		close(c.sent)
+	}
+	return n, err
+}
+
+func (c *snaredConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.caught.Load() {
+		<-c.cut
+		_ = c.Close()
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func lostReply(t *testing.T, s *site) {
+	watcher := s.provisioner()
+	s.apply(watcher, s.shop())
+	n := &snare{text: []byte(`"description":"lost"`), sent: make(chan struct{}), cut: make(chan struct{})}
+	s.config.Dialer = n.dial
+	c := s.provisioner()
+	p := s.plan(c, s.shop(set("description", "lost")))
+	n.armed.Store(true)
+	go func() {
+		<-n.sent
+		// Until the transaction is there for all to see, so that only its reply is lost.
+		for {
+			x, _, err := readIndex(t.Context(), s.session(watcher), p.Index.Path)
+			if err != nil || x.Config == "lost" {
+				break
+			}
+		}
+		close(n.cut)
+	}()
+	p.ConfigHash = "lost"
+	var ev events
+	x := executor(c)
+	x.Events = ev.add
+	_, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	require.True(t, find[Committed](ev).Resolved)
+	require.False(t, s.plan(c, s.shop(set("description", "lost"))).HasChanges())
+}
