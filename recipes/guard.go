@@ -50,7 +50,7 @@ type guard struct {
 	mu    sync.Mutex
 	link  *link
 	armed map[watchKey]struct{} // what go-zookeeper believes is watched: it sets these again after a reconnect
-	wrote map[writeKey][]chan struct{}
+	wrote map[writeKey][]chan *link
 }
 
 // writeKey names an outgoing frame somebody waits for.
@@ -183,10 +183,11 @@ func (g *guard) kill(cause error) {
 	}
 }
 
-// onWritten returns a channel that is closed when a frame of that operation and path has been handed to the network,
-// and a function to stop waiting for it.
-func (g *guard) onWritten(op int32, path string) (written <-chan struct{}, forget func()) {
-	k, c := writeKey{op, path}, make(chan struct{})
+// onWritten returns a channel that receives the link on which a frame of that operation and path is going out, as it
+// does, and a function to stop waiting for it. go-zookeeper writes frames one after another from one goroutine, so
+// whatever is given to it afterwards goes out behind that frame, or on another link.
+func (g *guard) onWritten(op int32, path string) (written <-chan *link, forget func()) {
+	k, c := writeKey{op, path}, make(chan *link, 1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.wrote[k] = append(g.wrote[k], c)
@@ -204,12 +205,12 @@ func (g *guard) onWritten(op int32, path string) (written <-chan struct{}, forge
 	}
 }
 
-func (g *guard) written(r request) {
+func (g *guard) writing(r request, l *link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := writeKey{r.op, r.path}
 	for _, c := range g.wrote[k] {
-		close(c)
+		c <- l
 	}
 	delete(g.wrote, k)
 }

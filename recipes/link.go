@@ -3,6 +3,7 @@ package recipes
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -85,13 +86,23 @@ func (l *link) fail(cause error) {
 	if was == linkDead {
 		return
 	}
-	_ = l.Conn.Close()
+	l.hangUp()
 	if was == linkGranted {
 		l.g.hosts.blame(l.target, explainLoss(cause))
 		l.g.on.lost(l, cause)
 	} else if !errors.Is(cause, errOver) {
 		l.g.hosts.blame(l.target, explainSilence(cause))
 	}
+}
+
+// hangUp closes the socket. tls.Conn.Close would first say goodbye, waiting up to five seconds for a peer that does not
+// read, while whoever found the link dead waits with it.
+func (l *link) hangUp() {
+	conn := l.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	_ = conn.Close()
 }
 
 // Write passes on one whole frame, which is how go-zookeeper calls it. It reports success always. An error would wedge
@@ -171,12 +182,12 @@ func (l *link) send(frame []byte, r request) {
 		l.touches = append(l.touches, now)
 	}
 	l.mu.Unlock()
+	// Before the write, so that it is known before any reply.
+	l.g.writing(r, l)
 	_ = l.Conn.SetWriteDeadline(time.Now().Add(t / 3))
 	if _, err := l.Conn.Write(frame); err != nil {
 		l.fail(err)
-		return
 	}
-	l.g.written(r)
 }
 
 // touchedBefore returns the send time of the newest frame of this link that is at least T/8 older than now, or of the

@@ -40,8 +40,8 @@ func (s *Session) multiAndList(ctx context.Context, ops []any, lists ...string) 
 // errReconnected: the listings came over another connection than the write, perhaps from a server that lags behind.
 var errReconnected = errors.New("the connection changed between the write and the listing")
 
-// pipeline starts the write and, as soon as its frame is on the wire, the listings. go-zookeeper has one queue and one
-// writer for all goroutines but does not tell when something has entered it; the guard, which sees frames go by, does.
+// pipeline starts the write and, as its frame goes out, the listings. go-zookeeper has one queue and one writer for all
+// goroutines but does not tell when something has entered it; the guard, which sees frames go by, does.
 func pipeline[T any](ctx context.Context, s *Session, code int32, o op, lists []string, write func() (T, error)) (v T, writeErr error, children [][]string, listErr error) {
 	written, forget := s.guard.onWritten(code, o.path)
 	defer forget()
@@ -50,27 +50,22 @@ func pipeline[T any](ctx context.Context, s *Session, code int32, o op, lists []
 		defer close(done)
 		v, writeErr = write()
 	}()
+	var l *link
 	select {
-	case <-written:
+	case l = <-written:
 	case <-done:
-	}
-	link := s.linkNumber()
-	select {
-	case <-written:
-		children, listErr = s.listAll(ctx, lists)
-		<-done
-	default: // over before its frame was seen: not sent, or lost with its connection
-		if writeErr == nil {
-			writeErr = s.opError(o, Unknown, errReconnected)
+		select {
+		case l = <-written: // both were ready
+		default: // never written
+			return v, writeErr, nil, writeErr
 		}
-		return v, writeErr, nil, writeErr
 	}
-	if listErr == nil && link != s.linkNumber() {
+	children, listErr = s.listAll(ctx, lists)
+	if listErr == nil && len(lists) > 0 && !s.isOn(l) {
 		listErr = s.opError(op{name: "children", path: lists[0]}, Definite, fmt.Errorf("list again: %w", errReconnected))
-	}
-	if listErr != nil {
 		children = nil
 	}
+	<-done
 	return v, writeErr, children, listErr
 }
 
@@ -97,7 +92,14 @@ func (s *Session) listAll(ctx context.Context, paths []string) ([][]string, erro
 	return all, nil
 }
 
-// linkNumber tells connections apart.
+// isOn says whether l is still the session's connection. A link is used once.
+func (s *Session) isOn(l *link) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link == l
+}
+
+// linkNumber counts the connections so far.
 func (s *Session) linkNumber() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

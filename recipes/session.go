@@ -84,7 +84,7 @@ func newSession(c *Client) *Session {
 		on: s, live: live, refuse: refuse, clock: s.clock, tls: c.cfg.TLS, timeout: s.Timeout,
 		dialer: c.cfg.Dialer, limit: c.cfg.ConnectTimeout * 4 / 5,
 		hosts: newHosts(live, c.servers, c.resolve),
-		armed: map[watchKey]struct{}{}, wrote: map[writeKey][]chan struct{}{},
+		armed: map[watchKey]struct{}{}, wrote: map[writeKey][]chan *link{},
 	}
 	return s
 }

@@ -195,6 +195,32 @@ func TestStalledTLSHandshakeIsBounded(t *testing.T) {
 	})
 }
 
+// tls.Conn.Close waits up to five seconds for a peer that does not read; State must not.
+func TestDeadTLSPeerDoesNotHoldUpItsMourners(t *testing.T) {
+	a := authority(t)
+	server, _ := a.issue(t, "zk")
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		p := &peers{scripts: map[string]script{"zk:2181": func(c net.Conn) {
+			secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{server}})
+			readFrame(secure)
+			_, _ = secure.Write(grantOf(7, 9000))
+			<-stuck
+		}}}
+		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: p.dial, TLS: &tls.Config{RootCAs: a.pool}})
+		require.NoError(t, err)
+		s, _ := c.Session(t.Context())
+		time.Sleep(time.Second)
+		began := time.Now()
+		s.guard.kill(errSilent)
+		require.Equal(t, Suspect, s.State())
+		require.Zero(t, time.Since(began))
+		close(stuck)
+		_ = c.Close()
+		p.wg.Wait()
+	})
+}
+
 // ZooKeeper prints the subject in reverse order of encoding; pkix.Name prints it in an order of its own. An ACL with
 // the wrong one was accepted by a server and locked its owner out.
 func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
