@@ -25,7 +25,9 @@ type player struct {
 // sessionCount is how many sessions a sequence has.
 const sessionCount = 3
 
-// play runs a sequence below root, which it creates. The transcript has one
+const codeNodeExists = -110
+
+// play runs a sequence below root, which it creates unless it is there. The transcript has one
 // entry for every reply and every event.
 func play(dial Dial, root string, ops []Op) ([]string, error) {
 	p := &player{dial: dial, root: root, sessions: map[int]*session{}, owners: map[int64]string{}}
@@ -38,7 +40,7 @@ func play(dial Dial, root string, ops []Op) ([]string, error) {
 	var w out
 	Op{Op: opCreate, Path: "", ACL: anyone}.encode(p, &w, nil)
 	f, _, err := p.sessions[0].call(opCreate, w.b)
-	if err != nil || f.code != 0 {
+	if err != nil || f.code != 0 && f.code != codeNodeExists {
 		return nil, fmt.Errorf("create the sequence's root %s: code %d, %v", root, f.code, err)
 	}
 	p.base = f.zxid

@@ -41,6 +41,9 @@ type Options struct {
 	Config map[string]string
 	// Properties are further Java system properties.
 	Properties map[string]string
+	// Prepare, when not nil, is given the server's data directory and its class
+	// path before the first start, to put a snapshot there.
+	Prepare func(dataDir, classPath string) error
 	// ReadyWithin is how long the server may take to serve, 60 s when zero.
 	ReadyWithin time.Duration
 }
@@ -199,6 +202,12 @@ func prepare(tb TB, opts Options) *Server {
 	}
 	for k, v := range opts.Properties {
 		s.args = append(s.args, "-D"+k+"="+v)
+	}
+	if opts.Prepare != nil {
+		s.write("data/.keep", "")
+		if err := opts.Prepare(filepath.Join(dir, "data"), strings.Join(classes, ":")); err != nil {
+			tb.Fatalf("realzk: prepare %s: %v", dir, err)
+		}
 	}
 	s.args = append(s.args, "-cp", strings.Join(classes, ":"),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "zoo.cfg"))
