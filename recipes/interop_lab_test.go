@@ -3,7 +3,6 @@
 package recipes_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,6 +22,9 @@ import (
 
 // patience bounds every wait for something that must happen; nothing is proven by its passing.
 const patience = 20 * time.Second
+
+// pollEvery leaves the processor to those who are asked whether they have come to something yet.
+const pollEvery = 2 * time.Millisecond
 
 // lab is one real ZooKeeper, the programs of the other languages, and a connection to look at the tree with.
 type lab struct {
@@ -173,9 +175,9 @@ func (l *lab) awaitContenders(t *testing.T, dir string, n int) []string {
 // There is no event for that, so the server's table is read until it says so.
 func (l *lab) awaitWatch(t *testing.T, session, node string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for ctx.Err() == nil {
+	deadline, tick := time.After(patience), time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
 		watching := false
 		for line := range strings.Lines(l.zk.Word("wchp")) {
 			if !strings.HasPrefix(line, "\t") {
@@ -184,8 +186,12 @@ func (l *lab) awaitWatch(t *testing.T, session, node string) {
 				return
 			}
 		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("session %s does not watch %s; the watches are:\n%s", session, node, l.zk.Word("wchp"))
+		}
 	}
-	t.Fatalf("session %s does not watch %s; the watches are:\n%s", session, node, l.zk.Word("wchp"))
 }
 
 // hear files what a peer says unasked: "revoked NODE".

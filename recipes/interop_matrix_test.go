@@ -18,6 +18,7 @@ func TestInterop(t *testing.T) {
 	}
 	t.Run("semaphore", l.semaphores)
 	t.Run("order", l.order)
+	t.Run("multilock", l.together)
 	t.Run("leaver", l.leavers)
 	t.Run("seen", l.seen)
 	t.Run("revocation", l.revocations)

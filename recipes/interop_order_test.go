@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -75,4 +76,44 @@ func (l *lab) queue(t *testing.T, path string, parties []party, groups ...[]int)
 		}
 	}
 	l.awaitContenders(t, path, 0)
+}
+
+// together: a multi-lock of ours among programs that take its members one at a time.
+func (l *lab) together(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	a, b, rw := l.provision(t, mutexes.declare(kind.WireCurator)), l.provision(t, mutexes.declare(kind.WireKazoo)), l.provision(t, rwlocks.declare(kind.WireCurator))
+	java, kazoo, reader := mutexes.parties[1], mutexes.parties[5], rwlocks.parties[4]
+	before := []*entry{java.enter(t, l, a), kazoo.enter(t, l, b), reader.enter(t, l, rw)}
+	for _, e := range before {
+		require.NoError(t, e.acquire(ctx))
+	}
+	all := ours("go", "", func(c *recipes.Client, _ string) goLock {
+		m := c.MultiLock(c.Mutex(a), c.Mutex(b), c.RWMutex(rw))
+		return goLock{m.Lock, m.TryLock}
+	}).enter(t, l, "")
+	require.True(t, isHeld(all.try(ctx)))
+	granted := l.request(ctx, all)
+	after := []*entry{java.enter(t, l, a), kazoo.enter(t, l, b), reader.enter(t, l, rw)}
+	later := make([]<-chan error, len(after))
+	for i, path := range []string{a, b, rw} {
+		l.awaitContenders(t, path, 2)
+		later[i] = l.request(ctx, after[i])
+		ours := l.awaitContenders(t, path, 3)[1]
+		l.awaitWatch(t, after[i].session, kind.JoinPath(path, ours))
+	}
+	for i, e := range before {
+		notYet(t, ctx, all, granted)
+		notYet(t, ctx, after[i], later[i])
+		require.NoError(t, e.release(ctx))
+	}
+	require.NoError(t, <-granted)
+	for i, e := range after {
+		notYet(t, ctx, e, later[i])
+	}
+	require.NoError(t, all.release(ctx))
+	for i, e := range after {
+		require.NoError(t, <-later[i])
+		require.NoError(t, e.release(ctx))
+	}
 }

@@ -130,11 +130,14 @@ func (p *peer) read(out io.Reader) {
 // parked returns once the handle's thread sleeps in its recipe's wait loop. A thread that falls asleep tells nobody, so
 // it is asked again and again.
 func (p *peer) parked(ctx context.Context, handle string) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
 	for {
 		answer, err := p.call(ctx, "parked", handle)
 		if err != nil || answer == "yes" {
 			return err
 		}
+		<-tick.C
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -19,31 +20,38 @@ const permits = 2
 // its front waits for any change of the leases, and the server does not list watches on children. So the programs say
 // themselves that they wait: the Java thread stands in Curator's wait loop, the Go library told its Observer.
 func (l *lab) semaphores(t *testing.T) {
-	programs := func(n int) []party {
-		return []party{
-			ours("go", kind.WireCurator, goSemaphore(n)),
-			foreign("curator", java, "semaphore", fmt.Sprint(permits), fmt.Sprint(n)),
-		}
-	}
-	for i, a := range programs(1) {
-		for _, b := range programs(1) {
-			for j, w := range programs(1) {
+	for i, a := range semaphoreParties(1) {
+		for _, b := range semaphoreParties(1) {
+			for j, w := range semaphoreParties(1) {
 				t.Run(fmt.Sprintf("holders=%s+%s,waiter=%s", a.name, b.name, w.name), func(t *testing.T) {
 					l.oneOfTwo(t, a, b, w)
 				})
 				t.Run(fmt.Sprintf("holder=%s,next=%s,wantsBoth=%s", a.name, b.name, w.name), func(t *testing.T) {
-					l.bothOfTwo(t, programs(1)[i], b, programs(permits)[j])
+					l.bothOfTwo(t, semaphoreParties(1)[i], b, semaphoreParties(permits)[j])
 				})
 			}
 		}
 	}
+	t.Run("Curator takes one by one", l.oneByOne)
+}
+
+// semaphoreParties take n permits with each acquisition.
+func semaphoreParties(n int) []party {
+	return []party{
+		ours("go", kind.WireCurator, goSemaphore(n)),
+		foreign("curator", java, "semaphore", fmt.Sprint(permits), fmt.Sprint(n)),
+	}
+}
+
+func semaphoreOf(permits int) kind.Params {
+	return &kind.SemaphoreParams{Common: kind.Common{Wire: string(kind.WireCurator)}, Permits: permits}
 }
 
 // oneOfTwo: two hold a permit each at the same time, a third waits until one of them leaves, while the other stays.
 func (l *lab) oneOfTwo(t *testing.T, first, second, third party) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	path := l.provision(t, &kind.SemaphoreParams{Common: kind.Common{Wire: string(kind.WireCurator)}, Permits: permits})
+	path := l.provision(t, semaphoreOf(permits))
 	leases := path + "/leases"
 	a, b, w := first.enter(t, l, path), second.enter(t, l, path), third.enter(t, l, path)
 
@@ -71,7 +79,7 @@ func (l *lab) oneOfTwo(t *testing.T, first, second, third party) {
 func (l *lab) bothOfTwo(t *testing.T, first, next, both party) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	path := l.provision(t, &kind.SemaphoreParams{Common: kind.Common{Wire: string(kind.WireCurator)}, Permits: permits})
+	path := l.provision(t, semaphoreOf(permits))
 	leases := path + "/leases"
 	a, n, w := first.enter(t, l, path), next.enter(t, l, path), both.enter(t, l, path)
 
@@ -115,4 +123,32 @@ func notYet(t *testing.T, ctx context.Context, e *entry, granted <-chan error) {
 		t.Fatalf("it returned (error: %v) while others hold", err)
 	default:
 	}
+}
+
+// oneByOne pins down what cannot be cured from our side: Curator takes several permits one after the other and queues
+// again for each, so two who want both can wait for each other with one of them served by half. The Go program's
+// deadline is what ends it.
+func (l *lab) oneByOne(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	path := l.provision(t, semaphoreOf(permits))
+	both := semaphoreParties(permits)
+	holder, c, g := both[0].enter(t, l, path), both[1].enter(t, l, path), both[0].enter(t, l, path)
+	require.NoError(t, holder.acquire(ctx))
+	second := l.request(ctx, c)
+	require.NoError(t, c.waits(ctx))
+	third := l.request(ctx, g)
+	place := l.awaitContenders(t, path+"/locks", 2)[1]
+	require.NoError(t, holder.release(ctx))
+
+	l.awaitWatch(t, c.session, path+"/locks/"+place) // having its first permit, it stands behind us for its second
+	require.Len(t, l.contenders(t, path+"/leases"), 1)
+	l.stillWaits(t, ctx, g, third)
+	g.cancel()
+	require.ErrorIs(t, <-third, recipes.ErrHeld)
+	require.NoError(t, <-second)
+	require.Len(t, l.contenders(t, path+"/leases"), permits)
+	require.NoError(t, c.release(ctx))
+	l.awaitContenders(t, path+"/leases", 0)
+	l.awaitContenders(t, path+"/locks", 0)
 }
