@@ -19,17 +19,14 @@ func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
 	s := realzk.Start(t, realzk.Options{Config: map[string]string{
 		"extendedTypesEnabled": "true", "enforceQuota": "true", "forceSync": "no",
 	}})
+	parts := record(t, TCP(s.Addr))
 	if *update {
-		require.NoError(t, os.WriteFile("testdata/golden.txt", []byte(formatGolden(record(t, TCP(s.Addr)))), 0o644))
+		require.NoError(t, os.WriteFile("testdata/golden.txt", []byte(formatGolden(parts)), 0o644))
 		return
 	}
-	Scripted(t, TCP(s.Addr))
+	require.Equal(t, golden, formatGolden(parts))
 }
 
-func TestGoldenAnswersAreThoseOfTheServerInMemory(t *testing.T) {
-	start := func(t *testing.T) *zktest.Server {
-		return zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())
-	}
-	t.Run("over TCP", func(t *testing.T) { Scripted(t, TCP(start(t).Addr())) })
-	t.Run("over a pipe", func(t *testing.T) { Scripted(t, pipe(start(t))) })
+func TestGoldenAnswersAreThoseOfTheServerInMemoryOverAPipe(t *testing.T) {
+	Scripted(t, pipe(zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())))
 }

@@ -13,6 +13,16 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
+// Run is the whole suite against one server: the written scenarios against what
+// ZooKeeper answered to them, then random sequences against zktest. It takes a
+// new server that has extended types and quota enforcement on and is not about
+// to reap containers.
+func Run(t *testing.T, dial Dial) {
+	t.Helper()
+	t.Run("scripted", func(t *testing.T) { Scripted(t, dial) })
+	t.Run("random", func(t *testing.T) { Random(t, dial, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement()) })
+}
+
 // sequences numbers the roots of sequences within the process, so that one
 // server can be given many. The number has a fixed width: nothing a server
 // answers may depend on it.

@@ -24,9 +24,14 @@ var (
 	neverReap = map[string]string{"znode.container.checkIntervalMs": "86400000"}
 )
 
-func TestRandomSequencesAreAnsweredAsByZooKeeper(t *testing.T) {
-	s := realzk.Start(t, extendedReal)
-	conformance.Random(t, conformance.TCP(s.Addr), extended...)
+func TestTheRealServerPassesTheSuite(t *testing.T) {
+	conformance.Run(t, conformance.TCP(realzk.Start(t, extendedReal).Addr))
+}
+
+// For the server in memory the random part says that it answers equally every
+// time; that it answers rightly is what the test above says.
+func TestTheServerInMemoryPassesTheSuite(t *testing.T) {
+	conformance.Run(t, conformance.TCP(zktest.Start(t, extended...).Addr()))
 }
 
 // Without extended types a create takes other paths through the server.
