@@ -40,9 +40,9 @@ var pure = map[string]function.Function{
 
 	"formatdate": stdlib.FormatDateFunc, "timeadd": stdlib.TimeAddFunc,
 
-	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
-	"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "tonumber": stdlib.MakeToFunc(cty.Number),
-	"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "tostring": stdlib.MakeToFunc(cty.String),
+	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": makeCollection(cty.List(cty.DynamicPseudoType)),
+	"tomap": makeCollection(cty.Map(cty.DynamicPseudoType)), "tonumber": stdlib.MakeToFunc(cty.Number),
+	"toset": makeCollection(cty.Set(cty.DynamicPseudoType)), "tostring": stdlib.MakeToFunc(cty.String),
 
 	"basename": baseName, "dirname": dirName, "znodepath": znodePath,
 }
@@ -78,23 +78,40 @@ var errWithheld = errors.New("the reason is not shown because an argument is sen
 // implementations name what they could not read.
 func guard(f function.Function) function.Function {
 	params := slices.Clone(f.Params())
+	wants := make([]cty.Type, len(params))
 	for i := range params {
 		params[i].AllowMarked = true
+		wants[i] = params[i].Type
+		if isLoose(wants[i]) {
+			params[i].Type = cty.DynamicPseudoType // gather converts it instead of hcl
+		}
 	}
 	var rest *function.Parameter
 	if v := f.VarParam(); v != nil {
 		c := *v
 		c.AllowMarked = true
+		if isLoose(v.Type) {
+			c.Type = cty.DynamicPseudoType
+		}
 		rest = &c
+		wants = append(wants, v.Type)
 	}
 	return function.New(&function.Spec{
 		Description: f.Description(), Params: params, VarParam: rest,
 		Type: func(args []cty.Value) (cty.Type, error) {
-			ty, err := f.ReturnTypeForValues(args)
+			gathered, err := gatherAll(args, wants)
+			if err != nil {
+				return cty.NilType, withhold(err, args)
+			}
+			ty, err := f.ReturnTypeForValues(gathered)
 			return ty, withhold(err, args)
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			v, err := f.Call(args)
+			gathered, err := gatherAll(args, wants)
+			if err != nil {
+				return cty.NilVal, withhold(err, args)
+			}
+			v, err := f.Call(gathered)
 			return v, withhold(err, args)
 		},
 	})

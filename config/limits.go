@@ -38,15 +38,15 @@ func tooDeep(src []byte, filename string, json bool) *hcl.Diagnostic {
 
 func tooDeepTokens(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 	depth, operators := 0, 0
-	for _, t := range tokens {
+	for i, t := range tokens {
 		switch t.Type {
 		case hclsyntax.TokenOParen, hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOQuote,
 			hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp:
 			depth++
 			operators++
 		case hclsyntax.TokenTemplateControl:
-			// "%{ if }" nests until its "%{ endif }", so its closing brace proves nothing.
-			depth++
+			// What "%{ if }" opens, its own closing brace does not close.
+			depth += 1 + directiveDepth(tokens[i+1:])
 			operators++
 		case hclsyntax.TokenCParen, hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCQuote,
 			hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
@@ -68,6 +68,20 @@ func tooDeepTokens(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 		}
 	}
 	return nil
+}
+
+func directiveDepth(after hclsyntax.Tokens) int {
+	if len(after) == 0 {
+		return 0
+	}
+	switch string(after[0].Bytes) {
+	case "if", "for":
+		return 1
+	case "endif", "endfor":
+		return -1
+	default:
+		return 0
+	}
 }
 
 // tooDeepJSON scans without parsing: brackets outside of strings count for the

@@ -22,8 +22,8 @@ func (Secret) GoString() string { return redacted }
 // Format writes "(sensitive)" for every verb: %x would reach the text otherwise.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// MarshalText returns "(sensitive)", which covers JSON and map keys: a Secret does not
-// survive a round trip.
+// MarshalText returns "(sensitive)", which covers JSON, except that encoding/json writes
+// the keys of a map without asking. A Secret does not survive a round trip.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // LogValue returns "(sensitive)".

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+)
+
+// maxUnified is how many elements of different types are turned into a
+// collection of one type. cty compares each pair of them (convert.sortTypes),
+// also when all are the same: for 100,000 strings that takes minutes.
+const maxUnified = 2000
+
+// isLoose reports whether a collection of this type takes its element type from
+// the value, which is when cty compares.
+func isLoose(ty cty.Type) bool {
+	return ty.IsCollectionType() && ty.ElementType() == cty.DynamicPseudoType
+}
+
+// gatherAll converts arguments to the loose types among wants; the last of
+// wants is for all further arguments.
+func gatherAll(args []cty.Value, wants []cty.Type) ([]cty.Value, error) {
+	out := make([]cty.Value, len(args))
+	for i, a := range args {
+		want := wants[min(i, len(wants)-1)]
+		if out[i] = a; !isLoose(want) || a.IsNull() || !a.IsKnown() {
+			continue
+		}
+		v, err := gather(a, want)
+		if err != nil {
+			return nil, function.NewArgError(i, err)
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+// gather is convert.Convert to a loose type, in linear time when all elements
+// are of one type.
+func gather(v cty.Value, want cty.Type) (cty.Value, error) {
+	plain, marks := v.Unmark()
+	ty := plain.Type()
+	switch {
+	case ty.IsTupleType() && !want.IsMapType() && sameTypes(plain):
+		elements := plain.AsValueSlice()
+		if want.IsSetType() {
+			return cty.SetVal(elements).WithMarks(marks), nil
+		}
+		return cty.ListVal(elements).WithMarks(marks), nil
+	case ty.IsObjectType() && want.IsMapType() && sameTypes(plain):
+		return cty.MapVal(plain.AsValueMap()).WithMarks(marks), nil
+	case (ty.IsTupleType() || ty.IsObjectType()) && plain.LengthInt() > maxUnified:
+		return cty.NilVal, fmt.Errorf("more than %d elements must all be of one type", maxUnified)
+	default:
+		return convert.Convert(v, want)
+	}
+}
+
+// sameTypes reports whether there are elements and all are of one type.
+func sameTypes(v cty.Value) bool {
+	var first cty.Type
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		switch {
+		case e.Type() == cty.DynamicPseudoType: // a null of no type
+			return false
+		case first == cty.NilType:
+			first = e.Type()
+		case !e.Type().Equals(first):
+			return false
+		}
+	}
+	return first != cty.NilType
+}
+
+// makeCollection is tolist, toset or tomap.
+func makeCollection(want cty.Type) function.Function {
+	f := stdlib.MakeToFunc(want)
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowNull: true, AllowMarked: true, AllowDynamicType: true}},
+		Type: func(args []cty.Value) (cty.Type, error) {
+			args, err := gatherAll(args, []cty.Type{want})
+			if err != nil {
+				return cty.NilType, err
+			}
+			return f.ReturnTypeForValues(args)
+		},
+		Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+			args, err := gatherAll(args, []cty.Type{want})
+			if err != nil {
+				return cty.NilVal, err
+			}
+			if args[0].Type().Equals(ty) {
+				return args[0], nil
+			}
+			return f.Call(args)
+		},
+	})
+}

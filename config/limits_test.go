@@ -1,0 +1,101 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each of these would exhaust the stack or the memory of the process if it were
+// parsed or evaluated without a limit.
+func TestHostileInputIsRefused(t *testing.T) {
+	deep := strings.Repeat
+	doubling := "locals {\n  a0 = \"0123456789\"\n"
+	for i := range 40 {
+		doubling += fmt.Sprintf("  a%d = \"${local.a%d}${local.a%d}\"\n", i+1, i, i)
+	}
+	sharing := "locals {\n  a0 = [1]\n"
+	for i := range 40 {
+		sharing += fmt.Sprintf("  a%d = [local.a%d, local.a%d]\n", i+1, i, i)
+	}
+	for name, c := range map[string]struct{ src, want string }{
+		"brackets":      {"locals { a = " + deep("[", 100_000) + "}", "Nested too deeply"},
+		"parentheses":   {"locals { a = " + deep("(", 100_000) + "1" + deep(")", 100_000) + "}", "Nested too deeply"},
+		"blocks":        {deep("namespace \"a\" {\n", 1000) + deep("}\n", 1000), "Nested too deeply"},
+		"templates":     {"locals { a = " + deep(`"${`, 1000) + "1" + deep(`}"`, 1000) + "}", "Nested too deeply"},
+		"directives":    {"locals { a = \"" + deep(`%{ if true }`, 1000) + deep(`%{ endif }`, 1000) + "\" }", "Nested too deeply"},
+		"operators":     {"locals { a = 1" + deep("+1", 100_000) + " }", "Expression too long"},
+		"negations":     {"locals { a = " + deep("!", 100_000) + "true }", "Expression too long"},
+		"conditionals":  {"locals { a = " + deep("true?1:", 100_000) + "1 }", "Expression too long"},
+		"splats":        {"locals { a = []" + deep("[*]", 100_000) + " }", "Expression too long"},
+		"doubling":      {doubling + "}", "Value too large"},
+		"sharing":       {sharing + "}", "Value too large"},
+		"nodes":         {"locals { r = { for i in range(600) : i => i } }\nnamespace \"n\" {\n  for_each = local.r\n  mutex \"m\" { for_each = local.r }\n}", "Too many nodes"},
+		"label path":    {"namespace \"" + deep("a/", 1000) + "a\" {}", "Invalid name"},
+		"long path":     {deep("namespace \"a\" {\nname = \""+deep("x", 200)+"\"\n", 6) + deep("}\n", 6), "Path too long"},
+		"long name":     {"mutex \"m\" { name = \"" + deep("x", 300) + "\" }", "Illegal znode name"},
+		"long stack":    {"locktree { stack = \"" + deep("x", 200) + "\" }", "Invalid stack"},
+		"long chain":    {"locals {\n" + chain(20_000) + "}", ""},
+		"long list":     {"locals { a = [" + deep("1,", 100_000) + "] }", ""},
+		"no bound left": {"locals { a = \"" + deep("x", 2<<20) + "\" }", "Value too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := preamble + c.src
+			if strings.HasPrefix(c.src, "locktree") {
+				src = c.src
+			}
+			_, diags := loadText(src, Options{Environ: testEnviron})
+			if c.want == "" {
+				require.False(t, diags.HasErrors(), "%v", diags)
+				return
+			}
+			require.Contains(t, summaries(diags), c.want)
+		})
+	}
+}
+
+func chain(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "a%d = local.a%d\n", i, i+1)
+	}
+	fmt.Fprintf(&b, "a%d = 1\n", n)
+	return b.String()
+}
+
+func summaries[D ~[]E, E interface{ Error() string }](diags D) string {
+	var b strings.Builder
+	for _, d := range diags {
+		b.WriteString(d.Error() + "\n")
+	}
+	return b.String()
+}
+
+func TestHostileJSONIsRefused(t *testing.T) {
+	for name, src := range map[string]string{
+		"objects":   strings.Repeat(`{"a":`, 100_000),
+		"arrays":    strings.Repeat(`[`, 100_000),
+		"templates": `{"locals": {"a": "${` + strings.Repeat("(", 1000) + `"}}`,
+		"escaped":   `{"locals": {"a": "${` + strings.Repeat(`\"${`, 1000) + `"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, diags := loadFS(fstest.MapFS{"x.locktree.json": {Data: []byte(src)}}, ".", Options{})
+			require.Contains(t, summaries(diags), "Nested too deeply")
+		})
+	}
+}
+
+func TestLargeFilesAreNotRead(t *testing.T) {
+	_, diags := loadText(strings.Repeat("#\n", maxFileBytes), Options{})
+	require.Contains(t, summaries(diags), "larger than 16 MiB")
+}
+
+// Brackets in comments and texts are no nesting.
+func TestBracketsInTextAreNoNesting(t *testing.T) {
+	mustLoad(t, strings.Repeat("# {[(\n", 1000)+"locals { a = \""+strings.Repeat("{[(", 1000)+"\" }\n")
+	_, diags := loadFS(fstest.MapFS{"x.locktree.json": {Data: []byte(`{"locktree": {"stack": "s"}, "locals": {"a": "` + strings.Repeat(`{[(\"`, 1000) + `"}}`)}}, ".", Options{})
+	require.False(t, diags.HasErrors(), "%v", diags)
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/stretchr/testify/require"
+	"github.com/zclconf/go-cty/cty"
+)
+
+func TestSecretShowsItselfNowhere(t *testing.T) {
+	s := Secret("canary")
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "secret", s)
+	inJSON, err := json.Marshal(map[string]any{"a": Auth{Password: s}, "b": s})
+	require.NoError(t, err)
+	all := fmt.Sprintf("%s %v %+v %#v %q %x %d", s, s, Auth{Password: s}, []Auth{{Password: s}}, s, s, s) + log.String() + string(inJSON) + s.String()
+	require.NotContains(t, all, "canary")
+	require.NotContains(t, all, fmt.Sprintf("%x", "canary"))
+	require.Contains(t, all, redacted)
+	require.Equal(t, "canary", string(s))
+}
+
+// https://github.com/hashicorp/hcl/pull/739: up to v2.24.0 writing a diagnostic
+// panics when the expression that failed mentions a sensitive value.
+func TestWritingADiagnosticAboutASensitiveValueDoesNotPanic(t *testing.T) {
+	c, diags := loadText(preamble+`
+variable "secret" {
+  type      = string
+  sensitive = true
+}
+variable "object" {
+  type      = object({ a = string })
+  sensitive = true
+}
+locals { part = { inner = var.secret } }
+mutex "a" { max_waiters = var.secret + 1 }
+mutex "b" { max_waiters = local.part.inner * 2 }
+mutex "c" { max_waiters = var.object.a - 1 }
+mutex "d" {
+  for_each    = { k = var.secret }
+  max_waiters = each.value
+}
+`, Options{Environ: testEnviron, Vars: []string{"secret=canary", "object={ a = \"canary\" }"}})
+	require.True(t, diags.HasErrors())
+	text := render(t, c, diags)
+	require.Equal(t, 4, strings.Count(text, "Error:"), text)
+	require.NotContains(t, text, "canary")
+}
+
+// The case file sensitive.txtar walks every way a value could get into a
+// message; whatever -update writes there, the value must not be in it.
+func TestNoSensitiveValueInAnyDiagnostic(t *testing.T) {
+	secrets := secrets{}
+	secrets.collect(cty.ObjectVal(map[string]cty.Value{
+		"list": cty.ListVal([]cty.Value{cty.StringVal("canary one"), cty.StringVal("no")}),
+		"deep": cty.MapVal(map[string]cty.Value{"k": cty.StringVal("canary one and two").Mark(sensitive)}),
+		"null": cty.NullVal(cty.String), "number": cty.NumberIntVal(3),
+	}).Mark(sensitive))
+	diags := hcl.Diagnostics{errorAt(fileStart("x"), "About canary one and two", "canary one, no")}
+	shared := diags[0]
+	secrets.redact(diags)
+	require.Equal(t, "About (sensitive)", diags[0].Summary)
+	require.Equal(t, "(sensitive), no", diags[0].Detail)
+	require.Equal(t, "canary one, no", shared.Detail, "a diagnostic of somebody else was changed")
+}
+
+func TestPasswordsReachTheirPlaceOnly(t *testing.T) {
+	c := mustLoad(t, `
+mutex "a" {}
+output "o" {
+  value     = env("PASSWORD")
+  sensitive = true
+}
+`)
+	require.Equal(t, Secret("correct horse"), c.Ensembles[0].Auth[0].Password)
+	require.Nil(t, c.Outputs[0].Value)
+	require.NotContains(t, dump(c, true)+fmt.Sprintf("%+v", c.Ensembles[0]), "horse")
+	acl := c.Ensembles[0].Tree.Nodes[0].ACL
+	require.Equal(t, digestID("us", "correct horse"), acl[0].ID)
+}
