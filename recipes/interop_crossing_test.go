@@ -99,6 +99,47 @@ func (l *lab) seen(t *testing.T) {
 	l.awaitContenders(t, path, 0)
 }
 
+// blamed: a try names the holder, whoever it is.
+func (l *lab) blamed(t *testing.T) {
+	for i, holder := range languages() {
+		t.Run(holder.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			path := l.provision(t, mutexes.declare(kind.WireCurator))
+			h, w := holder.enter(t, l, path), languages()[0].enter(t, l, path)
+			require.NoError(t, h.acquire(ctx))
+			var held *recipes.HeldError
+			require.ErrorAs(t, w.try(ctx), &held)
+			require.NoError(t, held.Identify(ctx))
+			require.Equal(t, []string{"go", "java", "python"}[i], held.Holder.ID)
+			require.Equal(t, h.session, fmt.Sprintf("0x%x", held.Holder.Session))
+			require.NoError(t, h.release(ctx))
+		})
+	}
+}
+
+// adopted: a lock that Curator or kazoo made for themselves, with no declaration, is shared by a Go program that
+// brings the parameters.
+func (l *lab) adopted(t *testing.T) {
+	undeclared := ours("go", kind.WireCurator, func(c *recipes.Client, path string) goLock {
+		m := c.Mutex(path, recipes.WithParams(kind.Mutex.New()))
+		return goLock{m.Lock, m.TryLock}
+	})
+	for _, maker := range languages()[1:] {
+		t.Run(maker.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			path := "/adopted/" + maker.name
+			h, w := maker.enter(t, l, path), undeclared.enter(t, l, path)
+			require.ErrorIs(t, w.acquire(ctx), recipes.ErrNotProvisioned)
+			l.meet(t, path, h, w, blocks)
+			stranger := languages()[0].enter(t, l, path)
+			require.ErrorIs(t, stranger.acquire(ctx), recipes.ErrNotProvisioned)
+			l.meet(t, path, w, h, blocks)
+		})
+	}
+}
+
 func ids(all []recipes.Contender) string {
 	var names []string
 	for _, c := range all {
@@ -231,7 +272,6 @@ func (l *lab) access(t *testing.T) {
 // killed: a process dies with a lock held and with another one asked for. The others move up when the server has
 // buried its session, and not before.
 func (l *lab) killed(t *testing.T) {
-	const session = 2 * time.Second
 	deaf := func(string) {}
 	for _, dying := range []struct {
 		name   string
@@ -239,9 +279,10 @@ func (l *lab) killed(t *testing.T) {
 		recipe string
 	}{{"curator", l.startJava, "mutex"}, {"kazoo-subclass", l.startPython, "curator-lock"}} {
 		t.Run(dying.name, func(t *testing.T) {
+			t.Parallel() // each spends most of its time waiting for a funeral
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			p := dying.start(t, "dying", session, deaf)
+			p := dying.start(t, "dying", doomedSession, deaf)
 			party := foreign(dying.name, func(*lab) *peer { return p }, dying.recipe)
 			var moves []func()
 			for _, next := range languages() {

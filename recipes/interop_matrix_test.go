@@ -21,6 +21,8 @@ func TestInterop(t *testing.T) {
 	t.Run("multilock", l.together)
 	t.Run("leaver", l.leavers)
 	t.Run("seen", l.seen)
+	t.Run("blamed", l.blamed)
+	t.Run("adopted", l.adopted)
 	t.Run("revocation", l.revocations)
 	t.Run("downgrade", l.downgrades)
 	t.Run("access", l.access)
