@@ -66,6 +66,7 @@ type Client struct {
 	resolve func(ctx context.Context, host string) ([]string, error)
 	log     *slog.Logger
 	done    chan struct{}   // closed when Close begins
+	joined  chan struct{}   // closed when it has ended
 	live    context.Context // ends when Close begins; what background dialling runs under
 	end     context.CancelFunc
 	slept   func() time.Duration // how long the machine has been suspended; replaced by tests
@@ -118,7 +119,7 @@ func newClient(cfg Config) (*Client, error) {
 	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
 		return nil, fmt.Errorf("recipes: Config.SessionTimeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}
-	c := &Client{servers: servers, log: cfg.Logger, done: make(chan struct{}), slept: slept}
+	c := &Client{servers: servers, log: cfg.Logger, done: make(chan struct{}), joined: make(chan struct{}), slept: slept}
 	if cfg.Dialer == nil {
 		cfg.Dialer, c.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
 	}
@@ -242,19 +243,24 @@ func (c *Client) redial(d *dialling, old *Session) {
 // the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
 // not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
 // answer. Closing again waits likewise and returns nil.
-func (c *Client) Close() (err error) {
-	c.closing.Do(func() {
-		c.mu.Lock()
-		c.closed = true
-		c.mu.Unlock()
-		close(c.done)
-		c.end()
-		c.running.Wait()
-		if c.session != nil {
-			err = c.session.shutdown(ErrClosed)
-		}
-		c.state.join() // what the recipes run ends with the session
-	})
+func (c *Client) Close() error {
+	c.mu.Lock()
+	again := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if again {
+		<-c.joined // not a sync.Once: a wait for its mutex would stop the time of a synctest bubble
+		return nil
+	}
+	defer close(c.joined)
+	close(c.done)
+	c.end()
+	c.running.Wait()
+	var err error
+	if c.session != nil {
+		err = c.session.shutdown(ErrClosed)
+	}
+	c.state.join() // what the recipes run ends with the session
 	return err
 }
 

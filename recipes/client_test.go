@@ -74,6 +74,31 @@ func TestCloseWhileDisconnectedSaysSo(t *testing.T) {
 	})
 }
 
+// A second Close that waits on a mutex stops the time of a bubble, and with it the first.
+func TestConcurrentClosesAllWaitForTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		srv.Partition(0, zktest.Both)
+		errs := make(chan error, 5)
+		for range cap(errs) {
+			go func() {
+				err := c.Close()
+				<-s.joined
+				errs <- err
+			}()
+		}
+		failed := 0
+		for range cap(errs) {
+			if <-errs != nil {
+				failed++
+			}
+		}
+		require.Equal(t, 1, failed)
+		srv.Heal(0)
+	})
+}
+
 func TestCloseEndsDialling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)

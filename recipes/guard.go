@@ -51,6 +51,10 @@ type guard struct {
 	link  *link
 	armed map[watchKey]struct{} // what go-zookeeper believes is watched: it sets these again after a reconnect
 	wrote map[writeKey][]chan *link
+	// zxid is the newest transaction we have seen, for connect requests (a server that is behind refuses us) and for
+	// setWatches (what is newer fires). The guard keeps it in go-zookeeper's place, whose replies show 0 and so leave
+	// its own at 0: go-zookeeper reads and writes it unlocked from two goroutines (go-zookeeper/zk#35).
+	zxid int64
 }
 
 // writeKey names an outgoing frame somebody waits for.
@@ -213,6 +217,18 @@ func (g *guard) writing(r request, l *link) {
 		c <- l
 	}
 	delete(g.wrote, k)
+}
+
+func (g *guard) saw(zxid int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.zxid = max(g.zxid, zxid)
+}
+
+func (g *guard) lastZxid() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.zxid
 }
 
 // isArmed says whether the server holds this watch for us, or will again once the link is back.

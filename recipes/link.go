@@ -39,6 +39,7 @@ type link struct {
 	held    [][]byte          // frames waiting for the watches to be set again
 	unset   int               // watches that remain to be set again; held is empty when 0
 	since   stamp             // when waiting for the watches began
+	from    int64             // zxid since which changes are news to watches set again
 }
 
 type linkState int
@@ -125,6 +126,7 @@ func (l *link) Write(frame []byte) (int, error) {
 // leaves out, about which servers complain in their logs at each connection.
 func (l *link) writeConnect(frame []byte) {
 	body := append(slices.Clone(frame[4:]), 0)
+	binary.BigEndian.PutUint64(body[4:], uint64(l.g.lastZxid()))
 	l.mu.Lock()
 	l.state, l.asked = linkAsked, l.g.clock.now()
 	l.mu.Unlock()
@@ -136,14 +138,20 @@ func (l *link) writeConnect(frame []byte) {
 }
 
 // writeRequest writes a frame, or keeps it while watches remain to be set again after a reconnect. Were an ordinary
-// request to overtake them, its reply would move go-zookeeper's lastZxid on (racing with the code that puts it into
-// setWatches), so that after one more disconnect the server would be told we have seen changes we have not: events
+// request to overtake them, its reply could show a change before the event of that change, and would move the zxid up to
+// which we have seen everything past changes we have not: should this link die before the watches are set, their events
 // would be lost. Auth, setWatches itself and pings pass; closeSession ends the waiting.
 func (l *link) writeRequest(frame []byte) {
 	r := parseRequest(frame[4:])
 	l.mu.Lock()
 	switch {
 	case r.op == opSetWatches:
+		from := l.from
+		if l.unset == 0 { // nobody waits for it: go-zookeeper found a watch of this very link
+			from = l.g.lastZxid()
+		}
+		frame = slices.Clone(frame)
+		binary.BigEndian.PutUint64(frame[12:], uint64(from))
 		l.unset = max(0, l.unset-r.watches)
 	case l.unset > 0 && (r.op == opClose || r.op == opPing && l.g.clock.after(l.since, l.g.timeout()/3).Before(time.Now())):
 		l.unset = 0 // go-zookeeper had fewer to set than we counted: better late than never
@@ -286,7 +294,7 @@ func (l *link) admit(body []byte) error {
 	l.mu.Lock()
 	sent := l.asked
 	l.answer, l.touches = sent, []stamp{sent}
-	l.unset, l.since = l.g.armedCount(), l.g.clock.now()
+	l.unset, l.since, l.from = l.g.armedCount(), l.g.clock.now(), l.g.lastZxid()
 	l.mu.Unlock()
 	if err := l.g.on.granted(answer, sent, l); err != nil {
 		return err
@@ -304,9 +312,7 @@ func (l *link) admit(body []byte) error {
 // check examines a frame and draws from it what the session's clock needs.
 func (l *link) check(body []byte) error {
 	c := cursor{b: body}
-	xid := c.int32()
-	c.int64()
-	code := c.int32()
+	xid, zxid, code := c.int32(), c.int64(), c.int32()
 	switch {
 	case xid == xidEvent:
 		kind, path, err := checkEvent(c.b)
@@ -324,10 +330,8 @@ func (l *link) check(body []byte) error {
 	if !ok {
 		return fmt.Errorf("%w: a reply to a request that was not sent (xid %d)", ErrProtocol, xid)
 	}
-	if p.op == opSetAuth {
-		// go-zookeeper would take a zxid here for its lastZxid while it puts the old one into setWatches.
-		clear(body[4:12])
-	}
+	l.g.saw(zxid)
+	clear(body[4:12]) // see guard.zxid
 	return l.conclude(p, code, c.b)
 }
 

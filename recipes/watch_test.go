@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -227,5 +228,52 @@ func TestNoChangeIsMissed(t *testing.T) {
 			require.NoError(t, srv.Set("/a", []byte(fmt.Sprint(i+1))))
 		}
 		wg.Wait()
+	})
+}
+
+// go-zookeeper/zk#35: its lastZxid is written by one goroutine while another puts it into setWatches.
+func TestZxidIsKeptByTheGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var connects, sets []int64
+		serve := func(c net.Conn) {
+			connect := cursor{b: readFrame(c)}
+			connect.int32()
+			connects = append(connects, connect.int64())
+			_, _ = c.Write(grantOf(7, 9000))
+			for zxid := int64(100); ; zxid++ {
+				body := readFrame(c)
+				if body == nil {
+					return
+				}
+				switch r := parseRequest(body); r.op {
+				case opSetWatches:
+					sets = append(sets, (&cursor{b: body[8:]}).int64())
+					_, _ = c.Write(frameOf(cat(be32(r.xid), be64(900), be32(0))...))
+				case opGetData:
+					_, _ = c.Write(frameOf(cat(be32(r.xid), be64(zxid), be32(0), be32(0), make([]byte, statSize))...))
+				default:
+					_, _ = c.Write(frameOf(cat(be32(r.xid), be64(0), be32(0))...))
+				}
+				if len(connects) == 1 && zxid == 102 {
+					return
+				}
+			}
+		}
+		p := &peers{scripts: map[string]script{"a:2181": serve}}
+		c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
+		require.NoError(t, err)
+		s, _ := c.Session(t.Context())
+		_, _, w, err := s.getW(t.Context(), "/a")
+		require.NoError(t, err)
+		_, _, err = s.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		_, _, _ = s.Get(t.Context(), "/a") // zxid 102, then the end
+		<-w.C()
+		_, _, err = s.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, []int64{0, 102}, connects)
+		require.Equal(t, []int64{102}, sets)
+		require.NoError(t, c.Close())
+		p.wg.Wait()
 	})
 }
