@@ -45,6 +45,9 @@ func accessLists(t *testing.T, s *site) {
 	again := s.plan(c, closed(s))
 	require.False(t, again.HasChanges())
 	require.Empty(t, again.Resumes)
+	x2, _, err := readIndex(t.Context(), s.session(c), p.Index.Path)
+	require.NoError(t, err)
+	require.Empty(t, x2.Pending, "the note is cleared")
 }
 
 func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {

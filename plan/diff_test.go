@@ -213,6 +213,24 @@ func TestEqualAccessListsInAnotherOrderAreNoChange(t *testing.T) {
 	require.Empty(t, actions(replan(t, m, base())))
 }
 
+// A reader without ADMIN cannot tell whether a list was changed, so it must not
+// say that somebody did.
+func TestMaskedListIsNoEvidenceOfDrift(t *testing.T) {
+	m := applied(t, base())
+	for _, n := range m.nodes {
+		if len(n.acl) == 2 {
+			masked := worker
+			masked.ID = "worker:x"
+			n.acl = []kind.ACL{admin, masked}
+		}
+	}
+	tree := base()
+	set("permits", 4)(tree.Nodes[2])
+	p := replan(t, m, tree)
+	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
+	require.False(t, p.Changes[2].Drift)
+}
+
 func TestOutputsAreChangesToo(t *testing.T) {
 	m := newModel(testRoot, testStack)
 	read := func() *Tree { return m.read(t, testRoot, testStack) }
@@ -236,6 +254,11 @@ func TestDestroyRemovesEverythingAndFinallyTheIndex(t *testing.T) {
 	p := Diff(m.read(t, testRoot, testStack), base(), Options{Destroy: true, Identities: us})
 	require.Equal(t, Counts{Destroy: 4}, p.Summary())
 	require.Empty(t, p.Changes[0].ReasonText())
+	more := base()
+	more.Nodes = append(more.Nodes, declare("/locks/never", kind.Mutex))
+	for _, pin := range Diff(m.read(t, testRoot, testStack), more, Options{Destroy: true}).Pins {
+		require.NotEqual(t, "/locks/never", pin.Path, "what is not there is nothing to destroy")
+	}
 	m.apply(t, p)
 	require.Nil(t, m.nodes[IndexPath(testRoot, testStack)])
 	require.Empty(t, m.read(t, testRoot, testStack).Nodes)

@@ -1,0 +1,237 @@
+package apply
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// Somebody changes a node by hand in the moment between the verification and the
+// transaction: the versions in the transaction refuse it as a whole.
+func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*testing.T, *site)
+		path string
+		why  string
+	}{
+		"updated node edited": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Set("/locks/pay/pool", []byte("x")))
+		}, "/locks/pay/pool", "its data was changed"},
+		"deleted node edited": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Set("/locks/solo", []byte("x")))
+		}, "/locks/solo", "its data was changed"},
+		"node whose list changes edited": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Set("/locks/pay/batch", []byte("x")))
+		}, "/locks/pay/batch", "its data was changed"},
+		"created node there": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Create("/locks/new", nil))
+		}, "/locks/new", "created by somebody else"},
+		"updated node deleted": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Delete("/locks/pay/pool"))
+		}, "/locks/pay/pool", "it was deleted"},
+		"index written": {func(t *testing.T, s *site) {
+			require.NoError(t, s.server.Set(plan.IndexPath("/locks", stack), []byte("x")))
+		}, plan.IndexPath("/locks", stack), "another apply of this stack was committed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			p := s.provisioner()
+			s.apply(p, s.shop())
+			var edited map[string]string
+			x := executor(p)
+			x.Events = func(e Event) {
+				if _, ok := e.(Verified); ok {
+					c.edit(t, s)
+					edited = s.dump(p)
+				}
+			}
+			_, err := x.Run(t.Context(), s.plan(p, rich(s)))
+			var conflict *ConflictError
+			require.ErrorAs(t, err, &conflict)
+			require.Equal(t, c.path, conflict.Path)
+			require.Contains(t, conflict.Why, c.why)
+			require.Equal(t, edited, s.dump(p), "something was written")
+		})
+	}
+}
+
+// The session is given up here while the servers still keep it, and with it the
+// transaction, which arrives at last. "Nothing was written" would be a lie, so the
+// answer has to wait until the old session is gone.
+func TestTransactionThatArrivesAfterItsSessionWasGivenUpIsNotMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		p := s.plan(c, s.shop(set("description", "late")))
+		old := s.session(c)
+		in := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
+		released := make(chan struct{})
+		go func() {
+			defer close(released)
+			<-in.Hit()
+			s.server.Partition(old.ID(), zktest.Both)
+			<-old.Done()
+			fresh, err := c.Session(t.Context())
+			if err != nil || fresh == old {
+				return
+			}
+			time.Sleep(time.Second) // fake: the applier has asked by now
+			in.Release()
+		}()
+		_, err := executor(c).Run(t.Context(), p)
+		<-released
+		require.NoError(t, err)
+		s.server.Heal(0)
+		require.False(t, s.plan(c, s.shop(set("description", "late"))).HasChanges())
+	})
+}
+
+// An apply finishes while the tree is read: the read starts over, so that index
+// and nodes are of one moment, and gives up when that never ends.
+func TestReadThatIsOvertakenStartsOver(t *testing.T) {
+	for name, times := range map[string]int{"once": 1, "always": readTries} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			s.apply(c, s.shop())
+			path := plan.IndexPath(s.root, stack)
+			n, _ := s.server.Get(path)
+			in := s.server.Inject(zktest.Once(zktest.On("getACL")), zktest.Hold)
+			s.server.ResetCounts()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for i := range times {
+					<-in.Hit()
+					if err := s.server.Set(path, n.Data); err != nil {
+						t.Error(err)
+					}
+					held := in
+					if i < times-1 {
+						in = s.server.Inject(zktest.Once(zktest.On("sync")), zktest.Hold)
+						held.Release()
+						<-in.Hit()
+						sync := in
+						in = s.server.Inject(zktest.Once(zktest.On("getACL")), zktest.Hold)
+						sync.Release()
+						continue
+					}
+					held.Release()
+				}
+			}()
+			live, err := Read(t.Context(), s.session(c), s.shop())
+			<-done
+			if times < readTries {
+				require.NoError(t, err)
+				require.EqualValues(t, times, live.IndexPin.Version)
+				require.Equal(t, times+1, s.server.Counts().ByOp["sync"])
+				return
+			}
+			var moved *MovedError
+			require.ErrorAs(t, err, &moved)
+			require.Equal(t, path, moved.Path)
+		})
+	}
+}
+
+// Two stacks and two appliers meet on an empty server, where even the root is
+// missing: nobody fails because somebody else made it first.
+func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
+	for range 20 {
+		s := inMemory(t)
+		s.root = "/a/b"
+		runs := make([]func() error, 4)
+		for i := range runs { // all plans are of the empty server
+			c := s.provisioner()
+			tree := s.tree(declare("/x"+string(rune('0'+i%2)), kind.Mutex))
+			tree.Stack = []string{"one", "two"}[i%2]
+			tree.Nodes[0].Payload.Owner.Stack = tree.Stack
+			p := s.plan(c, tree)
+			runs[i] = func() error {
+				x := executor(c)
+				x.LockTimeout = patience
+				_, err := x.Run(t.Context(), p)
+				return err
+			}
+		}
+		var wg sync.WaitGroup
+		errs := make([]error, len(runs))
+		for i, run := range runs {
+			wg.Go(func() { errs[i] = run() })
+		}
+		wg.Wait()
+		stale := 0
+		for _, err := range errs {
+			var e *StaleError
+			if errors.As(err, &e) {
+				stale++
+				continue
+			}
+			require.NoError(t, err)
+		}
+		require.Equal(t, 2, stale, "of each stack one applied and one came too late")
+	}
+}
+
+func TestDamagedIndexIsNotOverwritten(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	path := plan.IndexPath(s.root, stack)
+	for data, want := range map[string]string{
+		"garbage": "not a locktree index", `{"locktree":9,"apply":"","res":{}}`: "upgrade locktree",
+	} {
+		require.NoError(t, s.server.Set(path, []byte(data)))
+		s.wroteNothing(c, func() {
+			_, err := Read(t.Context(), s.session(c), s.shop())
+			require.ErrorContains(t, err, want)
+		})
+	}
+	// Deleted by hand, as the error advises: the nodes' own marks are enough.
+	require.NoError(t, s.server.Delete(path))
+	require.False(t, s.plan(c, s.shop()).HasChanges())
+	tree := s.shop()
+	s.apply(c, s.tree(s.relative(tree.Nodes[:5])...))
+	live, err := Read(t.Context(), s.session(c), tree)
+	require.NoError(t, err)
+	require.Len(t, live.Index.Resources, 5)
+}
+
+// relative undoes what tree does to paths.
+func (s *site) relative(nodes []*plan.Node) (out []*plan.Node) {
+	for _, n := range nodes {
+		c := *n
+		c.Path = c.Path[len(s.root):]
+		out = append(out, &c)
+	}
+	return out
+}
+
+func TestApplyLockThatIsSomethingElseIsExplained(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	require.NoError(t, s.server.Create(plan.LockPath(s.root, stack), []byte("somebody's")))
+	_, err := executor(c).Run(t.Context(), s.plan(c, s.shop()))
+	require.ErrorIs(t, err, recipes.ErrNotProvisioned)
+	require.ErrorContains(t, err, "not the apply lock locktree made")
+}
+
+func TestSomebodyWithoutRightsIsToldWhatIsMissing(t *testing.T) {
+	s := inMemory(t)
+	s.apply(s.provisioner(), s.shop())
+	w := s.dial("worker:w")
+	_, err := Read(t.Context(), s.session(w), s.shop())
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.ErrorContains(t, err, "we do not have READ on it")
+}
