@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -68,6 +69,29 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 			ts.Fatalf("%s does not contain %q", args[0], args[1])
 		}
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], args[2])), 0o600))
+	},
+
+	// json checks that the last standard output is one JSON document; json lines,
+	// that each of its lines is one, of the type that follows where there is one.
+	"json": func(ts *testscript.TestScript, _ bool, args []string) {
+		text := strings.TrimSpace(ts.ReadFile("stdout"))
+		documents := []string{text}
+		if len(args) > 0 {
+			documents = strings.Split(text, "\n")
+		}
+		types := ""
+		for _, d := range documents {
+			var v map[string]any
+			if err := json.Unmarshal([]byte(d), &v); err != nil {
+				ts.Fatalf("%v in %q", err, d)
+			}
+			if kind, ok := v["type"].(string); ok && !strings.HasSuffix(types, " "+kind) {
+				types += " " + kind
+			}
+		}
+		if want := strings.Join(args, " "); len(args) > 1 && "lines"+types != want {
+			ts.Fatalf("messages of the types%s, want %s", types, want)
+		}
 	},
 
 	// cut FILE BYTES TO copies the beginning of a file.
