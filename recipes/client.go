@@ -76,7 +76,6 @@ type Client struct {
 	session *Session  // the newest
 	dialing *dialling // the next, under way
 	closed  bool
-	closing sync.Once      // a second Close waits for the first
 	running sync.WaitGroup // dialling and lost sessions not yet joined
 }
 
