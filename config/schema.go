@@ -36,33 +36,7 @@ func newLanguage() *blockType {
 				{"stack", "Ownership id, written into every node: what another stack declared is never touched.", true},
 			},
 		},
-		{
-			name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
-			args: []argument{
-				{"servers", `Servers as "host:port".`, true},
-				{"root", "Absolute path put before every declared path; / by default.", false},
-				{"session_timeout", `Session timeout, as "15s".`, false},
-				{"connect_timeout", `How long to try to reach a server, as "5s".`, false},
-			},
-			blocks: []*blockType{
-				{
-					name: "tls", doc: "Encrypt the connection.", single: true,
-					args: []argument{
-						{"ca_file", "Certificate authorities that may sign the servers' certificates.", false},
-						{"cert_file", "Our certificate.", false},
-						{"key_file", "The key of our certificate.", false},
-						{"server_name", "Name expected in the servers' certificates.", false},
-					},
-				},
-				{
-					name: "auth", doc: "An identity of this program.", labels: []string{"scheme"},
-					args: []argument{
-						{"username", "User name.", true},
-						{"password", "Password; a sensitive variable or env(NAME), never a literal.", true},
-					},
-				},
-			},
-		},
+		newEnsembleType(),
 		{
 			name: "variable", doc: "An input.", labels: []string{"name"},
 			args: []argument{
@@ -111,6 +85,36 @@ func newLanguage() *blockType {
 			},
 		},
 	}, nodeTypes()...)}
+}
+
+func newEnsembleType() *blockType {
+	return &blockType{
+		name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
+		args: []argument{
+			{"servers", `Servers as "host:port".`, true},
+			{"root", "Absolute path put before every declared path; / by default.", false},
+			{"session_timeout", `Session timeout, as "15s".`, false},
+			{"connect_timeout", `How long to try to reach a server, as "5s".`, false},
+		},
+		blocks: []*blockType{
+			{
+				name: "tls", doc: "Encrypt the connection.", single: true,
+				args: []argument{
+					{"ca_file", "Certificate authorities that may sign the servers' certificates.", false},
+					{"cert_file", "Our certificate.", false},
+					{"key_file", "The key of our certificate.", false},
+					{"server_name", "Name expected in the servers' certificates.", false},
+				},
+			},
+			{
+				name: "auth", doc: "An identity of this program.", labels: []string{"scheme"},
+				args: []argument{
+					{"username", "User name.", true},
+					{"password", "Password; a sensitive variable or env(NAME), never a literal.", true},
+				},
+			},
+		},
+	}
 }
 
 // nodeTypes turns the tables of package kind into block types: a new recipe

@@ -30,7 +30,8 @@ func (m *module) evaluateVariable(d *decl) {
 		d.failed = true
 		return
 	}
-	raw, at, from := cty.NilVal, d.head, "the default"
+	var raw cty.Value
+	at, from := d.head, "the default"
 	if in, ok := m.inputs[d.block.name()]; ok {
 		if in.failed {
 			d.failed = true
