@@ -165,6 +165,7 @@ func TestAWaiterForManyIsNotOvertakenByOneForFew(t *testing.T) {
 		require.NoError(t, err)
 		many := l.drawing(l.client("many"), 3)
 		few := l.drawing(l.client("few"), 1)
+		notYet(t, many, "three of three while two are taken")
 		notYet(t, few, "one permit is free, but others came first")
 		_, err = l.client("try").Semaphore("/s").TryAcquire(t.Context(), 1)
 		require.ErrorIs(t, err, ErrHeld)

@@ -1,0 +1,111 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// longestReply is more than any reply of these scenarios is long: beyond it CutAt cuts behind the reply.
+const longestReply = 260
+
+func TestAConnectionCutAtAnyByteOfAnyReplyLeavesOneHolderAndNoGhost(t *testing.T) {
+	for _, op := range []string{"create", "getChildren2", "getData", "setData", "multi", "delete", "sync", "exists"} {
+		t.Run(op, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.mutex()
+				a, b := l.client("a"), l.client("b")
+				struck := 0
+				for n := range longestReply {
+					rules := []*zktest.Injection{l.srv.Inject(zktest.Once(at(op)), zktest.CutAt(n))}
+					if op == "sync" || op == "exists" { // they only happen when a create's reply is lost first
+						rules = append(rules, l.srv.Inject(zktest.Once(at("create")), zktest.DropReply))
+					}
+					l.scene(m, a, b, fmt.Sprintf("%s cut at byte %d", op, n))
+					for i, rule := range rules {
+						if i == 0 {
+							struck += rule.Hits()
+						}
+						rule.Remove()
+					}
+				}
+				require.Positive(t, struck, "the scene has no %s", op)
+			})
+		})
+	}
+}
+
+// scene is an acquisition, a hand-off to a goroutine of the same client, one to another client, and a release.
+func (l *lab) scene(m string, a, b *Client, what string) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	holders := make(chan int, 10)
+	errs := make(chan error, 3)
+	for _, c := range []*Client{a, a, b} {
+		go func() {
+			errs <- c.Mutex(m).Do(ctx, func(context.Context, *Lease) error {
+				holders <- 1
+				time.Sleep(100 * time.Millisecond)
+				holders <- -1
+				return nil
+			})
+		}()
+		time.Sleep(oneWay / 2)
+	}
+	for range 3 {
+		require.NoError(l.t, <-errs, what)
+	}
+	close(holders)
+	now := 0
+	for d := range holders {
+		now += d
+		require.LessOrEqual(l.t, now, 1, "%s: two holders", what)
+	}
+	time.Sleep(2 * time.Second)
+	require.Empty(l.t, l.children(m), what)
+}
+
+func TestASessionThatWasIdleGrantsInOneRoundTripAndForAWhile(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		l.warm(m)
+		time.Sleep(time.Hour)
+		start := time.Now()
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2*oneWay, time.Since(start))
+		require.Greater(t, time.Until(x.Deadline()), 4*time.Second, "of half a session timeout of 12 s")
+		time.Sleep(time.Hour)
+		require.NoError(t, x.Context().Err())
+		require.Greater(t, time.Until(x.Deadline()), 3*time.Second, "heartbeats move the deadline on")
+		l.unlock(x)
+	})
+}
+
+func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURATOR-498; kazoo adopts it
+	inLab(t, func(t *testing.T, l *lab) {
+		c, other := l.client("a"), l.client("b")
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		d, err := c.declared(t.Context(), s, m.q)
+		require.NoError(t, err)
+		k, err := m.q.contender(s, d, kind.Mutex.Queues[0], false)
+		require.NoError(t, err)
+		theirs, err := other.Session(t.Context())
+		require.NoError(t, err)
+		_, err = theirs.Create(t.Context(), kind.JoinPath("/m", k.prefix), nil, 3, toZK(nil))
+		require.NoError(t, err)
+		name, err := find(t.Context(), s, k)
+		require.NoError(t, err)
+		require.Empty(t, name)
+	})
+}
