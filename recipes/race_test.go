@@ -1,0 +1,7 @@
+//go:build race
+
+package recipes
+
+// raceEnabled: under the race detector everything runs about eight times slower, so the simulations run fewer seeds and the sweeps
+// fewer offsets.
+const raceEnabled = true
