@@ -22,6 +22,7 @@ func (m *module) evaluateEnsemble(d *decl) {
 	if root, ok := s.text(b.attrs["root"]); ok {
 		if err := kind.ValidatePath(root); err != nil {
 			s.wrong(b.attrs["root"], "Illegal path", sentence(err.Error()))
+			root = "/" // or every node below would be called wrong, too
 		}
 		e.Root = root
 	}

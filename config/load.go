@@ -26,7 +26,7 @@ func loadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
 	files := &sources{fsys: fsys, dir: dir, files: map[string]*hcl.File{}, report: &report{}}
 	m := newModule(files, opts)
 	c := &Config{Dir: dir, Sources: files.files}
-	if m.build(c) && m.hasErrors() {
+	if m.build(c); m.hasErrors() {
 		*c = Config{Dir: dir, Sources: files.files}
 	}
 	m.secrets.redact(m.diags)
@@ -35,10 +35,10 @@ func loadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
 
 // build runs the phases. Each one needs what the one before found; within a
 // phase everything is looked at, whatever is wrong with the rest.
-func (m *module) build(c *Config) bool {
+func (m *module) build(c *Config) {
 	root := m.decodeFiles()
 	if root == nil {
-		return false
+		return
 	}
 	m.collect(root)
 	root.complete(m.report)
@@ -57,7 +57,6 @@ func (m *module) build(c *Config) bool {
 		d.scope = nil // most are needed once; 100,000 of them fill the memory
 	}
 	m.finish(c)
-	return true
 }
 
 // decodeFiles reads every file into one block, or answers nil when going on
