@@ -64,7 +64,7 @@
 //
 // Not supported:
 //
-//   - SASL and Kerberos: the request is answered Unimplemented
+//   - SASL and Kerberos: a token is answered with none, as by a server without
 //   - reconfiguration: ReconfigDisabled, as a standalone server's default
 //   - persistence, snapshots, elections, observers, local sessions
 //   - the admin server, JMX, Prometheus, audit log; of mntr the sixteen gauges

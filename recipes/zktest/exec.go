@@ -21,6 +21,12 @@ func (c *conn) run(it *inbound) {
 		c.close()
 		return
 	case faultFail:
+		if it.req.op == opConnect { // there is no code in a handshake's answer but "expired"
+			c.oldClient = it.req.connect.old
+			c.reply(c.connectReply(nil))
+			c.close()
+			return
+		}
 		c.reply(replyFrame(it.req.xid, c.v.zxid(), it.fault.code).frame())
 		return
 	}
@@ -60,7 +66,14 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	if x.view != c.v && (isWrite(r.op) || r.op == opSync || r.op == opCloseSession) {
 		return nil, true // SessionMoved: the server cuts the connection instead of answering
 	}
-	if r.op == opAuth {
+	switch {
+	case r.bad && (r.op == opSASL || r.op == opAuth):
+		return nil, true
+	case r.op == opSASL: // a server without SASL answers every token with none
+		e := replyFrame(r.xid, 0, CodeOK)
+		e.buffer(nil)
+		return e.frame(), false
+	case r.op == opAuth:
 		return c.auth(r)
 	}
 	if r.op == opCloseSession {
@@ -76,6 +89,9 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	code := c.dispatch(r, body)
 	if isWrite(r.op) || r.op == opSync {
 		c.v.freshen() // a follower has applied what it answers
+	}
+	if r.op == opCheck && code == CodeOK {
+		return nil, false // outside a multi the server stumbles over the reply: there is none
 	}
 	e := replyFrame(r.xid, c.v.zxid(), code)
 	if code == CodeOK || r.op == opMultiRead && !r.bad {
@@ -102,7 +118,7 @@ func (c *conn) dispatch(r *request, e *encoder) Code {
 	case (write || r.op == opSync) && s.readOnly:
 		return CodeNotReadOnly
 	case r.bad:
-		if write {
+		if write && r.op != opReconfig {
 			s.zxid++ // the failure is a transaction too
 		}
 		return CodeMarshallingError
@@ -126,8 +142,11 @@ func isWrite(op int32) bool {
 // write1 is a single write as a transaction.
 func (c *conn) write1(r *request, e *encoder) Code {
 	t := c.s.begin(c.session.id, c.ids)
-	if r.op == opReconfig {
+	switch r.op {
+	case opReconfig:
 		return CodeReconfigDisabled
+	case opDeleteContainer:
+		return CodeBadArguments // the server's own; a client's never has the right form
 	}
 	path, stat, code := t.write(r)
 	if code != CodeOK {

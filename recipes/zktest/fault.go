@@ -88,7 +88,9 @@ func Delay(d time.Duration) Fault { return Fault{kind: faultDelay, d: d} }
 // connection after it, d later.
 func DelayReply(d time.Duration) Fault { return Fault{kind: faultDelayReply, d: d} }
 
-// Fail answers the request with code and does not execute it.
+// Fail answers the request with code and does not execute it. A handshake
+// ("connect") knows one refusal only: the client is told that its session has
+// expired.
 func Fail(code Code) Fault { return Fault{kind: faultFail, code: code} }
 
 // Injection is one fault in force, from [Server.Inject].

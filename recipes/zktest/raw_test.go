@@ -210,3 +210,26 @@ func TestAClientThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 }
+
+func TestALoneCheckThatHoldsIsNeverAnswered(t *testing.T) {
+	rawBubble(t, func(t *testing.T, s *Server) {
+		c := rawDial(t, s.views[0])
+		c.greet(0, nil, false)
+		for version, want := range map[int32]Code{0: CodeOK, 7: CodeBadVersion} {
+			c.send(opCheck, func(e *encoder) {
+				e.string("/zookeeper")
+				e.int32(version)
+			})
+			check := c.xid
+			c.watch("/zookeeper")
+			xid, code := c.header()
+			if want == CodeOK {
+				require.Equal(t, c.xid, xid, "the reply to the next request")
+				continue
+			}
+			require.Equal(t, check, xid)
+			require.Equal(t, want, code)
+			c.header()
+		}
+	})
+}

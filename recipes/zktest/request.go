@@ -83,8 +83,15 @@ func (d *decoder) body(r *request) {
 		d.int32()
 		r.scheme, _ = d.optString()
 		r.auth = d.buffer()
+	case opSASL:
+		d.buffer()
 	case opMulti, opMultiRead:
 		d.multi(r)
+	case opReconfig:
+		for range 3 { // joining, leaving, new members
+			d.optString()
+		}
+		d.int64()
 	}
 }
 

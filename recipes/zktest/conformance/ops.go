@@ -26,9 +26,11 @@ const (
 	opRemoveWatches   int32 = 18
 	opCreateContainer int32 = 19
 	opCreateTTL       int32 = 21
+	opDeleteContainer int32 = 20
 	opMultiRead       int32 = 22
 	opAuth            int32 = 100
 	opSetWatches      int32 = 101
+	opSASL            int32 = 102
 	opEphemerals      int32 = 103
 	opCount           int32 = 104
 	opSetWatches2     int32 = 105
@@ -101,6 +103,8 @@ func (o Op) String() string {
 		fmt.Fprintf(&b, " watch=%v", o.Watch)
 	case opAddWatch, opCheckWatches, opRemoveWatches:
 		fmt.Fprintf(&b, " mode=%d", o.Mode)
+	case stepGarbage:
+		fmt.Fprintf(&b, " for op %d: %q", o.Mode, o.Data)
 	case opAuth:
 		fmt.Fprintf(&b, " %q", o.Data)
 	case opSetWatches, opSetWatches2:

@@ -102,14 +102,15 @@ func malformed() []Op {
 	for _, code := range []int32{
 		opCreate, opDelete, opExists, opGetData, opSetData, opGetACL, opSetACL, opChildren, opSync, opChildren2,
 		opMulti, opCreate2, opCheckWatches, opRemoveWatches, opCreateContainer, opCreateTTL, opMultiRead,
-		opSetWatches, opCount, opSetWatches2, opAddWatch,
+		opSetWatches, opCount, opSetWatches2, opAddWatch, opCheck, opReconfig, opEphemerals, opAuth, opSASL, opDeleteContainer,
 	} {
 		for _, body := range []string{"", "\x00", "\x00\x00\x00\x05/a", "\x00\x00\x00\x02/a", "\x7f\xff\xff\xff/a", "\x80\x00\x00\x00"} {
 			ops = append(ops, Op{Op: stepGarbage, Mode: code, Data: []byte(body)})
 		}
 	}
 	return append(ops, Op{Op: stepGarbage, Mode: opExists, Data: []byte("\xff\xff\xff\xff\x00")},
-		Op{Op: stepGarbage, Mode: opPing, Data: []byte("surplus")}, get(0, "/a"))
+		Op{Op: stepGarbage, Mode: opPing, Data: []byte("surplus")},
+		Op{Op: opCheck, Path: "/a", Version: 7}, get(0, "/a")) // a check that holds is never answered: not waited for
 }
 
 func multis() []Op {

@@ -19,8 +19,18 @@ import (
 // to reap containers.
 func Run(t *testing.T, dial Dial) {
 	t.Helper()
-	t.Run("scripted", func(t *testing.T) { Scripted(t, dial) })
-	t.Run("random", func(t *testing.T) { Random(t, dial, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement()) })
+	ref := newReference(zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())
+	defer ref.Close()
+	t.Run("scripted", func(t *testing.T) {
+		Scripted(t, dial)
+		record(t, pipe(ref)) // so that both have the same past
+	})
+	t.Run("random", func(t *testing.T) { random(t, dial, ref) })
+}
+
+// newReference is the server whose answers are expected of another.
+func newReference(opts ...zktest.Option) *zktest.Server {
+	return zktest.New(append(opts, zktest.WithReapInterval(24*time.Hour))...)
 }
 
 // sequences numbers the roots of sequences within the process, so that one
@@ -33,12 +43,17 @@ var sequences atomic.Int64
 // with the shortest sequence it finds that the two answer differently. The
 // number of sequences is rapid's, 100 unless -rapid.checks says otherwise.
 //
-// Nothing else may write to the server meanwhile, not even its own reaper of
+// It must be a new server, and nothing else may write to it meanwhile, not even its own reaper of
 // containers: zxids are compared exactly.
 func Random(t *testing.T, dial Dial, reference ...zktest.Option) {
 	t.Helper()
-	ref := zktest.New(append(reference, zktest.WithReapInterval(24*time.Hour))...)
+	ref := newReference(reference...)
 	defer ref.Close()
+	random(t, dial, ref)
+}
+
+func random(t *testing.T, dial Dial, ref *zktest.Server) {
+	t.Helper()
 	compared, played := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		ops := genSequence(t)
