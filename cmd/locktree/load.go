@@ -39,15 +39,19 @@ func (a *app) load(f *loadFlags) (*config.Config, error) {
 		return nil, exitWith(exitError)
 	}
 	if len(cfg.Ensembles) == 0 {
-		a.view().Diagnostics(hcl.Diagnostics{noEnsemble(a.path("."))}, nil)
+		a.view().Diagnostics(hcl.Diagnostics{a.noEnsemble()}, nil)
 		return nil, exitWith(exitError)
 	}
 	return cfg, nil
 }
 
-func noEnsemble(dir string) *hcl.Diagnostic {
+func (a *app) noEnsemble() *hcl.Diagnostic {
+	dir := "This directory"
+	if a.dir != "" {
+		dir = "The directory " + a.dir
+	}
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "No configuration",
-		Detail: "The directory " + dir + " declares no ensemble, so there is nothing to do. " +
+		Detail: dir + " declares no ensemble, so there is nothing to do. " +
 			"\"locktree init\" writes a configuration to start from; -chdir=DIR works on another directory.",
 		Extra: view.Address("")}
 }

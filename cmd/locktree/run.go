@@ -76,6 +76,7 @@ func (a *app) rootCommand() *cobra.Command {
 		root.AddCommand(verb(a))
 	}
 	root.InitDefaultCompletionCmd()
+	_ = root.MarkPersistentFlagDirname("chdir") // it fails for unknown flags only
 	return root
 }
 

@@ -14,7 +14,7 @@ func validateCommand(a *app) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			cfg, diags := config.Load(a.path("."), a.options(&flags))
 			if len(cfg.Ensembles) == 0 && !diags.HasErrors() {
-				diags = append(diags, noEnsemble(a.path(".")))
+				diags = append(diags, a.noEnsemble())
 			}
 			a.view().Validation(diags, cfg.Sources)
 			if diags.HasErrors() {
