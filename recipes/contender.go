@@ -120,6 +120,9 @@ type holderData struct {
 	PID   int        `json:"pid"`
 	Since time.Time  `json:"since"`
 	Held  *time.Time `json:"held,omitempty"`
+	// Limit is, in a permit that was created before it was known to be granted, how many there were: one that stands
+	// at that place or behind it was not granted, whatever the number is now.
+	Limit int `json:"limit,omitempty"`
 }
 
 var hostname = sync.OnceValue(func() string {
@@ -136,7 +139,11 @@ func contenderData(k *kind.Kind, id string) []byte {
 	if k == kind.Election {
 		return []byte(id)
 	}
-	return holderData{ID: id, Host: hostname(), PID: os.Getpid(), Since: time.Now().UTC()}.encode()
+	return holderSelf(id).encode()
+}
+
+func holderSelf(id string) holderData {
+	return holderData{ID: id, Host: hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
 }
 
 func (h holderData) encode() []byte {

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -95,7 +96,9 @@ func guess(children []string) *kind.Kind {
 
 // read fills in holders and waiters.
 func (in *Inspection) read(ctx context.Context, s *Session, params kind.Params, children []string) error {
-	for _, q := range in.Kind.Queues {
+	lines := make([][]Contender, len(in.Kind.Queues))
+	gated := map[int64]bool{} // sessions that stand in an antechamber
+	for i, q := range in.Kind.Queues {
 		dir, names := subdir(in.Path, q.Child), children
 		if q.Child != "" {
 			var err error
@@ -108,26 +111,46 @@ func (in *Inspection) read(ctx context.Context, s *Session, params kind.Params, 
 			return err
 		}
 		in.junk(dir, junk)
-		in.sort(params, q, line)
+		lines[i] = line
+		for _, c := range line {
+			gated[c.Session] = gated[c.Session] || q.Gate && c.Session != 0
+		}
+	}
+	for i, q := range in.Kind.Queues {
+		in.sort(params, q, lines[i], gated)
 	}
 	return nil
 }
 
 // sort tells holders from waiters by the kind's own rule. How many permits an undeclared semaphore has is not known
-// here, so whoever has one holds.
-func (in *Inspection) sort(params kind.Params, q kind.Queue, line []Contender) {
+// here, so whoever has one holds; and who was granted one keeps it when the number is lowered.
+func (in *Inspection) sort(params kind.Params, q kind.Queue, line []Contender, gated map[int64]bool) {
 	queue := make([]kind.Contender, len(line))
 	for i, c := range line {
 		queue[i], _ = kind.ParseContender(c.Name)
 	}
 	for i, c := range line {
-		switch {
-		case !q.Gate && (in.Guessed && in.Kind == kind.Semaphore || in.Kind.Admit(params, queue, i).Granted):
+		holds := !q.Gate && in.Kind.Admit(params, queue, i).Granted
+		if in.Kind == kind.Semaphore && !q.Gate {
+			holds = holds || in.Guessed || !tentative(c, i, gated)
+		}
+		if holds {
 			in.Holders = append(in.Holders, c)
-		default:
+		} else {
 			in.Waiters = append(in.Waiters, c)
 		}
 	}
+}
+
+// tentative: the permit at place i, beyond the present number, was created but not granted. Ours say under which
+// number they were created, and places only move forward: at that number or behind it, it never was within. Curator's
+// clients create theirs while they still stand in the antechamber, and leave that when they are granted.
+func tentative(c Contender, i int, gated map[int64]bool) bool {
+	var h holderData
+	if json.Unmarshal(c.Data, &h) == nil && (h.Limit > 0 || h.Held != nil) {
+		return h.Held == nil && i >= h.Limit
+	}
+	return gated[c.Session]
 }
 
 // junk notes the children of dir that are neither contenders nor part of the layout.

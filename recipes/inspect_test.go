@@ -135,3 +135,45 @@ func TestInspectWritesNothing(t *testing.T) {
 		require.ErrorIs(t, err, ErrReadOnlyClient)
 	})
 }
+
+func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(3)
+		for _, id := range []string{"a", "b"} {
+			_, err := l.client(id).Semaphore("/s").Acquire(t.Context(), 1)
+			require.NoError(t, err)
+		}
+		c := l.client("c")
+		last, err := c.Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		waited := l.drawing(l.client("d"), 1) // its permit will be one taken from the queue
+		l.unlock(last)
+		require.NoError(t, (<-waited).err)
+		_ = l.drawing(c, 1) // a session that waits
+		l.semaphore(1)
+		in, err := l.client("who").Inspect(t.Context(), "/s")
+		require.NoError(t, err)
+		require.Equal(t, "semaphore /s: held by [a b d], waiting [c], junk 0", in.String())
+	})
+}
+
+func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		c := l.client("curator")
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		put := func(path, data string) {
+			_, err := s.Create(t.Context(), path, []byte(data), 3, toZK(nil))
+			require.NoError(t, err)
+		}
+		l.foreign("/s/leases", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000000", "holder")
+		require.NoError(t, l.srv.SetCreateCount("/s/leases", 1))
+		put("/s/leases/_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-", `{"id":"loser","limit":1}`) // our fast path, about to withdraw
+		put("/s/leases/_c_4f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-", "10.0.0.1")                 // Curator, waiting with its permit created
+		put("/s/locks/_c_5f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-", "10.0.0.1")
+		in, err := l.client("who").Inspect(t.Context(), "/s")
+		require.NoError(t, err)
+		require.Equal(t, "semaphore /s: held by [holder], waiting [loser 10.0.0.1 10.0.0.1], junk 0", in.String())
+	})
+}

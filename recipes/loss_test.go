@@ -345,3 +345,21 @@ func TestTheObserverHearsWhatHappens(t *testing.T) {
 		require.Equal(t, "lost", <-obs.ch)
 	})
 }
+
+func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		for range 20 {
+			c := l.client("a")
+			m := c.Mutex(l.mutex())
+			l.warmDeclaration(m)
+			rule := l.srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
+			got := async(func() (*Lease, error) { return m.TryLock(context.Background()) })
+			<-rule.Hit()
+			l.srv.Expire(l.session(c))
+			closed := async(func() (struct{}, error) { return struct{}{}, c.Close() })
+			require.Error(t, (<-got).err)
+			<-closed // what it says depends on whether the server was still reached
+			require.Empty(t, l.children("/m"))
+		}
+	})
+}

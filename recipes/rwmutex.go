@@ -130,7 +130,8 @@ func (m *RWMutex) yield(ctx context.Context, try bool) error {
 // writer's node and creates a reader's with the same number, as Curator 5.5 does. The write lease ends (ErrReleased);
 // on an error it is held as before, unless the outcome is unknown: then it has been given back.
 //
-// Not safe on a lock shared with Curator up to 5.4, whose waiters do not expect equal numbers.
+// Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4, which
+// takes a new number at the end of the queue, does let a writer in between; that is theirs, not ours.
 func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	if err := m.mine(l, false); err != nil {
 		return nil, err

@@ -147,7 +147,7 @@ func (d *draw) direct(ctx context.Context) (*holding, error) {
 	if err := d.prepare(ctx); err != nil {
 		return nil, err
 	}
-	permits, err := d.makePermits()
+	permits, err := d.makePermits(func(h *holderData) { h.Limit = d.limit() })
 	if err != nil {
 		return nil, err
 	}
@@ -199,13 +199,17 @@ func (d *draw) withdraw(err error) error {
 	return err
 }
 
-func (d *draw) makePermits() ([]*contender, error) {
+// makePermits makes the permits' contenders; say completes what they tell about themselves.
+func (d *draw) makePermits(say func(*holderData)) ([]*contender, error) {
+	about := holderSelf(d.q.id())
+	say(&about)
 	ks := make([]*contender, d.n)
 	for i := range ks {
 		k, err := d.q.contender(d.s, d.d, leasesOf(d.q.kind), false)
 		if err != nil {
 			return nil, err
 		}
+		k.data = about.encode()
 		ks[i] = k
 	}
 	return ks, nil
@@ -323,7 +327,8 @@ func (d *draw) serve(ctx context.Context) (*holding, error) {
 // take makes the transaction. Its checks make it fail as a whole when we have been thrown out of the queue, so nobody
 // else can be at the front; only permits that their makers are about to withdraw can appear beside ours.
 func (d *draw) take(ctx context.Context) (*holding, error) {
-	permits, err := d.makePermits()
+	now := time.Now().UTC()
+	permits, err := d.makePermits(func(h *holderData) { h.Held = &now })
 	if err != nil {
 		return nil, err
 	}

@@ -15,20 +15,48 @@ type clientState struct {
 	loading  map[string]chan struct{}
 	janitors map[*Session]*janitor
 	bytes    map[*Session]*atomic.Int64 // ephemeral path bytes
-	wg       sync.WaitGroup
+
+	work    sync.Mutex // guards what follows; taken with mu held, never the other way round
+	running int
+	idle    chan struct{} // closed when running next falls to 0; nil while nobody waits
 }
 
-// spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does.
+// spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
+// sync.WaitGroup: a call of Lock may still spawn while Close waits.
 func (st *clientState) spawn(f func()) {
-	st.wg.Add(1)
+	st.work.Lock()
+	st.running++
+	st.work.Unlock()
 	go func() {
-		defer st.wg.Done()
+		defer st.finished()
 		f()
 	}()
 }
 
-// join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost.
-func (st *clientState) join() { st.wg.Wait() }
+func (st *clientState) finished() {
+	st.work.Lock()
+	defer st.work.Unlock()
+	if st.running--; st.running == 0 && st.idle != nil {
+		close(st.idle)
+		st.idle = nil
+	}
+}
+
+// join waits until every goroutine of the recipes has ended; for Close, after all sessions are Lost. What a call that
+// is still under way starts later finds its session lost and ends at once.
+func (st *clientState) join() {
+	st.work.Lock()
+	if st.running == 0 {
+		st.work.Unlock()
+		return
+	}
+	if st.idle == nil {
+		st.idle = make(chan struct{})
+	}
+	idle := st.idle
+	st.work.Unlock()
+	<-idle
+}
 
 // account returns the session's count of ephemeral path bytes. The first call for a session also arranges that what
 // is kept about the session is dropped when it ends.
