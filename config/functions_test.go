@@ -135,6 +135,8 @@ func TestFunctionErrorsSayWhatToDo(t *testing.T) {
 		`join(format("%1000000d", 1), ["a", "b", "c"])`:               "more than 1048576 bytes",
 		`indent(999999999, "a\nb")`:                                   "more than 1048576 bytes",
 		`setproduct(range(1000), range(1000), range(1000))`:           "more than 1048576 bytes or elements",
+		`toset(flatten([for i in range(1020) : [i, "a"]]))`:           "must all be of one type",
+		`distinct(flatten([for i in range(1020) : [i, "a"]]))`:        "must all be of one type",
 	} {
 		_, problem := evalIn(t, dir, expr)
 		require.Contains(t, problem, want, expr)

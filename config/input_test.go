@@ -91,7 +91,14 @@ variable "list" {
 			require.NotContains(t, text, "canary")
 		})
 	}
-	_, diags := Load(writeDir(t, map[string]string{"main.locktree.hcl": main}), Options{VarFiles: []string{"/nowhere.ltvars"}, Environ: testEnviron})
+	// One line holds the mistake and the secret beside it: it must not be quoted.
+	dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "x.auto.ltvars.json": `{"list": 3, "secret": "canary"}`})
+	cfg, diags := Load(dir, Options{Environ: testEnviron})
+	text := render(t, cfg, diags)
+	require.Contains(t, text, "does not fit its type")
+	require.NotContains(t, text, "canary")
+
+	_, diags = Load(writeDir(t, map[string]string{"main.locktree.hcl": main}), Options{VarFiles: []string{"/nowhere.ltvars"}, Environ: testEnviron})
 	require.Contains(t, diags.Error(), "No such file")
 }
 
