@@ -24,7 +24,7 @@ type eventRule struct {
 }
 
 // InjectEvent puts a fault in force for the watch events that match accepts.
-// [DropRequest] swallows the event, [Delay] sends it so much later and [Hold]
+// [DropEvent] swallows the event, [Delay] sends it so much later and [Hold]
 // at [Injection.Release], each without delaying anything else, which no
 // ordinary server would do. Other faults do nothing to an event.
 //

@@ -18,7 +18,7 @@ func TestAnEventCanBeLostDelayedOrHeldAlone(t *testing.T) {
 		fault zktest.Fault
 		check func(t *testing.T, i *zktest.Injection, ch <-chan zk.Event)
 	}{
-		{"lost", zktest.DropRequest, func(t *testing.T, _ *zktest.Injection, ch <-chan zk.Event) {
+		{"lost", zktest.DropEvent, func(t *testing.T, _ *zktest.Injection, ch <-chan zk.Event) {
 			time.Sleep(time.Hour)
 			require.Empty(t, ch)
 		}},

@@ -52,6 +52,8 @@ var (
 	// DropRequest swallows the request: it is not executed and never answered,
 	// while the connection and everything else on it goes on.
 	DropRequest = Fault{kind: faultDropRequest}
+	// DropEvent swallows a watch event, see [Server.InjectEvent].
+	DropEvent = Fault{kind: faultDropRequest}
 	// DropReply executes the request, swallows its reply and cuts the
 	// connection: the client cannot know what happened.
 	DropReply = Fault{kind: faultDropReply}

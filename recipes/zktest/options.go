@@ -27,7 +27,7 @@ func defaults() options {
 	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute}
 }
 
-// WithTickTime sets ZooKeeper's tickTime, 2 s by default. Session timeouts are
+// WithTickTime sets ZooKeeper's tickTime, 2 s by default, a millisecond at least. Session timeouts are
 // clamped to between 2 and 20 ticks, and sessions expire at whole ticks since
 // the server's start, up to one tick after their timeout.
 func WithTickTime(d time.Duration) Option { return func(o *options) { o.tick = d } }
@@ -49,7 +49,8 @@ func WithSuperDigest(id string) Option { return func(o *options) { o.superDigest
 func WithExtendedTypes() Option { return func(o *options) { o.extendedTypes = true } }
 
 // WithReapInterval sets how often empty containers and outlived TTL nodes are
-// removed (znode.container.checkIntervalMs), one minute by default.
+// removed (znode.container.checkIntervalMs), one minute by default, a
+// millisecond at least.
 func WithReapInterval(d time.Duration) Option { return func(o *options) { o.reapInterval = d } }
 
 // WithQuotaEnforcement makes hard quota limits refuse writes (enforceQuota).

@@ -71,6 +71,7 @@ func New(opts ...Option) *Server {
 	for _, o := range opts {
 		o(&s.opts)
 	}
+	s.opts.tick, s.opts.reapInterval = max(s.opts.tick, time.Millisecond), max(s.opts.reapInterval, time.Millisecond)
 	rand.Read(s.secret[:])
 	// ZooKeeper's own recipe for ids: the clock in the middle, the server's
 	// number on top, and one more for every session.
