@@ -25,7 +25,7 @@ func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*rec
 		return nil, err
 	}
 	cfg.ReadOnly = readOnly
-	return recipes.Dial(ctx, cfg)
+	return a.dialClient(ctx, cfg)
 }
 
 func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,4 +81,26 @@ func TestLogIsOffUnlessAskedFor(t *testing.T) {
 	require.Nil(t, appWith("LOCKTREE_LOG=loud").logger())
 	require.True(t, appWith("LOCKTREE_LOG=debug").logger().Enabled(t.Context(), slog.LevelDebug))
 	require.False(t, appWith("LOCKTREE_LOG=warn").logger().Enabled(t.Context(), slog.LevelInfo))
+}
+
+// What only looks must not be able to write: its client refuses to. That such a
+// client does refuse is proven beside it, in recipes.
+func TestLookingCommandsConnectReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree {\n  stack = \"s\"\n}\nensemble \"main\" {\n  servers = [\"zk:1\"]\n}\n"), 0o600))
+	for command, readOnly := range map[string]bool{
+		"init": true, "plan": true, "plan -destroy": true, "show": true, "output": true, "status": true,
+		"apply -auto-approve": false, "destroy -auto-approve": false,
+	} {
+		var asked []recipes.Config
+		a := appWith()
+		a.stdout, a.stdin = io.Discard, strings.NewReader("")
+		a.dialClient = func(_ context.Context, cfg recipes.Config) (*recipes.Client, error) {
+			asked = append(asked, cfg)
+			return nil, recipes.ErrUnreachable
+		}
+		a.run(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(command)...))
+		require.Len(t, asked, 1, command)
+		require.Equal(t, readOnly, asked[0].ReadOnly, command)
+	}
 }

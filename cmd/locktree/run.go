@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes"
 	"github.com/spf13/cobra"
 )
 
@@ -19,17 +20,24 @@ type app struct {
 	dir  string   // -chdir: what every relative path is relative to
 	json jsonKind // the verb's -json, 0 without
 	v    view.View
+
+	// dialClient is recipes.Dial; a test looks at what the verbs ask it for.
+	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
 }
 
 // run is the whole program without its process: no globals, no os.Exit, so that
 // tests and the demo call it as often as they like.
 func run(ctx context.Context, args []string, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{terminal: terminal{stdin: stdin, stdout: stdout, stderr: stderr, env: env}}
+	a := &app{terminal: terminal{stdin: stdin, stdout: stdout, stderr: stderr, env: env}, dialClient: recipes.Dial}
+	return a.run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	root := a.rootCommand()
 	root.SetArgs(normalizeArgs(root, args))
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
 		a.view().Error(err)
