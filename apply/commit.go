@@ -111,7 +111,7 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 	if index != nil && index.Apply == r.id {
 		return committed, nil
 	}
-	if s != r.s || r.lease.Context().Err() != nil {
+	if r.lease.Context().Err() != nil { // also when the session is another one by now
 		stat, err := s.Exists(ctx, r.lease.Node())
 		if err != nil {
 			return undecided, err

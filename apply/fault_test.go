@@ -87,6 +87,35 @@ func TestLateTransactionIsNotAppliedTwice(t *testing.T) {
 	})
 }
 
+// As before, but the first copy arrives just before the second, which is then
+// refused: the refusal is the echo of our own success and no conflict.
+func TestRefusalOfTheSecondCopyIsNotMistakenForAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		p := s.plan(c, s.shop(set("description", "late")))
+		first := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
+		go func() {
+			<-first.Hit()
+			second := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
+			s.server.Disconnect(s.session(c).ID())
+			<-second.Hit()
+			first.Release()
+			synctest.Wait()
+			second.Release()
+		}()
+		x := executor(c)
+		var ev events
+		x.Events = ev.add
+		_, err := x.Run(t.Context(), p)
+		require.NoError(t, err)
+		require.True(t, find[Committed](ev).Resolved)
+		index, _ := s.server.Get(plan.IndexPath(s.root, stack))
+		require.EqualValues(t, 1, index.Stat.Version)
+	})
+}
+
 // The session dies with the transaction under way: the answer must wait until the
 // old contender is gone, after which the transaction can no longer be committed.
 func TestSessionLostInTheTransactionIsResolved(t *testing.T) {

@@ -58,17 +58,18 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	}
 }
 
-// wait says who is in the way, and waits as long as it may.
+// wait waits as long as it may, and says for whom. What a TryLock found is asked
+// who it is in any case: it goes into the error.
 func (r *run) wait(ctx context.Context, m *recipes.Mutex, err error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(err, &held) {
 		// Best effort: a holder that left meanwhile tells nothing.
 		_ = held.Identify(ctx)
-		r.emit(LockWaiting{Info: holderInfo(held)})
 	}
 	if r.x.LockTimeout <= 0 {
 		return nil, err
 	}
+	r.emit(LockWaiting{Info: holderInfo(held)})
 	ctx, cancel := context.WithTimeout(ctx, r.x.LockTimeout)
 	defer cancel()
 	return m.Lock(ctx)
@@ -76,6 +77,9 @@ func (r *run) wait(ctx context.Context, m *recipes.Mutex, err error) (*recipes.L
 
 func holderInfo(e *recipes.HeldError) *LockInfo {
 	var info LockInfo
+	if e == nil {
+		return nil
+	}
 	if json.Unmarshal([]byte(e.Holder.ID), &info) != nil || info.ID == "" {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -114,6 +115,7 @@ func sortUsage(n *plan.Node, lists map[string][]string) *plan.Usage {
 	for _, names := range lists { // places no queue of this kind uses
 		u.Junk = append(u.Junk, names...)
 	}
+	slices.Sort(u.Junk)
 	return u
 }
 

@@ -162,6 +162,16 @@ func TestNamespaceWithForeignNodesStays(t *testing.T) {
 	require.NotNil(t, m.nodes[IndexPath(testRoot, testStack)], "the namespace is still ours")
 }
 
+func TestNamespacesAroundAForeignNodeStayToo(t *testing.T) {
+	tree := declared(declare("/locks/a", kind.Namespace), declare("/locks/a/b", kind.Namespace), declare("/locks/a/c", kind.Namespace))
+	m := applied(t, tree)
+	m.nodes["/locks/a/b/alien"] = &mnode{acl: kind.WorldAll()}
+	p := replan(t, m, declared())
+	require.Equal(t, []string{"- /locks/a/c"}, actions(p))
+	require.Equal(t, []string{"warning unmanaged_child", "warning unmanaged_child"}, codes(p))
+	m.apply(t, p)
+}
+
 func TestWorldWritableIsRefusedOncePerList(t *testing.T) {
 	open := acl(admin, kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermCreate})
 	tree := declared(declare("/locks/a", kind.Mutex, open), declare("/locks/b", kind.Mutex, open), declare("/locks/c", kind.Mutex))

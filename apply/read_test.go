@@ -1,0 +1,112 @@
+package apply
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	require.NoError(t, s.server.Create("/locks/pay/ledger", []byte("theirs")))
+	p := s.plan(c, s.shop())
+	var paths []string
+	for _, q := range p.Problems {
+		require.Equal(t, plan.ProblemForeign, q.Code)
+		paths = append(paths, q.Path)
+	}
+	require.Equal(t, []string{"/locks/pay", "/locks/pay/ledger"}, paths)
+}
+
+func TestForeignNeighboursAreNeitherReadNorListed(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	for i := range 50 {
+		require.NoError(t, s.server.Create(fmt.Sprintf("/locks/kafka/brokers/%d", i), nil))
+	}
+	s.apply(c, s.shop())
+	s.server.ResetCounts()
+	p := s.plan(c, s.shop())
+	require.False(t, p.HasChanges())
+	require.Empty(t, p.Problems)
+	require.Less(t, s.server.Counts().Total, 40, "%v", s.server.Counts().ByOp)
+}
+
+func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	w := s.dial("worker:w")
+	lease, err := w.Mutex("/locks/pay/ledger").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.server.Create("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000000-lock-0000000007", []byte("java@host")))
+	require.NoError(t, s.server.Create("/locks/pay/ledger/README", nil))
+	require.NoError(t, s.server.Create("/locks/pay/pool/junk", nil))
+	require.NoError(t, s.server.Create("/locks/pay/pool/leases/_c_1-lease-0000000000", []byte("\x00binary")))
+
+	live, err := Read(t.Context(), s.session(c), s.shop())
+	require.NoError(t, err)
+	u := live.Find("/locks/pay/ledger").Live.Usage
+	require.Len(t, u.Holders, 1)
+	require.Equal(t, "worker", u.Holders[0].ID)
+	require.Equal(t, lease.Token(), u.Holders[0].Token)
+	require.Equal(t, s.session(w).ID(), u.Holders[0].Session)
+	require.Positive(t, u.Holders[0].SinceMs)
+	require.Len(t, u.Waiters, 1)
+	require.Equal(t, "java@host", u.Waiters[0].ID)
+	require.Equal(t, []string{"README"}, u.Junk)
+	u = live.Find("/locks/pay/pool").Live.Usage
+	require.Equal(t, []string{"junk"}, u.Junk)
+	require.Equal(t, "leases/_c_1-lease-0000000000", u.Holders[0].Name)
+	require.Empty(t, u.Holders[0].ID, "unprintable")
+
+	// Junk keeps a lock from being deleted as a contender does.
+	require.NoError(t, lease.Unlock(t.Context()))
+	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000000-lock-0000000007"))
+	require.NoError(t, s.server.Delete("/locks/pay/pool/leases/_c_1-lease-0000000000"))
+	s.wroteNothing(c, func() {
+		var used *InUseError
+		require.ErrorAs(t, s.destroy(c, s.shop()), &used)
+		require.ErrorContains(t, used, "1 foreign child node")
+		require.Equal(t, 1, used.Others)
+	})
+}
+
+func TestTroubledNodesOfOursAreToldApart(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	for data, want := range map[string]plan.Trouble{
+		"": plan.TroubleForeign, "x": plan.TroubleForeign, `{"locktree":99}`: plan.TroubleNewer, `{"locktree":1,"type":"mutex","gen":"x"}`: plan.TroubleDamaged,
+	} {
+		require.NoError(t, s.server.Set("/locks/solo", []byte(data)))
+		live, err := Read(t.Context(), s.session(c), s.shop())
+		require.NoError(t, err)
+		require.Equal(t, want, live.Find("/locks/solo").Live.Trouble, data)
+		p := s.plan(c, s.shop())
+		require.False(t, p.Applyable())
+		s.wroteNothing(c, func() {
+			_, err := executor(c).Run(t.Context(), p)
+			var e *ProblemsError
+			require.ErrorAs(t, err, &e)
+		})
+	}
+}
+
+func TestUnreadableNodeIsThereAllTheSame(t *testing.T) {
+	s := inMemory(t)
+	other := s.dial("other:o")
+	_, err := s.session(other).Create(t.Context(), "/locks", nil, 0, toZK(kind.WorldAll()))
+	require.NoError(t, err)
+	_, err = s.session(other).Create(t.Context(), "/locks/solo", nil, 0,
+		toZK([]kind.ACL{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
+	require.NoError(t, err)
+	p := s.plan(s.provisioner(), s.shop())
+	require.Len(t, p.Problems, 1)
+	require.Equal(t, plan.ProblemUnreadable, p.Problems[0].Code)
+}
