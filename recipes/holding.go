@@ -214,7 +214,7 @@ func (h *holding) lose(cause error) {
 	h.q.c.state.clearing(h.slot)
 	h.q.c.state.spawn(func() {
 		if h.s.State() != Lost {
-			h.q.c.dropNow(context.Background(), h.ks)
+			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody is there to be told; the janitor goes on
 		}
 		h.close(baton{})
 	})
@@ -246,27 +246,25 @@ func (h *holding) leave(ctx context.Context) error {
 		defer h.mu.Unlock()
 		return h.over
 	}
-	done := make(chan struct{})
-	h.q.c.state.spawn(func() {
-		defer close(done)
-		h.giveBack(ctx)
-	})
+	done := make(chan error, 1)
+	h.q.c.state.spawn(func() { done <- h.giveBack(ctx) })
 	h.q.c.observe(func(o Observer) { o.Released(h.event()) })
 	return awaitRelease(ctx, done, h.ks)
 }
 
 // giveBack deletes our nodes for good, or turns the node over to the goroutine of this client that waits for it.
-func (h *holding) giveBack(ctx context.Context) {
+func (h *holding) giveBack(ctx context.Context) error {
 	st := &h.q.c.state
 	if h.slot != "" && st.crowded(h.slot) && h.s.State() != Lost {
 		if b, ok := h.pass(ctx); ok {
 			h.close(b)
-			return
+			return nil
 		}
 	}
 	st.clearing(h.slot)
-	h.q.c.dropNow(ctx, h.ks)
+	err := h.q.c.dropNow(ctx, h.ks)
 	h.close(baton{})
+	return err
 }
 
 // pass prepares the next local holder: with our own node while WithLocalHandoff allows, else with a new one at the
@@ -303,7 +301,7 @@ func (h *holding) close(b baton) {
 		return
 	}
 	if !h.q.c.state.leave(h.slot, b) && b.k != nil {
-		h.q.c.dropNow(context.Background(), []*contender{b.k})
+		_ = h.q.c.dropNow(context.Background(), []*contender{b.k}) // the janitor goes on
 	}
 }
 

@@ -60,6 +60,22 @@ func (c *Client) Inspect(ctx context.Context, path string) (*Inspection, error) 
 	return in, in.read(ctx, s, params, children)
 }
 
+// Revoke asks the contender at path node, a Contender.Path of Inspect's, to give the lock back or to leave the queue:
+// it writes "__REVOKE__" into the node, as Curator's revocation does. A holder of ours finds its Context cancelled with
+// ErrRevoked and keeps the lock until it unlocks; a waiter of ours leaves. Curator's holders obey if their program made
+// itself revocable; other clients do not listen. What the node said about its owner is overwritten. Needs WRITE on it.
+func (c *Client) Revoke(ctx context.Context, node string) error {
+	if _, ok := kind.ParseContender(lastName(node)); !ok {
+		return fmt.Errorf("recipes: revoke %s: that is nobody's contender; take the path from Inspect", node)
+	}
+	s, err := c.Session(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.Set(ctx, node, []byte(revokeMessage), -1)
+	return err
+}
+
 // classify finds the kind: declared, or told by what stands in the node.
 func (in *Inspection) classify(children []string) kind.Params {
 	if in.Payload != nil {

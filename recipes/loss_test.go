@@ -181,7 +181,9 @@ func TestARevocationRequestReachesHolderAndWaiter(t *testing.T) {
 		require.NoError(t, l.srv.Set(l.queue("/m")[1], []byte(revokeMessage)))
 		require.ErrorIs(t, (<-w).err, ErrRevoked)
 		third := l.locking(l.client("c").Mutex("/m"))
-		require.NoError(t, l.srv.Set(x.Node(), []byte(revokeMessage)))
+		admin := l.client("admin")
+		require.NoError(t, admin.Revoke(t.Context(), x.Node()))
+		require.ErrorContains(t, admin.Revoke(t.Context(), "/m"), "nobody's contender")
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), ErrRevoked)
 		l.settle()
@@ -361,5 +363,26 @@ func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 			<-closed // what it says depends on whether the server was still reached
 			require.Empty(t, l.children("/m"))
 		}
+	})
+}
+
+func TestAReleaseTheServerRefusesSaysSo(t *testing.T) { // DELETE is a right of the parent: without it nothing is ever given back
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a", func(cfg *Config) { cfg.Auth = []Auth{{"digest", "a:a"}} })
+		l.mutex()
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		all := zk.DigestACL(zk.PermAll, "a", "a")
+		_, err = s.SetACL(t.Context(), "/m", append(all, zk.WorldACL(zk.PermRead|zk.PermCreate)...), -1)
+		require.NoError(t, err)
+		x, err := l.client("b").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		err = x.Unlock(t.Context())
+		require.ErrorIs(t, err, ErrReleasePending)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		_, err = s.SetACL(t.Context(), "/m", zk.WorldACL(zk.PermAll), -1)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.Empty(t, l.children("/m"), "the background must go on trying")
 	})
 }

@@ -149,7 +149,7 @@ func (m *MultiLock) settle(ctx context.Context, claims []*claim, lists [][]strin
 		h, err = hold(ctx, &holding{q: &all, s: claims[0].s, d: claims[0].d, ks: ks, wait: time.Since(claims[0].start)})
 	}
 	if err != nil {
-		m.c.state.spawn(func() { m.c.dropNow(context.Background(), ks) })
+		m.c.state.spawn(func() { _ = m.c.dropNow(context.Background(), ks) }) // the janitor goes on
 		return nil, err
 	}
 	return h.lease(ctx), nil

@@ -282,7 +282,7 @@ func (a *claim) giveUp(ctx context.Context, err error) error {
 	}
 	st.clearing(key)
 	st.spawn(func() {
-		a.q.c.dropNow(context.Background(), []*contender{k})
+		_ = a.q.c.dropNow(context.Background(), []*contender{k}) // err tells more; the janitor goes on
 		if key != "" {
 			st.leave(key, baton{})
 		}

@@ -199,28 +199,29 @@ func pause(ctx context.Context, s *Session, d time.Duration) error {
 }
 
 // drop deletes contenders for good: it returns nil when they are gone or their session is, and ErrReleasePending when
-// ctx ended before that, in which case the deletion goes on.
+// ctx ended before that, or a server refused, in which case the deletion goes on.
 func (c *Client) drop(ctx context.Context, ks ...*contender) error {
-	done := make(chan struct{})
-	c.state.spawn(func() {
-		defer close(done)
-		c.dropNow(ctx, ks)
-	})
+	done := make(chan error, 1)
+	c.state.spawn(func() { done <- c.dropNow(ctx, ks) })
 	return awaitRelease(ctx, done, ks)
 }
 
-func awaitRelease(ctx context.Context, done <-chan struct{}, ks []*contender) error {
+// awaitRelease prefers what done says to ctx having ended.
+func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error {
+	var why error
 	select {
-	case <-done:
-		return nil
+	case why = <-done:
 	default:
+		select {
+		case why = <-done:
+		case <-ctx.Done():
+			why = context.Cause(ctx)
+		}
 	}
-	select {
-	case <-done:
+	if why == nil {
 		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, ks[0].label(), context.Cause(ctx))
 	}
+	return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, ks[0].label(), why)
 }
 
 // label is how an error calls the contender.
@@ -231,10 +232,11 @@ func (k *contender) label() string {
 	return kind.JoinPath(k.dir, k.prefix)
 }
 
-// dropNow deletes, and returns when the contenders are gone or their session is.
-func (c *Client) dropNow(ctx context.Context, ks []*contender) {
+// dropNow deletes, and returns nil when the contenders are gone or their session is. A server's refusal (of an access
+// list that does not let us delete, say) is returned at once, while the janitor goes on trying.
+func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 	if len(ks) == 0 {
-		return
+		return nil
 	}
 	s := ks[0].s
 	work, cancel := detached(ctx, s)
@@ -244,11 +246,16 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) {
 		for _, k := range ks {
 			k.free()
 		}
-		return
+		return nil
 	}
-	for _, done := range c.state.janitor(s).remove(ks...) {
+	pending := c.state.janitor(s).remove(ks...)
+	if errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	for _, done := range pending {
 		<-done
 	}
+	return nil
 }
 
 func deleteAll(ctx context.Context, s *Session, ks []*contender) error {

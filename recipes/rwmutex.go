@@ -219,7 +219,7 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		q.c.state.leave(q.slot(), baton{})
 		return nil, err
 	}
-	defer q.c.state.spawn(func() { q.c.dropNow(context.Background(), old.ks) }) // whoever waits for it finds the writer
+	defer q.c.state.spawn(func() { _ = q.c.dropNow(context.Background(), old.ks) }) // whoever waits for it finds the writer
 	return m.replace(ctx, l, &holding{q: q, s: old.s, d: old.d, ks: []*contender{next}, slot: q.slot()})
 }
 

@@ -195,7 +195,7 @@ func (d *draw) held(ahead int, first *kind.Contender) error {
 func (d *draw) withdraw(err error) error {
 	ks := d.permits
 	d.permits = nil
-	d.q.c.state.spawn(func() { d.q.c.dropNow(context.Background(), ks) })
+	d.q.c.state.spawn(func() { _ = d.q.c.dropNow(context.Background(), ks) }) // the janitor goes on
 	return err
 }
 

@@ -1,0 +1,309 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestAPredecessorThatVanishesBeforeItsWatchIsNotWaitedFor(t *testing.T) { // case 13: ZooKeeper's WriteLock never wakes
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("a").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		b := l.client("b").Mutex(m)
+		l.warmDeclaration(b)
+		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }), zktest.Hold)
+		w := async(func() (*Lease, error) { return b.Lock(context.Background()) })
+		<-held.Hit()
+		l.unlock(x)
+		held.Release()
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
+
+// warmDeclaration makes a client know the declaration without touching the queue.
+func (l *lab) warmDeclaration(m *Mutex) {
+	l.t.Helper()
+	s, err := m.q.c.Session(l.t.Context())
+	require.NoError(l.t, err)
+	_, err = m.q.c.declared(l.t.Context(), s, m.q)
+	require.NoError(l.t, err)
+}
+
+func TestAMiddleWaiterThatLeavesDoesNotGrantTheOneBehind(t *testing.T) { // case 14
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(context.Background())
+		first := l.client("1").Mutex(m)
+		middle := l.locker(func(context.Context) (*Lease, error) { return first.Lock(ctx) })
+		last := l.locking(l.client("2").Mutex(m))
+		leave()
+		require.ErrorIs(t, (<-middle).err, context.Canceled)
+		l.settle()
+		notYet(t, last, "the holder still holds")
+		l.unlock(x)
+		require.NoError(t, (<-last).err)
+	})
+}
+
+func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // case 15: etcd #19597 waits on
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		w := l.locking(c.Mutex(m))
+		l.srv.Expire(l.session(c))
+		start := time.Now()
+		r := <-w
+		require.ErrorIs(t, r.err, ErrSessionLost)
+		require.Less(t, time.Since(start), 3*time.Second, "one reconnect")
+		l.unlock(x)
+		again, err := c.Mutex(m).Lock(t.Context()) // the same handle, in a new session
+		require.NoError(t, err)
+		l.unlock(again)
+	})
+}
+
+func TestAWaiterWhoseNodeIsDeletedIsNeverGranted(t *testing.T) { // case 16
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("1").Mutex(m))
+		require.NoError(t, l.srv.Delete(l.queue(m)[1]))
+		r := <-w
+		require.ErrorIs(t, r.err, ErrLost)
+		require.NoError(t, x.Context().Err())
+	})
+}
+
+func TestAWaiterNotInTheListIsNotTheLowest(t *testing.T) { // go-zookeeper's Lock takes itself for the lowest
+	_, err := decide(kind.Mutex, nil, []string{"_c_x-lock-0000000009"}, "_c_y-lock-0000000001")
+	require.ErrorIs(t, err, errNotListed)
+	_, err = decide(kind.Mutex, nil, nil, "_c_y-lock-0000000001")
+	require.ErrorIs(t, err, errNotListed)
+}
+
+func TestAPredecessorDeletedWhileDisconnectedIsNoticed(t *testing.T) { // case 17: kazoo 0937c79
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		id := l.session(c)
+		w := l.locking(c.Mutex(m))
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(id)
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, l.srv.Delete(x.Node()))
+		l.srv.RefuseDials(false)
+		r := <-w
+		require.NoError(t, r.err)
+		require.Equal(t, id, l.session(c))
+		l.unlock(r.v)
+	})
+}
+
+func TestTheDeadlineHoldsWhilePredecessorsLeaveOneByOne(t *testing.T) { // case 18: kazoo takes 3.2 s for 1 s
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		for range 6 {
+			ctx, cancel := context.WithCancel(context.Background())
+			c := l.client("w")
+			go func() { _, _ = c.Mutex(m).Lock(ctx) }()
+			l.settle()
+			defer cancel()
+		}
+		line := l.queue(m)
+		c := l.client("late").Mutex(m)
+		l.warmDeclaration(c)
+		go func() {
+			for i := len(line) - 1; i > 0; i-- {
+				time.Sleep(200 * time.Millisecond)
+				_ = l.srv.Delete(line[i])
+			}
+		}()
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err = c.Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.InDelta(t, time.Second, time.Since(start), float64(50*time.Millisecond))
+		l.unlock(x)
+	})
+}
+
+func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #94, PR #110, dubbo's leak
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		for range 300 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			_, err := c.Mutex(m).Lock(ctx)
+			require.ErrorIs(t, err, ErrHeld)
+			cancel()
+		}
+		l.settle()
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		s.mu.Lock()
+		left := 0
+		for _, set := range s.watches {
+			left += len(set)
+		}
+		s.mu.Unlock()
+		require.Equal(t, 1, left, "only the declaration's watch may be left")
+		require.Len(t, l.children(m), 1)
+		require.Zero(t, c.state.bytes[s].Load(), "the account of path bytes leaks")
+		l.unlock(x)
+	})
+}
+
+func TestATimeoutDuringADisconnectLeavesNothing(t *testing.T) { // case 20: kazoo #732, #429, #430
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		w := l.locker(func(context.Context) (*Lease, error) { return c.Mutex(m).Lock(ctx) })
+		id := l.session(c)
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(id)
+		require.ErrorIs(t, (<-w).err, context.DeadlineExceeded)
+		l.srv.RefuseDials(false)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, id, l.session(c), "the scenario needs the session to survive")
+		require.Len(t, l.children(m), 1, "the timed-out waiter blocks everybody")
+		l.unlock(x)
+		l.nextIsServed(m)
+	})
+}
+
+func TestWaitingSendsNothing(t *testing.T) { // case 23: go-zookeeper PR #145 spun
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		w := l.locking(c.Mutex(m))
+		id := l.session(c)
+		l.srv.ResetCounts()
+		time.Sleep(time.Hour)
+		require.Zero(t, l.srv.SessionCounts(id).Total)
+		l.unlock(x)
+		require.NoError(t, (<-w).err)
+	})
+}
+
+func TestGoroutinesOfOneSessionExcludeEachOther(t *testing.T) { // case 24: two etcd mutexes of one session both lock
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		_, err = c.Mutex("/m").TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		var held *HeldError
+		require.True(t, errors.As(err, &held) && held.Local)
+		l.unlock(x)
+	})
+}
+
+func TestSequenceNumbersAreRefusedBeforeTheyRunOut(t *testing.T) { // case 58: kazoo #606, #730
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		require.NoError(t, l.srv.SetCreateCount(m, lastSequence))
+		c := l.client("a").Mutex(m)
+		l.warm(c) // the last number there is
+		_, err := c.Lock(t.Context())
+		require.ErrorIs(t, err, ErrSequenceExhausted)
+		l.settle()
+		require.Empty(t, l.children(m))
+	})
+}
+
+func TestFullQueuesRefuse(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := kind.Mutex.New().(*kind.MutexParams)
+		p.MaxWaiters = 1
+		l.declare("/m", p)
+		x, err := l.client("0").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("1").Mutex("/m"))
+		_, err = l.client("2").Mutex("/m").Lock(t.Context())
+		require.ErrorIs(t, err, ErrQueueFull)
+		l.settle()
+		require.Len(t, l.children("/m"), 2)
+		l.unlock(x)
+		require.NoError(t, (<-w).err)
+	})
+}
+
+func TestDrainingAndMovedLocksSendWaitersAwayAndKeepHolders(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("1").Mutex(m))
+		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
+		require.ErrorIs(t, (<-w).err, ErrDraining)
+		require.NoError(t, x.Context().Err())
+		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" })
+		_, err = l.client("2").Mutex(m).Lock(t.Context())
+		require.ErrorIs(t, err, ErrMoved)
+		require.ErrorContains(t, err, "/elsewhere")
+		l.unlock(x)
+		require.Empty(t, l.children(m))
+	})
+}
+
+func TestTheBytesOfASessionsContendersAreBounded(t *testing.T) { // ZOOKEEPER-4306
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		account := c.state.account(s)
+		require.Zero(t, account.Load())
+		account.Store(maxEphemeralBytes - 10)
+		_, err = m.Lock(t.Context())
+		require.ErrorIs(t, err, ErrSessionFull)
+		account.Store(0)
+		l.warm(m)
+		require.Zero(t, account.Load())
+	})
+}
+
+func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := kind.Mutex.New().(*kind.MutexParams)
+		p.Wire = string(kind.WireKazoo)
+		l.declare("/m", p)
+		m := l.client("a").Mutex("/m")
+		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply) // its name must be found again, too
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, rule.Hits())
+		require.Regexp(t, `^/m/[0-9a-f]{32}__lock__0000000000$`, x.Node())
+		l.unlock(x)
+		l.nextIsServed("/m")
+	})
+}
