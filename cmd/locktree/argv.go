@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"regexp"
 	"strings"
 
@@ -47,6 +49,20 @@ func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 	c.Flags().VisitAll(add)
 	for _, sub := range c.Commands() {
 		collectFlags(sub, into)
+	}
+}
+
+var twoDashes = regexp.MustCompile(`(?m)^( +(?:-h, )?)--|( )--(help)`)
+
+// oneDashHelp writes the flags of a help text as the documentation does.
+func oneDashHelp(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+	return func(c *cobra.Command, args []string) {
+		out := c.OutOrStdout()
+		var text bytes.Buffer
+		c.SetOut(&text)
+		help(c, args)
+		c.SetOut(out)
+		_, _ = io.WriteString(out, twoDashes.ReplaceAllString(text.String(), "$1$2-$3"))
 	}
 }
 

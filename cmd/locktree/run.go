@@ -83,6 +83,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, verb := range verbs() {
 		root.AddCommand(verb(a))
 	}
+	root.SetHelpFunc(oneDashHelp(root.HelpFunc()))
 	root.InitDefaultCompletionCmd()
 	_ = root.MarkPersistentFlagDirname("chdir") // it fails for unknown flags only
 	return root
