@@ -153,6 +153,8 @@ func TestAReadOnlyServerServesReadersThatAskForIt(t *testing.T) {
 		c.create("/b")
 		_, code = c.header()
 		require.Equal(t, CodeNotReadOnly, code)
+		s.SetReadOnly(false)
+		require.Empty(t, s.Sessions(), "a local session ends with read-only mode")
 	})
 }
 

@@ -20,6 +20,7 @@ func TestAReadOnlyServerTurnsAwayOrdinaryClientsAndExpiresNobody(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Len(t, s.Sessions(), 1)
 		require.False(t, s.Sessions()[0].Connected, "go-zookeeper does not ask for read-only service")
+		require.Equal(t, c.SessionID(), s.Sessions()[0].ID)
 		s.SetReadOnly(false)
 		c.await(t, zk.StateHasSession)
 		_, ok := s.Get("/e")

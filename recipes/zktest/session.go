@@ -12,6 +12,7 @@ type session struct {
 	conn     *conn
 	view     *view // of the server it is attached to
 	swap     bool  // give it a new id at the next reconnect
+	local    bool  // of a read-only server, which cannot commit one
 	counts   Counts
 }
 
@@ -25,7 +26,7 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	if !s.readOnly {
 		s.zxid++
 	}
-	x := &session{id: s.nextSession, timeout: timeout, counts: newCounts()}
+	x := &session{id: s.nextSession, local: s.readOnly, timeout: timeout, counts: newCounts()}
 	s.nextSession++
 	s.sessions[x.id] = x
 	x.deadline = s.expiry(timeout)
@@ -59,7 +60,7 @@ func (s *Server) expireIfDue(x *session) {
 		x.timer.Reset(left)
 		return
 	}
-	if s.readOnly {
+	if s.readOnly && !x.local {
 		return // without a quorum nobody decides; SetReadOnly sets the timer again
 	}
 	s.endSession(x)
@@ -70,11 +71,13 @@ func (s *Server) expireIfDue(x *session) {
 func (s *Server) endSession(x *session) {
 	x.timer.Stop()
 	delete(s.sessions, x.id)
-	t := s.begin(x.id, nil)
-	for _, path := range s.tree.owned(x.id) {
-		t.drop(path, s.tree.nodes[path])
+	if !x.local {
+		t := s.begin(x.id, nil)
+		for _, path := range s.tree.owned(x.id) {
+			t.drop(path, s.tree.nodes[path])
+		}
+		t.commit()
 	}
-	t.commit()
 	for c := range s.conns {
 		if c.session == x && !c.ending {
 			c.close()
@@ -95,6 +98,9 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 		return s.attach(c, s.openSession(timeout), timeout), false
 	}
 	x := s.sessions[r.session]
+	if s.readOnly && x != nil && !x.local {
+		return nil, true // without a quorum nobody can vouch for it
+	}
 	if x != nil && x.conn != nil && x.conn.v == c.v {
 		// The older connection goes before the password is looked at, as in
 		// ZooKeeper. One to another server stays until it is noticed there.

@@ -108,6 +108,11 @@ type session struct {
 // open connects, with id 0 for a new session, and says whether the server
 // accepted it.
 func open(dial Dial, id int64, passwd []byte, last int64) (*session, error) {
+	return greet(dial, id, passwd, last, false)
+}
+
+// greet is open for a client that may also want read-only service.
+func greet(dial Dial, id int64, passwd []byte, last int64, readOnly bool) (granted *session, err error) {
 	c, err := dial()
 	if err != nil {
 		return nil, err
@@ -119,12 +124,18 @@ func open(dial Dial, id int64, passwd []byte, last int64) (*session, error) {
 	o.i32(30_000)
 	o.i64(id)
 	o.buf(passwd)
-	o.flag(false)
+	o.flag(readOnly)
 	body, err := s.exchange(o.b)
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
+	defer func() {
+		if recover() != nil {
+			c.Close()
+			granted, err = nil, fmt.Errorf("handshake answered with %x: %w", body, errShort)
+		}
+	}()
 	i := in{body}
 	i.i32()
 	i.i32()
