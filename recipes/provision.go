@@ -163,7 +163,7 @@ func (st *clientState) forget(path string) {
 }
 
 func readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
-	data, stat, w, err := s.getW(ctx, path)
+	data, stat, w, err := getWPersistent(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}

@@ -83,16 +83,54 @@ func (a *claim) list(ctx context.Context) ([]string, error) {
 }
 
 func (a *claim) plainList(ctx context.Context) ([]string, error) {
-	children, _, err := a.s.Children(ctx, a.k.dir)
+	return listChildren(ctx, a.s, a.k.dir)
+}
+
+// listChildren lists a node, however often the answer is lost with its connection.
+func listChildren(ctx context.Context, s *Session, dir string) (children []string, err error) {
+	err = persist(ctx, s, func() error {
+		children, _, err = s.Children(ctx, dir)
+		return err
+	})
 	return children, err
+}
+
+// persist repeats a read until it is answered. A session bounds how often it asks again; who waits in a queue must not
+// lose its place to a network that cuts a fourth connection while session and context live.
+func persist(ctx context.Context, s *Session, read func() error) error {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := read()
+		if err == nil {
+			return nil
+		}
+		if err := pauseOr(ctx, s, wait, err); err != nil {
+			return err
+		}
+	}
+}
+
+// getWPersistent is getW as persist does it.
+func getWPersistent(ctx context.Context, s *Session, path string) (data []byte, stat *zk.Stat, w *watch, err error) {
+	err = persist(ctx, s, func() error {
+		data, stat, w, err = s.getW(ctx, path)
+		return err
+	})
+	return data, stat, w, err
+}
+
+// childrenWPersistent is childrenW as persist does it.
+func childrenWPersistent(ctx context.Context, s *Session, path string) (children []string, w *watch, err error) {
+	err = persist(ctx, s, func() error {
+		children, _, w, err = s.childrenW(ctx, path)
+		return err
+	})
+	return children, w, err
 }
 
 // pauseOr waits before another try after cause; its error is final.
 func pauseOr(ctx context.Context, s *Session, d time.Duration, cause error) error {
-	if outcomeOf(cause) == Definite || errors.Is(cause, ErrClosed) {
-		return cause
-	}
-	if ctx.Err() != nil {
+	hopeless := outcomeOf(cause) == Definite || outcomeOf(cause) == NotSent && !transient(cause) || errors.Is(cause, ErrClosed)
+	if hopeless || ctx.Err() != nil {
 		return cause
 	}
 	return pause(ctx, s, d)
@@ -172,7 +210,7 @@ func (a *claim) identify(ctx context.Context) {
 // without an error says that the queue has changed already.
 func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool, err error) {
 	if v.behind != "" {
-		data, _, w, err := a.s.getW(ctx, kind.JoinPath(a.k.dir, v.behind))
+		data, _, w, err := getWPersistent(ctx, a.s, kind.JoinPath(a.k.dir, v.behind))
 		if err == nil && v.head {
 			a.holder.describe(data)
 		}
@@ -180,7 +218,7 @@ func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool,
 			return w, saysHeld(data), err
 		}
 	}
-	children, _, w, err := a.s.childrenW(ctx, a.k.dir)
+	children, w, err := childrenWPersistent(ctx, a.s, a.k.dir)
 	if err != nil {
 		return nil, false, err
 	}
@@ -239,7 +277,7 @@ func (a *claim) redeclare(ctx context.Context) error {
 
 // readOwn reads and watches our own node: it may be deleted under us, or carry a request to step back.
 func (a *claim) readOwn(ctx context.Context) error {
-	data, stat, w, err := a.s.getW(ctx, a.k.path)
+	data, stat, w, err := getWPersistent(ctx, a.s, a.k.path)
 	if errors.Is(err, zk.ErrNoAuth) {
 		a.deaf = true // its deletion shows when our turn comes
 		return nil

@@ -89,7 +89,7 @@ func (m *RWMutex) yield(ctx context.Context, try bool) error {
 		if d.params.(*kind.RWLockParams).Preference != kind.PreferWriter {
 			return nil
 		}
-		children, _, err := s.Children(ctx, q.dir())
+		children, err := listChildren(ctx, s, q.dir())
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (m *RWMutex) yield(ctx context.Context, try bool) error {
 		if try {
 			return held
 		}
-		_, _, w, err := s.getW(ctx, held.Holder.Path)
+		_, _, w, err := getWPersistent(ctx, s, held.Holder.Path)
 		if isNoNode(err) {
 			continue
 		}
@@ -233,15 +233,20 @@ func (m *RWMutex) upgrade(ctx context.Context, old *holding) (*contender, error)
 	if err != nil {
 		return nil, err
 	}
-	ahead := 0
+	var children []string
 	if lists != nil {
-		line, _ := kind.SortContenders(lists[0])
-		for ahead < len(line) && line[ahead].Name != k.name {
-			ahead++
-		}
-		if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
-			return k, nil
-		}
+		children = lists[0]
+	} else if children, err = listChildren(ctx, old.s, k.dir); err != nil {
+		_ = m.write.c.drop(ctx, k) // goes on in the background if it must
+		return nil, err
+	}
+	line, _ := kind.SortContenders(children)
+	ahead := 0
+	for ahead < len(line) && line[ahead].Name != k.name {
+		ahead++
+	}
+	if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
+		return k, nil
 	}
 	_ = m.write.c.drop(ctx, k) // goes on in the background if it must
 	return nil, fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, m.Path())

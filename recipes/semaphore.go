@@ -296,7 +296,7 @@ func (d *draw) front(ctx context.Context, children []string) error {
 func (d *draw) serve(ctx context.Context) (*holding, error) {
 	leases := subdir(d.q.path, leasesOf(d.q.kind).Child)
 	for {
-		children, _, w, err := d.s.childrenW(ctx, leases)
+		children, w, err := childrenWPersistent(ctx, d.s, leases)
 		if err != nil {
 			return nil, d.timedOut(ctx, err)
 		}

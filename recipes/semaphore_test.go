@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func (l *lab) semaphore(permits int) string {
@@ -236,6 +237,29 @@ func TestARowOfCuratorsPermitsIsCounted(t *testing.T) {
 		w := l.drawing(l.client("a"), 1)
 		notYet(t, w, "a third of two")
 		require.NoError(t, l.srv.Delete(one))
+		require.NoError(t, (<-w).err)
+	})
+}
+
+func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: the listing was of the old limit, the write is not
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(3)
+		var held []*Lease
+		for range 3 {
+			x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			held = append(held, x)
+		}
+		w := l.drawing(l.client("w"), 1)
+		taking := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+		l.unlock(held[0])
+		<-taking.Hit()
+		l.semaphore(2)
+		taking.Release()
+		l.settle()
+		notYet(t, w, "a third permit under a limit of two")
+		require.Len(t, l.children("/s/leases"), 2)
+		l.semaphore(3)
 		require.NoError(t, (<-w).err)
 	})
 }

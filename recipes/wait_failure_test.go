@@ -307,3 +307,25 @@ func TestKazoosNamesAreWrittenWhereDeclared(t *testing.T) {
 		l.nextIsServed("/m")
 	})
 }
+
+func TestAReadLostManyTimesDoesNotCostAPlaceInTheQueue(t *testing.T) { // a session asks again three times, a waiter must go on
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		x, err := l.client("0").Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1").Mutex(m)
+		l.warmDeclaration(c)
+		rule := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }, zktest.CutAt(5))
+		w := async(func() (*Lease, error) { return c.Lock(context.Background()) })
+		for rule.Hits() < 6 {
+			time.Sleep(100 * time.Millisecond)
+			notYet(t, w, "gave up")
+		}
+		rule.Remove()
+		l.settle()
+		l.unlock(x)
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
