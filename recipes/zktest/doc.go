@@ -34,6 +34,14 @@
 // refusing or read-only server ([Server.Freeze], [Server.RefuseDials],
 // [Server.SetReadOnly]) and followers that lag behind ([Server.Replica]).
 //
+// # Limits
+//
+// A packet longer than [WithMaxFrame] allows ends its connection before memory
+// is taken for it. A connection may have 8 MiB of requests waiting and 8 MiB of
+// replies unread; beyond either the server reads no more from it. Watch events
+// pile up to 64 MiB on a client that does not read, then it is cut. The tree
+// itself grows as far as memory does.
+//
 // # Fidelity
 //
 // It answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian

@@ -3,6 +3,7 @@ package zktest
 import (
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,5 +234,28 @@ func TestALoneCheckThatHoldsIsNeverAnswered(t *testing.T) {
 			require.Equal(t, want, code)
 			c.header()
 		}
+	})
+}
+
+func TestAWatcherThatNeverReadsIsCutBeforeItsEventsFillTheMemory(t *testing.T) {
+	rawBubble(t, func(t *testing.T, s *Server) {
+		path := "/" + strings.Repeat("x", 64<<10)
+		require.NoError(t, s.Create(path, nil))
+		mute := rawDial(t, s.views[0])
+		mute.greet(0, nil, false)
+		mute.send(opAddWatch, func(e *encoder) {
+			e.string(path)
+			e.int32(0)
+		})
+		_, code := mute.header()
+		require.Equal(t, CodeOK, code)
+		for range maxQueue/(64<<10) + 10 {
+			require.NoError(t, s.Set(path, nil))
+		}
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.Empty(t, s.conns)
+		require.Len(t, s.sessions, 1)
 	})
 }
