@@ -136,49 +136,6 @@ func (d *differ) checkRemoval(c *Change, want *Node) {
 	}
 }
 
-// String counts: "2 holders (host-a/4121, host-b/77) and 1 waiter".
-func (u *Usage) String() string {
-	if !u.Busy() {
-		return "nobody"
-	}
-	var parts []string
-	for _, g := range []struct {
-		n    int
-		noun string
-		who  []Holder
-	}{{len(u.Holders), "holder", u.Holders}, {len(u.Waiters), "waiter", nil}, {len(u.Junk), "foreign child node", nil}} {
-		if g.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s%s%s", g.n, g.noun, plural(g.n), names(g.who)))
-		}
-	}
-	return strings.Join(parts, " and ")
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
-}
-
-// names lists the first three, which is what a line has room for.
-func names(who []Holder) string {
-	var ids []string
-	for _, h := range who {
-		if h.ID != "" && len(ids) < 3 {
-			ids = append(ids, h.ID)
-		}
-	}
-	if len(ids) == 0 {
-		return ""
-	}
-	more := ""
-	if len(who) > len(ids) {
-		more = ", ..."
-	}
-	return " (" + strings.Join(ids, ", ") + more + ")"
-}
-
 // checkShrink warns when the new parameters admit fewer than hold now. The rule is
 // the kind's own admission rule, asked with the new parameters.
 func (d *differ) checkShrink(c *Change) {

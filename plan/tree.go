@@ -83,31 +83,6 @@ type Part struct {
 	ACL      []kind.ACL `json:"acl"`
 }
 
-// Usage is who uses a lock, at the moment it was read.
-type Usage struct {
-	// Holders and Waiters stand in the order of the queue.
-	Holders []Holder `json:"holders"`
-	Waiters []Holder `json:"waiters"`
-	// Junk are children that no known client wrote as a contender, sorted. They
-	// block deletion as every child does.
-	Junk []string `json:"junk,omitempty"`
-}
-
-// Holder is one contender: a holder or a waiter.
-type Holder struct {
-	Name    string `json:"name"`             // the child name, below the lock
-	ID      string `json:"id"`               // who, as it wrote into its contender; "" when it wrote nothing readable
-	Session int64  `json:"session"`          // the ZooKeeper session it belongs to; 0 when not read
-	Token   uint64 `json:"token"`            // fencing token: the czxid of the contender; 0 when not read
-	SinceMs int64  `json:"since_ms"`         // since when it stands there, by the server's clock; 0 when not read
-	Shared  bool   `json:"shared,omitempty"` // a reader
-}
-
-// Busy reports whether anything stands in the lock's queues. A nil Usage is idle.
-func (u *Usage) Busy() bool {
-	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk) > 0
-}
-
 // Identity is who we are to the servers: one entry of recipes.Client.Identities.
 type Identity struct{ Scheme, ID string }
 

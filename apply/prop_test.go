@@ -1,0 +1,80 @@
+package apply
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// someTree draws a declaration of two levels from few names, so that two of them
+// meet in every way.
+func someTree(t *rapid.T, s *site) *plan.Tree {
+	var nodes []*plan.Node
+	add := func(path string) *plan.Node {
+		k := rapid.SampledFrom([]*kind.Kind{nil, nil, kind.Namespace, kind.Mutex, kind.RWLock, kind.Semaphore}).Draw(t, path)
+		if k == nil {
+			return nil
+		}
+		n := declare(path, k, set("description", rapid.SampledFrom([]string{"", "x"}).Draw(t, "description")))
+		if rapid.Bool().Draw(t, "admin only") {
+			adminOnly(n)
+		}
+		nodes = append(nodes, n)
+		return n
+	}
+	for _, a := range []string{"a", "b", "c"} {
+		n := add("/" + a)
+		if n == nil || !n.Kind().Container {
+			continue
+		}
+		for _, b := range []string{"a", "a-a"} {
+			add(fmt.Sprintf("/%s/%s", a, b))
+		}
+	}
+	return s.tree(nodes...)
+}
+
+// The server agrees with the model the plan's own tests use: what is planned from
+// any tree to any other is accepted in one transaction, and nothing is left to do.
+func TestAnyTreeBecomesAnyOtherInOneApply(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	rapid.Check(t, func(r *rapid.T) {
+		tree := someTree(r, s) // from whatever the last check left
+		p := s.plan(c, tree)
+		require.Empty(r, p.Problems)
+		_, err := executor(c).Run(t.Context(), p)
+		require.NoError(r, err)
+		again := s.plan(c, tree)
+		require.False(r, again.HasChanges(), "%s", again)
+		live, err := Read(t.Context(), s.session(c), tree)
+		require.NoError(r, err)
+		require.Len(r, live.Nodes, len(tree.Nodes))
+		for i, n := range tree.Nodes {
+			require.Equal(r, n.Path, live.Nodes[i].Path)
+			require.Equal(r, n.Kind(), live.Nodes[i].Kind())
+			require.True(r, kind.EqualACL(n.ACL, live.Nodes[i].ACL))
+		}
+	})
+}
+
+func TestRootOfTheEnsembleCanBeTheRoot(t *testing.T) {
+	s := inMemory(t)
+	s.root = ""
+	c := s.provisioner()
+	tree := s.shop()
+	tree.Root = "/"
+	s.apply(c, tree)
+	_, ok := s.server.Get("/.locktree/stacks/shop")
+	require.True(t, ok)
+	p := s.plan(c, tree)
+	require.False(t, p.HasChanges(), "%s", p)
+	require.NoError(t, s.destroy(c, tree))
+	n, _ := s.server.Get("/")
+	require.Equal(t, []string{".locktree", "zookeeper"}, n.Children)
+}

@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Usage is who uses a lock, at the moment it was read.
+type Usage struct {
+	// Holders and Waiters stand in the order of the queue.
+	Holders []Holder `json:"holders"`
+	Waiters []Holder `json:"waiters"`
+	// Junk are children that no known client wrote as a contender, sorted. They
+	// block deletion as every child does.
+	Junk []string `json:"junk,omitempty"`
+}
+
+// Holder is one contender: a holder or a waiter.
+type Holder struct {
+	Name    string `json:"name"`             // the child name, below the lock
+	ID      string `json:"id"`               // who, as it wrote into its contender; "" when it wrote nothing readable
+	Session int64  `json:"session"`          // the ZooKeeper session it belongs to; 0 when not read
+	Token   uint64 `json:"token"`            // fencing token: the czxid of the contender; 0 when not read
+	SinceMs int64  `json:"since_ms"`         // since when it stands there, by the server's clock; 0 when not read
+	Shared  bool   `json:"shared,omitempty"` // a reader
+}
+
+// Busy reports whether anything stands in the lock's queues. A nil Usage is idle.
+func (u *Usage) Busy() bool {
+	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk) > 0
+}
+
+// String counts: "2 holders (host-a/4121, host-b/77) and 1 waiter".
+func (u *Usage) String() string {
+	if !u.Busy() {
+		return "nobody"
+	}
+	var parts []string
+	for _, g := range []struct {
+		n    int
+		noun string
+		who  []Holder
+	}{{len(u.Holders), "holder", u.Holders}, {len(u.Waiters), "waiter", nil}, {len(u.Junk), "foreign child node", nil}} {
+		if g.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s%s%s", g.n, g.noun, plural(g.n), names(g.who)))
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// names lists the first three, which is what a line has room for.
+func names(who []Holder) string {
+	var ids []string
+	for _, h := range who {
+		if h.ID != "" && len(ids) < 3 {
+			ids = append(ids, h.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	more := ""
+	if len(who) > len(ids) {
+		more = ", ..."
+	}
+	return " (" + strings.Join(ids, ", ") + more + ")"
+}
