@@ -126,24 +126,26 @@ func openFor(dial Dial, timeout time.Duration) (*session, error) {
 
 func reaping(t *testing.T, dial Dial, clock Clock) {
 	a := newActor(t, dial, "/reaping")
-	ttl, born := clock.Reap, time.Now()
-	for _, path := range []string{"/unused", "/used", "/inUse"} {
-		a.do(Op{Op: opCreateContainer, Path: path, ACL: anyone, Flags: 4}, 0)
+	ttl, born := 2*clock.Reap, time.Now()
+	timed := func(path string) Op {
+		return Op{Op: opCreateTTL, Path: path, ACL: anyone, Flags: 5, TTL: ttl.Milliseconds()}
 	}
-	for _, path := range []string{"/brief", "/parent"} {
-		a.do(Op{Op: opCreateTTL, Path: path, ACL: anyone, Flags: 5, TTL: ttl.Milliseconds()}, 0)
-	}
-	a.do(create(0, "/used/x", 0), 0)
-	a.do(create(0, "/inUse/x", 1), 0)
+	a.do(timed("/parent"), 0)
 	a.do(create(0, "/parent/x", 0), 0)
+	a.do(timed("/brief"), 0)
 	a.do(exists(0, "/brief"), 0)
-	a.deleted(0, "/brief", clock.Reap/10, 3*clock.Reap+slack)
+	a.deleted(0, "/brief", clock.Reap/10, ttl+clock.Reap+slack)
 	if took := time.Since(born); took < ttl {
 		t.Fatalf("the node with a TTL of %v was gone after %v", ttl, took)
 	}
-	a.do(get(0, "/used"), 0)
+	for _, path := range []string{"/unused", "/used", "/inUse"} {
+		a.do(Op{Op: opCreateContainer, Path: path, ACL: anyone, Flags: 4}, 0)
+	}
+	a.do(create(0, "/inUse/x", 1), 0)
+	a.do(create(0, "/used/x", 0), 0)
+	a.do(exists(0, "/used"), 0)
 	a.do(del(0, "/used/x"), 0)
-	a.deleted(0, "/used", clock.Reap/10, 2*clock.Reap+slack)
+	a.deleted(0, "/used", clock.Reap/10, clock.Reap+slack)
 	for _, path := range []string{"/unused", "/inUse", "/parent"} {
 		a.do(exists(0, path), 0)
 	}
