@@ -169,3 +169,19 @@ func TestAMultiLockMixesMutexesReadersAndWriters(t *testing.T) {
 		l.unlock(x)
 	})
 }
+
+func TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		paths := l.mutexes(2)
+		x, err := l.client("holder").Mutex(paths[1]).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locker(multi(l.client("a"), paths...).Lock)
+		require.NoError(t, l.srv.Delete(l.queue(paths[0])[0]))
+		l.settle()
+		l.unlock(x)
+		r := <-w
+		require.ErrorIs(t, r.err, ErrLost)
+		l.settle()
+		require.Empty(t, l.children(paths[1]))
+	})
+}
