@@ -140,9 +140,10 @@ func (d *draw) limit() int { return d.d.params.(*kind.SemaphoreParams).Permits }
 
 // direct creates the permits and looks whether that was within the limit with nobody waiting: one round trip.
 //
-// Why that is safe beside those who queue first: a permit created after somebody's place in the queue sees that place
-// in its listing and withdraws; one created before it is seen by the queue's front, which lists the permits after it
-// got its place. ZooKeeper shows a session at least everything that happened before its own write.
+// What keeps the limit is the order of the permits alone. A permit is granted when, in a listing that its creation
+// precedes, fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others
+// are older and were there in the listing that granted it, so they were fewer than the limit. That nobody stands in
+// the queue is looked at for fairness only: a place given up between our create and our listing leaves no trace.
 func (d *draw) direct(ctx context.Context) (*holding, error) {
 	if err := d.prepare(ctx); err != nil {
 		return nil, err
@@ -324,22 +325,27 @@ func (d *draw) serve(ctx context.Context) (*holding, error) {
 	}
 }
 
-// take makes the transaction. Its checks make it fail as a whole when we have been thrown out of the queue, so nobody
-// else can be at the front; only permits that their makers are about to withdraw can appear beside ours.
+// take makes the transaction. Others may have created permits directly since we counted, and may be granted: then the
+// last of ours is beyond the limit, and we wait, with our permits in the order, until enough older ones have gone.
 func (d *draw) take(ctx context.Context) (*holding, error) {
-	now := time.Now().UTC()
-	permits, err := d.makePermits(func(h *holderData) { h.Held = &now })
+	permits, err := d.makePermits(func(h *holderData) { h.Limit = d.limit() })
 	if err != nil {
 		return nil, err
 	}
 	// Not under a limit that has been lowered meanwhile.
 	limit := &zk.CheckVersionRequest{Path: d.q.path, Version: d.d.version}
 	t := &txn{c: d.q.c, s: d.s, born: permits, gone: []*contender{d.k}, with: []any{limit}}
-	_, err = t.run(ctx, permits[0].dir)
+	lists, err := t.run(ctx, permits[0].dir)
 	switch {
 	case err == nil:
-		d.k, d.permits = nil, permits
-		if err := exhaustedAny(permits); err != nil {
+		d.permits = permits
+		var children []string
+		if lists != nil {
+			children = lists[0]
+		}
+		err := d.within(ctx, children)
+		d.k = nil
+		if err != nil {
 			return nil, d.withdraw(err)
 		}
 		return d.hold(ctx)
@@ -352,6 +358,19 @@ func (d *draw) take(ctx context.Context) (*holding, error) {
 	default:
 		return nil, d.timedOut(ctx, err)
 	}
+}
+
+// within waits until the last of our permits, and with it all of them, is within the limit.
+func (d *draw) within(ctx context.Context, children []string) error {
+	if err := exhaustedAny(d.permits); err != nil {
+		return err
+	}
+	d.unwatch() // the place in the queue is gone; from here on the last permit is what waits
+	d.k, d.deaf, d.version, d.czxid = d.permits[len(d.permits)-1], false, 0, 0
+	d.queued, d.proven = true, children != nil
+	err := d.wait(ctx, children)
+	d.unwatch()
+	return err
 }
 
 // Permits reads how many permits are declared and how many are taken now.

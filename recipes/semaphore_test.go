@@ -263,3 +263,67 @@ func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: th
 		require.NoError(t, (<-w).err)
 	})
 }
+
+func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.T) {
+	// A direct create, then the front's transaction, which gives its place up, then the direct one's listing: each
+	// alone sees nothing wrong. Only the order of the permits does.
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(3)
+		x, err := l.client("0").Semaphore("/s").Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		front, direct := l.client("front"), l.client("direct")
+		sessionOf := map[string]int64{"front": l.session(front), "direct": l.session(direct)}
+		_, err = direct.Semaphore("/s").TryAcquire(t.Context(), 2) // knows the declaration from here on
+		require.ErrorIs(t, err, ErrHeld)
+		w := l.drawing(front, 3)
+		taking := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == sessionOf["front"] }), zktest.Hold)
+		l.unlock(x)
+		<-taking.Hit()
+		looking := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getChildren2" && r.Session == sessionOf["direct"] }), zktest.Hold)
+		try := async(func() (*Lease, error) { return direct.Semaphore("/s").TryAcquire(context.Background(), 2) })
+		<-looking.Hit()
+		l.settle()
+		taking.Release()
+		l.settle()
+		looking.Release()
+		got := <-try
+		require.NoError(t, got.err, "its permits are the oldest and nobody is seen to wait")
+		l.settle()
+		notYet(t, w, "five permits of three")
+		l.unlock(got.v)
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		require.Empty(t, l.children("/s/leases"))
+	})
+}
+
+func TestAWaitForTakenPermitsThatEndsWithdrawsThem(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		x, err := l.client("0").Semaphore("/s").Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		front := l.client("front")
+		id := l.session(front)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		w := l.locker(func(context.Context) (*Lease, error) { return front.Semaphore("/s").Acquire(ctx, 2) })
+		taking := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }), zktest.Hold)
+		l.unlock(x)
+		<-taking.Hit()
+		other := l.foreign("/s/leases", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000002", "")
+		require.NoError(t, l.srv.SetCreateCount("/s/leases", 9))
+		taking.Release()
+		l.settle()
+		require.Len(t, l.children("/s/leases"), 3)
+		next := l.drawing(front, 1) // must not inherit a permit as a place in the queue
+		require.ErrorIs(t, (<-w).err, context.DeadlineExceeded)
+		r := <-next
+		require.NoError(t, r.err)
+		l.settle()
+		require.Len(t, l.children("/s/leases"), 2)
+		l.unlock(r.v)
+		require.NoError(t, l.srv.Delete(other))
+		require.Empty(t, l.children("/s/leases"))
+	})
+}
