@@ -129,7 +129,7 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 		return committed, nil
 	case pin == r.p.Index:
 		return notCommitted, nil
-	case pin.Absent && r.ops[len(r.ops)-1].Kind == plan.OpDelete:
+	case pin.Absent && r.ops[len(r.ops)-1].Kind == plan.OpDelete: // the index is the last operation
 		// Our transaction was to delete the index, and nobody else's could have under
 		// our lock; if the lock was lost, another destroy left the same state.
 		return committed, nil

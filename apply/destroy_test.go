@@ -158,6 +158,11 @@ func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
 	_, err = executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.NoError(t, lease.Verify(t.Context()))
+	live, err := Read(t.Context(), s.session(c), tree)
+	require.NoError(t, err)
+	u := live.Find("/locks/pay/pool").Live.Usage
+	require.Len(t, u.Holders, 3, "who was granted a permit keeps it")
+	require.Empty(t, u.Waiters)
 	require.NoError(t, lease.Unlock(t.Context()))
 }
 

@@ -124,7 +124,8 @@ func readError(path string, err error) error {
 	e := &NodeError{Path: path, Op: "read", Err: err}
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		e.Why, e.Next = "we do not have READ on it", "connect as somebody who has"
+		e.Why = "we do not have READ on it"
+		e.Next = "connect as somebody who has. Check the user name and the password first: ZooKeeper accepts a wrong password without complaint"
 	default:
 		e.Why, _ = meaning(err)
 	}

@@ -51,7 +51,9 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	case err == nil:
 		r.emit(LockAcquired{Info: info})
 		return lease, nil
-	case errors.As(err, &held) && ctx.Err() == nil:
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.As(err, &held):
 		return nil, &LockedError{Info: holderInfo(held), Path: info.Path, Waited: time.Since(start)}
 	default:
 		return nil, lockError(info.Path, err)

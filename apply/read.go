@@ -41,6 +41,9 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 			return nil, err
 		}
 		r.collect(desired)
+		if tree.Destroys, err = destroys(ctx, s, desired.Root, desired.Stack); err != nil {
+			return nil, err
+		}
 		again, err := statPin(ctx, s, path)
 		if err != nil {
 			return nil, readError(path, err)
@@ -80,6 +83,19 @@ func statPin(ctx context.Context, s *recipes.Session, path string) (plan.Pin, er
 		return plan.Pin{}, err
 	}
 	return pinOf(path, "", stat), nil
+}
+
+// destroys reads how often the stack was destroyed. A lock that is not there yet
+// has seen none.
+func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int32, error) {
+	stat, err := s.Exists(ctx, plan.LockPath(root, stack))
+	if err != nil {
+		return 0, readError(plan.LockPath(root, stack), err)
+	}
+	if stat == nil {
+		return 0, nil
+	}
+	return stat.Version, nil
 }
 
 // reader is one pass over the tree.

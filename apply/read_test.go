@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -75,6 +77,45 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 		require.ErrorContains(t, used, "1 foreign child node")
 		require.Equal(t, 1, used.Others)
 	})
+}
+
+// Curator's clients do not say under which limit they came: who no longer stands
+// in the antechamber was granted its permit.
+func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	java, late := s.dial(""), s.dial("")
+	lease := func(c *recipes.Client, dir, name string) {
+		_, err := s.session(c).Create(t.Context(), "/locks/pay/pool/"+dir+"/"+name, []byte("java"), zk.FlagEphemeral, toZK(kind.WorldAll()))
+		require.NoError(t, err)
+	}
+	open := func() {
+		for _, dir := range []string{"leases", "locks"} {
+			_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, toZK(kind.WorldAll()), -1)
+			require.NoError(t, err)
+		}
+	}
+	open()
+	for i := range 3 {
+		lease(java, "leases", fmt.Sprintf("_c_a-lease-%010d", i))
+	}
+	tree := s.shop()
+	set("permits", 1)(tree.Nodes[4])
+	s.apply(c, tree)
+	count := func() (int, int) {
+		live, err := Read(t.Context(), s.session(c), tree)
+		require.NoError(t, err)
+		u := live.Find("/locks/pay/pool").Live.Usage
+		return len(u.Holders), len(u.Waiters)
+	}
+	holders, waiters := count()
+	require.Equal(t, []int{3, 0}, []int{holders, waiters})
+	open() // the apply had closed them again
+	lease(late, "locks", "_c_b-lock-0000000000")
+	lease(late, "leases", "_c_b-lease-0000000009")
+	holders, waiters = count()
+	require.Equal(t, []int{3, 2}, []int{holders, waiters})
 }
 
 func TestTroubledNodesOfOursAreToldApart(t *testing.T) {

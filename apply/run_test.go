@@ -225,6 +225,25 @@ func TestAPlanCanBeAppliedOnce(t *testing.T) {
 	})
 }
 
+// After a destroy everything the old plan found absent is absent again, and the
+// plan must still not fit.
+func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	for range 2 { // the first time the tool's own nodes are missing, then they are there
+		p := saveAndLoad(t, s.plan(c, s.shop()))
+		_, err := executor(c).Run(t.Context(), p)
+		require.NoError(t, err)
+		require.NoError(t, s.destroy(c, s.shop()))
+		s.wroteNothing(c, func() {
+			_, err = executor(c).Run(t.Context(), p)
+			var stale *StaleError
+			require.ErrorAs(t, err, &stale)
+			require.ErrorContains(t, err, "applied and destroyed since")
+		})
+	}
+}
+
 func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()

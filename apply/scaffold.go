@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -30,7 +29,7 @@ func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl []kind.
 		for _, path := range missing {
 			r := &zk.CreateRequest{Path: path, Data: []byte{}, Acl: toZK(acl)}
 			if path == plan.LockPath(p.Root, p.Stack) {
-				if r.Data, err = lockPayload(p.Stack, acl); err != nil {
+				if r.Data, err = plan.LockPayload(p.Stack, acl); err != nil {
 					return nil, err
 				}
 			}
@@ -80,14 +79,4 @@ func absent(ctx context.Context, s *recipes.Session, paths []string) ([]string, 
 		}
 	}
 	return missing, nil
-}
-
-// lockPayload is the declaration of the apply lock: an ordinary mutex of ours.
-func lockPayload(stack string, acl []kind.ACL) ([]byte, error) {
-	params := kind.Mutex.New()
-	params.(*kind.MutexParams).Description = fmt.Sprintf("Held while an apply of stack %s is under way.", stack)
-	p := &kind.Payload{
-		Params: params, Owner: kind.Owner{Stack: stack, Addr: "apply lock"}, ChildACL: acl, Gen: 1,
-	}
-	return p.Encode()
 }

@@ -38,12 +38,15 @@ func (r *reader) use(ctx context.Context, n *plan.Node) error {
 		}
 		lists[""] = without(names, k.Children)
 	}
-	u := sortUsage(n, lists)
-	if !u.Busy() {
+	line, junk := queued(n, lists)
+	if len(line)+len(junk) == 0 {
 		return nil
 	}
-	n.Live.Usage = u
-	return r.describe(ctx, n, u)
+	if err := r.describe(ctx, n, line); err != nil {
+		return err
+	}
+	n.Live.Usage = sortUsage(n.Kind(), line, junk)
+	return nil
 }
 
 func present(parts []plan.Part) (n int) {
@@ -92,51 +95,88 @@ func (r *reader) part(ctx context.Context, path, name string) (plan.Part, []stri
 	return p, names, nil
 }
 
-// sortUsage tells holders from waiters by the kind's own rule. Who stands in an
-// antechamber, or behind in the deciding queue, waits.
-func sortUsage(n *plan.Node, lists map[string][]string) *plan.Usage {
-	u, k := &plan.Usage{}, n.Kind()
+// entry is one contender on its way into a Usage.
+type entry struct {
+	plan.Holder
+	gate     bool // stands in an antechamber
+	place    int  // in its queue
+	admitted bool // by the kind's rule, under the present parameters
+	limit    int  // under which limit it was created, as ours say; 0 when unknown
+	held     bool // it says that it was granted
+}
+
+// queued lists the contenders of all queues of a lock, the deciding one first.
+func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
+	k := n.Kind()
 	for i, q := range k.Queues {
-		queue, junk := kind.SortContenders(lists[q.Child])
+		queue, others := kind.SortContenders(lists[q.Child])
 		delete(lists, q.Child)
 		for j, c := range queue {
-			h := plan.Holder{Name: kind.JoinPath(q.Child, c.Name), Shared: c.Shared}
-			if q.Child == "" {
-				h.Name = c.Name
+			e := entry{Holder: plan.Holder{Name: c.Name, Shared: c.Shared}, gate: q.Gate, place: j}
+			if q.Child != "" {
+				e.Name = kind.JoinPath(q.Child, c.Name)
 			}
-			if i == 0 && k.Admit(n.Payload.Params, queue, j).Granted {
-				u.Holders = append(u.Holders, h)
-			} else {
-				u.Waiters = append(u.Waiters, h)
-			}
+			e.admitted = i == 0 && k.Admit(n.Payload.Params, queue, j).Granted
+			line = append(line, e)
 		}
-		u.Junk = append(u.Junk, junk...)
+		junk = append(junk, others...)
 	}
 	for _, names := range lists { // places no queue of this kind uses
-		u.Junk = append(u.Junk, names...)
+		junk = append(junk, names...)
 	}
-	slices.Sort(u.Junk)
+	slices.Sort(junk)
+	return line, junk
+}
+
+// sortUsage tells holders from waiters: by the kind's own rule, and where a kind
+// has an antechamber also by what it was when they came, because who was granted a
+// permit keeps it when their number is lowered.
+func sortUsage(k *kind.Kind, line []entry, junk []string) *plan.Usage {
+	hasGate := slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Gate })
+	gated := map[int64]bool{}
+	for _, e := range line {
+		if e.gate {
+			gated[e.Session] = true
+		}
+	}
+	delete(gated, 0) // a session that was not read is nobody's
+	u := &plan.Usage{Junk: junk}
+	for _, e := range line {
+		if e.admitted || !e.gate && e.granted(gated, hasGate) {
+			u.Holders = append(u.Holders, e.Holder)
+		} else {
+			u.Waiters = append(u.Waiters, e.Holder)
+		}
+	}
 	return u
 }
 
-func (r *reader) describe(ctx context.Context, n *plan.Node, u *plan.Usage) error {
-	left := maxDescribed
-	for _, group := range [][]plan.Holder{u.Holders, u.Waiters} {
-		for i := range group {
-			if left == 0 {
-				return nil
-			}
-			left--
-			data, stat, err := r.s.Get(ctx, kind.JoinPath(n.Path, group[i].Name))
-			switch {
-			case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-				continue // gone meanwhile, or not ours to read: its name is all there is
-			case err != nil:
-				return readError(n.Path, err)
-			}
-			group[i].ID = whoIs(data)
-			group[i].Session, group[i].Token, group[i].SinceMs = stat.EphemeralOwner, uint64(stat.Czxid), stat.Ctime
+// granted: ours note the limit they came under, and places only move forward.
+// Curator's clients hold their place in the antechamber until they are granted.
+func (e entry) granted(gated map[int64]bool, hasGate bool) bool {
+	switch {
+	case e.held:
+		return true
+	case e.limit > 0:
+		return e.place < e.limit
+	default:
+		return hasGate && e.Session != 0 && !gated[e.Session]
+	}
+}
+
+// describe asks the contenders who they are.
+func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error {
+	for i := range line[:min(len(line), maxDescribed)] {
+		e := &line[i]
+		data, stat, err := r.s.Get(ctx, kind.JoinPath(n.Path, e.Name))
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+			continue // gone meanwhile, or not ours to read: its name is all there is
+		case err != nil:
+			return readError(n.Path, err)
 		}
+		e.tell(data)
+		e.Session, e.Token, e.SinceMs = stat.EphemeralOwner, uint64(stat.Czxid), stat.Ctime
 	}
 	return nil
 }
@@ -144,18 +184,19 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, u *plan.Usage) erro
 // maxID bounds what is shown of somebody's data.
 const maxID = 120
 
-// whoIs reads what a contender says about itself: the "id" our library writes, or
+// tell reads what a contender says about itself: the fields our library writes, or
 // a short text, which is what other clients write.
-func whoIs(data []byte) string {
+func (e *entry) tell(data []byte) {
 	var ours struct {
-		ID string `json:"id"`
+		ID    string          `json:"id"`
+		Limit int             `json:"limit"`
+		Held  json.RawMessage `json:"held"`
 	}
 	id := string(data)
 	if json.Unmarshal(data, &ours) == nil {
-		id = ours.ID
+		id, e.limit, e.held = ours.ID, ours.Limit, ours.Held != nil
 	}
-	if len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		return ""
+	if len(id) <= maxID && utf8.ValidString(id) && !strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		e.ID = id
 	}
-	return id
 }

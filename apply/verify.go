@@ -41,6 +41,15 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 			diffs = append(diffs, d)
 		}
 	}
+	if p.Index.Absent {
+		n, err := destroys(ctx, s, p.Root, p.Stack)
+		if err != nil {
+			return err
+		}
+		if n != p.Destroys {
+			diffs = append(diffs, Difference{Path: p.Index.Path, What: "applied and destroyed since", Want: p.Index, Got: p.Index})
+		}
+	}
 	if len(diffs) > 0 {
 		slices.SortFunc(diffs, func(a, b Difference) int { return cmp.Compare(a.Path, b.Path) })
 		return &StaleError{Differences: diffs}

@@ -27,6 +27,7 @@ type planForm struct {
 	Problems    []Problem                  `json:"problems,omitempty"`
 	Pins        []Pin                      `json:"pins"`
 	Index       Pin                        `json:"index"`
+	Destroys    int32                      `json:"destroys,omitempty"`
 	IndexExtra  map[string]json.RawMessage `json:"index_extra,omitempty"`
 	Outputs     []outputForm               `json:"outputs,omitempty"`
 	Resumes     string                     `json:"resumes,omitempty"`
@@ -73,7 +74,7 @@ func formOf(p *Plan) (planForm, error) {
 	f := planForm{
 		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash,
 		Changes: make([]changeForm, len(p.Changes)), Problems: p.Problems, Pins: p.Pins,
-		Index: p.Index, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
+		Index: p.Index, Destroys: p.Destroys, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
@@ -118,7 +119,7 @@ func nodeFormOf(n *Node) (*nodeForm, error) {
 func (f planForm) plan() (*Plan, error) {
 	p := &Plan{
 		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
-		Problems: f.Problems, Pins: f.Pins, Index: f.Index, indexExtra: f.IndexExtra,
+		Problems: f.Problems, Pins: f.Pins, Index: f.Index, Destroys: f.Destroys, indexExtra: f.IndexExtra,
 		Resumes: f.Resumes, Transaction: f.Transaction,
 	}
 	if err := kind.ValidatePath(p.Root); err != nil {

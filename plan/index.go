@@ -59,6 +59,15 @@ func LockPath(root, stack string) string {
 	return kind.JoinPath(kind.JoinPath(ScaffoldPath(root), "apply"), stack)
 }
 
+// LockPayload returns the data of the apply lock: the declaration of an ordinary
+// mutex of ours. acl is what its contenders are created with.
+func LockPayload(stack string, acl []kind.ACL) ([]byte, error) {
+	params := kind.Mutex.New()
+	params.(*kind.MutexParams).Description = fmt.Sprintf("Held while an apply of stack %s is under way.", stack)
+	p := &kind.Payload{Params: params, Owner: kind.Owner{Stack: stack, Addr: "apply lock"}, ChildACL: acl, Gen: 1}
+	return p.Encode()
+}
+
 // ScaffoldPath returns <root>/.locktree, where the tool keeps its own nodes.
 func ScaffoldPath(root string) string { return kind.JoinPath(root, ".locktree") }
 

@@ -27,7 +27,7 @@ type mnode struct {
 // newModel has the tool's own nodes, as an apply leaves them before its transaction.
 func newModel(root, stack string) *model {
 	m := &model{nodes: map[string]*mnode{"/": {}}}
-	for _, p := range []string{root, ScaffoldPath(root), kind.ParentPath(IndexPath(root, stack))} {
+	for _, p := range []string{root, ScaffoldPath(root), kind.ParentPath(IndexPath(root, stack)), LockPath(root, stack)} {
 		for i := 1; i <= len(p); i++ {
 			if i == len(p) || p[i] == '/' {
 				if m.nodes[p[:i]] == nil {
@@ -88,7 +88,7 @@ func (m *model) do(op Op) error {
 	if n == nil {
 		return fmt.Errorf("no node")
 	}
-	if n.version != op.Version {
+	if op.Version != -1 && n.version != op.Version {
 		return fmt.Errorf("bad version: %d, not %d", n.version, op.Version)
 	}
 	switch op.Kind {
@@ -126,6 +126,7 @@ func (m *model) read(t require.TestingT, root, stack string) *Tree {
 		tree.Index = x
 		tree.IndexPin = Pin{Path: tree.IndexPin.Path, Czxid: n.czxid, Version: n.version, Aversion: n.aversion}
 	}
+	tree.Destroys = m.nodes[LockPath(root, stack)].version
 	for path, n := range m.nodes {
 		if !under(path, root) || path == ScaffoldPath(root) || under(path, ScaffoldPath(root)) {
 			continue

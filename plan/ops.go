@@ -64,6 +64,14 @@ func (p *Plan) Operations(applyID string, indexACL []kind.ACL) ([]Op, error) {
 	if err != nil {
 		return nil, err
 	}
+	if index.Kind == OpDelete {
+		// Counts the destroys; the lock is held by who sends this, so any version is right.
+		data, err := LockPayload(p.Stack, indexACL)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, Op{Kind: OpSet, Path: LockPath(p.Root, p.Stack), Data: data, Version: -1})
+	}
 	return append(ops, index), nil
 }
 

@@ -31,7 +31,7 @@ func (d *differ) pins() {
 		}
 	}
 	slices.SortFunc(d.p.Pins, func(a, b Pin) int { return cmp.Compare(a.Path, b.Path) })
-	d.p.Index = d.current.IndexPin
+	d.p.Index, d.p.Destroys = d.current.IndexPin, d.current.Destroys
 	if d.p.Index.Path == "" {
 		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
 	}

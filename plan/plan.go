@@ -21,6 +21,8 @@ type Plan struct {
 	Pins []Pin
 	// Index is the stack's index as it was read.
 	Index Pin
+	// Destroys is how often the stack had been destroyed, see [Tree].
+	Destroys int32
 	// Outputs are the output values, sorted by name.
 	Outputs []OutputChange
 	// Resumes is the id of an apply that was interrupted before all its access

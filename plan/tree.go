@@ -18,6 +18,10 @@ type Tree struct {
 	Index *Index
 	// IndexPin is where the index stands and at which version it was read.
 	IndexPin Pin
+	// Destroys is how often the stack was destroyed before: the data version of its
+	// apply lock, which every destroy raises. Without it, an old plan would fit again
+	// once everything it found absent is absent again.
+	Destroys int32
 	// Unmanaged are the paths of children of this stack's namespaces that do not
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
