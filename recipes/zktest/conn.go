@@ -209,12 +209,15 @@ func (c *conn) pause(d time.Duration) bool {
 	return true
 }
 
-// nextBatch takes everything that is due. wait is how long until more is,
-// 0 for until woken, negative for look again at once.
+// batchSize bounds what is in the writer's hands and out of outSize's sight.
+const batchSize = 64 << 10
+
+// nextBatch takes what is due. wait is how long until more is, 0 for until
+// woken, negative for look again at once.
 func (c *conn) nextBatch() (batch []byte, last bool, wait time.Duration) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	for len(c.out) > 0 && !c.cutOut && !last && !c.out[0].gated() {
+	for len(c.out) > 0 && len(batch) < batchSize && !c.cutOut && !last && !c.out[0].gated() {
 		o := c.out[0]
 		if left := time.Until(o.due); left > 0 {
 			if len(batch) > 0 {
