@@ -25,6 +25,7 @@ type holding struct {
 	life  context.Context // the leases' Context
 	end   context.CancelCauseFunc
 	known chan struct{} // closed: czxid is known
+	begun chan struct{} // closed: all the rest is set
 	drop  func()        // the session's hold
 
 	mu      sync.Mutex
@@ -43,8 +44,10 @@ func newHolding(ctx context.Context, a *claim) (*holding, error) {
 
 // hold starts the holding. When it fails the contenders are still the caller's.
 func hold(ctx context.Context, h *holding) (*holding, error) {
+	h.since, h.leases, h.known, h.begun = time.Now(), 1, make(chan struct{}), make(chan struct{})
+	h.life, h.end = context.WithCancelCause(context.Background())
 	for {
-		drop, err := h.s.hold(h.ks[0].path)
+		drop, err := h.s.hold(h.ks[0].path, h.lose) // which may be called before this returns
 		if err == nil {
 			h.drop = drop
 			break
@@ -60,13 +63,12 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 			return nil, err
 		}
 	}
-	h.since, h.leases, h.known = time.Now(), 1, make(chan struct{})
-	h.life, h.end = context.WithCancelCause(context.Background())
 	if h.czxid != 0 {
 		close(h.known)
 	}
 	h.startWatching()
 	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
+	close(h.begun)
 	return h, nil
 }
 
@@ -199,20 +201,21 @@ func (h *holding) revoke() {
 	h.end(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path))
 }
 
-// lose ends the holding without its holder's doing. What is left of it is deleted, so that nobody waits for a holder
+// lose ends the holding without its holder's doing: when it returns the leases' context is cancelled. What is left of it is deleted, so that nobody waits for a holder
 // that has been told it is none (CURATOR-202).
 func (h *holding) lose(cause error) {
 	err := lostError(h.ks[0].path, cause)
 	if !h.finish(err) {
 		return
 	}
-	h.q.c.observe(func(o Observer) {
-		e := h.event()
-		e.Cause = err
-		o.Lost(e)
-	})
 	h.q.c.state.clearing(h.slot)
 	h.q.c.state.spawn(func() {
+		<-h.begun
+		h.q.c.observe(func(o Observer) {
+			e := h.event()
+			e.Cause = err
+			o.Lost(e)
+		})
 		if h.s.State() != Lost {
 			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody is there to be told; the janitor goes on
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -155,7 +156,8 @@ func (s *Session) move(to State) {
 	s.changed = make(chan struct{})
 }
 
-// lose ends the session, once. It does not wait: what go-zookeeper still does is joined in the background.
+// lose ends the session, once. Who holds something is told before it returns, and before the servers are; otherwise it
+// does not wait: what go-zookeeper still does is joined in the background.
 func (s *Session) lose(cause error) {
 	s.mu.Lock()
 	if s.state == Lost {
@@ -164,9 +166,15 @@ func (s *Session) lose(cause error) {
 	}
 	s.err = fmt.Errorf("%w: session 0x%x: %w", ErrSessionLost, uint64(s.id), cause)
 	s.move(Lost)
-	linked := s.link != nil
+	linked, err, holds := s.link != nil, s.err, slices.Clone(s.holds)
 	s.mu.Unlock()
 	close(s.done)
+	// Before anything below tells the servers: a rival may be granted as soon as they know.
+	for _, h := range holds {
+		if h.lost != nil {
+			h.lost(err)
+		}
+	}
 	s.guard.refuse()
 	s.fireAll(zk.EventNotWatching)
 	s.log.Info("session lost", "session", hexID(s.ID()), "cause", cause)

@@ -39,17 +39,20 @@ func (p proof) deadline(c clock, t time.Duration) time.Time {
 // held is one thing held on the strength of the node at path.
 type held struct {
 	path string
-	gone bool // the node can no longer carry heartbeats
+	lost func(error) // told when the session is Lost
+	gone bool        // the node can no longer carry heartbeats
 }
 
 // hold tells the session that the caller holds something on the strength of its node at path. While any hold is
 // outstanding the session commits a heartbeat (as confirm, on one held path, whichever was registered first and still
 // exists) whenever T/6 passed without a committed write, leaseDeadline applies, and the session is Lost when it passes.
 // ErrStaleProof: no committed write is recent enough (the create's reply took long): confirm, then hold again.
-// ErrSessionLost when it is. release is idempotent and must be called.
+// ErrSessionLost when it is. release is idempotent and must be called. lost is called with Session.Err when the session
+// is Lost, unless released before: at once, on the goroutine that found it lost and before a closeSession is sent. It
+// must not block; it may be nil.
 //
 // So the order of a grant is: committed write (the create itself, or confirm, or any write), then hold, then hand out.
-func (s *Session) hold(path string) (release func(), err error) {
+func (s *Session) hold(path string, lost func(error)) (release func(), err error) {
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +63,7 @@ func (s *Session) hold(path string) (release func(), err error) {
 		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
 			ErrStaleProof, path, time.Since(s.proof.sent.at).Round(time.Millisecond), s.timeout)
 	}
-	h := &held{path: path}
+	h := &held{path: path, lost: lost}
 	s.holds = append(s.holds, h)
 	s.wake()
 	return func() {
