@@ -29,6 +29,7 @@ type attribute struct {
 	deps      []*decl // what the expression refers to
 	each      bool    // it refers to each.key or each.value
 	bad       bool    // it refers to something that does not exist, which has been reported
+	doomed    bool    // bad in every instance of a module
 }
 
 // name is the first label.
@@ -79,7 +80,7 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	content, diags := body.Content(t.body())
 	for _, d := range diags {
 		// Only these hold declarations that something else could refer to.
-		if holdsNames := t == language || t.kind != nil && t.kind.Container; holdsNames && isUnknownBlock(d) {
+		if holdsNames := t.top || t.kind != nil && t.kind.Container; holdsNames && isUnknownBlock(d) {
 			r.incomplete = true
 		}
 		r.add(t.explain(d))
@@ -162,7 +163,7 @@ func (b *block) complete(r *report) {
 	for _, n := range b.blocks {
 		if n.typ.single && first[n.typ] != nil {
 			r.errorf(n.head, "Duplicate block", "Only one %s block is allowed here; the first one stands at %s. Merge the two.",
-				n.typ.name, place(first[n.typ].head))
+				n.typ.name, r.where(first[n.typ].head))
 		}
 		if first[n.typ] == nil {
 			first[n.typ] = n

@@ -17,7 +17,7 @@ func (m *module) checkNodes() {
 	}
 	first := map[where]*instance{}
 	bare := map[*Ensemble]*instance{}
-	m.eachInstance(func(i *instance) {
+	for _, i := range m.instances {
 		if i.path != "" && i.ensemble != nil {
 			w := where{i.ensemble, i.path}
 			if other := first[w]; other != nil {
@@ -26,12 +26,12 @@ func (m *module) checkNodes() {
 				first[w] = i
 			}
 		}
-		if i.ensemble != nil && i.policy == nil && !i.decl.failed && bare[i.ensemble] == nil {
+		if i.ensemble != nil && i.policy == nil && !i.failed && bare[i.ensemble] == nil {
 			bare[i.ensemble] = i
 		}
-	})
-	if len(m.nodes) > 0 && len(m.names["ensemble"]) == 0 && !m.incomplete {
-		m.errorf(m.nodes[0].head, "No ensemble", "Nothing says where the nodes stand: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+	}
+	if homeless := m.firstNode(); homeless != nil && len(m.names["ensemble"]) == 0 && !m.incomplete {
+		m.errorf(homeless.head, "No ensemble", "Nothing says where the nodes stand: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 	for _, name := range m.names["ensemble"] {
 		d := m.named["ensemble"][name]
@@ -44,13 +44,32 @@ func (m *module) checkNodes() {
 	}
 }
 
+// firstNode is a declaration that needs an ensemble, if there is any.
+func (m *module) firstNode() *nodeDecl {
+	switch {
+	case len(m.nodes) > 0:
+		return m.nodes[0]
+	case len(m.instances) > 0:
+		return m.instances[0].decl
+	}
+	return nil
+}
+
+// severalEnsembles reports whether the configuration declares more than one.
+func (m *module) severalEnsembles() bool {
+	for m.parent != nil {
+		m = m.parent
+	}
+	return len(m.names["ensemble"]) > 1
+}
+
 func (m *module) samePath(i, other *instance) {
 	if i.decl == other.decl {
 		m.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
 		return
 	}
 	m.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which %s at %s is already. Set name = ... on one of them.",
-		i.addr, i.path, other.addr, place(other.decl.head))
+		i.addr, i.path, other.addr, m.where(other.decl.head))
 }
 
 // eachInstance calls f for every instance, parents first, in the order of the
@@ -76,10 +95,10 @@ func (m *module) trees(stack string) []*Ensemble {
 		e.Tree = &plan.Tree{Ensemble: name, Root: e.Root, Stack: stack}
 		out = append(out, e)
 	}
-	m.eachInstance(func(i *instance) {
+	for _, i := range m.instances {
 		t := i.ensemble.Tree
-		t.Nodes = append(t.Nodes, i.planNode(stack))
-	})
+		t.Nodes = append(t.Nodes, i.planNode(stack, m.where(i.decl.head)))
+	}
 	for _, e := range out {
 		slices.SortFunc(e.Tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -20,9 +19,13 @@ type decl struct {
 	attrs []*attribute // every expression that is evaluated for it
 	after []edge       // what it needs besides what its expressions refer to
 	node  *nodeDecl    // set when it declares znodes
+	call  *call        // set when it calls a module
+	// forEach is the argument of a block without a node; nodeDecl has its own.
+	forEach *attribute
 
 	value    cty.Value
 	failed   bool // its value is missing, and the reason has been reported
+	doomed   bool // failed in every instance of a module
 	evaluate func(*decl)
 
 	scope *hcl.EvalContext // built on first use, see scope.go
@@ -72,50 +75,6 @@ func (n *nodeDecl) top() *nodeDecl {
 	return n
 }
 
-// module is the declarations of one directory.
-type module struct {
-	*report
-	opts     Options
-	files    *sources
-	settings *decl // the locktree block
-
-	// named are the declarations a reference ROOT.NAME finds.
-	named   map[string]map[string]*decl
-	names   map[string][]string // the names by root, in order of declaration
-	nodes   []*nodeDecl         // at the top
-	outputs []*decl
-	all     []*decl // in order of declaration
-
-	variables map[string]*variable
-	inputs    map[string]input
-	index     map[nodeKey]*nodeDecl
-	secrets   secrets
-	functions map[string]function.Function
-	expanded  int
-}
-
-// nodeKey finds a node block among its siblings without walking them: a
-// namespace of 100,000 locks would take their square otherwise.
-type nodeKey struct {
-	parent      *nodeDecl
-	kind, label string
-}
-
-// roots of references that find a declaration by its second word.
-var namedRoots = []string{"var", "local", "principal", "acl", "ensemble"}
-
-func newModule(files *sources, opts Options) *module {
-	m := &module{
-		report: files.report, files: files, opts: opts,
-		named: map[string]map[string]*decl{}, names: map[string][]string{}, index: map[nodeKey]*nodeDecl{},
-		variables: map[string]*variable{}, inputs: map[string]input{},
-	}
-	for _, root := range namedRoots {
-		m.named[root] = map[string]*decl{}
-	}
-	return m
-}
-
 // collect turns the blocks of all files into declarations.
 func (m *module) collect(root *block) {
 	for _, b := range root.blocks {
@@ -140,12 +99,18 @@ func (m *module) collect(root *block) {
 		case name == "output":
 			d := m.name("output", b, m.evaluateOutput, b.sorted()...)
 			m.outputs = append(m.outputs, d)
+		case name == "module":
+			m.collectCall(b)
 		case b.typ.kind != nil:
 			m.collectNode(b, nil)
 		}
 	}
 	for _, n := range m.nodes {
-		m.chooseEnsemble(n)
+		m.chooseEnsemble(n.decl, len(n.ensembles) > 0)
+	}
+	for _, name := range m.names["module"] {
+		d := m.named["module"][name]
+		m.chooseEnsemble(d, d.block.attrs["ensemble"] != nil)
 	}
 }
 
@@ -192,7 +157,7 @@ func (m *module) unique(root, name string, d *decl) {
 }
 
 func (m *module) duplicate(d, first *decl) {
-	m.errorf(d.head, "Duplicate declaration", "%s is already declared at %s. Rename one of the two, or delete it.", d.addr, place(first.head))
+	m.errorf(d.head, "Duplicate declaration", "%s is already declared at %s. Rename one of the two, or delete it.", d.addr, m.where(first.head))
 }
 
 // checkLabel refuses labels that no reference could spell.
@@ -322,17 +287,18 @@ func (m *module) addNode(k *kind.Kind, label string, parent *nodeDecl, head hcl.
 	return n
 }
 
-// chooseEnsemble adds what a top-level node waits for because its paths start
-// with the ensemble's root.
-func (m *module) chooseEnsemble(n *nodeDecl) {
+// chooseEnsemble adds what a declaration at the top waits for because its paths
+// start with the ensemble's root. In a module that is called, the caller has
+// waited already.
+func (m *module) chooseEnsemble(d *decl, chosen bool) {
 	names := m.names["ensemble"]
 	switch {
-	case len(n.ensembles) > 0:
+	case chosen || m.parent != nil:
 	case len(names) == 1:
-		n.after = append(n.after, edge{m.named["ensemble"][names[0]], "stands in"})
-	case len(names) > 1:
-		m.errorf(n.head, "Which ensemble?", "There are several ensembles, so %s must say where it stands: add ensemble = ensemble.%s%s",
-			n.addr, names[0], fmt.Sprintf(" (or %s).", orList(names[1:])))
-		n.failed = true
+		d.after = append(d.after, edge{m.named["ensemble"][names[0]], "stands in"})
+	case len(names) > 1 && d.node != nil:
+		m.errorf(d.head, "Which ensemble?", "There are several ensembles, so %s must say where it stands: add ensemble = ensemble.%s%s",
+			d.addr, names[0], fmt.Sprintf(" (or %s).", orList(names[1:])))
+		d.failed = true
 	}
 }

@@ -23,9 +23,14 @@ func warningAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return d
 }
 
-// place is how one diagnostic points at another place: FILE:LINE.
-func place(r hcl.Range) string {
-	return filepath.Base(r.Filename) + ":" + strconv.Itoa(r.Start.Line)
+// where is how one diagnostic points at another place, FILE:LINE, relative to the
+// directory of the configuration.
+func (r *report) where(at hcl.Range) string {
+	name := r.short[at.Filename]
+	if name == "" {
+		name = filepath.Base(at.Filename)
+	}
+	return name + ":" + strconv.Itoa(at.Start.Line)
 }
 
 // repeats is how many mistakes are shown for one place: a wrong expression under
@@ -36,9 +41,10 @@ const repeats = 3
 type report struct {
 	diags hcl.Diagnostics
 	seen  map[string]int
-	// incomplete: blocks of unknown types were left out, so a name that is not
-	// there may belong to a mistake that has been reported.
-	incomplete bool
+	incomplete bool // the module being decoded has blocks of unknown types
+	// short are the names of files in modules as seen from the configuration,
+	// by the names that diagnostics use. Other files go by their last name.
+	short map[string]string
 }
 
 func (r *report) add(diags ...*hcl.Diagnostic) {
@@ -78,6 +84,17 @@ func sentence(text string) string {
 
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+// errors is how many there are.
+func (r *report) errors() int {
+	n := 0
+	for _, d := range r.diags {
+		if d.Severity == hcl.DiagError {
+			n++
+		}
+	}
+	return n
+}
 
 func (r *report) hasErrors() bool { return r.diags.HasErrors() }
 

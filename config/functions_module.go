@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -104,28 +103,30 @@ func (m *module) env() function.Function {
 	})
 }
 
-// inside turns a path of the configuration into one below the module's
-// directory. What leads out of it is refused, symbolic links included (by the
+// inside turns a path, which is relative to the configuration's directory as
+// path.module is, into one below the module's directory. What leads out of it is refused, symbolic links included (by the
 // file system, see Load): a configuration must not depend on, or leak, what lies
 // around it.
 func (m *module) inside(name string) (string, error) {
+	base := filepath.FromSlash(m.path)
 	if filepath.IsAbs(name) {
-		root, err := filepath.Abs(m.files.dir)
-		if err != nil {
+		var err error
+		if base, err = filepath.Abs(m.files.dir); err != nil {
 			return "", err
 		}
-		if name, err = filepath.Rel(root, name); err != nil {
-			return "", errOutside
-		}
 	}
-	name = path.Clean(filepath.ToSlash(name))
+	name, err := filepath.Rel(base, name)
+	if err != nil {
+		return "", errOutside
+	}
+	name = filepath.ToSlash(name)
 	if !fs.ValidPath(name) {
 		return "", errOutside
 	}
 	return name, nil
 }
 
-var errOutside = errors.New("only files in the directory of the configuration can be read: copy it there, and write \"${path.module}/NAME\"")
+var errOutside = errors.New("only files in the directory of the module can be read: copy it there, and write \"${path.module}/NAME\"")
 
 func (m *module) read(name string) (string, error) {
 	inside, err := m.inside(name)

@@ -109,8 +109,8 @@ func TestFunctionErrorsSayWhatToDo(t *testing.T) {
 	dir := writeDir(t, map[string]string{"bad.txt": "${", "binary": "\xff\xfe", "loop.txt": "${templatefile(\"loop.txt\", {})}"})
 	for expr, want := range map[string]string{
 		`env("UNSET")`:                    "export it",
-		`file("/etc/hostname")`:           "only files in the directory of the configuration",
-		`file("../x")`:                    "only files in the directory of the configuration",
+		`file("/etc/hostname")`:           "only files in the directory of the module",
+		`file("../x")`:                    "only files in the directory of the module",
 		`file("none")`:                    "no such file",
 		`file("binary")`:                  "is not UTF-8",
 		`templatefile("bad.txt", {})`:     "bad.txt",

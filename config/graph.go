@@ -101,12 +101,12 @@ func (m *module) checkCycle(component []*decl) {
 		d.failed = true
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s)", first.addr, place(first.head))
+	fmt.Fprintf(&b, "%s (%s)", first.addr, m.where(first.head))
 	for _, s := range steps {
 		if s.to == first {
 			fmt.Fprintf(&b, " %s %s itself", s.why, s.to.addr)
 		} else {
-			fmt.Fprintf(&b, " %s %s (%s), which", s.why, s.to.addr, place(s.to.head))
+			fmt.Fprintf(&b, " %s %s (%s), which", s.why, s.to.addr, m.where(s.to.head))
 		}
 	}
 	b.WriteString(". No order of evaluation exists: take one of these references out.")

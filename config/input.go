@@ -161,7 +161,7 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 			continue
 		}
 		quotable = quotable && !v.sensitive
-		m.inputs[name] = m.fileInput(v, a, place(a.Range))
+		m.inputs[name] = m.fileInput(v, a, m.where(a.Range))
 	}
 	if quotable {
 		m.files.files[shown] = file

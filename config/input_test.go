@@ -148,3 +148,19 @@ func TestNoDirectoryIsADiagnosticAndNoFileIsNone(t *testing.T) {
 	_, diags = Load(t.TempDir(), Options{})
 	require.Contains(t, diags.Error(), "locktree init")
 }
+
+// A module may stand beside the configuration; its files are its own, whatever
+// links it holds.
+func TestModulesAreReadFromTheirOwnDirectories(t *testing.T) {
+	dir := writeDir(t, map[string]string{
+		"prod/main.locktree.hcl": preamble + "module \"m\" {\nsource = \"../shared\"\n}\noutput \"o\" { value = [module.m.o, module.m.p] }\n",
+		"prod/secret":            "canary",
+		"shared/m.locktree.hcl":  "output \"o\" { value = file(\"${path.module}/own\") }\noutput \"p\" { value = try(file(\"${path.module}/link\"), file(\"secret\"), \"none\") }\n",
+		"shared/own":             "own",
+	})
+	require.NoError(t, os.Symlink("../prod/secret", filepath.Join(dir, "shared", "link")))
+	c, diags := Load(filepath.Join(dir, "prod"), Options{Environ: testEnviron})
+	require.False(t, diags.HasErrors(), "%v", diags)
+	require.JSONEq(t, `["own", "none"]`, string(c.Outputs[0].Value))
+	require.Contains(t, c.Sources, filepath.Join(dir, "shared", "m.locktree.hcl"))
+}

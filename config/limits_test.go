@@ -99,3 +99,34 @@ func TestBracketsInTextAreNoNesting(t *testing.T) {
 	_, diags := loadFS(fstest.MapFS{"x.locktree.json": {Data: []byte(`{"locktree": {"stack": "s"}, "locals": {"a": "` + strings.Repeat(`{[(\"`, 1000) + `"}}`)}}, ".", Options{})
 	require.False(t, diags.HasErrors(), "%v", diags)
 }
+
+// Modules that each call the next one twice are a million calls at the twentieth.
+func TestModulesThatCallMoreAndMoreAreRefused(t *testing.T) {
+	for name, calls := range map[string]int{"deep": 1, "wide": 2, "wider": 50} {
+		t.Run(name, func(t *testing.T) {
+			files := fstest.MapFS{"main.locktree.hcl": {Data: []byte(preamble + "module \"m\" {\nsource = \"./m0\"\n}\n")}}
+			for i := range 20 {
+				var b strings.Builder
+				for c := range calls {
+					fmt.Fprintf(&b, "module \"m%d\" {\nsource = \"../m%d\"\n}\n", c, i+1)
+				}
+				files[fmt.Sprintf("m%d/m.locktree.hcl", i)] = &fstest.MapFile{Data: []byte(b.String())}
+			}
+			files["m20/m.locktree.hcl"] = &fstest.MapFile{Data: []byte("locals {\n}\n")}
+			_, diags := loadFS(files, ".", Options{Environ: testEnviron})
+			require.Contains(t, summaries(diags), "Too many modules")
+			require.Less(t, len(diags), 100)
+		})
+	}
+}
+
+// A module without nodes costs evaluation, too.
+func TestInstancesOfModulesAreCounted(t *testing.T) {
+	call := "locals { r = { for i in range(600) : i => i } }\nmodule \"m\" {\nsource = \"./%s\"\nfor_each = local.r\n}\n"
+	_, diags := loadFS(fstest.MapFS{
+		"main.locktree.hcl":  {Data: []byte(preamble + fmt.Sprintf(call, "a"))},
+		"a/m.locktree.hcl":   {Data: []byte(fmt.Sprintf(call, "b"))},
+		"a/b/m.locktree.hcl": {Data: []byte("locals { x = 1 }\n")},
+	}, ".", Options{Environ: testEnviron})
+	require.Contains(t, summaries(diags), "Too many nodes")
+}

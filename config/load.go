@@ -3,6 +3,7 @@ package config
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -17,14 +18,38 @@ func load(dir string, opts Options) (*Config, hcl.Diagnostics) {
 		r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
 		return &Config{Dir: dir}, r.sorted()
 	}
-	defer root.Close()
-	return loadFS(root.FS(), dir, opts)
+	roots := []*os.Root{root}
+	defer func() {
+		for _, r := range roots {
+			_ = r.Close() // nothing was written
+		}
+	}()
+	return loadTree(root.FS(), dir, opts, func(sub string) (fs.FS, error) {
+		// A module may stand beside the configuration, so its root is one of its own.
+		r, err := os.OpenRoot(filepath.Join(dir, filepath.FromSlash(sub)))
+		if err != nil {
+			return nil, err
+		}
+		roots = append(roots, r)
+		return r.FS(), nil
+	})
 }
 
-// loadFS is load on any file system; dir is what diagnostics call it.
+// loadFS is load on any file system, which must hold every module; dir is what
+// diagnostics call it.
 func loadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
+	return loadTree(fsys, dir, opts, func(sub string) (fs.FS, error) {
+		if !fs.ValidPath(sub) {
+			return nil, fs.ErrNotExist
+		}
+		return fs.Sub(fsys, sub)
+	})
+}
+
+func loadTree(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
 	files := &sources{fsys: fsys, dir: dir, files: map[string]*hcl.File{}, report: &report{}}
 	m := newModule(files, opts)
+	m.open = open
 	c := &Config{Dir: dir, Sources: files.files}
 	if m.build(c); m.hasErrors() {
 		*c = Config{Dir: dir, Sources: files.files}
@@ -36,63 +61,69 @@ func loadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
 // build runs the phases. Each one needs what the one before found; within a
 // phase everything is looked at, whatever is wrong with the rest.
 func (m *module) build(c *Config) {
-	root := m.decodeFiles()
-	if root == nil {
+	if !m.prepare() {
 		return
 	}
-	m.collect(root)
-	root.complete(m.report)
-	m.functions = m.functionsOf()
-	m.declareVariables()
 	m.readInputs()
-	for _, name := range m.names["var"] {
-		m.evaluateVariable(m.named["var"][name])
-	}
-	m.validate()
-	m.resolve()
-	for _, d := range m.order() {
-		if m.variables[d.name()] == nil || m.variables[d.name()].decl != d {
-			d.evaluate(d)
-		}
-		d.scope = nil // most are needed once; 100,000 of them fill the memory
-	}
+	m.run()
 	m.finish(c)
 }
 
-// decodeFiles reads every file into one block, or answers nil when going on
-// would only report what follows from what is wrong already.
-func (m *module) decodeFiles() *block {
-	primary, overrides := m.files.list()
-	type parsed struct {
-		body     hcl.Body
-		override bool
+// parsedFile is one file of a directory.
+type parsedFile struct {
+	body     hcl.Body
+	override bool
+}
+
+// parseFiles parses a directory once, however often it is called. It answers nil
+// when going on would only report what follows from what is wrong already.
+func (m *module) parseFiles() []parsedFile {
+	if files, ok := m.parsed[m.path]; ok {
+		return files
 	}
-	var bodies []parsed
+	m.parsed[m.path] = nil
+	before := m.errors()
+	primary, overrides := m.files.list()
+	var files []parsedFile
 	for i, name := range append(primary, overrides...) {
 		if body := m.files.parse(name); body != nil {
-			bodies = append(bodies, parsed{body, i >= len(primary)})
+			files = append(files, parsedFile{body, i >= len(primary)})
 		}
 	}
-	// What a newer version's language looks like to this program is beside the
-	// point, so nothing else is said when the version is wrong.
-	for _, p := range bodies {
+	for _, p := range files {
 		if d := m.checkVersion(p.body); d != nil {
-			m.report.diags = hcl.Diagnostics{d}
+			if m.parent == nil {
+				// What a newer version's language looks like to this program is beside
+				// the point, so nothing else is said when the version is wrong.
+				m.diags = nil
+			}
+			m.add(d)
 			return nil
 		}
 	}
-	if m.hasErrors() || len(bodies) == 0 {
+	if m.errors() == before {
+		m.parsed[m.path] = files
+	}
+	return m.parsed[m.path]
+}
+
+// decodeFiles reads every file into one block, nil when there is none to read.
+func (m *module) decodeFiles() *block {
+	files := m.parseFiles()
+	if len(files) == 0 {
 		return nil
 	}
-	root := &block{typ: language, attrs: map[string]*attribute{}}
-	for _, p := range bodies {
-		b := decodeBody(p.body, language, m.report)
+	m.report.incomplete = false
+	root := &block{typ: m.language, attrs: map[string]*attribute{}}
+	for _, p := range files {
+		b := decodeBody(p.body, m.language, m.report)
 		if p.override {
 			root.override(b, m.report)
 		} else {
 			root.blocks = append(root.blocks, b.blocks...)
 		}
 	}
+	m.incomplete = m.report.incomplete
 	return root
 }
 

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +28,7 @@ type instance struct {
 	params   kind.Params
 	protect  bool
 	nameless bool // its argument name was wrong
+	failed   bool // something about its block was wrong
 	broken   bool // its for_each was wrong: a stand-in, so that other mistakes inside are found
 }
 
@@ -79,10 +79,12 @@ func (n *nodeDecl) all() []*instance {
 // ensembleOf returns the ensemble of a node at the top; nil when it is not known.
 func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
 	if len(n.ensembles) == 0 {
-		if names := m.names["ensemble"]; len(names) == 1 {
-			return ensembleValue(m.named["ensemble"][names[0]].value)
+		e := m.defaultEnsemble()
+		if e == nil && m.parent != nil && m.severalEnsembles() {
+			m.errorf(n.head, "Which ensemble?", "There are several ensembles, and nothing says on which of them %s%s stands. Set ensemble = ensemble.NAME on the module block, or here from a variable.", m.prefix, n.addr)
 		}
-		return nil
+		n.failed = n.failed || e == nil
+		return e
 	}
 	var chosen *Ensemble
 	s := m.scope(n.decl)
@@ -106,9 +108,9 @@ func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
 
 // expand makes the instances of a block inside one instance of its parent.
 func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
-	proto := instance{decl: n, parent: at, ensemble: e, addr: n.kind.Name + "." + n.label, each: cty.NilVal}
+	proto := instance{decl: n, parent: at, ensemble: e, addr: m.prefix + n.kind.Name + "." + n.label, each: cty.NilVal}
 	if at != nil {
-		proto.addr = at.addr + "." + proto.addr
+		proto.addr = at.addr + "." + n.kind.Name + "." + n.label
 		proto.each, proto.broken = at.each, at.broken
 	}
 	s := m.instanceScope(&proto)
@@ -116,7 +118,7 @@ func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
 		m.instantiate(n, at, proto)
 		return
 	}
-	elements, ok := m.forEach(n, s)
+	elements, ok := m.forEach(n.attr("for_each"), s)
 	if !ok {
 		n.failed = true
 		proto.broken = true
@@ -127,7 +129,7 @@ func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
 		i := proto
 		i.key = el.key
 		i.addr = proto.addr + "[" + strconv.Quote(el.key) + "]"
-		i.each = cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(el.key), "value": el.value})
+		i.each = eachValue(el)
 		if !m.instantiate(n, at, i) {
 			return
 		}
@@ -150,9 +152,8 @@ type element struct {
 	value cty.Value
 }
 
-// forEach evaluates the argument for_each, in the order of its keys.
-func (m *module) forEach(n *nodeDecl, s scope) ([]element, bool) {
-	a := n.attr("for_each")
+// forEach evaluates an argument for_each, in the order of its keys.
+func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
 	v, ok := s.value(a)
 	if !ok {
 		return nil, false
@@ -190,7 +191,7 @@ func (m *module) forEach(n *nodeDecl, s scope) ([]element, bool) {
 // instantiate evaluates one instance. It answers false when there are too many.
 func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
 	if m.expanded++; m.expanded > maxNodes {
-		m.errorf(n.head, "Too many nodes", "The configuration declares more than %d nodes. Split it into several stacks.", maxNodes)
+		m.errorf(n.head, "Too many nodes", "The configuration declares more than %d nodes and modules. Split it into several stacks.", maxNodes)
 		n.failed = true
 		return false
 	}
@@ -352,10 +353,10 @@ func nameHint(a *attribute) string {
 }
 
 // planNode is the instance as the planner sees it.
-func (i *instance) planNode(stack string) *plan.Node {
+func (i *instance) planNode(stack, origin string) *plan.Node {
 	n := &plan.Node{
 		Path: i.path, Addr: i.addr,
-		Origin: filepath.Base(i.decl.head.Filename) + ":" + strconv.Itoa(i.decl.head.Start.Line),
+		Origin: origin,
 		Payload: &kind.Payload{
 			Params: i.params, Owner: kind.Owner{Stack: stack, Addr: i.addr},
 			Protect: i.protect, State: kind.StateActive,

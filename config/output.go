@@ -34,7 +34,7 @@ func (m *module) evaluateOutput(d *decl) {
 			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or take the sensitive part out.", d.block.name()))
 		return
 	}
-	if containsCapsule(v.Type()) {
+	if m.parent == nil && containsCapsule(v.Type()) {
 		s.wrong(a, "Wrong type", "An acl or an ensemble is no value that could be shown: output one of its parts, or its name.")
 		return
 	}

@@ -11,9 +11,11 @@ func (b *block) override(over *block, r *report) {
 	replaced := map[*blockType]bool{}
 	for _, o := range over.blocks {
 		switch {
-		case b.typ == language && o.typ.anyArgs:
+		case b.typ.top && o.typ.name == "locals":
 			b.overrideLocals(o, r)
-		case b.typ == language || o.typ.kind != nil:
+		case b.typ.top && len(o.typ.labels) == 0 && !o.typ.single:
+			b.blocks = append(b.blocks, o) // it has no name by which another could be meant
+		case b.typ.top || o.typ.kind != nil:
 			base := b.find(o)
 			if base == nil {
 				r.errorf(o.head, "Nothing to override",

@@ -78,7 +78,7 @@ func (r resolver) rootHint(given string) string {
 	if s := didYouMean(given, append(roots, kind.Names()...)); s != "" {
 		return s
 	}
-	return ` References start with var, local, principal, acl, ensemble, each, path or the type of a block; a text stands in quotes.`
+	return ` References start with var, local, principal, acl, ensemble, module, each, path or the type of a block; a text stands in quotes.`
 }
 
 // word returns the name that step i of a traversal selects: .name or ["name"].
@@ -112,7 +112,7 @@ func (r resolver) member(t hcl.Traversal, root string, names []string) bool {
 
 func (r resolver) eachReference(t hcl.Traversal) bool {
 	n := r.d.node
-	allowed := n != nil && n.repeated()
+	allowed := n != nil && n.repeated() || r.d.forEach != nil && r.a != r.d.forEach
 	if n != nil && r.a == n.attr("for_each") {
 		// The argument is evaluated once for each instance of the namespace around.
 		allowed = n.parent != nil && n.parent.repeated()
@@ -138,7 +138,7 @@ func (r resolver) namedReference(t hcl.Traversal) bool {
 		return r.unknown(t, "There is no %s.%s.%s", root, name, hint(name, r.names[root], "None is declared."))
 	}
 	r.depend(d)
-	return true
+	return root != "module" || r.moduleReference(t, d)
 }
 
 func (r resolver) depend(d *decl) {

@@ -8,145 +8,33 @@ import (
 
 // argument declares one argument of a block.
 type argument struct {
-	name, doc string
-	required  bool
+	name, typ, doc string
+	required       bool
+	def            any // what an absent argument means, where one value says it
+	replace        bool
+	oneOf          []string
 }
 
+// arg declares an optional argument. The type is for people: what an argument
+// takes is checked where it is evaluated, with a message that knows the context.
+func arg(name, typ, doc string) argument { return argument{name: name, typ: typ, doc: doc} }
+
+func (a argument) must() argument            { a.required = true; return a }
+func (a argument) or(def any) argument       { a.def = def; return a }
+func (a argument) of(all ...string) argument { a.oneOf = all; return a }
+
 // blockType declares one type of block: what it is called, what stands in it.
-// The tables below decode the files; they are the language.
+// The tables in language.go decode the files; they are the language.
 type blockType struct {
 	name, doc string
 	labels    []string // what each label means
 	args      []argument
 	blocks    []*blockType
 	single    bool       // at most one in its parent
-	anyArgs   bool       // arguments of any name, as in locals
+	anyArgs   bool       // arguments of any name besides args, as in locals
 	kind      *kind.Kind // set for blocks that declare a node
-}
-
-// language is the body of a file.
-var language = newLanguage()
-
-func newLanguage() *blockType {
-	return &blockType{blocks: append([]*blockType{
-		{
-			name: "locktree", doc: "Settings of the whole configuration.", single: true,
-			args: []argument{
-				{"required_version", "The versions of locktree that may read this configuration.", false},
-				{"stack", "Ownership id, written into every node: what another stack declared is never touched.", true},
-			},
-		},
-		newEnsembleType(),
-		{
-			name: "variable", doc: "An input.", labels: []string{"name"},
-			args: []argument{
-				{"type", "Type constraint.", false},
-				{"default", "Value when none is given.", false},
-				{"description", "For people.", false},
-				{"sensitive", "Never show the value.", false},
-				{"nullable", "Whether null is a value; true by default.", false},
-			},
-			blocks: []*blockType{{
-				name: "validation", doc: "A rule the value must keep.",
-				args: []argument{
-					{"condition", "True when the value is good.", true},
-					{"error_message", "What to tell whoever set it.", true},
-				},
-			}},
-		},
-		{name: "locals", doc: "Named values.", anyArgs: true},
-		{
-			name: "principal", doc: "Somebody who can be granted rights.", labels: []string{"name"},
-			args: []argument{
-				{"scheme", "world, digest, x509, ip or sasl.", true},
-				{"id", "Who, in the form the scheme asks for.", false},
-			},
-		},
-		{
-			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
-			args: []argument{
-				{"allow_world", "Let everybody do more than read.", false},
-				{"allow_lockout", "Let an apply give up its own admin right.", false},
-			},
-			blocks: []*blockType{{
-				name: "grant", doc: "Rights for some principals.",
-				args: []argument{
-					{"to", "List of principals.", true},
-					{"allow", `"lock", "observe", "admin", or letters of "cdrwa".`, true},
-				},
-			}},
-		},
-		{
-			name: "output", doc: "A value to show after an apply.", labels: []string{"name"},
-			args: []argument{
-				{"value", "The value.", true},
-				{"description", "For people.", false},
-				{"sensitive", "Show and store the name only.", false},
-			},
-		},
-	}, nodeTypes()...)}
-}
-
-func newEnsembleType() *blockType {
-	return &blockType{
-		name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
-		args: []argument{
-			{"servers", `Servers as "host:port".`, true},
-			{"root", "Absolute path put before every declared path; / by default.", false},
-			{"session_timeout", `Session timeout, as "15s".`, false},
-			{"connect_timeout", `How long to try to reach a server, as "5s".`, false},
-		},
-		blocks: []*blockType{
-			{
-				name: "tls", doc: "Encrypt the connection.", single: true,
-				args: []argument{
-					{"ca_file", "Certificate authorities that may sign the servers' certificates.", false},
-					{"cert_file", "Our certificate.", false},
-					{"key_file", "The key of our certificate.", false},
-					{"server_name", "Name expected in the servers' certificates.", false},
-				},
-			},
-			{
-				name: "auth", doc: "An identity of this program.", labels: []string{"scheme"},
-				args: []argument{
-					{"username", "User name.", true},
-					{"password", "Password; a sensitive variable or env(NAME), never a literal.", true},
-				},
-			},
-		},
-	}
-}
-
-// nodeTypes turns the tables of package kind into block types: a new recipe
-// type needs no change here.
-func nodeTypes() []*blockType {
-	kinds := kind.All()
-	types := make([]*blockType, len(kinds))
-	for i, k := range kinds {
-		t := &blockType{
-			name: k.Name, doc: k.Doc, kind: k, labels: []string{"name"},
-			args: []argument{
-				{"for_each", "A map or a set of strings: one node for each element.", false},
-				{"name", "Name of the znode; the label, or label-key, by default.", false},
-				{"acl", "Access list; inherited by what stands inside.", false},
-				{"ensemble", "The ensemble, on top-level blocks when there are several.", false},
-			},
-			blocks: []*blockType{{
-				name: "lifecycle", doc: "Rules for changes.", single: true,
-				args: []argument{{"prevent_destroy", "Refuse to delete the node, even after its block is gone.", false}},
-			}},
-		}
-		for _, f := range k.New().Fields() {
-			t.args = append(t.args, argument{f.Name, f.Doc, f.Required})
-		}
-		types[i] = t
-	}
-	for _, t := range types {
-		if t.kind.Container {
-			t.blocks = append(t.blocks, types...)
-		}
-	}
-	return types
+	// top is set for the body of a file, child when that belongs to a module.
+	top, child bool
 }
 
 // body is the schema hcl wants. No argument is required there: whether one is

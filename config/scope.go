@@ -29,6 +29,8 @@ type scope struct {
 
 // scopeOf builds the context of a declaration: exactly the values its
 // expressions refer to, so that nothing that is not evaluated yet can be seen.
+// path.module is relative to the directory of the configuration and not to the
+// working directory, so that a plan does not depend on where it is made.
 func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 	if d.scope != nil {
 		return d.scope
@@ -53,18 +55,13 @@ func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 		}
 	}
 	variables := nodeValues(nodes)
-	variables["path"] = pathValue
+	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(m.path)})
 	for root, names := range values {
 		variables[root] = cty.ObjectVal(names)
 	}
 	d.scope = &hcl.EvalContext{Variables: variables, Functions: m.functions}
 	return d.scope
 }
-
-// pathValue is the path object. path.module is relative to the directory of the
-// configuration and not to the working directory, so that a plan does not
-// depend on where it is made.
-var pathValue = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(".")})
 
 func (m *module) scope(d *decl) scope { return scope{m: m, d: d, ctx: m.scopeOf(d)} }
 
@@ -80,10 +77,8 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	v, diags := a.expr.Value(s.ctx)
-	if s.where != "" && a.each {
-		for _, d := range diags {
-			d.Detail += " This is about " + s.where + "."
-		}
+	for _, d := range diags {
+		d.Detail += s.about(a)
 	}
 	s.m.add(diags...)
 	if diags.HasErrors() {
@@ -98,15 +93,24 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 	return v, true
 }
 
+// about says which instance a mistake was found in, where there are several.
+func (s scope) about(a *attribute) string {
+	switch {
+	case s.where != "" && a.each:
+		return " This is about " + s.where + "."
+	case s.m.parent != nil:
+		return " This is about " + strings.TrimSuffix(s.m.prefix, ".") + "."
+	}
+	return ""
+}
+
 // wrong reports a mistake in an argument's value. The context makes the view
 // show the values that went into it, marked ones left out.
 func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
 	s.d.failed = true
 	a.bad = !a.each
 	r := a.expr.Range()
-	if s.where != "" && a.each {
-		detail += " This is about " + s.where + "."
-	}
+	detail += s.about(a)
 	s.m.add(&hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r,
 		Expression: a.expr, EvalContext: s.ctx,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +25,21 @@ type sources struct {
 	fsys  fs.FS
 	dir   string // what fsys is called in diagnostics
 	files map[string]*hcl.File
+	base  string // what the configuration's directory is called; "" when it is dir
+	path  string // of the module, from the configuration's directory
 	*report
+}
+
+// in are the files of a module.
+func (s *sources) in(fsys fs.FS, dir string) *sources {
+	return &sources{fsys: fsys, dir: filepath.Join(s.root(), filepath.FromSlash(dir)), path: dir, base: s.root(), files: s.files, report: s.report}
+}
+
+func (s *sources) root() string {
+	if s.base != "" {
+		return s.base
+	}
+	return s.dir
 }
 
 // display is the name of a file as diagnostics show it.
@@ -88,6 +103,12 @@ func (s *sources) parse(name string) hcl.Body {
 
 func (s *sources) parseSource(src []byte, shown string) hcl.Body {
 	s.files[shown] = &hcl.File{Bytes: src}
+	if s.base != "" {
+		if s.short == nil {
+			s.short = map[string]string{}
+		}
+		s.short[shown] = path.Join(s.path, filepath.Base(shown))
+	}
 	isJSON := strings.HasSuffix(shown, ".json")
 	if d := tooDeep(src, shown, isJSON); d != nil {
 		s.add(d)

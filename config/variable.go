@@ -185,7 +185,7 @@ func (m *module) checkRule(v *variable, rule *block) bool {
 	}
 	m.add(&hcl.Diagnostic{
 		Severity: hcl.DiagError, Summary: "Invalid value for variable", Subject: &v.at,
-		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.block.name(), place(rule.head)),
+		Detail:     fmt.Sprintf("%s\n\nThis was checked by the validation rule of var.%s at %s.", text, v.block.name(), m.where(rule.head)),
 		Expression: condition.expr, EvalContext: s.ctx,
 	})
 	return false

@@ -1,0 +1,272 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+const (
+	maxCallDepth = 16
+	// maxCalls bounds what modules that each call the next one twice cost before
+	// anything is evaluated.
+	maxCalls = 2000
+)
+
+// call is a module block: the module it calls, prepared for this block alone.
+type call struct {
+	child *module // nil when it could not be read, which has been reported
+	args  []*attribute
+}
+
+// reservedInputs cannot be variables of a module that is called: they are
+// arguments of every module block, or may become some.
+var reservedInputs = []string{"source", "version", "for_each", "count", "ensemble", "depends_on", "lifecycle", "providers"}
+
+// collectCall declares a module block and reads what it calls.
+func (m *module) collectCall(b *block) {
+	c := &call{}
+	d := m.name("module", b, m.evaluateCall)
+	d.call, d.forEach = c, b.attrs["for_each"]
+	for _, a := range b.sorted() {
+		if a.name == "source" {
+			continue // read now, so that what the module offers is known
+		}
+		d.attrs = append(d.attrs, a)
+		if a.name != "for_each" && a.name != "ensemble" {
+			c.args = append(c.args, a)
+		}
+	}
+	if c.child = m.openModule(b.attrs["source"]); c.child == nil {
+		d.failed = true
+		return
+	}
+	if !c.child.prepare() {
+		c.child, d.failed = nil, true
+		return
+	}
+	m.checkCall(d)
+}
+
+// openModule finds the directory a source names.
+func (m *module) openModule(a *attribute) *module {
+	if a == nil {
+		return nil // complete reports it
+	}
+	source, ok := m.sourceText(a)
+	if !ok {
+		return nil
+	}
+	dir := path.Join(m.path, source)
+	depth := 0
+	for at := m; at != nil; at = at.parent {
+		if at.path == dir {
+			m.errorf(a.expr.Range(), "Module calls itself", "The directory %s is the module this block stands in, or one that calls it: %s. Call another one, or none.", dir, m.chain(dir))
+			return nil
+		}
+		depth++
+	}
+	if m.calls++; m.calls > maxCalls+1 {
+		return nil // said once
+	}
+	if depth > maxCallDepth || m.calls > maxCalls {
+		m.errorf(a.expr.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
+		return nil
+	}
+	fsys, err := m.directory(dir)
+	if err != nil {
+		m.errorf(a.expr.Range(), "Cannot read the module", "The directory %s cannot be read: %s.", dir, strings.TrimSuffix(plainError(err), "."))
+		return nil
+	}
+	return m.module(m.files.in(fsys, dir), m, dir)
+}
+
+func (m *module) directory(dir string) (fs.FS, error) {
+	if fsys := m.opened[dir]; fsys != nil {
+		return fsys, nil
+	}
+	fsys, err := m.open(dir)
+	if err == nil {
+		_, err = fs.Stat(fsys, ".")
+	}
+	if err == nil {
+		m.opened[dir] = fsys
+	}
+	return fsys, err
+}
+
+// sourceText reads the argument source. It is a constant: which declarations
+// there are must not depend on a value.
+func (m *module) sourceText(a *attribute) (string, bool) {
+	v, diags := a.expr.Value(nil)
+	if !diags.HasErrors() {
+		v, _ = convert.Convert(v, cty.String)
+	}
+	if diags.HasErrors() || v == cty.NilVal || v.IsNull() {
+		m.errorf(a.expr.Range(), "Not a constant", `source must be written as a text, as "./modules/team": it says what is declared, so it is read before anything is evaluated.`)
+		return "", false
+	}
+	source := v.AsString()
+	if source != "." && source != ".." && !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
+		m.errorf(a.expr.Range(), "Not a local module", `%q is no path that starts with "./" or "../", and only local directories can be modules: copy the module below this directory.`, source)
+		return "", false
+	}
+	return source, true
+}
+
+// chain is how this module came to be called, from the given directory on.
+func (m *module) chain(from string) string {
+	text := m.path
+	for at := m; at.path != from && at.parent != nil; at = at.parent {
+		text = at.parent.path + " calls " + text
+		if at.parent.path == from {
+			break
+		}
+	}
+	return text + " calls " + from
+}
+
+// checkCall compares the arguments with the variables of the module.
+func (m *module) checkCall(d *decl) {
+	child := d.call.child
+	for _, a := range d.call.args {
+		if child.named["var"][a.name] == nil {
+			m.errorf(a.nameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.name,
+				hint(a.name, child.names["var"], "It declares none."))
+		}
+	}
+	for _, name := range child.names["var"] {
+		v := child.named["var"][name]
+		switch {
+		case slices.Contains(reservedInputs, name):
+			m.errorf(v.head, "Reserved name", "A variable of a module that is called cannot be named %q: module blocks have, or may get, an argument of that name. Rename it.", name)
+		case d.block.attrs[name] == nil && v.block.attrs["default"] == nil:
+			m.errorf(d.head, "Missing required argument", "The module %s needs a value for its variable %q, which has no default. Add %s = ... here.", child.path, name, name)
+			d.failed = true
+		}
+	}
+}
+
+// evaluateCall runs the module once for each element of for_each. What the block
+// is worth is the outputs.
+func (m *module) evaluateCall(d *decl) {
+	if d.failed || d.call.child == nil {
+		d.failed = true
+		return
+	}
+	s := m.scope(d)
+	e := m.callEnsemble(d, s)
+	addr := m.prefix + d.addr
+	if d.forEach == nil {
+		d.value = m.runCall(d, s, addr, e)
+		return
+	}
+	elements, ok := m.forEach(d.forEach, s)
+	if !ok {
+		d.failed = true
+		return
+	}
+	byKey := map[string]cty.Value{}
+	for _, el := range elements {
+		i := s.each(el, addr+"["+strconv.Quote(el.key)+"]")
+		byKey[el.key] = m.runCall(d, i, i.where, e)
+	}
+	d.value = cty.ObjectVal(byKey)
+}
+
+// each is the scope of one element of for_each.
+func (s scope) each(el element, addr string) scope {
+	s.ctx = s.ctx.NewChild()
+	s.ctx.Variables = map[string]cty.Value{"each": eachValue(el)}
+	s.where = addr
+	return s
+}
+
+func eachValue(el element) cty.Value {
+	return cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(el.key), "value": el.value})
+}
+
+// callEnsemble is where the top of the module stands: on the ensemble it is
+// given, else on that of the caller; nil when each node has to say for itself.
+func (m *module) callEnsemble(d *decl, s scope) *Ensemble {
+	a := d.block.attrs["ensemble"]
+	if a == nil {
+		return m.defaultEnsemble()
+	}
+	v, ok := s.value(a)
+	if !ok {
+		return nil
+	}
+	e := ensembleValue(v)
+	if e == nil {
+		s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
+	}
+	return e
+}
+
+// defaultEnsemble is the ensemble of a node at the top that does not name one.
+func (m *module) defaultEnsemble() *Ensemble {
+	if m.parent != nil {
+		return m.ensemble
+	}
+	if names := m.names["ensemble"]; len(names) == 1 {
+		return ensembleValue(m.named["ensemble"][names[0]].value)
+	}
+	return nil
+}
+
+// runCall evaluates one instance of the module.
+func (m *module) runCall(d *decl, s scope, addr string, e *Ensemble) cty.Value {
+	child := d.call.child
+	if m.expanded++; m.expanded > maxNodes {
+		m.errorf(d.head, "Too many nodes", "The configuration declares more than %d nodes and modules. Split it into several stacks.", maxNodes)
+		d.failed = true
+		return cty.DynamicVal
+	}
+	child.prefix, child.ensemble = addr+".", e
+	child.inputs = map[string]input{}
+	for _, a := range d.call.args {
+		if r := a.expr.Range(); child.named["var"][a.name] != nil {
+			v, ok := s.value(a)
+			child.inputs[a.name] = input{value: v, failed: !ok, rng: &r, from: fmt.Sprintf("the argument %s of %s", a.name, addr)}
+		}
+	}
+	child.run()
+	outputs := make(map[string]cty.Value, len(child.outputs))
+	for _, o := range child.outputs {
+		outputs[o.block.name()] = o.value
+		d.failed = d.failed || o.failed
+	}
+	return cty.ObjectVal(outputs)
+}
+
+// moduleReference checks what follows module.NAME: one of its outputs.
+func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
+	i := 2
+	if d.forEach != nil && i < len(t) {
+		if _, ok := t[i].(hcl.TraverseIndex); !ok {
+			r.errorf(t.SourceRange(), "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"], or a for expression over all of them.", d.addr, d.addr)
+			return false
+		}
+		i++
+	}
+	name, ok := word(t, i)
+	if !ok || d.call.child == nil {
+		return true
+	}
+	var names []string
+	for _, o := range d.call.child.outputs {
+		names = append(names, o.block.name())
+	}
+	if slices.Contains(names, name) || d.call.child.incomplete {
+		return true
+	}
+	return r.unknown(t, "%s has no output %q; what stands in a module is seen through its outputs.%s", d.addr, name, hint(name, names, "It declares none."))
+}

@@ -1,0 +1,161 @@
+package config
+
+import "github.com/locktree/locktree/recipes/kind"
+
+// language is the body of a file of the configuration, childLanguage that of a
+// file of a module it calls: what belongs to the whole configuration is missing
+// there.
+var (
+	language      = newLanguage()
+	childLanguage = newChildLanguage()
+)
+
+func newLanguage() *blockType {
+	blocks := []*blockType{
+		{
+			name: "locktree", doc: "Settings of the whole configuration.", single: true,
+			args: []argument{
+				requiredVersion,
+				arg("stack", "string", "Ownership id, written into every node: what another stack declared is never touched.").must(),
+			},
+		},
+		newEnsembleType(),
+	}
+	return &blockType{top: true, blocks: append(append(blocks, declarationTypes()...), nodeTypes()...)}
+}
+
+func newChildLanguage() *blockType {
+	settings := &blockType{name: "locktree", doc: "Settings of the module.", single: true, args: []argument{requiredVersion}}
+	return &blockType{top: true, child: true, blocks: append(append([]*blockType{settings}, declarationTypes()...), nodeTypes()...)}
+}
+
+var requiredVersion = arg("required_version", "string", "The versions of locktree that may read this configuration.")
+
+// declarationTypes are the blocks that stand in every module and declare no node.
+func declarationTypes() []*blockType {
+	return []*blockType{
+		{
+			name: "variable", doc: "An input.", labels: []string{"name"},
+			args: []argument{
+				arg("type", "type", "Type constraint.").or("any"),
+				arg("default", "any", "Value when none is given."),
+				arg("description", "string", "For people."),
+				arg("sensitive", "bool", "Never show the value.").or(false),
+				arg("nullable", "bool", "Whether null is a value; true by default.").or(true),
+			},
+			blocks: []*blockType{{
+				name: "validation", doc: "A rule the value must keep.",
+				args: []argument{
+					arg("condition", "bool", "True when the value is good.").must(),
+					arg("error_message", "string", "What to tell whoever set it.").must(),
+				},
+			}},
+		},
+		{name: "locals", doc: "Named values.", anyArgs: true},
+		{
+			name: "principal", doc: "Somebody who can be granted rights.", labels: []string{"name"},
+			args: []argument{
+				arg("scheme", "string", "world, digest, x509, ip or sasl.").must().of(schemes...),
+				arg("id", "string", "Who, in the form the scheme asks for."),
+			},
+		},
+		{
+			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
+			args: []argument{
+				arg("allow_world", "bool", "Let everybody do more than read.").or(false),
+				arg("allow_lockout", "bool", "Let an apply give up its own admin right.").or(false),
+			},
+			blocks: []*blockType{{
+				name: "grant", doc: "Rights for some principals.",
+				args: []argument{
+					arg("to", "list(principal)", "List of principals.").must(),
+					arg("allow", "string", `"lock", "observe", "admin", or letters of "cdrwa".`).must(),
+				},
+			}},
+		},
+		{
+			name: "output", doc: "A value to show after an apply.", labels: []string{"name"},
+			args: []argument{
+				arg("value", "any", "The value.").must(),
+				arg("description", "string", "For people."),
+				arg("sensitive", "bool", "Show and store the name only.").or(false),
+			},
+		},
+		newModuleType(),
+	}
+}
+
+func newModuleType() *blockType {
+	return &blockType{
+		name: "module", doc: "Another directory of declarations, with inputs of its own.", labels: []string{"name"}, anyArgs: true,
+		args: []argument{
+			arg("source", "string", `Directory of the module, relative to this one: "./NAME" or "../NAME".`).must(),
+			arg("for_each", "map(any) or set(string)", "A map or a set of strings: the module once for each element."),
+			arg("ensemble", "ensemble", "The ensemble of what stands at the top of the module, when there are several."),
+		},
+	}
+}
+
+func newEnsembleType() *blockType {
+	return &blockType{
+		name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
+		args: []argument{
+			arg("servers", "list(string)", `Servers as "host:port".`).must(),
+			arg("root", "string", "Absolute path put before every declared path; / by default.").or("/"),
+			arg("session_timeout", "string", `Session timeout, as "15s".`),
+			arg("connect_timeout", "string", `How long to try to reach a server, as "5s".`),
+		},
+		blocks: []*blockType{
+			{
+				name: "tls", doc: "Encrypt the connection.", single: true,
+				args: []argument{
+					arg("ca_file", "string", "Certificate authorities that may sign the servers' certificates."),
+					arg("cert_file", "string", "Our certificate."),
+					arg("key_file", "string", "The key of our certificate."),
+					arg("server_name", "string", "Name expected in the servers' certificates."),
+				},
+			},
+			{
+				name: "auth", doc: "An identity of this program.", labels: []string{"scheme"},
+				args: []argument{
+					arg("username", "string", "User name.").must(),
+					arg("password", "string", "Password; a sensitive variable or env(NAME), never a literal.").must(),
+				},
+			},
+		},
+	}
+}
+
+// nodeTypes turns the tables of package kind into block types: a new recipe
+// type needs no change here.
+func nodeTypes() []*blockType {
+	kinds := kind.All()
+	types := make([]*blockType, len(kinds))
+	for i, k := range kinds {
+		t := &blockType{
+			name: k.Name, doc: k.Doc, kind: k, labels: []string{"name"},
+			args: []argument{
+				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one node for each element."),
+				arg("name", "string", "Name of the znode; the label, or label-key, by default."),
+				arg("acl", "acl", "Access list; inherited by what stands inside."),
+				arg("ensemble", "ensemble", "The ensemble, on top-level blocks when there are several."),
+			},
+			blocks: []*blockType{{
+				name: "lifecycle", doc: "Rules for changes.", single: true,
+				args: []argument{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone.").or(false)},
+			}},
+		}
+		for _, f := range k.New().Fields() {
+			t.args = append(t.args, argument{
+				name: f.Name, typ: f.Type.String(), doc: f.Doc, required: f.Required, def: f.Default, replace: f.Replace, oneOf: f.OneOf,
+			})
+		}
+		types[i] = t
+	}
+	for _, t := range types {
+		if t.kind.Container {
+			t.blocks = append(t.blocks, types...)
+		}
+	}
+	return types
+}

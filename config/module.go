@@ -1,0 +1,153 @@
+package config
+
+import (
+	"io/fs"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// session is what all modules of one Load share.
+type session struct {
+	opts      Options
+	secrets   secrets
+	expanded  int         // nodes and modules so far
+	calls     int         // module blocks so far
+	instances []*instance // every node, parents first, in the order of the configuration
+	// open opens a directory by its path from the configuration's.
+	open   func(dir string) (fs.FS, error)
+	opened map[string]fs.FS        // by directory, since one may be called often
+	parsed map[string][]parsedFile // by directory; nil where something does not parse
+}
+
+// module is the declarations of one directory, as one module block calls it. They
+// are collected and resolved once, and evaluated once for each of its instances.
+type module struct {
+	*report
+	*session
+	files    *sources
+	language *blockType
+	parent   *module // nil: the configuration itself
+	path     string  // from the configuration's directory; "." for that itself
+	settings *decl   // the locktree block
+
+	// named are the declarations a reference ROOT.NAME finds.
+	named   map[string]map[string]*decl
+	names   map[string][]string // the names by root, in order of declaration
+	nodes   []*nodeDecl         // at the top
+	outputs []*decl
+	all     []*decl // in order of declaration
+	steps   []*decl // in order of evaluation
+
+	variables map[string]*variable
+	inputs    map[string]input
+	index     map[nodeKey]*nodeDecl
+	functions map[string]function.Function
+	// incomplete: blocks of unknown types were left out, so a name that is not
+	// there may belong to a mistake that has been reported.
+	incomplete bool
+
+	// The rest belongs to the instance under evaluation.
+
+	prefix   string    // of its addresses: "" or module.team["search"].
+	ensemble *Ensemble // where nodes at the top stand unless they say otherwise
+	ran      bool      // there was another one before
+}
+
+// nodeKey finds a node block among its siblings without walking them: a
+// namespace of 100,000 locks would take their square otherwise.
+type nodeKey struct {
+	parent      *nodeDecl
+	kind, label string
+}
+
+// roots of references that find a declaration by its second word.
+var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
+
+func newModule(files *sources, opts Options) *module {
+	return (&session{opts: opts, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}}).module(files, nil, ".")
+}
+
+func (s *session) module(files *sources, parent *module, path string) *module {
+	m := &module{
+		report: files.report, session: s, files: files, language: language, parent: parent, path: path,
+		named: map[string]map[string]*decl{}, names: map[string][]string{}, index: map[nodeKey]*nodeDecl{},
+		variables: map[string]*variable{}, inputs: map[string]input{},
+	}
+	if parent != nil {
+		m.language = childLanguage
+	}
+	for _, root := range namedRoots {
+		m.named[root] = map[string]*decl{}
+	}
+	return m
+}
+
+// prepare reads the files and does everything that is the same for every
+// instance. It answers false when there is nothing that could be evaluated.
+func (m *module) prepare() bool {
+	root := m.decodeFiles()
+	if root == nil {
+		return false
+	}
+	m.collect(root)
+	root.complete(m.report)
+	m.functions = m.functionsOf()
+	m.declareVariables()
+	m.resolve()
+	m.steps = m.order()
+	return true
+}
+
+// run evaluates one instance: all declarations, in their order.
+func (m *module) run() {
+	if m.ran {
+		m.reset()
+	} else {
+		m.remember()
+	}
+	m.ran = true
+	for _, name := range m.names["var"] {
+		m.evaluateVariable(m.named["var"][name])
+	}
+	m.validate()
+	for _, d := range m.steps {
+		if m.variables[d.name()] == nil || m.variables[d.name()].decl != d {
+			d.evaluate(d)
+		}
+		d.scope = nil // most are needed once; 100,000 of them fill the memory
+	}
+	m.eachInstance(func(i *instance) {
+		i.failed = i.decl.failed
+		m.instances = append(m.instances, i)
+	})
+}
+
+// remember marks what the static pass found wrong, which is wrong in every instance.
+func (m *module) remember() {
+	if m.parent == nil {
+		return // there is one instance
+	}
+	for _, d := range m.all {
+		d.doomed = d.failed
+		for _, a := range d.attrs {
+			a.doomed = a.bad
+		}
+	}
+}
+
+// reset forgets the instance before.
+func (m *module) reset() {
+	for _, d := range m.all {
+		d.failed, d.value, d.scope = d.doomed, cty.DynamicVal, nil
+		for _, a := range d.attrs {
+			a.bad = a.doomed
+		}
+		if d.node != nil {
+			d.node.instances = map[*instance][]*instance{}
+		}
+	}
+	for _, v := range m.variables {
+		v.rejected = false
+	}
+}
