@@ -1,0 +1,117 @@
+package plan
+
+import "strings"
+
+// Intent is what a configuration says about one ensemble besides the tree that
+// shall be there: what things were called before, what to take over, what to let
+// go of. It is data; the zero value intends nothing.
+type Intent struct {
+	Moves     []Move     // by From
+	PathMoves []PathMove // by From
+	Imports   []Import   // by To
+	Removals  []Removal  // by From
+	Quotas    []Quota    // by Path
+}
+
+// Move says that what was declared at one address is declared at another one
+// now. An address is that of a node, of a block with all its instances
+// (mutex.a, which covers mutex.a["k"]), of a namespace with everything in it, or
+// of a module.
+//
+// No two moves of an Intent start at one address or end at one, none starts at
+// an address that is still declared, and following them never comes back.
+type Move struct {
+	From, To string
+	Origin   string // "locks.locktree.hcl:12"
+}
+
+// PathMove says that the node at one path, and everything below it, continues at
+// another one: a node declared at To, or in it. Unlike a [Move] it names what is
+// in the ensemble, whoever declared it.
+type PathMove struct {
+	From, To string // absolute paths
+	Origin   string
+}
+
+// Import says that a znode that exists already shall become the declared node.
+type Import struct {
+	To     string // the address of a node in the tree, with its key
+	Path   string // the absolute path where the znode stands today
+	Target string // the path of the declared node; equal to Path unless it moves there
+	Origin string
+}
+
+// Removal says that an address and everything in it is not declared any more on
+// purpose.
+type Removal struct {
+	From string
+	// Destroy says what becomes of the znodes: deleted, or left as they are
+	// without this stack's marker.
+	Destroy bool
+	Origin  string
+}
+
+// Quota limits how many znodes a namespace holds, itself and contenders included
+// (count in ZooKeeper's quota). Servers enforce it only with enforceQuota set
+// (3.7 and later), and at most one stands on each line from the root to a leaf.
+type Quota struct {
+	Addr, Path string // of the namespace
+	MaxNodes   int    // at least 1
+	Origin     string
+}
+
+// Verdict is how a check ended, in the words of Terraform's JSON plan.
+type Verdict string
+
+// The verdicts.
+const (
+	CheckPass  Verdict = "pass"
+	CheckFail  Verdict = "fail"
+	CheckError Verdict = "error" // a condition could not be evaluated
+)
+
+// Check is the result of a check block: a doubt that stops nothing.
+type Check struct {
+	Addr    string // check.small_pools
+	Origin  string
+	Verdict Verdict
+	// Problems are the messages of the assertions that do not hold.
+	Problems []string
+}
+
+// Rename follows moves from an address that was declared once to the one that is
+// meant now. It answers the address itself when no move concerns it.
+func (i Intent) Rename(addr string) string {
+	// Each move is followed once at most, so this ends whatever is in the list.
+	for range i.Moves {
+		next := addr
+		best := -1
+		for _, m := range i.Moves {
+			if rest, ok := below(addr, m.From); ok && len(m.From) > best {
+				next, best = m.To+rest, len(m.From)
+			}
+		}
+		if best < 0 {
+			break
+		}
+		addr = next
+	}
+	return addr
+}
+
+// Removed returns the removal that covers an address, nil when there is none.
+func (i Intent) Removed(addr string) *Removal {
+	for n := range i.Removals {
+		if _, ok := below(addr, i.Removals[n].From); ok {
+			return &i.Removals[n]
+		}
+	}
+	return nil
+}
+
+// below reports whether addr is base, an instance of it or something in it, and
+// what comes behind base.
+func below(addr, base string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(addr, base)
+	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
