@@ -144,6 +144,9 @@ func (t *blockType) blockHint(given string) string {
 	if slices.Contains(t.argNames(), given) {
 		return fmt.Sprintf(" It is an argument: write %s = ... with an equals sign.", given)
 	}
+	if t.child && language.nested(given) != nil {
+		return " It belongs into the configuration that calls the module."
+	}
 	if len(t.blocks) == 0 && t.kind != nil {
 		return " Only namespaces hold other blocks."
 	}

@@ -265,8 +265,11 @@ func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 	for _, o := range d.call.child.outputs {
 		names = append(names, o.block.name())
 	}
-	if slices.Contains(names, name) || d.call.child.incomplete {
+	switch {
+	case slices.Contains(names, name):
 		return true
+	case d.call.child.incomplete:
+		return false // the output may be among what could not be read
 	}
 	return r.unknown(t, "%s has no output %q; what stands in a module is seen through its outputs.%s", d.addr, name, hint(name, names, "It declares none."))
 }

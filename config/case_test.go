@@ -128,6 +128,9 @@ func dump(c *Config, origins bool) string {
 			fmt.Fprintf(&b, "\n    %v world %v lockout %v\n    %s\n", n.ACL, n.AllowWorld, n.AllowLockout, payload)
 		}
 	}
+	for _, k := range c.Checks {
+		fmt.Fprintf(&b, "%s %s %q\n", k.Addr, k.Verdict, k.Problems)
+	}
 	for _, o := range c.Outputs {
 		fmt.Fprintf(&b, "output %s %s %s %v\n", o.Name, o.Type, o.Value, o.Sensitive)
 	}

@@ -34,6 +34,9 @@ type Config struct {
 	Ensembles []*Ensemble
 	// Outputs are sorted by name.
 	Outputs []plan.Output
+	// Checks are the results of check blocks, sorted by address. Each failed
+	// assertion is a warning among the diagnostics, too.
+	Checks []plan.Check
 	// Hash is the SHA-256, in hexadecimal, of everything an apply would write. It
 	// does not depend on passwords, on how the files are laid out, or on addresses
 	// of servers.

@@ -99,6 +99,8 @@ func (m *module) collect(root *block) {
 		case name == "output":
 			d := m.name("output", b, m.evaluateOutput, b.sorted()...)
 			m.outputs = append(m.outputs, d)
+		case name == "check":
+			m.name("check", b, m.evaluateCheck, b.all()...)
 		case name == "module":
 			m.collectCall(b)
 		case b.typ.kind != nil:

@@ -82,6 +82,16 @@ func declarationTypes() []*blockType {
 			},
 		},
 		newModuleType(),
+		{
+			name: "check", doc: "A doubt that every plan looks into; it warns and stops nothing.", labels: []string{"name"},
+			blocks: []*blockType{{
+				name: "assert", doc: "What should hold.",
+				args: []argument{
+					arg("condition", "bool", "True when all is well.").must(),
+					arg("error_message", "string", "What to tell otherwise.").must(),
+				},
+			}},
+		},
 	}
 }
 

@@ -4,9 +4,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -144,6 +147,8 @@ func (m *module) finish(c *Config) {
 	}
 	c.Ensembles = m.trees(c.Stack)
 	c.Outputs = m.encodeOutputs()
+	slices.SortFunc(m.checks, func(a, b plan.Check) int { return strings.Compare(a.Addr, b.Addr) })
+	c.Checks = m.checks
 	if !m.hasErrors() {
 		c.Hash = hash(c)
 	}

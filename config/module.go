@@ -3,6 +3,7 @@ package config
 import (
 	"io/fs"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 )
@@ -14,6 +15,7 @@ type session struct {
 	expanded  int         // nodes and modules so far
 	calls     int         // module blocks so far
 	instances []*instance // every node, parents first, in the order of the configuration
+	checks    []plan.Check
 	// open opens a directory by its path from the configuration's.
 	open   func(dir string) (fs.FS, error)
 	opened map[string]fs.FS        // by directory, since one may be called often

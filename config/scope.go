@@ -72,7 +72,7 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 	if a == nil {
 		return cty.NilVal, false
 	}
-	if a.bad || a.each && s.broken || slices.ContainsFunc(a.deps, func(d *decl) bool { return d.failed }) {
+	if s.waits(a) {
 		s.d.failed = true
 		return cty.NilVal, false
 	}
@@ -91,6 +91,12 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 			a.name, maxValueElements, maxTextBytes>>20))
 	}
 	return v, true
+}
+
+// waits reports whether something the argument refers to has no value, which has
+// been reported.
+func (s scope) waits(a *attribute) bool {
+	return a.bad || a.each && s.broken || slices.ContainsFunc(a.deps, func(d *decl) bool { return d.failed })
 }
 
 // about says which instance a mistake was found in, where there are several.
