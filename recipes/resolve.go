@@ -124,6 +124,8 @@ func (t *txn) resolve(ctx context.Context, cause error) error {
 			return fmt.Errorf("%w: %w", errNotApplied, cause)
 		case t.s.State() == Lost:
 			return t.abandon(fmt.Errorf("%w: %w", t.s.Err(), cause))
+		case errors.Is(err, errPartly):
+			return t.abandon(lostError(t.born[0].dir, fmt.Errorf("%w: %w", err, cause)))
 		}
 		if err := pause(ctx, t.s, wait); err != nil {
 			return t.abandon(fmt.Errorf("%w: %w", err, cause))
@@ -131,24 +133,29 @@ func (t *txn) resolve(ctx context.Context, cause error) error {
 	}
 }
 
+// errPartly: of a transaction's nodes some exist and some do not. It was applied, then, and somebody has deleted some.
+var errPartly = errors.New("some of the nodes it created have been deleted")
+
 // look searches for the born contenders, behind a sync so that this server has seen all there is to see.
 func (t *txn) look(ctx context.Context) (found bool, err error) {
-	for i, k := range t.born {
+	there := 0
+	for _, k := range t.born {
 		name, err := find(ctx, t.s, k)
 		if err != nil {
 			return false, err
 		}
 		if name == "" {
-			if i > 0 {
-				return false, fmt.Errorf("%w: some nodes of one transaction exist and some do not", ErrLost)
-			}
-			return false, nil
+			continue
 		}
+		there++
 		if err := k.found(name); err != nil {
 			return false, err
 		}
 	}
-	return true, nil
+	if there > 0 && there < len(t.born) {
+		return false, errPartly
+	}
+	return there > 0, nil
 }
 
 // abandon leaves what is unknown to the janitor and returns cause.

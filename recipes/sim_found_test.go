@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -93,6 +94,41 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 			require.NoError(t, err)
 			require.NoError(t, c.Close())
 			require.True(t, closed)
+		})
+	}
+}
+
+func TestATransactionWhoseReplyIsLostAndWhoseNodesAreDeletedIsLost(t *testing.T) { // simulation, seed 2130: searched for ever
+	for deleted := range 2 {
+		t.Run(fmt.Sprint("node ", deleted), func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				paths := l.mutexes(2)
+				c := l.client("a")
+				warm, err := multi(c, paths...).Lock(t.Context())
+				require.NoError(t, err)
+				l.unlock(warm)
+				l.settle()
+				lost := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+				got := async(func() (*Lease, error) { return multi(c, paths...).Lock(context.Background()) })
+				<-lost.Hit()
+				l.srv.RefuseDials(true)
+				l.settle()
+				require.NoError(t, l.srv.Delete(l.queue(paths[deleted])[0]))
+				l.srv.RefuseDials(false)
+				select {
+				case r := <-got:
+					require.ErrorIs(t, r.err, ErrLost)
+				case <-time.After(time.Minute):
+					require.Fail(t, "still searching")
+				}
+				l.settle()
+				for _, path := range paths {
+					require.Empty(t, l.children(path), "a ghost")
+				}
+				again, err := multi(c, paths...).Lock(t.Context())
+				require.NoError(t, err)
+				l.unlock(again)
+			})
 		})
 	}
 }
