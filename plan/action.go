@@ -12,10 +12,11 @@ const (
 	Update  Action = '~'
 	Delete  Action = '-'
 	Replace Action = '±' // delete and create in one transaction
+	Forget  Action = '.' // the node stays and works on, but is no stack's any more
 )
 
 // String returns the word used in Terraform's JSON: "no-op", "create", "update",
-// "delete", "replace".
+// "delete", "replace", "forget".
 func (a Action) String() string {
 	switch a {
 	case NoOp:
@@ -28,6 +29,8 @@ func (a Action) String() string {
 		return "delete"
 	case Replace:
 		return "replace"
+	case Forget:
+		return "forget"
 	default:
 		return "unknown action"
 	}
@@ -55,7 +58,7 @@ func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
 func (a *Action) UnmarshalText(text []byte) error {
-	for _, known := range []Action{NoOp, Create, Update, Delete, Replace} {
+	for _, known := range []Action{NoOp, Create, Update, Delete, Replace, Forget} {
 		if known.String() == string(text) {
 			*a = known
 			return nil

@@ -14,6 +14,18 @@ type Change struct {
 	// PreviousAddr is set when the same node is declared under another address now.
 	PreviousAddr string
 	Path         string
+	// PreviousPath is set on the creation of a node that continues one at another
+	// path. What becomes of that one is a change of its own, a Tombstone.
+	PreviousPath string
+	// Tombstone marks the node that a move leaves at the old path: an update makes it
+	// one (After.Payload.MovedTo says where to), a deletion takes it away.
+	Tombstone bool
+	// Importing is the path of the znode that is taken over, "" when none is. A lock
+	// that is idle is replaced (it may be a container, which nobody can see and which
+	// vanishes when unused), one in use is updated in place.
+	Importing string
+	// Break says that the contenders of a lock that goes are deleted with it, by force.
+	Break bool
 	// Kind is the recipe type: the new one, the old one of a deletion.
 	Kind *kind.Kind
 	// Before is nil for a creation, After for a deletion. After.Payload is what
@@ -24,6 +36,7 @@ type Change struct {
 	ACL      *ACLDiff      // nil when equal
 	ChildACL *ACLDiff      // nil when equal
 	Protect  *ProtectDiff  // nil when equal
+	Quota    *QuotaDiff    // nil when equal
 	// Revive is true when the node was draining or moved and becomes active again.
 	Revive bool
 	// MissingParts are structural children that are gone and will be created again.
@@ -46,6 +59,9 @@ type ACLDiff struct{ Before, After []kind.ACL }
 // ProtectDiff is a protection (prevent_destroy) that changes.
 type ProtectDiff struct{ Before, After bool }
 
+// QuotaDiff is the number of znodes a namespace may hold, which changes; 0 is no limit.
+type QuotaDiff struct{ Before, After int }
+
 // Reason says why an action was chosen, in the codes of Terraform's JSON plan
 // ("action_reason"); "" when it goes without saying.
 type Reason string
@@ -56,6 +72,11 @@ const (
 	ReasonDeleteNoConfig      Reason = "delete_because_no_resource_config"
 	ReasonDeleteEachKey       Reason = "delete_because_each_key"
 	ReasonReplaceCannotUpdate Reason = "replace_because_cannot_update"
+	ReasonReplaceByRequest    Reason = "replace_by_request"
+	// Not Terraform's: an imported lock is made anew because it may be a container.
+	ReasonReplaceContainer Reason = "replace_because_container"
+	// Not Terraform's: what a move left behind goes, its moved block is gone.
+	ReasonDeleteTombstone Reason = "delete_because_move_finished"
 )
 
 // ReasonText returns the sentence Terraform prints in parentheses, without
@@ -71,6 +92,12 @@ func (c *Change) ReasonText() string {
 		}
 	case ReasonReplaceCannotUpdate:
 		return "because " + strings.Join(c.ForcesReplace, ", ") + " cannot change in place"
+	case ReasonReplaceByRequest:
+		return "as requested"
+	case ReasonReplaceContainer:
+		return "because it may be a container, which vanishes when unused"
+	case ReasonDeleteTombstone:
+		return "because it has moved, and nothing says so any more"
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"time"
 )
 
 // Plan is what an apply of one ensemble would do. It is a value: nothing in it
@@ -28,8 +29,17 @@ type Plan struct {
 	// Resumes is the id of an apply that was interrupted before all its access
 	// lists were set, "" when none was. This plan finishes its work.
 	Resumes string
-	// Transaction is what will be sent.
+	// Transaction is what will be sent, all batches together.
 	Transaction Stats
+	// Batches are the transactions one by one when one is not enough: each leaves a
+	// consistent tree with its index. nil when there is one at most.
+	Batches []Stats
+
+	// What follows was asked for in [Options].
+
+	Targeted    bool          // Targets or Excludes: not all of the configuration was planned
+	RefreshOnly bool          // no node is written
+	Drain       time.Duration // how long the apply waits for locks it deletes
 
 	indexExtra map[string]json.RawMessage // fields of the index we do not know, to be kept
 }
@@ -70,22 +80,10 @@ type OutputChange struct {
 }
 
 // Counts are the figures of the summary line. A replacement counts as one
-// addition and one deletion, as in Terraform.
-type Counts struct{ Add, Change, Destroy int }
-
-// Options steer [Diff].
-type Options struct {
-	// Destroy plans the deletion of everything the stack owns. The desired tree
-	// still says what is protected.
-	Destroy bool
-	// Identities are who we are to the servers. Empty: the lock-out check is left
-	// out (nobody is connected).
-	Identities []Identity
-	// Outputs are the declared outputs.
-	Outputs []Output
-	// ConfigHash identifies the configuration; it is stored in the index.
-	ConfigHash string
-}
+// addition and one deletion, as in Terraform; an import also as the addition,
+// change or replacement it takes. A node that moves to another path counts as one
+// addition, and what stays behind in its place as one change.
+type Counts struct{ Add, Change, Destroy, Import, Forget int }
 
 // Diff compares the tree that was read with the tree that is declared. current
 // may be nil or empty, desired must not be nil. Neither is changed. The result
@@ -98,7 +96,12 @@ func Diff(current, desired *Tree, opts Options) *Plan { return diff(current, des
 func (p *Plan) Summary() Counts {
 	var c Counts
 	for i := range p.Changes {
+		if p.Changes[i].Importing != "" {
+			c.Import++
+		}
 		switch p.Changes[i].Action {
+		case Forget:
+			c.Forget++
 		case Create:
 			c.Add++
 		case Update:

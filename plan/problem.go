@@ -56,6 +56,14 @@ const (
 	ProblemWorldWritable ProblemCode = "world_writable"  // everybody may write, without allow_world
 	ProblemLockOut       ProblemCode = "lock_out"        // we would lose our own rights, without allow_lockout
 	ProblemNoACL         ProblemCode = "no_acl"          // a declared node without an access list
+	ProblemMassDestroy   ProblemCode = "mass_destroy"    // most of a namespace would go, without AllowMassDestroy
+	ProblemTarget        ProblemCode = "target"          // a target, exclusion or replacement that matches nothing; a warning
+	ProblemTargeted      ProblemCode = "targeted"        // not all of the configuration was planned; a warning
+	ProblemImport        ProblemCode = "import"          // the znode to import is not there or is not to be taken
+	ProblemContainer     ProblemCode = "container"       // an imported node may be a container; a warning
+	ProblemMove          ProblemCode = "move"            // a move that cannot be made
+	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
+	ProblemBudget        ProblemCode = "too_large"       // not to be applied in transactions the servers take
 )
 
 // Problem is something the author of the configuration has to know before this

@@ -12,6 +12,9 @@ type Tree struct {
 	Stack    string  // ownership id, written into every node
 	Nodes    []*Node // sorted by path, each path once
 
+	// Intent is what is declared besides the nodes; desired trees only.
+	Intent Intent
+
 	// The rest is set on current trees only.
 
 	// Index is the stack's index, nil when there is none yet.

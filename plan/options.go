@@ -1,0 +1,43 @@
+package plan
+
+import "time"
+
+// Options steer [Diff]. What a desired tree intends besides its nodes (moves,
+// imports, removals, quotas) stands in [Tree].Intent.
+type Options struct {
+	// Destroy plans the deletion of everything the stack owns. The desired tree
+	// still says what is protected.
+	Destroy bool
+	// Identities are who we are to the servers. Empty: the lock-out check is left
+	// out (nobody is connected).
+	Identities []Identity
+	// Outputs are the declared outputs.
+	Outputs []Output
+	// ConfigHash identifies the configuration; it is stored in the index.
+	ConfigHash string
+
+	// Targets limit the plan to the addresses they match and to what these need:
+	// the namespaces around what is created, the contents of what is deleted.
+	// Excludes leave out what they match and what needs it: the contents of a
+	// namespace that is not created, the namespaces around what is not deleted.
+	// Both are address globs: "*" is anything within one name, "**" anything, and a
+	// pattern covers the instances and contents of what it matches.
+	Targets, Excludes []string
+	// Replace are address globs of locks to delete and create again.
+	Replace []string
+	// RefreshOnly plans no write to any node: changes are left out, drift is told,
+	// and an apply writes the index as it then stands.
+	RefreshOnly bool
+	// AllowMassDestroy lets a plan delete more than 30 % of a namespace's nodes
+	// (five at least), which is a [ProblemMassDestroy] otherwise. Destroy implies it.
+	AllowMassDestroy bool
+	// Drain is how long an apply waits for locks that are to be deleted to become
+	// idle, after telling the library to grant nothing new there. 0 does not drain.
+	Drain time.Duration
+	// ForceBreak are exact addresses of locks whose contenders are deleted with
+	// them. Each program that holds one learns that it lost it, but only after the
+	// fact: for the moment in between two programs may believe that they hold.
+	ForceBreak []string
+	// OverwriteData lets an import replace data that some other program wrote.
+	OverwriteData bool
+}
