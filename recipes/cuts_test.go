@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"path"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // The connection of one client is cut behind every byte, in both directions, of everything it says and hears while it
@@ -381,9 +384,14 @@ func leftovers(c *Client) (left []string) {
 	if len(s.watches) > declared {
 		left = append(left, fmt.Sprintf("%d watches for %d declarations: %v", len(s.watches), declared, keysOf(s.watches)))
 	}
-	if n := s.guard.armedCount(); n > declared {
-		left = append(left, fmt.Sprintf("%d watches on the server for %d declarations", n, declared))
+	s.guard.mu.Lock()
+	for k := range s.guard.armed {
+		// The watch of a declaration stays on the server, and so does that of a semaphore's permits: one each a lock.
+		if _, contender := kind.ParseContender(path.Base(k.path)); contender {
+			left = append(left, fmt.Sprintf("a watch on %s", k.path))
+		}
 	}
+	s.guard.mu.Unlock()
 	if n := len(s.slots); n > 0 {
 		left = append(left, fmt.Sprintf("%d operations under way", n))
 	}

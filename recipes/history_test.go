@@ -1,0 +1,142 @@
+package recipes
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+)
+
+// A checker that accepts everything is no checker: the models are shown histories that no lock may produce.
+
+// timed numbers the events one after another, each over before the next begins, except where call and ret are given.
+func timed(events ...event) []event {
+	for i := range events {
+		if events[i].ret == 0 {
+			events[i].call, events[i].ret = int64(10*i), int64(10*i+5)
+		}
+	}
+	return events
+}
+
+func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
+	acquire := func(grant int, token uint64) event {
+		return event{op: opAcquire, grant: grant, token: token, n: 1, node: string(rune('a' + grant))}
+	}
+	read := func(grant int) event { return event{op: opAcquire, grant: grant, token: 1, shared: true} }
+	take := func(grant, n int) event { return event{op: opAcquire, grant: grant, n: n} }
+	release := func(grant int) event { return event{op: opRelease, grant: grant} }
+	unknown := func(grant int) event { return event{op: opRelease, grant: grant, unknown: true} }
+	gone := func(grant int) event { return event{op: opGone, grant: grant} }
+	write := func(token uint64, ok bool) event { return event{op: opWrite, token: token, ok: ok} }
+	over := func(e event, call, ret int64) event { e.call, e.ret = call, ret; return e }
+	handed := func(e event, from event) event { e.node, e.token = from.node, from.token; return e }
+
+	for name, c := range map[string]struct {
+		model porcupine.Model
+		all   []event
+		legal bool
+	}{
+		"hand-off":                         {mutexModel, timed(acquire(1, 1), release(1), acquire(2, 2)), true},
+		"double grant":                     {mutexModel, timed(acquire(1, 1), acquire(2, 2), release(1)), false},
+		"double grant of one token":        {mutexModel, timed(acquire(1, 1), handed(acquire(2, 1), acquire(1, 1))), false},
+		"token that does not grow":         {mutexModel, timed(acquire(1, 2), release(1), acquire(2, 1)), false},
+		"token twice on different nodes":   {mutexModel, timed(acquire(1, 2), release(1), acquire(2, 2)), false},
+		"local hand-off":                   {mutexModel, timed(acquire(1, 2), release(1), handed(acquire(2, 2), acquire(1, 2))), true},
+		"grant after expiry":               {mutexModel, timed(acquire(1, 1), gone(1), acquire(2, 2)), true},
+		"grant before expiry":              {mutexModel, timed(acquire(1, 1), acquire(2, 2), gone(1)), false},
+		"grant beside the expiry":          {mutexModel, timed(acquire(1, 1), over(acquire(2, 2), 100, 120), over(gone(1), 110, 130)), true},
+		"unknown release that worked":      {mutexModel, timed(acquire(1, 1), unknown(1), acquire(2, 2)), true},
+		"unknown release that worked late": {mutexModel, timed(acquire(1, 1), unknown(1), write(1, true), gone(1), acquire(2, 2)), true},
+		"unknown release of another":       {mutexModel, timed(acquire(1, 1), unknown(7), acquire(2, 2)), false},
+		"stale write accepted":             {mutexModel, timed(acquire(1, 1), gone(1), acquire(2, 2), write(2, true), write(1, true)), false},
+		"stale write refused":              {mutexModel, timed(acquire(1, 1), gone(1), acquire(2, 2), write(2, true), write(1, false)), true},
+		"two readers":                      {rwModel, timed(read(1), read(2), release(1), release(2), acquire(3, 1)), true},
+		"writer among readers":             {rwModel, timed(read(1), acquire(2, 1)), false},
+		"reader beside a writer":           {rwModel, timed(acquire(1, 1), read(2)), false},
+		"downgrade":                        {rwModel, timed(acquire(1, 1), event{op: opExchange, old: 1, grant: 2, shared: true}, read(3)), true},
+		"writer in a downgrade":            {rwModel, timed(acquire(1, 1), event{op: opExchange, old: 1, grant: 2, shared: true}, acquire(3, 2)), false},
+		"upgrade beside a reader":          {rwModel, timed(read(1), read(2), event{op: opExchange, old: 1, grant: 3, token: 2}), false},
+		"permits":                          {semaphoreModel, timed(take(1, 2), take(2, 1), release(1), take(3, 2)), true},
+		"one permit too many":              {semaphoreModel, timed(take(1, 2), take(2, 2)), false},
+		"permit after an unknown release":  {semaphoreModel, timed(take(1, 2), unknown(1), take(2, 3)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.legal, linearizable(c.model, c.all) == porcupine.Ok)
+		})
+	}
+}
+
+// Histories the simulation recorded are legal, and no longer are with one forged grant in them, wherever it is put.
+func TestASeededDoubleGrantIsFoundInRecordedHistories(t *testing.T) {
+	seeds, forged := uint64(40), 0
+	if raceEnabled {
+		seeds = 10
+	}
+	for seed := range seeds {
+		plan := newSchedule(seed)
+		w := simulate(t, plan)
+		require.Empty(t, w.wrong)
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		for range 3 {
+			if broken := forge(rnd, plan.recipe, w.history); broken != nil {
+				forged++
+				require.Equal(t, porcupine.Illegal, linearizable(modelFor(plan.recipe), broken), "seed %d: %v", seed, broken)
+			}
+		}
+	}
+	require.Greater(t, forged, int(seeds))
+	t.Logf("%d forged grants in %d histories found", forged, seeds)
+}
+
+// forge puts a second exclusive grant into the time of one that is certainly held: behind its return and before
+// anything that could have ended it.
+func forge(rnd *rand.Rand, recipe simRecipe, history []event) []event {
+	var grants []event
+	for _, e := range history {
+		if e.op == opAcquire && e.token != 0 {
+			grants = append(grants, e)
+		}
+	}
+	if len(grants) == 0 {
+		return nil
+	}
+	held := grants[rnd.IntN(len(grants))]
+	end := int64(-1)
+	for _, e := range history {
+		if e.grant == held.grant && e.op != opAcquire && e.op != opWrite || e.op == opExchange && e.old == held.grant {
+			if end < 0 || e.call < end {
+				end = e.call
+			}
+		}
+	}
+	if end <= held.ret {
+		return nil
+	}
+	// Stamps are integers without room between them: stretch them.
+	broken := slices.Clone(history)
+	for i := range broken {
+		broken[i].call, broken[i].ret = 4*broken[i].call, 4*broken[i].ret
+	}
+	second := event{op: opAcquire, lock: held.lock, client: 99, grant: 1 << 20, token: held.token + 1, node: "forged", n: simPermits,
+		call: 4*held.ret + 1, ret: 4*held.ret + 2}
+	return append(broken, second)
+}
+
+func TestAHistoryOfTenThousandOperationsIsCheckedInTime(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 6))
+	var all []event
+	for i := range 10_000 / 2 { // many wait at the same time, as they do in front of a lock
+		at := int64(100 * i)
+		all = append(all,
+			event{op: opAcquire, client: i % 64, grant: i + 1, token: uint64(i + 1), call: at - rnd.Int64N(1500), ret: at + 10},
+			event{op: opRelease, client: i % 64, grant: i + 1, unknown: i%10 == 0, call: at + 50, ret: at + 60})
+	}
+	require.Equal(t, porcupine.Ok, linearizable(mutexModel, all))
+	all[5001].call += 200 // one release too late, in the middle
+	all[5001].ret += 200
+	all[5001].unknown = false
+	require.Equal(t, porcupine.Illegal, linearizable(mutexModel, all))
+}

@@ -1,0 +1,190 @@
+package recipes
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// befall plays the faults, each at its time, and returns when all of them are over.
+func (w *simWorld) befall() {
+	var wg sync.WaitGroup
+	for _, f := range w.plan.faults {
+		time.Sleep(time.Until(w.born.Add(f.at)))
+		w.mu.Lock()
+		w.stats.faults++
+		w.mu.Unlock()
+		wg.Go(func() { w.strike(f) })
+		w.inspect()
+	}
+	wg.Wait()
+}
+
+// strike is one fault from its beginning to its end.
+func (w *simWorld) strike(f simFault) {
+	c := w.clients[f.client]
+	id := c.session()
+	switch f.what {
+	case "cut":
+		c.arm(cut{direction(f.n % 2), f.n})
+		time.Sleep(f.lasts)
+		c.disarm()
+	case "refuse-one":
+		c.setRefuse(true)
+		w.srv.Disconnect(id)
+		time.Sleep(f.lasts)
+		c.setRefuse(false)
+	case "refuse":
+		w.srv.RefuseDials(true)
+		w.srv.Disconnect(0)
+		time.Sleep(f.lasts)
+		w.srv.RefuseDials(false)
+	case "disconnect":
+		w.srv.Disconnect(id)
+	case "expire":
+		w.spoil(sessionName(id))
+		w.srv.Expire(id)
+	case "swap":
+		w.spoil(sessionName(id))
+		w.srv.SwapSessionID(id)
+		w.srv.Disconnect(id)
+	case "partition", "pause":
+		if f.what == "pause" {
+			f.dir = zktest.Both
+		}
+		w.srv.Partition(id, f.dir)
+		time.Sleep(f.lasts)
+		w.srv.Heal(id)
+	case "freeze":
+		w.srv.Freeze()
+		time.Sleep(f.lasts)
+		w.srv.Thaw()
+	case "lag":
+		if w.follower != nil {
+			w.follower.Lag()
+			time.Sleep(f.lasts)
+			w.follower.CatchUp()
+		}
+	case "delete", "revoke":
+		w.meddle(f)
+	case "restart":
+		w.restart(c)
+	default:
+		w.inject(f, id)
+	}
+}
+
+// Requests themselves are not delayed one by one: zktest would execute them after those of the session's next connection
+// to the same server, which ZooKeeper, having one queue, cannot do, and on which resolve relies. "freeze" delays all.
+
+// inject lets a fault strike the next fitting request, or for a while.
+func (w *simWorld) inject(f simFault, id int64) {
+	fits := func(r zktest.Request) bool { return r.Session == id && r.Op == f.op }
+	var rule *zktest.Injection
+	switch f.what {
+	case "drop-reply":
+		rule = w.srv.Inject(zktest.Once(fits), zktest.DropReply)
+	case "drop-request", "lose-reply":
+		// A hole in a stream cannot last: whoever loses a packet loses the connection soon after.
+		kind := zktest.DropRequest
+		if f.what == "lose-reply" {
+			kind = zktest.LoseReply
+		}
+		rule = w.srv.Inject(zktest.Once(fits), kind)
+		select {
+		case <-rule.Hit():
+		case <-time.After(f.lasts):
+		}
+		rule.Remove()
+		time.Sleep(w.plan.timeout / 10)
+		w.srv.Disconnect(id)
+		return
+	case "cut-before":
+		rule = w.srv.Inject(zktest.Once(fits), zktest.CutBefore)
+	case "cut-after":
+		rule = w.srv.Inject(zktest.Once(fits), zktest.CutAfter)
+	case "cut-at":
+		rule = w.srv.Inject(zktest.Once(fits), zktest.CutAt(f.n%64))
+	case "delay-reply":
+		rule = w.srv.Inject(zktest.Once(fits), zktest.DelayReply(f.lasts))
+	case "hold-reply":
+		rule = w.srv.Inject(zktest.Once(fits), zktest.HoldReply)
+	case "throttle":
+		rule = w.srv.Inject(fits, zktest.Fail(zktest.CodeThrottled))
+	}
+	time.Sleep(f.lasts)
+	rule.Release()
+}
+
+// meddle is an administrator's hand in a queue.
+func (w *simWorld) meddle(f simFault) {
+	dir := w.dirs[f.n%len(w.dirs)]
+	n, _ := w.srv.Get(dir)
+	line, _ := kind.SortContenders(n.Children)
+	if len(line) == 0 {
+		return
+	}
+	node := kind.JoinPath(dir, line[f.n/3%len(line)].Name)
+	if f.what == "revoke" {
+		_ = w.srv.Set(node, []byte(revokeMessage)) // it may have gone
+		return
+	}
+	w.spoil(node)
+	_ = w.srv.Delete(node) // it may have gone
+}
+
+// restart closes the client under its workers and dials another.
+func (w *simWorld) restart(c *simClient) {
+	c.restarting.Lock() // one at a time
+	defer c.restarting.Unlock()
+	id, start := c.session(), time.Now()
+	lost := c.lost() // then there is nobody to confirm anything, and what it left goes when the servers expire it
+	err := c.client().Close()
+	if took := time.Since(start); took > politely+w.plan.timeout/3+4*w.plan.latency {
+		w.violated("Close of client %d took %v", c.number, took)
+	}
+	if err == nil && !lost {
+		w.departed(c.number, id)
+	}
+	c.dialAgain()
+}
+
+// departed: a client whose Close was confirmed has left nothing.
+func (w *simWorld) departed(client int, id int64) {
+	for _, s := range w.srv.Sessions() {
+		if s.ID == id && len(s.Ephemerals) > 0 && !w.swapped(id) {
+			w.violated("client %d is closed and %v are left", client, s.Ephemerals)
+		}
+	}
+}
+
+func (w *simWorld) swapped(id int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.spoiled[sessionName(id)]
+	return ok
+}
+
+// dialAgain tries until it succeeds.
+func (c *simClient) dialAgain() {
+	for c.redial(context.Background()) != nil {
+		time.Sleep(time.Second)
+	}
+}
+
+// heal ends every fault there may be.
+func (w *simWorld) heal() {
+	w.srv.Heal(0)
+	w.srv.Thaw()
+	w.srv.RefuseDials(false)
+	if w.follower != nil {
+		w.follower.CatchUp()
+	}
+	for _, c := range w.clients {
+		c.setRefuse(false)
+		c.disarm()
+	}
+}

@@ -1,0 +1,153 @@
+package recipes
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// A schedule is everything a seed decides: the servers, the clients, what each worker does and what befalls them when.
+// Which goroutine runs first among those that are ready is Go's to decide: see TestSimulation for replaying.
+type schedule struct {
+	seed    uint64
+	recipe  simRecipe
+	tick    time.Duration
+	timeout time.Duration // of the sessions, T
+	latency time.Duration // each way
+	clients []simConfig
+	replica bool // a second server, which may lag
+	scripts [][]simStep
+	faults  []simFault
+}
+
+type simConfig struct {
+	suspect  SuspectPolicy
+	handoffs int // WithLocalHandoff
+}
+
+type simRecipe string
+
+// The recipes, as often as they are to be drawn.
+var simRecipes = []simRecipe{
+	"mutex", "mutex", "mutex", "rwlock", "rwlock", "semaphore", "semaphore", "election", "multi",
+}
+
+// simPermits is the semaphore's limit; a step asks for some of them.
+const simPermits = 3
+
+// simStep is one acquisition by one worker.
+type simStep struct {
+	pause    time.Duration // before
+	how      string        // "lock", "try", "timeout", "cancel"
+	wait     time.Duration // of timeout and cancel
+	shared   bool          // rwlock: read
+	n        int           // semaphore: permits; multi: which of the locks, as bits
+	hold     time.Duration
+	obedient bool   // gives back when the lease's context ends, as it should
+	release  string // "unlock", "cancelled", "brief"
+	extra    string // "", "verify", "enter", "multi", "exchange"
+}
+
+// simFault is one thing that happens to one client or to the servers.
+type simFault struct {
+	at, lasts time.Duration
+	what      string
+	client    int
+	op        string // of the faults on requests
+	n         int    // bytes, or which contender
+	dir       zktest.Direction
+}
+
+// simKinds are the faults by name, as often as they are to be drawn. The names say what zktest does; "cut" is a cable
+// cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial.
+var simKinds = strings.Fields(`drop-reply drop-reply drop-request lose-reply cut-before cut-after cut-at cut cut cut
+	delay-reply delay-reply hold-reply throttle disconnect disconnect expire expire swap partition partition pause freeze refuse
+	refuse-one delete delete revoke restart restart lag`)
+
+var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "sync", "ping", "connect"}
+
+// newSchedule derives everything from the seed. Durations are drawn in session timeouts, so that what happens in one
+// hour of long sessions is as dense as in five minutes of short ones.
+func newSchedule(seed uint64) *schedule {
+	r := rand.New(rand.NewPCG(seed, 0x10c4))
+	s := &schedule{seed: seed, recipe: simRecipes[seed%uint64(len(simRecipes))]}
+	s.tick = []time.Duration{2 * time.Second, 2 * time.Second, 6 * time.Second, 20 * time.Second}[r.IntN(4)]
+	s.timeout = s.tick * time.Duration(4+r.IntN(17)) // 4 to 20 ticks: what the servers grant and our rule allows
+	s.latency = []time.Duration{0, time.Millisecond, 20 * time.Millisecond, min(s.timeout/100, 300*time.Millisecond)}[r.IntN(4)]
+	s.replica = r.IntN(3) == 0
+	for range 2 + r.IntN(3) {
+		s.clients = append(s.clients, simConfig{SuspectPolicy(r.IntN(4) / 3), max(0, r.IntN(6)-3)})
+	}
+	for range len(s.clients) + r.IntN(2*len(s.clients)) {
+		var script []simStep
+		for range 4 + r.IntN(5) {
+			script = append(script, s.step(r))
+		}
+		s.scripts = append(s.scripts, script)
+	}
+	var at time.Duration
+	for range r.IntN(20) {
+		at += s.some(r, 1.5)
+		f := simFault{
+			at: at, what: simKinds[r.IntN(len(simKinds))], client: r.IntN(len(s.clients)), op: simOps[r.IntN(len(simOps))],
+			dir: zktest.Direction(1 + r.IntN(3)), n: r.IntN(400),
+		}
+		// Most are short; one in three lasts long enough to cost a session.
+		f.lasts = s.some(r, []float64{0.2, 0.6, 2}[r.IntN(3)])
+		s.faults = append(s.faults, f)
+	}
+	return s
+}
+
+// some is a duration up to most session timeouts.
+func (s *schedule) some(r *rand.Rand, most float64) time.Duration {
+	return time.Duration(r.Float64() * most * float64(s.timeout)).Round(time.Millisecond)
+}
+
+func (s *schedule) step(r *rand.Rand) simStep {
+	st := simStep{
+		how:      []string{"lock", "lock", "lock", "try", "timeout", "timeout", "cancel"}[r.IntN(7)],
+		shared:   r.IntN(3) > 0,
+		obedient: r.IntN(3) > 0,
+		release:  []string{"unlock", "unlock", "unlock", "cancelled", "brief"}[r.IntN(5)],
+		extra:    []string{"", "", "verify", "enter", "multi", "exchange", "exchange"}[r.IntN(7)],
+		n:        1 + r.IntN(simPermits),
+	}
+	if s.recipe == "multi" {
+		st.n = 1 + r.IntN(7)
+	}
+	short := []float64{0.01, 0.1, 1}[r.IntN(3)]
+	st.pause, st.wait = s.some(r, 3*short), s.some(r, short)
+	st.hold = s.some(r, []float64{0, 0.05, 0.5, 0.5, 6}[r.IntN(5)])
+	return st
+}
+
+// String is the schedule for people: what a failing seed prints.
+func (s *schedule) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, clients %+v\n",
+		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.clients)
+	for i, script := range s.scripts {
+		fmt.Fprintf(&b, "  worker %d of client %d:", i, i%len(s.clients))
+		for _, st := range script {
+			fmt.Fprintf(&b, " (pause %v; %s %v shared=%v n=%d; hold %v obedient=%v %s; %s)",
+				st.pause, st.how, st.wait, st.shared, st.n, st.hold, st.obedient, st.extra, st.release)
+		}
+		b.WriteByte('\n')
+	}
+	for _, f := range s.faults {
+		fmt.Fprintf(&b, "  at %v: %s, client %d, %v, op %s, n %d, dir %d\n", f.at, f.what, f.client, f.lasts, f.op, f.n, f.dir)
+	}
+	return b.String()
+}
+
+// without is the schedule with some kinds of faults left out.
+func (s *schedule) without(kinds ...string) *schedule {
+	less := *s
+	less.faults = slices.DeleteFunc(slices.Clone(s.faults), func(f simFault) bool { return slices.Contains(kinds, f.what) })
+	return &less
+}

@@ -1,0 +1,227 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// work plays one worker's script.
+func (w *simWorld) work(worker int) {
+	for _, st := range w.plan.scripts[worker] {
+		time.Sleep(st.pause)
+		w.once(worker, st)
+	}
+}
+
+// once is one acquisition: ask, hold, give back.
+func (w *simWorld) once(worker int, st simStep) {
+	place := w.clients[worker%len(w.clients)]
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	switch st.how {
+	case "try", "timeout":
+		// A try is one round trip on a good day; on a bad one its caller has a limit too.
+		ctx, cancel = context.WithTimeout(ctx, st.wait)
+		defer cancel()
+	case "cancel":
+		timer := time.AfterFunc(st.wait, cancel)
+		defer timer.Stop()
+	}
+	called, asked := w.now(), time.Now()
+	w.mu.Lock()
+	w.stats.asked++
+	w.mu.Unlock()
+	l, err := w.ask(ctx, place, st)
+	if late := time.Since(asked) - st.wait; ctx.Err() != nil && late > 0 {
+		w.violated("worker %d: %s returned %v after its context had ended: %v", worker, st.how, late, err)
+	}
+	if err != nil {
+		w.told(st, err)
+		return
+	}
+	g := w.granted(worker, st, l, called)
+	g = w.use(worker, st, place, g)
+	w.give(worker, st, g)
+}
+
+// ask calls the recipe.
+func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*Lease, error) {
+	c, opts := place.client(), []Option{WithLocalHandoff(w.plan.clients[place.number].handoffs)}
+	lock := func(wait, try func(context.Context) (*Lease, error)) (*Lease, error) {
+		if st.how == "try" {
+			return try(ctx)
+		}
+		return wait(ctx)
+	}
+	switch w.plan.recipe {
+	case "rwlock":
+		m := c.RWMutex("/l", opts...)
+		if st.shared {
+			return lock(m.RLock, m.TryRLock)
+		}
+		return lock(m.Lock, m.TryLock)
+	case "semaphore":
+		m := c.Semaphore("/l", opts...)
+		return lock(func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, st.n) },
+			func(ctx context.Context) (*Lease, error) { return m.TryAcquire(ctx, st.n) })
+	case "election":
+		lead, err := c.Election("/l").Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lead.Lease, nil
+	case "multi":
+		m := c.MultiLock(w.members(c, st)...)
+		return lock(m.Lock, m.TryLock)
+	}
+	m := c.Mutex("/l", opts...)
+	return lock(m.Lock, m.TryLock)
+}
+
+// members are the locks the bits of a step name.
+func (w *simWorld) members(c *Client, st simStep) (members []Member) {
+	for i, dir := range w.dirs {
+		if st.n&(1<<i) != 0 {
+			members = append(members, c.Mutex(dir))
+		}
+	}
+	return members
+}
+
+// use holds the lease for as long as the step says, and does something with it.
+func (w *simWorld) use(worker int, st simStep, place *simClient, g *simGrant) *simGrant {
+	w.fencedWrite(worker, g)
+	ctx, cancel := context.WithTimeout(context.Background(), w.plan.timeout/4)
+	defer cancel()
+	switch st.extra {
+	case "verify":
+		if err := g.lease.Verify(ctx); err == nil {
+			w.verified(g)
+		}
+	case "enter":
+		w.enterAgain(ctx, st, place, g)
+	case "multi":
+		w.guardedWrite(ctx, g)
+	case "exchange":
+		if w.plan.recipe == "rwlock" {
+			g = w.exchange(ctx, worker, st, place, g)
+		}
+	}
+	over := time.NewTimer(st.hold)
+	defer over.Stop()
+	if st.obedient {
+		select {
+		case <-over.C:
+		case <-g.lease.Context().Done():
+		}
+	} else {
+		<-over.C
+	}
+	w.fencedWrite(worker, g)
+	return g
+}
+
+// verified: Verify said that the lease is held, so it was when the call began, and its context must not have ended
+// long ago.
+func (w *simWorld) verified(g *simGrant) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g.over && !g.goneAt.IsZero() && time.Since(g.goneAt) > w.plan.timeout/4 {
+		w.blame("grant %d: verified %v after its nodes went", g.id, time.Since(g.goneAt))
+	}
+}
+
+// enterAgain enters a mutex again through its lease's context, and leaves it.
+func (w *simWorld) enterAgain(ctx context.Context, st simStep, place *simClient, g *simGrant) {
+	if w.plan.recipe != "mutex" {
+		return
+	}
+	inner, err := g.lease.h.q.c.Mutex("/l").Lock(joined{g.lease.Context(), ctx})
+	if err != nil {
+		w.told(st, err)
+		return
+	}
+	if inner.h != g.lease.h && g.lease.ended() == nil {
+		w.violated("grant %d: entering again gave another lease while it is held", g.id)
+	}
+	if err := inner.Unlock(ctx); err == nil && inner.h == g.lease.h && g.lease.Context().Err() == nil && g.lease.ended() != nil {
+		w.violated("grant %d: the inner Unlock gave it back", g.id)
+	}
+}
+
+// guardedWrite makes a transaction that must fail once the lock is gone.
+func (w *simWorld) guardedWrite(ctx context.Context, g *simGrant) {
+	w.mu.Lock()
+	gone := g.goneAt
+	w.mu.Unlock()
+	_, err := g.lease.Multi(ctx, &zk.SetDataRequest{Path: "/guarded", Data: []byte(g.nodes[0]), Version: -1})
+	if err == nil && !gone.IsZero() {
+		w.violated("grant %d: a guarded write was applied after its node went", g.id)
+	}
+}
+
+// exchange turns a write lease into a read lease or the other way round.
+func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, place *simClient, g *simGrant) *simGrant {
+	m := g.lease.h.q.c.RWMutex("/l")
+	f := m.Downgrade
+	w.mu.Lock()
+	g.leaving = true
+	if g.shared {
+		f = m.TryUpgrade
+		w.exchanged[path.Base(g.nodes[0])] = true
+	}
+	w.mu.Unlock()
+	called := w.now()
+	l, err := f(ctx, g.lease)
+	if err != nil {
+		w.mu.Lock()
+		g.leaving = false
+		w.mu.Unlock()
+		if !errors.Is(err, errNotApplied) && !errors.Is(err, ErrReleased) && !errors.As(err, new(*OpError)) {
+			w.told(st, err)
+		}
+		return g
+	}
+	w.mu.Lock()
+	g.over = true
+	delete(w.believed, g)
+	w.mu.Unlock()
+	next := w.granted(worker, st, l, called)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.history { // the grant was entered as an acquisition: it is an exchange
+		if e := &w.history[i]; e.op == opAcquire && e.grant == next.id {
+			e.op, e.old = opExchange, g.id
+		}
+	}
+	return next
+}
+
+// give gives the lease back.
+func (w *simWorld) give(worker int, st simStep, g *simGrant) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.plan.timeout)
+	defer cancel()
+	limit := w.plan.timeout
+	switch st.release {
+	case "cancelled":
+		cancel()
+		limit = 0
+	case "brief":
+		limit = w.plan.timeout / 50
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	called, start := w.now(), time.Now()
+	err := g.lease.Unlock(ctx)
+	if late := time.Since(start) - limit; late > 0 {
+		w.violated("worker %d: Unlock returned %v late: %v", worker, late, err)
+	}
+	w.released(worker, g, err, called)
+	if again := g.lease.Unlock(ctx); again != nil {
+		w.violated("worker %d: the second Unlock answers %v", worker, again)
+	}
+}

@@ -1,0 +1,243 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// simWorld is one schedule being played in one bubble of fake time.
+type simWorld struct {
+	*lab
+	plan     *schedule
+	born     time.Time
+	follower *zktest.Replica
+	clients  []*simClient
+	dirs     []string // where contenders stand
+
+	mu        sync.Mutex
+	believed  map[*simGrant]bool // granted, not known to be over
+	standing  map[*simGrant]bool // their nodes were there when last looked at
+	spoiled   map[string]time.Time
+	stamps    int64
+	history   []event
+	wrong     []string
+	ids       int
+	store     map[string]uint64 // fenced: the highest token seen, by lock
+	highest   map[string]uint64 // exclusive token, by lock
+	exchanged map[string]bool   // names of readers that were exchanged for writers
+	excused   bool              // false only to prove that the checks find something
+	stats     simStats
+}
+
+type simStats struct {
+	virtual                                time.Duration
+	asked, grants, losses, faults, refused int
+	stale                                  int // writes the fenced store refused
+}
+
+// simClient is the place of a client: who closes it dials the next.
+type simClient struct {
+	cutter
+	w      *simWorld
+	number int
+
+	mu  sync.Mutex
+	now *Client
+
+	restarting sync.Mutex
+}
+
+// simGrant is one lease, with what is known about it.
+type simGrant struct {
+	id      int
+	client  int
+	lease   *Lease
+	locks   []string
+	nodes   []string
+	session int64
+	shared  bool
+	n       int // permits
+	token   uint64
+
+	spoiledAt time.Time // when an administrator, or a server that broke its word, ended it behind its holder's back
+	seen      int64     // stamp: its nodes were there
+	leaving   bool      // its holder is exchanging it: it has agreed to its end
+	over      bool      // given back, or its nodes are gone
+	goneAt    time.Time // when they were first missed
+}
+
+// locks are the paths of a recipe, with what is declared there.
+func (w *simWorld) declareAll() (locks []string) {
+	switch w.plan.recipe {
+	case "rwlock":
+		w.declare("/l", kind.RWLock.New())
+	case "semaphore":
+		p := kind.Semaphore.New().(*kind.SemaphoreParams)
+		p.Permits = simPermits
+		w.declare("/l", p)
+		w.dirs = []string{"/l/leases", "/l/locks"}
+	case "election":
+		w.declare("/l", kind.Election.New())
+	case "multi":
+		for _, path := range []string{"/l0", "/l1", "/l2"} {
+			w.declare(path, kind.Mutex.New())
+			w.dirs = append(w.dirs, path)
+		}
+	default:
+		w.declare("/l", kind.Mutex.New())
+	}
+	if w.dirs == nil {
+		w.dirs = []string{"/l"}
+	}
+	return w.dirs
+}
+
+// newSimWorld starts the servers and dials the clients.
+func newSimWorld(t *testing.T, plan *schedule) *simWorld {
+	w := &simWorld{
+		lab: &lab{t: t, srv: zktest.Start(t, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))}, plan: plan,
+		born: time.Now(), believed: map[*simGrant]bool{}, standing: map[*simGrant]bool{}, spoiled: map[string]time.Time{},
+		store: map[string]uint64{}, highest: map[string]uint64{}, exchanged: map[string]bool{}, excused: true,
+	}
+	if plan.replica {
+		w.follower = w.srv.Replica()
+	}
+	w.declareAll()
+	// Every request that any client sends is an occasion to look: a grant that waited is preceded by one.
+	w.srv.Inject(func(r zktest.Request) bool {
+		if *simTrace {
+			fmt.Printf("%v session %x: %s %s (%d)\n", time.Since(w.born), r.Session&0xff, r.Op, r.Path, r.Xid)
+		}
+		if r.Op != "ping" {
+			w.inspect()
+		}
+		return false
+	}, zktest.Fault{})
+	for i := range plan.clients {
+		c := &simClient{w: w, number: i}
+		c.next = w.wire
+		require.NoError(t, c.redial(t.Context()))
+		w.clients = append(w.clients, c)
+	}
+	return w
+}
+
+// wire dials the server or its follower, by name.
+func (w *simWorld) wire(ctx context.Context, network, address string) (net.Conn, error) {
+	by, _ := ctx.Deadline()
+	if w.follower != nil && strings.HasPrefix(address, "follower") {
+		return w.follower.Dialer()(network, address, time.Until(by))
+	}
+	return w.srv.Dialer()(network, address, time.Until(by))
+}
+
+// redial gives the place a new client.
+func (c *simClient) redial(ctx context.Context) error {
+	cfg := Config{
+		Servers: []string{"leader"}, Dialer: c.dial, SessionTimeout: c.w.plan.timeout, ID: fmt.Sprint(c.number),
+		ConnectTimeout: c.w.plan.timeout, OnSuspect: c.w.plan.clients[c.number].suspect,
+	}
+	if c.w.follower != nil {
+		cfg.Servers = append(cfg.Servers, "follower")
+	}
+	next, err := newClient(cfg)
+	if err != nil {
+		return err
+	}
+	next.slept = func() time.Duration { return 0 } // no system calls; the bubble's machine never sleeps
+	if next.session, err = next.connect(ctx); err != nil {
+		next.end()
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = next
+	return nil
+}
+
+func (c *simClient) client() *Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// session is the id of the client's newest session; it may be lost.
+func (c *simClient) session() int64 {
+	cl := c.client()
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.session.ID()
+}
+
+func (c *simClient) lost() bool {
+	cl := c.client()
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.session.State() == Lost
+}
+
+// violated notes that an invariant does not hold.
+func (w *simWorld) violated(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blame(format, args...)
+}
+
+// blame is violated for who holds mu.
+func (w *simWorld) blame(format string, args ...any) {
+	if len(w.wrong) < 20 {
+		w.wrong = append(w.wrong, fmt.Sprintf("at %v: ", time.Since(w.born))+fmt.Sprintf(format, args...))
+	}
+}
+
+// stamp orders events within the process; mu is held.
+func (w *simWorld) stamp() int64 {
+	w.stamps++
+	return w.stamps
+}
+
+func (w *simWorld) now() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stamp()
+}
+
+// spoil notes that what exists under these names (nodes, or sessions) ends by a hand its holders cannot know of
+// before they are told. It must be called before that happens.
+func (w *simWorld) spoil(names ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range names {
+		if _, known := w.spoiled[name]; !known {
+			w.spoiled[name] = time.Now()
+		}
+	}
+	for g := range w.believed {
+		w.excuse(g)
+	}
+}
+
+// excuse applies what is spoiled to a grant; mu is held.
+func (w *simWorld) excuse(g *simGrant) {
+	if !w.excused || !g.spoiledAt.IsZero() {
+		return
+	}
+	for _, name := range append(slices.Clone(g.nodes), sessionName(g.session)) {
+		if at, ok := w.spoiled[name]; ok {
+			g.spoiledAt = at
+		}
+	}
+}
+
+func sessionName(id int64) string { return fmt.Sprintf("session %#x", uint64(id)) }
