@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // Raw, go-zookeeper panics on the 8-byte frame, allocates 1.2 GB for HTTP and waits for ever for a stalled handshake.
@@ -263,4 +265,62 @@ func TestSecretsInNoErrorOrLog(t *testing.T) {
 		require.Contains(t, logged.String(), "session lost")
 		require.False(t, strings.Contains(logged.String()+err.Error(), "hunter2"))
 	})
+}
+
+// dying fails the second and third link at the moment the session is granted on them, as a deadline that passes just
+// then does.
+type dying struct {
+	*Session
+	grants int
+}
+
+func (d *dying) granted(g grant, sent stamp, l *link) error {
+	err := d.Session.granted(g, sent, l)
+	if d.grants++; d.grants == 2 || d.grants == 3 {
+		l.fail(errSilent)
+	}
+	return err
+}
+
+func TestALinkThatDiesWhileItIsGrantedIsForgotten(t *testing.T) { // the next grant closed a closed channel
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second})
+		require.NoError(t, err)
+		s := newSession(c)
+		on := &dying{Session: s}
+		s.guard.on = on
+		require.NoError(t, s.start())
+		c.session = s
+		<-s.ready
+		srv.Disconnect(s.ID())
+		_, _, err = s.Get(t.Context(), "/")
+		require.NoError(t, err)
+		require.Equal(t, Active, s.State())
+		require.Equal(t, 4, on.grants)
+		require.NoError(t, c.Close())
+	})
+}
+
+// A server that loses a request and goes on would keep its caller waiting for ever: contexts need not end.
+func TestAnAnswerOutOfOrderEndsTheConnection(t *testing.T) {
+	for name, lose := range map[string]zktest.Fault{"request lost": zktest.DropRequest, "reply lost": zktest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.Start(t)
+				_, s := open(t, srv)
+				id := s.ID()
+				rule := srv.Inject(zktest.Once(zktest.On("create")), lose)
+				got := async(func() (string, error) { return s.Create(context.Background(), "/a", nil, 0, openACL) })
+				<-rule.Hit()
+				time.Sleep(time.Minute)
+				notYet(t, got, "nothing tells that the answer will not come")
+				_, _, err := s.Get(t.Context(), "/")
+				require.NoError(t, err, "asked again on the next connection")
+				err = (<-got).err
+				require.Equal(t, Unknown, outcomeOf(err), "%v", err)
+				require.Equal(t, id, s.ID())
+			})
+		})
+	}
 }

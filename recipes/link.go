@@ -34,6 +34,7 @@ type link struct {
 	asked   stamp             // before the connect request was written
 	answer  stamp             // send time of the newest answered frame
 	pending map[int32]pending // written, not answered
+	order   []int32           // of them, as written: how servers answer
 	pings   []stamp           // written, not answered, oldest first: servers answer them in order
 	touches []stamp           // of frames written, thinned out, oldest first
 	held    [][]byte          // frames waiting for the watches to be set again
@@ -185,6 +186,9 @@ func (l *link) send(frame []byte, r request) {
 		l.pings = append(l.pings, now)
 	} else {
 		l.pending[r.xid] = pending{r, now, l.touchedBefore(now, t)}
+		if r.op != opSetAuth { // answered as it is read, ahead of what is being worked on
+			l.order = append(l.order, r.xid)
+		}
 	}
 	if n := len(l.touches); n == 0 || now.at.Sub(l.touches[n-1].at) >= t/32 {
 		l.touches = append(l.touches, now)
@@ -301,11 +305,15 @@ func (l *link) admit(body []byte) error {
 	}
 	l.g.limit = 0
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state != linkAsked {
+	alive := l.state == linkAsked
+	if alive {
+		l.state = linkGranted
+	}
+	l.mu.Unlock()
+	if !alive { // failed while it was being granted: fail told nobody
+		l.g.on.lost(l, net.ErrClosed)
 		return net.ErrClosed
 	}
-	l.state = linkGranted
 	return nil
 }
 
@@ -323,16 +331,33 @@ func (l *link) check(body []byte) error {
 	case xid == xidPing:
 		return l.pong()
 	}
-	l.mu.Lock()
-	p, ok := l.pending[xid]
-	delete(l.pending, xid)
-	l.mu.Unlock()
-	if !ok {
-		return fmt.Errorf("%w: a reply to a request that was not sent (xid %d)", ErrProtocol, xid)
+	p, err := l.settle(xid)
+	if err != nil {
+		return err
 	}
 	l.g.saw(zxid)
 	clear(body[4:12]) // see guard.zxid
 	return l.conclude(p, code, c.b)
+}
+
+// settle takes the request that a reply is for off the books. A server answers a session strictly in order, so a reply
+// to a later request says that an earlier one's will not come: whoever waits for that learns it from the link's end,
+// not at the end of a context that may have none.
+func (l *link) settle(xid int32) (pending, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, ok := l.pending[xid]
+	if !ok {
+		return p, fmt.Errorf("%w: a reply to a request that was not sent (xid %d)", ErrProtocol, xid)
+	}
+	if p.op != opSetAuth {
+		if first := l.order[0]; first != xid {
+			return p, fmt.Errorf("%w: xid %d was answered before xid %d, which was sent before it", ErrProtocol, xid, first)
+		}
+		l.order = l.order[1:]
+	}
+	delete(l.pending, xid)
+	return p, nil
 }
 
 func (l *link) pong() error {

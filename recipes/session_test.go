@@ -204,7 +204,7 @@ func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
 		release, err := s.hold("/mine", nil)
 		require.NoError(t, err)
 		defer release()
-		heartbeat := srv.Inject(zktest.On("multi"), zktest.DropRequest)
+		heartbeat := srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
 		srv.Disconnect(s.ID())
 		<-heartbeat.Hit()
 		synctest.Wait()
