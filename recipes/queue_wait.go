@@ -230,8 +230,11 @@ func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool,
 	return w, false, nil
 }
 
-// sleep waits for w, our own node, the declaration or the caller's context, whichever speaks first.
+// sleep waits for w, our own node, the declaration or the caller's context, whichever speaks first. It asks by itself
+// when nothing has spoken for a session timeout: a server that forgot the watch must cost no more than that.
 func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
+	silence := time.NewTicker(a.s.Timeout())
+	defer silence.Stop()
 	for {
 		if a.own == nil && !a.deaf {
 			if err := a.readOwn(ctx); err != nil {
@@ -248,6 +251,14 @@ func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
 				return 0, lostError(a.k.path, a.s.Err())
 			}
 			return w.event(), nil
+		case <-silence.C:
+			if w.key.child {
+				return zk.EventNotWatching, nil
+			}
+			// Whatever else goes wrong here is met by the next reconnect, or the next look.
+			if stat, err := a.s.Exists(ctx, w.key.path); err == nil && stat == nil {
+				return zk.EventNodeDeleted, nil
+			}
 		case <-own:
 			a.unwatch()
 		case <-a.d.changed():

@@ -39,7 +39,7 @@ func (p proof) deadline(c clock, t time.Duration) time.Time {
 // held is one thing held on the strength of the node at path.
 type held struct {
 	path string
-	lost func(error) // told when the session is Lost
+	lost func(error) // told when the session is Lost, or a heartbeat finds the node gone
 	gone bool        // the node can no longer carry heartbeats
 }
 
@@ -49,7 +49,7 @@ type held struct {
 // ErrStaleProof: no committed write is recent enough (the create's reply took long): confirm, then hold again.
 // ErrSessionLost when it is. release is idempotent and must be called. lost is called with Session.Err when the session
 // is Lost, unless released before: at once, on the goroutine that found it lost and before a closeSession is sent. It
-// must not block; it may be nil.
+// is called too, with zk.ErrNoNode, when a heartbeat finds that path is gone. It must not block; it may be nil.
 //
 // So the order of a grant is: committed write (the create itself, or confirm, or any write), then hold, then hand out.
 func (s *Session) hold(path string, lost func(error)) (release func(), err error) {
@@ -222,12 +222,16 @@ func (s *Session) beat(h *held) {
 	defer cancel()
 	err := s.confirm(ctx, h.path)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.beating = false
 	if isNoNode(err) || errors.Is(err, ErrCannotHeartbeat) {
 		h.gone, s.nextBeat = true, time.Time{}
 	}
+	held := slices.Contains(s.holds, h)
 	s.wake()
+	s.mu.Unlock()
+	if isNoNode(err) && held && h.lost != nil { // the deletion's event should have said so
+		h.lost(err)
+	}
 }
 
 // wake makes watchClock look again.
