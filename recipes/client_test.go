@@ -224,6 +224,15 @@ func TestSecretNeverPrints(t *testing.T) {
 	require.Contains(t, out.String(), redacted)
 }
 
+// What Secret's documentation says it cannot do, so that it stays true: encoding/json asks string keys nothing.
+func TestSecretsLimitsAreAsDocumented(t *testing.T) {
+	key, err := json.Marshal(map[Secret]int{"hunter2": 1})
+	require.NoError(t, err)
+	require.Contains(t, string(key), "hunter2")
+	require.NotContains(t, fmt.Sprint(map[Secret]int{"hunter2": 1}), "hunter2")
+	require.Contains(t, fmt.Sprint(struct{ hidden Secret }{"hunter2"}), "hunter2")
+}
+
 func TestLogFloodIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
