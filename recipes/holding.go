@@ -18,6 +18,8 @@ type holding struct {
 	d       *declaration
 	ks      []*contender // one; a semaphore has one for each permit
 	slot    string       // whose turn it passes on; "" = none
+	turns   []string     // further turns, of a multi-lock, which are passed on without a contender
+	members []*queue     // of a multi-lock; nil otherwise
 	since   time.Time
 	wait    time.Duration
 	handoff int // local hand-offs in a row that led here
@@ -208,7 +210,7 @@ func (h *holding) lose(cause error) {
 	if !h.finish(err) {
 		return
 	}
-	h.q.c.state.clearing(h.slot)
+	h.clearing()
 	h.q.c.state.spawn(func() {
 		<-h.begun
 		h.q.c.observe(func(o Observer) {
@@ -264,10 +266,17 @@ func (h *holding) giveBack(ctx context.Context) error {
 			return nil
 		}
 	}
-	st.clearing(h.slot)
+	h.clearing()
 	err := h.q.c.dropNow(ctx, h.ks)
 	h.close(baton{})
 	return err
+}
+
+// clearing says that our turns are about to be free.
+func (h *holding) clearing() {
+	for _, key := range append([]string{h.slot}, h.turns...) {
+		h.q.c.state.clearing(key)
+	}
 }
 
 // pass prepares the next local holder: with our own node while WithLocalHandoff allows, else with a new one at the
@@ -300,6 +309,9 @@ func (h *holding) pass(ctx context.Context) (baton, bool) {
 func (h *holding) close(b baton) {
 	h.stopWatching()
 	h.drop()
+	for _, key := range h.turns {
+		h.q.c.state.leave(key, baton{})
+	}
 	if h.slot == "" {
 		return
 	}
@@ -315,13 +327,14 @@ func (q *queue) reenter(ctx context.Context) (*Lease, error) {
 		return nil, nil
 	}
 	h := outer.h
-	if h.q.kind != q.kind {
+	held := h.as(q.path)
+	if held.kind != q.kind {
 		return nil, nil
 	}
 	if q.opts.nonReentry {
 		return nil, fmt.Errorf("%w: %s is held by the caller", ErrWouldDeadlock, q.path)
 	}
-	if h.q.shared && !q.shared {
+	if held.shared && !q.shared {
 		return nil, fmt.Errorf("%w: the caller reads %s; release it and lock it for writing", ErrUpgradeConflict, q.path)
 	}
 	h.mu.Lock()
@@ -331,4 +344,14 @@ func (q *queue) reenter(ctx context.Context) (*Lease, error) {
 	}
 	h.leases++
 	return h.lease(ctx), nil
+}
+
+// as is the way by which the lock at path came to be held.
+func (h *holding) as(path string) *queue {
+	for _, q := range h.members {
+		if q.path == path {
+			return q
+		}
+	}
+	return h.q
 }

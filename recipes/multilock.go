@@ -3,76 +3,109 @@ package recipes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 )
 
-// Member is a lock that can be part of a MultiLock: a *Mutex, a *RWMutex (for writing) or RWMutex.Reader.
-// Semaphores and elections cannot: their place in the queue is not the node that holds.
-type Member interface{ member() *queue }
+// Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing), RWMutex.Reader,
+// a *Semaphore (one permit) or Semaphore.Share.
+type Member interface{ member() part }
 
-func (m *Mutex) member() *queue   { return m.q }
-func (m *RWMutex) member() *queue { return m.write }
-
-type reader struct{ q *queue }
-
-func (r reader) member() *queue { return r.q }
-
-// Reader is the lock, for reading, as a member of a MultiLock.
-func (m *RWMutex) Reader() Member { return reader{m.read} }
-
-// MultiLock is several locks taken together: all or none.
-//
-// All places in the queues are taken in one ZooKeeper transaction. Places of one transaction are older or younger than
-// those of another in every queue they share, so two MultiLocks stand in the same order everywhere and cannot wait for
-// each other in a circle, in whatever order their members are named. A program that takes further locks while it
-// holds some can still deadlock, as with any locks.
-//
-// Its contenders are its own: it does not share the queue in the process with other handles of this client.
-type MultiLock struct {
-	c  *Client
-	qs []*queue
+// part is a member: its way in, and how many permits it takes; 0 where there are none.
+type part struct {
+	q *queue
+	n int
 }
 
-// MultiLock returns a handle on the members, which must be of this client and different locks.
+func (m *Mutex) member() part     { return part{q: m.q} }
+func (e *Election) member() part  { return part{q: e.q} }
+func (m *RWMutex) member() part   { return part{q: m.write} }
+func (m *Semaphore) member() part { return part{m.q, 1} }
+func (p part) member() part       { return p }
+
+// Reader is the lock, for reading, as a member of a MultiLock.
+func (m *RWMutex) Reader() Member { return part{q: m.read} }
+
+// Share is n permits of the semaphore as a member of a MultiLock. Fewer than one is refused when the lock is taken.
+func (m *Semaphore) Share(n int) Member { return part{m.q, max(n, -1)} }
+
+// MultiLock is several locks of any kinds taken together: all or none, under one deadline, in whatever order they are
+// named. All places in all queues are taken in one ZooKeeper transaction; of a set that is free that is all there is
+// to do, in one round trip.
+//
+// Semaphores are the exception their wire format makes. Curator's clients count a permit from its creation, and one
+// that waits among the permits would keep a place from them that nobody holds. So permits are part of the transaction
+// only while everything is free at that moment. Otherwise a second transaction takes all of it back and queues anew,
+// in the semaphores' antechambers; a permit is then taken when it is free and the set waits on with it in hand.
+//
+// Why MultiLocks do not wait for each other in a circle, nor with single locks. Say that a set is born in the
+// transaction that created the places it waits with, and order sets by that moment: all places of one set are older or
+// younger than those of another in every queue they share.
+//   - In the queue of a mutex, a read-write lock or an election, and in an antechamber, a place waits for older ones.
+//   - At the front of an antechamber it waits for permits. Whoever took one through the antechamber stood there
+//     earlier, so it was born earlier. Whoever took one directly had all it wanted at that moment, or took it back:
+//     it waits for nobody. Permits younger than its own are not waited for.
+//   - So every wait is for a set born earlier, or for one that waits for nobody: the oldest that waits, waits for
+//     holders that are free to finish.
+//   - Turns in the process are taken before anything stands in ZooKeeper, in the order of the paths; a place inherited
+//     with a turn is given up, because it is not of this set's transaction.
+//
+// A program that takes further locks while it holds some can still deadlock, as with any locks; Client.Inspect and
+// WaitsFor show it.
+type MultiLock struct {
+	c     *Client
+	parts []part
+}
+
+// MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude
+// others wait for their turn among the goroutines of this client, so that the client keeps one contender in each of
+// their queues; readers and permits have their own.
 func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
-		m.qs = append(m.qs, each.member())
+		m.parts = append(m.parts, each.member())
 	}
 	return m
 }
 
 func (m *MultiLock) path() string {
-	paths := make([]string, len(m.qs))
-	for i, q := range m.qs {
-		paths[i] = q.path
+	paths := make([]string, len(m.parts))
+	for i, p := range m.parts {
+		paths[i] = p.q.path
 	}
 	return strings.Join(paths, " + ")
 }
 
-// check refuses sets that cannot be locked together.
-func (m *MultiLock) check() error {
-	if len(m.qs) == 0 {
+// check refuses sets that cannot be locked together, or not by this caller.
+func (m *MultiLock) check(ctx context.Context) error {
+	if len(m.parts) == 0 {
 		return fmt.Errorf("recipes: a multi-lock needs at least one member")
 	}
 	seen := map[string]bool{}
-	for _, q := range m.qs {
-		if q.c != m.c {
-			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", q.path)
+	for _, p := range m.parts {
+		switch own, _ := ctx.Value(leaseKey{m.c, p.q.path}).(*Lease); {
+		case p.q.c != m.c:
+			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", p.q.path)
+		case seen[p.q.path]:
+			return fmt.Errorf("%w: the multi-lock names %s twice", ErrWouldDeadlock, p.q.path)
+		case p.n < 0 || p.n == 0 && p.q.kind.Children != nil:
+			return fmt.Errorf("recipes: multi-lock: semaphore %s: at least 1 permit is needed", p.q.path)
+		case own != nil && own.ended() == nil:
+			return fmt.Errorf("%w: the caller holds %s, which the multi-lock wants too", ErrWouldDeadlock, p.q.path)
 		}
-		if seen[q.path] {
-			return fmt.Errorf("%w: the multi-lock names %s twice", ErrWouldDeadlock, q.path)
-		}
-		seen[q.path] = true
+		seen[p.q.path] = true
 	}
 	return nil
 }
 
-// Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them: its token is one number for
-// all, larger than those of all earlier grants of each member; it is lost when one of them is. Errors: see Mutex.Lock.
+// Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them and is lost, or asked back,
+// with any one. Errors: see Mutex.Lock; one that concerns a member names it.
+//
+// The lease's token is one number for all members that are no semaphores, larger than those of their earlier grants.
+// Of a set of semaphores alone it is the first permit's.
+//
+// With a context of the lease, a member that is no semaphore can be locked again; it enters this lease.
 func (m *MultiLock) Lock(ctx context.Context) (*Lease, error) { return m.lock(ctx, false) }
 
 // TryLock takes all members if nobody is ahead in any of them, else it returns a *HeldError for the first that is held.
@@ -84,113 +117,134 @@ func (m *MultiLock) Do(ctx context.Context, fn func(context.Context, *Lease) err
 	if err != nil {
 		return err
 	}
-	return l.do(ctx, fn)
+	return l.do(m.with(ctx, l), fn)
+}
+
+// with lets the members be found in ctx as held by l.
+func (m *MultiLock) with(ctx context.Context, l *Lease) context.Context {
+	for _, p := range m.parts {
+		ctx = context.WithValue(ctx, leaseKey{m.c, p.q.path}, l)
+	}
+	return ctx
 }
 
 func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("recipes: multi-lock %s: %w", m.path(), context.Cause(ctx))
 	}
-	if err := m.check(); err != nil {
+	if err := m.check(ctx); err != nil {
 		return nil, err
 	}
-	start := time.Now()
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		claims, lists, err := m.join(ctx, try, start)
-		if err == nil {
-			return m.settle(ctx, claims, lists)
-		}
-		if !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
-			return nil, err
-		}
-	}
-}
-
-// join takes a place in every queue.
-func (m *MultiLock) join(ctx context.Context, try bool, start time.Time) ([]*claim, [][]string, error) {
-	s, err := m.c.Session(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	t := &txn{c: m.c, s: s}
-	var claims []*claim
-	var dirs []string
-	for _, q := range m.qs {
-		a := &claim{q: q, try: try, start: start, s: s}
-		if a.d, err = m.c.declared(ctx, s, q); err != nil {
-			return nil, nil, err
-		}
-		if a.k, err = q.contender(s, a.d, q.kind.Queues[0], q.shared); err != nil {
-			return nil, nil, err
-		}
-		claims, dirs, t.born = append(claims, a), append(dirs, q.dir()), append(t.born, a.k)
-	}
-	lists, err := t.run(ctx, dirs...)
-	if isNoNode(err) {
-		return nil, nil, fmt.Errorf("%w: %s: %w", ErrNotProvisioned, m.path(), err)
-	}
-	return claims, lists, err
-}
-
-// settle waits in every queue; what fails in one gives up all.
-func (m *MultiLock) settle(ctx context.Context, claims []*claim, lists [][]string) (*Lease, error) {
-	ks := make([]*contender, len(claims))
-	for i, a := range claims {
-		ks[i] = a.k
-	}
-	waited, err := m.wait(ctx, claims, lists)
-	if err == nil && waited {
-		err = m.prove(ctx, claims[0].s, ks)
-	}
-	var h *holding
-	if err == nil {
-		all := *claims[0].q
-		all.path = m.path()
-		h, err = hold(ctx, &holding{q: &all, s: claims[0].s, d: claims[0].d, ks: ks, wait: time.Since(claims[0].start)})
-	}
-	if err != nil {
-		m.c.state.spawn(func() { _ = m.c.dropNow(context.Background(), ks) }) // the janitor goes on
+	b := &bid{m: m, try: try, start: time.Now()}
+	if err := b.yield(ctx); err != nil {
 		return nil, err
 	}
-	return h.lease(ctx), nil
+	if err := b.enter(ctx); err != nil {
+		return nil, err
+	}
+	h, err := b.run(ctx)
+	if err != nil {
+		return nil, b.giveUp(err)
+	}
+	l := h.lease(ctx)
+	l.ctx = joined{m.with(l.ctx, l), h.life}
+	return l, nil
 }
 
-func (m *MultiLock) wait(ctx context.Context, claims []*claim, lists [][]string) (waited bool, err error) {
-	for i, a := range claims {
-		var children []string
-		if lists != nil {
-			children = lists[i]
+// bid is one call of Lock or TryLock.
+type bid struct {
+	m     *MultiLock
+	try   bool
+	start time.Time
+	turns []string // the local queues whose turn we have
+	seats []*draw  // our places, one a member
+}
+
+// yield lets writers go first where a member to be read prefers them. It looks until none had to be waited for.
+func (b *bid) yield(ctx context.Context) error {
+	for again := true; again; {
+		again = false
+		for _, p := range b.m.parts {
+			if !p.q.shared {
+				continue
+			}
+			waited, err := p.q.yield(ctx, b.try)
+			if err != nil {
+				return err
+			}
+			again = again || waited
 		}
-		a.proven = children != nil
-		if err := a.k.exhausted(); err != nil {
-			return false, err
+	}
+	return nil
+}
+
+// enter takes the turns in the process.
+func (b *bid) enter(ctx context.Context) error {
+	var qs []*queue
+	for _, p := range b.m.parts {
+		if p.n == 0 && p.q.slot() != "" {
+			qs = append(qs, p.q)
 		}
-		err := a.wait(ctx, children)
-		a.unwatch()
+	}
+	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.path, y.path) })
+	for _, q := range qs {
+		turn, err := (&claim{q: q, try: b.try, start: b.start}).enter(ctx)
 		if err != nil {
-			return false, err
-		}
-		waited = waited || a.queued || lists == nil
-	}
-	return waited, nil
-}
-
-// prove confirms all members at one moment: while one was waited for, another's node may have been deleted.
-func (m *MultiLock) prove(ctx context.Context, s *Session, ks []*contender) error {
-	ops := make([]any, len(ks))
-	for i, k := range ks {
-		ops[i] = &zk.CheckVersionRequest{Path: k.path, Version: -1}
-	}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		_, err := s.Multi(ctx, ops...)
-		if err == nil {
-			return nil
-		}
-		if isNoNode(err) {
-			return lostError(m.path(), err)
-		}
-		if err := pauseOr(ctx, s, wait, err); err != nil {
+			b.leave()
 			return err
 		}
+		b.turns = append(b.turns, q.slot())
+		if turn.k != nil {
+			_ = b.m.c.drop(ctx, turn.k) // goes on in the background if it must
+		}
 	}
+	return nil
+}
+
+// leave passes the turns on.
+func (b *bid) leave() {
+	for _, key := range b.turns {
+		b.m.c.state.leave(key, baton{})
+	}
+	b.turns = nil
+}
+
+// giveUp leaves all queues, and passes the turns on after that, so that nobody here meets our places as rivals.
+func (b *bid) giveUp(err error) error {
+	st := &b.m.c.state
+	for _, key := range b.turns {
+		st.clearing(key)
+	}
+	ks := b.nodes()
+	st.spawn(func() {
+		_ = b.m.c.dropNow(context.Background(), ks) // err tells more; the janitor goes on
+		b.leave()
+	})
+	return err
+}
+
+// nodes are our contenders, those that exclude or read first.
+func (b *bid) nodes() []*contender {
+	var ks, permits []*contender
+	for _, d := range b.seats {
+		switch {
+		case d.permits != nil:
+			permits = append(permits, d.permits...)
+		case d.k != nil:
+			ks = append(ks, d.k)
+		}
+	}
+	return append(ks, permits...)
+}
+
+// hold makes the lease's foundation.
+func (b *bid) hold(ctx context.Context) (*holding, error) {
+	first := b.seats[0]
+	all := *first.q
+	all.path = b.m.path()
+	h := &holding{q: &all, s: first.s, d: first.d, ks: b.nodes(), turns: b.turns, wait: time.Since(b.start)}
+	for _, d := range b.seats {
+		h.members = append(h.members, d.q)
+	}
+	return hold(ctx, h)
 }

@@ -38,7 +38,7 @@ func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.
 // Where the lock is declared with preference = "writer", RLock waits before it queues until no writer is queued, which
 // costs a round trip, and may wait for as long as writers keep coming.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	if err := m.yield(ctx, false); err != nil {
+	if _, err := m.read.yield(ctx, false); err != nil {
 		return nil, err
 	}
 	return m.read.lock(ctx, false)
@@ -46,7 +46,7 @@ func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 
 // TryRLock takes the lock as one of its readers if no writer is ahead, else it returns a *HeldError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	if err := m.yield(ctx, true); err != nil {
+	if _, err := m.read.yield(ctx, true); err != nil {
 		return nil, err
 	}
 	return m.read.lock(ctx, true)
@@ -71,59 +71,70 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 }
 
 // yield makes a reader wait for writers to go first where the declaration prefers them.
-func (m *RWMutex) yield(ctx context.Context, try bool) error {
-	q := m.read
+func (q *queue) yield(ctx context.Context, try bool) (waited bool, err error) {
 	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); own != nil && own.ended() == nil || ctx.Err() != nil {
-		return nil
+		return false, nil
 	}
-	start := time.Now()
-	for {
+	for start := time.Now(); ; waited = true {
 		s, err := q.c.Session(ctx)
 		if err != nil {
-			return err
+			return waited, err
 		}
 		d, err := q.c.declared(ctx, s, q)
-		if err != nil {
-			return err
-		}
-		if d.params.(*kind.RWLockParams).Preference != kind.PreferWriter {
-			return nil
+		if err != nil || d.params.(*kind.RWLockParams).Preference != kind.PreferWriter {
+			return waited, err
 		}
 		children, err := listChildren(ctx, s, q.dir())
 		if err != nil {
-			return err
+			return waited, err
 		}
-		last := kind.Contender{Shared: true}
-		line, _ := kind.SortContenders(children)
-		for _, k := range line {
-			if !k.Shared {
-				last = k
-			}
+		writer, ahead := lastWriter(children)
+		if ahead == 0 {
+			return waited, nil
 		}
-		if last.Shared {
-			return nil
-		}
-		held := &HeldError{Path: q.path, Holder: parsed(q.dir(), last), Position: len(line), c: q.c}
+		held := &HeldError{Path: q.path, Holder: parsed(q.dir(), writer), Position: ahead, c: q.c}
 		if try {
-			return held
+			return waited, held
 		}
-		_, _, w, err := getWPersistent(ctx, s, held.Holder.Path)
-		if isNoNode(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		select {
-		case <-w.C():
-		case <-ctx.Done():
-			held.Waited, held.Cause, err = time.Since(start), context.Cause(ctx), held
-		}
-		w.stop()
-		if err != nil {
-			return err
+		if err := q.yieldTo(ctx, s, d, held, start); err != nil {
+			return waited, err
 		}
 	}
+}
+
+// lastWriter is the last contender that does not read, and how many stand up to it; 0 when there is none.
+func lastWriter(children []string) (writer kind.Contender, ahead int) {
+	line, _ := kind.SortContenders(children)
+	for i, k := range line {
+		if !k.Shared {
+			writer, ahead = k, i+1
+		}
+	}
+	return writer, ahead
+}
+
+// yieldTo waits until the writer held names has gone, or something else is worth another look.
+func (q *queue) yieldTo(ctx context.Context, s *Session, d *declaration, held *HeldError, start time.Time) error {
+	_, _, w, err := getWPersistent(ctx, s, held.Holder.Path)
+	if isNoNode(err) {
+		return nil
+	}
+	if errors.Is(err, zk.ErrNoAuth) { // its data is not for us: the queue tells when it goes
+		_, w, err = childrenWPersistent(ctx, s, q.dir())
+	}
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	select {
+	case <-w.C():
+	case <-d.changed():
+	case <-d.dropped:
+	case <-ctx.Done():
+		held.Waited, held.Cause = time.Since(start), context.Cause(ctx)
+		return held
+	}
+	return nil
 }
 
 // Downgrade turns a write lease into a read lease without letting anybody in between: one transaction deletes the

@@ -262,7 +262,14 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 	if err := d.front(ctx, children); err != nil {
 		return nil, err
 	}
-	return d.serve(ctx)
+	err := d.serve(ctx)
+	if d.permits != nil {
+		d.k = nil // the place is gone, and a permit is none that another goroutine could inherit
+	}
+	if err != nil {
+		return nil, d.withdraw(err)
+	}
+	return d.hold(ctx)
 }
 
 // front waits until our place is the first in the queue of those who wait.
@@ -294,43 +301,44 @@ func (d *draw) front(ctx context.Context, children []string) error {
 }
 
 // serve waits, at the front, until the permits are free, and takes them in the transaction that gives the place up.
-func (d *draw) serve(ctx context.Context) (*holding, error) {
+// d.permits says whether that was done, also when it errs.
+func (d *draw) serve(ctx context.Context) error {
 	leases := subdir(d.q.path, leasesOf(d.q.kind).Child)
 	for {
 		children, w, err := childrenWPersistent(ctx, d.s, leases)
 		if err != nil {
-			return nil, d.timedOut(ctx, err)
+			return d.timedOut(ctx, err)
 		}
 		line, _ := kind.SortContenders(children)
 		if len(line)+d.n <= d.limit() {
 			w.stop()
-			h, err := d.take(ctx)
-			if h != nil || err != nil {
-				return h, err
+			if err := d.take(ctx); err != nil || d.permits != nil {
+				return err
 			}
 			continue
 		}
 		if err := d.ahead(leases, verdict{position: len(line), first: line[0]}); err != nil {
 			w.stop()
-			return nil, err
+			return err
 		}
 		_, err = d.sleep(ctx, w)
 		w.stop()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := d.possible(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
 
 // take makes the transaction. Others may have created permits directly since we counted, and may be granted: then the
 // last of ours is beyond the limit, and we wait, with our permits in the order, until enough older ones have gone.
-func (d *draw) take(ctx context.Context) (*holding, error) {
+// Neither permits nor an error: look again.
+func (d *draw) take(ctx context.Context) error {
 	permits, err := d.makePermits(func(h *holderData) { h.Limit = d.limit() })
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Not under a limit that has been lowered meanwhile.
 	limit := &zk.CheckVersionRequest{Path: d.q.path, Version: d.d.version}
@@ -343,20 +351,15 @@ func (d *draw) take(ctx context.Context) (*holding, error) {
 		if lists != nil {
 			children = lists[0]
 		}
-		err := d.within(ctx, children)
-		d.k = nil
-		if err != nil {
-			return nil, d.withdraw(err)
-		}
-		return d.hold(ctx)
+		return d.within(ctx, children)
 	case isNoNode(err):
-		return nil, d.missing(lostError(d.k.path, err))
+		return d.missing(lostError(d.k.path, err))
 	case errors.Is(err, zk.ErrBadVersion):
-		return nil, d.redeclare(ctx)
+		return d.redeclare(ctx)
 	case transient(err) && ctx.Err() == nil:
-		return nil, pause(ctx, d.s, 10*time.Millisecond)
+		return pause(ctx, d.s, 10*time.Millisecond)
 	default:
-		return nil, d.timedOut(ctx, err)
+		return d.timedOut(ctx, err)
 	}
 }
 
@@ -368,9 +371,7 @@ func (d *draw) within(ctx context.Context, children []string) error {
 	d.unwatch() // the place in the queue is gone; from here on the last permit is what waits
 	d.k, d.deaf, d.version, d.czxid = d.permits[len(d.permits)-1], false, 0, 0
 	d.queued, d.proven = true, children != nil
-	err := d.wait(ctx, children)
-	d.unwatch()
-	return err
+	return d.wait(ctx, children)
 }
 
 // Permits reads how many permits are declared and how many are taken now.

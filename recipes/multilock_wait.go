@@ -1,0 +1,307 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// run takes all members, from the beginning as long as a try fails without having done anything.
+func (b *bid) run(ctx context.Context) (*holding, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		lists, err := b.join(ctx)
+		if err == nil {
+			return b.settle(ctx, lists)
+		}
+		if !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
+			return nil, err
+		}
+	}
+}
+
+// join takes a place in every queue, and the permits of every semaphore. The listings are those of each seat's
+// queues; nil when they are not known.
+func (b *bid) join(ctx context.Context) ([][][]string, error) {
+	b.seats = nil
+	s, err := b.m.c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seats := make([]*draw, len(b.m.parts))
+	for i, p := range b.m.parts {
+		seats[i] = &draw{claim: claim{q: p.q, try: b.try, start: b.start, s: s}, n: p.n}
+		d := seats[i]
+		if d.d, err = d.q.c.declared(ctx, s, d.q); err != nil {
+			return nil, err
+		}
+		if d.n == 0 {
+			d.k, err = d.q.contender(s, d.d, d.q.kind.Queues[0], d.q.shared)
+		} else if err = d.possible(); err == nil {
+			d.permits, err = d.makePermits(func(h *holderData) { h.Limit = d.limit() })
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b.sit(ctx, seats, nil)
+}
+
+// requeue does that, again as long as nothing has come of it.
+func (b *bid) requeue(ctx context.Context) ([][][]string, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		lists, err := b.queue(ctx)
+		if err == nil || !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
+			return lists, err
+		}
+	}
+}
+
+// queue exchanges what join created for places everywhere, in the antechambers of semaphores too.
+func (b *bid) queue(ctx context.Context) ([][][]string, error) {
+	seats := make([]*draw, len(b.seats))
+	for i, old := range b.seats {
+		seats[i] = &draw{claim: claim{q: old.q, start: b.start, s: old.s, d: old.d}, n: old.n}
+		in := old.q.kind.Queues[0]
+		if old.n > 0 {
+			in = gateOf(old.q.kind)
+		}
+		k, err := old.q.contender(old.s, old.d, in, old.q.shared)
+		if err != nil {
+			return nil, err
+		}
+		seats[i].k = k
+	}
+	return b.sit(ctx, seats, b.nodes())
+}
+
+// sit runs the transaction that creates the seats' nodes and deletes others. The seats are ours when it succeeds.
+func (b *bid) sit(ctx context.Context, seats []*draw, gone []*contender) ([][][]string, error) {
+	t := &txn{c: b.m.c, s: seats[0].s, gone: gone}
+	var dirs []string
+	for _, d := range seats {
+		if d.permits != nil {
+			t.born = append(t.born, d.permits...)
+		} else {
+			t.born = append(t.born, d.k)
+		}
+		dirs = append(dirs, d.dirs()...)
+	}
+	flat, err := t.run(ctx, dirs...)
+	if isNoNode(err) && gone != nil {
+		return nil, lostError(b.m.path(), err) // the parents existed when those were created
+	}
+	if isNoNode(err) {
+		err = fmt.Errorf("%w: one of %s, or of what its layout needs, does not exist: %w", ErrNotProvisioned, b.m.path(), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.seats = seats
+	lists := make([][][]string, len(seats))
+	for i, d := range seats {
+		if n := len(d.dirs()); flat != nil {
+			lists[i], flat = flat[:n], flat[n:]
+		}
+	}
+	return lists, nil
+}
+
+// dirs are the queues the seat looks at: of permits the permits and the antechamber, else the place's own.
+func (d *draw) dirs() []string {
+	if d.permits == nil {
+		return []string{d.k.dir}
+	}
+	return []string{d.permits[0].dir, subdir(d.q.path, gateOf(d.q.kind).Child)}
+}
+
+// settle waits for all members; our places exist.
+func (b *bid) settle(ctx context.Context, lists [][][]string) (*holding, error) {
+	if err := exhaustedAny(b.nodes()); err != nil {
+		return nil, err
+	}
+	free, err := b.free(lists)
+	if err != nil {
+		return nil, err
+	}
+	if !free && b.permits() {
+		if lists, err = b.requeue(ctx); err != nil {
+			return nil, err
+		}
+		if err := exhaustedAny(b.nodes()); err != nil {
+			return nil, err
+		}
+	}
+	if !free {
+		if err := b.wait(ctx, lists); err != nil {
+			return nil, err
+		}
+		if err := b.prove(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b.hold(ctx)
+}
+
+// free reports whether everything was ours at once; a Try errs when it was not. The create that went before the
+// listings is the committed write that proves it.
+func (b *bid) free(lists [][][]string) (bool, error) {
+	for i, d := range b.seats {
+		if lists[i] == nil {
+			if b.try {
+				return false, &HeldError{Path: d.q.path, c: d.q.c}
+			}
+			return false, nil
+		}
+		mine := d.k
+		if d.permits != nil {
+			mine = d.permits[len(d.permits)-1] // consecutive numbers: the last one decides
+		}
+		v, err := decide(d.q.kind, d.d.params, lists[i][0], mine.name)
+		waiting := 0
+		if d.permits != nil {
+			line, _ := kind.SortContenders(lists[i][1])
+			waiting = len(line)
+		}
+		if err == nil && v.granted && waiting == 0 {
+			continue
+		}
+		if b.try {
+			return false, &HeldError{Path: d.q.path, Holder: parsed(mine.dir, v.first), Position: v.position + waiting, c: d.q.c}
+		}
+		return false, nil
+	}
+	return true, nil
+}
+
+func (b *bid) permits() bool {
+	for _, d := range b.seats {
+		if d.permits != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// errAside stops the waits for the other members when one has failed.
+var errAside = errors.New("another member of the multi-lock failed")
+
+// wait waits in all queues at once; what fails in one gives up all.
+func (b *bid) wait(ctx context.Context, lists [][][]string) error {
+	inner, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	type answer struct {
+		i   int
+		err error
+	}
+	answers, all := make(chan answer, len(b.seats)), make(chan struct{})
+	var left atomic.Int64
+	left.Store(int64(len(b.seats)))
+	for i, d := range b.seats {
+		go func() {
+			err := d.reach(inner, lists[i])
+			if err == nil {
+				if left.Add(-1) == 0 {
+					close(all)
+				}
+				err = d.stay(inner, all)
+			}
+			d.unwatch()
+			answers <- answer{i, err}
+		}()
+	}
+	failed := answer{i: len(b.seats)}
+	for range b.seats {
+		a := <-answers
+		// When the caller's patience ends all members say so, and the first one speaks; else what failed by itself.
+		if a.err != nil && (failed.err == nil || ctx.Err() != nil && a.i < failed.i) {
+			failed = a
+			stop(errAside)
+		}
+	}
+	return failed.err
+}
+
+// reach waits until the member is granted.
+func (d *draw) reach(ctx context.Context, lists [][]string) error {
+	var children []string
+	if lists != nil {
+		children = lists[0]
+	}
+	if d.n == 0 {
+		d.proven = children != nil
+		return d.wait(ctx, children)
+	}
+	if err := d.front(ctx, children); err != nil {
+		return err
+	}
+	return d.serve(ctx)
+}
+
+// stay watches over a granted member until all are: it may be lost, asked back, or its lock drained.
+func (d *draw) stay(ctx context.Context, all <-chan struct{}) error {
+	for {
+		select {
+		case <-all:
+			return nil
+		default:
+		}
+		if d.own == nil && !d.deaf {
+			if err := d.readOwn(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil // the member that is waited for tells why
+				}
+				return err
+			}
+		}
+		var own <-chan struct{}
+		if d.own != nil {
+			own = d.own.C()
+		}
+		select {
+		case <-own:
+			if d.s.State() == Lost {
+				return lostError(d.k.path, d.s.Err())
+			}
+			d.unwatch()
+		case <-d.d.changed():
+			if err := d.redeclare(ctx); err != nil {
+				return err
+			}
+		case <-d.d.dropped:
+			if err := d.redeclare(ctx); err != nil {
+				return err
+			}
+		case <-all:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// prove confirms all members at one moment: while one was waited for, another's node may have been deleted.
+func (b *bid) prove(ctx context.Context) error {
+	s, ks := b.seats[0].s, b.nodes()
+	ops := make([]any, len(ks))
+	for i, k := range ks {
+		ops[i] = &zk.CheckVersionRequest{Path: k.path, Version: -1}
+	}
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		_, err := s.Multi(ctx, ops...)
+		if err == nil {
+			return nil
+		}
+		if isNoNode(err) {
+			return lostError(b.m.path(), err)
+		}
+		if err := pauseOr(ctx, s, wait, err); err != nil {
+			return err
+		}
+	}
+}
