@@ -231,6 +231,7 @@ func (m *module) runCall(d *decl, s scope, addr string, e *Ensemble) cty.Value {
 		return cty.DynamicVal
 	}
 	child.prefix, child.ensemble = addr+".", e
+	m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block string }{addr, m.prefix + d.addr})
 	child.inputs = map[string]input{}
 	for _, a := range d.call.args {
 		if r := a.expr.Range(); child.named["var"][a.name] != nil {

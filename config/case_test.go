@@ -128,6 +128,20 @@ func dump(c *Config, origins bool) string {
 			fmt.Fprintf(&b, "\n    %v world %v lockout %v\n    %s\n", n.ACL, n.AllowWorld, n.AllowLockout, payload)
 		}
 	}
+	for _, e := range c.Ensembles {
+		for _, v := range e.Intent.Moves {
+			fmt.Fprintf(&b, "%s moved %s to %s one %v\n", e.Name, v.From, v.To, v.One)
+		}
+		for _, v := range e.Intent.PathMoves {
+			fmt.Fprintf(&b, "%s moved %s to %s\n", e.Name, v.From, v.To)
+		}
+		for _, v := range e.Intent.Imports {
+			fmt.Fprintf(&b, "%s import %s as %s at %s\n", e.Name, v.Path, v.To, v.Target)
+		}
+		for _, v := range e.Intent.Removals {
+			fmt.Fprintf(&b, "%s removed %s destroy %v\n", e.Name, v.From, v.Destroy)
+		}
+	}
 	for _, k := range c.Checks {
 		fmt.Fprintf(&b, "%s %s %q\n", k.Addr, k.Verdict, k.Problems)
 	}

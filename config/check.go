@@ -102,5 +102,11 @@ func (m *module) trees(stack string) []*Ensemble {
 	for _, e := range out {
 		slices.SortFunc(e.Tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
 	}
+	if len(m.moves)+len(m.pathMoves)+len(m.imports)+len(m.removals) > 0 {
+		have := m.declared()
+		for _, e := range out {
+			e.Intent = m.intentOf(e, have)
+		}
+	}
 	return out
 }

@@ -58,6 +58,8 @@ type Ensemble struct {
 	Auth                           []Auth
 	// Tree is what is declared, with the paths an apply will use.
 	Tree *plan.Tree
+	// Intent is what the configuration says besides the tree.
+	Intent plan.Intent
 	// DeclRange is where the block stands.
 	DeclRange hcl.Range
 }

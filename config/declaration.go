@@ -20,6 +20,8 @@ type decl struct {
 	after []edge       // what it needs besides what its expressions refer to
 	node  *nodeDecl    // set when it declares znodes
 	call  *call        // set when it calls a module
+	// intent is set on moved, import and removed blocks.
+	intent *intention
 	// forEach is the argument of a block without a node; nodeDecl has its own.
 	forEach *attribute
 
@@ -99,6 +101,12 @@ func (m *module) collect(root *block) {
 		case name == "output":
 			d := m.name("output", b, m.evaluateOutput, b.sorted()...)
 			m.outputs = append(m.outputs, d)
+		case name == "moved":
+			m.collectMoved(b)
+		case name == "removed":
+			m.collectRemoved(b)
+		case name == "import":
+			m.collectImport(b)
 		case name == "check":
 			m.name("check", b, m.evaluateCheck, b.all()...)
 		case name == "module":

@@ -39,8 +39,8 @@ const repeats = 3
 
 // report collects diagnostics. The zero value is ready.
 type report struct {
-	diags hcl.Diagnostics
-	seen  map[string]int
+	diags      hcl.Diagnostics
+	seen       map[string]int
 	incomplete bool // the module being decoded has blocks of unknown types
 	// short are the names of files in modules as seen from the configuration,
 	// by the names that diagnostics use. Other files go by their last name.

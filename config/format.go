@@ -30,13 +30,14 @@ func format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	if r.hasErrors() {
 		return src, r.sorted()
 	}
-	unwrapBody(f.Body())
+	formatBody(f.Body())
 	return hclwrite.Format(f.Bytes()), r.sorted()
 }
 
-// unwrapBody rewrites "${x}" to x, which means the same and is how the language
-// was written before expressions could stand alone.
-func unwrapBody(body *hclwrite.Body) {
+// formatBody rewrites what hclwrite's layout leaves alone: "${x}" becomes x, which
+// means the same and is how the language was written before expressions could
+// stand alone; labels are quoted, and nothing stands between them.
+func formatBody(body *hclwrite.Body) {
 	for name, attr := range body.Attributes() {
 		tokens := attr.Expr().BuildTokens(nil)
 		if inner, ok := unwrapTemplate(tokens); ok {
@@ -44,7 +45,10 @@ func unwrapBody(body *hclwrite.Body) {
 		}
 	}
 	for _, b := range body.Blocks() {
-		unwrapBody(b.Body())
+		if labels := b.Labels(); len(labels) > 0 {
+			b.SetLabels(labels)
+		}
+		formatBody(b.Body())
 	}
 }
 

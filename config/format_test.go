@@ -15,6 +15,8 @@ func TestFormat(t *testing.T) {
 		"keeps text":         {"a = \"${local.x}-\"\nb = \"${local.x}${local.y}\"\nc = \"x\"\n", "a = \"${local.x}-\"\nb = \"${local.x}${local.y}\"\nc = \"x\"\n"},
 		"keeps strip marks":  {"a = \"${~ local.x ~}\"\n", "a = \"${~local.x~}\"\n"},
 		"unwraps strings":    {"a = \"${upper(\"b\")}\"\n", "a = upper(\"b\")\n"},
+		"quotes labels":      {"mutex ledger {}\nmutex /* a */ \"b\" {}\n", "mutex \"ledger\" {}\nmutex \"b\" {}\n"},
+		"keeps odd labels":   {"mutex \"a$${x}\\\"b\" {}\n", "mutex \"a$${x}\\\"b\" {}\n"},
 		"keeps comments":     {"// one\na = 1 /* two */\n", "// one\na = 1 /* two */\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

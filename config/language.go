@@ -20,6 +20,14 @@ func newLanguage() *blockType {
 			},
 		},
 		newEnsembleType(),
+		{
+			name: "import", doc: "Takes over a znode that exists already.",
+			args: []argument{
+				arg("to", "address", "The address of the node it becomes.").must(),
+				arg("path", "string", "The absolute path where it stands today.").must(),
+				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one import for each element."),
+			},
+		},
 	}
 	return &blockType{top: true, blocks: append(append(blocks, declarationTypes()...), nodeTypes()...)}
 }
@@ -82,6 +90,21 @@ func declarationTypes() []*blockType {
 			},
 		},
 		newModuleType(),
+		{
+			name: "moved", doc: "Says that something is declared under another address now, or stands at another path.",
+			args: []argument{
+				arg("from", "address or path", "The former address, or the former path as a text.").must(),
+				arg("to", "address or path", "The address, or the path, of today.").must(),
+			},
+		},
+		{
+			name: "removed", doc: "Says that a declaration is gone on purpose, and what becomes of its znodes.",
+			args: []argument{arg("from", "address", "The address that is not declared any more.").must()},
+			blocks: []*blockType{{
+				name: "lifecycle", doc: "Rules for the removal.", single: true,
+				args: []argument{arg("destroy", "bool", "Delete the znodes; false leaves them as they are, not ours any more.").or(true)},
+			}},
+		},
 		{
 			name: "check", doc: "A doubt that every plan looks into; it warns and stops nothing.", labels: []string{"name"},
 			blocks: []*blockType{{

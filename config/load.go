@@ -142,6 +142,7 @@ func (d *decl) name() string {
 func (m *module) finish(c *Config) {
 	c.Stack = m.stack()
 	m.checkNodes()
+	m.checkIntents()
 	if m.hasErrors() {
 		return
 	}

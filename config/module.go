@@ -16,6 +16,7 @@ type session struct {
 	calls     int         // module blocks so far
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
+	intents
 	// open opens a directory by its path from the configuration's.
 	open   func(dir string) (fs.FS, error)
 	opened map[string]fs.FS        // by directory, since one may be called often

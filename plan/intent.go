@@ -22,7 +22,10 @@ type Intent struct {
 // an address that is still declared, and following them never comes back.
 type Move struct {
 	From, To string
-	Origin   string // "locks.locktree.hcl:12"
+	// One is true when a single instance moves, so that mutex.a means that alone
+	// and not mutex.a["k"]: one of the two addresses ends in a key.
+	One    bool
+	Origin string // "locks.locktree.hcl:12"
 }
 
 // PathMove says that the node at one path, and everything below it, continues at
@@ -87,7 +90,11 @@ func (i Intent) Rename(addr string) string {
 		next := addr
 		best := -1
 		for _, m := range i.Moves {
-			if rest, ok := below(addr, m.From); ok && len(m.From) > best {
+			rest, ok := below(addr, m.From)
+			if m.One && strings.HasPrefix(rest, "[") {
+				continue
+			}
+			if ok && len(m.From) > best {
 				next, best = m.To+rest, len(m.From)
 			}
 		}

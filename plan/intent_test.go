@@ -11,7 +11,8 @@ func TestMovesAreFollowedAsFarAsAddressesReach(t *testing.T) {
 		{From: "mutex.a", To: "namespace.n.mutex.b"},
 		{From: "namespace.n.mutex.b", To: "namespace.n.mutex.c"},
 		{From: `semaphore.s`, To: "semaphore.t"},
-		{From: `semaphore.s["x"]`, To: `semaphore.u["y"]`},
+		{From: `semaphore.s["x"]`, To: `semaphore.u["y"]`, One: true},
+		{From: "election.e", To: `election.e["first"]`, One: true},
 		{From: "module.old", To: `module.new["k"]`},
 		{From: "loop.a", To: "loop.b"}, {From: "loop.b", To: "loop.a"},
 	}}
@@ -21,6 +22,8 @@ func TestMovesAreFollowedAsFarAsAddressesReach(t *testing.T) {
 		`mutex.a["k"]`:         `namespace.n.mutex.c["k"]`,
 		`semaphore.s["x"]`:     `semaphore.u["y"]`, // the nearer one wins
 		`semaphore.s["xy"]`:    `semaphore.t["xy"]`,
+		"election.e":           `election.e["first"]`,
+		`election.e["second"]`: `election.e["second"]`,
 		"module.old.mutex.m":   `module.new["k"].mutex.m`,
 		"module.older.mutex.m": "module.older.mutex.m",
 	} {

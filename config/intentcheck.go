@@ -1,0 +1,262 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// declared is everything that has an address or a path, for what intents say
+// about it.
+type declared struct {
+	addrs map[string]*instance // nodes, their blocks, modules (nil) and their blocks (nil)
+	nodes map[string]*instance // nodes alone
+	exact map[string]bool      // nodes and modules, without the blocks of several
+	paths map[*Ensemble]map[string]*instance
+	// sound: nothing was wrong before, so that what is missing is missing for its
+	// own sake.
+	sound bool
+}
+
+func (m *module) declared() *declared {
+	d := &declared{addrs: map[string]*instance{}, nodes: map[string]*instance{}, exact: map[string]bool{}, paths: map[*Ensemble]map[string]*instance{}}
+	for _, i := range m.instances {
+		d.nodes[i.addr], d.addrs[i.addr], d.exact[i.addr] = i, i, true
+		if i.key != "" || i.decl.attr("for_each") != nil {
+			d.addrs[strings.TrimSuffix(i.addr, "["+strconv.Quote(i.key)+"]")] = i
+		}
+		if d.paths[i.ensemble] == nil {
+			d.paths[i.ensemble] = map[string]*instance{}
+		}
+		d.paths[i.ensemble][i.path] = i
+	}
+	for _, c := range m.moduleAddrs {
+		d.addrs[c.instance], d.addrs[c.block], d.exact[c.instance] = nil, nil, true
+	}
+	return d
+}
+
+// checkIntents is about what only shows when every node is known.
+func (m *module) checkIntents() {
+	if len(m.moves)+len(m.pathMoves)+len(m.imports)+len(m.removals) == 0 {
+		return
+	}
+	have := m.declared()
+	have.sound = !m.hasErrors()
+	if m.checkMoves(have) {
+		m.checkRemovals(have)
+	}
+	m.checkPathMoves(have)
+	m.checkImports(have)
+}
+
+// checkMoves answers false when following the moves would make no sense.
+func (m *module) checkMoves(have *declared) bool {
+	from, to := map[string]*moveItem{}, map[string]*moveItem{}
+	before := m.errors()
+	for i := range m.moves {
+		v := &m.moves[i]
+		first := from[v.From]
+		if first == nil {
+			first = to[v.To]
+		}
+		if first != nil {
+			m.errorf(v.d.head, "Moved twice", "%s moves to %s, but at %s %s moves to %s. One thing has one former address: delete one of the two blocks.",
+				v.From, v.To, m.where(first.d.head), first.From, first.To)
+			continue
+		}
+		from[v.From], to[v.To] = v, v
+	}
+	if m.errors() > before || m.checkMoveCycles(from) {
+		return false
+	}
+	removed := map[string]bool{}
+	for _, r := range m.removals {
+		removed[r.From] = true
+	}
+	for i := range m.moves {
+		v := &m.moves[i]
+		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
+			m.errorf(v.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, m.declaredAt(have.addrs[v.From]))
+		}
+		if from[v.To] == nil && !removed[v.To] {
+			m.checkTarget(v, have)
+		}
+	}
+	return true
+}
+
+func (m *module) declaredAt(i *instance) string {
+	if i == nil {
+		return ""
+	}
+	return " at " + m.where(i.decl.head)
+}
+
+// checkTarget reports a move to what is not there. A misspelt one would delete a
+// lock and create another.
+func (m *module) checkTarget(v *moveItem, have *declared) {
+	at := v.d.block.attrs["to"].expr.Range()
+	last := v.d.intent.to[len(v.d.intent.to)-1]
+	switch {
+	case v.lost != "":
+		m.errorf(at, "Unknown address", "%s If it is gone again, delete this block.", v.lost)
+	case v.place.decl() == nil || !have.sound:
+	case v.One && !last.keyed && v.place.repeated():
+		m.errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
+	case v.place.repeated() && !last.keyed:
+	default:
+		if _, ok := have.addrs[v.To]; !ok {
+			m.errorf(at, "Unknown address", "%s is declared, but not with these keys. Each block with for_each needs a key that it has, and others none.", v.To)
+		}
+	}
+}
+
+// checkMoveCycles reports moves that lead back to where they start.
+func (m *module) checkMoveCycles(from map[string]*moveItem) bool {
+	done := map[*moveItem]bool{}
+	found := false
+	for i := range m.moves {
+		var way []*moveItem
+		for v := &m.moves[i]; v != nil && !done[v]; v = from[v.To] {
+			done[v] = true
+			way = append(way, v)
+			if start := slices.IndexFunc(way, func(w *moveItem) bool { return w == from[v.To] }); start >= 0 {
+				m.moveCycle(way[start:])
+				found = true
+			} else if strings.HasPrefix(v.To, v.From+".") {
+				m.moveCycle([]*moveItem{v})
+				found = true
+			}
+		}
+	}
+	return found
+}
+
+func (m *module) moveCycle(way []*moveItem) {
+	first := way[0]
+	var b strings.Builder
+	b.WriteString(first.From)
+	for _, v := range way {
+		fmt.Fprintf(&b, " moves to %s (%s), which", v.To, m.where(v.d.head))
+	}
+	m.errorf(first.d.head, "Moves in a circle", "%s is, or stands in, where it began. Delete one of these blocks.", b.String())
+}
+
+func (m *module) checkRemovals(have *declared) {
+	first := map[string]*removalItem{}
+	for i := range m.removals {
+		r := &m.removals[i]
+		if other := first[r.From]; other != nil {
+			m.errorf(r.d.head, "Removed twice", "%s is removed at %s already. Delete one of the two blocks.", r.From, m.where(other.d.head))
+			continue
+		}
+		first[r.From] = r
+		if i, still := have.addrs[r.From]; still {
+			m.errorf(r.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still declared%s, so it is not removed. Delete its block, or this one.", r.From, m.declaredAt(i))
+		}
+	}
+	for _, v := range m.moves {
+		if r := first[v.From]; r != nil {
+			m.errorf(r.d.head, "Moved and removed", "%s moves to %s at %s, so it is not removed. Delete one of the two blocks.", v.From, v.To, m.where(v.d.head))
+		}
+	}
+}
+
+func (m *module) checkPathMoves(have *declared) {
+	from, to := map[string]*pathMoveItem{}, map[string]*pathMoveItem{}
+	for i := range m.pathMoves {
+		v := &m.pathMoves[i]
+		first := from[v.From]
+		if first == nil {
+			first = to[v.To]
+		}
+		if first != nil {
+			m.errorf(v.d.head, "Moved twice", "%s moves to %s, but at %s %s moves to %s. Delete one of the two blocks.", v.From, v.To, m.where(first.d.head), first.From, first.To)
+			continue
+		}
+		from[v.From], to[v.To] = v, v
+		known := false
+		for _, paths := range have.paths {
+			if paths[v.To] == nil {
+				continue
+			}
+			known = true
+			if i := paths[v.From]; i != nil {
+				m.errorf(v.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still the path of %s%s, so it did not move.", v.From, i.addr, m.declaredAt(i))
+			}
+		}
+		if !known && have.sound {
+			m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown path", "No declared node has the path %s. It must be the whole path, with the ensemble's root.", v.To)
+		}
+	}
+}
+
+func (m *module) checkImports(have *declared) {
+	type where struct {
+		e    *Ensemble
+		path string
+	}
+	addrs, paths := map[string]*importItem{}, map[where]*importItem{}
+	for n := range m.imports {
+		v := &m.imports[n]
+		path := v.d.block.attrs["path"]
+		i := have.nodes[v.To]
+		if !have.sound && (i == nil || i.ensemble == nil) {
+			continue
+		}
+		if i == nil {
+			m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is no node. Each block with for_each needs a key that it has, and others none.", v.To)
+			continue
+		}
+		if first := addrs[v.To]; first != nil {
+			m.errorf(v.d.head, "Imported twice", "%s is imported from %s at %s already, so it cannot be %s, too.", v.To, first.Path, m.where(first.d.head), v.Path)
+			continue
+		}
+		w := where{i.ensemble, v.Path}
+		if first := paths[w]; first != nil {
+			m.errorf(v.d.head, "Imported twice", "%s becomes %s at %s already. One znode is one lock.", v.Path, first.To, m.where(first.d.head))
+			continue
+		}
+		addrs[v.To], paths[w] = v, v
+		v.Target = i.path
+		records := kind.JoinPath(i.ensemble.Root, reserved)
+		switch other := have.paths[i.ensemble][v.Path]; {
+		case other != nil && other != i:
+			v.s.wrong(path, "Path in use", fmt.Sprintf("%s is the path of %s%s. Import it there.", v.Path, other.addr, m.declaredAt(other)))
+		case v.Path == records || strings.HasPrefix(v.Path, records+"/"):
+			v.s.wrong(path, "Reserved name", records+" is where locktree keeps its own records.")
+		}
+	}
+}
+
+// intentOf is what concerns an ensemble. Addresses are those of the whole
+// configuration, so moves and removals concern all.
+func (m *module) intentOf(e *Ensemble, have *declared) plan.Intent {
+	var out plan.Intent
+	for _, v := range m.moves {
+		out.Moves = append(out.Moves, v.Move)
+	}
+	for _, v := range m.removals {
+		out.Removals = append(out.Removals, v.Removal)
+	}
+	for _, v := range m.pathMoves {
+		if have.paths[e][v.To] != nil {
+			out.PathMoves = append(out.PathMoves, v.PathMove)
+		}
+	}
+	for _, v := range m.imports {
+		if have.nodes[v.To].ensemble == e {
+			out.Imports = append(out.Imports, v.Import)
+		}
+	}
+	slices.SortFunc(out.Moves, func(a, b plan.Move) int { return strings.Compare(a.From, b.From) })
+	slices.SortFunc(out.Removals, func(a, b plan.Removal) int { return strings.Compare(a.From, b.From) })
+	slices.SortFunc(out.PathMoves, func(a, b plan.PathMove) int { return strings.Compare(a.From, b.From) })
+	slices.SortFunc(out.Imports, func(a, b plan.Import) int { return strings.Compare(a.To, b.To) })
+	return out
+}
