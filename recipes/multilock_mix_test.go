@@ -1,0 +1,344 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// everyKind declares one lock of each kind; the semaphore has three permits.
+func (l *lab) everyKind() {
+	l.mutex()
+	l.rwlock()
+	l.semaphore(3)
+	l.election()
+}
+
+// mixed is a set over all kinds.
+func mixed(c *Client, permits int) *MultiLock {
+	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader(), c.Semaphore("/s").Share(permits), c.Election("/e"))
+}
+
+// nothingLeft requires empty queues.
+func (l *lab) nothingLeft() {
+	l.t.Helper()
+	l.settle()
+	for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
+		require.Empty(l.t, l.children(dir), dir)
+	}
+}
+
+func TestAMultiLockOverEveryKindTakesOneTransactionAndOneRoundTrip(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		m := mixed(l.client("a"), 2)
+		warm, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(warm)
+		l.settle()
+		l.srv.ResetCounts()
+		start := time.Now()
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2*oneWay, time.Since(start))
+		counts := l.srv.Counts().ByOp
+		require.Equal(t, 1, counts["multi"])
+		require.Equal(t, 5, counts["getChildren2"], "one a queue, and the antechamber")
+		b := l.client("b")
+		_, err = b.Mutex("/m").TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		_, err = b.RWMutex("/rw").TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		r, err := b.RWMutex("/rw").TryRLock(t.Context())
+		require.NoError(t, err, "the member reads only")
+		l.unlock(r)
+		_, err = b.Semaphore("/s").TryAcquire(t.Context(), 2)
+		require.ErrorIs(t, err, ErrHeld)
+		p, err := b.Semaphore("/s").TryAcquire(t.Context(), 1)
+		require.NoError(t, err, "one of three is free")
+		l.unlock(p)
+		leader, ok, err := b.Election("/e").Leader(t.Context())
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, x.Token(), leader.Token)
+		l.unlock(x)
+		l.nothingLeft()
+	})
+}
+
+// purse keeps the books of a test over many locks: how much of each is held, and how much there is.
+type purse struct {
+	t     *testing.T
+	held  map[string]int
+	limit map[string]int
+	do    chan func()
+}
+
+func (p *purse) take(name string, n int) {
+	p.held[name] += n
+	require.LessOrEqual(p.t, p.held[name], p.limit[name], "too many hold %s", name)
+}
+
+// pick chooses some locks, and says what holding them takes.
+func pick(rnd *rand.Rand, c *Client) (members []Member, need map[string]int) {
+	need = map[string]int{}
+	for _, i := range rnd.Perm(6)[:1+rnd.IntN(4)] {
+		switch path := fmt.Sprintf("/l%d", i); i {
+		case 0, 1:
+			members, need[path] = append(members, c.Mutex(path)), 1
+		case 2:
+			members, need[path] = append(members, c.Election(path)), 1
+		case 3:
+			if rnd.IntN(2) == 0 {
+				members, need[path] = append(members, c.RWMutex(path)), 100
+			} else {
+				members, need[path] = append(members, c.RWMutex(path).Reader()), 1
+			}
+		default:
+			n := 1 + rnd.IntN(3)
+			members, need[path] = append(members, c.Semaphore(path).Share(n)), n
+		}
+	}
+	return members, need
+}
+
+func (p *purse) work(c *Client, seed uint64, rounds int) error {
+	rnd := rand.New(rand.NewPCG(seed, 50))
+	for range rounds {
+		members, need := pick(rnd, c)
+		pause := time.Duration(rnd.IntN(300)) * time.Millisecond
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		err := c.MultiLock(members...).Do(ctx, func(context.Context, *Lease) error {
+			change := func(sign int) {
+				done := make(chan struct{})
+				p.do <- func() {
+					for name, n := range need {
+						p.take(name, sign*n)
+					}
+					close(done)
+				}
+				<-done
+			}
+			change(1)
+			time.Sleep(pause)
+			change(-1)
+			return nil
+		})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("seed %d, %v: %w", seed, need, err)
+		}
+	}
+	return nil
+}
+
+func TestOverlappingSetsOfAnyKindsNeverDeadlock(t *testing.T) { // case 50; sets of one member are among them
+	inLab(t, func(t *testing.T, l *lab) {
+		for _, path := range []string{"/l0", "/l1"} {
+			l.declare(path, kind.Mutex.New())
+		}
+		l.declare("/l2", kind.Election.New())
+		l.declare("/l3", kind.RWLock.New())
+		p := &purse{t: t, held: map[string]int{}, do: make(chan func()),
+			limit: map[string]int{"/l0": 1, "/l1": 1, "/l2": 1, "/l3": 100, "/l4": 3, "/l5": 3}}
+		for _, path := range []string{"/l4", "/l5"} {
+			s := kind.Semaphore.New().(*kind.SemaphoreParams)
+			s.Permits = 3
+			l.declare(path, s)
+		}
+		const clients, each, rounds = 4, 2, 20
+		done := make(chan error)
+		for i := range clients {
+			c := l.client(fmt.Sprint(i))
+			for j := range each {
+				go func() { done <- p.work(c, uint64(10*i+j), rounds) }()
+			}
+		}
+		for left := clients * each; left > 0; {
+			select {
+			case f := <-p.do:
+				f()
+			case err := <-done:
+				require.NoError(t, err)
+				left--
+			}
+		}
+		l.settle()
+		for _, dir := range []string{"/l0", "/l1", "/l2", "/l3", "/l4/leases", "/l4/locks", "/l5/leases", "/l5/locks"} {
+			require.Empty(t, l.children(dir), dir)
+		}
+	})
+}
+
+func TestAMixedSetThatIsNotFreeWaitsInTheAntechamberAndHoldsNoPermitMeanwhile(t *testing.T) {
+	// A permit created before it is granted counts for Curator's clients: two that wait like that block each other.
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		w := l.locker(mixed(l.client("a"), 2).Lock)
+		require.Len(t, l.children("/s/leases"), 3, "permits that wait among the permits")
+		require.Len(t, l.children("/s/locks"), 1)
+		require.Len(t, l.children("/m"), 1, "the first places were not given up")
+		l.unlock(x)
+		r := <-w
+		require.NoError(t, r.err)
+		require.Len(t, l.children("/s/leases"), 2)
+		require.Empty(t, l.children("/s/locks"))
+		l.unlock(r.v)
+		l.nothingLeft()
+	})
+}
+
+func TestASetWithPermitsInHandWaitsOnForItsOtherMembers(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locker(mixed(l.client("a"), 3).Lock)
+		_, err = l.client("b").Semaphore("/s").TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, ErrHeld, "all permits are the set's by now")
+		notYet(t, w, "a set without its mutex")
+		l.unlock(x)
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		l.nothingLeft()
+	})
+}
+
+func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		for path, take := range map[string]func(*Client) (*Lease, error){
+			"/m": func(c *Client) (*Lease, error) { return c.Mutex("/m").Lock(t.Context()) },
+			"/s": func(c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(t.Context(), 2) },
+			"/e": func(c *Client) (*Lease, error) {
+				lead, err := c.Election("/e").Campaign(t.Context())
+				return lead.Lease, err
+			},
+		} {
+			x, err := take(l.client("holder"))
+			require.NoError(t, err)
+			_, err = mixed(l.client("a"), 2).TryLock(t.Context())
+			var held *HeldError
+			require.ErrorAs(t, err, &held)
+			require.Equal(t, path, held.Path)
+			require.Equal(t, x.Node(), held.Holder.Path)
+			l.unlock(x)
+			l.nothingLeft()
+		}
+	})
+}
+
+func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		paths := l.mutexes(3)
+		c := l.client("a")
+		x, err := multi(c, paths...).Lock(t.Context())
+		require.NoError(t, err)
+		var ws []<-chan result[*Lease]
+		for i := range 10 {
+			ws = append(ws, l.locker(multi(c, paths[i%3], paths[(i+1)%3]).Lock))
+		}
+		single := l.locking(c.Mutex(paths[0]))
+		_, err = c.Mutex(paths[1]).TryLock(t.Context())
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		require.True(t, held.Local)
+		_, err = multi(c, paths...).TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		for _, p := range paths {
+			require.Len(t, l.children(p), 1)
+		}
+		l.unlock(x)
+		for _, w := range append(ws, single) {
+			go func() {
+				if r := <-w; r.err == nil {
+					_ = r.v.Unlock(context.Background())
+				}
+			}()
+		}
+		l.settle()
+		last, err := multi(c, paths...).Lock(t.Context())
+		require.NoError(t, err, "a turn was not passed on")
+		l.unlock(last)
+		l.settle()
+		for _, p := range paths {
+			require.Empty(t, l.children(p))
+		}
+	})
+}
+
+func TestASetDoesNotUseAPlaceItInherits(t *testing.T) { // it is of another transaction: the order of sets would break
+	inLab(t, func(t *testing.T, l *lab) {
+		paths := l.mutexes(2)
+		c := l.client("a")
+		x, err := c.Mutex(paths[0]).Lock(t.Context())
+		require.NoError(t, err)
+		blocker, err := l.client("b").Mutex(paths[1]).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locker(multi(c, paths...).Lock)
+		l.unlock(x) // hands a place over, as to any goroutine that waits
+		l.settle()
+		born := func(path string) int64 {
+			queue := l.queue(path)
+			n, _ := l.srv.Get(queue[len(queue)-1])
+			return n.Stat.Czxid
+		}
+		require.Equal(t, born(paths[0]), born(paths[1]), "places of different transactions")
+		l.unlock(blocker)
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
+
+func TestMembersCanBeEnteredAgainThroughTheSetsContext(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		err := mixed(c, 1).Do(t.Context(), func(ctx context.Context, x *Lease) error {
+			again, err := c.Mutex("/m").Lock(ctx)
+			require.NoError(t, err)
+			require.Equal(t, x.Token(), again.Token())
+			l.unlock(again)
+			r, err := c.RWMutex("/rw").RLock(ctx)
+			require.NoError(t, err)
+			l.unlock(r)
+			_, err = c.RWMutex("/rw").Lock(ctx)
+			require.ErrorIs(t, err, ErrUpgradeConflict, "the set reads it")
+			_, err = multi(c, "/m").Lock(ctx)
+			require.ErrorIs(t, err, ErrWouldDeadlock)
+			return nil
+		})
+		require.NoError(t, err)
+		l.nothingLeft()
+	})
+}
+
+func TestASetThatCannotBeIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		l.srv.ResetCounts()
+		for want, m := range map[string]*MultiLock{
+			"at least one member":       c.MultiLock(),
+			"names /m twice":            c.MultiLock(c.Mutex("/m"), c.Semaphore("/s"), c.Mutex("/m")),
+			"at least 1 permit":         c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(0)),
+			"handle of another client":  c.MultiLock(l.client("b").Mutex("/m")),
+			"4 permits asked for, 3 ar": mixed(c, 4),
+		} {
+			_, err := m.Lock(t.Context())
+			require.ErrorContains(t, err, want)
+		}
+		require.Zero(t, l.srv.Counts().ByOp["multi"])
+		l.nothingLeft()
+	})
+}

@@ -1,0 +1,115 @@
+package recipes
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
+	// The member is granted, the set still waits for another: nobody sleeps on the queue of the first.
+	for name, c := range map[string]struct {
+		do   func(l *lab)
+		want error
+	}{
+		"asked back": {func(l *lab) { require.NoError(l.t, l.srv.Set(l.queue("/m")[0], []byte(revokeMessage))) }, ErrRevoked},
+		"deleted":    {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/m")[0])) }, ErrLost},
+		"draining": {func(l *lab) {
+			l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
+		}, ErrDraining},
+		"moved": {func(l *lab) {
+			l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" })
+		}, ErrMoved},
+		"a permit deleted": {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/s/leases")[1])) }, ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.everyKind()
+				x, err := l.client("holder").Election("/e").Campaign(t.Context())
+				require.NoError(t, err)
+				w := l.locker(mixed(l.client("a"), 2).Lock)
+				notYet(t, w, "the election is not won")
+				start := time.Now()
+				c.do(l)
+				r := <-w
+				require.ErrorIs(t, r.err, c.want)
+				require.Less(t, r.at.Sub(start), 5*oneWay, "told only when the last member came")
+				require.NoError(t, x.Resign(t.Context()))
+				l.nothingLeft()
+			})
+		})
+	}
+}
+
+func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		p := kind.Election.New().(*kind.ElectionParams)
+		p.MaxWaiters = 1
+		l.declare("/e", p)
+		_, err := l.client("leader").Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		l.campaigning(l.client("second"))
+		_, err = mixed(l.client("a"), 1).Lock(t.Context())
+		require.ErrorIs(t, err, ErrQueueFull)
+		l.settle()
+		require.Empty(t, l.children("/m"))
+		require.Empty(t, l.children("/s/leases"))
+		require.Empty(t, l.children("/s/locks"))
+		require.Len(t, l.children("/e"), 2)
+	})
+}
+
+func TestAReaderInASetLetsPreferredWritersGoFirst(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+		r1, err := l.client("r1").RWMutex(p).RLock(t.Context())
+		require.NoError(t, err)
+		w1 := l.locker(l.client("w1").RWMutex(p).Lock)
+		c := l.client("set")
+		set := c.MultiLock(c.Mutex("/m"), c.RWMutex(p).Reader())
+		_, err = set.TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		s := l.locker(set.Lock)
+		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
+		require.Empty(t, l.children("/m"), "the set holds others up while it lets writers go first")
+		l.unlock(r1)
+		l.unlock((<-w1).v)
+		second := <-w2
+		require.NoError(t, second.err)
+		l.settle()
+		notYet(t, s, "a reader went before a preferred writer")
+		l.unlock(second.v)
+		got := <-s
+		require.NoError(t, got.err)
+		l.unlock(got.v)
+	})
+}
+
+func TestTheDeadlineOfAMixedSetIsOneForAllMembers(t *testing.T) { // Curator gives each member the full timeout
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		holder := l.client("holder")
+		m, err := holder.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		s, err := holder.Semaphore("/s").Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		time.AfterFunc(8*time.Second, func() { _ = m.Unlock(context.Background()) })
+		start := time.Now()
+		_, err = mixed(l.client("a"), 1).Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, "/s", held.Path, "the mutex came in time")
+		require.Less(t, time.Since(start), 10*time.Second+50*time.Millisecond)
+		l.unlock(s)
+		l.nothingLeft()
+	})
+}
