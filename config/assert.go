@@ -16,12 +16,12 @@ import (
 func (m *module) evaluateCheck(d *decl) {
 	s := m.scope(d)
 	c := plan.Check{Addr: m.prefix + d.addr, Origin: m.where(d.head), Verdict: plan.CheckPass}
-	asserts := d.block.nested("assert")
-	if len(asserts) == 0 {
+	asserts := m.expandNested(s, d.block, "assert")
+	if len(d.block.blocks) == 0 {
 		m.errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}
 	for _, a := range asserts {
-		m.evaluateAssert(s, a, &c)
+		m.evaluateAssert(a.s, a.block, &c)
 	}
 	m.checks = append(m.checks, c)
 }

@@ -17,6 +17,7 @@ type block struct {
 	labelRanges []hcl.Range
 	attrs       map[string]*attribute
 	blocks      []*block
+	iterator    string    // of a dynamic block
 	head        hcl.Range // type and labels: where the block as a whole is wrong
 }
 
@@ -29,6 +30,7 @@ type attribute struct {
 	deps      []*decl // what the expression refers to
 	each      bool    // it refers to each.key or each.value
 	bad       bool    // it refers to something that does not exist, which has been reported
+	iterator  string  // in the content of a dynamic block: the name of its element
 	doomed    bool    // bad in every instance of a module
 }
 
@@ -87,7 +89,14 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	}
 	b.setAttrs(content.Attributes)
 	for _, raw := range content.Blocks {
-		n := decodeBody(raw.Body, t.nested(raw.Type), r)
+		typ := t.typeOf(raw, r)
+		if typ == nil {
+			continue
+		}
+		n := decodeBody(raw.Body, typ, r)
+		if typ.of != nil {
+			n.bindIterator(r)
+		}
 		n.labels, n.labelRanges, n.head = raw.Labels, raw.LabelRanges, raw.DefRange
 		b.blocks = append(b.blocks, n)
 	}
@@ -116,7 +125,7 @@ func (t *blockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
 	}
 	given, where := m[1], "here"
 	if t.name != "" {
-		where = "in a " + t.name + " block"
+		where = "in " + article(t.name) + " block"
 	}
 	out := *d
 	switch d.Summary {
@@ -131,6 +140,13 @@ func (t *blockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
 		return d
 	}
 	return &out
+}
+
+func article(noun string) string {
+	if strings.ContainsRune("aeiou", rune(noun[0])) {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 func (t *blockType) argumentHint(given string) string {
@@ -161,6 +177,9 @@ func (b *block) complete(r *report) {
 			r.errorf(b.head, "Missing required argument", "%s needs the argument %q. Add %s = ... (%s).",
 				upperFirst(b.title()), a.name, a.name, lowerFirst(strings.TrimSuffix(a.doc, ".")))
 		}
+	}
+	if b.typ.of != nil && len(b.nested("content")) == 0 {
+		r.errorf(b.head, "Missing block", "A dynamic block needs a content block, which holds the arguments of each %s.", b.typ.of.name)
 	}
 	first := map[*blockType]*block{}
 	for _, n := range b.blocks {

@@ -42,7 +42,7 @@ var requiredVersion = arg("required_version", "string", "The versions of locktre
 // declarationTypes are the blocks that stand in every module and declare no node.
 func declarationTypes() []*blockType {
 	return []*blockType{
-		{
+		withDynamic(&blockType{
 			name: "variable", doc: "An input.", labels: []string{"name"},
 			args: []argument{
 				arg("type", "type", "Type constraint.").or("any"),
@@ -58,7 +58,7 @@ func declarationTypes() []*blockType {
 					arg("error_message", "string", "What to tell whoever set it.").must(),
 				},
 			}},
-		},
+		}),
 		{name: "locals", doc: "Named values.", anyArgs: true},
 		{
 			name: "principal", doc: "Somebody who can be granted rights.", labels: []string{"name"},
@@ -67,7 +67,7 @@ func declarationTypes() []*blockType {
 				arg("id", "string", "Who, in the form the scheme asks for."),
 			},
 		},
-		{
+		withDynamic(&blockType{
 			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
 			args: []argument{
 				arg("allow_world", "bool", "Let everybody do more than read.").or(false),
@@ -80,7 +80,7 @@ func declarationTypes() []*blockType {
 					arg("allow", "string", `"lock", "observe", "admin", or letters of "cdrwa".`).must(),
 				},
 			}},
-		},
+		}),
 		{
 			name: "output", doc: "A value to show after an apply.", labels: []string{"name"},
 			args: []argument{
@@ -105,7 +105,7 @@ func declarationTypes() []*blockType {
 				args: []argument{arg("destroy", "bool", "Delete the znodes; false leaves them as they are, not ours any more.").or(true)},
 			}},
 		},
-		{
+		withDynamic(&blockType{
 			name: "check", doc: "A doubt that every plan looks into; it warns and stops nothing.", labels: []string{"name"},
 			blocks: []*blockType{{
 				name: "assert", doc: "What should hold.",
@@ -114,7 +114,7 @@ func declarationTypes() []*blockType {
 					arg("error_message", "string", "What to tell otherwise.").must(),
 				},
 			}},
-		},
+		}),
 	}
 }
 

@@ -8,7 +8,7 @@ func (b *block) override(over *block, r *report) {
 	for _, a := range over.sorted() {
 		b.attrs[a.name] = a
 	}
-	replaced := map[*blockType]bool{}
+	replaced := map[string]bool{}
 	for _, o := range over.blocks {
 		switch {
 		case b.typ.top && o.typ.name == "locals":
@@ -24,9 +24,9 @@ func (b *block) override(over *block, r *report) {
 			}
 			base.override(o, r)
 		default:
-			if !replaced[o.typ] {
-				b.drop(o.typ)
-				replaced[o.typ] = true
+			if name := o.typ.repeats(); !replaced[name] {
+				b.drop(name)
+				replaced[name] = true
 			}
 			b.blocks = append(b.blocks, o)
 		}
@@ -57,10 +57,10 @@ func (b *block) find(like *block) *block {
 	return nil
 }
 
-func (b *block) drop(t *blockType) {
+func (b *block) drop(name string) {
 	kept := make([]*block, 0, len(b.blocks))
 	for _, n := range b.blocks {
-		if n.typ != t {
+		if n.typ.repeats() != name {
 			kept = append(kept, n)
 		}
 	}

@@ -169,13 +169,13 @@ func (m *module) evaluateACL(d *decl) {
 		allowWorld: s.yes(d.block.attrs["allow_world"]), allowLockout: s.yes(d.block.attrs["allow_lockout"]),
 		namespace: []kind.ACL{}, lock: []kind.ACL{}, contender: []kind.ACL{},
 	}
-	grants := d.block.nested("grant")
-	if len(grants) == 0 {
+	grants := m.expandNested(s, d.block, "grant")
+	if len(grants) == 0 && !d.failed {
 		m.errorf(d.head, "No grants", "An acl without a grant lets nobody in, not even us: add grant { to = [principal.NAME], allow = \"admin\" }.")
 		d.failed = true
 	}
 	for _, g := range grants {
-		m.evaluateGrant(s, g, p)
+		m.evaluateGrant(g.s, g.block, p)
 	}
 	p.namespace, p.lock, p.contender = kind.NormalizeACL(p.namespace), kind.NormalizeACL(p.lock), kind.NormalizeACL(p.contender)
 	if !d.failed && len(p.namespace) == 0 {

@@ -50,6 +50,9 @@ func (r resolver) traversal(t hcl.Traversal) bool {
 	switch {
 	case len(t) == 1 && slices.Contains(typeWords, root):
 		return true // a type, as in convert(x, list(string)); elsewhere evaluation refuses it
+	case root == r.a.iterator && root != "":
+		r.a.each = true
+		return r.member(t, root, []string{"key", "value"})
 	case root == "path":
 		return r.member(t, "path", []string{"module"})
 	case root == "each":

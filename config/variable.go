@@ -142,8 +142,8 @@ func (m *module) constantBool(a *attribute, def bool) bool {
 func (m *module) validate() {
 	for _, name := range m.names["var"] {
 		v := m.variables[name]
-		for _, rule := range v.block.nested("validation") {
-			if !v.failed && !m.checkRule(v, rule) {
+		for _, b := range v.block.blocks {
+			if !v.failed && !m.checkRules(v, b) {
 				v.rejected = true
 			}
 		}
@@ -153,12 +153,13 @@ func (m *module) validate() {
 	}
 }
 
-// checkRule evaluates one validation block.
-func (m *module) checkRule(v *variable, rule *block) bool {
-	rd := &decl{addr: v.addr, head: rule.head, attrs: rule.sorted()}
+// checkRules evaluates one validation block, or a dynamic one.
+func (m *module) checkRules(v *variable, b *block) bool {
+	rd := &decl{addr: v.addr, head: b.head, attrs: b.all()}
 	for _, a := range rd.attrs {
+		a.bad, a.deps = false, nil // another instance of the module may have been here
 		for _, t := range a.expr.Variables() {
-			if t.RootName() != "var" {
+			if root := t.RootName(); root != "var" && root != a.iterator {
 				m.errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", v.block.name())
 				return false
 			}
@@ -167,11 +168,19 @@ func (m *module) checkRule(v *variable, rule *block) bool {
 			}
 		}
 	}
-	s := m.scope(rd)
+	good := true
+	for _, rule := range m.expandNested(m.scope(rd), &block{blocks: []*block{b}}, "validation") {
+		good = m.checkRule(v, rule.block, rule.s) && good
+	}
+	return good && !rd.failed
+}
+
+// checkRule evaluates one rule.
+func (m *module) checkRule(v *variable, rule *block, s scope) bool {
 	condition := rule.attrs["condition"]
 	ok, valid := s.as(condition, cty.Bool)
 	if !valid {
-		if condition != nil && !rd.failed {
+		if condition != nil && !s.d.failed {
 			s.wrong(condition, "Wrong type", "condition must be true or false, not null.")
 		}
 		return false

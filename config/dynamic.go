@@ -1,0 +1,140 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// A dynamic block stands for one nested block per element. hcl's own extension
+// (ext/dynblock) expands a body while it is decoded, which is before anything has
+// a value here; so the block is decoded by tables as all others, its references
+// are resolved with theirs, and it is repeated when it is evaluated.
+
+// withDynamic lets the unnamed, repeatable blocks of t be written as dynamic ones.
+func withDynamic(t *blockType) *blockType {
+	t.dynamic = map[string]*blockType{}
+	for _, inner := range t.blocks {
+		t.dynamic[inner.name] = newDynamicType(inner, inner.args)
+	}
+	t.blocks = append(t.blocks, newDynamicType(nil, nil))
+	return t
+}
+
+func newDynamicType(of *blockType, args []argument) *blockType {
+	return &blockType{
+		name: "dynamic", doc: "The block it is labelled with, once for each element.", labels: []string{"block type"}, of: of,
+		args: []argument{
+			arg("for_each", "list(any), set(any) or map(any)", "One block for each element.").must(),
+			arg("iterator", "name", "What key and value of the element are called in content; the block type by default."),
+		},
+		blocks: []*blockType{{name: "content", doc: "The arguments of the block.", single: true, args: args}},
+	}
+}
+
+// repeats is the name of the blocks that a block stands for.
+func (t *blockType) repeats() string {
+	if t.of != nil {
+		return t.of.name
+	}
+	return t.name
+}
+
+// typeOf returns the table of a nested block, nil for a dynamic one of a type
+// that does not exist here.
+func (t *blockType) typeOf(raw *hcl.Block, r *report) *blockType {
+	if t.dynamic == nil || raw.Type != "dynamic" {
+		return t.nested(raw.Type)
+	}
+	inner := t.dynamic[raw.Labels[0]]
+	if inner == nil {
+		var names []string
+		for name := range t.dynamic {
+			names = append(names, name)
+		}
+		r.errorf(raw.LabelRanges[0], "Unsupported block type", "Blocks of type %q are not expected in %s block.%s", raw.Labels[0], article(t.name), hint(raw.Labels[0], names, ""))
+	}
+	return inner
+}
+
+// bindIterator tells the arguments of content which name is theirs.
+func (b *block) bindIterator(r *report) {
+	name := b.typ.of.name
+	if a := b.attrs["iterator"]; a != nil {
+		delete(b.attrs, "iterator") // a name, and nothing to evaluate
+		given := hcl.ExprAsKeyword(a.expr)
+		switch {
+		case !hclsyntax.ValidIdentifier(given):
+			r.errorf(a.expr.Range(), "Invalid name", "iterator must be a name, as iterator = element.")
+		case given == "path" || given == "each" || slices.Contains(namedRoots, given) || kind.Lookup(given) != nil:
+			r.errorf(a.expr.Range(), "Reserved name", "References that start with %q already mean something else. Choose another name.", given)
+		default:
+			name = given
+		}
+	}
+	for _, content := range b.blocks {
+		for _, a := range content.attrs {
+			a.iterator = name
+		}
+	}
+	b.iterator = name
+}
+
+// nestedBlock is one block to evaluate, with the scope it stands in.
+type nestedBlock struct {
+	*block
+	s scope
+}
+
+// expandNested returns the blocks of a type that stand in b, dynamic ones expanded.
+func (m *module) expandNested(s scope, b *block, name string) []nestedBlock {
+	var out []nestedBlock
+	for _, n := range b.blocks {
+		switch {
+		case n.typ.name == name:
+			out = append(out, nestedBlock{n, s})
+		case n.typ.of != nil && n.typ.of.name == name:
+			out = append(out, m.expandDynamic(s, n)...)
+		}
+	}
+	return out
+}
+
+func (m *module) expandDynamic(s scope, n *block) []nestedBlock {
+	a := n.attrs["for_each"]
+	content := n.nested("content")
+	v, ok := s.value(a)
+	if !ok || len(content) == 0 {
+		s.d.failed = true // complete reports what is missing
+		return nil
+	}
+	if v.ContainsMarked() {
+		unmarked, marks := v.Unmark()
+		if len(marks) > 0 {
+			s.wrong(a, "Sensitive value", "How many blocks there are is shown to people, so for_each cannot be sensitive. If it is no secret, say so with nonsensitive(...).")
+			return nil
+		}
+		v = unmarked
+	}
+	if v.IsNull() || !v.CanIterateElements() {
+		s.wrong(a, "Wrong type", "for_each of a dynamic block must be a list, a set or a map.")
+		return nil
+	}
+	if m.expanded += v.LengthInt(); m.expanded > maxNodes {
+		s.wrong(a, "Too many nodes", "Dynamic blocks count as nodes, of which there are too many. Split the configuration into several stacks.")
+		return nil
+	}
+	var out []nestedBlock
+	for it := v.ElementIterator(); it.Next(); {
+		k, e := it.Element()
+		inner := s
+		inner.ctx = s.ctx.NewChild()
+		inner.ctx.Variables = map[string]cty.Value{n.iterator: cty.ObjectVal(map[string]cty.Value{"key": k, "value": e})}
+		out = append(out, nestedBlock{content[0], inner})
+	}
+	return out
+}
