@@ -189,10 +189,13 @@ func (a *claim) run(ctx context.Context, b baton) (*holding, error) {
 	}
 }
 
+// errNotQueued: the session was lost before it was used for more than reading.
+var errNotQueued = errors.New("no place in the queue was asked for yet")
+
 // transient: nothing was done and another try may succeed. A refused path or flag is not sent either, but is no better
 // the next time.
 func transient(err error) bool {
-	if errors.Is(err, errNotApplied) {
+	if errors.Is(err, errNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, ErrClosed) {
 		return true
 	}
 	return outcomeOf(err) == NotSent && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, errNotSent) || errors.Is(err, ErrSessionLost)) &&
@@ -224,6 +227,9 @@ func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
 		a.k, b = nil, baton{}
 	}
 	if a.d, err = a.q.c.declared(ctx, a.s, a.q); err != nil {
+		if a.k == nil && errors.Is(err, ErrSessionLost) {
+			err = fmt.Errorf("%w: %w", errNotQueued, err)
+		}
 		return nil, err
 	}
 	if b.granted {

@@ -1,0 +1,334 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestAParentThatVanishesBetweenTwoTriesEndsTheLock(t *testing.T) { // case 9: CURATOR-180, -308, -724
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		l.warm(m)
+		rule := l.srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
+		got := async(func() (*Lease, error) { return m.Lock(context.Background()) })
+		<-rule.Hit()
+		require.NoError(t, l.srv.Delete("/m"))
+		require.ErrorIs(t, (<-got).err, ErrNotProvisioned)
+		l.mutex()
+		l.nextIsServed("/m")
+	})
+}
+
+func TestAWaiterWhoseWholeLockIsDeletedIsTold(t *testing.T) { // case 9: a waiter must not hang when the parent vanishes
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		w := l.locking(l.client("b").Mutex("/m"))
+		require.NoError(t, l.srv.Delete("/m"))
+		start := time.Now()
+		require.ErrorIs(t, (<-w).err, ErrLost)
+		<-x.Context().Done()
+		require.LessOrEqual(t, time.Since(start), 6*oneWay)
+	})
+}
+
+func TestALeaderChangeThatProlongsSessionsProlongsNoLease(t *testing.T) { // case 30: a new leader gives every session its full timeout again
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		rival := l.locking(l.client("b").Mutex("/m"))
+		l.srv.Partition(l.session(c), zktest.Both)
+		cut := time.Now()
+		told := make(chan time.Time, 1)
+		context.AfterFunc(x.Context(), func() { told <- time.Now() })
+		time.Sleep(4 * time.Second)
+		l.srv.SetReadOnly(true) // no quorum, then a new leader
+		l.srv.SetReadOnly(false)
+		r := <-rival
+		require.NoError(t, r.err)
+		lost := <-told
+		require.LessOrEqual(t, lost.Sub(cut), 6*time.Second, "half a session timeout after the last commit, whatever servers do")
+		require.GreaterOrEqual(t, r.at.Sub(cut), 16*time.Second, "the scenario needs the session to be prolonged")
+		require.Greater(t, r.v.Token(), x.Token())
+		l.unlock(r.v)
+	})
+}
+
+func TestABurstOfTenThousandEventsHidesNoLoss(t *testing.T) { // case 34: go-zookeeper's event channel holds 6, and drops
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		const nodes = 10_000
+		for i := range nodes {
+			require.NoError(t, srv.Create(fmt.Sprintf("/burst/%d", i), nil))
+		}
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		told := make(chan error, 1)
+		release, err := s.hold("/mine", func(err error) { told <- err })
+		require.NoError(t, err)
+		defer release()
+		watches := make([]*watch, nodes)
+		var wg sync.WaitGroup
+		for part := range 20 {
+			wg.Go(func() {
+				for i := part; i < nodes; i += 20 {
+					_, _, watches[i], _ = s.getW(t.Context(), fmt.Sprintf("/burst/%d", i))
+				}
+			})
+		}
+		wg.Wait()
+		for i := range nodes {
+			require.NoError(t, srv.Delete(fmt.Sprintf("/burst/%d", i)))
+		}
+		srv.Expire(s.ID())
+		require.ErrorIs(t, <-told, ErrSessionExpired)
+		deleted := 0
+		for _, w := range watches {
+			<-w.C()
+			if w.event() == zk.EventNodeDeleted {
+				deleted++
+			}
+		}
+		require.Equal(t, nodes, deleted, "the deletions came before the expiry")
+	})
+}
+
+func TestUnlockAfterALossDeletesOnlyItsOwnNode(t *testing.T) { // case 39: the numbers of a lock made anew begin again
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, l.srv.Delete("/m"))
+		l.mutex()
+		y, err := l.client("b").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, x.Node()[len(x.Node())-10:], y.Node()[len(y.Node())-10:], "the scenario needs equal numbers")
+		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		require.NoError(t, x.Unlock(t.Context()), "a second Unlock")
+		l.settle()
+		require.NoError(t, y.Context().Err())
+		require.NoError(t, y.Verify(t.Context()))
+		require.Greater(t, y.Token(), x.Token())
+		l.unlock(y)
+	})
+}
+
+func TestUnlockOfANodeThatIsGoneIsDone(t *testing.T) { // case 39: NoNode is what a release wants
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.settle()
+		l.srv.InjectEvent(func(zktest.Event) bool { return true }, zktest.DropEvent) // or the holder would know
+		require.NoError(t, l.srv.Delete(x.Node()))
+		l.unlock(x)
+		l.unlock(x)
+	})
+}
+
+func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pglock #36 marked released, and skipped the release
+	for name, fault := range map[string]zktest.Fault{"held back": zktest.Hold, "cut": zktest.CutBefore, "its answer lost": zktest.DropReply} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				c := l.client("a")
+				x, err := c.Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				id := l.session(c)
+				beat := l.srv.Inject(zktest.Once(at("multi")), fault)
+				<-beat.Hit()
+				released := async(func() (struct{}, error) { return struct{}{}, x.Unlock(context.Background()) })
+				time.Sleep(oneWay)
+				beat.Release()
+				require.NoError(t, (<-released).err)
+				require.Empty(t, l.children("/m"))
+				require.Equal(t, id, l.session(c), "released by a delete, not with the session")
+			})
+		})
+	}
+}
+
+func TestHeartbeatsGoOnUntilAPendingReleaseIsThrough(t *testing.T) { // case 40, the other way round
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		id := l.session(c)
+		refused := l.srv.Inject(at("delete"), zktest.Fail(zktest.CodeThrottled))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, x.Unlock(ctx), ErrReleasePending)
+		require.Len(t, l.children("/m"), 1)
+		refused.Remove()
+		time.Sleep(10 * time.Second)
+		require.Empty(t, l.children("/m"))
+		require.Equal(t, id, l.session(c))
+	})
+}
+
+func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59: kazoo #730
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		e := l.election()
+		for _, dir := range []string{m, e} {
+			require.NoError(t, l.srv.SetCreateCount(dir, lastSequence))
+		}
+		holder := l.client("holder")
+		x, err := holder.Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		leading, err := holder.Election(e).Campaign(t.Context())
+		require.NoError(t, err)
+		late := l.client("late")
+		l.srv.ResetCounts()
+		for range 10 {
+			_, err := late.Mutex(m).Lock(t.Context())
+			require.ErrorIs(t, err, ErrSequenceExhausted)
+			err = late.Election(e).Lead(t.Context(), func(context.Context, *Leadership) error { return nil })
+			require.ErrorIs(t, err, ErrSequenceExhausted)
+		}
+		time.Sleep(time.Hour)
+		n := l.srv.SessionCounts(l.session(late))
+		require.LessOrEqual(t, n.ByOp["create"], 20, "one try each, and nobody tries by itself")
+		require.NoError(t, x.Context().Err())
+		require.NoError(t, leading.Context().Err())
+		require.Len(t, l.children(m), 1)
+		require.Len(t, l.children(e), 1)
+	})
+}
+
+func TestTheOrderHoldsAcrossTheEndOfTheSequence(t *testing.T) { // matrix 33: 2147483647 is followed by -2147483648
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		require.NoError(t, l.srv.SetCreateCount(m, lastSequence))
+		l.foreign(m, fmt.Sprintf("lock-%010d", math.MaxInt32), "behind")
+		l.foreign(m, fmt.Sprintf("lock-%d", math.MinInt32), "behind")
+		ahead := l.foreign(m, fmt.Sprintf("lock-%010d", lastSequence-1), "ahead")
+		require.NoError(t, l.srv.SetCreateCount(m, lastSequence))
+		w := l.locking(l.client("a").Mutex(m))
+		notYet(t, w, "one is ahead")
+		require.NoError(t, l.srv.Delete(ahead))
+		r := <-w
+		require.NoError(t, r.err, "those behind the end of the sequence are behind")
+		l.unlock(r.v)
+	})
+}
+
+func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) { // matrix 34
+	for op, fault := range map[string]zktest.Fault{"create": zktest.Hold, "getChildren2": zktest.Hold, "getData": zktest.Hold} {
+		t.Run(op, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.client("a").Mutex(l.mutex())
+				l.warm(m)
+				first, err := l.client("b").Mutex("/m").Lock(t.Context())
+				require.NoError(t, err)
+				token := first.Token()
+				l.unlock(first)
+				rule := l.srv.Inject(zktest.Once(at(op)), fault)
+				got := async(func() (*Lease, error) {
+					x, err := m.Lock(context.Background())
+					if err == nil {
+						err = x.Verify(context.Background())
+					}
+					return x, err
+				})
+				<-rule.Hit()
+				time.Sleep(oneWay)
+				require.NoError(t, l.srv.Delete("/m"))
+				l.mutex()
+				rule.Release()
+				if r := <-got; r.err == nil {
+					require.Greater(t, r.v.Token(), token)
+					require.Len(t, l.children("/m"), 1)
+					l.unlock(r.v)
+				} else {
+					require.True(t, errors.Is(r.err, ErrLost) || errors.Is(r.err, ErrNotProvisioned), "%v", r.err)
+				}
+				x, err := m.Lock(t.Context())
+				require.NoError(t, err)
+				require.Greater(t, x.Token(), token)
+				l.unlock(x)
+				l.nextIsServed("/m")
+			})
+		})
+	}
+}
+
+func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // matrix 38: ACL revoked while waiting
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		first, second := l.foreign(m, "lock-0000000000", ""), l.foreign(m, "lock-0000000001", "")
+		require.NoError(t, l.srv.SetCreateCount(m, 2))
+		w := l.locking(l.client("a").Mutex(m))
+		admin, err := l.client("admin", func(c *Config) { c.Auth = []Auth{{"digest", "admin:x"}} }).Session(t.Context())
+		require.NoError(t, err)
+		_, err = admin.SetACL(t.Context(), m, zk.DigestACL(zk.PermAll, "admin", "x"), -1)
+		require.NoError(t, err)
+		require.NoError(t, l.srv.Delete(second)) // which stood before us: who is next must be read, and may not be
+		r := <-w
+		require.ErrorIs(t, r.err, zk.ErrNoAuth)
+		require.ErrorContains(t, r.err, m)
+		require.NoError(t, l.srv.Delete(first))
+		_, err = admin.SetACL(t.Context(), m, zk.WorldACL(zk.PermAll), -1)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		require.Empty(t, l.children(m), "the node is deleted as soon as that is allowed")
+	})
+}
+
+func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // matrix 27
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		l.srv.RefuseDials(true)
+		start := time.Now()
+		_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: l.dial})
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.InDelta(t, 5*time.Second, time.Since(start), float64(100*time.Millisecond), "ConnectTimeout")
+		l.srv.RefuseDials(false)
+		c := l.client("a")
+		l.srv.RefuseDials(true)
+		l.srv.Expire(l.session(c))
+		start = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
+		defer cancel()
+		_, err = c.Mutex(m).Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.InDelta(t, 7*time.Second, time.Since(start), float64(100*time.Millisecond))
+		got := async(func() (*Lease, error) { return c.Mutex(m).Lock(context.Background()) })
+		time.Sleep(time.Hour)
+		notYet(t, got, "nobody is up")
+		l.srv.RefuseDials(false)
+		r := <-got
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+	})
+}
+
+func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // matrix 9: setWatches refused after a reconnect
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("0").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		c := l.client("1")
+		w := l.locking(c.Mutex("/m"))
+		refused := l.srv.Inject(zktest.On("setWatches"), zktest.Fail(zktest.CodeUnimplemented))
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(l.session(c))
+		time.Sleep(time.Second)
+		require.NoError(t, l.srv.Delete(x.Node()))
+		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.Gen++ })
+		l.srv.RefuseDials(false)
+		r := <-w
+		require.NoError(t, r.err)
+		require.Positive(t, refused.Hits())
+		l.unlock(r.v)
+	})
+}
