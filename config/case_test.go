@@ -138,6 +138,9 @@ func dump(c *Config, origins bool) string {
 		for _, v := range e.Intent.Imports {
 			fmt.Fprintf(&b, "%s import %s as %s at %s\n", e.Name, v.Path, v.To, v.Target)
 		}
+		for _, v := range e.Intent.Quotas {
+			fmt.Fprintf(&b, "%s quota %d of %s at %s\n", e.Name, v.MaxNodes, v.Addr, v.Path)
+		}
 		for _, v := range e.Intent.Removals {
 			fmt.Fprintf(&b, "%s removed %s destroy %v\n", e.Name, v.From, v.Destroy)
 		}

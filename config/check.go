@@ -108,5 +108,11 @@ func (m *module) trees(stack string) []*Ensemble {
 			e.Intent = m.intentOf(e, have)
 		}
 	}
+	for _, i := range m.instances {
+		m.addQuota(i)
+	}
+	for _, e := range out {
+		slices.SortFunc(e.Intent.Quotas, func(a, b plan.Quota) int { return strings.Compare(a.Path, b.Path) })
+	}
 	return out
 }

@@ -30,6 +30,9 @@ func hash(c *Config) string {
 			}
 			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), kind.NormalizeACL(n.ACL), n.AllowWorld, n.AllowLockout})
 		}
+		for _, q := range e.Intent.Quotas {
+			_ = line.Encode([]any{"quota", q.Path, q.MaxNodes})
+		}
 	}
 	for _, o := range c.Outputs {
 		_ = line.Encode([]any{"output", o.Name, o.Type, o.Value, o.Sensitive})

@@ -187,6 +187,10 @@ func nodeTypes() []*blockType {
 	}
 	for _, t := range types {
 		if t.kind.Container {
+			t.blocks = append(t.blocks, &blockType{
+				name: "quota", doc: "A hard limit for the namespace, where the servers set enforceQuota.", single: true,
+				args: []argument{arg("max_nodes", "number", "How many znodes may exist, the namespace itself and contenders included.").must()},
+			})
 			t.blocks = append(t.blocks, types...)
 		}
 	}

@@ -27,6 +27,7 @@ type instance struct {
 	ensemble *Ensemble
 	params   kind.Params
 	protect  bool
+	quota    int  // 0: none
 	nameless bool // its argument name was wrong
 	failed   bool // something about its block was wrong
 	broken   bool // its for_each was wrong: a stand-in, so that other mistakes inside are found
@@ -238,6 +239,9 @@ func (m *module) evaluateInstance(i *instance, s scope) {
 	}
 	for _, l := range b.nested("lifecycle") {
 		i.protect = s.yes(l.attrs["prevent_destroy"])
+	}
+	for _, q := range b.nested("quota") {
+		m.evaluateQuota(i, s, q)
 	}
 	for _, f := range i.params.Fields() {
 		m.setField(s, b.attrs[f.Name], f)

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// minQuota is the namespace itself and one lock: ZooKeeper counts the node the
+// quota stands on.
+const minQuota = 2
+
+// evaluateQuota reads a quota block. ZooKeeper allows one quota on each line from
+// the root to a leaf, and the second one it would refuse in the middle of an apply.
+func (m *module) evaluateQuota(i *instance, s scope, b *block) {
+	for at := i.parent; at != nil; at = at.parent {
+		if at.quota > 0 {
+			m.errorf(b.head, "Quota inside a quota", "%s stands in %s, which has a quota (%s); ZooKeeper allows one of them on the way from the root to a node. Delete one of the two.",
+				i.addr, at.addr, m.where(at.decl.head))
+			s.d.failed = true
+			return
+		}
+	}
+	a := b.attrs["max_nodes"]
+	v, ok := s.shown(a, cty.Number)
+	if !ok {
+		if a != nil && !s.d.failed {
+			s.wrong(a, "Missing required argument", "max_nodes cannot be null. Leave the quota block out for no limit.")
+		}
+		return
+	}
+	number, exact := v.AsBigFloat().Int64()
+	if exact != big.Exact || number < minQuota || number > math.MaxInt32 {
+		s.wrong(a, "Invalid value for max_nodes", fmt.Sprintf("max_nodes must be a whole number from %d to %d. The namespace itself counts, and so does everybody who waits for a lock in it.", minQuota, math.MaxInt32))
+		return
+	}
+	i.quota = int(number)
+}
+
+// addQuota carries the quota of a namespace to the planner.
+func (m *module) addQuota(i *instance) {
+	if i.quota > 0 {
+		in := &i.ensemble.Intent
+		in.Quotas = append(in.Quotas, plan.Quota{Addr: i.addr, Path: i.path, MaxNodes: i.quota, Origin: m.where(i.decl.head)})
+	}
+}
