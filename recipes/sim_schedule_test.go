@@ -3,7 +3,6 @@ package recipes
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -75,7 +74,7 @@ var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChi
 func newSchedule(seed uint64) *schedule {
 	r := rand.New(rand.NewPCG(seed, 0x10c4))
 	s := &schedule{seed: seed, recipe: simRecipes[seed%uint64(len(simRecipes))]}
-	s.tick = []time.Duration{2 * time.Second, 2 * time.Second, 6 * time.Second, 20 * time.Second}[r.IntN(4)]
+	s.tick = []time.Duration{2 * time.Second, 6 * time.Second, 20 * time.Second, 20 * time.Second}[r.IntN(4)]
 	s.timeout = s.tick * time.Duration(4+r.IntN(17)) // 4 to 20 ticks: what the servers grant and our rule allows
 	s.latency = []time.Duration{0, time.Millisecond, 20 * time.Millisecond, min(s.timeout/100, 300*time.Millisecond)}[r.IntN(4)]
 	s.replica = r.IntN(3) == 0
@@ -143,11 +142,4 @@ func (s *schedule) String() string {
 		fmt.Fprintf(&b, "  at %v: %s, client %d, %v, op %s, n %d, dir %d\n", f.at, f.what, f.client, f.lasts, f.op, f.n, f.dir)
 	}
 	return b.String()
-}
-
-// without is the schedule with some kinds of faults left out.
-func (s *schedule) without(kinds ...string) *schedule {
-	less := *s
-	less.faults = slices.DeleteFunc(slices.Clone(s.faults), func(f simFault) bool { return slices.Contains(kinds, f.what) })
-	return &less
 }

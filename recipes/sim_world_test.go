@@ -117,7 +117,7 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 	// Every request that any client sends is an occasion to look: a grant that waited is preceded by one.
 	w.srv.Inject(func(r zktest.Request) bool {
 		if *simTrace {
-			fmt.Printf("%v session %x: %s %s (%d)\n", time.Since(w.born), r.Session&0xff, r.Op, r.Path, r.Xid)
+			fmt.Printf("seed %d, %v, session %x: %s %s (%d)\n", plan.seed, time.Since(w.born), r.Session&0xff, r.Op, r.Path, r.Xid)
 		}
 		if r.Op != "ping" {
 			w.inspect()
