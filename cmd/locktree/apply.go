@@ -88,6 +88,9 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 	if !applyable(plans) {
 		return exitWith(exitError)
 	}
+	if err := inUse(plans); err != nil {
+		return err
+	}
 	if hasChanges(plans) && !f.autoApprove {
 		if err := a.confirm(ctx, f); err != nil {
 			return err

@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/user"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // stack is a loaded configuration with a connection to each of its ensembles.
@@ -48,7 +51,7 @@ func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
 			return nil, err
 		}
 		if trees[i], err = apply.Read(ctx, session, e.Tree); err != nil {
-			return nil, err
+			return nil, denied(s.clients[i], err)
 		}
 	}
 	return trees, nil
@@ -74,6 +77,23 @@ func identities(c *recipes.Client) []plan.Identity {
 		out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID})
 	}
 	return out
+}
+
+// denied says who we are where the servers refused something to us.
+func denied(c *recipes.Client, err error) error {
+	if !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	d := &view.Denied{Err: err}
+	for _, id := range c.Identities() {
+		if id.Scheme != "world" {
+			d.Who = append(d.Who, strings.TrimSuffix(kind.ACL{Scheme: id.Scheme, ID: id.ID}.String(), ":"))
+		}
+	}
+	if len(d.Who) == 0 {
+		d.Who = []string{"world:anyone"}
+	}
+	return d
 }
 
 // plan reads and compares in one go.

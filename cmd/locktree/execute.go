@@ -50,14 +50,16 @@ func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*pla
 		if p.Destroy {
 			done.Operation = "destroy"
 		}
+		told := a.progress(p.Ensemble)
 		x := apply.Executor{
 			Client: client, LockTimeout: f.lockTimeout,
 			Operation: operationType(p), Who: who(), Version: version(),
-			Events: func(e apply.Event) { a.view().Event(p.Ensemble, e) },
+			Events: told.event,
 		}
 		result, err := x.Run(ctx, p)
+		told.stop()
 		if err != nil {
-			return err
+			return denied(client, err)
 		}
 		done.Counts.Add += result.Counts.Add
 		done.Counts.Change += result.Counts.Change
@@ -74,4 +76,16 @@ func operationType(p *plan.Plan) string {
 		return "OperationTypeDestroy"
 	}
 	return "OperationTypeApply"
+}
+
+// inUse is the refusal of plans that delete or replace a lock somebody uses: asking
+// for approval first would waste an answer.
+func inUse(plans []*plan.Plan) error {
+	for _, p := range plans {
+		if busy := p.InUse(); len(busy) > 0 {
+			c := busy[0]
+			return &apply.InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: c.Usage, Others: len(busy) - 1}
+		}
+	}
+	return nil
 }

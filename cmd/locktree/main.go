@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,12 +15,17 @@ func main() {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-signals
-		cancel() // the command says what it still has to finish
-		<-signals
-		fmt.Fprintln(os.Stderr, "\nTwo interrupts received. Exiting immediately. Run the command again to see what is left to do.")
-		os.Exit(exitError)
-	}()
+	go onSignals(signals, cancel, os.Stderr, os.Exit)
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// onSignals lets the first signal cancel the command, which says itself what it
+// still has to finish, and the second end the program where it stands: an apply
+// is one transaction, so nothing is left half written.
+func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, exit func(int)) {
+	<-signals
+	cancel()
+	<-signals
+	fmt.Fprintln(stderr, "\nTwo interrupts received. Exiting immediately. Run the command again to see what is left to do.")
+	exit(exitError)
 }

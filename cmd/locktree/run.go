@@ -34,11 +34,16 @@ func run(ctx context.Context, args []string, env []string, stdin io.Reader, stdo
 
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.rootCommand()
+	args, err := a.withEnvironment(root, args)
+	if err != nil {
+		a.view().Error(err)
+		return exitError
+	}
 	root.SetArgs(normalizeArgs(root, args))
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	err = root.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
 		a.view().Error(err)
 	}
@@ -50,7 +55,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main job
-		statusCommand, showCommand, outputCommand, fmtCommand,
+		statusCommand, showCommand, outputCommand, fmtCommand, consoleCommand,
 		devCommand, demoCommand, versionCommand,
 	}
 }

@@ -28,6 +28,11 @@ func explain(err error) (summary, detail, addr string) {
 	if interrupted(err) {
 		return "Interrupted", "The command was stopped before it was done. \"locktree plan\" shows what is left to do.", ""
 	}
+	var denied *Denied
+	if errors.As(err, &denied) {
+		summary, detail, addr = explain(denied.Err)
+		return summary, strings.TrimSpace(detail + "\n\n" + denied.text(detail)), addr
+	}
 	if s, d, a, ok := explainApply(err); ok {
 		return s, d, a
 	}
@@ -113,6 +118,9 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 	case errors.As(err, &unknown):
 		return "Nobody can say whether the transaction was committed", fmt.Sprintf("The connection was lost while it was sent, and could not be restored: %s.\n\nThe apply's id is %s. Run \"locktree plan\" when ZooKeeper is reachable again: it shows what is left to do.",
 			sentence(unknown.Err), unknown.ApplyID), "", true
+	case errors.As(err, &verify) && verify.Err != nil:
+		return "The transaction was committed, but could not be read back", full(sentence(verify.Err)) +
+			"\n\nRun \"locktree plan\" to see how it stands.", "", true
 	case errors.As(err, &verify):
 		return "ZooKeeper does not hold what was written", "The transaction was committed, but reading it back showed something else:\n" + differences(verify.Differences) +
 			"\n\nSomebody changed it at the same moment. Run \"locktree plan\" to see how it stands.", "", true

@@ -1,6 +1,10 @@
 package view
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Failure is an error that already says what happened, in one line, and where,
 // why and what to do next, in sentences.
@@ -12,3 +16,30 @@ func Failf(summary, detail string, args ...any) error {
 }
 
 func (f *Failure) Error() string { return f.Summary + ": " + f.Detail }
+
+// Denied is an error of a request for which our rights did not suffice. ZooKeeper
+// never says that a password is wrong: it takes everybody for whom they claim to
+// be, hashes what they gave, and finds later that nothing is granted to that.
+type Denied struct {
+	Err error
+	Who []string // who the servers take us for, without hashes: "digest:admin"
+}
+
+func (d *Denied) Error() string { return d.Err.Error() }
+
+func (d *Denied) Unwrap() error { return d.Err }
+
+// text adds to what the error says itself.
+func (d *Denied) text(said string) string {
+	var parts []string
+	if !strings.Contains(said, "we (") {
+		parts = append(parts, "To the servers we are "+strings.Join(d.Who, ", ")+".")
+	}
+	switch {
+	case !slices.ContainsFunc(d.Who, func(who string) bool { return strings.HasPrefix(who, "digest:") }):
+		parts = append(parts, "No user name is given: an auth block in the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD, would give one.")
+	case !strings.Contains(said, "wrong password"):
+		parts = append(parts, "Check the password first: ZooKeeper accepts a wrong password without complaint, and then grants nothing to it.")
+	}
+	return strings.Join(parts, " ")
+}

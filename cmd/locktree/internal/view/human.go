@@ -87,6 +87,25 @@ func (h *human) Event(_ string, e apply.Event) {
 	}
 }
 
+// maxStill is how many of the changes under way are named: those of one
+// transaction end together, and a thousand lines say no more than a few.
+const maxStill = 5
+
+// Still implements [View].
+func (h *human) Still(_ string, open []Ongoing, now time.Time) {
+	for _, o := range open[:min(len(open), maxStill)] {
+		h.out.printf("%s\n", h.out.paint(bold)(stillText(o, now)))
+	}
+	if more := len(open) - maxStill; more > 0 {
+		h.out.printf("%d more %s under way\n", more, plural(more, "change is", "changes are"))
+	}
+}
+
+func stillText(o Ongoing, now time.Time) string {
+	doing := strings.ToLower(progress[o.Action][0])
+	return fmt.Sprintf("%s: Still %s [%s elapsed]", clean(o.Addr), doing, elapsed(now.Sub(o.Since)))
+}
+
 // elapsed is whole seconds, as people know it from Terraform.
 func elapsed(d time.Duration) string { return d.Truncate(time.Second).String() }
 

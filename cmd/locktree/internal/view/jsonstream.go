@@ -194,6 +194,15 @@ func (s *stream) Event(ensemble string, e apply.Event) {
 	}
 }
 
+// Still implements [View].
+func (s *stream) Still(ensemble string, open []Ongoing, now time.Time) {
+	for _, o := range open {
+		h := hook(ensemble, o.Addr, o.Path, o.Action)
+		h["elapsed_seconds"] = int(now.Sub(o.Since).Seconds())
+		s.send("info", "apply_progress", stillText(o, now), fields{"hook": h})
+	}
+}
+
 func hook(ensemble, addr, path string, a plan.Action) fields {
 	return fields{"resource": fields{"addr": addr, "resource": addr, "module": "", "implied_provider": "locktree", "ensemble": ensemble},
 		"action": a.String(), "id_key": "path", "id_value": path}

@@ -8,6 +8,8 @@
 package view
 
 import (
+	"time"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
@@ -27,6 +29,8 @@ type View interface {
 	Plan(Plan)
 	// Event shows what happens during an apply on the named ensemble.
 	Event(ensemble string, e apply.Event)
+	// Still shows what an apply is about since a while ago, now being the time.
+	Still(ensemble string, open []Ongoing, now time.Time)
 	// Applied shows the end of an apply or destroy over all its ensembles.
 	Applied(Applied)
 	// Outputs shows the output values, each as name = value.
@@ -60,6 +64,12 @@ type Plan struct {
 	SavedTo   string               // the file of plan -out, "" without
 	NowMs     int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
 	NoAdvice  bool                 // the plan is applied right away: nothing about -out
+}
+
+// Ongoing is a change that began and has not ended.
+type Ongoing struct {
+	apply.Started
+	Since time.Time
 }
 
 // Applied is the end of an apply.

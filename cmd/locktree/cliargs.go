@@ -1,0 +1,89 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/spf13/cobra"
+)
+
+// argsVariable holds arguments for every command; with _NAME behind it, those of
+// one command.
+const argsVariable = "LOCKTREE_CLI_ARGS"
+
+// withEnvironment puts the arguments of the environment behind the command's
+// name, before those that were typed: what is typed later wins.
+func (a *app) withEnvironment(root *cobra.Command, args []string) ([]string, error) {
+	all, err := words(argsVariable, a.env.get(argsVariable))
+	if err != nil {
+		return nil, err
+	}
+	at := commandAt(root, args)
+	if at < 0 {
+		return args, nil
+	}
+	variable := argsVariable + "_" + args[at]
+	own, err := words(variable, a.env.get(variable))
+	if err != nil || len(all)+len(own) == 0 {
+		return args, err
+	}
+	out := append([]string{}, args[:at+1]...)
+	out = append(append(out, all...), own...)
+	return append(out, args[at+1:]...), nil
+}
+
+// commandAt is the place of the command's name among the arguments, -1 without
+// one. What completes a command line for a shell is left alone: its arguments
+// are the words typed so far.
+func commandAt(root *cobra.Command, args []string) int {
+	for i, arg := range args {
+		for _, c := range root.Commands() {
+			if c.Name() == arg {
+				return i
+			}
+		}
+		if strings.HasPrefix(arg, "__") {
+			return -1
+		}
+	}
+	return -1
+}
+
+// words splits text as a shell does, quotes and backslashes included, and expands
+// nothing.
+func words(variable, text string) ([]string, error) {
+	var out []string
+	var word strings.Builder
+	quote, open := byte(0), false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quote != '\'' && i+1 < len(text):
+			i++
+			if quote == '"' && text[i] != '"' && text[i] != '\\' {
+				word.WriteByte('\\')
+			}
+			word.WriteByte(text[i])
+			open = true
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, open = c, true
+		case quote == 0 && (c == ' ' || c == '\t' || c == '\n'):
+			if open {
+				out = append(out, word.String())
+			}
+			word.Reset()
+			open = false
+		default:
+			word.WriteByte(c)
+			open = true
+		}
+	}
+	if quote != 0 {
+		return nil, view.Failf("Bad arguments in the environment", "A quote (%c) in the environment variable %s is not closed.", quote, variable)
+	}
+	if open {
+		out = append(out, word.String())
+	}
+	return out, nil
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/stretchr/testify/require"
+)
+
+// The first interrupt asks, the second ends: nobody should have to look for the
+// process and kill it.
+func TestSecondInterruptExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		signals := make(chan os.Signal)
+		var text strings.Builder
+		code := -1
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			onSignals(signals, cancel, &text, func(c int) { code = c })
+		}()
+		signals <- os.Interrupt
+		synctest.Wait()
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.Equal(t, -1, code)
+		require.Empty(t, text.String())
+		signals <- os.Interrupt
+		<-done
+		require.Equal(t, exitError, code)
+		require.Contains(t, text.String(), "Two interrupts received. Exiting immediately.")
+	})
+}
+
+// Where a transaction takes long, every ten seconds what is under way is named,
+// and nothing that is done.
+func TestStillUnderWay(t *testing.T) {
+	for kind, lines := range map[string][]string{
+		"human": {"mutex.b: Still creating... [10s elapsed]", "mutex.b: Still creating... [20s elapsed]"},
+		"json":  {`"type":"apply_progress"`, `"elapsed_seconds":20`},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out strings.Builder
+				a := &app{terminal: terminal{stdout: &out, stderr: &out}}
+				if kind == "json" {
+					a.json = streamJSON
+				}
+				p := a.progress("main")
+				p.event(apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Create})
+				p.event(apply.Started{Addr: "mutex.b", Path: "/b", Action: plan.Create})
+				time.Sleep(5 * time.Second)
+				p.event(apply.Applied{Addr: "mutex.a", Path: "/a", Action: plan.Create, Elapsed: 5 * time.Second})
+				time.Sleep(16 * time.Second)
+				p.event(apply.Failed{Addr: "mutex.b", Path: "/b", Action: plan.Create})
+				time.Sleep(time.Minute)
+				p.stop()
+				for _, line := range lines {
+					require.Contains(t, out.String(), line)
+				}
+				require.NotContains(t, out.String(), "30s elapsed")
+				require.NotContains(t, out.String(), "mutex.a: Still")
+			})
+		})
+	}
+}
+
+// A thousand changes of one transaction are not a thousand lines every ten seconds.
+func TestStillNamesAFew(t *testing.T) {
+	var out strings.Builder
+	v := view.NewHuman(view.Stream{Writer: &out, Width: 78}, view.Stream{Writer: &out, Width: 78})
+	start := time.Unix(0, 0)
+	open := make([]view.Ongoing, 1000)
+	for i := range open {
+		open[i] = view.Ongoing{Started: apply.Started{Addr: "mutex.a", Action: plan.Delete}, Since: start}
+	}
+	v.Still("main", open, start.Add(70*time.Second))
+	require.Equal(t, 5, strings.Count(out.String(), "mutex.a: Still destroying... [1m10s elapsed]\n"))
+	require.Contains(t, out.String(), "995 more changes are under way\n")
+}
