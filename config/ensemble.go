@@ -18,7 +18,11 @@ func (m *module) evaluateEnsemble(d *decl) {
 	s := m.scope(d)
 	b := d.block
 	e := &Ensemble{Name: b.name(), Root: "/", DeclRange: b.head}
-	m.evaluateServers(s, b.attrs["servers"], e)
+	if servers := b.attrs["servers"]; servers != nil {
+		m.evaluateServers(s, servers, e)
+	} else {
+		m.serversOfEnvironment(s, e)
+	}
 	if root, ok := s.text(b.attrs["root"]); ok {
 		if err := kind.ValidatePath(root); err != nil {
 			s.wrong(b.attrs["root"], "Illegal path", sentence(err.Error()))
@@ -34,7 +38,62 @@ func (m *module) evaluateEnsemble(d *decl) {
 	for _, a := range b.nested("auth") {
 		m.evaluateAuth(s, a, e)
 	}
+	if len(b.nested("auth")) == 0 {
+		m.authOfEnvironment(s, e)
+	}
 	d.value = cty.CapsuleVal(ensembleType, e)
+}
+
+// The environment of the Terraform provider for ZooKeeper fills in what an
+// ensemble leaves open, so that one configuration serves several places.
+const (
+	serversVariable  = "ZOOKEEPER_SERVERS"
+	usernameVariable = "ZOOKEEPER_USERNAME"
+	passwordVariable = "ZOOKEEPER_PASSWORD"
+)
+
+// getenv answers the last of several settings, which is what a child process
+// would see.
+func (m *module) getenv(name string) string {
+	value := ""
+	for _, e := range m.opts.Environ {
+		if k, v, ok := strings.Cut(e, "="); ok && k == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// serversOfEnvironment may leave the ensemble without servers: whoever only
+// validates needs none, and connecting says what is missing.
+func (m *module) serversOfEnvironment(s scope, e *Ensemble) {
+	list := m.getenv(serversVariable)
+	if list == "" {
+		return
+	}
+	for server := range strings.SplitSeq(list, ",") {
+		server = strings.TrimSpace(server)
+		if err := checkServer(server); err != nil {
+			m.errorf(e.DeclRange, "Invalid server", "ensemble %q has no servers of its own, and the environment variable %s has %q: %s.", e.Name, serversVariable, server, err)
+			s.d.failed = true
+			return
+		}
+		e.Servers = append(e.Servers, server)
+	}
+}
+
+func (m *module) authOfEnvironment(s scope, e *Ensemble) {
+	user, password := m.getenv(usernameVariable), m.getenv(passwordVariable)
+	if user == "" {
+		return
+	}
+	m.secrets.add(password)
+	if password == "" || strings.Contains(user, ":") {
+		m.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and %s its password.", e.Name, usernameVariable, passwordVariable)
+		s.d.failed = true
+		return
+	}
+	e.Auth = append(e.Auth, Auth{Scheme: "digest", Username: user, Password: Secret(password)})
 }
 
 const maxServers = 100

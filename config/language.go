@@ -133,7 +133,7 @@ func newEnsembleType() *blockType {
 	return &blockType{
 		name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
 		args: []argument{
-			arg("servers", "list(string)", `Servers as "host:port".`).must(),
+			arg("servers", "list(string)", `Servers as "host:port"; those of the environment variable ZOOKEEPER_SERVERS by default.`),
 			arg("root", "string", "Absolute path put before every declared path; / by default.").or("/"),
 			arg("session_timeout", "string", `Session timeout, as "15s".`),
 			arg("connect_timeout", "string", `How long to try to reach a server, as "5s".`),
