@@ -43,7 +43,7 @@ func runCase(t *testing.T, name string) {
 	for _, f := range archive.Files {
 		switch {
 		case f.Name == "vars":
-			opts.Vars = lines(f.Data)
+			opts.Inputs = vars(lines(f.Data)...)
 		case f.Name == "environ":
 			opts.Environ = lines(f.Data)
 		case f.Name == "diagnostics" || f.Name == "tree":
@@ -87,6 +87,15 @@ func rewrite(t *testing.T, name string, archive *txtar.Archive, got map[string]s
 	}
 	archive.Files = kept
 	require.NoError(t, os.WriteFile(name, txtar.Format(archive), 0o666))
+}
+
+// vars are settings of the command line.
+func vars(settings ...string) []Input {
+	var out []Input
+	for _, s := range settings {
+		out = append(out, Input{Var: s})
+	}
+	return out
 }
 
 func lines(data []byte) []string {

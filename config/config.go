@@ -10,11 +10,9 @@ import (
 
 // Options are the inputs of [Load] besides the directory.
 type Options struct {
-	// Vars are NAME=VALUE settings of the command line, later ones win.
-	Vars []string
-	// VarFiles are files of variable values, later ones win. Relative paths are
-	// relative to the process' working directory, as a shell completes them.
-	VarFiles []string
+	// Inputs are the values of the command line in its order: later ones win,
+	// files and single values alike, as in Terraform.
+	Inputs []Input
 	// Environ is the environment as [os.Environ] gives it: LOCKTREE_VAR_name sets
 	// a variable, and env("NAME") reads it. The process' own environment is not
 	// consulted, so nil means an empty one.
@@ -22,6 +20,14 @@ type Options struct {
 	// Version is this program's version, checked against required_version. An
 	// empty or unparsable one ("dev") satisfies every constraint.
 	Version string
+}
+
+// Input gives variables their values: exactly one of the two is set.
+type Input struct {
+	Var string // NAME=VALUE
+	// File is a file of variable values. A relative path is relative to the
+	// process' working directory, as a shell completes it.
+	File string
 }
 
 // Config is an evaluated configuration.

@@ -26,7 +26,8 @@ type input struct {
 }
 
 // readInputs collects the values of variables. Later sources win, in Terraform's
-// order: environment, *.auto.ltvars in name order, -var-file, -var.
+// order: environment, *.auto.ltvars in name order, then -var and -var-file as they
+// stand on the command line.
 func (m *module) readInputs() {
 	for _, e := range m.opts.Environ {
 		name, text, ok := strings.Cut(e, "=")
@@ -38,11 +39,12 @@ func (m *module) readInputs() {
 	for _, file := range m.autoFiles() {
 		m.readInputFile(m.files.display(file), func() ([]byte, error) { return readLimited(m.files.fsys, file, maxFileBytes) })
 	}
-	for _, file := range m.opts.VarFiles {
-		m.readInputFile(file, func() ([]byte, error) { return readOSFile(file) })
-	}
-	for _, setting := range m.opts.Vars {
-		m.readSetting(setting)
+	for _, in := range m.opts.Inputs {
+		if in.File != "" {
+			m.readInputFile(in.File, func() ([]byte, error) { return readOSFile(in.File) })
+		} else {
+			m.readSetting(in.Var)
+		}
 	}
 }
 

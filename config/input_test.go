@@ -41,10 +41,11 @@ func TestVariableSourcesWinInTerraformsOrder(t *testing.T) {
 		{"env", func() { opts.Environ = append(opts.Environ, "LOCKTREE_VAR_x=env") }},
 		{"a.auto", func() { files["a.auto.ltvars"] = `x = "a.auto"` }},
 		{"b.auto", func() { files["b.auto.ltvars.json"] = `{"x": "b.auto"}` }},
-		{"var-file", func() { opts.VarFiles = []string{outside} }},
-		{"second var-file", func() { opts.VarFiles = append(opts.VarFiles, second) }},
-		{"var", func() { opts.Vars = []string{"x=var"} }},
-		{"last = var", func() { opts.Vars = append(opts.Vars, " x=last = var") }},
+		{"var-file", func() { opts.Inputs = []Input{{File: outside}} }},
+		{"second var-file", func() { opts.Inputs = append(opts.Inputs, Input{File: second}) }},
+		{"var", func() { opts.Inputs = append(opts.Inputs, Input{Var: "x=var"}) }},
+		{"last = var", func() { opts.Inputs = append(opts.Inputs, Input{Var: " x=last = var"}) }},
+		{"var-file", func() { opts.Inputs = append(opts.Inputs, Input{File: outside}) }}, // as written, not by kind
 	}
 	for _, s := range steps {
 		s.add()
@@ -85,7 +86,7 @@ variable "list" {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "vars/given.ltvars": c.file})
-			cfg, diags := Load(dir, Options{Environ: testEnviron, VarFiles: []string{filepath.Join(dir, "vars/given.ltvars")}})
+			cfg, diags := Load(dir, Options{Environ: testEnviron, Inputs: []Input{{File: filepath.Join(dir, "vars/given.ltvars")}}})
 			text := render(t, cfg, diags)
 			require.Contains(t, text, c.want)
 			require.NotContains(t, text, "canary")
@@ -98,7 +99,7 @@ variable "list" {
 	require.Contains(t, text, "does not fit its type")
 	require.NotContains(t, text, "canary")
 
-	_, diags = Load(writeDir(t, map[string]string{"main.locktree.hcl": main}), Options{VarFiles: []string{"/nowhere.ltvars"}, Environ: testEnviron})
+	_, diags = Load(writeDir(t, map[string]string{"main.locktree.hcl": main}), Options{Inputs: []Input{{File: "/nowhere.ltvars"}}, Environ: testEnviron})
 	require.Contains(t, diags.Error(), "No such file")
 }
 
@@ -110,7 +111,7 @@ variable "any" {}
 variable "l" { type = list(number) }
 variable "o" { type = object({ a = optional(string, "d"), b = number }) }
 output "all" { value = [var.n, var.b, var.any, var.l, var.o] }
-`, Options{Environ: testEnviron, Vars: []string{"n=3", "b=true", "any=[1]", "l=[1, 2]", "o={ b = 1 }"}})
+`, Options{Environ: testEnviron, Inputs: vars("n=3", "b=true", "any=[1]", "l=[1, 2]", "o={ b = 1 }")})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	require.JSONEq(t, `[3, true, "[1]", [1, 2], {"a": "d", "b": 1}]`, string(c.Outputs[0].Value))
 }
@@ -118,7 +119,7 @@ output "all" { value = [var.n, var.b, var.any, var.l, var.o] }
 // The example the language was designed on, as far as the language goes.
 func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 	dir := filepath.Join("..", "testdata", "config", "payments")
-	c, diags := Load(dir, Options{Vars: []string{"admin_password=hunter2"}, Version: "0.3.1-dev"})
+	c, diags := Load(dir, Options{Inputs: vars("admin_password=hunter2"), Version: "0.3.1-dev"})
 	require.Empty(t, diags)
 	require.Equal(t, "payments-prod", c.Stack)
 	e := c.Ensembles[0]

@@ -45,7 +45,7 @@ mutex "d" {
   for_each    = { k = var.secret }
   max_waiters = each.value
 }
-`, Options{Environ: testEnviron, Vars: []string{"secret=canary", "object={ a = \"canary\" }"}})
+`, Options{Environ: testEnviron, Inputs: vars("secret=canary", "object={ a = \"canary\" }")})
 	require.True(t, diags.HasErrors())
 	text := render(t, c, diags)
 	require.Equal(t, 4, strings.Count(text, "Error:"), text)

@@ -9,20 +9,36 @@ import (
 
 // loadFlags are the flags of every command that reads the configuration.
 type loadFlags struct {
-	vars, varFiles  []string
+	inputs          []config.Input // in the order of the command line
 	compactWarnings bool
 }
 
+// inputFlag is -var or -var-file. Both append to one list: whichever stands
+// later wins.
+type inputFlag struct {
+	to    *[]config.Input
+	input func(text string) config.Input
+}
+
+func (f inputFlag) String() string        { return "" }
+func (f inputFlag) Type() string          { return "stringArray" }
+func (f inputFlag) Set(text string) error { *f.to = append(*f.to, f.input(text)); return nil }
+
 func (f *loadFlags) register(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.vars, "var", nil, "set a variable: `NAME=VALUE`; may be repeated")
-	c.Flags().StringArrayVar(&f.varFiles, "var-file", nil, "set the variables of a `FILE`; may be repeated; -var wins over it")
+	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{Var: text} }},
+		"var", "set a variable: `NAME=VALUE`; may be repeated")
+	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{File: text} }},
+		"var-file", "set the variables of a `FILE`; may be repeated; the later of -var and -var-file wins")
 	c.Flags().BoolVar(&f.compactWarnings, "compact-warnings", false, "show warnings by their summaries alone, when there are no errors")
 }
 
 func (a *app) options(f *loadFlags) config.Options {
-	opts := config.Options{Vars: f.vars, Environ: a.env, Version: version()}
-	for _, file := range f.varFiles {
-		opts.VarFiles = append(opts.VarFiles, a.path(file))
+	opts := config.Options{Environ: a.env, Version: version()}
+	for _, in := range f.inputs {
+		if in.File != "" {
+			in.File = a.path(in.File)
+		}
+		opts.Inputs = append(opts.Inputs, in)
 	}
 	return opts
 }
