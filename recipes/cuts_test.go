@@ -78,12 +78,17 @@ func (s *stage) queue(f taking) func(what string) *Lease {
 // granted checks a grant: nobody is ahead of it, nobody else believes to hold, its token is new.
 func (s *stage) granted(x *Lease) *Lease {
 	s.t.Helper()
+	var own []string // a lease of several permits has several nodes in one queue
+	for _, k := range x.h.ks {
+		own = append(own, k.path)
+	}
 	for _, k := range x.h.ks {
 		line := s.lab.queue(k.dir)
 		if s.leaving != "" && line[0] == s.leaving {
 			line = line[1:]
 		}
-		require.Equal(s.t, k.path, line[0], "%s: granted while somebody is ahead", s.where)
+		require.Contains(s.t, own, line[0], "%s: granted while somebody is ahead", s.where)
+		require.Contains(s.t, line, k.path, "%s: granted without a node", s.where)
 	}
 	for _, other := range s.leases {
 		require.Error(s.t, other.Context().Err(), "%s: two believe to hold", s.where)
@@ -146,6 +151,17 @@ func scenes() []scene {
 		}},
 		{"multi-lock", func(l *lab) { l.mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
 			s.alternate(multi(s.victim, "/m0", "/m1").Lock, multi(s.rival, "/m1", "/m0").Lock)
+		}},
+		{ofAllKinds, func(l *lab) {
+			l.mutex()
+			l.rwlock()
+			l.election()
+			l.semaphore(2)
+		}, []string{"/m", "/rw", "/e", "/s/leases", "/s/locks"}, func(s *stage) {
+			all := func(c *Client) taking {
+				return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e"), c.Semaphore("/s").Share(2)).Lock
+			}
+			s.alternate(all(s.victim), all(s.rival))
 		}},
 	}
 }
@@ -288,11 +304,22 @@ func sweep(t *testing.T, sc scene, dir direction, stride int) (offsets int) {
 	return offsets
 }
 
-func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
+// cutStride is the distance of the offsets of one recipe. The lock of all kinds says in 17,000 bytes what the others say
+// in 26,000: it is swept in steps, and whole (a minute more) with CUTS_STRIDE=1.
+func cutStride(recipe string) int {
 	stride := 1
-	if raceEnabled {
-		stride = 7
+	if recipe == ofAllKinds {
+		stride = 11
 	}
+	if raceEnabled {
+		stride *= 7
+	}
+	return envInt("CUTS_STRIDE", stride)
+}
+
+const ofAllKinds = "multi-lock of all kinds"
+
+func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 	counts := make(chan string, 100)
 	start := time.Now()
 	t.Run("sweep", func(t *testing.T) {
@@ -300,9 +327,10 @@ func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 			for _, dir := range []direction{toServer, toClient} {
 				t.Run(fmt.Sprintf("%s %v", sc.name, dir), func(t *testing.T) {
 					t.Parallel()
+					stride := cutStride(sc.name)
 					n := sweep(t, sc, dir, stride)
 					require.Greater(t, n, 500/stride, "the cuts did not reach what they should")
-					counts <- fmt.Sprintf("%5d offsets %v: %s", n, dir, sc.name)
+					counts <- fmt.Sprintf("%5d offsets %v, one in %d: %s", n, dir, stride, sc.name)
 				})
 			}
 		}
@@ -311,7 +339,7 @@ func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 	for line := range counts {
 		t.Log(line)
 	}
-	t.Logf("every %d. byte, in %v", stride, time.Since(start).Round(time.Millisecond))
+	t.Logf("in %v", time.Since(start).Round(time.Millisecond))
 }
 
 // The search for what a cut left unknown is cut as well: up to four times more, at bytes the seed decides.
