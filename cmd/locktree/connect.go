@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -15,9 +14,9 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// dial connects to an ensemble. What the configuration leaves open comes from
-// the ZOOKEEPER_ variables the Terraform provider for ZooKeeper also reads. A
-// readOnly client refuses every write before it is sent: what only looks must
+// dial connects to an ensemble. Servers and identity it has from package config;
+// session and TLS that are left open come from the ZOOKEEPER_ variables the
+// Terraform provider for ZooKeeper also reads. A readOnly client refuses every write before it is sent: what only looks must
 // not be able to do more.
 func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*recipes.Client, error) {
 	cfg, err := a.clientConfig(e)
@@ -29,7 +28,7 @@ func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*rec
 }
 
 func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
-	cfg := recipes.Config{Servers: a.servers(e), SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout, Logger: a.logger()}
+	cfg := recipes.Config{Servers: e.Servers, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout, Logger: a.logger()}
 	if len(cfg.Servers) == 0 {
 		return cfg, view.Failf("No servers", "Ensemble %q has no servers, and the environment variable ZOOKEEPER_SERVERS is not set. Give one of them, as in \"zk1:2181,zk2:2181\".", e.Name)
 	}
@@ -40,29 +39,12 @@ func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
 		}
 		cfg.SessionTimeout = time.Duration(seconds) * time.Second
 	}
-	for _, auth := range a.auth(e) {
+	for _, auth := range e.Auth {
 		cfg.Auth = append(cfg.Auth, recipes.Auth{Scheme: auth.Scheme, Credentials: recipes.Secret(auth.Username + ":" + string(auth.Password))})
 	}
 	var err error
 	cfg.TLS, err = a.tlsConfig(e)
 	return cfg, err
-}
-
-func (a *app) servers(e *config.Ensemble) []string {
-	if len(e.Servers) > 0 {
-		return e.Servers
-	}
-	if list := a.env.get("ZOOKEEPER_SERVERS"); list != "" {
-		return strings.Split(list, ",")
-	}
-	return nil
-}
-
-func (a *app) auth(e *config.Ensemble) []config.Auth {
-	if user := a.env.get("ZOOKEEPER_USERNAME"); len(e.Auth) == 0 && user != "" {
-		return []config.Auth{{Scheme: "digest", Username: user, Password: config.Secret(a.env.get("ZOOKEEPER_PASSWORD"))}}
-	}
-	return e.Auth
 }
 
 // tlsConfig is nil for a plain connection. There is no way to skip the check of

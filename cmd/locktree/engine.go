@@ -120,11 +120,11 @@ func (s *stack) clientFor(p *plan.Plan) (*recipes.Client, error) {
 	return nil, view.Failf("Saved plan does not match the configuration", "The plan is for ensemble %q, which the configuration does not declare. Apply it from the directory it was made in, or make a new plan.", p.Ensemble)
 }
 
-// serverList says where a tree was read from.
-func (a *app) serverLists(cfg *config.Config) []string {
+// serverLists says where a tree was read from.
+func serverLists(cfg *config.Config) []string {
 	out := make([]string, len(cfg.Ensembles))
 	for i, e := range cfg.Ensembles {
-		out[i] = strings.Join(a.servers(e), ",")
+		out[i] = strings.Join(e.Servers, ",")
 	}
 	return out
 }

@@ -50,7 +50,7 @@ func (a *app) init(ctx context.Context, flags *loadFlags) error {
 // reach says whether an ensemble answers. That it does not is no failure here:
 // the configuration comes first, the servers may come later.
 func (a *app) reach(ctx context.Context, e *config.Ensemble) {
-	name := fmt.Sprintf("Ensemble %q (%s)", e.Name, strings.Join(a.servers(e), ","))
+	name := fmt.Sprintf("Ensemble %q (%s)", e.Name, strings.Join(e.Servers, ","))
 	client, err := a.dial(ctx, e, true)
 	if err != nil {
 		detail := view.Explain(err)[0]

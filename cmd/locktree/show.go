@@ -77,7 +77,7 @@ func statusCommand(a *app) *cobra.Command {
 				return err
 			}
 			plans := s.plans(trees, false)
-			a.view().Status(view.Status{Trees: trees, Drift: plans, Servers: a.serverLists(cfg), NowMs: time.Now().UnixMilli()})
+			a.view().Status(view.Status{Trees: trees, Drift: plans, Servers: serverLists(cfg), NowMs: time.Now().UnixMilli()})
 			if detailedExitcode && (hasChanges(plans) || !applyable(plans)) {
 				return exitWith(exitChanges)
 			}

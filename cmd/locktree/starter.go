@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 )
 
 //go:embed starter.locktree.hcl
@@ -46,9 +45,9 @@ func (a *app) scaffold() (wrote bool, err error) {
 // starterServers writes the servers of the environment into the configuration,
 // or where dev serves: a configuration that says where it goes can be reviewed.
 func (a *app) starterServers() string {
-	servers := a.servers(&config.Ensemble{})
-	if len(servers) == 0 {
-		servers = []string{devAddress}
+	servers := []string{devAddress}
+	if list := a.env.get("ZOOKEEPER_SERVERS"); list != "" {
+		servers = strings.Split(list, ",")
 	}
 	quoted := make([]string, len(servers))
 	for i, s := range servers {
