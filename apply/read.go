@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -133,7 +134,10 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	if err := r.descend(ctx, level); err != nil {
 		return err
 	}
-	return r.descend(ctx, r.elsewhere(desired, rootThere))
+	if err := r.descend(ctx, r.elsewhere(desired, rootThere)); err != nil {
+		return err
+	}
+	return r.adopt(ctx, desired)
 }
 
 // elsewhere lists the named paths that the walk cannot have met: their parent is
@@ -148,7 +152,7 @@ func (r *reader) elsewhere(desired *plan.Tree, rootThere bool) []string {
 		parent := kind.ParentPath(path)
 		p, known := r.seen[parent]
 		switch {
-		case parent == r.tree.Root || !rootThere, known && (p == nil || r.ours(p)):
+		case parent == r.tree.Root || !rootThere && strings.HasPrefix(path, r.tree.Root+"/"), known && (p == nil || r.ours(p)):
 			r.seen[path] = nil
 		default:
 			out = append(out, path)
@@ -162,6 +166,11 @@ func (r *reader) named(desired *plan.Tree) []string {
 	set := map[string]bool{}
 	for _, n := range desired.Nodes {
 		set[n.Path] = true
+	}
+	for _, imp := range desired.Intent.Imports {
+		if kind.ValidatePath(imp.Path) == nil {
+			set[imp.Path] = true
+		}
 	}
 	if r.tree.Index != nil {
 		for _, e := range r.tree.Index.Resources {
@@ -269,7 +278,7 @@ func (r *reader) list(ctx context.Context, f *found) error {
 func liveOf(stat *zk.Stat) *plan.Live {
 	return &plan.Live{
 		Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
-		Children: int(stat.NumChildren), ModifiedMs: stat.Mtime, Ephemeral: stat.EphemeralOwner != 0,
+		Children: int(stat.NumChildren), DataLength: int(stat.DataLength), ModifiedMs: stat.Mtime, Ephemeral: stat.EphemeralOwner != 0,
 	}
 }
 

@@ -104,7 +104,7 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 	var first *InUseError
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if c.Action != plan.Delete && c.Action != plan.Replace || c.Before.Kind().Container {
+		if !c.NeedsIdle() {
 			continue
 		}
 		if !occupied(c, stats) {

@@ -18,6 +18,14 @@ type differ struct {
 	bases   map[string]bool // addresses of desired nodes that have a key, without it
 	opts    Options
 	p       *Plan
+
+	intent    Intent
+	byAddr    map[string]*Node   // desired; nil for an address that is declared twice
+	movesTo   map[string]*Node   // by the path of what moves: its declaration
+	movesFrom map[string]*Node   // by the path of a declaration: what moves there
+	imports   map[string]*Import // by the path of a declaration
+	refused   map[string]bool    // declarations whose import is refused: nothing is planned for them
+	spent     []string           // paths of tombstones that may go
 }
 
 // indexed is an index entry under its path.
@@ -33,21 +41,28 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d := &differ{
 		current: current, opts: opts,
 		want: map[string]*Node{}, have: map[string]*Node{}, indexed: map[string]indexed{}, bases: map[string]bool{},
+		movesTo: map[string]*Node{}, movesFrom: map[string]*Node{}, imports: map[string]*Import{}, refused: map[string]bool{},
+		intent: desired.Intent,
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack,
 			Destroy: opts.Destroy, ConfigHash: opts.ConfigHash,
 		},
 	}
 	d.index(desired)
+	if !opts.Destroy {
+		d.plot()
+		d.adoptions()
+	}
 	d.changes()
 	d.keepOccupied()
 	if !opts.Destroy {
 		d.checkParents()
 		d.checkAccess()
 	}
+	d.outputs()
+	d.tidy()
 	d.order()
 	d.pins()
-	d.outputs()
 	// A note whose lists are all set needs no finishing: the apply was interrupted
 	// just before it cleared the note, and the next one that writes does.
 	if x := current.Index; x != nil && len(x.Pending) > 0 && len(d.p.ACLSteps()) > 0 {
@@ -92,15 +107,21 @@ func (d *differ) changes() {
 			want = nil
 		}
 		switch {
-		case want == nil && have == nil: // destroying what is not there
+		case want == nil && have == nil, d.refused[path]: // destroying what is not there
+		case want == nil && d.movesTo[path] != nil:
+			d.add(d.bury(have, d.movesTo[path]))
 		case want == nil && !d.ours(have):
 			d.abandon(have)
 		case want == nil:
-			d.add(d.deletion(have))
+			d.add(d.departure(have))
 		case have == nil:
 			d.add(d.creation(want))
 		case !d.ours(have):
-			d.obstacle(want, have)
+			if c, ok := d.adoption(want, have); ok {
+				d.add(c)
+			} else {
+				d.obstacle(want, have)
+			}
 		default:
 			d.add(d.comparison(want, have))
 		}
@@ -149,10 +170,29 @@ func (d *differ) creation(want *Node) Change {
 	_, known := d.indexed[want.Path]
 	after := want.withPayload()
 	after.Payload.Gen = 1
-	return Change{
+	c := Change{
 		Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after,
 		Drift: known, // the index knows it, so somebody deleted it
 	}
+	d.continued(&c)
+	return c
+}
+
+// continued completes the change of the node at the new path of a move.
+func (d *differ) continued(c *Change) {
+	from := d.movesFrom[c.Path]
+	if from == nil {
+		return
+	}
+	c.PreviousPath = from.Path
+	if was := from.Payload.Owner.Addr; was != c.Addr {
+		c.PreviousAddr = was
+	}
+	if imp := d.imports[c.Path]; imp != nil {
+		c.Importing = imp.Path
+	}
+	c.After.Payload.Carry(from.Payload)
+	c.After.Payload.Gen = max(c.After.Payload.Gen, from.Payload.Gen+1)
 }
 
 // comparison is the change of a node of ours that is also declared.
@@ -164,6 +204,10 @@ func (d *differ) comparison(want, have *Node) Change {
 	case len(c.ForcesReplace) > 0:
 		c.Action, c.Reason = Replace, ReasonReplaceCannotUpdate
 		d.checkRemoval(&c, want)
+	case c.onlyRenamed():
+		// As in Terraform, an address is no property of the thing: nothing to change.
+		c.Action = NoOp
+		c.After.Payload.Carry(have.Payload)
 	case c.rewrites() || c.ACL != nil || c.MissingParts != nil:
 		c.Action = Update
 		c.After.Payload.Carry(have.Payload)
@@ -177,7 +221,15 @@ func (d *differ) comparison(want, have *Node) Change {
 		c.After.Payload.Gen++
 	}
 	c.Drift = c.Action != NoOp && d.drifted(have)
+	d.continued(&c)
 	return c
+}
+
+// onlyRenamed reports whether the address is all that differs. Such a change is
+// NoOp and writes the node's marker nevertheless.
+func (c *Change) onlyRenamed() bool {
+	return c.PreviousAddr != "" && c.PreviousPath == "" && c.ACL == nil && c.MissingParts == nil && len(c.ForcesReplace) == 0 &&
+		len(c.Params) == 0 && c.ChildACL == nil && c.Protect == nil && !c.Revive && c.Importing == ""
 }
 
 // compare fills in how After differs from Before. Nothing that lock traffic
@@ -194,7 +246,7 @@ func (c *Change) compare() {
 		}
 	}
 	have, want := c.Before.Payload, c.After.Payload
-	if have.Owner.Addr != want.Owner.Addr {
+	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" {
 		c.PreviousAddr = have.Owner.Addr
 	}
 	if have.Protect != want.Protect {
@@ -203,12 +255,12 @@ func (c *Change) compare() {
 	if !kind.EqualACL(have.ChildACL, want.ChildACL) {
 		c.ChildACL = &ACLDiff{have.ChildACL, want.ChildACL}
 	}
-	c.Revive = have.State != want.State
+	c.Revive = have.State != want.State && want.State == kind.StateActive
 	if !kind.EqualACL(c.Before.ACL, c.After.ACL) {
 		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
 	}
-	if c.Before.Live == nil || len(c.ForcesReplace) > 0 {
-		return // a replacement makes all parts anew
+	if c.Before.Live == nil || len(c.ForcesReplace) > 0 || c.Tombstone {
+		return // a replacement makes all parts anew, and a tombstone has none
 	}
 	for _, part := range c.Before.Live.Parts {
 		switch {
@@ -222,7 +274,7 @@ func (c *Change) compare() {
 
 // rewrites reports whether the node's data changes.
 func (c *Change) rewrites() bool {
-	return len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
+	return c.Tombstone || c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
 }
 
 // drifted reports whether a node of ours is not what the last apply left. A

@@ -40,6 +40,11 @@ type changeForm struct {
 	After  *nodeForm `json:"after,omitempty"`
 	Drift  bool      `json:"drift,omitempty"`
 	Reason Reason    `json:"reason,omitempty"`
+
+	PreviousPath string `json:"previous_path,omitempty"`
+	PreviousAddr string `json:"previous_address,omitempty"`
+	Importing    string `json:"importing,omitempty"`
+	Break        bool   `json:"break,omitempty"`
 }
 
 type nodeForm struct {
@@ -86,7 +91,8 @@ func formOf(p *Plan) (planForm, error) {
 		if err != nil {
 			return f, err
 		}
-		f.Changes[i] = changeForm{Action: c.Action, Before: before, After: after, Drift: c.Drift, Reason: c.Reason}
+		f.Changes[i] = changeForm{Action: c.Action, Before: before, After: after, Drift: c.Drift, Reason: c.Reason,
+			PreviousPath: c.PreviousPath, PreviousAddr: c.PreviousAddr, Importing: c.Importing, Break: c.Break}
 	}
 	for _, o := range p.Outputs {
 		f.Outputs = append(f.Outputs, outputForm(o))
@@ -156,7 +162,11 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{Action: f.Action, Before: before, After: after, Drift: f.Drift, Reason: f.Reason}
+	c := &Change{
+		Action: f.Action, Before: before, After: after, Drift: f.Drift, Reason: f.Reason,
+		PreviousPath: f.PreviousPath, PreviousAddr: f.PreviousAddr, Importing: f.Importing, Break: f.Break,
+	}
+	c.Tombstone = tombstone(after) || after == nil && tombstone(before)
 	if (before != nil) != (f.Action != Create) || (after != nil) != (f.Action != Delete) {
 		return nil, fmt.Errorf("%s with these nodes makes no sense", f.Action)
 	}
@@ -168,7 +178,11 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 			continue
 		}
 		c.Addr, c.Path, c.Kind = n.Addr, n.Path, n.Kind()
-		if n.Payload.Owner.Stack != p.Stack || !under(n.Path, p.Root) || under(n.Path, ScaffoldPath(p.Root)) {
+		unowned := n == before && c.Importing != "" || n == after && c.Action == Forget
+		ours := n.Payload.Owner.Stack == p.Stack || unowned && n.Payload.Owner.Stack == ""
+		// What an import moved here stood anywhere.
+		inside := under(n.Path, p.Root) || c.Tombstone
+		if !ours || !inside || n.Path == ScaffoldPath(p.Root) || under(n.Path, ScaffoldPath(p.Root)) {
 			return nil, fmt.Errorf("%s is not a node of stack %q", n.Path, p.Stack)
 		}
 	}
@@ -180,6 +194,12 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 			return nil, errors.New("the node changes its path")
 		}
 		c.compare()
+		if c.Action == Forget || c.Action == NoOp && before.Payload.Owner == after.Payload.Owner {
+			c.PreviousAddr = ""
+		}
+	}
+	if c.Reason == ReasonReplaceContainer {
+		c.MissingParts = nil
 	}
 	return c, nil
 }

@@ -55,6 +55,12 @@ func (d *differ) obstacle(want, have *Node) {
 	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
 	switch trouble, detail := troubleOf(have); trouble {
 	case "":
+		if have.Payload.Owner.Stack == "" {
+			d.problem(Error, ProblemForeign, want, "Path is taken by a lock that was let go",
+				at+fmt.Sprintf("where a %s stands that its stack has forgotten. Take it over: import { to = %s, path = %q }.",
+					have.Kind().Name, want.Addr, want.Path))
+			return
+		}
 		d.problem(Error, ProblemOtherStack, want, "Path belongs to another stack",
 			at+fmt.Sprintf("where stack %q already keeps %s. Choose another path, or remove it from that stack first.",
 				have.Payload.Owner.Stack, have.Payload.Owner.Addr))
@@ -130,9 +136,8 @@ func (d *differ) checkRemoval(c *Change, want *Node) {
 			fmt.Sprintf("%s would be %s, but it is protected (prevent_destroy). The protection is stored in the node: "+
 				"declare it with prevent_destroy = false, apply that, and try again.", n.Addr, verb))
 	}
-	if c.Usage.Busy() {
-		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.", n.Addr, verb, c.Usage))
+	if c.NeedsIdle() && c.Usage.Busy() {
+		d.busy(c, verb)
 	}
 }
 
@@ -160,11 +165,19 @@ func (d *differ) checkShrink(c *Change) {
 	}
 }
 
-// keepOccupied takes back the deletion of namespaces with unmanaged nodes in them,
-// and of the namespaces around those.
+// keepOccupied takes back the deletion of namespaces with nodes in them that
+// stay, and of the namespaces around those.
 func (d *differ) keepOccupied() {
 	inside := map[string][]string{}
-	for _, u := range d.current.Unmanaged {
+	mine := map[string]bool{}
+	staying := slices.Clone(d.current.Unmanaged)
+	for i := range d.p.Changes {
+		if c := &d.p.Changes[i]; c.After != nil && d.want[c.Path] == nil {
+			staying = append(staying, c.Path)
+			mine[c.Path] = true
+		}
+	}
+	for _, u := range staying {
 		for p := kind.ParentPath(u); p != "/"; p = kind.ParentPath(p) {
 			inside[p] = append(inside[p], u)
 		}
@@ -177,6 +190,9 @@ func (d *differ) keepOccupied() {
 		}
 		n := &Node{Addr: c.Addr, Path: c.Path}
 		what := fmt.Sprintf("%s contains %s, which this stack did not create", c.Path, alien[0])
+		if mine[alien[0]] {
+			what = fmt.Sprintf("%s contains %s, which stays", c.Path, alien[0])
+		}
 		if len(alien) > 1 {
 			what += fmt.Sprintf(" (and %d more)", len(alien)-1)
 		}
@@ -185,7 +201,15 @@ func (d *differ) keepOccupied() {
 			continue
 		}
 		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
-		*c = Change{Action: NoOp, Addr: c.Addr, Path: c.Path, Kind: c.Kind, Before: c.Before, After: c.Before, Usage: c.Usage}
+		c.leave()
+	}
+}
+
+// leave turns a change of an existing node into none.
+func (c *Change) leave() {
+	*c = Change{
+		Action: NoOp, Addr: c.Before.Payload.Owner.Addr, Path: c.Path, Kind: c.Before.Kind(), Before: c.Before, After: c.Before,
+		Usage: c.Usage, Tombstone: tombstone(c.Before),
 	}
 }
 

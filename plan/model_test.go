@@ -150,6 +150,7 @@ func (m *model) read(t require.TestingT, root, stack string) *Tree {
 func (m *model) node(path string, n *mnode) *Node {
 	out := &Node{Path: path, ACL: n.acl, Live: &Live{
 		Czxid: n.czxid, Version: n.version, Aversion: n.aversion, Children: len(m.children(path)),
+		DataLength: len(n.data),
 	}}
 	payload, err := kind.Decode(n.data)
 	if err != nil {

@@ -87,7 +87,7 @@ func (p *Plan) checks() []Op {
 	var ops []Op
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		relied := c.Action == NoOp && parents[c.Path] || c.Action == Update && !c.rewrites()
+		relied := c.Action == NoOp && !c.renamed() && parents[c.Path] || c.Action == Update && !c.rewrites()
 		if relied && c.Before != nil && c.Before.Live != nil {
 			ops = append(ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 		}
@@ -99,16 +99,7 @@ func (p *Plan) checks() []Op {
 func (p *Plan) deletes() []Op {
 	var ops []Op
 	for i := range p.Changes {
-		c := &p.Changes[i]
-		if c.Action != Delete && c.Action != Replace || c.Before.Live == nil {
-			continue
-		}
-		ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
-		for _, part := range c.Before.Live.Parts {
-			if !part.Absent {
-				ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: part.Version})
-			}
-		}
+		ops = append(ops, p.Changes[i].deletes()...)
 	}
 	slices.SortFunc(ops, func(a, b Op) int {
 		switch {
@@ -122,31 +113,68 @@ func (p *Plan) deletes() []Op {
 	return ops
 }
 
+// deletes are the operations that take the node away, in no order.
+func (c *Change) deletes() []Op {
+	if c.Action != Delete && !c.anew() || c.Before == nil || c.Before.Live == nil {
+		return nil
+	}
+	ops := []Op{{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version}}
+	for _, part := range c.Before.Live.Parts {
+		if !part.Absent {
+			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: part.Version})
+		}
+	}
+	return ops
+}
+
+// anew reports whether an existing node is deleted and created again.
+func (c *Change) anew() bool {
+	return c.Action == Replace || c.Action == Update && c.Tombstone && !c.Kind.Container
+}
+
+// renamed reports whether the change is NoOp but for its address.
+func (c *Change) renamed() bool {
+	return c.Action == NoOp && c.PreviousAddr != "" && c.Before != nil && c.Before.Payload.Owner != c.After.Payload.Owner
+}
+
 // writes are the creations and updates, in the order of the changes: parents first.
 func (p *Plan) writes() ([]Op, error) {
 	var ops []Op
 	for i := range p.Changes {
-		c := &p.Changes[i]
-		parts := c.MissingParts
-		switch {
-		case c.Action == Create, c.Action == Replace:
-			parts = c.Kind.Children
-		case c.Action != Update:
-			continue
-		}
-		data, err := c.After.Payload.Encode()
+		more, err := p.Changes[i].writes()
 		if err != nil {
-			return nil, fmt.Errorf("plan: %s: %w", c.Addr, err)
+			return nil, err
 		}
-		switch {
-		case c.Action != Update:
-			ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
-		case c.rewrites():
-			ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: c.Before.Live.Version})
-		}
-		for _, name := range parts {
-			ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), ACL: c.After.ACL})
-		}
+		ops = append(ops, more...)
+	}
+	return ops, nil
+}
+
+// writes are the operations that create or update the node, its parts after it.
+func (c *Change) writes() ([]Op, error) {
+	parts := c.MissingParts
+	switch {
+	case c.Tombstone:
+		parts = nil
+	case c.Action == Create, c.Action == Replace:
+		parts = c.Kind.Children
+	}
+	if c.Action == Delete || c.Action == NoOp && !c.renamed() {
+		return nil, nil
+	}
+	data, err := c.After.Payload.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("plan: %s: %w", c.Addr, err)
+	}
+	var ops []Op
+	switch {
+	case c.Action == Create || c.anew():
+		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
+	case c.Action == Forget || c.rewrites():
+		ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: c.Path, Data: data, Version: c.Before.Live.Version})
+	}
+	for _, name := range parts {
+		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), ACL: c.After.ACL})
 	}
 	return ops, nil
 }
@@ -175,14 +203,14 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 	x := &Index{Apply: applyID, Config: p.ConfigHash, Resources: map[string]IndexEntry{}, extra: p.indexExtra}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if c.After == nil {
+		if c.After == nil || c.Action == Forget {
 			continue
 		}
 		h, err := c.After.hash()
 		if err != nil {
 			return nil, fmt.Errorf("plan: %s: %w", c.Addr, err)
 		}
-		x.Resources[c.Addr] = IndexEntry{Path: c.Path, Type: c.Kind.Name, Gen: c.After.Payload.Gen, Hash: h}
+		x.Resources[c.indexKey()] = IndexEntry{Path: c.Path, Type: c.Kind.Name, Gen: c.After.Payload.Gen, Hash: h}
 	}
 	for _, s := range p.ACLSteps() {
 		x.Pending = append(x.Pending, PendingACL{Addr: s.Addr, Path: s.Path, ACL: s.ACL})
@@ -199,6 +227,15 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 	return x, nil
 }
 
+// indexKey is the address of the entry. What a move left behind may have the same
+// address as what moved.
+func (c *Change) indexKey() string {
+	if c.Tombstone {
+		return c.Addr + " moved from " + c.Path
+	}
+	return c.Addr
+}
+
 // ACLSteps returns the access lists to be set on existing nodes after the
 // transaction, children before parents. Setting a list needs ADMIN on the node
 // itself, so the order is not about rights: a namespace opens or closes last,
@@ -207,7 +244,7 @@ func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if c.Action != Update || c.ACL == nil || c.Before.Live == nil {
+		if c.Action != Update || c.ACL == nil || c.Before.Live == nil || c.Tombstone {
 			continue
 		}
 		if !kind.EqualACL(c.Before.ACL, c.After.ACL) {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -130,16 +131,23 @@ func (p *Plan) Applyable() bool {
 
 // HasChanges reports whether an apply would write anything: nodes or outputs.
 func (p *Plan) HasChanges() bool {
-	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex()
+	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() || p.renames()
 }
 
-// InUse returns the deletions and replacements of locks that were in use when
-// the plan was made: an apply now would be refused.
+// renames reports whether an address is written anew at a node that changes in
+// nothing else.
+func (p *Plan) renames() bool {
+	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() })
+}
+
+// InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) and
+// found one in use when the plan was made: an apply now would be refused, unless
+// it drains or breaks them.
 func (p *Plan) InUse() []*Change {
 	var out []*Change
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if (c.Action == Delete || c.Action == Replace) && c.Usage.Busy() {
+		if c.NeedsIdle() && c.Usage.Busy() {
 			out = append(out, c)
 		}
 	}

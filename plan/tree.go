@@ -67,6 +67,7 @@ type Live struct {
 	Version    int32 `json:"data_version"`        // of the data
 	Aversion   int32 `json:"acl_version"`         // of the access list
 	Children   int   `json:"children"`            // number of children, structural ones included
+	DataLength int   `json:"data_length"`         // bytes
 	ModifiedMs int64 `json:"modified_ms"`         // last data change, milliseconds since 1970 by the server's clock
 	Ephemeral  bool  `json:"ephemeral,omitempty"` // belongs to a session: can be no node of ours
 	// Trouble and Detail say why Node.Payload is nil.

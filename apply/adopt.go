@@ -1,0 +1,48 @@
+package apply
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// adopt completes what was read of nodes that are to be imported: as they say
+// nothing about themselves, the declaration says what their children mean.
+func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
+	for _, imp := range desired.Intent.Imports {
+		f := r.seen[imp.Path]
+		if f == nil || r.ours(f) {
+			continue
+		}
+		as := f.node.Payload
+		for _, n := range desired.Nodes {
+			if as == nil && n.Addr == imp.To {
+				as = n.Payload
+			}
+		}
+		if as == nil {
+			continue
+		}
+		acl, _, err := r.s.GetACL(ctx, imp.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+			continue
+		case err != nil:
+			return readError(imp.Path, err)
+		}
+		f.node.ACL = fromZK(acl)
+		if as.Params.Kind().Container {
+			continue
+		}
+		live := *f.node.Live
+		tmp := &plan.Node{Path: imp.Path, Payload: as, Live: &live}
+		if err := r.use(ctx, tmp); err != nil {
+			return err
+		}
+		f.node.Live = tmp.Live
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// adoptions prepares the declared imports: where the znode stands at another path
+// than its declaration, it is moved there like a lock of ours.
+func (d *differ) adoptions() {
+	for i := range d.intent.Imports {
+		imp := &d.intent.Imports[i]
+		want := d.byAddr[imp.To]
+		if want == nil || d.ours(d.have[want.Path]) && !tombstone(d.have[want.Path]) {
+			continue // Load says that there is none, or it is done
+		}
+		d.imports[want.Path] = imp
+		have := d.have[imp.Path]
+		if !d.adoptable(imp, want, have) {
+			d.refused[want.Path] = true
+			continue
+		}
+		if imp.Path != want.Path && !d.ours(have) {
+			b := unowned(have, want)
+			d.have[imp.Path] = b
+			d.movesTo[imp.Path], d.movesFrom[want.Path] = want, b
+		}
+	}
+}
+
+// adoptable reports why a znode cannot be taken over.
+func (d *differ) adoptable(imp *Import, want, have *Node) bool {
+	n := &Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}
+	refuse := func(summary, format string, args ...any) bool {
+		d.problem(Error, ProblemImport, n, summary, fmt.Sprintf(format, args...))
+		return false
+	}
+	if have == nil {
+		return refuse("Nothing to import", "%s is to be imported from %s, where no node exists. Correct the path, or remove the import block.",
+			want.Addr, imp.Path)
+	}
+	if imp.Path != want.Path && (d.want[imp.Path] != nil || d.have[want.Path] != nil && !tombstone(d.have[want.Path])) {
+		return refuse("Import to a path that is taken", "%s is to be imported from %s to %s, but one of the two is something else already.",
+			want.Addr, imp.Path, want.Path)
+	}
+	trouble, detail := troubleOf(have)
+	switch {
+	case have.Live != nil && have.Live.Ephemeral:
+		return refuse("Import of an ephemeral node", "%s belongs to a session and goes with it: it can be no lock.", imp.Path)
+	case trouble == "" && have.Payload.Owner.Stack == "", trouble == "" && d.ours(have):
+		return true
+	case trouble == "":
+		return refuse("Import from another stack", "%s belongs to stack %q (%s). Declare removed { from = %s } with destroy = false there, and apply that first.",
+			imp.Path, have.Payload.Owner.Stack, have.Payload.Owner.Addr, have.Payload.Owner.Addr)
+	case trouble == TroubleUnreadable, trouble == TroubleNewer:
+		return refuse("Node cannot be imported", "%s is %s %s. Connect with an identity that has READ there, or upgrade locktree.", imp.Path, trouble, detail)
+	case have.Live != nil && have.Live.DataLength > 0 && !d.opts.OverwriteData:
+		return refuse("Node holds data", "%s holds %d bytes that another program wrote there, which an import replaces. "+
+			"Make sure that nobody needs them and plan with -overwrite-data, or empty the node by hand.", imp.Path, have.Live.DataLength)
+	}
+	return true
+}
+
+// unowned is a node that is to be taken over, as if it had been declared as it is
+// wanted but by nobody: what differs then is what a person sees change.
+func unowned(have, want *Node) *Node {
+	if have.Payload != nil {
+		return have
+	}
+	b, p := *have, *want.Payload
+	p.Owner, p.Gen, p.Protect, p.State = kind.Owner{}, 0, false, kind.StateActive
+	b.Payload, b.Addr = &p, want.Addr
+	return &b
+}
+
+// adoption is the change of a znode that becomes the declared node where it is.
+func (d *differ) adoption(want, have *Node) (Change, bool) {
+	imp := d.imports[want.Path]
+	if imp == nil || imp.Path != want.Path {
+		return Change{}, false
+	}
+	foreign := have.Payload == nil
+	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Usage: usage(have), Importing: imp.Path}
+	c.Before, c.After = unowned(have, want), want.withPayload()
+	c.After.Payload.Carry(c.Before.Payload)
+	c.After.Payload.Gen = c.Before.Payload.Gen + 1
+	c.compare()
+	c.Action = Update
+	switch {
+	case len(c.ForcesReplace) > 0:
+		c.Action, c.Reason = Replace, ReasonReplaceCannotUpdate
+		d.checkRemoval(&c, want)
+	case foreign && empty(have, c.Kind):
+		c.Action, c.Reason, c.MissingParts = Replace, ReasonReplaceContainer, nil
+	case foreign:
+		d.problem(Warning, ProblemContainer, &Node{Addr: c.Addr, Path: c.Path, Origin: imp.Origin}, "Imported node may be a container",
+			fmt.Sprintf("%s is not empty, so it is taken over as it is. If a program made it as a container, the servers delete it "+
+				"soon after the last one leaves; the next plan then creates it again. Import it while it is idle to have it made anew.", c.Path))
+	}
+	return c, true
+}
+
+// empty: only then can a node be deleted and created again.
+func empty(n *Node, k *kind.Kind) bool {
+	if n.Live == nil {
+		return false
+	}
+	own := 0
+	for _, p := range n.Live.Parts {
+		if p.Absent {
+			continue
+		}
+		if own++; p.Children > 0 {
+			return false
+		}
+	}
+	return n.Live.Children == own
+}

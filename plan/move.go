@@ -1,0 +1,192 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// ZooKeeper cannot rename a node, and a contender belongs to the session that
+// made it, so nobody can carry a queue to another path. A lock whose path changes
+// is made anew there, and in the same transaction the old node is deleted and
+// created again as a tombstone that says where to: the deletion proves that
+// nobody is in the old queue, without which two programs could hold the lock, one
+// at either path. Programs that open the old path read the tombstone and follow.
+
+// plot finds the nodes whose declaration stands at another path now: of the same
+// address, after the declared moves, or by a declared move of the path.
+func (d *differ) plot() {
+	byAddr := map[string]*Node{}
+	for _, n := range d.desired {
+		if _, twice := byAddr[n.Addr]; twice {
+			byAddr[n.Addr] = nil // nobody can say which one continues it
+			continue
+		}
+		byAddr[n.Addr] = n
+	}
+	d.byAddr = byAddr
+	for _, path := range d.paths() {
+		have := d.have[path]
+		if have == nil || !d.ours(have) || tombstone(have) {
+			continue
+		}
+		if to := d.continues(have); to != nil && d.movable(have, to) {
+			d.movesTo[path], d.movesFrom[to.Path] = to, have
+		}
+	}
+}
+
+func (d *differ) continues(have *Node) *Node {
+	for _, m := range d.intent.PathMoves {
+		if rest, ok := strings.CutPrefix(have.Path, m.From); ok && (rest == "" || rest[0] == '/') {
+			if to := d.want[m.To+rest]; to != nil {
+				return to
+			}
+		}
+	}
+	return d.byAddr[d.intent.Rename(have.Payload.Owner.Addr)]
+}
+
+// movable: the old path must be free to become a tombstone and the new one free
+// to become the lock. What was left there by an earlier move is free.
+func (d *differ) movable(have, to *Node) bool {
+	there := d.have[to.Path]
+	return to.Path != have.Path && d.want[have.Path] == nil && d.movesFrom[to.Path] == nil &&
+		to.Kind() == have.Kind() && (there == nil || d.ours(there) && tombstone(there))
+}
+
+// tombstone reports whether a node only says where its lock went.
+func tombstone(n *Node) bool {
+	return n != nil && n.Payload != nil && n.Payload.State == kind.StateMoved
+}
+
+// bury is the change of a node that continues at another path.
+func (d *differ) bury(have, to *Node) Change {
+	c := Change{
+		Action: Update, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
+		Before: have, Usage: usage(have), Tombstone: true,
+	}
+	if d.ours(have) {
+		c.Drift = d.drifted(have)
+	} else {
+		c.Addr, c.Importing = to.Addr, have.Path
+	}
+	c.After = have.withPayload()
+	c.After.Live = nil
+	p := c.After.Payload
+	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: c.Addr}
+	p.State, p.MovedTo, p.Protect = kind.StateMoved, to.Path, false
+	p.Gen++
+	c.compare()
+	if c.NeedsIdle() && c.Usage.Busy() {
+		d.busy(&c, "moved to "+to.Path)
+	}
+	return c
+}
+
+// departure is the change of a node of ours that is not declared any more.
+func (d *differ) departure(have *Node) Change {
+	addr := have.Payload.Owner.Addr
+	if tombstone(have) {
+		return d.exhume(have)
+	}
+	if r := d.intent.Removed(addr); r != nil && !r.Destroy {
+		return d.release(have)
+	}
+	return d.deletion(have)
+}
+
+// release forgets a node. Its declaration stays, so that programs go on using it;
+// only the owner is taken out, after which no stack plans anything for it until
+// one imports it. A protected node may be forgotten, and stays protected.
+func (d *differ) release(have *Node) Change {
+	c := Change{
+		Action: Forget, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
+		Before: have, Usage: usage(have), Drift: d.drifted(have),
+	}
+	c.After = have.withPayload()
+	c.After.Live = nil
+	c.After.Payload.Owner = kind.Owner{}
+	c.After.Payload.Gen++
+	return c
+}
+
+// exhume decides about what an earlier move left: it stays while the move is
+// declared. After that it goes, unless somebody still stands in it; where no moved
+// block was needed (the name changed), it goes with the next apply that has
+// anything else to do, see [differ.tidy].
+func (d *differ) exhume(have *Node) Change {
+	addr := have.Payload.Owner.Addr
+	c := Change{
+		Action: NoOp, Addr: addr, Path: have.Path, Kind: have.Kind(), Before: have, After: have,
+		Usage: usage(have), Tombstone: true,
+	}
+	if d.opts.Destroy {
+		c.Action, c.After = Delete, nil
+		return c
+	}
+	covered := d.intent.Rename(addr) != addr
+	for _, m := range d.intent.PathMoves {
+		rest, ok := strings.CutPrefix(have.Path, m.From)
+		covered = covered || ok && (rest == "" || rest[0] == '/')
+	}
+	for _, m := range d.intent.Imports {
+		covered = covered || m.Path == have.Path
+	}
+	switch {
+	case covered:
+	case c.Usage.Busy():
+		d.problem(Warning, ProblemInUse, &Node{Addr: addr, Path: have.Path}, "Moved lock is still in use",
+			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. It is left there.", addr, have.Payload.MovedTo, have.Path, c.Usage))
+	case d.byAddr[addr] != nil:
+		d.spent = append(d.spent, have.Path)
+	default:
+		c.Action, c.After, c.Reason = Delete, nil, ReasonDeleteTombstone
+	}
+	return c
+}
+
+// tidy takes tombstones away together with other changes: on their own they are
+// no reason for an apply.
+func (d *differ) tidy() {
+	if len(d.spent) == 0 || !d.p.HasChanges() {
+		return
+	}
+	going := map[string]bool{}
+	for _, p := range d.spent {
+		going[p] = true
+	}
+	for i := range d.p.Changes {
+		if c := &d.p.Changes[i]; going[c.Path] {
+			c.Action, c.After, c.Reason = Delete, nil, ReasonDeleteTombstone
+		}
+	}
+}
+
+// NeedsIdle reports whether the change can be made only while nobody is in the
+// lock: deletion, replacement, and the move to another path.
+func (c *Change) NeedsIdle() bool {
+	if c.Before == nil || c.Before.Kind().Container {
+		return false
+	}
+	return c.Action == Delete || c.Action == Replace || c.Action == Update && c.Tombstone
+}
+
+// busy warns that a change will be refused, or says what is done about it.
+func (d *differ) busy(c *Change, verb string) {
+	n := &Node{Addr: c.Addr, Path: c.Path}
+	switch {
+	case c.Break:
+		d.problem(Warning, ProblemForceBreak, n, "Lock is broken by force",
+			fmt.Sprintf("%s will be %s although it has %s: their places in it are deleted. Each of them learns that it lost the lock "+
+				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
+	case d.opts.Drain > 0:
+		d.problem(Warning, ProblemInUse, n, "Lock is in use",
+			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.",
+				c.Addr, verb, c.Usage, d.opts.Drain))
+	default:
+		d.problem(Warning, ProblemInUse, n, "Lock is in use",
+			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.", c.Addr, verb, c.Usage))
+	}
+}

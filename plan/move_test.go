@@ -1,0 +1,228 @@
+package plan
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func replanIntent(t testing.TB, m *model, tree *Tree, i Intent) *Plan {
+	tree.Intent = i
+	return replan(t, m, tree)
+}
+
+func payloadAt(t testing.TB, m *model, path string) *kind.Payload {
+	require.NotNil(t, m.nodes[path], path)
+	p, err := kind.Decode(m.nodes[path].data)
+	require.NoError(t, err)
+	return p
+}
+
+// settle asserts that a plan survives being saved, applies it and that nothing
+// is left to do.
+func settle(t testing.TB, m *model, p *Plan, tree *Tree) {
+	require.True(t, p.Applyable(), "%s", p)
+	require.Equal(t, encoded(t, p), encoded(t, decoded(t, p)))
+	m.apply(t, decoded(t, p))
+	again := replan(t, m, tree)
+	require.False(t, again.HasChanges(), "%s", again)
+	require.True(t, again.Applyable())
+}
+
+func TestLockThatMovesLeavesATombstoneUntilItsMoveIsGone(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	tree.Nodes[3] = declare("/locks/pay/boss", kind.Election, addr("election.boss"))
+	move := Intent{Moves: []Move{{From: "namespace.x.election.locks_solo", To: "election.boss"}}}
+	p := replanIntent(t, m, tree, move)
+	require.Equal(t, []string{"+ /locks/pay/boss", "~ /locks/solo"}, actions(p))
+	require.Equal(t, "/locks/solo", p.Changes[1].PreviousPath)
+	require.Equal(t, "namespace.x.election.locks_solo", p.Changes[1].PreviousAddr)
+	old := p.Changes[len(p.Changes)-1]
+	require.True(t, old.Tombstone)
+	czxid := m.nodes["/locks/solo"].czxid
+	settle(t, m, p, tree)
+	require.NotEqual(t, czxid, m.nodes["/locks/solo"].czxid, "deleted and created again: proof that nobody was in it")
+	require.Equal(t, kind.StateMoved, payloadAt(t, m, "/locks/solo").State)
+	require.Equal(t, "/locks/pay/boss", payloadAt(t, m, "/locks/solo").MovedTo)
+	require.EqualValues(t, 2, payloadAt(t, m, "/locks/pay/boss").Gen)
+
+	p = replanIntent(t, m, tree, Intent{})
+	require.Equal(t, []string{"- /locks/solo"}, actions(p))
+	require.Equal(t, ReasonDeleteTombstone, p.Changes[0].Reason)
+	settle(t, m, p, tree)
+	require.Nil(t, m.nodes["/locks/solo"])
+}
+
+// Without a moved block: the name changed, the address did not.
+func TestRenamedLockMovesAndItsTombstoneGoesWithTheNextApply(t *testing.T) {
+	m := applied(t, base())
+	same := addr("namespace.x.semaphore.locks_pay_pool")
+	tree := base()
+	tree.Nodes[2] = declare("/locks/pay/tank", kind.Semaphore, set("permits", 3), same)
+	p := replan(t, m, tree)
+	require.Equal(t, []string{"~ /locks/pay/pool", "+ /locks/pay/tank"}, actions(p))
+	settle(t, m, p, tree)
+	require.Nil(t, m.nodes["/locks/pay/pool/leases"])
+	require.NotNil(t, m.nodes["/locks/pay/tank/leases"])
+
+	tree.Nodes[1] = declare("/locks/pay/ledger", kind.Mutex, set("description", "x"))
+	p = replan(t, m, tree)
+	require.Equal(t, []string{"- /locks/pay/pool", "~ /locks/pay/ledger"}, actions(p))
+	settle(t, m, p, tree)
+
+	// And back again, over what an earlier move left.
+	back := base()
+	p = replan(t, m, back)
+	settle(t, m, p, back)
+	require.Equal(t, kind.StateMoved, payloadAt(t, m, "/locks/pay/tank").State)
+	again := base()
+	again.Nodes[2] = declare("/locks/pay/tank", kind.Semaphore, set("permits", 3), same)
+	p = replan(t, m, again)
+	require.Equal(t, []string{"~ /locks/pay/pool", "~ /locks/pay/tank"}, actions(p))
+	settle(t, m, p, again)
+	require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/pay/tank").State)
+	require.NotNil(t, m.nodes["/locks/pay/tank/leases"], "the tombstone had none")
+}
+
+func TestNamespaceMovesWithEverythingInIt(t *testing.T) {
+	m := applied(t, base())
+	tree := declared(
+		declare("/locks/cash", kind.Namespace),
+		declare("/locks/cash/ledger", kind.Mutex),
+		declare("/locks/cash/pool", kind.Semaphore, set("permits", 3)),
+		declare("/locks/solo", kind.Election),
+	)
+	p := replanIntent(t, m, tree, Intent{PathMoves: []PathMove{{From: "/locks/pay", To: "/locks/cash"}}})
+	require.Equal(t, Counts{Add: 3, Change: 3}, p.Summary())
+	settle(t, m, p, tree)
+	for from, to := range map[string]string{"/locks/pay": "/locks/cash", "/locks/pay/ledger": "/locks/cash/ledger"} {
+		require.Equal(t, to, payloadAt(t, m, from).MovedTo)
+	}
+	tree.Intent = Intent{}
+	p = replan(t, m, tree)
+	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "- /locks/pay"}, actions(p))
+	settle(t, m, p, tree)
+}
+
+func TestLockInUseDoesNotMove(t *testing.T) {
+	m := applied(t, base())
+	live := m.read(t, testRoot, testStack)
+	live.Find("/locks/solo").Live.Usage = &Usage{Holders: []Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	tree := base()
+	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
+	p := Diff(live, tree, Options{Identities: us})
+	require.Equal(t, []string{"warning in_use"}, codes(p))
+	require.Len(t, p.InUse(), 1)
+	require.Contains(t, p.Problems[0].Detail, "moved to /locks/boss")
+}
+
+func TestForgottenLockKeepsItsDeclarationAndCanBeTakenBack(t *testing.T) {
+	tree := base()
+	protect(tree.Nodes[3])
+	m := applied(t, tree)
+	rest := declared(base().Nodes[:3]...)
+	p := replanIntent(t, m, rest, Intent{Removals: []Removal{{From: "namespace.x.election.locks_solo"}}})
+	require.Equal(t, []string{". /locks/solo"}, actions(p))
+	require.Equal(t, Counts{Forget: 1}, p.Summary())
+	settle(t, m, p, rest)
+	left := payloadAt(t, m, "/locks/solo")
+	require.Empty(t, left.Owner)
+	require.True(t, left.Protect, "sticky")
+	require.Equal(t, kind.StateActive, left.State)
+	rest.Intent = Intent{}
+	require.False(t, replan(t, m, rest).HasChanges(), "nothing is planned for it any more")
+
+	refused(t, replan(t, m, base()), "error foreign_node")
+	p = replanIntent(t, m, base(), Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}})
+	require.Equal(t, []string{"~ /locks/solo"}, actions(p))
+	require.Equal(t, Counts{Import: 1, Change: 1}, p.Summary())
+	settle(t, m, p, base())
+	require.Equal(t, testStack, payloadAt(t, m, "/locks/solo").Owner.Stack)
+}
+
+func TestNamespaceStaysForWhatIsForgottenInIt(t *testing.T) {
+	m := applied(t, base())
+	rest := declared(base().Nodes[3])
+	p := replanIntent(t, m, rest, Intent{Removals: []Removal{{From: "namespace.x.mutex.locks_pay_ledger"}}})
+	require.Equal(t, []string{"- /locks/pay/pool", ". /locks/pay/ledger"}, actions(p))
+	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
+	m.apply(t, p)
+	require.NotNil(t, m.nodes["/locks/pay/ledger"])
+}
+
+func TestImportOfAnIdleNodeMakesItAnewAndOfABusyOneDoesNot(t *testing.T) {
+	imp := Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
+	for _, busy := range []bool{false, true} {
+		m := applied(t, declared(base().Nodes[:3]...))
+		m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll(), czxid: 7}
+		want := []string{"-/+ /locks/solo"}
+		if busy {
+			m.nodes["/locks/solo/latch-0000000001"] = &mnode{acl: kind.WorldAll()}
+			want = []string{"~ /locks/solo"}
+		}
+		p := replanIntent(t, m, base(), imp)
+		require.Equal(t, want, actions(p))
+		require.Equal(t, 1, p.Summary().Import)
+		require.Equal(t, busy, m.nodes["/locks/solo/latch-0000000001"] != nil && codes(p)[0] == "warning container")
+		m.apply(t, decoded(t, p))
+		require.Equal(t, busy, m.nodes["/locks/solo"].czxid == 7)
+		require.True(t, kind.EqualACL(m.nodes["/locks/solo"].acl, base().Nodes[3].ACL))
+		tree := base()
+		tree.Intent = imp
+		if !busy { // the model knows no contenders
+			require.False(t, replan(t, m, tree).HasChanges())
+		}
+	}
+}
+
+func TestImportToAnotherPathLeavesATombstone(t *testing.T) {
+	m := applied(t, declared(base().Nodes[:3]...))
+	m.nodes["/locks/curator"] = &mnode{acl: kind.WorldAll(), czxid: 7}
+	tree := base()
+	tree.Intent = Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/curator", Target: "/locks/solo"}}}
+	p := replan(t, m, tree)
+	require.Equal(t, []string{"~ /locks/curator", "+ /locks/solo"}, actions(p))
+	settle(t, m, p, tree)
+	require.Equal(t, "/locks/solo", payloadAt(t, m, "/locks/curator").MovedTo)
+}
+
+func TestImportThatIsNotToBeIsRefused(t *testing.T) {
+	other := declare("/locks/solo", kind.Election)
+	other.Payload.Owner.Stack = "other"
+	theirs, err := other.Payload.Encode()
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		data      []byte
+		overwrite bool
+		want      []string
+	}{
+		"absent":              {nil, false, []string{"error import"}},
+		"foreign data":        {[]byte("precious"), false, []string{"error import"}},
+		"other stack's":       {theirs, true, []string{"error import"}},
+		"foreign, overwriten": {[]byte("precious"), true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := applied(t, declared(base().Nodes[:3]...))
+			if c.data != nil {
+				m.nodes["/locks/solo"] = &mnode{data: c.data, acl: kind.WorldAll()}
+			}
+			tree := base()
+			tree.Intent = Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
+			p := Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, OverwriteData: c.overwrite})
+			require.Equal(t, c.want, codes(p))
+			if c.want != nil {
+				require.Empty(t, actions(p))
+			}
+		})
+	}
+}
+
+func decoded(t testing.TB, p *Plan) *Plan {
+	f, err := DecodeFile(bytes.NewBufferString(encoded(t, p)))
+	require.NoError(t, err)
+	return f.Plans[0]
+}
