@@ -246,10 +246,12 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 				require.NoError(t, l.srv.Delete("/m"))
 				l.mutex()
 				rule.Release()
-				if r := <-got; r.err == nil {
+				if r := <-got; r.err == nil && r.v.Context().Err() == nil {
 					require.Greater(t, r.v.Token(), token)
 					require.Len(t, l.children("/m"), 1)
 					l.unlock(r.v)
+				} else if r.err == nil {
+					require.ErrorIs(t, context.Cause(r.v.Context()), ErrLost)
 				} else {
 					require.True(t, errors.Is(r.err, ErrLost) || errors.Is(r.err, ErrNotProvisioned), "%v", r.err)
 				}

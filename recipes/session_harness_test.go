@@ -154,3 +154,34 @@ func saying(b []byte) script {
 func textLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
+
+// spy remembers the session id and password a server granted, which is all it takes to end somebody's session.
+type spy struct {
+	net.Conn
+	mu   *sync.Mutex
+	seen *[]byte
+}
+
+func (s spy) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*s.seen = append(*s.seen, p[:n]...)
+	return n, err
+}
+
+// endAs ends a session over a second connection with its id and password, as its owner would.
+func endAs(t *testing.T, c net.Conn, grant []byte) {
+	t.Helper()
+	defer c.Close()
+	g := cursor{b: grant}
+	g.take(8)
+	id := g.take(8)
+	password := g.take(20) // with its length
+	_, err := c.Write(frameOf(cat(be32(0), be64(0), be32(8000), id, password, []byte{0})...))
+	require.NoError(t, err)
+	require.NotNil(t, readFrame(c), "the session is adopted")
+	_, err = c.Write(frameOf(cat(be32(1), be32(opClose))...))
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, c)
+}

@@ -1,0 +1,385 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// The rows are those of the failure matrix this package was written against.
+
+func TestALateOrLostWatchEventCostsAtMostASessionTimeout(t *testing.T) { // row 8
+	for name, c := range map[string]struct {
+		fault zktest.Fault
+		most  time.Duration
+	}{
+		"1 s late":          {zktest.Delay(time.Second), time.Second + 4*oneWay},
+		"two timeouts late": {zktest.Delay(24 * time.Second), 12*time.Second + 6*oneWay},
+		"lost":              {zktest.DropEvent, 12*time.Second + 6*oneWay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				x, err := l.client("0").Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				c2 := l.client("1")
+				id := l.session(c2)
+				w := l.locking(c2.Mutex("/m"))
+				third := l.locking(l.client("2").Mutex("/m"))
+				event := l.srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == x.Node() }, c.fault)
+				l.unlock(x)
+				start := time.Now()
+				r := <-w
+				require.NoError(t, r.err)
+				require.LessOrEqual(t, r.at.Sub(start), c.most)
+				require.Equal(t, 1, event.Hits())
+				notYet(t, third, "the second holds")
+				l.unlock(r.v)
+				l.unlock((<-third).v)
+			})
+		})
+	}
+}
+
+func TestAHolderWhoseDeletionIsNotReportedLearnsItFromItsHeartbeat(t *testing.T) { // rows 8 and 36
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.settle()
+		l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == x.Node() }, zktest.DropEvent)
+		require.NoError(t, l.srv.Delete(x.Node()))
+		start := time.Now()
+		<-x.Context().Done()
+		require.LessOrEqual(t, time.Since(start), 2*time.Second+2*oneWay, "a heartbeat every sixth of 12 s")
+		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		l.nextIsServed("/m")
+	})
+}
+
+// rewriting passes what a server says through f, frame by frame without the lengths.
+func rewriting(server net.Conn, f func(body []byte) [][]byte) net.Conn {
+	ours, theirs := net.Pipe()
+	go func() {
+		relay(server, theirs)
+		_ = server.Close()
+	}()
+	go func() {
+		defer theirs.Close()
+		defer server.Close()
+		for body := readFrame(server); body != nil; body = readFrame(server) {
+			for _, b := range f(body) {
+				if _, err := theirs.Write(frameOf(b...)); err != nil {
+					return
+				}
+			}
+		}
+	}()
+	return ours
+}
+
+func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { // row 10
+	for name, kind := range map[string]zk.EventType{"deleted": zk.EventNodeDeleted, "changed": zk.EventNodeDataChanged, "created": zk.EventNodeCreated} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.mutex()
+				var early atomic.Int32
+				c := l.client("a", func(cfg *Config) {
+					cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+						conn, err := l.dial(ctx, network, address)
+						if err != nil {
+							return nil, err
+						}
+						return rewriting(conn, func(body []byte) [][]byte {
+							reply := cursor{b: body[min(len(body), replyHeader):]}
+							path := reply.str() // what a create answers with, and nothing else that parses as one
+							if reply.bad || len(reply.b) != 0 || len(path) < 3 || path[:3] != "/m/" {
+								return [][]byte{body}
+							}
+							early.Add(1)
+							event := cat(be32(xidEvent), be64(-1), be32(0), be32(int32(kind)), be32(3), be32(int32(len(path))), []byte(path))
+							return [][]byte{event, body}
+						}), nil
+					}
+				})
+				for range 5 {
+					x, err := c.Mutex("/m").Lock(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, x.Verify(t.Context()))
+					l.unlock(x)
+				}
+				require.EqualValues(t, 5, early.Load())
+			})
+		})
+	}
+}
+
+func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 13: etcd #11456
+	for name, free := range map[string]bool{"queued": false, "free": true} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.mutex()
+				c := l.client("b")
+				l.warm(c.Mutex(m))
+				proof := map[bool]string{false: "setData", true: "create"}[free]
+				x, err := l.client("a").Mutex(m).Lock(t.Context())
+				require.NoError(t, err)
+				if free {
+					l.unlock(x)
+				}
+				held := l.srv.Inject(zktest.Once(at(proof)), zktest.Hold)
+				w := l.locking(c.Mutex(m))
+				if !free {
+					l.unlock(x)
+				}
+				<-held.Hit()
+				old := l.session(c)
+				l.srv.Expire(old)
+				rival, err := l.client("rival").Mutex(m).Lock(t.Context())
+				require.NoError(t, err)
+				held.Release()
+				time.Sleep(time.Minute)
+				require.NoError(t, rival.Context().Err())
+				require.NoError(t, rival.Verify(t.Context()))
+				select {
+				case r := <-w:
+					require.ErrorIs(t, r.err, ErrSessionLost)
+				default: // it queues again, in a new session, behind the rival
+				}
+				for _, path := range l.queue(m) {
+					n, _ := l.srv.Get(path)
+					require.NotEqual(t, old, n.Stat.EphemeralOwner)
+				}
+				l.unlock(rival)
+			})
+		})
+	}
+}
+
+// thief remembers what a server granted on the connections it passes on: enough to end the session in its owner's name.
+func (l *lab) thief() (change func(*Config), steal func()) {
+	var mu sync.Mutex
+	var seen []byte
+	change = func(cfg *Config) {
+		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := l.dial(ctx, network, address)
+			mu.Lock()
+			defer mu.Unlock()
+			seen = nil
+			return spy{c, &mu, &seen}, err
+		}
+	}
+	return change, func() {
+		l.t.Helper()
+		c, err := l.dial(l.t.Context(), "tcp", "zk:2181")
+		require.NoError(l.t, err)
+		defer c.Close()
+		mu.Lock()
+		grant := append([]byte(nil), seen[4:]...)
+		mu.Unlock()
+		endAs(l.t, c, grant)
+	}
+}
+
+func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: forged expiry while holding and while waiting
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		spied, steal := l.thief()
+		x, err := l.client("victim", spied).Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		spiedToo, stealToo := l.thief()
+		waiter := l.client("waiter", spiedToo)
+		w := l.locking(waiter.Mutex(m))
+		last := l.locking(l.client("last").Mutex(m))
+		stealToo()
+		require.ErrorIs(t, (<-w).err, ErrSessionLost)
+		notYet(t, last, "the holder holds")
+		steal()
+		<-x.Context().Done()
+		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		r := <-last
+		require.NoError(t, r.err)
+		require.Greater(t, r.v.Token(), x.Token())
+		l.unlock(r.v)
+	})
+}
+
+// redated is t with the wall clock put forward by d: what time.Now returns after somebody set the date.
+func redated(t time.Time, d time.Duration) time.Time {
+	wall := (*uint64)(unsafe.Pointer(&t)) // bit 63: there is a monotonic reading; then 33 bits of seconds
+	*wall += uint64(d/time.Second) << 30
+	return t
+}
+
+func TestTheDateChangesNoDeadline(t *testing.T) { // row 30: the wall clock an hour forward or back
+	c := clock{slept: func() time.Duration { return 0 }}
+	const T = 12 * time.Second
+	before := time.Now()
+	for _, d := range []time.Duration{time.Hour, -time.Hour} {
+		set := redated(before, d)
+		require.Equal(t, d, set.Round(0).Sub(before.Round(0)), "the test must change the date")
+		p := proof{sent: stamp{at: before}, touched: stamp{at: before}}
+		later := redated(before.Add(T/2-time.Millisecond), d)
+		require.True(t, later.Before(p.deadline(c, T)), "ended early by a date")
+		later = redated(before.Add(T/2), d)
+		require.False(t, later.Before(p.deadline(c, T)), "prolonged by a date")
+		require.Equal(t, time.Millisecond, later.Sub(redated(before.Add(T/2-time.Millisecond), -d)))
+	}
+}
+
+func TestAClockASixteenthSlowEndsTheLeaseInTime(t *testing.T) { // row 32: clock rates
+	c := clock{slept: func() time.Duration { return 0 }}
+	const T = 16 * time.Second
+	now := time.Now()
+	for idle := time.Duration(0); idle <= T/3+T/8; idle += T / 96 {
+		p := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-idle)}}
+		// The server counts from touched; our clock shows 15 s when 16 have passed.
+		believed := p.deadline(c, T).Sub(p.touched.at)
+		require.LessOrEqual(t, believed*16/15, T+time.Nanosecond, "touched %v before the write", idle)
+	}
+}
+
+func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 instants
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		a, b := l.client("a").Mutex(m), l.client("b").Mutex(m)
+		l.warm(a)
+		l.warm(b)
+		granted, gaveUp := 0, 0
+		for i := range 1000 {
+			x, err := b.Lock(t.Context())
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*240*time.Microsecond)
+			w := async(func() (*Lease, error) { return a.Lock(ctx) })
+			time.Sleep(100 * time.Millisecond)
+			l.unlock(x)
+			if r := <-w; r.err == nil {
+				granted++
+				l.unlock(r.v)
+			} else {
+				gaveUp++
+				require.ErrorIs(t, r.err, context.DeadlineExceeded)
+			}
+			cancel()
+			time.Sleep(time.Second)
+			require.Empty(t, l.children(m), "given up after %d x 240 us", i)
+		}
+		require.Greater(t, granted, 200)
+		require.Greater(t, gaveUp, 400)
+	})
+}
+
+func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.mutex()
+		for i := range 200 {
+			other := l.client("other")
+			c := l.client("closing")
+			x, err := other.Mutex(m).Lock(t.Context())
+			require.NoError(t, err)
+			id := l.session(c)
+			var wg sync.WaitGroup
+			for range 3 { // waiting, granted, releasing and locking again while it closes
+				wg.Go(func() {
+					for {
+						y, err := c.Mutex(m).Lock(context.Background())
+						if err != nil {
+							require.True(t, errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost), "%v", err)
+							if c.live.Err() != nil {
+								return
+							}
+							continue
+						}
+						_ = y.Unlock(context.Background())
+						<-y.Context().Done()
+					}
+				})
+			}
+			time.Sleep(50 * time.Millisecond)
+			l.unlock(x)
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			_ = c.Close()
+			wg.Wait()
+			for _, path := range l.queue(m) {
+				n, _ := l.srv.Get(path)
+				require.NotEqual(t, id, n.Stat.EphemeralOwner)
+			}
+			require.NoError(t, other.Close())
+		}
+	})
+}
+
+func TestARefusalIsNeverTakenForSuccess(t *testing.T) { // row 51: throttled, over quota, moved
+	for _, code := range []zktest.Code{zktest.CodeThrottled, zktest.CodeQuotaExceeded, zktest.CodeSessionMoved, zktest.CodeSystemError, zktest.CodeOperationTimeout} {
+		for _, op := range []string{"create", "getChildren2", "getData", "setData", "delete", "multi", "sync"} {
+			t.Run(code.String()+" "+op, func(t *testing.T) {
+				inLab(t, func(t *testing.T, l *lab) {
+					m := l.mutex()
+					c := l.client("a")
+					l.warmDeclaration(c.Mutex(m))
+					x, err := l.client("b").Mutex(m).Lock(t.Context())
+					require.NoError(t, err)
+					id := l.session(c)
+					rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == op && r.Session == id }), zktest.Fail(code))
+					w := l.locking(c.Mutex(m))
+					require.True(t, len(w) == 0 || rule.Hits() == 1, "an answer while another holds")
+					start := time.Now()
+					l.unlock(x)
+					r := <-w
+					if r.err == nil {
+						require.False(t, r.at.Before(start), "granted while another holds")
+						if op == "multi" {
+							require.Error(t, r.v.Verify(t.Context()), "a proof that was refused")
+						}
+						require.NoError(t, r.v.Verify(t.Context()))
+						require.Len(t, l.children(m), 1)
+						_ = r.v.Unlock(t.Context())
+					} else {
+						var failed *OpError
+						require.ErrorAs(t, r.err, &failed, "%v", r.err)
+					}
+					time.Sleep(10 * time.Second)
+					require.Empty(t, l.children(m))
+					l.nextIsServed(m)
+					if op == "create" {
+						require.Equal(t, 1, rule.Hits())
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAServerThatMovesToAnotherAddressIsFollowed(t *testing.T) { // row 52: pods come back with other addresses
+	inLab(t, func(t *testing.T, l *lab) {
+		var here atomic.Value
+		here.Store("10.0.0.1")
+		c, err := newClient(Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
+			Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address != here.Load().(string)+":2181" {
+					return nil, errors.New("connection refused")
+				}
+				return l.dial(ctx, network, address)
+			}})
+		require.NoError(t, err)
+		c.resolve = func(context.Context, string) ([]string, error) { return []string{here.Load().(string)}, nil }
+		c.session, err = c.connect(t.Context())
+		require.NoError(t, err)
+		defer c.Close()
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		here.Store("10.0.0.2")
+		l.srv.Disconnect(l.session(c))
+		time.Sleep(time.Minute)
+		require.NoError(t, x.Context().Err(), "go-zookeeper alone dials 10.0.0.1 for ever")
+		l.unlock(x)
+	})
+}
