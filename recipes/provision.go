@@ -72,6 +72,9 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 		if brought.Kind() != k {
 			return nil, fmt.Errorf("%w: parameters of a %s were brought for the %s %s", ErrKindMismatch, brought.Kind(), k, d.path)
 		}
+		if err := kind.Validate(brought); err != nil {
+			return nil, fmt.Errorf("recipes: parameters brought for %s: %w", d.path, err)
+		}
 		own := *d
 		own.set(brought, nil)
 		return &own, nil

@@ -321,6 +321,7 @@ func (d *draw) serve(ctx context.Context) error {
 			w.stop()
 			return err
 		}
+		d.identify(ctx)
 		_, err = d.sleep(ctx, w)
 		w.stop()
 		if err != nil {

@@ -48,6 +48,8 @@ type Field struct {
 	str *string
 	num *int
 	yes *bool
+
+	refused map[string]string // strings that somebody will try, and why they cannot be
 }
 
 // ParamError says which parameter is wrong, why, and what would be right.
@@ -73,6 +75,11 @@ func boolField(name string, v *bool, def bool, doc string) Field {
 
 func (f Field) required() Field { f.Required, f.Default = true, nil; return f }
 func (f Field) replaces() Field { f.Replace = true; return f }
+
+func (f Field) refuses(value, why string) Field {
+	f.refused = map[string]string{value: why}
+	return f
+}
 
 // Get returns the value as string, int or bool.
 func (f Field) Get() any {
@@ -133,6 +140,9 @@ func (f Field) checkString(v any) error {
 		quoted := make([]string, len(f.OneOf))
 		for i, o := range f.OneOf {
 			quoted[i] = strconv.Quote(o)
+		}
+		if why, ok := f.refused[s]; ok {
+			return fmt.Errorf("%q is not allowed: %s; it must be %s", s, why, strings.Join(quoted, " or "))
 		}
 		return fmt.Errorf("%q is not allowed: it must be one of %s", s, strings.Join(quoted, ", "))
 	}

@@ -25,12 +25,22 @@ type SemaphoreParams struct {
 	Permits int
 }
 
+// noKazooSemaphore: kazoo's Semaphore makes its permits in the lock node, its
+// gate in a sibling, and does not count again what it has created.
+const noKazooSemaphore = "kazoo's semaphore keeps its permits and its queue elsewhere and never counts a permit again, so Go and Python programs sharing one would be admitted beyond the limit"
+
 // Kind implements [Params].
 func (*SemaphoreParams) Kind() *Kind { return Semaphore }
 
 // Fields implements [Params].
 func (p *SemaphoreParams) Fields() []Field {
-	return append(p.fields(WireCurator),
+	fields := p.fields(WireCurator)
+	for i, f := range fields {
+		if f.Name == "wire" {
+			fields[i] = f.refuses(string(WireKazoo), noKazooSemaphore)
+		}
+	}
+	return append(fields,
 		intField("permits", &p.Permits, 1, 1, 1_000_000, "How many permits exist; can be changed while the semaphore is in use.").required())
 }
 
