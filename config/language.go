@@ -179,8 +179,9 @@ func nodeTypes() []*blockType {
 			}},
 		}
 		for _, f := range k.New().Fields() {
+			lo, hi := bounds(f)
 			t.args = append(t.args, argument{
-				name: f.Name, typ: f.Type.String(), doc: f.Doc, required: f.Required, def: f.Default, replace: f.Replace, oneOf: f.OneOf,
+				name: f.Name, typ: f.Type.String(), doc: f.Doc, required: f.Required, def: f.Default, replace: f.Replace, oneOf: f.OneOf, lo: lo, hi: hi,
 			})
 		}
 		types[i] = t
@@ -189,7 +190,7 @@ func nodeTypes() []*blockType {
 		if t.kind.Container {
 			t.blocks = append(t.blocks, &blockType{
 				name: "quota", doc: "A hard limit for the namespace, where the servers set enforceQuota.", single: true,
-				args: []argument{arg("max_nodes", "number", "How many znodes may exist, the namespace itself and contenders included.").must()},
+				args: []argument{arg("max_nodes", "number", "How many znodes may exist, the namespace itself and contenders included.").must().within(minQuota, maxQuota)},
 			})
 			t.blocks = append(t.blocks, types...)
 		}

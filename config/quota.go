@@ -12,7 +12,10 @@ import (
 
 // minQuota is the namespace itself and one lock: ZooKeeper counts the node the
 // quota stands on.
-const minQuota = 2
+const (
+	minQuota = 2
+	maxQuota = math.MaxInt32
+)
 
 // evaluateQuota reads a quota block. ZooKeeper allows one quota on each line from
 // the root to a leaf, and the second one it would refuse in the middle of an apply.
@@ -34,8 +37,8 @@ func (m *module) evaluateQuota(i *instance, s scope, b *block) {
 		return
 	}
 	number, exact := v.AsBigFloat().Int64()
-	if exact != big.Exact || number < minQuota || number > math.MaxInt32 {
-		s.wrong(a, "Invalid value for max_nodes", fmt.Sprintf("max_nodes must be a whole number from %d to %d. The namespace itself counts, and so does everybody who waits for a lock in it.", minQuota, math.MaxInt32))
+	if exact != big.Exact || number < minQuota || number > maxQuota {
+		s.wrong(a, "Invalid value for max_nodes", fmt.Sprintf("max_nodes must be a whole number from %d to %d. The namespace itself counts, and so does everybody who waits for a lock in it.", minQuota, maxQuota))
 		return
 	}
 	i.quota = int(number)

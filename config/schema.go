@@ -13,6 +13,7 @@ type argument struct {
 	def            any // what an absent argument means, where one value says it
 	replace        bool
 	oneOf          []string
+	lo, hi         *int // bounds of a number
 }
 
 // arg declares an optional argument. The type is for people: what an argument
@@ -22,6 +23,8 @@ func arg(name, typ, doc string) argument { return argument{name: name, typ: typ,
 func (a argument) must() argument            { a.required = true; return a }
 func (a argument) or(def any) argument       { a.def = def; return a }
 func (a argument) of(all ...string) argument { a.oneOf = all; return a }
+
+func (a argument) within(lo, hi int) argument { a.lo, a.hi = &lo, &hi; return a }
 
 // blockType declares one type of block: what it is called, what stands in it.
 // The tables in language.go decode the files; they are the language.
