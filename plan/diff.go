@@ -26,6 +26,8 @@ type differ struct {
 	imports   map[string]*Import // by the path of a declaration
 	refused   map[string]bool    // declarations whose import is refused: nothing is planned for them
 	spent     []string           // paths of tombstones that may go
+	replace   *globs
+	breaks    map[string]bool // addresses whose contenders are deleted with them
 }
 
 // indexed is an index entry under its path.
@@ -53,12 +55,22 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		d.plot()
 		d.adoptions()
 	}
+	d.replace, d.breaks = compileGlobs(opts.Replace), map[string]bool{}
+	for _, a := range opts.ForceBreak {
+		d.breaks[a] = true
+	}
 	d.changes()
-	d.keepOccupied()
 	if !opts.Destroy {
 		d.checkParents()
 		d.checkAccess()
 	}
+	d.unused("replacement", d.replace)
+	d.limit()
+	d.onlyRefresh()
+	d.keepOccupied()
+	d.checkMass()
+	d.drift()
+	d.p.Drain = opts.Drain
 	d.outputs()
 	d.tidy()
 	d.order()
@@ -162,6 +174,7 @@ func (d *differ) deletion(have *Node) Change {
 			c.Reason = ReasonDeleteEachKey
 		}
 	}
+	c.Break = d.breaks[c.Addr] && !c.Kind.Container
 	d.checkRemoval(&c, d.want[have.Path])
 	return c
 }
@@ -202,7 +215,10 @@ func (d *differ) comparison(want, have *Node) Change {
 	c.compare()
 	switch {
 	case len(c.ForcesReplace) > 0:
-		c.Action, c.Reason = Replace, ReasonReplaceCannotUpdate
+		c.Action, c.Reason, c.Break = Replace, ReasonReplaceCannotUpdate, d.breaks[c.Addr]
+		d.checkRemoval(&c, want)
+	case d.replace.match(c.Addr) && !c.Kind.Container:
+		c.Action, c.Reason, c.Break, c.MissingParts = Replace, ReasonReplaceByRequest, d.breaks[c.Addr], nil
 		d.checkRemoval(&c, want)
 	case c.onlyRenamed():
 		// As in Terraform, an address is no property of the thing: nothing to change.

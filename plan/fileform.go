@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -32,6 +33,11 @@ type planForm struct {
 	Outputs     []outputForm               `json:"outputs,omitempty"`
 	Resumes     string                     `json:"resumes,omitempty"`
 	Transaction Stats                      `json:"transaction"`
+	Batches     []Stats                    `json:"batches,omitempty"`
+	Drifted     []Drift                    `json:"drifted,omitempty"`
+	Targeted    bool                       `json:"targeted,omitempty"`
+	RefreshOnly bool                       `json:"refresh_only,omitempty"`
+	Drain       time.Duration              `json:"drain,omitempty"` // nanoseconds
 }
 
 type changeForm struct {
@@ -80,6 +86,7 @@ func formOf(p *Plan) (planForm, error) {
 		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash,
 		Changes: make([]changeForm, len(p.Changes)), Problems: p.Problems, Pins: p.Pins,
 		Index: p.Index, Destroys: p.Destroys, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
+		Batches: p.Batches, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
@@ -127,6 +134,7 @@ func (f planForm) plan() (*Plan, error) {
 		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
 		Problems: f.Problems, Pins: f.Pins, Index: f.Index, Destroys: f.Destroys, indexExtra: f.IndexExtra,
 		Resumes: f.Resumes, Transaction: f.Transaction,
+		Batches: f.Batches, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
 	}
 	if err := kind.ValidatePath(p.Root); err != nil {
 		return nil, err
@@ -194,6 +202,9 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 			return nil, errors.New("the node changes its path")
 		}
 		c.compare()
+		if c.Reason == ReasonReplaceByRequest {
+			c.MissingParts = nil
+		}
 		if c.Action == Forget || c.Action == NoOp && before.Payload.Owner == after.Payload.Owner {
 			c.PreviousAddr = ""
 		}

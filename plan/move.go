@@ -79,6 +79,7 @@ func (d *differ) bury(have, to *Node) Change {
 	p.State, p.MovedTo, p.Protect = kind.StateMoved, to.Path, false
 	p.Gen++
 	c.compare()
+	c.Break = d.breaks[c.Addr] || d.breaks[to.Addr]
 	if c.NeedsIdle() && c.Usage.Busy() {
 		d.busy(&c, "moved to "+to.Path)
 	}

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -221,8 +220,4 @@ func TestImportThatIsNotToBeIsRefused(t *testing.T) {
 	}
 }
 
-func decoded(t testing.TB, p *Plan) *Plan {
-	f, err := DecodeFile(bytes.NewBufferString(encoded(t, p)))
-	require.NoError(t, err)
-	return f.Plans[0]
-}
+func decoded(t testing.TB, p *Plan) *Plan { return decodedPlan(t, p) }

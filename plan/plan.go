@@ -25,6 +25,9 @@ type Plan struct {
 	Index Pin
 	// Destroys is how often the stack had been destroyed, see [Tree].
 	Destroys int32
+	// Drifted are the nodes that are not as the last apply left them, by path: by
+	// whatever hand. Lock traffic is no drift.
+	Drifted []Drift
 	// Outputs are the output values, sorted by name.
 	Outputs []OutputChange
 	// Resumes is the id of an apply that was interrupted before all its access
@@ -131,7 +134,8 @@ func (p *Plan) Applyable() bool {
 
 // HasChanges reports whether an apply would write anything: nodes or outputs.
 func (p *Plan) HasChanges() bool {
-	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() || p.renames()
+	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() || p.renames() ||
+		p.RefreshOnly && len(p.Drifted) > 0
 }
 
 // renames reports whether an address is written anew at a node that changes in

@@ -67,10 +67,10 @@ func TestApplyOfDiffGivesTheDesiredTree(t *testing.T) {
 		m := newModel(testRoot, testStack)
 		for _, tree := range []*Tree{a, b} {
 			before := m.read(t, testRoot, testStack)
-			p := Diff(before, tree, Options{Identities: us})
+			p := Diff(before, tree, Options{Identities: us, AllowMassDestroy: true})
 			m.apply(t, p)
 			after := m.read(t, testRoot, testStack)
-			again := Diff(after, tree, Options{Identities: us})
+			again := Diff(after, tree, Options{Identities: us, AllowMassDestroy: true})
 			require.False(t, again.HasChanges(), "%s", again)
 			require.Len(t, after.Nodes, len(tree.Nodes))
 			for i, n := range tree.Nodes {
@@ -102,12 +102,12 @@ func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
-		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us}))
+		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us, AllowMassDestroy: true}))
 		current := m.read(t, testRoot, testStack)
-		want := encoded(t, Diff(current, b, Options{Identities: us}))
+		want := encoded(t, Diff(current, b, Options{Identities: us, AllowMassDestroy: true}))
 		current.Nodes = rapid.Permutation(current.Nodes).Draw(t, "current")
 		b.Nodes = rapid.Permutation(b.Nodes).Draw(t, "desired")
-		require.Equal(t, want, encoded(t, Diff(current, b, Options{Identities: us})))
+		require.Equal(t, want, encoded(t, Diff(current, b, Options{Identities: us, AllowMassDestroy: true})))
 	})
 }
 
@@ -121,8 +121,8 @@ func TestSavedPlanDoesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
-		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us}))
-		p := Diff(m.read(t, testRoot, testStack), b, Options{Identities: us})
+		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us, AllowMassDestroy: true}))
+		p := Diff(m.read(t, testRoot, testStack), b, Options{Identities: us, AllowMassDestroy: true})
 		f, err := DecodeFile(bytes.NewBufferString(encoded(t, p)))
 		require.NoError(t, err)
 		q := f.Plans[0]

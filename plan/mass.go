@@ -1,0 +1,52 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// A plan that deletes more than massShare percent of the nodes in a namespace, and
+// massLeast of them at least, is most often a mistake: a wrong variable file, an
+// empty map, another directory. The root counts as a namespace.
+const massShare, massLeast = 30, 5
+
+// checkMass looks for namespaces most of which would go, outermost only.
+func (d *differ) checkMass() {
+	if d.opts.Destroy || d.opts.AllowMassDestroy {
+		return
+	}
+	total, gone := map[string]int{}, map[string]int{}
+	for i := range d.p.Changes {
+		c := &d.p.Changes[i]
+		if c.Before == nil || c.Tombstone && c.Action != Update || c.Importing != "" {
+			continue
+		}
+		for p := c.Path; p != d.p.Root && p != "/"; {
+			p = kind.ParentPath(p)
+			total[p]++
+			if c.Action == Delete {
+				gone[p]++
+			}
+		}
+	}
+	var paths []string
+	for p, n := range gone {
+		if n >= massLeast && 100*n > massShare*total[p] && (p == d.p.Root || under(p, d.p.Root)) {
+			paths = append(paths, p)
+		}
+	}
+	slices.Sort(paths)
+	for i, p := range paths {
+		if i > 0 && (under(p, paths[0]) || slices.ContainsFunc(paths[:i], func(q string) bool { return under(p, q) })) {
+			continue
+		}
+		n := &Node{Path: p}
+		if have := d.have[p]; have != nil {
+			n.Addr = have.Addr
+		}
+		d.problem(Error, ProblemMassDestroy, n, "Most of a namespace would be destroyed",
+			fmt.Sprintf("%d of the %d nodes in %s would be deleted. When that is meant, plan again with -allow-mass-destroy.", gone[p], total[p], p))
+	}
+}

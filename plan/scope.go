@@ -1,0 +1,247 @@
+package plan
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// globs are address patterns, compiled.
+type globs struct {
+	patterns []string
+	compiled []*regexp.Regexp
+	used     []bool
+}
+
+// compileGlobs: "*" stops at what separates names, except in a key, where only the
+// closing quote does; "**" stops nowhere.
+func compileGlobs(patterns []string) *globs {
+	g := &globs{patterns: patterns, used: make([]bool, len(patterns))}
+	for _, p := range patterns {
+		var b strings.Builder
+		b.WriteByte('^')
+		quoted := false
+		for i := 0; i < len(p); i++ {
+			switch {
+			case strings.HasPrefix(p[i:], "**"):
+				b.WriteString(".*")
+				i++
+			case p[i] == '*' && quoted:
+				b.WriteString(`[^"]*`)
+			case p[i] == '*':
+				b.WriteString(`[^.\["\]]*`)
+			default:
+				if p[i] == '"' {
+					quoted = !quoted
+				}
+				b.WriteString(regexp.QuoteMeta(p[i : i+1]))
+			}
+		}
+		// What is quoted byte by byte stays valid: a pattern that is no UTF-8 matches nothing.
+		re, err := regexp.Compile(b.String() + `(?:$|[.\[])`)
+		if err != nil {
+			re = regexp.MustCompile(`^\b$`)
+		}
+		g.compiled = append(g.compiled, re)
+	}
+	return g
+}
+
+func (g *globs) match(addrs ...string) (ok bool) {
+	for i, re := range g.compiled {
+		for _, a := range addrs {
+			if a != "" && re.MatchString(a) {
+				g.used[i], ok = true, true
+			}
+		}
+	}
+	return ok
+}
+
+// unused warns of patterns that matched nothing: most often a typing mistake.
+func (d *differ) unused(what string, g *globs) {
+	for i, used := range g.used {
+		if !used {
+			d.problem(Warning, ProblemTarget, &Node{Addr: g.patterns[i]}, "Nothing matches "+what,
+				fmt.Sprintf("%s %s matches no address of the configuration or of the ensemble.", sentence(what)[:len(what)], g.patterns[i]))
+		}
+	}
+}
+
+// limit drops the changes that were not asked for, see [Options].
+func (d *differ) limit() {
+	if len(d.opts.Targets)+len(d.opts.Excludes) == 0 {
+		return
+	}
+	d.p.Targeted = true
+	targets, excludes := compileGlobs(d.opts.Targets), compileGlobs(d.opts.Excludes)
+	in, out := map[string]bool{}, map[string]bool{} // by path
+	for i := range d.p.Changes {
+		c := &d.p.Changes[i]
+		in[c.Path] = len(d.opts.Targets) == 0 || targets.match(c.Addr, c.PreviousAddr)
+		out[c.Path] = excludes.match(c.Addr, c.PreviousAddr)
+	}
+	scope := func(q *Problem) bool {
+		return (len(d.opts.Targets) == 0 || targets.match(q.Addr)) && !excludes.match(q.Addr)
+	}
+	d.pullIn(in)
+	d.pushOut(out)
+	var kept []Change
+	dropped := map[string]bool{}
+	for _, c := range d.p.Changes {
+		if in[c.Path] && !out[c.Path] {
+			kept = append(kept, c)
+			continue
+		}
+		dropped[c.Path] = true
+		if c.Before == nil {
+			continue
+		}
+		if c.Importing == "" || c.Before.Payload.Owner.Stack == d.p.Stack {
+			c.leave()
+			kept = append(kept, c)
+		}
+	}
+	d.p.Changes = kept
+	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool {
+		if q.Path == "" {
+			return false
+		}
+		if _, planned := in[q.Path]; planned {
+			return dropped[q.Path]
+		}
+		return !scope(&q)
+	})
+	d.unused("target", targets)
+	d.unused("exclusion", excludes)
+	d.problem(Warning, ProblemTargeted, &Node{}, "Resource targeting is in effect",
+		"The plan was limited with -target or -exclude, so it may not represent everything the configuration asks for. "+
+			"These options are for exceptional situations, such as recovering from mistakes: plan again without them afterwards.")
+}
+
+// pullIn adds what the selected changes need: the namespaces around what is
+// created, the contents of what is deleted, and the other end of a move.
+func (d *differ) pullIn(in map[string]bool) {
+	byPath := d.byPath()
+	for changed := true; changed; {
+		changed = false
+		for i := range d.p.Changes {
+			c := &d.p.Changes[i]
+			if in[c.Path] {
+				for _, p := range d.needs(c, byPath) {
+					changed = changed || !in[p]
+					in[p] = true
+				}
+				continue
+			}
+			// The contents of a namespace that goes.
+			for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil && !in[c.Path]; p = kind.ParentPath(p) {
+				if o := byPath[p]; o != nil && in[p] && (o.Action == Delete || o.Action == Replace) {
+					in[c.Path], changed = true, true
+				}
+			}
+		}
+	}
+}
+
+// needs are the paths of the changes without which c cannot be made.
+func (d *differ) needs(c *Change, byPath map[string]*Change) (out []string) {
+	if p := byPath[kind.ParentPath(c.Path)]; p != nil && c.Before == nil && (p.Action == Create || p.Action == Replace) {
+		out = append(out, p.Path)
+	}
+	if c.PreviousPath != "" {
+		out = append(out, c.PreviousPath)
+	}
+	if c.Tombstone && c.Action == Update {
+		out = append(out, c.After.Payload.MovedTo)
+	}
+	return out
+}
+
+// pushOut adds what cannot be done without the excluded changes.
+func (d *differ) pushOut(out map[string]bool) {
+	byPath := d.byPath()
+	for changed := true; changed; {
+		changed = false
+		for i := range d.p.Changes {
+			c := &d.p.Changes[i]
+			if !out[c.Path] {
+				for _, p := range d.needs(c, byPath) {
+					if out[p] {
+						out[c.Path], changed = true, true
+					}
+				}
+				continue
+			}
+			// The namespaces around what does not go.
+			for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil; p = kind.ParentPath(p) {
+				if o := byPath[p]; o != nil && !out[p] && (o.Action == Delete || o.Action == Replace) {
+					out[p], changed = true, true
+				}
+			}
+		}
+	}
+}
+
+func (d *differ) byPath() map[string]*Change {
+	m := make(map[string]*Change, len(d.p.Changes))
+	for i := range d.p.Changes {
+		m[d.p.Changes[i].Path] = &d.p.Changes[i]
+	}
+	return m
+}
+
+// onlyRefresh takes all writes to nodes out of the plan; that something was
+// changed by hand stays to be told.
+func (d *differ) onlyRefresh() {
+	if !d.opts.RefreshOnly {
+		return
+	}
+	d.p.RefreshOnly = true
+	var kept []Change
+	for _, c := range d.p.Changes {
+		if c.Before == nil || !d.ours(c.Before) {
+			continue
+		}
+		c.leave()
+		c.Drift = d.drifted(c.Before)
+		kept = append(kept, c)
+	}
+	d.p.Changes = kept
+	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code != ProblemTargeted })
+}
+
+// drift lists what is not as the last apply left it.
+func (d *differ) drift() {
+	for _, path := range d.paths() {
+		if have := d.have[path]; d.ours(have) && d.drifted(have) {
+			d.p.Drifted = append(d.p.Drifted, Drift{Addr: have.Payload.Owner.Addr, Path: path, What: DriftChanged})
+		}
+	}
+	for path, e := range d.indexed {
+		switch have := d.have[path]; {
+		case have == nil:
+			d.p.Drifted = append(d.p.Drifted, Drift{Addr: e.addr, Path: path, What: DriftDeleted})
+		case !d.ours(have):
+			d.p.Drifted = append(d.p.Drifted, Drift{Addr: e.addr, Path: path, What: DriftTaken})
+		}
+	}
+	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// Drift is a node that is not as the last apply left it.
+type Drift struct {
+	Addr string `json:"address"`
+	Path string `json:"path"`
+	What string `json:"what"` // one of the constants below
+}
+
+// What happened to a drifted node.
+const (
+	DriftChanged = "changed"
+	DriftDeleted = "deleted"
+	DriftTaken   = "no longer ours" // its data was replaced by somebody's
+)

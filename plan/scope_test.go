@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestGlobs(t *testing.T) {
+	for pattern, want := range map[string]map[string]bool{
+		"namespace.a":              {"namespace.a": true, "namespace.a.mutex.b": true, `namespace.a["k"]`: true, "namespace.ab": false},
+		"namespace.*.mutex.b":      {"namespace.a.mutex.b": true, "namespace.a.namespace.c.mutex.b": false},
+		"**.mutex.b":               {"namespace.a.namespace.c.mutex.b": true, "namespace.a.mutex.bb": false},
+		`mutex.m["*"]`:             {`mutex.m["a.b]"]`: true, "mutex.m": false},
+		`mutex.m["a"]`:             {`mutex.m["a"]`: true, `mutex.m["ab"]`: false},
+		"mutex.m+":                 {"mutex.mm": false, "mutex.m+": true},
+		"mutex.m\xff":              {"mutex.m": false},
+		"namespace.a.*":            {"namespace.a": false, "namespace.a.mutex.b": true},
+		"namespace.*.mutex.ledg*r": {"namespace.pay.mutex.ledger": true},
+	} {
+		for addr, match := range want {
+			require.Equal(t, match, compileGlobs([]string{pattern}).match(addr), "%s %s", pattern, addr)
+		}
+	}
+}
+
+func TestTargetPullsInTheNamespacesAroundIt(t *testing.T) {
+	p := Diff(nil, base(), Options{Identities: us, Targets: []string{"**.mutex.locks_pay_ledger", "mutex.typo"}})
+	require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/ledger"}, actions(p))
+	require.Equal(t, []string{"warning targeted", "warning target"}, codes(p))
+	require.True(t, p.Targeted)
+}
+
+func TestTargetedDeletionOfANamespaceTakesItsContents(t *testing.T) {
+	m := applied(t, base())
+	live := m.read(t, testRoot, testStack)
+	p := Diff(live, declared(), Options{Targets: []string{"namespace.x.namespace.locks_pay"}})
+	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "- /locks/pay"}, actions(p))
+	p = Diff(live, declared(), Options{Excludes: []string{"**.locks_pay_pool"}})
+	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/ledger"}, actions(p))
+	m.apply(t, p)
+	require.NotNil(t, m.nodes["/locks/pay/pool/leases"])
+}
+
+func TestExcludedNamespaceExcludesWhatWouldStandInIt(t *testing.T) {
+	p := Diff(nil, base(), Options{Identities: us, Excludes: []string{"namespace.x.namespace.locks_pay"}})
+	require.Equal(t, []string{"+ /locks/solo"}, actions(p))
+}
+
+func TestProblemsOfWhatIsNotPlannedDoNotStopAPlan(t *testing.T) {
+	tree := base()
+	tree.Nodes[3].ACL = kind.WorldAll()
+	require.False(t, Diff(nil, tree, Options{Identities: us}).Applyable())
+	require.True(t, Diff(nil, tree, Options{Identities: us, Targets: []string{"namespace.x.namespace.locks_pay"}}).Applyable())
+}
+
+// Whatever is targeted: the model accepts it, and a plan for the rest converges.
+func TestTargetedPlansApply(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
+		m := newModel(testRoot, testStack)
+		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us}))
+		patterns := func(name string) []string {
+			return rapid.SliceOfN(rapid.SampledFrom([]string{"**.locks_a", "**.locks_a_*", "**.locks_b*", "**.mutex.*"}), 0, 2).Draw(t, name)
+		}
+		o := Options{Identities: us, AllowMassDestroy: true, Targets: patterns("targets"), Excludes: patterns("excludes")}
+		m.apply(t, decodedPlan(t, Diff(m.read(t, testRoot, testStack), b, o)))
+		o.Targets, o.Excludes = nil, nil
+		m.apply(t, Diff(m.read(t, testRoot, testStack), b, o))
+		require.False(t, Diff(m.read(t, testRoot, testStack), b, o).HasChanges())
+	})
+}
+
+func TestReplacementByRequest(t *testing.T) {
+	m := applied(t, base())
+	p := Diff(m.read(t, testRoot, testStack), base(), Options{Identities: us, Replace: []string{"**.locks_pay*"}})
+	require.Equal(t, []string{"-/+ /locks/pay/ledger", "-/+ /locks/pay/pool"}, actions(p), "namespaces cannot be replaced with what is in them")
+	require.Equal(t, ReasonReplaceByRequest, p.Changes[1].Reason)
+	settle(t, m, p, base())
+}
+
+func TestRefreshOnlyWritesTheIndexAndNoNode(t *testing.T) {
+	m := applied(t, base())
+	delete(m.nodes, "/locks/solo")
+	payload := payloadAt(t, m, "/locks/pay/pool")
+	payload.Params.(*kind.SemaphoreParams).Permits = 99
+	var err error
+	m.nodes["/locks/pay/pool"].data, err = payload.Encode()
+	require.NoError(t, err)
+	m.nodes["/locks/pay/pool"].version++
+	o := Options{Identities: us, RefreshOnly: true}
+	p := Diff(m.read(t, testRoot, testStack), base(), o)
+	require.Empty(t, actions(p))
+	require.Equal(t, []Drift{
+		{"namespace.x.semaphore.locks_pay_pool", "/locks/pay/pool", DriftChanged},
+		{"namespace.x.election.locks_solo", "/locks/solo", DriftDeleted},
+	}, p.Drifted)
+	require.True(t, p.HasChanges())
+	ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
+	require.NoError(t, err)
+	require.Len(t, ops, 1)
+	m.apply(t, decoded(t, p))
+	again := Diff(m.read(t, testRoot, testStack), base(), o)
+	require.Empty(t, again.Drifted)
+	require.False(t, again.HasChanges())
+	require.Equal(t, []string{"~ /locks/pay/pool", "+ /locks/solo"}, actions(replan(t, m, base())), "the hand edit is still not what is declared")
+}
+
+func TestMassDestroyIsRefused(t *testing.T) {
+	nodes := []*Node{declare("/locks/a", kind.Namespace), declare("/locks/b", kind.Namespace)}
+	for i := range 10 {
+		nodes = append(nodes, declare(fmt.Sprintf("/locks/a/m%d", i), kind.Mutex), declare(fmt.Sprintf("/locks/b/m%d", i), kind.Mutex))
+	}
+	all := declared(nodes...)
+	m := applied(t, all)
+	keep := func(n int) *Tree { // n of the ten of a stay
+		tree := declared(nodes[0], nodes[1])
+		for i, node := range nodes[2:] {
+			if i%2 == 1 || i/2 < n {
+				tree.Nodes = append(tree.Nodes, node)
+			}
+		}
+		return tree
+	}
+	require.Empty(t, codes(replan(t, m, keep(6))), "four are too few")
+	p := replan(t, m, keep(5))
+	refused(t, p, "error mass_destroy")
+	require.Contains(t, p.Problems[0].Detail, "5 of the 10 nodes in /locks/a would")
+	require.True(t, Diff(m.read(t, testRoot, testStack), keep(5), Options{Identities: us, AllowMassDestroy: true}).Applyable())
+	require.Equal(t, []string{"error mass_destroy"}, codes(replan(t, m, declared())), "the root alone is named")
+	require.True(t, Diff(m.read(t, testRoot, testStack), all, Options{Destroy: true}).Applyable())
+}
+
+func TestBreakAndDrainAreSaid(t *testing.T) {
+	live := applied(t, base()).read(t, testRoot, testStack)
+	live.Find("/locks/solo").Live.Usage = &Usage{Holders: []Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	rest := declared(base().Nodes[:3]...)
+	p := Diff(live, rest, Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
+	require.Equal(t, []string{"warning force_break"}, codes(p))
+	require.Contains(t, p.Problems[0].Detail, "host-a")
+	require.True(t, decoded(t, p).Changes[0].Break)
+	p = Diff(live, rest, Options{Identities: us, Drain: 60e9})
+	require.Contains(t, p.Problems[0].Detail, "waits 1m0s")
+	require.EqualValues(t, 60e9, decoded(t, p).Drain)
+}
+
+func decodedPlan(t require.TestingT, p *Plan) *Plan {
+	f, err := DecodeFile(bytes.NewBufferString(encoded(t, p)))
+	require.NoError(t, err)
+	return f.Plans[0]
+}
