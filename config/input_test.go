@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -114,32 +113,6 @@ output "all" { value = [var.n, var.b, var.any, var.l, var.o] }
 `, Options{Environ: testEnviron, Inputs: vars("n=3", "b=true", "any=[1]", "l=[1, 2]", "o={ b = 1 }")})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	require.JSONEq(t, `[3, true, "[1]", [1, 2], {"a": "d", "b": 1}]`, string(c.Outputs[0].Value))
-}
-
-// The example the language was designed on, as far as the language goes.
-func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
-	dir := filepath.Join("..", "testdata", "config", "payments")
-	c, diags := Load(dir, Options{Inputs: vars("admin_password=hunter2"), Version: "0.3.1-dev"})
-	require.Empty(t, diags)
-	require.Equal(t, "payments-prod", c.Stack)
-	e := c.Ensembles[0]
-	require.Equal(t, &TLS{
-		CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "client.pem"), KeyFile: filepath.Join(dir, "client.key"),
-	}, e.TLS)
-	var paths []string
-	for _, n := range e.Tree.Nodes {
-		paths = append(paths, n.Path)
-	}
-	require.Equal(t, []string{
-		"/platform/locks/payments", "/platform/locks/payments/batch", "/platform/locks/payments/batch/nightly",
-		"/platform/locks/payments/catalog", "/platform/locks/payments/ledger", "/platform/locks/payments/pool-reports",
-		"/platform/locks/payments/pool-thumbnails", "/platform/locks/payments/scheduler",
-	}, paths)
-	ledger := e.Tree.Find("/platform/locks/payments/ledger")
-	require.True(t, ledger.Payload.Protect)
-	require.Equal(t, "payments.locktree.hcl:57", ledger.Origin)
-	require.Equal(t, "[digest:payments:cdr x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.ACL))
-	require.Equal(t, "[digest:payments:cdrw x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.Payload.ChildACL))
 }
 
 func TestNoDirectoryIsADiagnosticAndNoFileIsNone(t *testing.T) {

@@ -53,7 +53,8 @@ acl "lock_users" {
   }
 }
 namespace "payments" {
-  acl = acl.lock_users # inherited by everything inside unless overridden
+  acl = acl.lock_users       # inherited by everything inside unless overridden
+  quota { max_nodes = 5000 } # hard, ZooKeeper >= 3.7 with enforceQuota
   mutex "ledger" {
     description = "Serialises ledger compaction."
     lifecycle { prevent_destroy = true }
@@ -69,5 +70,28 @@ namespace "payments" {
     mutex "nightly" { max_waiters = 20 } # enforced by the recipes library
   }
 }
+module "team" {
+  source   = "./modules/team"
+  for_each = toset(["search", "billing"])
+  name     = each.key
+  acl      = acl.lock_users
+}
+moved {
+  from = namespace.payments.mutex.books
+  to   = namespace.payments.mutex.ledger
+}
+import {
+  to   = namespace.payments.rwlock.catalog
+  path = "/curator/catalog"
+}
+removed {
+  from = namespace.legacy
+  lifecycle { destroy = false }
+}
+check "small_pools" {
+  assert {
+    condition     = sum([for s in namespace.payments.semaphore.pool : s.permits]) < 64
+    error_message = "More than 64 permits in all."
+  }
+}
 output "ledger_path" { value = namespace.payments.mutex.ledger.path }
-output "permits" { value = sum([for s in namespace.payments.semaphore.pool : s.permits]) }

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+)
+
+func loadExample(t *testing.T, name string) (string, *Config) {
+	t.Helper()
+	dir := filepath.Join("..", "testdata", "config", name)
+	c, diags := Load(dir, Options{Inputs: vars("admin_password=hunter2"), Version: "0.3.1-dev"})
+	require.Empty(t, diags)
+	return dir, c
+}
+
+// The example the language was designed on, whole.
+func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
+	dir, c := loadExample(t, "payments")
+	require.Equal(t, "payments-prod", c.Stack)
+	e := c.Ensembles[0]
+	require.Equal(t, &TLS{
+		CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "client.pem"), KeyFile: filepath.Join(dir, "client.key"),
+	}, e.TLS)
+	var paths []string
+	for _, n := range e.Tree.Nodes {
+		paths = append(paths, n.Path)
+	}
+	require.Equal(t, []string{
+		"/platform/locks/payments", "/platform/locks/payments/batch", "/platform/locks/payments/batch/nightly",
+		"/platform/locks/payments/catalog", "/platform/locks/payments/ledger", "/platform/locks/payments/pool-reports",
+		"/platform/locks/payments/pool-thumbnails", "/platform/locks/payments/scheduler",
+		"/platform/locks/team-billing", "/platform/locks/team-billing/deploy",
+		"/platform/locks/team-search", "/platform/locks/team-search/deploy",
+	}, paths)
+	ledger := e.Tree.Find("/platform/locks/payments/ledger")
+	require.True(t, ledger.Payload.Protect)
+	require.Equal(t, "payments.locktree.hcl:58", ledger.Origin)
+	require.Equal(t, "[digest:payments:cdr x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.ACL))
+	require.Equal(t, "[digest:payments:cdrw x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.Payload.ChildACL))
+	deploy := e.Tree.Find("/platform/locks/team-search/deploy")
+	require.Equal(t, `module.team["search"].namespace.team.mutex.deploy`, deploy.Addr)
+	require.Equal(t, ledger.ACL, deploy.ACL, "the access list came through the module's variable")
+	require.Equal(t, plan.Intent{
+		Moves:    []plan.Move{{From: "namespace.payments.mutex.books", To: "namespace.payments.mutex.ledger", Origin: "payments.locktree.hcl:79"}},
+		Imports:  []plan.Import{{To: "namespace.payments.rwlock.catalog", Path: "/curator/catalog", Target: "/platform/locks/payments/catalog", Origin: "payments.locktree.hcl:83"}},
+		Removals: []plan.Removal{{From: "namespace.legacy", Origin: "payments.locktree.hcl:87"}},
+		Quotas:   []plan.Quota{{Addr: "namespace.payments", Path: "/platform/locks/payments", MaxNodes: 5000, Origin: "payments.locktree.hcl:55"}},
+	}, e.Intent)
+	require.Equal(t, []plan.Check{{Addr: "check.small_pools", Origin: "payments.locktree.hcl:91", Verdict: plan.CheckPass}}, c.Checks)
+}
+
+func TestTheExampleInJSONIsTheSame(t *testing.T) {
+	_, native := loadExample(t, "payments")
+	_, inJSON := loadExample(t, "payments-json")
+	native.Ensembles[0].TLS, inJSON.Ensembles[0].TLS = nil, nil // they name their directories
+	require.Equal(t, dump(native, false), dump(inJSON, false))
+	require.Equal(t, native.Hash, inJSON.Hash)
+}
+
+func TestTheExampleIsFormatted(t *testing.T) {
+	for _, name := range []string{"payments.locktree.hcl", "modules/team/team.locktree.hcl"} {
+		src, err := os.ReadFile(filepath.Join("..", "testdata", "config", "payments", name))
+		require.NoError(t, err)
+		formatted, diags := Format(src, name)
+		require.Empty(t, diags)
+		require.Equal(t, string(src), string(formatted))
+	}
+}
