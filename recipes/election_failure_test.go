@@ -1,0 +1,347 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// reign is one time somebody led: until is when its context ended.
+type reign struct {
+	who         string
+	token       uint64
+	from, until time.Time
+}
+
+// reigns keeps the books of who led when.
+type reigns struct {
+	mu  sync.Mutex
+	all []reign
+}
+
+// lead stands for election until ctx ends, and notes every reign.
+func (r *reigns) lead(ctx context.Context, c *Client, who string) error {
+	return c.Election("/e").Lead(ctx, func(ctx context.Context, l *Leadership) error {
+		one := reign{who: who, token: l.Token(), from: time.Now()}
+		<-ctx.Done()
+		one.until = time.Now()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.all = append(r.all, one)
+		return nil
+	})
+}
+
+// require checks that reigns do not overlap and that their tokens grow.
+func (r *reigns) require(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.SortFunc(r.all, func(a, b reign) int { return a.from.Compare(b.from) })
+	for i, b := range r.all[1:] {
+		a := r.all[i]
+		require.False(t, b.from.Before(a.until), "%s led until %v, %s from %v", a.who, a.until, b.who, b.from)
+		require.Greater(t, b.token, a.token)
+	}
+}
+
+func TestTwoCandidatesThatReconnectTogetherDoNotDethroneEachOther(t *testing.T) { // case 51: CURATOR-645, CURATOR-504
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a, b := l.client("a"), l.client("b")
+		lead, err := a.Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		waiting := l.campaigning(b)
+		places := l.queue("/e")
+		for range 10 {
+			l.srv.Disconnect(l.session(a))
+			l.srv.Disconnect(l.session(b))
+			time.Sleep(2 * time.Second)
+		}
+		require.Equal(t, places, l.queue("/e"), "a candidate gave its place up for a lost connection")
+		require.NoError(t, lead.Context().Err())
+		notYet(t, waiting, "elected although the leader never left")
+		l.srv.ResetCounts()
+		time.Sleep(time.Minute)
+		counts := l.srv.Counts().ByOp
+		require.Zero(t, counts["create"]+counts["delete"]+counts["getChildren2"], "they go on after the network is quiet: %v", counts)
+		require.NoError(t, lead.Resign(t.Context()))
+		require.NoError(t, (<-waiting).err)
+	})
+}
+
+func TestCandidatesWhoseSessionsExpireTogetherElectOneAndStop(t *testing.T) { // case 51, with the places lost
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a, b := l.client("a"), l.client("b")
+		ctx, cancel := context.WithCancel(t.Context())
+		var books reigns
+		done := make(chan error, 2)
+		for who, c := range map[string]*Client{"a": a, "b": b} {
+			go func() { done <- books.lead(ctx, c, who) }()
+		}
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			l.srv.Expire(l.session(a))
+			l.srv.Expire(l.session(b))
+		}
+		time.Sleep(10 * time.Second)
+		require.Len(t, l.children("/e"), 2)
+		l.srv.ResetCounts()
+		time.Sleep(time.Minute)
+		counts := l.srv.Counts().ByOp
+		require.Zero(t, counts["create"]+counts["delete"]+counts["getChildren2"], "the election does not come to rest: %v", counts)
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.GreaterOrEqual(t, len(books.all), 6)
+		books.require(t)
+	})
+}
+
+func TestThereAreNeverTwoLeadersWhateverIsCutOff(t *testing.T) { // case 52: CURATOR-653, -696, -444, druid #16411
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		ctx, cancel := context.WithCancel(t.Context())
+		var books reigns
+		clients := map[string]*Client{"a": l.client("a"), "b": l.client("b"), "c": l.client("c")}
+		done := make(chan error, len(clients))
+		for who, c := range clients {
+			go func() { done <- books.lead(ctx, c, who) }()
+		}
+		watcher := l.client("watcher")
+		for i, dir := range slices.Repeat([]zktest.Direction{zktest.Both, zktest.ToServer, zktest.ToClient}, 4) {
+			time.Sleep(20 * time.Second)
+			leader, ok, err := watcher.Election("/e").Leader(t.Context())
+			require.NoError(t, err)
+			require.True(t, ok)
+			l.srv.Partition(leader.Session, dir)
+			time.Sleep(time.Duration(i%4) * 6 * time.Second) // shorter and longer than the session timeout of 12 s
+			l.srv.Heal(leader.Session)
+		}
+		time.Sleep(20 * time.Second)
+		cancel()
+		for range clients {
+			require.ErrorIs(t, <-done, context.Canceled)
+		}
+		require.GreaterOrEqual(t, len(books.all), 6, "the leader was cut off for longer than its session six times")
+		books.require(t)
+	})
+}
+
+func TestANewSessionDoesNotTakeTheDyingPlaceOfTheOldOneForItsOwn(t *testing.T) { // case 52: CURATOR-696, CURATOR-604
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a := l.client("a")
+		first, err := a.Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		old := l.session(a)
+		l.srv.Partition(old, zktest.Both)
+		<-first.Context().Done()
+		again := l.campaigning(a) // its own old place is still there, and leads until that session is over
+		require.NotEqual(t, old, l.session(a))
+		if len(l.children("/e")) == 2 {
+			notYet(t, again, "elected beside its own former self")
+		}
+		second := <-again
+		require.NoError(t, second.err)
+		require.NotEqual(t, first.Node(), second.v.Node())
+		require.Greater(t, second.v.Token(), first.Token())
+		require.Len(t, l.children("/e"), 1)
+	})
+}
+
+func TestAnElectionRemovedWhileACandidateIsAwayEndsItsCampaignAndIsNotRecreated(t *testing.T) { // case 53: CURATOR-724
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a := l.client("a")
+		ended := make(chan error, 1)
+		led := make(chan struct{}, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		lead := func() {
+			ended <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *Leadership) error {
+				led <- struct{}{}
+				<-ctx.Done()
+				return nil
+			})
+		}
+		go lead()
+		<-led
+		id := l.session(a)
+		l.srv.Partition(id, zktest.Both)
+		l.srv.Expire(id)
+		require.NoError(t, l.srv.Delete("/e"))
+		require.ErrorIs(t, <-ended, ErrNotProvisioned)
+		_, exists := l.srv.Get("/e")
+		require.False(t, exists, "a program made a lock nobody declared")
+		l.election()
+		go lead()
+		<-led
+		require.Len(t, l.children("/e"), 1, "declared again, it works again")
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // case 54: CURATOR-358, CURATOR-436
+	for name, look := range map[string]func(*Election) (string, error){
+		"candidates": func(e *Election) (string, error) {
+			all, err := e.Candidates(context.Background())
+			if err != nil || len(all) != 1 {
+				return "", errors.Join(err, errors.New("not one candidate"))
+			}
+			return all[0].ID, nil
+		},
+		"leader": func(e *Election) (string, error) {
+			c, _, err := e.Leader(context.Background())
+			return c.ID, err
+		},
+		"observe": func(e *Election) (string, error) {
+			for c, err := range e.Observe(context.Background()) {
+				return c.ID, err
+			}
+			return "", errors.New("nothing observed")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.election()
+				first, err := l.client("first").Election("/e").Campaign(t.Context())
+				require.NoError(t, err)
+				second := l.campaigning(l.client("second"))
+				e := l.client("watcher").Election("/e")
+				held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == first.Node() }), zktest.Hold)
+				seen := async(func() (string, error) { return look(e) })
+				<-held.Hit()
+				require.NoError(t, first.Resign(t.Context()))
+				held.Release()
+				r := <-seen
+				require.NoError(t, r.err)
+				require.Equal(t, "second", r.v)
+				require.NoError(t, (<-second).err)
+			})
+		})
+	}
+}
+
+func TestALeaderInterruptedTwiceStandsAgain(t *testing.T) { // case 55: CURATOR-518, CURATOR-671 stop electing
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a := l.client("a")
+		terms, done := make(chan *Leadership), make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, lead *Leadership) error {
+				terms <- lead
+				<-ctx.Done()
+				time.Sleep(time.Second) // the second interruption comes while the first is dealt with
+				return errors.New("interrupted")
+			})
+		}()
+		asked := func(lead *Leadership) { require.NoError(t, l.srv.Set(lead.Node(), []byte(revokeMessage))) }
+		for name, interrupt := range map[string]func(*Leadership){
+			"asked back twice":       func(x *Leadership) { asked(x); l.settle(); asked(x) },
+			"asked back and deleted": func(x *Leadership) { asked(x); l.settle(); require.NoError(t, l.srv.Delete(x.Node())) },
+			"deleted and expired":    func(x *Leadership) { require.NoError(t, l.srv.Delete(x.Node())); l.srv.Expire(l.session(a)) },
+			"expired twice":          func(*Leadership) { l.srv.Expire(l.session(a)); l.settle(); l.srv.Expire(l.session(a)) },
+		} {
+			x := <-terms
+			require.NoError(t, x.Context().Err(), name)
+			interrupt(x)
+		}
+		last := <-terms
+		require.NoError(t, last.Context().Err(), "elected for the fifth time")
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+func TestACampaignThatFailsLeavesNoCandidate(t *testing.T) { // case 56: etcd #21128 leaves its key after any other error
+	for name, c := range map[string]struct {
+		fail func(l *lab, waiter *Client)
+		want error
+	}{
+		"asked back": {func(l *lab, _ *Client) { require.NoError(l.t, l.srv.Set(l.queue("/e")[1], []byte(revokeMessage))) }, ErrRevoked},
+		"drained":    {func(l *lab, _ *Client) { l.redeclare(everyRecipe()["election"], asIs, draining) }, ErrDraining},
+		"unreadable": {func(l *lab, w *Client) {
+			id := l.session(w)
+			l.srv.Inject(func(r zktest.Request) bool { return r.Session == id && strings.HasPrefix(r.Op, "getChildren") }, zktest.Fail(zktest.CodeNoAuth))
+			require.NoError(l.t, l.srv.Delete(l.queue("/e")[0]))
+		}, zk.ErrNoAuth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.election()
+				_, err := l.client("leader").Election("/e").Campaign(t.Context())
+				require.NoError(t, err)
+				waiter := l.client("waiter")
+				w := l.campaigning(waiter)
+				c.fail(l, waiter)
+				r := <-w
+				require.ErrorIs(t, r.err, c.want)
+				require.Nil(t, r.v)
+				l.settle()
+				for _, node := range l.queue("/e") {
+					n, _ := l.srv.Get(node)
+					require.NotEqual(t, l.session(waiter), n.Stat.EphemeralOwner, "the candidate that failed is still listed")
+				}
+			})
+		})
+	}
+}
+
+func TestWhoNeverLedIsNotToldThatItLeads(t *testing.T) { // case 57: Kubernetes #1187
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		_, err := l.client("leader").Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		err = l.client("b").Election("/e").Lead(ctx, func(context.Context, *Leadership) error {
+			t.Error("led beside the leader")
+			return nil
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		l.settle()
+		require.Len(t, l.children("/e"), 1)
+	})
+}
+
+func TestADeposedLeadersGuardedWritesAreRefused(t *testing.T) { // reliability matrix, row 50: a leader that was paused
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		require.NoError(t, l.srv.Create("/data", []byte("0")))
+		a := l.client("a")
+		old, err := a.Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		next := l.campaigning(l.client("b"))
+		id := l.session(a)
+		write := func(text string) *zk.SetDataRequest {
+			return &zk.SetDataRequest{Path: "/data", Data: []byte(text), Version: -1}
+		}
+		// The write is on its way when the leader's session ends and another is elected.
+		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "multi" }), zktest.Hold)
+		stale := async(func() ([]zk.MultiResponse, error) { return old.Multi(context.Background(), write("stale")) })
+		<-held.Hit()
+		require.NoError(t, l.srv.Delete(old.Node()))
+		r := <-next
+		require.NoError(t, r.err)
+		_, err = r.v.Multi(t.Context(), write("new"))
+		require.NoError(t, err)
+		held.Release()
+		require.ErrorIs(t, (<-stale).err, ErrLost)
+		_, err = old.Multi(t.Context(), write("staler"))
+		require.ErrorIs(t, err, ErrLost)
+		n, _ := l.srv.Get("/data")
+		require.Equal(t, "new", string(n.Data))
+	})
+}
