@@ -12,8 +12,9 @@ import (
 
 type applyFlags struct {
 	loadFlags
-	destroy, autoApprove, input, detailedExitcode, concise bool
-	lockTimeout                                            time.Duration
+	intentFlags
+	autoApprove, input, detailedExitcode, concise bool
+	lockTimeout                                   time.Duration
 }
 
 func (f *applyFlags) register(c *cobra.Command) {
@@ -41,6 +42,7 @@ func applyCommand(a *app) *cobra.Command {
 		},
 	}
 	f.register(c)
+	f.registerChanges(c)
 	c.Flags().BoolVar(&f.destroy, "destroy", false, "remove everything this stack owns; the same as destroy")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve or a plan file")
 	return c
@@ -71,6 +73,10 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		return view.Failf("Plan file or auto-approve required", "With -json nobody can be asked. Add -auto-approve, or apply a plan file written with \"plan -out\".")
 	}
 	defer a.interruptible(ctx)()
+	opts, err := f.options()
+	if err != nil {
+		return err
+	}
 	cfg, err := a.load(&f.loadFlags)
 	if err != nil {
 		return err
@@ -80,11 +86,11 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		return err
 	}
 	defer s.close()
-	plans, err := s.plan(ctx, f.destroy)
+	plans, err := s.plan(ctx, opts)
 	if err != nil {
 		return err
 	}
-	a.view().Plan(view.Plan{Plans: plans, Operation: operation(f.destroy), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+	a.view().Plan(view.Plan{Plans: plans, Operation: f.operation(), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 	if !applyable(plans) {
 		return exitWith(exitError)
 	}
@@ -100,8 +106,8 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 }
 
 func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error {
-	if f.destroy {
-		return view.Failf("Destroy with a saved plan", "A saved plan already says what is destroyed. Make one with \"plan -destroy -out FILE\" and apply that.")
+	if err := f.none(); err != nil {
+		return err
 	}
 	defer a.interruptible(ctx)()
 	file, err := a.readPlan(name)

@@ -3,7 +3,7 @@ package main
 import "github.com/spf13/cobra"
 
 func destroyCommand(a *app) *cobra.Command {
-	f := applyFlags{destroy: true}
+	f := applyFlags{intentFlags: intentFlags{destroy: true}}
 	c := &cobra.Command{
 		Use:   "destroy",
 		Short: "Remove everything this stack owns",
@@ -13,6 +13,7 @@ func destroyCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return f.exit(a.apply(c.Context(), &f)) },
 	}
 	f.register(c)
+	f.intentFlags.register(c)
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve")
 	return c
 }

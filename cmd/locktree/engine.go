@@ -26,6 +26,7 @@ type stack struct {
 func (a *app) connect(ctx context.Context, cfg *config.Config, readOnly bool) (*stack, error) {
 	s := &stack{Config: cfg}
 	for _, e := range cfg.Ensembles {
+		e.Tree.Intent = e.Intent
 		c, err := a.dial(ctx, e, readOnly)
 		if err != nil {
 			s.close()
@@ -57,16 +58,22 @@ func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
 	return trees, nil
 }
 
-// plans compares the live trees with the configuration. Outputs belong to the
-// configuration as a whole; they are kept by its first ensemble.
+// plans compares the live trees with the configuration.
 func (s *stack) plans(trees []*plan.Tree, destroy bool) []*plan.Plan {
+	return s.diff(trees, plan.Options{Destroy: destroy})
+}
+
+// diff is plans with everything a person may ask for. Outputs belong to the
+// configuration as a whole; they are kept by its first ensemble.
+func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 	out := make([]*plan.Plan, len(trees))
 	for i, e := range s.Ensembles {
-		opts := plan.Options{Destroy: destroy, ConfigHash: s.Hash, Identities: identities(s.clients[i])}
-		if i == 0 && !destroy {
-			opts.Outputs = s.Outputs
+		one := opts
+		one.ConfigHash, one.Identities = s.Hash, identities(s.clients[i])
+		if i == 0 && !opts.Destroy {
+			one.Outputs = s.Outputs
 		}
-		out[i] = plan.Diff(trees[i], e.Tree, opts)
+		out[i] = plan.Diff(trees[i], e.Tree, one)
 	}
 	return out
 }
@@ -97,12 +104,12 @@ func denied(c *recipes.Client, err error) error {
 }
 
 // plan reads and compares in one go.
-func (s *stack) plan(ctx context.Context, destroy bool) ([]*plan.Plan, error) {
+func (s *stack) plan(ctx context.Context, opts plan.Options) ([]*plan.Plan, error) {
 	trees, err := s.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.plans(trees, destroy), nil
+	return s.diff(trees, opts), nil
 }
 
 // clientFor finds the connection a saved plan is for. The ensemble must still be

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -61,9 +62,7 @@ func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*pla
 		if err != nil {
 			return denied(client, err)
 		}
-		done.Counts.Add += result.Counts.Add
-		done.Counts.Change += result.Counts.Change
-		done.Counts.Destroy += result.Counts.Destroy
+		done.Counts = view.Sum(done.Counts, result.Counts)
 		done.Outputs = append(done.Outputs, result.Outputs...)
 	}
 	a.view().Applied(done)
@@ -82,7 +81,8 @@ func operationType(p *plan.Plan) string {
 // for approval first would waste an answer.
 func inUse(plans []*plan.Plan) error {
 	for _, p := range plans {
-		if busy := p.InUse(); len(busy) > 0 {
+		busy := slices.DeleteFunc(p.InUse(), func(c *plan.Change) bool { return c.Break })
+		if len(busy) > 0 && p.Drain == 0 {
 			c := busy[0]
 			return &apply.InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: c.Usage, Others: len(busy) - 1}
 		}

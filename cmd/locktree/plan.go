@@ -11,9 +11,9 @@ import (
 
 type planFlags struct {
 	loadFlags
-	out                                string
-	destroy, detailedExitcode, concise bool
-	input                              bool
+	intentFlags
+	out                              string
+	detailedExitcode, concise, input bool
 }
 
 func planCommand(a *app) *cobra.Command {
@@ -26,7 +26,8 @@ func planCommand(a *app) *cobra.Command {
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.plan(c.Context(), &f) },
 	}
-	f.register(c)
+	f.loadFlags.register(c)
+	f.registerChanges(c)
 	c.Flags().StringVar(&f.out, "out", "", "write the plan to a `FILE` that apply takes")
 	c.Flags().BoolVar(&f.destroy, "destroy", false, "plan the removal of everything this stack owns")
 	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit 2 when there are changes")
@@ -38,6 +39,10 @@ func planCommand(a *app) *cobra.Command {
 
 func (a *app) plan(ctx context.Context, f *planFlags) error {
 	defer a.interruptible(ctx)()
+	opts, err := f.options()
+	if err != nil {
+		return err
+	}
 	cfg, err := a.load(&f.loadFlags)
 	if err != nil {
 		return err
@@ -47,11 +52,11 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		return err
 	}
 	defer s.close()
-	plans, err := s.plan(ctx, f.destroy)
+	plans, err := s.plan(ctx, opts)
 	if err != nil {
 		return err
 	}
-	shown := view.Plan{Plans: plans, Operation: operation(f.destroy), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
+	shown := view.Plan{Plans: plans, Operation: f.operation(), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
 	if f.out != "" && applyable(plans) {
 		if err := a.savePlan(f.out, cfg, plans); err != nil {
 			return err
@@ -66,13 +71,6 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		return exitWith(exitChanges)
 	}
 	return nil
-}
-
-func operation(destroy bool) string {
-	if destroy {
-		return "destroy"
-	}
-	return "apply"
 }
 
 func applyable(plans []*plan.Plan) bool {

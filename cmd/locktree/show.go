@@ -10,13 +10,14 @@ import (
 
 func showCommand(a *app) *cobra.Command {
 	var flags loadFlags
+	var concise bool
 	c := &cobra.Command{
 		Use:   "show [PLAN]",
 		Short: "Show a saved plan, or what this stack has in ZooKeeper",
 		Args:  exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return a.showPlan(args[0])
+				return a.showPlan(args[0], concise)
 			}
 			defer a.interruptible(c.Context())()
 			cfg, err := a.load(&flags)
@@ -37,18 +38,22 @@ func showCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
+	c.Flags().BoolVar(&concise, "concise", false, "show a saved plan with one line a change")
 	a.jsonFlag(c, documentJSON, "print one JSON document, in the form of Terraform's show -json")
 	return c
 }
 
 // showPlan needs neither the configuration nor a server: the file says it all.
-func (a *app) showPlan(name string) error {
+func (a *app) showPlan(name string, concise bool) error {
 	file, err := a.readPlan(name)
 	if err != nil {
 		return err
 	}
-	destroy := len(file.Plans) > 0 && file.Plans[0].Destroy
-	a.view().Plan(view.Plan{Plans: file.Plans, Operation: operation(destroy), NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	shown := intentFlags{}
+	if len(file.Plans) > 0 {
+		shown.destroy, shown.refreshOnly = file.Plans[0].Destroy, file.Plans[0].RefreshOnly
+	}
+	a.view().Plan(view.Plan{Plans: file.Plans, Operation: shown.operation(), Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
 	return nil
 }
 

@@ -40,7 +40,14 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 		return whole("-", c.Before, " -> null"), 0
 	}
 	shown = []attribute{{symbol: " ", name: "path", text: quote(c.Path)}}
+	if c.Tombstone && c.After != nil {
+		return append(shown, attribute{symbol: "~", name: "state", text: quote(string(c.Before.Payload.State)) + ` -> "moved"`},
+			attribute{symbol: "+", name: "moved_to", text: quote(c.After.Payload.MovedTo)}), 0
+	}
 	shown = append(shown, changedParams(c)...)
+	if c.Quota != nil {
+		shown = append(shown, attribute{symbol: "~", name: "quota.max_nodes", text: limit(c.Quota.Before) + " -> " + limit(c.Quota.After)})
+	}
 	if c.ACL != nil {
 		shown = append(shown, attribute{symbol: "~", name: "acl", list: listChange(c.ACL)})
 	}
@@ -80,6 +87,14 @@ func changedParams(c *plan.Change) []attribute {
 		out = append(out, a)
 	}
 	return out
+}
+
+// limit writes a quota; 0 is none.
+func limit(n int) string {
+	if n == 0 {
+		return "null"
+	}
+	return strconv.Itoa(n)
 }
 
 func kindOf(n *plan.Node) string {

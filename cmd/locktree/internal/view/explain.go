@@ -182,8 +182,11 @@ func lockInfo(i *apply.LockInfo) string {
 
 func inUseText(e *apply.InUseError) string {
 	what := "destroyed"
-	if e.Action == plan.Replace {
+	switch e.Action {
+	case plan.Replace:
 		what = "replaced"
+	case plan.Update:
+		what = "moved"
 	}
 	text := fmt.Sprintf("%s (%s) cannot be %s while it is used", nameOr(e.Addr, "The lock"), e.Path, what)
 	if e.Usage.Busy() {

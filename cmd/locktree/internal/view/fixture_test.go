@@ -120,3 +120,31 @@ func richPlan() *plan.Plan {
 }
 
 func clock() time.Time { return time.UnixMilli(now).UTC() }
+
+// movedPlan has what moved, import and removed blocks plan, and a replacement
+// somebody asked for.
+func movedPlan() *plan.Plan {
+	mutex := func(addr, path string) *plan.Node { return node(addr, path, kind.Mutex.New()) }
+	stone := mutex("mutex.old", "/old")
+	stone.Payload.State, stone.Payload.MovedTo = kind.StateMoved, "/new"
+	free := mutex("mutex.free", "/free")
+	free.Payload.Owner = kind.Owner{}
+	return &plan.Plan{
+		Ensemble: "main", Root: "/", Stack: "payments-prod", Transaction: plan.Stats{Ops: 9, Bytes: 2048}, Batches: []plan.Stats{{Ops: 5}, {Ops: 4}},
+		Targeted: true,
+		Changes: []plan.Change{
+			{Action: plan.Create, Addr: "mutex.new", PreviousAddr: "mutex.old", Path: "/new", PreviousPath: "/old", Kind: kind.Mutex, After: mutex("mutex.new", "/new")},
+			{Action: plan.Update, Addr: "mutex.old", Path: "/old", Kind: kind.Mutex, Before: mutex("mutex.old", "/old"), After: stone, Tombstone: true, Usage: busy},
+			{Action: plan.Delete, Addr: "mutex.older", Path: "/older", Kind: kind.Mutex, Before: mutex("mutex.older", "/older"), Tombstone: true, Reason: plan.ReasonDeleteTombstone},
+			{Action: plan.NoOp, Addr: "mutex.b", PreviousAddr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: mutex("mutex.a", "/a"), After: mutex("mutex.b", "/a")},
+			{Action: plan.Forget, Addr: "mutex.free", Path: "/free", Kind: kind.Mutex, Before: mutex("mutex.free", "/free"), After: free},
+			{Action: plan.Replace, Addr: "mutex.taken", Path: "/taken", Kind: kind.Mutex, Before: mutex("mutex.taken", "/taken"), After: mutex("mutex.taken", "/taken"),
+				Importing: "/taken", Reason: plan.ReasonReplaceContainer},
+			{Action: plan.Update, Addr: "mutex.used", Path: "/used", Kind: kind.Mutex, Before: mutex("mutex.used", "/used"), After: mutex("mutex.used", "/used"),
+				Importing: "/used", Usage: busy},
+			{Action: plan.Replace, Addr: "mutex.anew", Path: "/anew", Kind: kind.Mutex, Before: mutex("mutex.anew", "/anew"), After: mutex("mutex.anew", "/anew"), Reason: plan.ReasonReplaceByRequest},
+			{Action: plan.Update, Addr: "namespace.n", Path: "/n", Kind: kind.Namespace, Before: node("namespace.n", "/n", kind.Namespace.New()), After: node("namespace.n", "/n", kind.Namespace.New()),
+				Quota: &plan.QuotaDiff{Before: 0, After: 5000}},
+		},
+	}
+}

@@ -58,6 +58,8 @@ var progress = map[plan.Action][2]string{
 	plan.Update:  {"Modifying...", "Modifications complete"},
 	plan.Delete:  {"Destroying...", "Destruction complete"},
 	plan.Replace: {"Replacing...", "Replacement complete"},
+	plan.Forget:  {"Letting go...", "Let go"},
+	plan.NoOp:    {"Moving...", "Move complete"},
 }
 
 func (h *human) Event(_ string, e apply.Event) {
@@ -110,7 +112,7 @@ func stillText(o Ongoing, now time.Time) string {
 func elapsed(d time.Duration) string { return d.Truncate(time.Second).String() }
 
 func (h *human) Applied(a Applied) {
-	line := fmt.Sprintf("Apply complete! Resources: %d added, %d changed, %d destroyed.", a.Counts.Add, a.Counts.Change, a.Counts.Destroy)
+	line := appliedLine(a.Counts)
 	if a.Operation == "destroy" {
 		line = fmt.Sprintf("Destroy complete! Resources: %d destroyed.", a.Counts.Destroy)
 	}

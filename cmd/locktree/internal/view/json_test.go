@@ -18,6 +18,9 @@ func TestPlanStream(t *testing.T) {
 	v := NewStream(&out, "1.2.3", clock)
 	v.Plan(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), SavedTo: "p.bin"})
 	golden(t, "plan.jsonl", out.String())
+	out.Reset()
+	NewStream(&out, "1.2.3", clock).Plan(Plan{Plans: []*plan.Plan{movedPlan()}, Operation: "apply"})
+	golden(t, "plan_moves.jsonl", out.String())
 }
 
 // Whoever reads the stream line by line finds an object with the five fields

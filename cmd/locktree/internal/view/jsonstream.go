@@ -116,6 +116,12 @@ func (s *stream) planned(ensemble string, c *plan.Change) {
 		previous := fields{"addr": c.PreviousAddr}
 		change["previous_resource"] = previous
 	}
+	if c.Importing != "" {
+		change["importing"] = fields{"id": c.Importing}
+	}
+	if c.PreviousPath != "" {
+		change["previous_path"] = c.PreviousPath
+	}
 	if c.Reason != plan.ReasonNone {
 		change["reason"] = string(c.Reason)
 	}
@@ -140,11 +146,11 @@ func (s *stream) changeSummary(c plan.Counts, operation string) {
 	text := SummaryLine(c)
 	switch operation {
 	case "apply":
-		text = fmt.Sprintf("Apply complete! Resources: %d added, %d changed, %d destroyed.", c.Add, c.Change, c.Destroy)
+		text = appliedLine(c)
 	case "destroy":
 		text = fmt.Sprintf("Destroy complete! Resources: %d destroyed.", c.Destroy)
 	}
-	s.send("info", "change_summary", text, fields{"changes": fields{"add": c.Add, "change": c.Change, "import": 0, "remove": c.Destroy, "operation": operation}})
+	s.send("info", "change_summary", text, fields{"changes": fields{"add": c.Add, "change": c.Change, "import": c.Import, "remove": c.Destroy, "forget": c.Forget, "operation": operation}})
 }
 
 func (s *stream) plannedOutputs(plans []*plan.Plan) {

@@ -24,6 +24,10 @@ func TestPlanText(t *testing.T) {
 		"plan_problem.txt":  {Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources(), SavedTo: "never.bin"},
 		"plan_outputs.txt":  {Plans: []*plan.Plan{{Ensemble: "main", Outputs: richPlan().Outputs}}, Operation: "apply", NoAdvice: true},
 		"destroy_index.txt": {Plans: []*plan.Plan{{Ensemble: "main", Destroy: true, Index: plan.Pin{Path: "/locks/.locktree/stacks/s"}}}, Operation: "destroy", NoAdvice: true},
+		"plan_moves.txt":    {Plans: []*plan.Plan{movedPlan()}, Operation: "apply", NoAdvice: true, NowMs: now},
+		"plan_gist.txt":     {Plans: []*plan.Plan{movedPlan()}, Operation: "apply", NoAdvice: true, Concise: true},
+		"refresh.txt":       {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true, Changes: driftedAlone()}}, Operation: "refresh", NoAdvice: true},
+		"refresh_none.txt":  {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true}}, Operation: "refresh", NoAdvice: true},
 		"plan_two.txt":      {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, Operation: "apply", NoAdvice: true},
 	}
 	for name, p := range cases {
@@ -33,6 +37,12 @@ func TestPlanText(t *testing.T) {
 			golden(t, name, "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
 		})
 	}
+}
+
+// driftedAlone is what a refresh-only plan tells: what was changed by hand.
+func driftedAlone() []plan.Change {
+	n := node("mutex.a", "/a", kind.Mutex.New())
+	return []plan.Change{{Action: plan.NoOp, Addr: n.Addr, Path: n.Path, Kind: kind.Mutex, Before: n, After: n, Drift: true}}
 }
 
 func smallPlan(ensemble string) *plan.Plan {
@@ -58,6 +68,7 @@ func TestPlanColors(t *testing.T) {
 // The summary line and the words under it are searched for by scripts.
 func TestSummaryLine(t *testing.T) {
 	require.Equal(t, "Plan: 1 to add, 0 to change, 0 to destroy.", SummaryLine(plan.Counts{Add: 1}))
+	require.Equal(t, "Plan: 1 to import, 2 to add, 0 to change, 0 to destroy, 3 to forget.", SummaryLine(plan.Counts{Import: 1, Add: 2, Forget: 3}))
 	require.Equal(t, "Plan: 0 to add, 12 to change, 3 to destroy.", SummaryLine(plan.Counts{Change: 12, Destroy: 3}))
 }
 

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,9 +40,14 @@ func (d *documents) Plan(p Plan) {
 		"planned_values":   fields{"root_module": fields{"resources": nonNil(planned)}},
 		"resource_changes": nonNil(changes), "resource_drift": nonNil(drift), "output_changes": outputs,
 		"configuration": fields{"root_module": fields{}},
-		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": true, "errored": failing(p.Plans),
+		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": !targeted(p.Plans), "errored": failing(p.Plans),
 		"problems": problemsJSON(p.Plans), "transactions": transactions,
 	})
+}
+
+// targeted: not all of the configuration was planned.
+func targeted(plans []*plan.Plan) bool {
+	return slices.ContainsFunc(plans, func(p *plan.Plan) bool { return p.Targeted })
 }
 
 func changeJSON(ensemble string, c *plan.Change) fields {
@@ -71,6 +77,15 @@ func changeJSON(ensemble string, c *plan.Change) fields {
 			paths = append(paths, []string{name})
 		}
 		change["replace_paths"] = paths
+	}
+	if c.Importing != "" {
+		change["importing"] = fields{"id": c.Importing}
+	}
+	if c.PreviousPath != "" {
+		change["previous_path"] = c.PreviousPath
+	}
+	if c.Tombstone {
+		change["tombstone"] = true
 	}
 	f["change"] = change
 	return f

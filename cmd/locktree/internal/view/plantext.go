@@ -29,6 +29,9 @@ func (h *human) Plan(p Plan) {
 		if drifted {
 			t.printf("\n%s\n", rule)
 		}
+		if p.Operation == "refresh" {
+			t.printf("\nThis is a refresh-only plan, so locktree will not take any actions to undo these. If these changes were expected, apply this plan to note them.\n")
+		}
 		if slices.ContainsFunc(p.Plans, visible) {
 			t.preamble(p)
 		}
@@ -98,6 +101,7 @@ func (t planText) preamble(p Plan) {
 		{plan.Update, yellow, "  ~ update in-place"},
 		{plan.Delete, red, "  - destroy"},
 		{plan.Replace, red, "-/+ destroy and then create replacement"},
+		{plan.Forget, yellow, "  . forget, without destroying"},
 	}
 	what := "will perform the following actions"
 	if failing(p.Plans) {
@@ -129,18 +133,11 @@ func (t planText) changes(p *plan.Plan, several, concise bool) {
 		switch {
 		case c.Action == plan.NoOp && (c.PreviousAddr == "" || c.PreviousAddr == c.Addr):
 		case concise:
-			t.printf("  %3s %s%s\n", c.Action.Symbol(), clean(c.Addr), conciseUse(c))
+			t.printf("  %3s %s%s\n", c.Action.Symbol(), clean(c.Addr), gist(c))
 		default:
 			t.change(c)
 		}
 	}
-}
-
-func conciseUse(c *plan.Change) string {
-	if c.Usage.Busy() {
-		return "  (in use)"
-	}
-	return ""
 }
 
 func byPath(changes []plan.Change) []*plan.Change {
@@ -157,50 +154,20 @@ func (t planText) change(c *plan.Change) {
 	for _, line := range t.captions(c) {
 		t.printf("  %s\n", line)
 	}
-	if c.Action == plan.NoOp {
+	if c.Action == plan.NoOp || c.Action == plan.Forget {
 		return
 	}
-	code := map[plan.Action]string{plan.Create: green, plan.Update: yellow, plan.Delete: red, plan.Replace: red}[c.Action]
+	code := map[plan.Action]string{plan.Create: green, plan.Update: yellow, plan.Delete: red, plan.Replace: red, plan.Forget: yellow}[c.Action]
 	t.printf("%s %s {\n", t.paint(code)(fmt.Sprintf("%3s", c.Action.Symbol())), header(c.Addr, c.Kind))
 	shown, hidden := attributes(c)
 	t.block(shown, hidden)
 	t.printf("    }\n")
 }
 
-// captions are the comment lines over a block: what happens, why, and to whom.
-func (t planText) captions(c *plan.Change) []string {
-	addr := clean(c.Addr)
-	moved := c.PreviousAddr != "" && c.PreviousAddr != c.Addr
-	verb := map[plan.Action]string{
-		plan.Create: "will be created", plan.Update: "will be updated in-place",
-		plan.Delete: "will be destroyed", plan.Replace: "must be replaced",
-	}[c.Action]
-	if c.Action == plan.NoOp || moved && onlyMoves(c) {
-		return []string{t.paint(bold)(fmt.Sprintf("# %s has moved to %s", clean(c.PreviousAddr), addr))}
-	}
-	lines := []string{t.paint(bold)("# " + addr + " " + verb)}
-	if moved {
-		lines = append(lines, fmt.Sprintf("# (moved from %s)", clean(c.PreviousAddr)))
-	}
-	if why := c.ReasonText(); why != "" {
-		lines = append(lines, "# ("+clean(why)+")")
-	}
-	if c.Usage.Busy() {
-		lines = append(lines, t.usage(c)...)
-	}
-	return lines
-}
-
-// onlyMoves: the block was renamed and nothing else; the owner in the node is
-// rewritten, which is an update of ours but no change of the lock.
-func onlyMoves(c *plan.Change) bool {
-	return c.Action == plan.Update && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil && !c.Revive && len(c.MissingParts) == 0
-}
-
 // usage says who is touched. For what may not go while in use it names them.
 func (t planText) usage(c *plan.Change) []string {
 	u := c.Usage
-	if c.Action != plan.Delete && c.Action != plan.Replace {
+	if !c.NeedsIdle() {
 		return []string{fmt.Sprintf("# (in use: %d held, %d waiting; takes effect without interrupting holders)", len(u.Holders), len(u.Waiters))}
 	}
 	text := "! IN USE: "

@@ -13,22 +13,46 @@ import (
 func total(plans []*plan.Plan) plan.Counts {
 	var sum plan.Counts
 	for _, p := range plans {
-		c := p.Summary()
-		sum.Add, sum.Change, sum.Destroy = sum.Add+c.Add, sum.Change+c.Change, sum.Destroy+c.Destroy
+		sum = Sum(sum, p.Summary())
 	}
 	return sum
 }
 
-// SummaryLine is the line scripts look for.
+// Sum adds two figures of the summary line.
+func Sum(a, b plan.Counts) plan.Counts {
+	return plan.Counts{Add: a.Add + b.Add, Change: a.Change + b.Change, Destroy: a.Destroy + b.Destroy,
+		Import: a.Import + b.Import, Forget: a.Forget + b.Forget}
+}
+
+// SummaryLine is the line scripts look for. Like Terraform's it names imports only
+// where there are some, and like OpenTofu's what is let go.
 func SummaryLine(c plan.Counts) string {
-	return fmt.Sprintf("Plan: %d to add, %d to change, %d to destroy.", c.Add, c.Change, c.Destroy)
+	return "Plan: " + figures(c, "%d to import, ", "%d to add, %d to change, %d to destroy", ", %d to forget")
+}
+
+func appliedLine(c plan.Counts) string {
+	return "Apply complete! Resources: " + figures(c, "%d imported, ", "%d added, %d changed, %d destroyed", ", %d forgotten")
+}
+
+func figures(c plan.Counts, imported, always, forgotten string) string {
+	text := fmt.Sprintf(always, c.Add, c.Change, c.Destroy)
+	if c.Import > 0 {
+		text = fmt.Sprintf(imported, c.Import) + text
+	}
+	if c.Forget > 0 {
+		text += fmt.Sprintf(forgotten, c.Forget)
+	}
+	return text + "."
 }
 
 func (t planText) summary(p Plan) {
 	counts := total(p.Plans)
 	if !slices.ContainsFunc(p.Plans, visible) {
 		what := "You can apply this plan to save these new output values, without changing any locks."
-		if p.Operation == "destroy" {
+		switch p.Operation {
+		case "refresh":
+			what = "You can apply this plan to note how the locks stand now, without changing any."
+		case "destroy":
 			what = "No locks are left. You can apply this plan to remove what locktree noted about the stack."
 		}
 		t.printf("\n%s\n", what)
@@ -38,7 +62,8 @@ func (t planText) summary(p Plan) {
 	t.printf("\n%s%s\n", t.paint(bold)(line[:5]), line[5:])
 	for _, one := range p.Plans {
 		if s := one.Transaction; s.Ops > 0 {
-			text := fmt.Sprintf("1 transaction, %d %s, %s.", s.Ops, plural(s.Ops, "operation", "operations"), size(s.Bytes))
+			several := max(len(one.Batches), 1)
+			text := fmt.Sprintf("%d %s, %d %s, %s.", several, plural(several, "transaction", "transactions"), s.Ops, plural(s.Ops, "operation", "operations"), size(s.Bytes))
 			if s.ACLPhase > 0 {
 				text += fmt.Sprintf(" Then %d access %s of existing nodes.", s.ACLPhase, plural(s.ACLPhase, "list", "lists"))
 			}
@@ -55,7 +80,10 @@ func size(n int) string { return fmt.Sprintf("%.1f kB", float64(n)/1000) }
 
 func (t planText) nothing(p Plan) {
 	head, rest := "No changes.", " Your locks match the configuration."
-	if p.Operation == "destroy" {
+	switch p.Operation {
+	case "refresh":
+		rest = " Your locks still match the configuration."
+	case "destroy":
 		rest = " No objects need to be destroyed."
 	}
 	t.printf("\n%s%s\n", t.paint(green)(head), rest)

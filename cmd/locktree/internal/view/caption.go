@@ -1,0 +1,92 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// captions are the comment lines over a block: what happens, why, and to whom.
+func (t planText) captions(c *plan.Change) []string {
+	addr := clean(c.Addr)
+	moved := c.PreviousAddr != "" && c.PreviousAddr != c.Addr
+	if c.Action == plan.NoOp || moved && onlyMoves(c) {
+		return []string{t.paint(bold)(fmt.Sprintf("# %s has moved to %s", clean(c.PreviousAddr), addr))}
+	}
+	lines := []string{t.paint(bold)("# " + addr + " " + verb(c))}
+	if moved {
+		lines = append(lines, fmt.Sprintf("# (moved from %s)", clean(c.PreviousAddr)))
+	}
+	if c.PreviousPath != "" {
+		lines = append(lines, fmt.Sprintf("# (moved from the path %s)", quote(c.PreviousPath)))
+	}
+	if c.Importing != "" {
+		lines = append(lines, fmt.Sprintf("# (imported from %s)", quote(c.Importing)))
+	}
+	if why := c.ReasonText(); why != "" && c.Reason != plan.ReasonReplaceByRequest {
+		lines = append(lines, "# ("+clean(why)+")")
+	}
+	if c.Usage.Busy() {
+		lines = append(lines, t.usage(c)...)
+	}
+	return lines
+}
+
+// verb is what happens to the node, in Terraform's words where it has some.
+func verb(c *plan.Change) string {
+	switch {
+	case c.Tombstone && c.Action == plan.Update:
+		return "will leave a note at its old path that says where it went"
+	case c.Action == plan.Forget:
+		return "will no longer be managed by locktree, but will not be destroyed"
+	case c.Importing != "":
+		return "will be imported"
+	case c.Action == plan.Replace && c.Reason == plan.ReasonReplaceByRequest:
+		return "will be replaced, as requested"
+	}
+	return map[plan.Action]string{
+		plan.Create: "will be created", plan.Update: "will be updated in-place",
+		plan.Delete: "will be destroyed", plan.Replace: "must be replaced",
+	}[c.Action]
+}
+
+// onlyMoves: the block was renamed and nothing else; the owner in the node is
+// rewritten, which is an update of ours but no change of the lock.
+func onlyMoves(c *plan.Change) bool {
+	return c.Action == plan.Update && !c.Tombstone && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
+		c.Quota == nil && c.Importing == "" && c.PreviousPath == "" && !c.Revive && len(c.MissingParts) == 0
+}
+
+// gist is what a concise plan says behind the address.
+func gist(c *plan.Change) string {
+	var parts []string
+	if c.PreviousAddr != "" && c.PreviousAddr != c.Addr {
+		parts = append(parts, "moved from "+c.PreviousAddr)
+	}
+	if c.Importing != "" {
+		parts = append(parts, "imported from "+c.Importing)
+	}
+	if c.Tombstone && c.Action == plan.Update {
+		parts = append(parts, "moved to "+c.After.Payload.MovedTo)
+	} else if c.Action == plan.Update || c.Action == plan.Replace {
+		shown, _ := attributes(c)
+		for _, a := range shown[1:] { // the path comes first
+			text := a.name
+			if a.list == nil {
+				text += " " + a.text
+			}
+			parts = append(parts, text)
+		}
+	}
+	if why := c.ReasonText(); why != "" {
+		parts = append(parts, why)
+	}
+	if c.Usage.Busy() {
+		parts = append(parts, "in use")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  (" + clean(strings.Join(parts, "; ")) + ")"
+}
