@@ -1,0 +1,148 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestAPlaceThatIsGoneIsALossForReaderAndWriter(t *testing.T) { // case 44: CURATOR-307, -211 index out of bounds
+	for name, way := range map[string]string{"reader": "reader", "writer": "writer"} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.rwlock()
+				take := everyRecipe()[way]
+				x, err := take.block(l.client("holder"))(t.Context())
+				require.NoError(t, err)
+				w := l.locker(take.take(l.client("waiter")))
+				require.NoError(t, l.srv.Delete(l.queue("/rw")[1]))
+				require.ErrorIs(t, (<-w).err, ErrLost)
+				l.unlock(x)
+				l.settle()
+				require.Empty(t, l.children("/rw"))
+			})
+		})
+	}
+}
+
+func TestAnUpgradeWhoseReaderIsGoneSaysThatItIsLost(t *testing.T) { // case 44, in the middle of the upgrade
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.RWMutex(l.rwlock())
+		r, err := m.RLock(t.Context())
+		require.NoError(t, err)
+		id := l.session(c)
+		l.settle()
+		held := l.srv.Inject(zktest.Once(func(q zktest.Request) bool { return q.Session == id && q.Op == "create" }), zktest.Hold)
+		up := async(func() (*Lease, error) { return m.TryUpgrade(context.Background(), r) })
+		<-held.Hit()
+		require.NoError(t, l.srv.Delete(r.Node()))
+		l.settle()
+		held.Release()
+		got := <-up
+		require.Error(t, got.err)
+		require.Nil(t, got.v)
+		require.ErrorIs(t, context.Cause(r.Context()), ErrLost)
+		l.settle()
+		require.Empty(t, l.children("/rw"))
+	})
+}
+
+func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // reliability matrix, row 48: writer starvation
+	inLab(t, func(t *testing.T, l *lab) {
+		l.rwlock()
+		read := func(who string) <-chan error {
+			m := l.client(who).RWMutex("/rw")
+			done := make(chan error, 1)
+			go func() {
+				done <- m.RDo(context.Background(), func(context.Context, *Lease) error { time.Sleep(5 * time.Second); return nil })
+			}()
+			l.settle()
+			return done
+		}
+		var readers []<-chan error
+		for i := range 3 {
+			readers = append(readers, read(fmt.Sprint("before ", i)))
+		}
+		start := time.Now()
+		w := l.locker(l.client("writer").RWMutex("/rw").Lock)
+		for i := range 8 { // a reader arrives more often than one leaves
+			readers = append(readers, read(fmt.Sprint("after ", i)))
+		}
+		got := <-w
+		require.NoError(t, got.err)
+		require.Less(t, got.at.Sub(start), 5*time.Second+4*oneWay, "readers that came later went first")
+		l.unlock(got.v)
+		for _, r := range readers {
+			require.NoError(t, <-r)
+		}
+	})
+}
+
+func TestAPreferredWriterIsNotPassedByAReaderItsQueueDoesNotShow(t *testing.T) {
+	// The reader gives its word before it queues: whoever writes while it waits goes first too.
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+		w1, err := l.client("w1").RWMutex(p).Lock(t.Context())
+		require.NoError(t, err)
+		reader := l.client("r")
+		r := l.locker(reader.RWMutex(p).RLock)
+		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
+		_, err = l.client("try").RWMutex(p).TryRLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = l.client("impatient").RWMutex(p).RLock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, 2, held.Position)
+		l.unlock(w1)
+		second := <-w2
+		require.NoError(t, second.err)
+		l.settle()
+		notYet(t, r, "passed a writer that is preferred")
+		l.rwlock() // declared fair again: readers queue
+		l.settle()
+		require.Len(t, l.children(p), 2, "the reader goes on as the declaration now says")
+		l.unlock(second.v)
+		got := <-r
+		require.NoError(t, got.err)
+		l.unlock(got.v)
+	})
+}
+
+func TestPreferenceForWritersWorksBesideForeignWriters(t *testing.T) { // Curator's and kazoo's writers are preferred too
+	for _, name := range []string{
+		"_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-__WRIT__0000000000", "0123456789abcdef0123456789abcdef__lock__0000000000",
+	} {
+		inLab(t, func(t *testing.T, l *lab) {
+			p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+			writer := l.foreign(p, name, "")
+			r := l.locker(l.client("r").RWMutex(p).RLock)
+			require.Len(t, l.children(p), 1, "the reader queued behind a writer it should let go first")
+			require.NoError(t, l.srv.Delete(writer))
+			got := <-r
+			require.NoError(t, got.err)
+			l.unlock(got.v)
+		})
+	}
+}
+
+func TestADrainedLockSendsReadersAwayThatHaveNotQueuedYet(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		p := l.rwlock(func(p *kind.RWLockParams) { p.Preference = kind.PreferWriter })
+		w, err := l.client("w").RWMutex(p).Lock(t.Context())
+		require.NoError(t, err)
+		r := l.locker(l.client("r").RWMutex(p).RLock)
+		l.declare(p, kind.RWLock.New(), draining)
+		require.ErrorIs(t, (<-r).err, ErrDraining, "it waits for a writer of a lock that grants nothing any more")
+		l.unlock(w)
+	})
+}

@@ -1,0 +1,278 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// permits are the nodes below leases.
+func (l *lab) permits() int { return len(l.children("/s/leases")) }
+
+func TestAPermitWhoseReplyIsLostIsNeitherLeftNorTakenTwice(t *testing.T) { // case 47: CURATOR-335, -315, -462
+	create := func(r zktest.Request) bool {
+		return r.Op == "create" && strings.HasPrefix(r.Path, "/s/leases") || r.Op == "multi" && strings.HasPrefix(r.Path, "/s/leases")
+	}
+	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half a reply": zktest.CutAt(9)} {
+		for _, n := range []int{1, 3} {
+			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
+				inLab(t, func(t *testing.T, l *lab) {
+					l.semaphore(3)
+					m := l.client("a").Semaphore("/s")
+					warm, err := m.Acquire(t.Context(), 1)
+					require.NoError(t, err)
+					l.unlock(warm)
+					l.settle()
+					rule := l.srv.Inject(zktest.Once(create), fault)
+					x, err := m.Acquire(t.Context(), n)
+					require.NoError(t, err)
+					require.Equal(t, 1, rule.Hits())
+					l.settle()
+					require.Equal(t, n, l.permits())
+					l.unlock(x)
+					l.settle()
+					require.Zero(t, l.permits())
+				})
+			})
+		}
+	}
+}
+
+func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled while the permit is being created
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(3)
+		c := l.client("a")
+		id := l.session(c)
+		_, _, err := c.Semaphore("/s").Permits(t.Context())
+		require.NoError(t, err)
+		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "multi" }), zktest.Hold)
+		ctx, cancel := context.WithCancel(t.Context())
+		got := async(func() (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) })
+		<-held.Hit()
+		cancel()
+		require.ErrorIs(t, (<-got).err, context.Canceled)
+		held.Release()
+		l.settle()
+		time.Sleep(time.Second)
+		require.Zero(t, l.permits())
+		require.Empty(t, l.children("/s/locks"))
+	})
+}
+
+func TestTriesNeverTakeMoreThanThereIs(t *testing.T) { // case 48: kazoo #213 admits too many without blocking
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		change, done := make(chan int), make(chan error)
+		const clients = 6
+		for i := range clients {
+			m := l.client(fmt.Sprint(i)).Semaphore("/s")
+			rnd := rand.New(rand.NewPCG(uint64(i), 48))
+			go func() {
+				done <- func() error {
+					for range 60 {
+						time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+						x, err := m.TryAcquire(context.Background(), 1+rnd.IntN(2))
+						if errors.Is(err, ErrHeld) {
+							continue
+						}
+						if err != nil {
+							return err
+						}
+						n := len(x.h.ks)
+						change <- n
+						time.Sleep(time.Duration(rnd.IntN(50)) * time.Millisecond)
+						change <- -n
+						if err := x.Unlock(context.Background()); err != nil {
+							return err
+						}
+					}
+					return nil
+				}()
+			}()
+		}
+		now, grants := 0, 0
+		for left := clients; left > 0; {
+			select {
+			case n := <-change:
+				now += n
+				if n > 0 {
+					grants++
+				}
+				require.LessOrEqual(t, now, 2)
+			case err := <-done:
+				require.NoError(t, err)
+				left--
+			}
+		}
+		require.Greater(t, grants, 50, "the test refused nearly everything")
+		l.settle()
+		require.Zero(t, l.permits())
+	})
+}
+
+func TestReleasingAndAcquiringOnOneHandleDoNotDisturbEachOther(t *testing.T) { // case 48: CURATOR-376
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		m := l.client("a").Semaphore("/s")
+		done := make(chan error)
+		inside, most := make(chan int), 0
+		for range 8 {
+			go func() {
+				done <- func() error {
+					for range 25 {
+						x, err := m.Acquire(context.Background(), 1)
+						if err != nil {
+							return err
+						}
+						inside <- 1
+						time.Sleep(100 * time.Millisecond)
+						if x.Context().Err() != nil {
+							return fmt.Errorf("granted and over: %w", context.Cause(x.Context()))
+						}
+						inside <- -1
+						if err := x.Unlock(context.Background()); err != nil {
+							return err
+						}
+					}
+					return nil
+				}()
+			}()
+		}
+		now := 0
+		for left := 8; left > 0; {
+			select {
+			case n := <-inside:
+				now += n
+				most = max(most, now)
+			case err := <-done:
+				require.NoError(t, err)
+				left--
+			}
+		}
+		require.Equal(t, 2, most)
+		l.settle()
+		require.Zero(t, l.permits())
+		require.Empty(t, l.children("/s/locks"))
+	})
+}
+
+func TestAPermitOfADyingSessionIsCountedAndNeverAdopted(t *testing.T) { // case 49: kazoo takes the old session's for its own, CURATOR-595
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		a := l.client("a")
+		x, err := a.Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		old := l.session(a)
+		l.srv.Partition(old, zktest.Both)
+		<-x.Context().Done()
+		require.NotEqual(t, old, l.session(a))
+		require.Equal(t, 1, l.permits(), "the server has not buried the old session yet")
+		_, err = a.Semaphore("/s").TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, ErrHeld, "its former self holds the only permit")
+		again, err := a.Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.NotEqual(t, x.Node(), again.Node())
+		n, ok := l.srv.Get(again.Node())
+		require.True(t, ok)
+		require.Equal(t, l.session(a), n.Stat.EphemeralOwner)
+		require.Equal(t, 1, l.permits())
+		l.unlock(again)
+	})
+}
+
+func TestAPermitCreatedInASessionThatWasSwappedIsNotTheCallers(t *testing.T) { // case 49, the reply lost with the session
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		a := l.client("a")
+		m := a.Semaphore("/s")
+		_, _, err := m.Permits(t.Context())
+		require.NoError(t, err)
+		id := l.session(a)
+		rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "create" && strings.HasPrefix(r.Path, "/s/leases") }), zktest.DropReply)
+		got := async(func() (*Lease, error) { return m.Acquire(context.Background(), 1) })
+		<-rule.Hit()
+		l.srv.SwapSessionID(id)
+		r := <-got
+		if r.err == nil {
+			n, ok := l.srv.Get(r.v.Node())
+			require.True(t, ok)
+			require.Equal(t, l.session(a), n.Stat.EphemeralOwner)
+			l.unlock(r.v)
+		} else {
+			require.ErrorIs(t, r.err, ErrSessionLost)
+		}
+		y, err := l.client("b").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err, "a permit was left behind")
+		l.unlock(y)
+		l.settle()
+		require.Zero(t, l.permits())
+	})
+}
+
+func TestEveryPermitsOwnNodeIsWatched(t *testing.T) { // any one lost ends the lease of all
+	for i := range 3 {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.semaphore(3)
+			x, err := l.client("a").Semaphore("/s").Acquire(t.Context(), 3)
+			require.NoError(t, err)
+			l.settle()
+			require.NoError(t, l.srv.Delete(l.queue("/s/leases")[i]))
+			<-x.Context().Done()
+			require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+			l.settle()
+			require.Zero(t, l.permits(), "the other permits stayed taken")
+		})
+	}
+}
+
+func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curator's and kazoo's way only at the front
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(4)
+		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 4)
+		require.NoError(t, err)
+		var ws []<-chan result[*Lease]
+		var ids []int64
+		for i := range 6 {
+			c := l.client(fmt.Sprint(i))
+			ids = append(ids, l.session(c))
+			ws = append(ws, l.drawing(c, 4))
+		}
+		l.srv.ResetCounts()
+		l.unlock(x)
+		first := <-ws[0]
+		require.NoError(t, first.err)
+		l.settle()
+		for i, id := range ids[2:] {
+			require.Zero(t, l.srv.SessionCounts(id).WatchEvents, "waiter %d", i+2)
+		}
+		l.unlock(first.v)
+		for _, w := range ws[1:] {
+			l.unlock((<-w).v)
+		}
+	})
+}
+
+func TestAWaiterForMoreThanIsLeftAfterALoweringIsToldSo(t *testing.T) { // case 48: it could never be granted
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(3)
+		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		w := l.drawing(l.client("w"), 3)
+		p := kind.Semaphore.New().(*kind.SemaphoreParams)
+		p.Permits = 2
+		l.declare("/s", p)
+		require.ErrorContains(t, (<-w).err, "3 permits asked for, 2 are declared")
+		l.unlock(x)
+		l.settle()
+		require.Empty(t, l.children("/s/locks"))
+	})
+}
