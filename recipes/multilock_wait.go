@@ -19,7 +19,7 @@ func (b *bid) run(ctx context.Context) (*holding, error) {
 		if err == nil {
 			return b.settle(ctx, lists)
 		}
-		if !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
+		if err = again(ctx, err, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -56,8 +56,11 @@ func (b *bid) join(ctx context.Context) ([][][]string, error) {
 func (b *bid) requeue(ctx context.Context) ([][][]string, error) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		lists, err := b.queue(ctx)
-		if err == nil || !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
-			return lists, err
+		if err == nil {
+			return lists, nil
+		}
+		if err = again(ctx, err, wait); err != nil {
+			return nil, err
 		}
 	}
 }

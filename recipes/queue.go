@@ -182,7 +182,10 @@ func (a *claim) run(ctx context.Context, b baton) (*holding, error) {
 		if err == nil {
 			return g, nil
 		}
-		if a.k != nil || !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
+		if a.k == nil {
+			err = again(ctx, err, wait)
+		}
+		if err != nil {
 			return nil, a.giveUp(ctx, err)
 		}
 		b = baton{}
@@ -200,6 +203,20 @@ func transient(err error) bool {
 	}
 	return outcomeOf(err) == NotSent && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, errNotSent) || errors.Is(err, ErrSessionLost)) &&
 		!errors.Is(err, ErrClosed)
+}
+
+// again pauses before another try after err and returns nil, or the error to end with: err, with the reason for which ctx
+// ended when it is that which forbids another try.
+func again(ctx context.Context, err error, wait time.Duration) error {
+	switch {
+	case !transient(err):
+		return err
+	case ctx.Err() == nil && pauseFor(ctx, wait) == nil:
+		return nil
+	case errors.Is(err, context.Cause(ctx)):
+		return err
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {

@@ -112,8 +112,11 @@ func (d *draw) run(ctx context.Context) (*holding, error) {
 func (d *draw) retrying(ctx context.Context, f func(context.Context) (*holding, error)) (*holding, error) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		h, err := f(ctx)
-		if err == nil || d.k != nil || !transient(err) || ctx.Err() != nil || pauseFor(ctx, wait) != nil {
+		if err == nil || d.k != nil {
 			return h, err
+		}
+		if err = again(ctx, err, wait); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -132,3 +132,31 @@ func TestATransactionWhoseReplyIsLostAndWhoseNodesAreDeletedIsLost(t *testing.T)
 		})
 	}
 }
+
+func TestAWaitThatEndsBetweenTwoTriesSaysThatItEnded(t *testing.T) { // simulation, seed 7269: only "was not applied"
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		l.mutex()
+		l.semaphore(1)
+		l.warm(c.Mutex("/m"))
+		for name, f := range map[string]taking{
+			"mutex":      c.Mutex("/m").Lock,
+			"semaphore":  func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) },
+			"multi-lock": multi(c, "/m").Lock,
+		} {
+			for ms := 100; ms < 400; ms += 3 { // cut, reconnect, search: somewhere in here lies the pause
+				rule := l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.CutBefore)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(ms)*time.Millisecond)
+				x, err := f(ctx)
+				cancel()
+				rule.Remove()
+				if err == nil {
+					l.unlock(x)
+				} else {
+					require.ErrorIs(t, err, context.DeadlineExceeded, "%s, %d ms", name, ms)
+				}
+				time.Sleep(3 * time.Second)
+			}
+		}
+	})
+}
