@@ -32,13 +32,37 @@ func tooDeep(src []byte, filename string, json bool) *hcl.Diagnostic {
 	if json {
 		return tooDeepJSON(src, filename)
 	}
-	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
-	return tooDeepTokens(tokens)
+	_, d := split(src, filename)
+	return d
 }
 
 func tooDeepTokens(tokens hclsyntax.Tokens) *hcl.Diagnostic {
-	depth, operators := 0, 0
+	return (&nesting{}).add(tokens)
+}
+
+// nesting counts, over all pieces of a source, how deep brackets, blocks and
+// templates stand in each other and how many operators one expression has.
+type nesting struct {
+	depth, operators int
+	// blocks is how many of the open brackets are those of blocks. Where all are, a
+	// line break ends the expression.
+	blocks int
+	equal  bool // this line has an equals sign, so that a brace belongs to a value
+	// whole: the last piece ended where something ends, and not inside of a line.
+	whole bool
+}
+
+func (n *nesting) add(tokens hclsyntax.Tokens) *hcl.Diagnostic {
+	depth, operators := n.depth, n.operators
+	defer func() { n.depth, n.operators = depth, operators }()
+	last := hclsyntax.TokenNewline
+	n.whole = len(tokens) > 1 && tokens[len(tokens)-2].Type == hclsyntax.TokenNewline
 	for i, t := range tokens {
+		n.follow(t.Type, last, depth)
+		last = t.Type
+		if t.Type == hclsyntax.TokenNewline && depth == n.blocks {
+			operators, n.equal = 0, false
+		}
 		switch t.Type {
 		case hclsyntax.TokenOParen, hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOQuote,
 			hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp:
@@ -68,6 +92,23 @@ func tooDeepTokens(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 		}
 	}
 	return nil
+}
+
+// follow keeps count of the braces of blocks. The depth is the one before the token.
+func (n *nesting) follow(t, last hclsyntax.TokenType, depth int) {
+	if depth != n.blocks {
+		return // inside of an expression
+	}
+	switch t {
+	case hclsyntax.TokenEqual:
+		n.equal = true
+	case hclsyntax.TokenOBrace:
+		if !n.equal && (last == hclsyntax.TokenIdent || last == hclsyntax.TokenCQuote) {
+			n.blocks++
+		}
+	case hclsyntax.TokenCBrace:
+		n.blocks = max(n.blocks-1, 0)
+	}
 }
 
 func directiveDepth(after hclsyntax.Tokens) int {

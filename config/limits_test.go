@@ -40,6 +40,8 @@ func TestHostileInputIsRefused(t *testing.T) {
 		"long stack":    {"locktree { stack = \"" + deep("x", 200) + "\" }", "Invalid stack"},
 		"long chain":    {"locals {\n" + chain(20_000) + "}", ""},
 		"long list":     {"locals { a = [" + deep("1,", 100_000) + "] }", ""},
+		"in a value":    {"locals {\n a = (1" + deep("\n+1", 5000) + ")\n}", "Expression too long"},
+		"many blocks":   {"namespace \"n\" {\n" + emptyBlocks(5000) + "}\n" + emptyBlocks(5000), ""},
 		"no bound left": {"locals { a = \"" + deep("x", 2<<20) + "\" }", "Value too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,6 +57,15 @@ func TestHostileInputIsRefused(t *testing.T) {
 			require.Contains(t, summaries(diags), c.want)
 		})
 	}
+}
+
+// emptyBlocks have no argument that would end an expression.
+func emptyBlocks(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "mutex \"m%d\" {\n}\nrwlock \"r%d\" {}\n", i, i)
+	}
+	return b.String()
 }
 
 func chain(n int) string {

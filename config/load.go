@@ -72,61 +72,72 @@ func (m *module) build(c *Config) {
 	m.finish(c)
 }
 
-// parsedFile is one file of a directory.
+// parsedFile is one file of a directory, or a part of it.
 type parsedFile struct {
 	body     hcl.Body
 	override bool
 }
 
-// parseFiles parses a directory once, however often it is called. It answers nil
-// when going on would only report what follows from what is wrong already.
-func (m *module) parseFiles() []parsedFile {
+// eachBody calls f for each body of the directory, in order. What a module's
+// files hold is kept for its next call; the configuration's own, of which there
+// may be very much, is left to be collected.
+func (m *module) eachBody(f func(parsedFile)) {
 	if files, ok := m.parsed[m.path]; ok {
-		return files
+		for _, p := range files {
+			f(p)
+		}
+		return
 	}
-	m.parsed[m.path] = nil
-	before := m.errors()
-	primary, overrides := m.files.list()
 	var files []parsedFile
+	primary, overrides := m.files.list()
 	for i, name := range append(primary, overrides...) {
-		if body := m.files.parse(name); body != nil {
-			files = append(files, parsedFile{body, i >= len(primary)})
-		}
-	}
-	for _, p := range files {
-		if d := m.checkVersion(p.body); d != nil {
-			if m.parent == nil {
-				// What a newer version's language looks like to this program is beside
-				// the point, so nothing else is said when the version is wrong.
-				m.diags = nil
+		m.files.parse(name, func(body hcl.Body) {
+			p := parsedFile{body, i >= len(primary)}
+			if m.parent != nil {
+				files = append(files, p)
 			}
-			m.add(d)
-			return nil
-		}
+			f(p)
+		})
 	}
-	if m.errors() == before {
-		m.parsed[m.path] = files
-	}
-	return m.parsed[m.path]
+	m.parsed[m.path] = files
 }
 
-// decodeFiles reads every file into one block, nil when there is none to read.
+// decodeFiles reads every file into one block, or answers nil when going on
+// would only report what follows from what is wrong already.
 func (m *module) decodeFiles() *block {
-	files := m.parseFiles()
-	if len(files) == 0 {
+	if m.unreadable[m.path] {
 		return nil
 	}
-	m.report.incomplete = false
+	decoding := &report{short: m.short}
 	root := &block{typ: m.language, attrs: map[string]*attribute{}}
-	for _, p := range files {
-		b := decodeBody(p.body, m.language, m.report)
+	before, empty := m.errors(), true
+	var version *hcl.Diagnostic
+	m.eachBody(func(p parsedFile) {
+		empty = false
+		if version == nil {
+			version = m.checkVersion(p.body)
+		}
+		b := decodeBody(p.body, m.language, decoding)
 		if p.override {
-			root.override(b, m.report)
+			root.override(b, decoding)
 		} else {
 			root.blocks = append(root.blocks, b.blocks...)
 		}
+	})
+	if version != nil && m.parent == nil {
+		// What a newer version's language looks like to this program is beside the
+		// point, so nothing else is said when the version is wrong.
+		m.diags = nil
 	}
-	m.incomplete = m.report.incomplete
+	if version != nil {
+		m.add(version)
+	}
+	if empty || version != nil || m.errors() > before {
+		m.unreadable[m.path] = true
+		return nil
+	}
+	m.add(decoding.diags...)
+	m.incomplete = decoding.incomplete
 	return root
 }
 

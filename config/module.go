@@ -20,7 +20,9 @@ type session struct {
 	// open opens a directory by its path from the configuration's.
 	open   func(dir string) (fs.FS, error)
 	opened map[string]fs.FS        // by directory, since one may be called often
-	parsed map[string][]parsedFile // by directory; nil where something does not parse
+	parsed map[string][]parsedFile // by directory
+	// unreadable are the directories that do not parse, which has been reported.
+	unreadable map[string]bool
 }
 
 // module is the declarations of one directory, as one module block calls it. They
@@ -68,7 +70,7 @@ type nodeKey struct {
 var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
 
 func newModule(files *sources, opts Options) *module {
-	return (&session{opts: opts, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}}).module(files, nil, ".")
+	return (&session{opts: opts, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}, unreadable: map[string]bool{}}).module(files, nil, ".")
 }
 
 func (s *session) module(files *sources, parent *module, path string) *module {

@@ -89,19 +89,16 @@ func configStem(name string) (string, bool) {
 	return strings.CutSuffix(name, jsonSuffix)
 }
 
-// parse returns the body of a file, or nil when it cannot be read at all. A file
-// with syntax errors still has a body: the sound rest of it.
-func (s *sources) parse(name string) hcl.Body {
+// parse calls f with the body of each part of a file. One with syntax errors
+// still has a body: the sound rest of it.
+func (s *sources) parse(name string, f func(hcl.Body)) {
 	shown := s.display(name)
 	src, err := readLimited(s.fsys, name, maxFileBytes)
 	if err != nil {
 		s.errorf(fileStart(shown), "Cannot read the file", "%s", sentence(plainError(err)))
-		return nil
+		return
 	}
-	return s.parseSource(src, shown)
-}
-
-func (s *sources) parseSource(src []byte, shown string) hcl.Body {
+	nav := &navigator{src: src, name: shown, json: strings.HasSuffix(shown, ".json")}
 	s.files[shown] = &hcl.File{Bytes: src}
 	if s.base != "" {
 		if s.short == nil {
@@ -109,18 +106,30 @@ func (s *sources) parseSource(src []byte, shown string) hcl.Body {
 		}
 		s.short[shown] = path.Join(s.path, filepath.Base(shown))
 	}
-	isJSON := strings.HasSuffix(shown, ".json")
-	if d := tooDeep(src, shown, isJSON); d != nil {
+	var d *hcl.Diagnostic
+	if nav.json {
+		nav.chunks, d = []chunk{{end: len(src)}}, tooDeepJSON(src, shown)
+	} else {
+		nav.chunks, d = split(src, shown)
+	}
+	if d != nil {
 		s.add(d)
-		return nil
+		return
 	}
-	file, diags := parseFile(src, shown, isJSON)
-	s.add(diags...)
-	if file == nil || file.Body == nil {
-		return nil
+	s.files[shown].Nav = nav
+	for _, c := range nav.chunks {
+		var file *hcl.File
+		var diags hcl.Diagnostics
+		if nav.json {
+			file, diags = json.Parse(src, shown)
+		} else {
+			file, diags = c.parse(src, shown)
+		}
+		s.add(diags...)
+		if file != nil && file.Body != nil {
+			f(file.Body)
+		}
 	}
-	s.files[shown] = file
-	return file.Body
 }
 
 func parseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostics) {
