@@ -49,7 +49,7 @@ type variant struct {
 func loadVariant(file string) (*variant, error) {
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	v := &variant{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), files: map[string]string{}}
 	for line := range strings.Lines(string(archive.Comment)) {
@@ -212,6 +212,25 @@ func (z *zoo) control(t *testing.T, all []*variant) {
 	require.True(t, passed, "tests that must notice wrong variants fail without one:\n%s", out)
 	for _, test := range tests {
 		require.Contains(t, out, "--- PASS: "+test+" ", "an exhibit names a test that does not exist")
+	}
+}
+
+func TestZooSaysWhichExhibitNoLongerFits(t *testing.T) {
+	const head = "wrong: w\nseen: s\ncaught: TestX\n"
+	for _, c := range []struct{ text, want string }{
+		{head + "-- recipes/queue.go: was --\nno such text\n-- recipes/queue.go: is --\n", "stands 0 times in recipes/queue.go"},
+		{head + "-- recipes/queue.go: was --\nreturn\n-- recipes/queue.go: is --\n", "times in recipes/queue.go, must be once"},
+		{head + "-- recipes/none.go: was --\nx\n-- recipes/none.go: is --\n", "none.go"},
+		{head + "-- recipes/queue.go: was --\nx\n-- recipes/local.go: is --\n", "no pair"},
+		{head, "pairs of was and is"},
+		{"wrong: w\n", "needs wrong, seen, caught"},
+		{"wrnog: w\n", "unknown line"},
+	} {
+		file := filepath.Join(t.TempDir(), "exhibit.txtar")
+		require.NoError(t, os.WriteFile(file, []byte(c.text), 0o600))
+		_, err := loadVariant(file)
+		require.ErrorContains(t, err, c.want)
+		require.ErrorContains(t, err, "exhibit")
 	}
 }
 
