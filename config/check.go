@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // checkNodes are the rules between nodes: one znode, one declaration; somebody
@@ -95,9 +96,13 @@ func (m *module) trees(stack string) []*Ensemble {
 		e.Tree = &plan.Tree{Ensemble: name, Root: e.Root, Stack: stack}
 		out = append(out, e)
 	}
+	own := map[*Ensemble][]kind.ACL{}
+	for _, e := range out {
+		own[e] = e.ownACL() // hashes passwords: once, and not for each node
+	}
 	for _, i := range m.instances {
 		t := i.ensemble.Tree
-		t.Nodes = append(t.Nodes, i.planNode(stack, m.where(i.decl.head)))
+		t.Nodes = append(t.Nodes, i.planNode(stack, m.where(i.decl.head), own[i.ensemble]))
 	}
 	for _, e := range out {
 		slices.SortFunc(e.Tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })

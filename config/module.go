@@ -121,11 +121,28 @@ func (m *module) run() {
 			d.evaluate(d)
 		}
 		d.scope = nil // most are needed once; 100,000 of them fill the memory
+		if m.parent == nil && d.node != nil {
+			d.release()
+		}
 	}
 	m.eachInstance(func(i *instance) {
 		i.failed = i.decl.failed
 		m.instances = append(m.instances, i)
 	})
+}
+
+// release drops the expressions of a node that will not be evaluated again. What
+// is asked about it later is whether it is repeated.
+func (d *decl) release() {
+	d.attrs = nil
+	if d.block == nil {
+		return
+	}
+	var kept map[string]*attribute
+	if a := d.block.attrs["for_each"]; a != nil {
+		kept = map[string]*attribute{"for_each": a}
+	}
+	d.block.attrs, d.block.blocks = kept, nil
 }
 
 // remember marks what the static pass found wrong, which is wrong in every instance.

@@ -356,8 +356,9 @@ func nameHint(a *attribute) string {
 	return ""
 }
 
-// planNode is the instance as the planner sees it.
-func (i *instance) planNode(stack, origin string) *plan.Node {
+// planNode is the instance as the planner sees it. own is the access list of what
+// has none.
+func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 	n := &plan.Node{
 		Path: i.path, Addr: i.addr,
 		Origin: origin,
@@ -368,7 +369,7 @@ func (i *instance) planNode(stack, origin string) *plan.Node {
 	}
 	p := i.policy
 	if p == nil {
-		n.ACL = i.ensemble.ownACL()
+		n.ACL = slices.Clone(own)
 		return n
 	}
 	n.AllowWorld, n.AllowLockout = p.allowWorld, p.allowLockout
