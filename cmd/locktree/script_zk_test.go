@@ -21,8 +21,15 @@ type hand struct {
 	addr   string
 	client *recipes.Client
 
-	mu      sync.Mutex
-	holders []*recipes.Client
+	mu       sync.Mutex
+	holders  []*recipes.Client
+	programs map[string]program
+}
+
+// program is a client that knows when it has to wait.
+type program struct {
+	client *recipes.Client
+	waits  queued
 }
 
 type handKey struct{}
@@ -62,6 +69,7 @@ func (h *hand) releaseAll() {
 //	zk closed PATH         an existing node becomes admin's alone
 //	zk hold ID PATH        a program called ID takes the lock
 //	zk wait ID PATH        a program called ID queues behind it
+//	zk also ID PATH        the program called ID queues there too
 //	zk release             all of them end
 func zkCommand(ts *testscript.TestScript, neg bool, args []string) {
 	h := ts.Value(handKey{}).(*hand)
@@ -107,6 +115,11 @@ func (h *hand) do(ctx context.Context, args []string) (string, error) {
 		return "", err
 	case "hold", "wait":
 		return "", h.take(ctx, arg(0) == "wait", arg(1), arg(2))
+	case "also":
+		h.mu.Lock()
+		p := h.programs[arg(1)]
+		h.mu.Unlock()
+		return "", h.run(ctx, p, true, arg(1), arg(2))
 	case "release":
 		h.releaseAll()
 		return "", nil
@@ -173,18 +186,28 @@ func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 	if err != nil {
 		return err
 	}
+	p := program{c, o}
 	h.mu.Lock()
 	h.holders = append(h.holders, c)
+	if h.programs == nil {
+		h.programs = map[string]program{}
+	}
+	h.programs[id] = p
 	h.mu.Unlock()
+	return h.run(ctx, p, wait, id, path)
+}
+
+// run lets a program lock path.
+func (h *hand) run(ctx context.Context, p program, wait bool, id, path string) error {
 	done := make(chan error, 1)
 	go func() {
-		done <- h.lock(context.WithoutCancel(ctx), c, path)
+		done <- h.lock(context.WithoutCancel(ctx), p.client, path)
 	}()
 	if !wait {
 		return <-done
 	}
 	select {
-	case <-o.c:
+	case <-p.waits.c:
 		return nil
 	case err := <-done:
 		return fmt.Errorf("%s did not have to wait: %v", id, err)

@@ -57,44 +57,6 @@ func (a *app) showPlan(name string, concise bool) error {
 	return nil
 }
 
-func statusCommand(a *app) *cobra.Command {
-	var flags loadFlags
-	var detailedExitcode bool
-	c := &cobra.Command{
-		Use:   "status",
-		Short: "Show who holds and who waits",
-		Long: "status shows every lock of the stack with its holders and waiters, their fencing tokens\n" +
-			"and sessions, and whether the tree still is what the configuration says.",
-		Args: exactly(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			defer a.interruptible(c.Context())()
-			cfg, err := a.load(&flags)
-			if err != nil {
-				return err
-			}
-			s, err := a.connect(c.Context(), cfg, true)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			trees, err := s.read(c.Context())
-			if err != nil {
-				return err
-			}
-			plans := s.plans(trees, false)
-			a.view().Status(view.Status{Trees: trees, Drift: plans, Servers: serverLists(cfg), NowMs: time.Now().UnixMilli()})
-			if detailedExitcode && (hasChanges(plans) || !applyable(plans)) {
-				return exitWith(exitChanges)
-			}
-			return nil
-		},
-	}
-	flags.register(c)
-	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit 2 when the tree differs from the configuration")
-	a.jsonFlag(c, documentJSON, "print one JSON document")
-	return c
-}
-
 // storedOutputs are the outputs the last apply left in the index.
 func storedOutputs(trees []*plan.Tree) []plan.Output {
 	var out []plan.Output

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 )
 
 // documents is the -json of the commands that answer with one JSON document.
@@ -116,6 +117,13 @@ func (d *documents) Status(s Status) {
 		if i < len(s.Drift) {
 			c := s.Drift[i].Summary()
 			e["changes"] = fields{"add": c.Add, "change": c.Change, "remove": c.Destroy}
+		}
+		var waits *recipes.Waits
+		if i < len(s.Waits) {
+			waits = s.Waits[i]
+		}
+		for k, v := range waitsJSON(waits) {
+			e[k] = v
 		}
 		ensembles = append(ensembles, e)
 	}

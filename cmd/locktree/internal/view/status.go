@@ -23,6 +23,9 @@ func (h *human) Status(s Status) {
 		branch{w: w, nowMs: s.NowMs, paint: h.out.paint}.children(rootOf(tree), "")
 		_ = w.Flush()
 		h.out.printf("\n%s\n", statusSummary(tree))
+		if i < len(s.Waits) {
+			h.deadlocks(s.Waits[i])
+		}
 		if i < len(s.Drift) {
 			if line := driftLine(s.Drift[i]); line != "" {
 				h.out.printf("%s\n", h.out.paint(yellow)(line))

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 )
 
 // View is how the commands speak.
@@ -39,6 +40,8 @@ type View interface {
 	Tree([]*plan.Tree)
 	// Status shows who holds and who waits.
 	Status(Status)
+	// Locks shows what stands at a path and below it.
+	Locks(Locks)
 	// Message shows a line for people that no program depends on.
 	Message(text string)
 }
@@ -86,5 +89,24 @@ type Status struct {
 	Drift []*plan.Plan
 	// Servers are, per tree, where it was read from.
 	Servers []string
-	NowMs   int64
+	// Waits are, per tree, who waits for whom.
+	Waits []*recipes.Waits
+	NowMs int64
+}
+
+// Locks is what stands at a path and below it, on each ensemble that has it.
+type Locks struct {
+	Ensembles []LocksOf
+	NowMs     int64
+}
+
+// LocksOf are the locks of one ensemble.
+type LocksOf struct {
+	Ensemble string
+	Servers  string
+	Path     string
+	Found    []*recipes.Inspection
+	Closed   []string // paths that may not be read
+	Cut      bool     // there are more nodes than were looked at
+	Waits    *recipes.Waits
 }

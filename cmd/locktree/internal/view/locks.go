@@ -1,0 +1,189 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// deadlocks are warnings on standard output: who runs status wants to know.
+func (h *human) deadlocks(w *recipes.Waits) {
+	if w == nil {
+		return
+	}
+	for _, d := range w.Deadlocks {
+		h.out.printf("%s\n", h.out.paint(red)(clean(d.String())))
+	}
+}
+
+// Locks implements [View].
+func (h *human) Locks(l Locks) {
+	for i, e := range l.Ensembles {
+		if i > 0 {
+			h.out.printf("\n")
+		}
+		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Servers)
+		if len(e.Found) == 0 {
+			h.out.printf("\nNo lock at %s or below.\n", clean(e.Path))
+		}
+		for _, in := range e.Found {
+			h.out.printf("\n%s  %s\n", h.out.paint(bold)(clean(in.Path)), declaredAs(in))
+			w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
+			if len(in.Holders)+len(in.Waiters)+len(in.Junk) == 0 {
+				fmt.Fprintf(w, "  idle\n")
+			}
+			list(w, "held by", in.Holders, l.NowMs)
+			list(w, "waiting", in.Waiters, l.NowMs)
+			for _, junk := range in.Junk {
+				fmt.Fprintf(w, "  foreign\t%s\n", clean(junk))
+			}
+			_ = w.Flush()
+		}
+		h.out.printf("\n")
+		for _, path := range e.Closed {
+			h.out.printf("%s may not be read with this identity.\n", clean(path))
+		}
+		if e.Cut {
+			h.out.printf("There are more nodes below %s than were looked at. Give a longer path.\n", clean(e.Path))
+		}
+		h.out.printf("%s\n", locksSummary(e.Found))
+		h.deadlocks(e.Waits)
+	}
+}
+
+// declaredAs says what the lock is and who says so.
+func declaredAs(in *recipes.Inspection) string {
+	if in.Payload == nil {
+		return in.Kind.Name + ", not declared: known by its contenders"
+	}
+	text := fmt.Sprintf("%s, %s of stack %s", in.Kind.Name, clean(in.Payload.Owner.Addr), clean(in.Payload.Owner.Stack))
+	if in.Payload.State != kind.StateActive {
+		text += ", " + string(in.Payload.State)
+	}
+	return text
+}
+
+func list(w *tabwriter.Writer, role string, cs []recipes.Contender, nowMs int64) {
+	for i, c := range cs {
+		if i == maxContenders {
+			fmt.Fprintf(w, "  %s\tand %d more\n", role, len(cs)-i)
+			return
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", role, contenderText(c, nowMs))
+	}
+}
+
+func contenderText(c recipes.Contender, nowMs int64) string {
+	who := c.ID
+	if who == "" {
+		who = c.Name
+	}
+	who = clean(who)
+	if c.Shared {
+		who += " (reader)"
+	}
+	if c.Revoked {
+		who += " (asked to step back)"
+	}
+	cols := []string{who, process(c), "by " + c.Writer, fmt.Sprintf("token %d", c.Token), "", ""}
+	if c.Session != 0 {
+		cols[4] = "session " + sessionText(c.Session)
+	}
+	if age := nowMs - c.Since.UnixMilli(); !c.Since.IsZero() && nowMs > 0 && age >= 0 {
+		cols[5] = (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
+	}
+	return strings.TrimRight(strings.Join(cols, "\t"), "\t")
+}
+
+// process is where the contender runs, as far as it says.
+func process(c recipes.Contender) string {
+	switch {
+	case c.Host == "":
+		return ""
+	case c.PID == 0:
+		return clean(c.Host)
+	}
+	return fmt.Sprintf("%s/%d", clean(c.Host), c.PID)
+}
+
+func locksSummary(found []*recipes.Inspection) string {
+	held, waiting := 0, 0
+	for _, in := range found {
+		held += min(1, len(in.Holders))
+		waiting += len(in.Waiters)
+	}
+	return fmt.Sprintf("%d %s, %d held, %d waiting.", len(found), plural(len(found), "lock", "locks"), held, waiting)
+}
+
+// Locks writes what stands at a path.
+func (d *documents) Locks(l Locks) {
+	ensembles := []fields{}
+	for _, e := range l.Ensembles {
+		locks := []fields{}
+		for _, in := range e.Found {
+			f := fields{"path": in.Path, "type": in.Kind.Name, "declared": in.Payload != nil, "foreign": nonNil(in.Junk),
+				"holders": inspectedJSON(in.Holders), "waiters": inspectedJSON(in.Waiters)}
+			if in.Payload != nil {
+				f["address"], f["stack"], f["state"] = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
+			}
+			locks = append(locks, f)
+		}
+		f := fields{"ensemble": e.Ensemble, "servers": e.Servers, "path": e.Path, "locks": locks, "closed": nonNil(e.Closed), "cut": e.Cut}
+		for k, v := range waitsJSON(e.Waits) {
+			f[k] = v
+		}
+		ensembles = append(ensembles, f)
+	}
+	d.document(fields{"format_version": "1.0", "ensembles": ensembles})
+}
+
+func inspectedJSON(cs []recipes.Contender) []fields {
+	out := []fields{}
+	for _, c := range cs {
+		f := fields{"node": c.Path, "id": c.ID, "shared": c.Shared, "client": c.Writer, "token": c.Token, "revoked": c.Revoked}
+		if c.Session != 0 {
+			f["session"] = sessionText(c.Session)
+		}
+		if c.Host != "" {
+			f["host"] = c.Host
+		}
+		if c.PID != 0 {
+			f["pid"] = c.PID
+		}
+		if !c.Since.IsZero() {
+			f["since"] = c.Since.UTC().Format(time.RFC3339Nano)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// waitsJSON is the wait-for graph: nodes are contenders' paths.
+func waitsJSON(w *recipes.Waits) fields {
+	waits, deadlocks := []fields{}, []fields{}
+	if w == nil {
+		return fields{"waits": waits, "deadlocks": deadlocks}
+	}
+	paths := func(cs []recipes.Contender) []string {
+		out := []string{}
+		for _, c := range cs {
+			out = append(out, c.Path)
+		}
+		return out
+	}
+	for _, e := range w.All {
+		waits = append(waits, fields{"lock": e.Lock, "waiter": e.Waiter.Path, "holders": paths(e.Held), "ahead": paths(e.Behind), "any": e.Any})
+	}
+	for _, d := range w.Deadlocks {
+		steps := []fields{}
+		for _, s := range d {
+			steps = append(steps, fields{"who": s.Who, "session": sessionText(s.Owner), "holds": s.Holds, "ahead": s.Ahead, "waits": s.Waits})
+		}
+		deadlocks = append(deadlocks, fields{"text": d.String(), "steps": steps})
+	}
+	return fields{"waits": waits, "deadlocks": deadlocks}
+}

@@ -1,0 +1,83 @@
+package view
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/stretchr/testify/require"
+)
+
+// party is somebody in a queue of the fixtures.
+func party(path, id string, session int64, change ...func(*recipes.Contender)) recipes.Contender {
+	c := recipes.Contender{Path: path + "/_c_" + id + "-lock-0000000001", Name: "_c_" + id + "-lock-0000000001", ID: id, Writer: "curator",
+		Session: session, Token: 4294967300 + uint64(session), Since: time.UnixMilli(now - 90_000)}
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+// crossed are two locks whose holders want each other's, and one nobody declared.
+func crossed() []*recipes.Inspection {
+	ledger := &kind.Payload{Params: kind.Mutex.New(), State: kind.StateDraining, Owner: kind.Owner{Stack: "payments-prod", Addr: "mutex.ledger"}}
+	x, y := "/locks/ledger", "/locks/rates"
+	return []*recipes.Inspection{
+		{Path: x, Kind: kind.Mutex, Payload: ledger, Holders: []recipes.Contender{party(x, "A", 1, func(c *recipes.Contender) { c.Host, c.PID = "host-a", 4121 })},
+			Waiters: []recipes.Contender{party(x, "B", 2, func(c *recipes.Contender) { c.Host = "host-b" })}},
+		{Path: y, Kind: kind.RWLock, Guessed: true, Holders: []recipes.Contender{party(y, "B", 2, func(c *recipes.Contender) { c.Shared = true })},
+			Waiters: []recipes.Contender{party(y, "A", 1, func(c *recipes.Contender) { c.Revoked, c.Writer = true, "kazoo" })}, Junk: []string{y + "/readme"}},
+		{Path: "/locks/idle", Kind: kind.Election, Payload: &kind.Payload{Params: kind.Election.New(), State: kind.StateActive, Owner: kind.Owner{Stack: "s", Addr: "election.idle"}}},
+	}
+}
+
+func TestLocks(t *testing.T) {
+	found := crossed()
+	l := Locks{NowMs: now, Ensembles: []LocksOf{
+		{Ensemble: "main", Servers: "zk1:2181", Path: "/locks", Found: found, Closed: []string{"/locks/private"}, Cut: true, Waits: recipes.WaitsFor(found...)},
+		{Ensemble: "spare", Servers: "zk9:2181", Path: "/locks", Waits: recipes.WaitsFor()},
+	}}
+	v, out, _ := capture(nil)
+	v.Locks(l)
+	golden(t, "locks.txt", out.String())
+	out.Reset()
+	NewDocuments(out, Stream{}, "1.2.3").Locks(l)
+	golden(t, "locks.json", out.String())
+	require.True(t, json.Valid(out.Bytes()))
+}
+
+func TestStatusWarnsOfDeadlocks(t *testing.T) {
+	s := Status{Trees: []*plan.Tree{liveTree()}, Waits: []*recipes.Waits{recipes.WaitsFor(crossed()...)}}
+	v, out, _ := capture(nil)
+	v.Status(s)
+	require.Contains(t, out.String(), "deadlock: B holds /locks/rates waits /locks/ledger, A holds /locks/ledger waits /locks/rates\n")
+	s.Waits = []*recipes.Waits{recipes.WaitsFor(crossed()[:1]...)}
+	out.Reset()
+	v.Status(s)
+	require.NotContains(t, out.String(), "deadlock")
+}
+
+// What a program wrote about itself must not reach the terminal as control characters.
+func TestLocksShowForeignTextSafely(t *testing.T) {
+	in := crossed()[0]
+	in.Holders[0].ID, in.Holders[0].Host = "\x1b[31mred", "host\nheld by nobody"
+	v, out, _ := capture(nil)
+	v.Locks(Locks{Ensembles: []LocksOf{{Found: []*recipes.Inspection{in}, Waits: recipes.WaitsFor(in)}}})
+	require.NotContains(t, out.String(), "\x1b")
+	require.NotContains(t, out.String(), "\nheld by nobody")
+}
+
+func TestLocksCutLongQueues(t *testing.T) {
+	in := crossed()[0]
+	for i := range 20 {
+		in.Waiters = append(in.Waiters, party(in.Path, "w"+strconv.Itoa(i), int64(10+i)))
+	}
+	v, out, _ := capture(nil)
+	v.Locks(Locks{Ensembles: []LocksOf{{Found: []*recipes.Inspection{in}, Waits: recipes.WaitsFor(in)}}})
+	require.Contains(t, out.String(), "and 11 more")
+	require.Contains(t, out.String(), "21 waiting.")
+}
