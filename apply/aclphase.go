@@ -68,25 +68,26 @@ func (r *run) setACL(ctx context.Context, step plan.ACLStep) error {
 // clearPending writes the index again without its note, under the lock. The index
 // stands one version behind our transaction's.
 func (r *run) clearPending(ctx context.Context) error {
-	next, err := r.p.NextIndex(r.id)
-	if err != nil {
-		return err
-	}
+	next := *r.tx.Index
 	next.Pending = nil
 	data, err := next.Encode()
 	if err != nil {
 		return err
 	}
 	version := int32(0)
-	if !r.p.Index.Absent {
-		version = r.p.Index.Version + 1
+	if !r.index.Absent {
+		version = r.index.Version + 1
 	}
-	_, err = r.lease.Multi(ctx, &zk.SetDataRequest{Path: r.p.Index.Path, Data: data, Version: version})
-	if err == nil {
-		return nil
-	}
-	if unknown(err) {
-		if x, _, readErr := readIndex(ctx, r.s, r.p.Index.Path); readErr == nil && x != nil && x.Apply == r.id && len(x.Pending) == 0 {
+	for range commitTries {
+		_, err = r.lease.Multi(ctx, &zk.SetDataRequest{Path: r.p.Index.Path, Data: data, Version: version})
+		if err == nil {
+			return nil
+		}
+		if !unknown(err) {
+			break
+		}
+		// What is sent again carries the same version: one copy at most is committed.
+		if x, _, readErr := readHead(ctx, r.s, r.p.Index.Path); readErr == nil && x != nil && x.Apply == r.tx.ID && len(x.Pending) == 0 {
 			return nil
 		}
 	}

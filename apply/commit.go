@@ -48,7 +48,7 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 		case got == committed:
 			return true, nil
 		case got == undecided:
-			return false, &UnknownError{ApplyID: r.id, Err: errors.Join(err, cause)}
+			return false, &UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
 		case !unknown(err):
 			return false, r.refused(ctx, results, err)
 		case r.lease.Context().Err() != nil:
@@ -56,7 +56,7 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 		}
 		lost = true
 	}
-	return false, &UnknownError{ApplyID: r.id, Err: errLostAgain}
+	return false, &UnknownError{ApplyID: r.tx.ID, Err: errLostAgain}
 }
 
 // send waits no longer than a session lives without a word: a reply that has not
@@ -104,11 +104,11 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return undecided, err
 	}
-	index, pin, err := readIndex(ctx, s, r.p.Index.Path)
+	index, pin, err := readHead(ctx, s, r.p.Index.Path)
 	if err != nil {
 		return undecided, err
 	}
-	if index != nil && index.Apply == r.id {
+	if index != nil && index.Apply == r.tx.ID {
 		return committed, nil
 	}
 	if r.lease.Context().Err() != nil { // also when the session is another one by now
@@ -120,20 +120,20 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 			return undecided, errFlying
 		}
 		// It may have been committed between the two reads.
-		if index, pin, err = readIndex(ctx, s, r.p.Index.Path); err != nil {
+		if index, pin, err = readHead(ctx, s, r.p.Index.Path); err != nil {
 			return undecided, err
 		}
 	}
 	switch {
-	case index != nil && index.Apply == r.id:
+	case index != nil && index.Apply == r.tx.ID:
 		return committed, nil
-	case pin == r.p.Index:
+	case pin == r.index:
 		return notCommitted, nil
 	case pin.Absent && r.ops[len(r.ops)-1].Kind == plan.OpDelete: // the index is the last operation
 		// Our transaction was to delete the index, and nobody else's could have under
 		// our lock; if the lock was lost, another destroy left the same state.
 		return committed, nil
-	case pin.Czxid == r.p.Index.Czxid && pin.Version == r.p.Index.Version+1:
+	case pin.Czxid == r.index.Czxid && pin.Version == r.index.Version+1:
 		return notCommitted, nil // the one change since the plan was somebody else's
 	default:
 		return undecided, nil

@@ -195,6 +195,21 @@ func (e *ACLPhaseError) Error() string {
 
 func (e *ACLPhaseError) Unwrap() error { return e.Err }
 
+// PartialError: some of the plan's transactions WERE committed, the others were
+// not. Everything that is there is whole, and the next plan shows what is left.
+type PartialError struct {
+	ApplyID     string
+	Done, Total int // transactions
+	Err         error
+}
+
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("apply: %d of %d transactions were applied, then: %v. What is there is whole: plan and apply again to do the rest",
+		e.Done, e.Total, e.Err)
+}
+
+func (e *PartialError) Unwrap() error { return e.Err }
+
 // VerifyError: the transaction WAS committed, but reading it back showed
 // something else than what was written, or failed.
 type VerifyError struct {

@@ -20,6 +20,17 @@ type (
 	Scaffolded struct{ Paths []string }
 	// Verified: every node the plan relied on is as the plan saw it.
 	Verified struct{ Pins int }
+	// Draining: nobody new gets into a lock that is to go; the apply waits for those
+	// in it, or breaks them.
+	Draining struct {
+		Addr, Path string
+		Usage      *plan.Usage // as the plan saw it
+	}
+	// Breaking: the places of these contenders are deleted with their lock.
+	Breaking struct {
+		Addr, Path string
+		Usage      *plan.Usage
+	}
 	// Started: the change goes into the transaction now.
 	Started struct {
 		Addr, Path string
@@ -32,6 +43,8 @@ type (
 		Ops, Bytes int
 		Resolved   bool
 		Elapsed    time.Duration
+		// Batch counts from 1 to Batches; a plan that fits has one transaction.
+		Batch, Batches int
 	}
 	// Applied: the change is done. Changes of a transaction are done together.
 	Applied struct {
@@ -58,6 +71,8 @@ func (LockWaiting) event()  {}
 func (LockAcquired) event() {}
 func (Scaffolded) event()   {}
 func (Verified) event()     {}
+func (Draining) event()     {}
+func (Breaking) event()     {}
 func (Started) event()      {}
 func (Committed) event()    {}
 func (Applied) event()      {}
@@ -70,8 +85,10 @@ func (Finished) event()     {}
 type Result struct {
 	ApplyID    string // "" when there was nothing to do
 	Counts     plan.Counts
-	Ops, Bytes int // of the transaction, without the fencing check
-	ACLs       int // access lists set after it
-	Outputs    []plan.Output
-	Elapsed    time.Duration
+	Ops, Bytes int // of all transactions, without the fencing checks
+	// Transactions is how many there were; 1 unless the plan has batches.
+	Transactions int
+	ACLs         int // access lists set after them
+	Outputs      []plan.Output
+	Elapsed      time.Duration
 }

@@ -144,7 +144,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 	if len(opts) > 0 {
 		o = opts[0]
 	}
-	o.Identities = identities(c)
+	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
 	live, err := Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	return plan.Diff(live, tree, o)

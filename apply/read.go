@@ -56,7 +56,36 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 	return nil, &MovedError{Path: path, Tries: readTries}
 }
 
+// readIndex reads the index with its parts. A part that is gone or was replaced by
+// something else is an error only when nothing replaced the index meanwhile.
 func readIndex(ctx context.Context, s *recipes.Session, path string) (*plan.Index, plan.Pin, error) {
+	x, pin, err := readHead(ctx, s, path)
+	if err != nil || x == nil || len(x.Shards) == 0 {
+		return x, pin, err
+	}
+	data, stats := make([][]byte, len(x.Shards)), make([]*zk.Stat, len(x.Shards))
+	err = each(ctx, len(x.Shards), func(ctx context.Context, i int) (err error) {
+		part := kind.JoinPath(path, x.Shards[i].Name)
+		if data[i], stats[i], err = s.Get(ctx, part); err != nil {
+			return readError(part, err)
+		}
+		return nil
+	})
+	for i := 0; err == nil && i < len(data); i++ {
+		if err = x.AddShard(i, data[i], stats[i].Version); err != nil {
+			err = indexError(kind.JoinPath(path, x.Shards[i].Name), err)
+		}
+	}
+	if err != nil {
+		if again, statErr := statPin(ctx, s, path); statErr == nil && again != pin {
+			return nil, pin, nil // Read compares the pins and starts over
+		}
+	}
+	return x, pin, err
+}
+
+// readHead reads the index node itself.
+func readHead(ctx context.Context, s *recipes.Session, path string) (*plan.Index, plan.Pin, error) {
 	data, stat, err := s.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, plan.Pin{Path: path, Absent: true}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"github.com/locktree/locktree/plan"
@@ -11,10 +12,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// MaxBytes is the largest transaction an apply sends. A server reads requests
-// below 1 MiB and drops the connection of a client that sends more; the rest is
-// left for the fencing check and for what the protocol adds.
-const MaxBytes = 900_000
+// MaxBytes is the largest transaction an apply sends, see [plan.MaxTransaction].
+const MaxBytes = plan.MaxTransaction
 
 // run is one Run.
 type run struct {
@@ -23,11 +22,21 @@ type run struct {
 	id    string // apply id
 	start time.Time
 	own   []kind.ACL // list of the tool's own nodes
-	ops   []plan.Op
-	bytes int
 	lease *recipes.Lease
 	s     *recipes.Session
-	acls  int // access lists set
+
+	total  int            // transactions
+	done   int            // transactions committed
+	closed []*plan.Change // locks that are draining for us
+	opsSum int            // operations committed
+	sum    int            // bytes committed
+	acls   int            // access lists set
+
+	// The transaction under way.
+	tx    *plan.Transaction
+	ops   []plan.Op // of tx, with the contenders it breaks
+	bytes int
+	index plan.Pin // the index before it
 }
 
 // Run applies the plan. A plan without changes does nothing and needs no lock.
@@ -56,19 +65,17 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
 	return r.finish(), nil
 }
 
-// prepare does what needs no server.
-func (r *run) prepare() (err error) {
-	r.id = newID()
-	r.own = ownACL(r.x.Client)
-	if r.ops, err = r.p.Operations(r.id, r.own); err != nil {
-		return err
-	}
-	// The seam for batches: a larger change is to be cut here into transactions
-	// that are each consistent and each carry the index.
-	if r.bytes = plan.Size(r.ops); r.bytes > MaxBytes {
-		return &TooLargeError{Ops: len(r.ops), Bytes: r.bytes, Limit: MaxBytes}
-	}
-	return nil
+// prepare does what needs no server: it looks at all transactions, so that none is
+// sent when one of them cannot be.
+func (r *run) prepare() error {
+	r.id, r.own, r.index = newID(), ownACL(r.x.Client), r.p.Index
+	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
+		r.total++
+		if n := plan.Size(tx.Ops); n > MaxBytes {
+			return &TooLargeError{Ops: len(tx.Ops), Bytes: n, Limit: MaxBytes}
+		}
+		return nil
+	})
 }
 
 // open verifies the plan, and takes the lock. The first verification costs some
@@ -102,12 +109,49 @@ func (r *run) change(ctx context.Context) error {
 	if err := verify(ctx, r.s, r.p); err != nil {
 		return err
 	}
+	if err := r.empty(ctx); err != nil {
+		return err
+	}
 	r.emit(Verified{Pins: len(r.p.Pins)})
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	for i := range r.p.Changes {
-		if c := &r.p.Changes[i]; c.Action != plan.NoOp {
+	steps := r.p.ACLSteps()
+	later := map[string]bool{}
+	for _, s := range steps {
+		later[s.Addr] = true
+	}
+	sent := time.Now()
+	err := r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
+		return r.transact(ctx, tx, later)
+	})
+	if err != nil {
+		var u *UnknownError
+		if r.done == 0 && !errors.As(err, &u) {
+			err = r.reopen(ctx, r.closed, err)
+		}
+		return r.partial(err)
+	}
+	if err := r.setACLs(ctx, steps); err != nil {
+		return err
+	}
+	r.applied(sent, r.p.Changes, func(c *plan.Change) bool { return later[c.Addr] })
+	return r.readBack(ctx)
+}
+
+// transact sends one transaction. Between two, the apply can be interrupted.
+func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[string]bool) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	breaks, err := r.contenders(ctx, tx.Changes)
+	if err != nil {
+		return err
+	}
+	r.tx, r.ops = tx, append(breaks, tx.Ops...)
+	r.bytes = plan.Size(r.ops)
+	for _, c := range tx.Changes {
+		if c.Action != plan.NoOp {
 			r.emit(Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
 		}
 	}
@@ -116,30 +160,47 @@ func (r *run) change(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.emit(Committed{ApplyID: r.id, Ops: len(r.ops), Bytes: r.bytes, Resolved: resolved, Elapsed: time.Since(sent)})
-	steps := r.p.ACLSteps()
-	later := map[string]bool{}
-	for _, s := range steps {
-		later[s.Addr] = true
+	r.done++
+	r.opsSum += len(r.ops)
+	r.sum += r.bytes
+	r.emit(Committed{ApplyID: tx.ID, Ops: len(r.ops), Bytes: r.bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
+	for _, c := range tx.Changes {
+		if c.Action != plan.NoOp && !later[c.Addr] {
+			r.emit(Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(sent)})
+		}
 	}
-	r.applied(sent, func(c *plan.Change) bool { return !later[c.Addr] })
-	if err := r.setACLs(ctx, steps); err != nil {
-		return err
+	if tx.Last {
+		return nil
 	}
-	r.applied(sent, func(c *plan.Change) bool { return later[c.Addr] })
-	return r.readBack(ctx)
+	// Where the next one starts from. It is ours: we have the lock.
+	after, cancel := r.detached(ctx)
+	defer cancel()
+	pin, err := statPin(after, r.s, r.p.Index.Path)
+	if err != nil {
+		return readError(r.p.Index.Path, err)
+	}
+	r.index = pin
+	return nil
 }
 
-func (r *run) applied(since time.Time, which func(*plan.Change) bool) {
-	for i := range r.p.Changes {
-		if c := &r.p.Changes[i]; c.Action != plan.NoOp && which(c) {
+// partial says what was applied before an error.
+func (r *run) partial(err error) error {
+	if r.done == 0 {
+		return err
+	}
+	return &PartialError{ApplyID: r.id, Done: r.done, Total: r.total, Err: err}
+}
+
+func (r *run) applied(since time.Time, changes []plan.Change, which func(*plan.Change) bool) {
+	for i := range changes {
+		if c := &changes[i]; c.Action != plan.NoOp && which(c) {
 			r.emit(Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(since)})
 		}
 	}
 }
 
 func (r *run) finish() *Result {
-	res := &Result{ApplyID: r.id, Counts: r.p.Summary(), Ops: len(r.ops), Bytes: r.bytes, ACLs: r.acls, Elapsed: time.Since(r.start)}
+	res := &Result{ApplyID: r.id, Counts: r.p.Summary(), Ops: r.opsSum, Bytes: r.sum, Transactions: r.done, ACLs: r.acls, Elapsed: time.Since(r.start)}
 	for _, o := range r.p.Outputs {
 		if o.After != nil {
 			res.Outputs = append(res.Outputs, *o.After)

@@ -257,23 +257,6 @@ func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
 	require.Zero(t, s.server.Counts().Total)
 }
 
-func TestTooLargeATransactionIsCountedBeforehand(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	var nodes []*plan.Node
-	for i := range 3000 {
-		nodes = append(nodes, declare(fmt.Sprintf("/lock-%04d", i), kind.Mutex))
-	}
-	p := s.plan(c, s.tree(nodes...))
-	s.server.ResetCounts()
-	_, err := executor(c).Run(t.Context(), p)
-	var e *TooLargeError
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, 3001, e.Ops)
-	require.Greater(t, e.Bytes, MaxBytes)
-	require.Zero(t, s.server.Counts().Total)
-}
-
 func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -14,24 +13,17 @@ import (
 )
 
 // verify looks at every node the plan relied on and at every lock it would
-// delete. It writes nothing. The error is a [*StaleError] or a [*InUseError].
+// delete, unless these have still to be drained. It writes nothing. The error is a [*StaleError] or a [*InUseError].
 func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return readError("/", err)
 	}
 	pins := append(reachable(p.Pins), p.Index)
-	stats := make(map[string]*zk.Stat, len(pins))
-	var mu sync.Mutex
-	err := each(ctx, len(pins), func(ctx context.Context, i int) error {
-		stat, err := s.Exists(ctx, pins[i].Path)
-		if err != nil {
-			return readError(pins[i].Path, err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		stats[pins[i].Path] = stat
-		return nil
-	})
+	paths := make([]string, len(pins))
+	for i, pin := range pins {
+		paths[i] = pin.Path
+	}
+	stats, err := existing(ctx, s, paths)
 	if err != nil {
 		return err
 	}
@@ -53,6 +45,9 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if len(diffs) > 0 {
 		slices.SortFunc(diffs, func(a, b Difference) int { return cmp.Compare(a.Path, b.Path) })
 		return &StaleError{Differences: diffs}
+	}
+	if p.Drain > 0 {
+		return nil
 	}
 	return idle(ctx, s, p, stats)
 }
@@ -104,7 +99,7 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 	var first *InUseError
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if !c.NeedsIdle() {
+		if !c.NeedsIdle() || c.Break {
 			continue
 		}
 		if !occupied(c, stats) {

@@ -93,7 +93,7 @@ func (d *differ) index(desired *Tree) {
 		for addr, e := range x.Resources {
 			d.indexed[e.Path] = indexed{addr, e}
 		}
-		d.p.indexExtra = x.extra
+		d.p.indexExtra, d.p.shards = x.extra, x.Shards
 	}
 	nodes := slices.Clone(desired.Nodes)
 	slices.SortStableFunc(nodes, func(a, b *Node) int {

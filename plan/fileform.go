@@ -34,6 +34,7 @@ type planForm struct {
 	Resumes     string                     `json:"resumes,omitempty"`
 	Transaction Stats                      `json:"transaction"`
 	Batches     []Stats                    `json:"batches,omitempty"`
+	Shards      []Shard                    `json:"shards,omitempty"`
 	Drifted     []Drift                    `json:"drifted,omitempty"`
 	Targeted    bool                       `json:"targeted,omitempty"`
 	RefreshOnly bool                       `json:"refresh_only,omitempty"`
@@ -86,7 +87,7 @@ func formOf(p *Plan) (planForm, error) {
 		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash,
 		Changes: make([]changeForm, len(p.Changes)), Problems: p.Problems, Pins: p.Pins,
 		Index: p.Index, Destroys: p.Destroys, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
-		Batches: p.Batches, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
+		Batches: p.Batches, Shards: p.shards, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
@@ -134,7 +135,7 @@ func (f planForm) plan() (*Plan, error) {
 		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
 		Problems: f.Problems, Pins: f.Pins, Index: f.Index, Destroys: f.Destroys, indexExtra: f.IndexExtra,
 		Resumes: f.Resumes, Transaction: f.Transaction,
-		Batches: f.Batches, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
+		Batches: f.Batches, shards: f.Shards, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
 	}
 	if err := kind.ValidatePath(p.Root); err != nil {
 		return nil, err

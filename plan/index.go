@@ -22,6 +22,10 @@ type Index struct {
 	Pending   []PendingACL            // access lists that apply has still to set
 	Outputs   map[string]StoredOutput // by name
 
+	// Shards are the parts of an index too large for one node; a read puts their
+	// entries into Resources, see [Index.AddShard].
+	Shards []Shard
+
 	extra map[string]json.RawMessage // fields of newer versions, kept
 }
 
@@ -85,6 +89,9 @@ func (x *Index) Encode() ([]byte, error) {
 	if len(x.Pending) > 0 {
 		doc["pending_acl"] = x.Pending
 	}
+	if len(x.Shards) > 0 {
+		doc["shards"] = x.Shards
+	}
 	if len(x.Outputs) > 0 {
 		doc["outputs"] = x.Outputs
 	}
@@ -110,6 +117,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	}{
 		{"locktree", &format}, {"apply", &x.Apply}, {"cfg", &x.Config},
 		{"res", &x.Resources}, {"pending_acl", &x.Pending}, {"outputs", &x.Outputs},
+		{"shards", &x.Shards},
 	} {
 		raw, ok := doc[f.key]
 		if !ok {
@@ -125,6 +133,11 @@ func DecodeIndex(data []byte) (*Index, error) {
 	}
 	if format < 1 {
 		return nil, &DamagedError{What: "index", Field: "locktree", Err: fmt.Errorf("%d is not an index format", format)}
+	}
+	for _, part := range x.Shards {
+		if err := kind.ValidateName(part.Name); err != nil {
+			return nil, &DamagedError{What: "index", Field: "shards", Err: err}
+		}
 	}
 	if len(doc) > 0 {
 		x.extra = doc

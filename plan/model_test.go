@@ -123,6 +123,11 @@ func (m *model) read(t require.TestingT, root, stack string) *Tree {
 	if n := m.nodes[tree.IndexPin.Path]; n != nil {
 		x, err := DecodeIndex(n.data)
 		require.NoError(t, err)
+		for i, shard := range x.Shards {
+			part := m.nodes[kind.JoinPath(tree.IndexPin.Path, shard.Name)]
+			require.NotNil(t, part)
+			require.NoError(t, x.AddShard(i, part.data, part.version))
+		}
 		tree.Index = x
 		tree.IndexPin = Pin{Path: tree.IndexPin.Path, Czxid: n.czxid, Version: n.version, Aversion: n.aversion}
 	}

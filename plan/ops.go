@@ -40,19 +40,23 @@ type ACLStep struct {
 // It is fixed so that the size of a transaction is known before the id is.
 const ApplyIDLen = 16
 
-// Operations returns the transaction of the plan, in order, the index included:
-// what apply sends, and what [Stats] measures. applyID goes into the index and
-// is how an apply recognises its own transaction after a lost reply. indexACL is
-// what a new index is created with. A plan without changes has no operations.
+// Operations returns the operations of all transactions of the plan, in order, the
+// index included; see [Plan.Transactions]. A plan without changes has none.
 //
-// The order is: checks, deletions children first, then creations and updates
-// parents first, then the index. ZooKeeper runs a transaction in order and each
-// operation sees the ones before it, so a replaced node is gone when it is
-// created again.
-func (p *Plan) Operations(applyID string, indexACL []kind.ACL) ([]Op, error) {
-	if !p.HasChanges() {
-		return nil, nil
-	}
+// The order of a transaction that is the only one is: checks, deletions children
+// first, then creations and updates parents first, then the index. ZooKeeper runs a
+// transaction in order and each operation sees the ones before it, so a replaced
+// node is gone when it is created again.
+func (p *Plan) Operations(applyID string, indexACL []kind.ACL) (ops []Op, err error) {
+	err = p.Transactions(applyID, indexACL, func(tx *Transaction) error {
+		ops = append(ops, tx.Ops...)
+		return nil
+	})
+	return ops, err
+}
+
+// single is the transaction of a plan that needs only one.
+func (p *Plan) single(applyID string, indexACL []kind.ACL) ([]Op, error) {
 	ops := p.checks()
 	ops = append(ops, p.deletes()...)
 	writes, err := p.writes()
@@ -197,21 +201,27 @@ func (p *Plan) indexOp(applyID string, acl []kind.ACL) (Op, error) {
 	return Op{Kind: OpSet, Path: p.Index.Path, Data: data, Version: p.Index.Version}, nil
 }
 
-// NextIndex returns the index as the transaction leaves it, access lists still to
-// be set included.
+// NextIndex returns the index as the transaction of a plan that has only one leaves
+// it, access lists still to be set included.
 func (p *Plan) NextIndex(applyID string) (*Index, error) {
-	x := &Index{Apply: applyID, Config: p.ConfigHash, Resources: map[string]IndexEntry{}, extra: p.indexExtra}
+	x := p.indexHead(applyID)
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		if c.After == nil || c.Action == Forget {
 			continue
 		}
-		h, err := c.After.hash()
+		e, err := entryOf(c.After)
 		if err != nil {
-			return nil, fmt.Errorf("plan: %s: %w", c.Addr, err)
+			return nil, err
 		}
-		x.Resources[c.indexKey()] = IndexEntry{Path: c.Path, Type: c.Kind.Name, Gen: c.After.Payload.Gen, Hash: h}
+		x.Resources[c.indexKey()] = e
 	}
+	return x, nil
+}
+
+// indexHead is the index without its entries.
+func (p *Plan) indexHead(applyID string) *Index {
+	x := &Index{Apply: applyID, Config: p.ConfigHash, Resources: map[string]IndexEntry{}, extra: p.indexExtra}
 	for _, s := range p.ACLSteps() {
 		x.Pending = append(x.Pending, PendingACL{Addr: s.Addr, Path: s.Path, ACL: s.ACL})
 	}
@@ -224,7 +234,7 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 		}
 		x.Outputs[o.Name] = StoredOutput{Type: o.After.Type, Value: o.After.Value, Sensitive: o.After.Sensitive}
 	}
-	return x, nil
+	return x
 }
 
 // indexKey is the address of the entry. What a move left behind may have the same
@@ -269,11 +279,23 @@ func (p *Plan) ACLSteps() []ACLStep {
 // problem already, so there is nothing to measure then.
 func (p *Plan) measure() {
 	world := kind.WorldAll()
-	ops, err := p.Operations(strings.Repeat("0", ApplyIDLen), world)
-	if err != nil || len(ops) == 0 {
+	var each []Stats
+	err := p.Transactions(strings.Repeat("0", ApplyIDLen), world, func(tx *Transaction) error {
+		each = append(each, Stats{Ops: len(tx.Ops), Bytes: Size(tx.Ops)})
+		return nil
+	})
+	if err != nil || len(each) == 0 {
 		return
 	}
-	p.Transaction = Stats{Ops: len(ops), Bytes: Size(ops), ACLPhase: len(p.ACLSteps())}
+	for _, s := range each {
+		p.Transaction.Ops += s.Ops
+		p.Transaction.Bytes += s.Bytes
+	}
+	p.Transaction.ACLPhase = len(p.ACLSteps())
+	if len(each) > 1 {
+		p.Batches = each
+		p.Batches[len(each)-1].ACLPhase = p.Transaction.ACLPhase
+	}
 }
 
 // Size returns the length of a transaction on the wire, by the encoding of

@@ -45,6 +45,7 @@ type Plan struct {
 	RefreshOnly bool          // no node is written
 	Drain       time.Duration // how long the apply waits for locks it deletes
 
+	shards     []Shard                    // parts of the index, as read
 	indexExtra map[string]json.RawMessage // fields of the index we do not know, to be kept
 }
 

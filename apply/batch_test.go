@@ -1,0 +1,248 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// bulk declares n mutexes in namespaces of 500, each with a contenders' list of some
+// entries more, which is how a declaration gets long.
+func bulk(n, entries int, text string) []*plan.Node {
+	var nodes []*plan.Node
+	for i := range n {
+		ns := fmt.Sprintf("/bulk-%03d", i/500)
+		if i%500 == 0 {
+			nodes = append(nodes, declare(ns, kind.Namespace))
+		}
+		m := declare(fmt.Sprintf("%s/lock-%05d", ns, i), kind.Mutex, set("description", text))
+		for j := range entries {
+			id := fmt.Sprintf("%s%04d:%s=", text, j, strings.Repeat("A", 27))
+			m.Payload.ChildACL = append(m.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: id, Perms: kind.PermRead})
+		}
+		nodes = append(nodes, m)
+	}
+	return nodes
+}
+
+func TestLargePlanIsAppliedInBatchesOfTheStatedSize(t *testing.T) {
+	s := inMemory(t)
+	batched(t, s)
+}
+
+func batched(t *testing.T, s *site) {
+	c := s.provisioner()
+	tree := s.tree(bulk(3000, 0, "x")...)
+	p := s.plan(c, tree)
+	require.Greater(t, len(p.Batches), 1)
+	var sizes []plan.Stats
+	x := executor(c)
+	x.Events = func(e Event) {
+		if e, ok := e.(Committed); ok {
+			sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
+			require.LessOrEqual(t, e.Bytes, MaxBytes)
+		}
+	}
+	res, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Len(t, sizes, len(p.Batches))
+	for i, size := range sizes {
+		require.Equal(t, p.Batches[i].Ops, size.Ops)
+		require.InDelta(t, p.Batches[i].Bytes, size.Bytes, 100, "the access list of the index's parts is the connection's")
+	}
+	require.Equal(t, len(sizes), res.Transactions)
+	p = s.plan(c, tree)
+	require.False(t, p.HasChanges(), "%s", p)
+	index, _, err := readIndex(t.Context(), s.session(c), plan.IndexPath(s.root, stack))
+	require.NoError(t, err)
+	require.Len(t, index.Resources, 3006)
+	require.Greater(t, len(index.Shards), 1)
+
+	// One lock of many: one transaction that rewrites one part of the index.
+	one := s.tree(bulk(3000, 0, "x")...)
+	set("description", "changed")(one.Nodes[1700])
+	p = s.plan(c, one)
+	require.Nil(t, p.Batches)
+	require.Equal(t, 3, p.Transaction.Ops)
+	require.Less(t, p.Transaction.Bytes, 120_000)
+	s.apply(c, one)
+
+	// Fewer, and others, with a destroy behind: nothing is left, parts included.
+	rest := s.tree(append(bulk(700, 0, "y"), declare("/solo", kind.Election))...)
+	s.apply(c, rest)
+	p = s.plan(c, rest)
+	require.False(t, p.HasChanges(), "%s", p)
+	index, _, err = readIndex(t.Context(), s.session(c), plan.IndexPath(s.root, stack))
+	require.NoError(t, err)
+	require.Len(t, index.Resources, 703)
+	require.NoError(t, s.destroy(c, rest))
+	names, _, err := s.session(c).Children(t.Context(), s.root)
+	require.NoError(t, err)
+	require.Equal(t, []string{".locktree"}, names)
+	stat, err := s.session(c).Exists(t.Context(), plan.IndexPath(s.root, stack))
+	require.NoError(t, err)
+	require.Nil(t, stat)
+}
+
+// wealth is the richest apply: creations, updates in place, deletions, a
+// replacement, access lists of existing nodes, a move, a forgotten lock and an
+// import, in more than one transaction.
+func wealth(s *site) (before, after *plan.Tree) {
+	before = s.tree(append(bulk(44, 280, "x"),
+		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex), declare("/pay/old", kind.Mutex),
+		declare("/pay/pool", kind.Semaphore, set("permits", 3)), declare("/solo", kind.Election), declare("/zone", kind.RWLock))...)
+	solo := declare("/pay/boss", kind.Election)
+	solo.Addr = "solo.election" // renamed, the address is the same
+	solo.Payload.Owner.Addr = solo.Addr
+	after = s.tree(append(bulk(45, 280, "y"),
+		declare("/pay", kind.Namespace, adminOnly), declare("/pay/ledger", kind.Mutex, set("wire", "kazoo")),
+		declare("/pay/pool", kind.Semaphore, set("permits", 5), adminOnly), declare("/pay/tank", kind.Semaphore, set("permits", 2)),
+		declare("/theirs", kind.Mutex), solo)...)
+	after.Intent = plan.Intent{
+		Removals: []plan.Removal{{From: "zone.rwlock"}},
+		Imports:  []plan.Import{{To: "theirs.mutex", Path: s.root + "/theirs", Target: s.root + "/theirs"}},
+	}
+	return before, after
+}
+
+// The program dies, or only a reply is lost, at every write of the richest apply.
+// What is seen then is whole, and the next apply converges in one run.
+func TestCrashAtEveryWriteOfARichApplyInBatches(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault zktest.Fault
+		dies  bool
+	}{
+		"dies before":                 {zktest.CutBefore, true},
+		"dies after":                  {zktest.DropReply, true},
+		"lives, reply lost":           {zktest.DropReply, false},
+		"lives, cut before the write": {zktest.CutBefore, false},
+	} {
+		points := 0
+		for k := 1; ; k++ {
+			struck := false
+			t.Run(fmt.Sprintf("%s, write %d", name, k), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { struck = richCrash(t, k, c.fault, c.dies) })
+			})
+			if !struck {
+				break
+			}
+			points++
+		}
+		require.GreaterOrEqual(t, points, 8, "lock, two transactions, access lists, journal, unlock")
+	}
+}
+
+func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
+	s := inMemory(t)
+	old := s.provisioner()
+	before, after := wealth(s)
+	s.apply(old, before)
+	_, err := s.session(old).Create(t.Context(), s.root+"/theirs", []byte{}, 0, toZK(kind.WorldAll()))
+	require.NoError(t, err)
+	p := s.plan(old, after)
+	require.Greater(t, len(p.Batches), 1)
+	victim := s.provisioner()
+	id := s.session(victim).ID()
+	n := 0
+	in := s.server.Inject(func(r zktest.Request) bool {
+		if r.Session == id && writes(r.Op) {
+			n++
+			return n == k
+		}
+		return false
+	}, fault)
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		select {
+		case <-in.Hit():
+			if dies {
+				s.server.Expire(id)
+				s.server.RefuseDials(true)
+				kill()
+				_ = victim.Close()
+				s.server.RefuseDials(false)
+			}
+		case <-ctx.Done():
+		}
+	}()
+	_, err = executor(victim).Run(ctx, p)
+	kill()
+	<-closed
+	if in.Hits() == 0 || !dies {
+		require.NoError(t, err)
+	}
+	s.whole(old, after)
+	if again := s.plan(old, after); again.HasChanges() {
+		s.apply(old, after)
+	}
+	again := s.plan(old, after)
+	require.False(t, again.HasChanges(), "%s", again)
+	require.Empty(t, again.Resumes)
+	_, err = s.session(old).Exists(t.Context(), s.root+"/zone")
+	require.NoError(t, err)
+	return in.Hits() > 0
+}
+
+// whole asserts that no lock is half-made: declared, with its structural children,
+// and never active at both ends of a move.
+func (s *site) whole(c *recipes.Client, tree *plan.Tree) {
+	s.t.Helper()
+	live, err := Read(s.t.Context(), s.session(c), tree)
+	require.NoError(s.t, err)
+	active := 0
+	for _, n := range live.Nodes {
+		if n.Path == s.root+"/theirs" && n.Payload == nil {
+			continue // still theirs
+		}
+		require.NotNil(s.t, n.Payload, n.Path)
+		if n.Payload.State == kind.StateActive {
+			require.Equal(s.t, len(n.Live.Parts), present(n.Live.Parts), n.Path)
+		}
+		if n.Addr == "solo.election" && n.Payload.State == kind.StateActive {
+			active++
+		}
+	}
+	require.Equal(s.t, 1, active, "the moving lock is usable at exactly one path")
+}
+
+// An interrupt lets the transaction under way finish, and says what was done.
+func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.tree(bulk(44, 280, "x")...)
+	p := s.plan(c, tree)
+	require.Len(t, p.Batches, 2)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("interrupted")
+	x := executor(c)
+	x.Events = func(e Event) {
+		if _, ok := e.(Committed); ok {
+			cancel(why)
+		}
+	}
+	_, err := x.Run(ctx, p)
+	var e *PartialError
+	require.ErrorAs(t, err, &e)
+	require.ErrorIs(t, err, why)
+	require.Equal(t, 1, e.Done)
+	require.Equal(t, 2, e.Total)
+	left := s.plan(c, tree)
+	require.Len(t, left.Changes, 45)
+	require.Less(t, left.Summary().Add, 44)
+	require.NotZero(t, left.Summary().Add)
+	s.apply(c, tree)
+	require.False(t, s.plan(c, tree).HasChanges())
+}

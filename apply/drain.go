@@ -1,0 +1,200 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// drainPoll is how often locks that are draining are looked at. Their contenders
+// are gone at once when they release: the interval bounds what a person waits more.
+const drainPoll = 250 * time.Millisecond
+
+// copyChanges lets the apply note the versions its own preparations write, without
+// changing the plan it was given.
+func (r *run) copyChanges() {
+	p := *r.p
+	p.Changes, p.Pins = slices.Clone(p.Changes), slices.Clone(p.Pins)
+	r.p = &p
+}
+
+// empty makes the locks of the plan that must be idle so, where the plan asks for
+// it: it lets nobody in (state draining), and waits, or breaks them by force. What
+// is still in use then is an [*InUseError]; the locks are opened again.
+func (r *run) empty(ctx context.Context) error {
+	if r.p.Drain <= 0 && !slices.ContainsFunc(r.p.Changes, func(c plan.Change) bool { return c.Break }) {
+		return nil
+	}
+	r.copyChanges()
+	deadline := time.Now().Add(r.p.Drain)
+	for {
+		stats, err := r.stats(ctx)
+		if err != nil {
+			return r.reopen(ctx, r.closed, err)
+		}
+		busy := 0
+		for i := range r.p.Changes {
+			c := &r.p.Changes[i]
+			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) || !occupied(c, stats) {
+				continue
+			}
+			if !slices.Contains(r.closed, c) {
+				if err := r.setState(ctx, c, kind.StateDraining); err != nil {
+					return r.reopen(ctx, r.closed, err)
+				}
+				r.closed = append(r.closed, c)
+				r.emit(Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage})
+			}
+			if !c.Break {
+				busy++
+			}
+		}
+		if busy == 0 {
+			return nil
+		}
+		if !time.Now().Before(deadline) {
+			return r.reopen(ctx, r.closed, idle(ctx, r.s, r.p, stats))
+		}
+		select {
+		case <-ctx.Done():
+			return r.reopen(ctx, r.closed, context.Cause(ctx))
+		case <-r.lease.Context().Done():
+			return lockError(r.lease.Path(), context.Cause(r.lease.Context()))
+		case <-time.After(min(drainPoll, time.Until(deadline))):
+		}
+	}
+}
+
+// stats looks at the locks that must be idle, and at their parts.
+func (r *run) stats(ctx context.Context) (map[string]*zk.Stat, error) {
+	var paths []string
+	for i := range r.p.Changes {
+		if c := &r.p.Changes[i]; c.NeedsIdle() {
+			paths = append(paths, c.Path)
+			for _, part := range c.Before.Live.Parts {
+				paths = append(paths, kind.JoinPath(c.Path, part.Name))
+			}
+		}
+	}
+	return existing(ctx, r.s, paths)
+}
+
+// setState writes the state of a lock that is to go, fenced, and notes the version
+// this gives it. Who finds the lock so after a crash plans what it would have
+// planned before.
+func (r *run) setState(ctx context.Context, c *plan.Change, state kind.State) error {
+	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
+	payload.State = state
+	data, err := payload.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = r.lease.Multi(ctx, &zk.SetDataRequest{Path: c.Path, Data: data, Version: live.Version})
+	if unknown(err) {
+		// The reply was lost; the version tells, as nobody else writes under our lock.
+		if _, stat, readErr := r.s.Get(ctx, c.Path); readErr == nil && stat.Version == live.Version+1 {
+			err = nil
+		}
+	}
+	if err != nil {
+		return r.explain(ctx, plan.Op{Kind: plan.OpSet, Addr: c.Addr, Path: c.Path}, err)
+	}
+	live.Version++
+	before.Live, before.Payload, c.Before = &live, &payload, &before
+	for i := range r.p.Pins {
+		if r.p.Pins[i].Path == c.Path {
+			r.p.Pins[i].Version = live.Version
+		}
+	}
+	return nil
+}
+
+// reopen takes the draining back after a failure, as far as that is possible: a
+// lock that stays draining is opened by the next apply that finds it declared.
+func (r *run) reopen(ctx context.Context, closed []*plan.Change, cause error) error {
+	if len(closed) == 0 || r.lease.Context().Err() != nil {
+		return cause
+	}
+	ctx, cancel := r.detached(ctx)
+	defer cancel()
+	for _, c := range closed {
+		if err := r.setState(ctx, c, kind.StateActive); err != nil {
+			cause = errors.Join(cause, err)
+		}
+	}
+	return cause
+}
+
+// contenders lists the deletions that break the locks of the plan, and says whose
+// places these are. The transaction carries them, so nothing is broken unless all
+// is applied.
+func (r *run) contenders(ctx context.Context, changes []*plan.Change) (ops []plan.Op, err error) {
+	for _, c := range changes {
+		if !c.Break || !c.NeedsIdle() {
+			continue
+		}
+		usage, err := readUsage(ctx, r.s, c.Before)
+		if err != nil {
+			return nil, err
+		}
+		if !usage.Busy() {
+			continue
+		}
+		for _, dir := range directories(c) {
+			names, _, err := r.s.Children(ctx, dir)
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return nil, readError(dir, err)
+			}
+			for _, name := range without(names, partNames(c, dir)) {
+				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: kind.JoinPath(dir, name), Version: -1})
+			}
+		}
+		r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
+	}
+	return ops, nil
+}
+
+// directories are where the contenders of a lock stand.
+func directories(c *plan.Change) []string {
+	out := []string{c.Path}
+	for _, part := range c.Before.Live.Parts {
+		if !part.Absent {
+			out = append(out, kind.JoinPath(c.Path, part.Name))
+		}
+	}
+	return out
+}
+
+func partNames(c *plan.Change, dir string) (names []string) {
+	if dir == c.Path {
+		for _, part := range c.Before.Live.Parts {
+			names = append(names, part.Name)
+		}
+	}
+	return names
+}
+
+// existing looks at nodes in parallel; absent ones have no entry.
+func existing(ctx context.Context, s *recipes.Session, paths []string) (map[string]*zk.Stat, error) {
+	found := make([]*zk.Stat, len(paths))
+	err := each(ctx, len(paths), func(ctx context.Context, i int) (err error) {
+		if found[i], err = s.Exists(ctx, paths[i]); err != nil {
+			return readError(paths[i], err)
+		}
+		return nil
+	})
+	stats := make(map[string]*zk.Stat, len(paths))
+	for i, stat := range found {
+		if stat != nil {
+			stats[paths[i]] = stat
+		}
+	}
+	return stats, err
+}

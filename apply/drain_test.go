@@ -1,0 +1,161 @@
+package apply
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// shopWithout is the shop after its ledger was taken out of the configuration.
+func (s *site) shopWithout() *plan.Tree {
+	tree := s.shop()
+	for i, n := range tree.Nodes {
+		if n.Path == s.root+"/pay/ledger" {
+			tree.Nodes = append(tree.Nodes[:i:i], tree.Nodes[i+1:]...)
+			return tree
+		}
+	}
+	panic("no ledger")
+}
+
+// The holder finishes, nobody new gets in, and then the lock goes.
+func TestDrainWaitsForTheHolderAndLetsNobodyElseIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		program := s.dial("provisioner:secret")
+		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
+		require.NoError(t, err)
+		p := s.plan(c, s.shopWithout(), plan.Options{Drain: time.Minute})
+		x := executor(c)
+		drained := false
+		x.Events = func(e Event) {
+			if e, ok := e.(Draining); ok {
+				require.Equal(t, s.root+"/pay/ledger", e.Path)
+				drained = true
+				go func() {
+					_, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").TryLock(t.Context())
+					require.ErrorIs(t, err, recipes.ErrDraining)
+					time.Sleep(20 * time.Second) // fake time: as long as the holder works
+					require.NoError(t, lease.Context().Err(), "the holder was not disturbed")
+					require.NoError(t, lease.Unlock(t.Context()))
+				}()
+			}
+		}
+		start := time.Now()
+		_, err = x.Run(t.Context(), p)
+		require.NoError(t, err)
+		require.True(t, drained)
+		require.InDelta(t, 20, time.Since(start).Seconds(), 2)
+		_, there := s.server.Get(s.root + "/pay/ledger")
+		require.False(t, there)
+		require.False(t, s.plan(c, s.shopWithout()).HasChanges())
+	})
+}
+
+// The holder does not finish in time: nothing was applied, and the lock is open again.
+func TestDrainThatTakesTooLongOpensTheLockAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		program := s.dial("provisioner:secret")
+		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
+		require.NoError(t, err)
+		_, err = executor(c).Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{Drain: 10 * time.Second}))
+		var e *InUseError
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, s.root+"/pay/ledger", e.Path)
+		require.NoError(t, lease.Context().Err())
+		n, _ := s.server.Get(s.root + "/pay/ledger")
+		payload, err := kind.Decode(n.Data)
+		require.NoError(t, err)
+		require.Equal(t, kind.StateActive, payload.State)
+		require.False(t, s.plan(c, s.shop()).HasChanges(), "nothing else changed")
+	})
+}
+
+// The applier dies while it drains: the next apply, whatever it is, sets it right.
+func TestCrashWhileDrainingIsPutRight(t *testing.T) {
+	for name, wanted := range map[string]bool{"still declared": true, "still to go": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inMemory(t)
+				c := s.provisioner()
+				s.apply(c, s.shop())
+				lease, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(t.Context())
+				require.NoError(t, err)
+				victim := s.provisioner()
+				x := executor(victim)
+				x.Events = func(e Event) {
+					if _, ok := e.(Draining); ok {
+						s.server.Expire(s.session(victim).ID())
+					}
+				}
+				_, err = x.Run(t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
+				require.Error(t, err)
+				require.NoError(t, lease.Unlock(t.Context()))
+				tree := s.shopWithout()
+				if wanted {
+					tree = s.shop()
+				}
+				s.apply(c, tree)
+				require.False(t, s.plan(c, tree).HasChanges())
+				if wanted {
+					_, err = s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").TryLock(t.Context())
+					require.NoError(t, err)
+				}
+			})
+		})
+	}
+}
+
+// By force: the holder learns it, and the apply says whose place it was.
+func TestForceBreakDeletesTheContendersAndNamesThem(t *testing.T) {
+	s := inMemory(t)
+	forceBreak(t, s)
+}
+
+func forceBreak(t *testing.T, s *site) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	program := s.dial("provisioner:secret")
+	lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
+	require.NoError(t, err)
+	permit, err := program.Semaphore(s.root + "/pay/pool").Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	tree := s.shopWithout()
+	set("permits", 3)(tree.Nodes[3])
+	p := s.plan(c, tree, plan.Options{ForceBreak: []string{"pay.ledger.mutex", "pay.pool.semaphore"}, Replace: []string{"pay.pool.semaphore"}})
+	var broken []string
+	x := executor(c)
+	x.Events = func(e Event) {
+		if e, ok := e.(Breaking); ok {
+			broken = append(broken, e.Addr)
+			require.Equal(t, "provisioner", e.Usage.Holders[0].ID)
+		}
+	}
+	_, err = x.Run(t.Context(), p)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"pay.ledger.mutex", "pay.pool.semaphore"}, broken)
+	<-lease.Context().Done()
+	<-permit.Context().Done()
+	require.False(t, s.plan(c, tree).HasChanges())
+
+	// Another lock is not broken because one was named.
+	leader, err := program.Election(s.root + "/solo").Campaign(t.Context())
+	require.NoError(t, err)
+	s.unchanged(c, func() {
+		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{"pay.pool.semaphore"}}))
+		var e *InUseError
+		require.ErrorAs(t, err, &e)
+	})
+	require.NoError(t, leader.Context().Err())
+}

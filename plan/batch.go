@@ -1,0 +1,287 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// MaxTransaction is the largest transaction that is planned, in bytes. A server
+// reads requests below 1 MiB and drops the connection of a client that sends
+// more; the rest is left for the fencing check and for what the protocol adds.
+const MaxTransaction = 900_000
+
+// batchBudget leaves room for what is estimated: the parts of the index.
+const batchBudget = 600_000
+
+// Transaction is one of the transactions of a plan.
+type Transaction struct {
+	ID      string    // apply id it writes into the index
+	Ops     []Op      // in order; the last one is the index node's
+	Changes []*Change // what it makes, without those that change nothing
+	Index   *Index    // the index node as it leaves it; nil when it deletes it
+	Last    bool
+}
+
+// Transactions calls yield for the transactions of the plan in order, and stops at
+// its first error. Most plans have one; one that does not fit into
+// [MaxTransaction] is cut between changes, so that after each transaction every
+// lock is there wholly or not at all and the index says so: an apply that ends
+// between two is finished by the next plan. What must happen at one moment stays in
+// one transaction: a lock with its structural children, a lock at its new path with
+// the tombstone at its old one.
+//
+// applyID goes into the index, with the number of the transaction in its last four
+// digits from the second one on; indexACL is what a new index is created with.
+func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Transaction) error) error {
+	if !p.HasChanges() {
+		return nil
+	}
+	if len(p.shards) == 0 && p.indexSize() <= shardAbove && p.opsSize() <= MaxTransaction-shardAbove-100_000 {
+		ops, err := p.single(applyID, indexACL)
+		if err != nil {
+			return err
+		}
+		tx := &Transaction{ID: applyID, Ops: ops, Changes: p.changing(), Last: true}
+		if !p.dropsIndex() {
+			if tx.Index, err = p.NextIndex(applyID); err != nil {
+				return err
+			}
+		}
+		return yield(tx)
+	}
+	b := &batcher{p: p, id: applyID, acl: indexACL, yield: yield, at: p.Index}
+	return b.run()
+}
+
+func (p *Plan) changing() (out []*Change) {
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Action != NoOp || c.renamed() {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// opsSize estimates the transaction without the index.
+func (p *Plan) opsSize() (n int) {
+	for _, c := range p.changing() {
+		n += c.weight()
+	}
+	return n
+}
+
+// weight is what a change takes on the wire, from above for what is not encoded yet.
+func (c *Change) weight() int {
+	ops := c.deletes()
+	more, err := c.writes()
+	if err != nil {
+		return 0 // told by whoever sends it
+	}
+	return Size(append(ops, more...))
+}
+
+func (p *Plan) indexSize() (n int) {
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.After != nil {
+			n += weigh(c.Addr, IndexEntry{Path: c.Path, Type: c.Kind.Name})
+		}
+	}
+	return n
+}
+
+// batcher cuts a plan into transactions.
+type batcher struct {
+	p     *Plan
+	id    string
+	acl   []kind.ACL
+	yield func(*Transaction) error
+	at    Pin // of the index node, as the transactions leave it
+	n     int // transactions so far
+
+	ledger  *ledger
+	ops     []Op
+	changes []*Change
+	bytes   int
+}
+
+func (b *batcher) run() error {
+	if err := b.open(); err != nil {
+		return err
+	}
+	for _, unit := range b.units() {
+		if err := b.add(unit); err != nil {
+			return err
+		}
+	}
+	for _, d := range b.p.Drifted { // entries of nodes that are not there any more
+		if d.What != DriftChanged {
+			b.ledger.find(d.Path).dirty = true
+		}
+	}
+	return b.send(true)
+}
+
+// open fills the ledger with what is there before the first transaction.
+func (b *batcher) open() error {
+	b.ledger = newLedger(b.p.Index.Path, b.p.shards)
+	for i := range b.p.Changes {
+		c := &b.p.Changes[i]
+		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack {
+			continue
+		}
+		key := c.Before.Payload.Owner.Addr
+		if tombstone(c.Before) {
+			key += " moved from " + c.Path
+		}
+		e, err := entryOf(c.Before)
+		if err != nil {
+			return err
+		}
+		b.ledger.put(key, e)
+	}
+	b.ledger.clean()
+	return nil
+}
+
+func entryOf(n *Node) (IndexEntry, error) {
+	h, err := n.hash()
+	if err != nil {
+		return IndexEntry{}, fmt.Errorf("plan: %s: %w", n.Addr, err)
+	}
+	return IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Hash: h}, nil
+}
+
+// units are the changes in the order of execution, the two ends of a lock's move
+// together, where the later one stands: neither has anything inside that would
+// have to wait for it.
+func (b *batcher) units() (out [][]*Change) {
+	partner := map[string]*Change{}
+	for _, c := range b.p.changing() {
+		other := c.PreviousPath
+		if c.Tombstone && c.Action == Update {
+			other = c.After.Payload.MovedTo
+		}
+		if other == "" || c.Kind.Container {
+			out = append(out, []*Change{c})
+			continue
+		}
+		if first := partner[c.Path]; first != nil {
+			out = append(out, []*Change{first, c})
+			continue
+		}
+		partner[other] = c
+	}
+	for i := range b.p.Changes {
+		if c := &b.p.Changes[i]; b.p.RefreshOnly && c.Drift {
+			out = append(out, []*Change{c})
+		}
+	}
+	return out
+}
+
+func (b *batcher) add(unit []*Change) error {
+	cost := 0
+	for _, c := range unit {
+		cost += c.weight() + 2*weigh(c.Addr, IndexEntry{Path: c.Path})
+		if s := b.ledger.find(c.Path); !s.dirty {
+			cost += s.size
+		}
+	}
+	if b.bytes > 0 && b.bytes+cost > batchBudget {
+		if err := b.send(false); err != nil {
+			return err
+		}
+	}
+	b.bytes += cost
+	for _, c := range unit {
+		b.ops = append(b.ops, c.deletes()...)
+	}
+	for _, c := range unit {
+		if c.Action == Update && !c.rewrites() {
+			b.ops = append(b.ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
+		}
+		more, err := c.writes()
+		if err != nil {
+			return err
+		}
+		b.ops = append(b.ops, more...)
+		if err := b.record(c); err != nil {
+			return err
+		}
+	}
+	b.changes = append(b.changes, unit...)
+	return nil
+}
+
+// record notes a change in the ledger.
+func (b *batcher) record(c *Change) error {
+	if c.Before != nil {
+		b.ledger.drop(c.Before.Payload.Owner.Addr, c.Path)
+		b.ledger.drop(c.Before.Payload.Owner.Addr+" moved from "+c.Path, c.Path)
+	}
+	if c.After == nil || c.Action == Forget {
+		return nil
+	}
+	e, err := entryOf(c.After)
+	if err == nil {
+		b.ledger.put(c.indexKey(), e)
+	}
+	return err
+}
+
+// send closes a transaction with the index.
+func (b *batcher) send(last bool) error {
+	tx := &Transaction{ID: b.id, Ops: b.ops, Changes: b.changes, Last: last}
+	if b.n > 0 {
+		tx.ID = fmt.Sprintf("%s%04x", b.id[:len(b.id)-4], b.n)
+	}
+	drops := last && b.p.dropsIndex()
+	if drops {
+		for _, s := range b.ledger.shards {
+			s.res = nil // what is left are entries of nodes that were lost
+		}
+	}
+	more, err := b.ledger.flush(b.acl)
+	if err != nil {
+		return err
+	}
+	head, err := b.head(tx, drops)
+	if err != nil {
+		return err
+	}
+	if b.at.Absent { // the parts are its children
+		tx.Ops = append(append(tx.Ops, head...), more...)
+	} else {
+		tx.Ops = append(append(tx.Ops, more...), head...)
+	}
+	b.n++
+	b.ops, b.changes, b.bytes = nil, nil, 0
+	if b.at.Absent {
+		b.at.Absent = false
+	} else {
+		b.at.Version++
+	}
+	return b.yield(tx)
+}
+
+// head is the operation of the index node itself.
+func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
+	if drops {
+		data, err := LockPayload(b.p.Stack, b.acl)
+		return []Op{
+			{Kind: OpSet, Path: LockPath(b.p.Root, b.p.Stack), Data: data, Version: -1},
+			{Kind: OpDelete, Path: b.at.Path, Version: b.at.Version},
+		}, err
+	}
+	tx.Index = b.p.indexHead(tx.ID)
+	tx.Index.Shards = b.ledger.list()
+	if !tx.Last {
+		tx.Index.Pending = nil // noted when all the rest is there
+	}
+	data, err := tx.Index.Encode()
+	if b.at.Absent {
+		return []Op{{Kind: OpCreate, Path: b.at.Path, Data: data, ACL: b.acl}}, err
+	}
+	return []Op{{Kind: OpSet, Path: b.at.Path, Data: data, Version: b.at.Version}}, err
+}

@@ -1,0 +1,201 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// An index that would not fit into a transaction beside the changes is kept in
+// parts, children of the index node: each holds the entries of a range of paths,
+// like a leaf of a B-tree, so that changes to neighbours rewrite one part. The
+// index node itself keeps the list of the parts, and is written by every
+// transaction: its version stands for all of them.
+
+const (
+	// shardAbove is the size from which an index is kept in parts, in bytes.
+	shardAbove = 256 << 10
+	// shardMax is the size above which a part is cut in pieces of half of it.
+	shardMax = 64 << 10
+)
+
+// Shard is a part of an index.
+type Shard struct {
+	Name    string `json:"name"`              // of the node, below the index
+	First   string `json:"first"`             // it holds the paths from here to the next part's
+	Version int32  `json:"version,omitempty"` // of its data as it was read; not stored
+}
+
+// EncodeShard writes the data of a part.
+func encodeShard(res map[string]IndexEntry) ([]byte, error) {
+	return json.Marshal(map[string]any{"locktree": IndexFormat, "res": res})
+}
+
+// AddShard puts the entries of a part that was read into the index. version is of
+// the part's data. The error is [ErrNotIndex] or a [*DamagedError].
+func (x *Index) AddShard(i int, data []byte, version int32) error {
+	var doc struct {
+		Res map[string]IndexEntry `json:"res"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return &DamagedError{What: "index", Field: "shards." + x.Shards[i].Name, Err: err}
+	}
+	if x.Resources == nil {
+		x.Resources = map[string]IndexEntry{}
+	}
+	maps.Copy(x.Resources, doc.Res)
+	x.Shards[i].Version = version
+	return nil
+}
+
+// ledger is the content of a sharded index on its way through the transactions of
+// a plan.
+type ledger struct {
+	base   string // path of the index node
+	shards []*leaf
+	next   int // number of the next new part
+}
+
+type leaf struct {
+	Shard
+	stored bool                  // there is a node
+	res    map[string]IndexEntry // by address
+	size   int                   // estimate
+	dirty  bool
+}
+
+// weigh estimates what an entry takes as JSON.
+func weigh(key string, e IndexEntry) int { return len(key) + len(e.Path) + len(e.Type) + 90 }
+
+func (l *ledger) find(path string) *leaf {
+	i := sort.Search(len(l.shards), func(i int) bool { return l.shards[i].First > path })
+	if i == 0 {
+		if len(l.shards) > 0 {
+			l.shards[0].First = path
+			return l.shards[0]
+		}
+		l.next++
+		l.shards = []*leaf{{Shard: Shard{Name: shardName(l.next), First: path}, res: map[string]IndexEntry{}}}
+		return l.shards[0]
+	}
+	return l.shards[i-1]
+}
+
+func shardName(n int) string { return fmt.Sprintf("%06d", n) }
+
+func (l *ledger) put(key string, e IndexEntry) {
+	s := l.find(e.Path)
+	if old, ok := s.res[key]; ok {
+		s.size -= weigh(key, old)
+	}
+	s.res[key], s.dirty = e, true
+	s.size += weigh(key, e)
+}
+
+// drop removes the entry of a path; another path may have the same key by now.
+func (l *ledger) drop(key, path string) {
+	s := l.find(path)
+	s.dirty = true
+	if e, ok := s.res[key]; ok && e.Path == path {
+		s.size -= weigh(key, e)
+		delete(s.res, key)
+	}
+}
+
+// flush cuts parts that became too large, and returns the operations that store
+// what changed. After them the ledger describes what is stored.
+func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
+	var out []*leaf
+	for _, s := range l.shards {
+		out = append(out, l.cut(s)...)
+	}
+	l.shards = out[:0]
+	for _, s := range out {
+		path := kind.JoinPath(l.base, s.Name)
+		if len(s.res) == 0 {
+			if s.stored {
+				ops = append(ops, Op{Kind: OpDelete, Path: path, Version: s.Version})
+			}
+			continue
+		}
+		l.shards = append(l.shards, s)
+		if !s.dirty {
+			continue
+		}
+		data, err := encodeShard(s.res)
+		if err != nil {
+			return nil, err
+		}
+		if s.stored {
+			ops = append(ops, Op{Kind: OpSet, Path: path, Data: data, Version: s.Version})
+			s.Version++
+		} else {
+			ops = append(ops, Op{Kind: OpCreate, Path: path, Data: data, ACL: acl})
+			s.Version = 0
+		}
+		s.stored, s.dirty = true, false
+	}
+	return ops, nil
+}
+
+// cut splits a part by the order of the paths; the first piece keeps the node.
+func (l *ledger) cut(s *leaf) []*leaf {
+	if s.size <= shardMax {
+		return []*leaf{s}
+	}
+	keys := slices.SortedFunc(maps.Keys(s.res), func(a, b string) int {
+		if s.res[a].Path < s.res[b].Path {
+			return -1
+		}
+		return 1
+	})
+	first := &leaf{Shard: s.Shard, stored: s.stored, res: map[string]IndexEntry{}, dirty: true}
+	out := []*leaf{first}
+	at := first
+	for _, k := range keys {
+		e := s.res[k]
+		if at.size > shardMax/2 {
+			l.next++
+			at = &leaf{Shard: Shard{Name: shardName(l.next), First: e.Path}, res: map[string]IndexEntry{}, dirty: true}
+			out = append(out, at)
+		}
+		at.res[k] = e
+		at.size += weigh(k, e)
+	}
+	return out
+}
+
+// list is what the index node says about its parts.
+func (l *ledger) list() []Shard {
+	out := make([]Shard, len(l.shards))
+	for i, s := range l.shards {
+		out[i] = Shard{Name: s.Name, First: s.First}
+	}
+	return out
+}
+
+// newLedger takes the parts as they were read.
+func newLedger(base string, shards []Shard) *ledger {
+	l := &ledger{base: base}
+	shards = slices.SortedFunc(slices.Values(shards), func(a, b Shard) int { return strings.Compare(a.First, b.First) })
+	for _, s := range shards {
+		l.shards = append(l.shards, &leaf{Shard: s, stored: true, res: map[string]IndexEntry{}})
+		if n, err := strconv.Atoi(s.Name); err == nil {
+			l.next = max(l.next, n)
+		}
+	}
+	return l
+}
+
+// clean marks everything as stored: what was put in is what the nodes hold.
+func (l *ledger) clean() {
+	for _, s := range l.shards {
+		s.dirty = !s.stored
+	}
+}
