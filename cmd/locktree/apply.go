@@ -7,6 +7,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
 	"github.com/spf13/cobra"
 )
 
@@ -91,6 +92,11 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		return err
 	}
 	a.view().Plan(view.Plan{Plans: plans, Operation: f.operation(), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+	return a.approveAndExecute(ctx, f, s, plans)
+}
+
+// approveAndExecute asks about the plans that were just shown and carries them out.
+func (a *app) approveAndExecute(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) error {
 	if !applyable(plans) {
 		return exitWith(exitError)
 	}

@@ -83,13 +83,13 @@ func TestLogIsOffUnlessAskedFor(t *testing.T) {
 // client does refuse is proven beside it, in recipes.
 func TestLookingCommandsConnectReadOnly(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree {\n  stack = \"s\"\n}\nensemble \"main\" {\n  servers = [\"zk:1\"]\n}\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree {\n  stack = \"s\"\n}\nensemble \"main\" {\n  servers = [\"zk:1\"]\n auth \"digest\" {\n username = \"u\"\n password = env(\"P\")\n }\n}\nmutex \"a\" {}\n"), 0o600))
 	for command, readOnly := range map[string]bool{
-		"init": true, "plan": true, "plan -destroy": true, "show": true, "output": true, "status": true,
+		"init": true, "plan": true, "plan -destroy": true, "show": true, "output": true, "status": true, "import -from=/": true, "import mutex.a /b": false,
 		"apply -auto-approve": false, "destroy -auto-approve": false,
 	} {
 		var asked []recipes.Config
-		a := appWith()
+		a := appWith("P=password")
 		a.stdout, a.stdin = io.Discard, strings.NewReader("")
 		a.dialClient = func(_ context.Context, cfg recipes.Config) (*recipes.Client, error) {
 			asked = append(asked, cfg)

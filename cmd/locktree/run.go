@@ -55,7 +55,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main job
-		statusCommand, showCommand, outputCommand, fmtCommand, consoleCommand,
+		statusCommand, showCommand, outputCommand, fmtCommand, consoleCommand, schemaCommand, importCommand,
 		devCommand, demoCommand, versionCommand,
 	}
 }
@@ -67,7 +67,7 @@ func (a *app) rootCommand() *cobra.Command {
 		Short: "Declare lock trees, plan them, apply them to ZooKeeper",
 		Long: "locktree declares locks in HCL and applies them to ZooKeeper ensembles.\n\n" +
 			"The usual order is: init, validate, plan, apply. Flags take one dash or two.\n" +
-			"Exit codes: 0 done, 1 error, 2 differences (-detailed-exitcode); fmt: 2 unreadable, 3 would change.",
+			"Exit codes: 0 done, 1 error; \"locktree help exit-codes\" has the rest.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -88,6 +88,7 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, verb := range verbs() {
 		root.AddCommand(verb(a))
 	}
+	root.AddCommand(topics()...)
 	root.SetHelpFunc(oneDashHelp(root.HelpFunc()))
 	root.InitDefaultCompletionCmd()
 	_ = root.MarkPersistentFlagDirname("chdir") // it fails for unknown flags only

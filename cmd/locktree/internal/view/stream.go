@@ -72,6 +72,9 @@ func clean(s string) string {
 	return b.String()
 }
 
+// Clean is clean for what the commands print themselves.
+func Clean(s string) string { return clean(s) }
+
 // cleanLines is clean for text that may have several lines.
 func cleanLines(s string) string {
 	lines := strings.Split(s, "\n")

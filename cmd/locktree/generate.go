@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// generator writes what a survey found as configuration.
+type generator struct {
+	root     string
+	ensemble string // to be named on blocks at the top, "" where there is one
+	moved    bool   // the subtree stands outside the root: it is imported to another path
+	blocks   bytes.Buffer
+	imports  bytes.Buffer
+	count    int
+	lists    []string // access lists, by their text; the place makes the name
+	names    []string // principals, likewise
+}
+
+// generate writes the file, for its owner only: it names digests. Then it loads
+// the configuration with it, so that what does not fit is said now.
+func (a *app) generate(cfg *config.Config, e *config.Ensemble, top *found, f *importFlags) error {
+	g := &generator{root: e.Root}
+	if len(cfg.Ensembles) > 1 {
+		g.ensemble = e.Name
+	}
+	g.moved = e.Root != "/" && top.path != e.Root && !strings.HasPrefix(top.path, e.Root+"/")
+	tops := []*found{g.above(top)}
+	if top.path == e.Root {
+		tops = top.children
+	}
+	g.siblings(tops, "", "")
+	if g.count == 0 {
+		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE takes nodes nobody uses for locks of that type.", top.path)
+	}
+	src := hclwrite.Format([]byte(fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, change what is not right, then plan.\n%s%s%s",
+		top.path, g.access(), g.blocks.String(), g.imports.String())))
+	if err := writeNew(a.path(f.generate), src); err != nil {
+		return view.Failf("Cannot write "+f.generate, "%v.", err)
+	}
+	a.view().Message(fmt.Sprintf("Wrote %d import blocks to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", g.count, f.generate))
+	_, err := a.load(&f.loadFlags)
+	return err
+}
+
+func writeNew(name string, content []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}
+
+// above wraps what was found into the namespaces between it and the root.
+func (g *generator) above(f *found) *found {
+	for p := kind.ParentPath(f.path); !g.moved && f.path != g.root && p != g.root && p != "/"; p = kind.ParentPath(p) {
+		f = &found{path: p, kind: kind.Namespace, params: kind.Namespace.New(), children: []*found{f}}
+	}
+	return f
+}
+
+// siblings writes the nodes of one level; in is the address of the block around,
+// with a dot behind it.
+func (g *generator) siblings(nodes []*found, in, indent string) {
+	taken := map[string]bool{}
+	for _, f := range nodes {
+		switch {
+		case f.skip != "":
+			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, view.Clean(f.path), view.Clean(f.skip))
+			continue
+		case f.kind == nil:
+			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because nobody uses it, and so nothing tells what it is.\n", indent, view.Clean(f.path))
+			continue
+		}
+		name := path.Base(f.path)
+		label := labelFor(name)
+		for n := 2; taken[f.kind.Name+label]; n++ {
+			label = labelFor(name) + "-" + strconv.Itoa(n)
+		}
+		taken[f.kind.Name+label] = true
+		g.block(f, name, label, in, indent)
+	}
+}
+
+// labelFor makes an identifier of a znode's name, because addresses consist of them.
+func labelFor(name string) string {
+	label := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name)
+	if !hclsyntax.ValidIdentifier(label) {
+		label = "n" + label
+	}
+	return label
+}
+
+func (g *generator) block(f *found, name, label, in, indent string) {
+	for _, note := range f.notes {
+		fmt.Fprintf(&g.blocks, "\n%s# %s", indent, note)
+	}
+	fmt.Fprintf(&g.blocks, "\n%s%s %q {\n", indent, f.kind.Name, label)
+	if label != name {
+		fmt.Fprintf(&g.blocks, "%s  name = %s\n", indent, literal(name))
+	}
+	if in == "" && g.ensemble != "" {
+		fmt.Fprintf(&g.blocks, "%s  ensemble = ensemble.%s\n", indent, g.ensemble)
+	}
+	if acl := g.acl(f.acl); acl != "" {
+		fmt.Fprintf(&g.blocks, "%s  acl = acl.%s\n", indent, acl)
+	}
+	for _, p := range f.params.Fields() {
+		if v := p.Get(); p.Required || v != p.Default {
+			fmt.Fprintf(&g.blocks, "%s  %s = %s\n", indent, p.Name, literal(v))
+		}
+	}
+	addr := in + f.kind.Name + "." + label
+	if !g.moved || !f.kind.Container {
+		fmt.Fprintf(&g.imports, "\nimport {\n  to = %s\n  path = %s\n}\n", addr, literal(f.path))
+		g.count++
+	}
+	g.siblings(f.children, addr+".", indent+"  ")
+	fmt.Fprintf(&g.blocks, "%s}\n", indent)
+}
+
+func literal(v any) string {
+	switch v := v.(type) {
+	case string:
+		return string(hclwrite.TokensForValue(cty.StringVal(v)).Bytes())
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// acl names the block that says what the access list says, "" where none can: a
+// digest the servers mask is nobody's.
+func (g *generator) acl(list []kind.ACL) string {
+	var grants []string
+	text := ""
+	for _, e := range kind.NormalizeACL(list) {
+		_, hash, _ := strings.Cut(e.ID, ":")
+		if e.Scheme == "digest" && len(hash) != 28 {
+			return ""
+		}
+		grants = append(grants, fmt.Sprintf("  grant {\n    to = [principal.%s]\n    allow = %q\n  }\n", g.principal(e), e.Perms))
+		if e.Scheme == "world" && e.Perms&^kind.PermRead != 0 {
+			text = "  allow_world = true\n"
+		}
+	}
+	if len(grants) == 0 {
+		return ""
+	}
+	text += strings.Join(grants, "")
+	i := slices.Index(g.lists, text)
+	if i < 0 {
+		i, g.lists = len(g.lists), append(g.lists, text)
+	}
+	return "imported-" + strconv.Itoa(i+1)
+}
+
+func (g *generator) principal(e kind.ACL) string {
+	text := fmt.Sprintf("  scheme = %q\n  id = %s\n", e.Scheme, literal(e.ID))
+	i := slices.Index(g.names, text)
+	if i < 0 {
+		i, g.names = len(g.names), append(g.names, text)
+	}
+	return "imported-" + strconv.Itoa(i+1)
+}
+
+// access are the principals and access lists that were used.
+func (g *generator) access() string {
+	var b strings.Builder
+	for i, text := range g.names {
+		fmt.Fprintf(&b, "\nprincipal \"imported-%d\" {\n%s}\n", i+1, text)
+	}
+	for i, text := range g.lists {
+		fmt.Fprintf(&b, "\nacl \"imported-%d\" {\n%s}\n", i+1, text)
+	}
+	return b.String()
+}
+
+// chosenEnsemble is the one that is named, or the only one.
+func chosenEnsemble(cfg *config.Config, name string) (*config.Ensemble, error) {
+	var names []string
+	for _, e := range cfg.Ensembles {
+		if e.Name == name || name == "" && len(cfg.Ensembles) == 1 {
+			return e, nil
+		}
+		names = append(names, e.Name)
+	}
+	return nil, view.Failf("Which ensemble", "-ensemble=%s: there are %s. Name one of them.", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+
+	"github.com/locktree/locktree/config"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+// Every exit code of the program stands in the help, each constant once.
+func TestHelpNamesEveryExitCode(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "exit.go", nil, 0)
+	require.NoError(t, err)
+	constants := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "exit") {
+			constants++
+		}
+		return true
+	})
+	require.Len(t, exitCodes, constants, "a constant of exit.go is missing in topics.go, or too much")
+}
+
+// The reference names every block, argument and function of the language.
+func TestSchemaTextIsComplete(t *testing.T) {
+	var out strings.Builder
+	require.Equal(t, exitOK, run(context.Background(), []string{"schema"}, nil, strings.NewReader(""), &out, &out))
+	text := out.String()
+	var check func(b *config.BlockSchema)
+	check = func(b *config.BlockSchema) {
+		require.Contains(t, text, b.Name)
+		require.Contains(t, text, b.Doc)
+		for _, a := range b.Arguments {
+			require.Contains(t, text, a.Name)
+			require.Contains(t, text, "# "+a.Doc+argumentNotes(&a)+"\n")
+		}
+		for _, n := range b.Blocks {
+			check(n)
+		}
+	}
+	language := config.Schema()
+	require.NotEmpty(t, language.Blocks)
+	for _, b := range language.Blocks {
+		check(b)
+	}
+	for _, f := range language.Functions {
+		require.Contains(t, text, f)
+	}
+}
+
+// Every flag and command the guides mention exists, or the guide is wrong.
+func TestGuidesMentionWhatExists(t *testing.T) {
+	root := (&app{}).rootCommand()
+	known := map[string]bool{}
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	}
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	mentioned := 0
+	for _, text := range []string{fromTerraform, fromCurator} {
+		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n,.;:()\"", r) }) {
+			name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
+			if longFlag.MatchString(word) {
+				require.True(t, known[name], "-%s", name)
+				mentioned++
+			}
+		}
+	}
+	require.Greater(t, mentioned, 10)
+}
