@@ -1,0 +1,216 @@
+//go:build linux
+
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// believers checks, at each grant, that nobody granted before still believes to hold.
+type believers struct {
+	mu     sync.Mutex
+	leases []*Lease
+}
+
+// granted is to be called as soon as Lock has returned.
+func (b *believers) granted(x *Lease) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, other := range b.leases {
+		if other.Context().Err() == nil {
+			return fmt.Errorf("%s is granted while %s is believed to be held", x.Node(), other.Node())
+		}
+		if other.Token() >= x.Token() && other.Token() != 0 {
+			return fmt.Errorf("token %d after %d", x.Token(), other.Token())
+		}
+	}
+	b.leases = append(b.leases, x)
+	return nil
+}
+
+// contend locks, holds for a moment and unlocks, over and over, until ctx ends. What a broken ensemble costs is not an
+// error; two believers are.
+func (b *believers) contend(ctx context.Context, m *Mutex) error {
+	for ctx.Err() == nil {
+		x, err := m.Lock(ctx)
+		if errors.Is(err, ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			_ = pauseFor(ctx, 50*time.Millisecond)
+			continue
+		}
+		if err := b.granted(x); err != nil {
+			return err
+		}
+		_ = pauseFor(x.Context(), 30*time.Millisecond)
+		unlock, cancel := context.WithTimeout(context.Background(), time.Second)
+		_ = x.Unlock(unlock)
+		cancel()
+	}
+	return nil
+}
+
+// ensemble is three real servers with a mutex at /m.
+type ensemble struct {
+	t       *testing.T
+	servers []*realzk.Server
+}
+
+// roles finds the leader and the followers.
+func (e *ensemble) roles() (leader *realzk.Server, followers []*realzk.Server) {
+	e.t.Helper()
+	for {
+		leader, followers = nil, nil
+		for _, s := range e.servers {
+			switch mode := s.Word("srvr"); {
+			case strings.Contains(mode, "Mode: leader"):
+				leader = s
+			case strings.Contains(mode, "Mode: follower"):
+				followers = append(followers, s)
+			}
+		}
+		if leader != nil && len(followers) == len(e.servers)-1 {
+			return leader, followers
+		}
+		require.NoError(e.t, pauseFor(e.t.Context(), 50*time.Millisecond), "the ensemble does not come together")
+	}
+}
+
+func (e *ensemble) client(t *testing.T, timeout time.Duration, servers ...*realzk.Server) *Client {
+	t.Helper()
+	cfg := Config{SessionTimeout: timeout, ConnectTimeout: 20 * time.Second}
+	for _, s := range servers {
+		cfg.Servers = append(cfg.Servers, s.Addr)
+	}
+	c, err := Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// stopped pauses a server under a holder that knows no other, and lets rivals on the rest contend.
+func (e *ensemble) stopped(t *testing.T, victim *realzk.Server, rest ...*realzk.Server) {
+	const timeout = 4 * time.Second // eight ticks
+	var b believers
+	x, err := e.client(t, timeout, victim).Mutex("/m").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.granted(x))
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	failed := make(chan error, len(rest))
+	for _, s := range rest {
+		c := e.client(t, timeout, s)
+		go func() { failed <- b.contend(ctx, c.Mutex("/m")) }()
+	}
+	queued(t, e.client(t, timeout, rest...), "/m", 1+len(rest))
+	victim.Pause()
+	paused := time.Now()
+	<-x.Context().Done()
+	require.LessOrEqual(t, time.Since(paused), timeout/2+500*time.Millisecond)
+	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+	b.atLeast(t, 4)
+	t.Logf("lost after %v; four grants after %v", timeout/2, time.Since(paused).Round(10*time.Millisecond))
+	victim.Resume()
+	b.atLeast(t, 10)
+	end()
+	for range rest {
+		require.NoError(t, <-failed)
+	}
+}
+
+// atLeast waits for that many grants.
+func (b *believers) atLeast(t *testing.T, n int) {
+	t.Helper()
+	for {
+		b.mu.Lock()
+		got := len(b.leases)
+		b.mu.Unlock()
+		if got >= n {
+			return
+		}
+		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
+	}
+}
+
+// Rows 18 to 20, 24 and 26 of the failure matrix, as far as signals make them.
+func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
+	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	e := &ensemble{t, servers}
+	declareReal(t, e.client(t, 4*time.Second, servers...), "/m", kind.Mutex.New())
+
+	t.Run("the holder's follower stops", func(t *testing.T) {
+		leader, followers := e.roles()
+		e.stopped(t, followers[0], leader, followers[1])
+	})
+
+	t.Run("the leader, with the holder on it, stops and comes back", func(t *testing.T) {
+		leader, followers := e.roles()
+		e.stopped(t, leader, followers...)
+	})
+
+	t.Run("the holder's server stops and another one is known", func(t *testing.T) {
+		_, followers := e.roles()
+		c := e.client(t, 8*time.Second, followers...)
+		x, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		on, _, _ := s.guard.hosts.current()
+		for _, f := range followers {
+			if f.Addr == on.addr {
+				f.Pause()
+				defer f.Resume()
+			}
+		}
+		began := time.Now()
+		for s.linkNumber() < 2 {
+			require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
+		}
+		require.NoError(t, x.Verify(t.Context()))
+		t.Logf("proven on another server after %v of a session timeout of 8s", time.Since(began).Round(10*time.Millisecond))
+		require.NoError(t, x.Context().Err())
+		require.NoError(t, x.Unlock(t.Context()))
+	})
+
+	t.Run("the leader is killed while a lock is held", func(t *testing.T) {
+		leader, followers := e.roles()
+		var b believers
+		c := e.client(t, 10*time.Second, followers...)
+		x, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, b.granted(x))
+		rival := async(func() (*Lease, error) { return e.client(t, 10*time.Second, followers...).Mutex("/m").Lock(context.Background()) })
+		queued(t, c, "/m", 2)
+		leader.Kill()
+		killed := time.Now()
+		proven := x.Verify(t.Context())
+		for proven != nil && x.Context().Err() == nil {
+			proven = x.Verify(t.Context())
+		}
+		require.NoError(t, proven, "%v", context.Cause(x.Context()))
+		t.Logf("proven under a new leader after %v", time.Since(killed).Round(10*time.Millisecond))
+		require.NoError(t, x.Context().Err(), "a change of leaders costs no lock")
+		require.NoError(t, x.Unlock(t.Context()))
+		r := <-rival
+		require.NoError(t, r.err)
+		require.NoError(t, b.granted(r.v))
+		require.NoError(t, r.v.Unlock(t.Context()))
+		y, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, b.granted(y))
+		require.Greater(t, y.Token()>>32, x.Token()>>32, "a token of the next epoch")
+		require.NoError(t, y.Unlock(t.Context()))
+	})
+}
