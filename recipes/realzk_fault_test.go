@@ -1,0 +1,150 @@
+//go:build linux
+
+package recipes
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+func TestRealHolderStoppedForHalfItsSessionKeepsItsLock(t *testing.T) { // matrix 16
+	srv, c := realServer(t)
+	v := startVictim(t, srv.Addr)
+	got := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
+	queued(t, c, "/m", 2)
+	for range 3 {
+		require.NoError(t, v.cmd.Process.Signal(syscall.SIGSTOP))
+		require.NoError(t, pauseFor(t.Context(), realTimeout/4)) // its last write may have been a sixth before
+		require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
+		require.NoError(t, pauseFor(t.Context(), realTimeout/2))
+	}
+	require.Empty(t, got, "the lock was lost to the waiter")
+	require.NoError(t, v.cmd.Process.Kill())
+	r := <-got
+	require.NoError(t, r.err)
+	require.NoError(t, r.v.Unlock(t.Context()))
+}
+
+// stealing is a client whose session steal ends over a second connection, with its id and password.
+func stealing(t *testing.T, addr string) (c *Client, steal func()) {
+	t.Helper()
+	var mu sync.Mutex
+	var seen []byte
+	c, err := Dial(t.Context(), Config{Servers: []string{addr}, SessionTimeout: 8 * time.Second,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			mu.Lock()
+			defer mu.Unlock()
+			seen = nil
+			return spy{c, &mu, &seen}, err
+		}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, func() {
+		t.Helper()
+		other, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		mu.Lock()
+		grant := append([]byte(nil), seen[4:]...)
+		mu.Unlock()
+		endAs(t, other, grant)
+	}
+}
+
+func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 12
+	srv, c := realServer(t)
+	holder, stealHolders := stealing(t, srv.Addr)
+	x, err := holder.Mutex("/m").Lock(t.Context())
+	require.NoError(t, err)
+	waiter, stealWaiters := stealing(t, srv.Addr)
+	w := async(func() (*Lease, error) { return waiter.Mutex("/m").Lock(context.Background()) })
+	queued(t, c, "/m", 2)
+	last := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
+	queued(t, c, "/m", 3)
+	stealWaiters()
+	require.ErrorIs(t, (<-w).err, ErrSessionLost)
+	require.NoError(t, x.Verify(t.Context()))
+	stealHolders()
+	<-x.Context().Done()
+	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+	r := <-last
+	require.NoError(t, r.err)
+	require.Greater(t, r.v.Token(), x.Token())
+	require.NoError(t, r.v.Unlock(t.Context()))
+}
+
+func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with one server; case 33
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick})
+	open := func() *Client {
+		c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: 10 * time.Second, ConnectTimeout: 20 * time.Second})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	a, b := open(), open()
+	declareReal(t, a, "/m", kind.Mutex.New())
+	var held believers
+	x, err := a.Mutex("/m").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, held.granted(x))
+	w := async(func() (*Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
+	queued(t, a, "/m", 2)
+	srv.Kill()
+	killed := time.Now()
+	srv.Restart()
+	if back := time.Since(killed); back < 4*time.Second { // else half a session timeout has passed, and the lease with it
+		require.NoError(t, x.Verify(t.Context()))
+		require.Empty(t, w)
+	}
+	_ = x.Unlock(t.Context())
+	r := <-w
+	require.NoError(t, r.err)
+	require.NoError(t, held.granted(r.v))
+	require.NoError(t, r.v.Unlock(t.Context()))
+}
+
+// Matrix 41: whatever else answers on the port. What each peer costs alone is TestHostilePeerDuringHandshake's.
+func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
+	srv, first := realServer(t)
+	certificate, _ := authority(t).issue(t, "zk1")
+	noise := make([]byte, 1<<16)
+	for i := range noise {
+		noise[i] = byte(i*7919 ^ i>>3)
+	}
+	servers := []string{srv.Addr}
+	for _, s := range []script{
+		saying([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")),
+		saying(frameOf(0, 0, 0, 0)), saying(noise), saying(frameOf(noise...)), silence,
+		func(c net.Conn) { _ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}}).Handshake() },
+		func(net.Conn) {},
+	} {
+		servers = append(servers, listen(t, s))
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 3 {
+		began := time.Now()
+		c, err := Dial(t.Context(), Config{Servers: servers, SessionTimeout: 8 * time.Second, ConnectTimeout: 10 * time.Second})
+		require.NoError(t, err)
+		x, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, x.Unlock(t.Context()))
+		require.NoError(t, c.Close())
+		require.Less(t, time.Since(began), 12*time.Second)
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
+	require.NoError(t, first.Close())
+}
