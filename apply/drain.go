@@ -33,7 +33,7 @@ func (r *run) empty(ctx context.Context) error {
 		return nil
 	}
 	r.copyChanges()
-	deadline := time.Now().Add(r.p.Drain)
+	deadline := time.Now().Add(time.Duration(r.p.Drain) * time.Millisecond)
 	for {
 		stats, err := r.stats(ctx)
 		if err != nil {

@@ -129,7 +129,7 @@ func forceBreak(t *testing.T, s *site) {
 	program := s.dial("provisioner:secret")
 	lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 	require.NoError(t, err)
-	permit, err := program.Semaphore(s.root + "/pay/pool").Acquire(t.Context(), 1)
+	permit, err := program.Semaphore(s.root+"/pay/pool").Acquire(t.Context(), 1)
 	require.NoError(t, err)
 	tree := s.shopWithout()
 	set("permits", 3)(tree.Nodes[3])

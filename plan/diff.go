@@ -70,7 +70,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d.keepOccupied()
 	d.checkMass()
 	d.drift()
-	d.p.Drain = opts.Drain
+	d.p.Drain = opts.drainMs()
 	d.outputs()
 	d.tidy()
 	d.order()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -38,7 +37,7 @@ type planForm struct {
 	Drifted     []Drift                    `json:"drifted,omitempty"`
 	Targeted    bool                       `json:"targeted,omitempty"`
 	RefreshOnly bool                       `json:"refresh_only,omitempty"`
-	Drain       time.Duration              `json:"drain,omitempty"` // nanoseconds
+	Drain       int64                      `json:"drain_ms,omitempty"`
 }
 
 type changeForm struct {

@@ -182,10 +182,10 @@ func (d *differ) busy(c *Change, verb string) {
 		d.problem(Warning, ProblemForceBreak, n, "Lock is broken by force",
 			fmt.Sprintf("%s will be %s although it has %s: their places in it are deleted. Each of them learns that it lost the lock "+
 				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
-	case d.opts.Drain > 0:
+	case d.opts.drainMs() > 0:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.",
-				c.Addr, verb, c.Usage, d.opts.Drain))
+			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %d seconds for it to become idle, and refuses otherwise.",
+				c.Addr, verb, c.Usage, (d.opts.drainMs()+999)/1000))
 	default:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.", c.Addr, verb, c.Usage))

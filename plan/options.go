@@ -1,7 +1,5 @@
 package plan
 
-import "time"
-
 // Options steer [Diff]. What a desired tree intends besides its nodes (moves,
 // imports, removals, quotas) stands in [Tree].Intent.
 type Options struct {
@@ -32,12 +30,25 @@ type Options struct {
 	// (five at least), which is a [ProblemMassDestroy] otherwise. Destroy implies it.
 	AllowMassDestroy bool
 	// Drain is how long an apply waits for locks that are to be deleted to become
-	// idle, after telling the library to grant nothing new there. 0 does not drain.
-	Drain time.Duration
+	// idle, after telling the library to grant nothing new there; a [time.Duration].
+	// nil and 0 do not drain.
+	Drain Span
 	// ForceBreak are exact addresses of locks whose contenders are deleted with
 	// them. Each program that holds one learns that it lost it, but only after the
 	// fact: for the moment in between two programs may believe that they hold.
 	ForceBreak []string
 	// OverwriteData lets an import replace data that some other program wrote.
 	OverwriteData bool
+}
+
+// Span is a length of time. Every time.Duration is one; this package stays away
+// from the package that has the clock.
+type Span interface{ Milliseconds() int64 }
+
+// drainMs is the span in milliseconds, 0 for none.
+func (o Options) drainMs() int64 {
+	if o.Drain == nil {
+		return 0
+	}
+	return o.Drain.Milliseconds()
 }

@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/json"
 	"slices"
-	"time"
 )
 
 // Plan is what an apply of one ensemble would do. It is a value: nothing in it
@@ -41,9 +40,9 @@ type Plan struct {
 
 	// What follows was asked for in [Options].
 
-	Targeted    bool          // Targets or Excludes: not all of the configuration was planned
-	RefreshOnly bool          // no node is written
-	Drain       time.Duration // how long the apply waits for locks it deletes
+	Targeted    bool  // Targets or Excludes: not all of the configuration was planned
+	RefreshOnly bool  // no node is written
+	Drain       int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
 	shards     []Shard                    // parts of the index, as read
 	indexExtra map[string]json.RawMessage // fields of the index we do not know, to be kept

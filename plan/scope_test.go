@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -144,9 +145,9 @@ func TestBreakAndDrainAreSaid(t *testing.T) {
 	require.Equal(t, []string{"warning force_break"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "host-a")
 	require.True(t, decoded(t, p).Changes[0].Break)
-	p = Diff(live, rest, Options{Identities: us, Drain: 60e9})
-	require.Contains(t, p.Problems[0].Detail, "waits 1m0s")
-	require.EqualValues(t, 60e9, decoded(t, p).Drain)
+	p = Diff(live, rest, Options{Identities: us, Drain: time.Minute})
+	require.Contains(t, p.Problems[0].Detail, "waits 60 seconds")
+	require.EqualValues(t, 60_000, decoded(t, p).Drain)
 }
 
 func decodedPlan(t require.TestingT, p *Plan) *Plan {
