@@ -104,7 +104,8 @@ func (h *holding) event() Event {
 
 // guard watches one of our nodes: it tells the token, that the node is gone, and that somebody wants it back.
 func (h *holding) guard(ctx context.Context, i int, k *contender) {
-	for wait := 10 * time.Millisecond; ctx.Err() == nil; {
+	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
+	for wait := 10 * time.Millisecond; ctx.Err() == nil && !h.finished(); {
 		data, stat, w, err := h.s.getW(ctx, k.path)
 		switch {
 		case err == nil:
@@ -236,6 +237,12 @@ func (h *holding) finish(why error) bool {
 	h.mu.Unlock()
 	h.end(why)
 	return true
+}
+
+func (h *holding) finished() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over != nil
 }
 
 // leave is Unlock for one of the leases; the last one gives the lock back.
