@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,12 +129,12 @@ func (u *unwritable) Write(b []byte) (int, error) {
 func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		dials := 0
+		var dials atomic.Int32
 		_, s := open(t, srv, func(c *Config) {
 			c.Auth = []Auth{{"digest", "a:b"}}
 			c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 				conn, err := pipeTo(srv)(ctx, network, address)
-				if dials++; dials == 2 && err == nil {
+				if dials.Add(1) == 2 && err == nil {
 					conn = &unwritable{Conn: conn}
 				}
 				return conn, err
@@ -141,7 +142,7 @@ func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
 		})
 		srv.Disconnect(s.ID())
 		time.Sleep(5 * time.Second)
-		require.Equal(t, 3, dials)
+		require.EqualValues(t, 3, dials.Load())
 		require.Equal(t, Active, s.State())
 		_, _, err := s.Get(t.Context(), "/")
 		require.NoError(t, err)
