@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/plan"
 	"github.com/spf13/cobra"
 )
 
@@ -49,26 +46,6 @@ func applyCommand(a *app) *cobra.Command {
 	return c
 }
 
-// exit gives the errors a script wants to tell apart their codes.
-func (f *applyFlags) exit(err error) error {
-	var (
-		stale  *apply.StaleError
-		locked *apply.LockedError
-		inUse  *apply.InUseError
-	)
-	switch {
-	case !f.detailedExitcode:
-		return err
-	case errors.As(err, &stale):
-		return &codeError{exitStale, err}
-	case errors.As(err, &locked):
-		return &codeError{exitLocked, err}
-	case errors.As(err, &inUse):
-		return &codeError{exitInUse, err}
-	}
-	return err
-}
-
 func (a *app) apply(ctx context.Context, f *applyFlags) error {
 	if a.json != 0 && !f.autoApprove {
 		return view.Failf("Plan file or auto-approve required", "With -json nobody can be asked. Add -auto-approve, or apply a plan file written with \"plan -out\".")
@@ -93,22 +70,6 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 	}
 	a.view().Plan(view.Plan{Plans: plans, Operation: f.operation(), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 	return a.approveAndExecute(ctx, f, s, plans)
-}
-
-// approveAndExecute asks about the plans that were just shown and carries them out.
-func (a *app) approveAndExecute(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) error {
-	if !applyable(plans) {
-		return exitWith(exitError)
-	}
-	if err := inUse(plans); err != nil {
-		return err
-	}
-	if hasChanges(plans) && !f.autoApprove {
-		if err := a.confirm(ctx, f); err != nil {
-			return err
-		}
-	}
-	return a.execute(ctx, f, s, plans)
 }
 
 func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error {

@@ -38,6 +38,22 @@ func (a *app) confirm(ctx context.Context, f *applyFlags) error {
 	return err
 }
 
+// approveAndExecute asks about the plans that were just shown and carries them out.
+func (a *app) approveAndExecute(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) error {
+	if !applyable(plans) {
+		return exitWith(exitError)
+	}
+	if err := inUse(plans); err != nil {
+		return err
+	}
+	if hasChanges(plans) && !f.autoApprove {
+		if err := a.confirm(ctx, f); err != nil {
+			return err
+		}
+	}
+	return a.execute(ctx, f, s, plans)
+}
+
 // execute carries out the plans, one transaction an ensemble. Ensembles know
 // nothing of each other: when a later one fails, the earlier ones stay applied
 // and the next plan shows what is left.

@@ -1,6 +1,10 @@
 package main
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/locktree/locktree/apply"
+)
 
 // The exit codes. They are an interface: scripts branch on them.
 const (
@@ -51,4 +55,24 @@ func codeOf(err error) int {
 	default:
 		return exitError
 	}
+}
+
+// exit gives the errors a script wants to tell apart their codes.
+func (f *applyFlags) exit(err error) error {
+	var (
+		stale  *apply.StaleError
+		locked *apply.LockedError
+		inUse  *apply.InUseError
+	)
+	switch {
+	case !f.detailedExitcode:
+		return err
+	case errors.As(err, &stale):
+		return &codeError{exitStale, err}
+	case errors.As(err, &locked):
+		return &codeError{exitLocked, err}
+	case errors.As(err, &inUse):
+		return &codeError{exitInUse, err}
+	}
+	return err
 }

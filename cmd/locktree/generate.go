@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -204,4 +205,20 @@ func chosenEnsemble(cfg *config.Config, name string) (*config.Ensemble, error) {
 		names = append(names, e.Name)
 	}
 	return nil, view.Failf("Which ensemble", "-ensemble=%s: there are %s. Name one of them.", name, strings.Join(names, ", "))
+}
+
+// declareImport adds an import block that stands nowhere.
+func declareImport(cfg *config.Config, addr, path string) error {
+	if err := kind.ValidatePath(path); err != nil {
+		return view.Failf("Illegal path", "%q: %v.", path, err)
+	}
+	for _, e := range cfg.Ensembles {
+		for _, n := range e.Tree.Nodes {
+			if n.Addr == addr {
+				e.Intent.Imports = append(e.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin})
+				return nil
+			}
+		}
+	}
+	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first; an import says where it is taken from.", addr)
 }

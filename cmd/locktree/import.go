@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/spf13/cobra"
@@ -69,21 +68,6 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 	}
 	a.view().Plan(view.Plan{Plans: plans, Operation: "apply", Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 	return a.approveAndExecute(ctx, &f.applyFlags, s, plans)
-}
-
-func declareImport(cfg *config.Config, addr, path string) error {
-	if err := kind.ValidatePath(path); err != nil {
-		return view.Failf("Illegal path", "%q: %v.", path, err)
-	}
-	for _, e := range cfg.Ensembles {
-		for _, n := range e.Tree.Nodes {
-			if n.Addr == addr {
-				e.Intent.Imports = append(e.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin})
-				return nil
-			}
-		}
-	}
-	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first; an import says where it is taken from.", addr)
 }
 
 // importTree looks at a subtree, over a connection that cannot write.

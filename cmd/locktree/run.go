@@ -55,7 +55,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main job
-		statusCommand, showCommand, outputCommand, fmtCommand, consoleCommand, schemaCommand, importCommand,
+		statusCommand, showCommand, outputCommand, fmtCommand, consoleCommand, schemaCommand, importCommand, stateCommand,
 		devCommand, demoCommand, versionCommand,
 	}
 }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/spf13/cobra"
+)
+
+func stateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "state",
+		Short: "Look at what this stack owns, and rebuild its index",
+		Long: "What a stack owns is marked in the znodes themselves; an index beside them makes it quick\n" +
+			"to find. There is nothing to move, push or pull.",
+		Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			_ = c.Help()
+			return exitWith(exitError)
+		},
+	}
+	c.AddCommand(a.stateList(), a.stateShow(), a.stateRebuild())
+	return c
+}
+
+func (a *app) stateList() *cobra.Command {
+	var flags loadFlags
+	c := &cobra.Command{
+		Use:   "list [ADDRESS]...",
+		Short: "List the addresses of what this stack has in ZooKeeper",
+		Long:  "list prints one address a line; arguments limit it to those they match, * included.",
+		RunE: func(c *cobra.Command, args []string) error {
+			trees, err := a.owned(c.Context(), &flags, args)
+			for _, tree := range trees {
+				for _, n := range tree.Nodes {
+					fmt.Fprintln(a.stdout, view.Clean(n.Payload.Owner.Addr))
+				}
+			}
+			return err
+		},
+	}
+	flags.register(c)
+	return c
+}
+
+func (a *app) stateShow() *cobra.Command {
+	var flags loadFlags
+	c := &cobra.Command{
+		Use:   "show ADDRESS",
+		Short: "Show one lock or namespace as it stands in ZooKeeper",
+		Args:  exactly(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			trees, err := a.owned(c.Context(), &flags, nil)
+			if err != nil {
+				return err
+			}
+			trees = slices.DeleteFunc(trees, func(tree *plan.Tree) bool {
+				tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Payload.Owner.Addr != args[0] })
+				return len(tree.Nodes) == 0
+			})
+			if len(trees) == 0 {
+				return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree state list\" lists what it has.", args[0])
+			}
+			a.view().Tree(trees)
+			return nil
+		},
+	}
+	flags.register(c)
+	a.jsonFlag(c, documentJSON, "print one JSON document")
+	return c
+}
+
+// owned are the live trees with this stack's nodes alone, those whose addresses
+// match one of the patterns where there are some.
+func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) ([]*plan.Tree, error) {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(flags)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.connect(ctx, cfg, true)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	trees, err := s.read(ctx)
+	for _, tree := range trees {
+		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool {
+			return n.Payload == nil || n.Payload.Owner.Stack != cfg.Stack || !matchesAny(patterns, n.Payload.Owner.Addr)
+		})
+	}
+	return trees, err
+}
+
+func matchesAny(patterns []string, addr string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, addr)
+		return p == addr || ok && err == nil
+	})
+}
+
+// brokenIndex is where the index of a stack is no index, and its data version. A
+// newer format is not broken: it is for a newer program to read.
+func brokenIndex(ctx context.Context, s *stack, i int) (at string, version int32, err error) {
+	session, err := s.clients[i].Session(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	at = plan.IndexPath(s.Ensembles[i].Root, s.Stack)
+	data, stat, err := session.Get(ctx, at)
+	if errors.Is(err, zk.ErrNoNode) {
+		return "", 0, nil
+	}
+	if err != nil {
+		return "", 0, denied(s.clients[i], err)
+	}
+	_, err = plan.DecodeIndex(data)
+	var damaged *plan.DamagedError
+	switch {
+	case err == nil:
+		return "", 0, nil
+	case errors.Is(err, plan.ErrNotIndex), errors.As(err, &damaged):
+		return at, stat.Version, nil
+	}
+	return "", 0, err
+}
