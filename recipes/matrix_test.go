@@ -164,45 +164,20 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 	}
 }
 
-// thief remembers what a server granted on the connections it passes on: enough to end the session in its owner's name.
-func (l *lab) thief() (change func(*Config), steal func()) {
-	var mu sync.Mutex
-	var seen []byte
-	change = func(cfg *Config) {
-		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := l.dial(ctx, network, address)
-			mu.Lock()
-			defer mu.Unlock()
-			seen = nil
-			return spy{c, &mu, &seen}, err
-		}
-	}
-	return change, func() {
-		l.t.Helper()
-		c, err := l.dial(l.t.Context(), "tcp", "zk:2181")
-		require.NoError(l.t, err)
-		defer c.Close()
-		mu.Lock()
-		grant := append([]byte(nil), seen[4:]...)
-		mu.Unlock()
-		endAs(l.t, c, grant)
-	}
-}
-
 func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: forged expiry while holding and while waiting
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
-		spied, steal := l.thief()
-		x, err := l.client("victim", spied).Mutex(m).Lock(t.Context())
+		a, b := &thief{dial: l.dial}, &thief{dial: l.dial}
+		holder := l.client("holder", func(c *Config) { c.Dialer = a.dialer })
+		x, err := holder.Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		spiedToo, stealToo := l.thief()
-		waiter := l.client("waiter", spiedToo)
+		waiter := l.client("waiter", func(c *Config) { c.Dialer = b.dialer })
 		w := l.locking(waiter.Mutex(m))
 		last := l.locking(l.client("last").Mutex(m))
-		stealToo()
+		b.end(t, waiter.session)
 		require.ErrorIs(t, (<-w).err, ErrSessionLost)
 		notYet(t, last, "the holder holds")
-		steal()
+		a.end(t, holder.session)
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 		r := <-last

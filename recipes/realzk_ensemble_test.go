@@ -191,7 +191,9 @@ func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, b.granted(x))
-		rival := async(func() (*Lease, error) { return e.client(t, 10*time.Second, followers...).Mutex("/m").Lock(context.Background()) })
+		rival := async(func() (*Lease, error) {
+			return e.client(t, 10*time.Second, followers...).Mutex("/m").Lock(context.Background())
+		})
 		queued(t, c, "/m", 2)
 		leader.Kill()
 		killed := time.Now()

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"net"
 	"runtime"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,46 +35,30 @@ func TestRealHolderStoppedForHalfItsSessionKeepsItsLock(t *testing.T) { // matri
 	require.NoError(t, r.v.Unlock(t.Context()))
 }
 
-// stealing is a client whose session steal ends over a second connection, with its id and password.
-func stealing(t *testing.T, addr string) (c *Client, steal func()) {
+// robbed is a client whose session the thief can end.
+func robbed(t *testing.T, addr string) (*Client, *thief) {
 	t.Helper()
-	var mu sync.Mutex
-	var seen []byte
-	c, err := Dial(t.Context(), Config{Servers: []string{addr}, SessionTimeout: 8 * time.Second,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-			mu.Lock()
-			defer mu.Unlock()
-			seen = nil
-			return spy{c, &mu, &seen}, err
-		}})
+	th := &thief{dial: (&net.Dialer{}).DialContext}
+	c, err := Dial(t.Context(), Config{Servers: []string{addr}, SessionTimeout: 8 * time.Second, Dialer: th.dialer})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	return c, func() {
-		t.Helper()
-		other, err := net.Dial("tcp", addr)
-		require.NoError(t, err)
-		mu.Lock()
-		grant := append([]byte(nil), seen[4:]...)
-		mu.Unlock()
-		endAs(t, other, grant)
-	}
+	return c, th
 }
 
 func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 12
 	srv, c := realServer(t)
-	holder, stealHolders := stealing(t, srv.Addr)
+	holder, a := robbed(t, srv.Addr)
 	x, err := holder.Mutex("/m").Lock(t.Context())
 	require.NoError(t, err)
-	waiter, stealWaiters := stealing(t, srv.Addr)
+	waiter, b := robbed(t, srv.Addr)
 	w := async(func() (*Lease, error) { return waiter.Mutex("/m").Lock(context.Background()) })
 	queued(t, c, "/m", 2)
 	last := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
 	queued(t, c, "/m", 3)
-	stealWaiters()
+	b.end(t, waiter.session)
 	require.ErrorIs(t, (<-w).err, ErrSessionLost)
 	require.NoError(t, x.Verify(t.Context()))
-	stealHolders()
+	a.end(t, holder.session)
 	<-x.Context().Done()
 	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 	r := <-last
@@ -126,7 +109,9 @@ func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	for _, s := range []script{
 		saying([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")),
 		saying(frameOf(0, 0, 0, 0)), saying(noise), saying(frameOf(noise...)), silence,
-		func(c net.Conn) { _ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}}).Handshake() },
+		func(c net.Conn) {
+			_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}}).Handshake()
+		},
 		func(net.Conn) {},
 	} {
 		servers = append(servers, listen(t, s))

@@ -3,10 +3,8 @@
 package recipes
 
 import (
-	"context"
 	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,17 +20,10 @@ func TestRealZooKeeper(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after the server's own
 	srv := realzk.Start(t, realzk.Options{TickTime: 500 * time.Millisecond})
-	var mu sync.Mutex
-	var seen []byte
+	th := &thief{dial: (&net.Dialer{}).DialContext}
 	cfg := Config{Servers: []string{srv.Addr}, SessionTimeout: 8 * time.Second, ConnectTimeout: 20 * time.Second,
 		Auth: []Auth{{"digest", "alice:hunter2"}}}
-	cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		mu.Lock()
-		defer mu.Unlock()
-		seen = nil
-		return spy{c, &mu, &seen}, err
-	}
+	cfg.Dialer = th.dialer
 	c, err := Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	defer c.Close()
@@ -107,17 +98,14 @@ func TestRealZooKeeper(t *testing.T) {
 	})
 
 	t.Run("forged close ends the handle", func(t *testing.T) {
-		mu.Lock()
-		grant := append([]byte(nil), seen[4:]...)
-		mu.Unlock()
 		release, err := s.hold("/mine", nil)
 		require.NoError(t, err)
 		defer release()
-		other, err := net.Dial("tcp", srv.Addr)
-		require.NoError(t, err)
-		endAs(t, other, grant)
+		th.end(t, s)
 		<-s.Done()
-		require.ErrorIs(t, s.Err(), ErrSessionExpired)
+		// Expired, where the server cut the connection the session was stolen from. It may also leave it open and drop
+		// what comes in on it without a word: then it is the lease's deadline that speaks.
+		require.ErrorIs(t, s.Err(), ErrSessionLost)
 		_, err = s.Create(t.Context(), "/late", nil, 0, openACL)
 		require.ErrorIs(t, err, ErrSessionLost)
 		next, err := c.Session(t.Context())
