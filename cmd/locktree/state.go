@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/spf13/cobra"
@@ -103,30 +101,4 @@ func matchesAny(patterns []string, addr string) bool {
 		ok, err := path.Match(p, addr)
 		return p == addr || ok && err == nil
 	})
-}
-
-// brokenIndex is where the index of a stack is no index, and its data version. A
-// newer format is not broken: it is for a newer program to read.
-func brokenIndex(ctx context.Context, s *stack, i int) (at string, version int32, err error) {
-	session, err := s.clients[i].Session(ctx)
-	if err != nil {
-		return "", 0, err
-	}
-	at = plan.IndexPath(s.Ensembles[i].Root, s.Stack)
-	data, stat, err := session.Get(ctx, at)
-	if errors.Is(err, zk.ErrNoNode) {
-		return "", 0, nil
-	}
-	if err != nil {
-		return "", 0, denied(s.clients[i], err)
-	}
-	_, err = plan.DecodeIndex(data)
-	var damaged *plan.DamagedError
-	switch {
-	case err == nil:
-		return "", 0, nil
-	case errors.Is(err, plan.ErrNotIndex), errors.As(err, &damaged):
-		return at, stat.Version, nil
-	}
-	return "", 0, err
 }

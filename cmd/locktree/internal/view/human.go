@@ -74,11 +74,18 @@ func (h *human) Event(_ string, e apply.Event) {
 		}
 	case apply.Scaffolded:
 		h.Message("Created " + strings.Join(e.Paths, ", "))
+	case apply.Draining:
+		say(e.Addr, fmt.Sprintf("Draining: nobody new gets in (%s)", clean(e.Usage.String())))
+	case apply.Breaking:
+		say(e.Addr, fmt.Sprintf("Breaking: who is in it loses it (%s)", clean(e.Usage.String())))
 	case apply.Started:
 		say(e.Addr, progress[e.Action][0])
 	case apply.Applied:
 		say(e.Addr, fmt.Sprintf("%s after %s [path=%s]", progress[e.Action][1], elapsed(e.Elapsed), clean(e.Path)))
 	case apply.Committed:
+		if e.Batches > 1 {
+			h.Message(fmt.Sprintf("Transaction %d of %d is committed (%d operations).", e.Batch, e.Batches, e.Ops))
+		}
 		if e.Resolved {
 			h.Message("The connection was lost during the transaction. Reading back showed that it was committed.")
 		}

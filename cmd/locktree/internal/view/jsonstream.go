@@ -184,6 +184,10 @@ func (s *stream) Event(ensemble string, e apply.Event) {
 	switch e := e.(type) {
 	case apply.LockWaiting:
 		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields{"lock": e.Info, "ensemble": ensemble})
+	case apply.Draining:
+		s.send("info", "drain_start", e.Addr+": Draining", fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
+	case apply.Breaking:
+		s.send("warn", "force_break", e.Addr+": Breaking", fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
 	case apply.Started:
 		s.send("info", "apply_start", fmt.Sprintf("%s: %s", e.Addr, progress[e.Action][0]), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
 	case apply.Applied:
@@ -194,7 +198,7 @@ func (s *stream) Event(ensemble string, e apply.Event) {
 		s.send("error", "apply_errored", fmt.Sprintf("%s: not applied", e.Addr), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
 	case apply.Committed:
 		s.send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", e.Ops),
-			fields{"transaction": fields{"id": e.ApplyID, "ops": e.Ops, "bytes": e.Bytes, "resolved": e.Resolved}, "ensemble": ensemble})
+			fields{"transaction": fields{"id": e.ApplyID, "ops": e.Ops, "bytes": e.Bytes, "resolved": e.Resolved, "batch": e.Batch, "batches": e.Batches}, "ensemble": ensemble})
 	case apply.ACLApplied:
 		s.send("info", "acl_applied", e.Addr+": Access list set", fields{"hook": fields{"resource": fields{"addr": e.Addr}, "id_key": "path", "id_value": e.Path}})
 	}

@@ -26,7 +26,7 @@ func TestPlanText(t *testing.T) {
 		"destroy_index.txt": {Plans: []*plan.Plan{{Ensemble: "main", Destroy: true, Index: plan.Pin{Path: "/locks/.locktree/stacks/s"}}}, Operation: "destroy", NoAdvice: true},
 		"plan_moves.txt":    {Plans: []*plan.Plan{movedPlan()}, Operation: "apply", NoAdvice: true, NowMs: now},
 		"plan_gist.txt":     {Plans: []*plan.Plan{movedPlan()}, Operation: "apply", NoAdvice: true, Concise: true},
-		"refresh.txt":       {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true, Changes: driftedAlone()}}, Operation: "refresh", NoAdvice: true},
+		"refresh.txt":       {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true, Changes: driftedAlone(), Drifted: []plan.Drift{{Addr: "mutex.a", Path: "/a", What: plan.DriftChanged}}}}, Operation: "refresh", NoAdvice: true},
 		"refresh_none.txt":  {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true}}, Operation: "refresh", NoAdvice: true},
 		"plan_two.txt":      {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, Operation: "apply", NoAdvice: true},
 	}

@@ -67,19 +67,17 @@ func visible(p *plan.Plan) bool {
 	return p.Resumes != "" || slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action != plan.NoOp || c.PreviousAddr != "" })
 }
 
+// driftText says what happened, in Terraform's words where it has some.
+var driftText = map[string]string{
+	plan.DriftChanged: "has changed", plan.DriftDeleted: "has been deleted", plan.DriftTaken: "is no longer ours: its data was replaced",
+}
+
 // drift names what somebody did by hand since the last apply.
 func (t planText) drift(plans []*plan.Plan) bool {
 	var lines []string
 	for _, p := range plans {
-		for i := range p.Changes {
-			c := &p.Changes[i]
-			switch {
-			case !c.Drift:
-			case c.Before == nil:
-				lines = append(lines, fmt.Sprintf("  # %s has been deleted", clean(c.Addr)))
-			default:
-				lines = append(lines, fmt.Sprintf("  # %s has changed", clean(c.Addr)))
-			}
+		for _, one := range p.Drifted {
+			lines = append(lines, fmt.Sprintf("  # %s %s", clean(one.Addr), driftText[one.What]))
 		}
 	}
 	if len(lines) == 0 {
