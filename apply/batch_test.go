@@ -99,7 +99,7 @@ func batched(t *testing.T, s *site) {
 // import, in more than one transaction.
 func wealth(s *site) (before, after *plan.Tree) {
 	before = s.tree(append(bulk(44, 280, "x"),
-		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex), declare("/pay/old", kind.Mutex),
+		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex), declare("/pay/old", kind.Semaphore),
 		declare("/pay/pool", kind.Semaphore, set("permits", 3)), declare("/solo", kind.Election), declare("/zone", kind.RWLock))...)
 	solo := declare("/pay/boss", kind.Election)
 	solo.Addr = "solo.election" // renamed, the address is the same
@@ -110,6 +110,7 @@ func wealth(s *site) (before, after *plan.Tree) {
 		declare("/theirs", kind.Mutex), solo)...)
 	after.Intent = plan.Intent{
 		Removals: []plan.Removal{{From: "zone.rwlock"}},
+		Quotas:   []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}},
 		Imports:  []plan.Import{{To: "theirs.mutex", Path: s.root + "/theirs", Target: s.root + "/theirs"}},
 	}
 	return before, after
@@ -245,4 +246,36 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	require.NotZero(t, left.Summary().Add)
 	s.apply(c, tree)
 	require.False(t, s.plan(c, tree).HasChanges())
+}
+
+func TestEverythingAtOnce(t *testing.T) {
+	s := inMemory(t)
+	everything(t, s)
+}
+
+// everything is the richest apply without a crash.
+func everything(t *testing.T, s *site) {
+	c := s.provisioner()
+	before, after := wealth(s)
+	s.apply(c, before)
+	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, toZK(kind.WorldAll()))
+	require.NoError(t, err)
+	s.apply(c, after)
+	s.whole(c, after)
+	again := s.plan(c, after)
+	require.False(t, again.HasChanges(), "%s", again)
+	data, _, err := s.session(c).Get(t.Context(), s.root+"/zone")
+	require.NoError(t, err)
+	payload, err := kind.Decode(data)
+	require.NoError(t, err)
+	require.Empty(t, payload.Owner)
+	data, _, err = s.session(c).Get(t.Context(), s.root+"/solo")
+	require.NoError(t, err)
+	payload, err = kind.Decode(data)
+	require.NoError(t, err)
+	require.Equal(t, s.root+"/pay/boss", payload.MovedTo)
+	require.NoError(t, s.destroy(c, after))
+	names, _, err := s.session(c).Children(t.Context(), s.root)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{".locktree", "zone"}, names, "what was forgotten stays")
 }

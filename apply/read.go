@@ -166,7 +166,10 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	if err := r.descend(ctx, r.elsewhere(desired, rootThere)); err != nil {
 		return err
 	}
-	return r.adopt(ctx, desired)
+	if err := r.adopt(ctx, desired); err != nil {
+		return err
+	}
+	return r.quotas(ctx, desired)
 }
 
 // elsewhere lists the named paths that the walk cannot have met: their parent is

@@ -33,6 +33,9 @@ func TestRealZooKeeper(t *testing.T) {
 		"second applier is told who is at it":        secondApplier,
 		"appliers at once are serialised or refused": func(t *testing.T, s *site) { manyAppliers(t, s, 10) },
 		"lost reply is resolved":                     lostReply,
+		"large plan is applied in batches":           batched,
+		"contenders are broken by force":             forceBreak,
+		"everything at once":                         everything,
 		"contender at the last moment is unharmed":   lastMoment,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -19,9 +20,9 @@ const scaffoldTries = 5
 // directory of indexes and the apply lock. It returns the paths it created. They
 // are created in one transaction, so that a lock without a declaration is never seen.
 func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl []kind.ACL) ([]string, error) {
-	paths := scaffoldPaths(p.Root, p.Stack)
+	paths := append(quotaPaths(p), scaffoldPaths(p.Root, p.Stack)...)
 	for try := 0; ; try++ {
-		missing, err := absent(ctx, s, paths)
+		missing, err := absent(ctx, s, paths, len(quotaPaths(p)))
 		if err != nil || len(missing) == 0 {
 			return nil, err
 		}
@@ -60,10 +61,11 @@ func scaffoldPaths(root, stack string) []string {
 
 // absent lists the paths that are missing, in order. The lock proves its
 // ancestors, so the common case costs two requests.
-func absent(ctx context.Context, s *recipes.Session, paths []string) ([]string, error) {
+// The first others are asked for in any case.
+func absent(ctx context.Context, s *recipes.Session, paths []string, others int) ([]string, error) {
 	lock, indexes := paths[len(paths)-1], paths[len(paths)-3]
 	var missing []string
-	for _, known := range [][]string{{lock, indexes}, paths} {
+	for _, known := range [][]string{append(slices.Clone(paths[:others]), lock, indexes), paths} {
 		missing = nil
 		for _, path := range known {
 			stat, err := s.Exists(ctx, path)

@@ -149,7 +149,7 @@ func entryOf(n *Node) (IndexEntry, error) {
 	if err != nil {
 		return IndexEntry{}, fmt.Errorf("plan: %s: %w", n.Addr, err)
 	}
-	return IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Hash: h}, nil
+	return IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Hash: h, Quota: n.Quota}, nil
 }
 
 // units are the changes in the order of execution, the two ends of a lock's move

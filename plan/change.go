@@ -60,7 +60,11 @@ type ACLDiff struct{ Before, After []kind.ACL }
 type ProtectDiff struct{ Before, After bool }
 
 // QuotaDiff is the number of znodes a namespace may hold, which changes; 0 is no limit.
-type QuotaDiff struct{ Before, After int }
+type QuotaDiff struct {
+	Before, After int
+
+	live LiveQuota
+}
 
 // Reason says why an action was chosen, in the codes of Terraform's JSON plan
 // ("action_reason"); "" when it goes without saying.

@@ -52,6 +52,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	}
 	d.index(desired)
 	if !opts.Destroy {
+		d.wantQuotas()
 		d.plot()
 		d.adoptions()
 	}
@@ -60,6 +61,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		d.breaks[a] = true
 	}
 	d.changes()
+	d.quotas()
 	if !opts.Destroy {
 		d.checkParents()
 		d.checkAccess()

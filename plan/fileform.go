@@ -51,6 +51,14 @@ type changeForm struct {
 	PreviousAddr string `json:"previous_address,omitempty"`
 	Importing    string `json:"importing,omitempty"`
 	Break        bool   `json:"break,omitempty"`
+
+	Quota *quotaForm `json:"quota,omitempty"`
+}
+
+type quotaForm struct {
+	Before int       `json:"before"`
+	After  int       `json:"after"`
+	Live   LiveQuota `json:"live"`
 }
 
 type nodeForm struct {
@@ -61,6 +69,7 @@ type nodeForm struct {
 	ACL          []kind.ACL      `json:"acl"`
 	AllowWorld   bool            `json:"allow_world,omitempty"`
 	AllowLockout bool            `json:"allow_lockout,omitempty"`
+	Quota        int             `json:"quota,omitempty"`
 	Live         *liveForm       `json:"live,omitempty"`
 }
 
@@ -100,6 +109,9 @@ func formOf(p *Plan) (planForm, error) {
 		}
 		f.Changes[i] = changeForm{Action: c.Action, Before: before, After: after, Drift: c.Drift, Reason: c.Reason,
 			PreviousPath: c.PreviousPath, PreviousAddr: c.PreviousAddr, Importing: c.Importing, Break: c.Break}
+		if q := c.Quota; q != nil {
+			f.Changes[i].Quota = &quotaForm{q.Before, q.After, q.live}
+		}
 	}
 	for _, o := range p.Outputs {
 		f.Outputs = append(f.Outputs, outputForm(o))
@@ -117,7 +129,7 @@ func nodeFormOf(n *Node) (*nodeForm, error) {
 	}
 	f := &nodeForm{
 		Path: n.Path, Addr: n.Addr, Origin: n.Origin, Payload: data, ACL: n.ACL,
-		AllowWorld: n.AllowWorld, AllowLockout: n.AllowLockout,
+		AllowWorld: n.AllowWorld, AllowLockout: n.AllowLockout, Quota: n.Quota,
 	}
 	if n.Live != nil {
 		f.Live = &liveForm{Live: *n.Live}
@@ -174,6 +186,9 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 		Action: f.Action, Before: before, After: after, Drift: f.Drift, Reason: f.Reason,
 		PreviousPath: f.PreviousPath, PreviousAddr: f.PreviousAddr, Importing: f.Importing, Break: f.Break,
 	}
+	if q := f.Quota; q != nil {
+		c.Quota = &QuotaDiff{q.Before, q.After, q.Live}
+	}
 	c.Tombstone = tombstone(after) || after == nil && tombstone(before)
 	if (before != nil) != (f.Action != Create) || (after != nil) != (f.Action != Delete) {
 		return nil, fmt.Errorf("%s with these nodes makes no sense", f.Action)
@@ -228,7 +243,7 @@ func (f *nodeForm) node() (*Node, error) {
 	}
 	n := &Node{
 		Path: f.Path, Addr: f.Addr, Origin: f.Origin, Payload: payload, ACL: f.ACL,
-		AllowWorld: f.AllowWorld, AllowLockout: f.AllowLockout,
+		AllowWorld: f.AllowWorld, AllowLockout: f.AllowLockout, Quota: f.Quota,
 	}
 	if f.Live != nil {
 		live := f.Live.Live

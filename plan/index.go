@@ -36,6 +36,8 @@ type IndexEntry struct {
 	Gen  int64  `json:"gen"`
 	// Hash is of payload and access list as applied: what differs was changed by hand.
 	Hash string `json:"hash"`
+	// Quota is the limit on the namespace's znodes that this stack set; 0 for none.
+	Quota int `json:"quota,omitempty"`
 }
 
 // PendingACL is an access list to be set on an existing node: the part of an

@@ -117,16 +117,20 @@ func (p *Plan) deletes() []Op {
 	return ops
 }
 
-// deletes are the operations that take the node away, in no order.
+// deletes are the operations that take the node away, its parts first.
 func (c *Change) deletes() []Op {
 	if c.Action != Delete && !c.anew() || c.Before == nil || c.Before.Live == nil {
 		return nil
 	}
-	ops := []Op{{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version}}
+	var ops []Op
 	for _, part := range c.Before.Live.Parts {
 		if !part.Absent {
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: kind.JoinPath(c.Path, part.Name), Version: part.Version})
 		}
+	}
+	ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
+	if c.Action == Delete {
+		ops = append(ops, c.Quota.ops(c)...)
 	}
 	return ops
 }
@@ -180,7 +184,7 @@ func (c *Change) writes() ([]Op, error) {
 	for _, name := range parts {
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), ACL: c.After.ACL})
 	}
-	return ops, nil
+	return append(ops, c.Quota.ops(c)...), nil
 }
 
 func (p *Plan) indexOp(applyID string, acl []kind.ACL) (Op, error) {

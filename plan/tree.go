@@ -25,6 +25,9 @@ type Tree struct {
 	// apply lock, which every destroy raises. Without it, an old plan would fit again
 	// once everything it found absent is absent again.
 	Destroys int32
+	// Quotas are the quotas that were found, by the path of their namespace: of those
+	// that are declared, or were set by this stack.
+	Quotas map[string]LiveQuota
 	// Unmanaged are the paths of children of this stack's namespaces that do not
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
@@ -46,6 +49,9 @@ type Node struct {
 	// AllowWorld and AllowLockout are declared on the acl block in force: the
 	// author wants everybody to write, or to give up the own admin right.
 	AllowWorld, AllowLockout bool
+	// Quota is how many znodes a namespace may hold, 0 for no limit. [Diff] sets it
+	// from Intent.Quotas.
+	Quota int
 	// Live is what ZooKeeper knows about the node; current trees only.
 	Live *Live
 }
