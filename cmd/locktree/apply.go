@@ -43,6 +43,7 @@ func applyCommand(a *app) *cobra.Command {
 	f.registerChanges(c)
 	c.Flags().BoolVar(&f.destroy, "destroy", false, "remove everything this stack owns; the same as destroy")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve or a plan file")
+	a.completeAddresses(c, &f.loadFlags)
 	return c
 }
 

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/locktree/locktree/config"
+import (
+	"github.com/locktree/locktree/config"
+	"github.com/spf13/cobra"
+)
 
 // outputNames completes from the configuration: a shell must not wait for a server.
 func (a *app) outputNames(flags *loadFlags) []string {
@@ -10,4 +13,29 @@ func (a *app) outputNames(flags *loadFlags) []string {
 		names[i] = o.Name
 	}
 	return names
+}
+
+// addresses completes what is declared, likewise.
+func (a *app) addresses(flags *loadFlags) []string {
+	cfg, _ := config.Load(a.path("."), a.options(flags))
+	var out []string
+	for _, e := range cfg.Ensembles {
+		for _, n := range e.Tree.Nodes {
+			out = append(out, n.Addr)
+		}
+	}
+	return out
+}
+
+// completeAddresses gives the flags that take an address, as far as the command
+// has them, the addresses of the configuration.
+func (a *app) completeAddresses(c *cobra.Command, flags *loadFlags) {
+	for _, name := range []string{"target", "exclude", "replace", "force-break"} {
+		if c.Flags().Lookup(name) == nil {
+			continue
+		}
+		_ = c.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return a.addresses(flags), cobra.ShellCompDirectiveNoFileComp
+		}) // it fails for unknown flags and second functions only
+	}
 }

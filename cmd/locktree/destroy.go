@@ -15,5 +15,6 @@ func destroyCommand(a *app) *cobra.Command {
 	f.register(c)
 	f.intentFlags.register(c)
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve")
+	a.completeAddresses(c, &f.loadFlags)
 	return c
 }

@@ -34,6 +34,7 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&f.concise, "concise", false, "one line a change")
 	c.Flags().BoolVar(&f.input, "input", true, "ask for input; plan never does")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages")
+	a.completeAddresses(c, &f.loadFlags)
 	return c
 }
 

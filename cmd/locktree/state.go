@@ -53,6 +53,9 @@ func (a *app) stateShow() *cobra.Command {
 		Use:   "show ADDRESS",
 		Short: "Show one lock or namespace as it stands in ZooKeeper",
 		Args:  exactly(1, 1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return a.addresses(&flags), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			trees, err := a.owned(c.Context(), &flags, nil)
 			if err != nil {
