@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // Every configuration: planned, applied, planned again without changes, destroyed.
-var configurations = []string{"quickstart", "payments", "redpacket"}
+var configurations = []string{"quickstart", "payments", "redpacket", "recipes"}
 
 func TestConfigurationsOnTheEmbeddedServer(t *testing.T) {
 	for _, dir := range configurations {

@@ -1,0 +1,128 @@
+// Command cache shares a table of prices between eight readers and a program that renews it. The table is two values
+// that belong together; nobody may ever see one old and one new. Readers read side by side, the renewal is alone, and
+// as the lock is declared with preference = "writer" it does not wait for readers that come after it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+const (
+	lock     = "/recipes/prices"
+	readers  = 8
+	renewals = 10
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// table is what the lock guards: version says which prices it holds, check must be equal to it. Each can be read and
+// written by itself at any time, so only the lock keeps them together.
+type table struct{ version, check, reads, together, most atomic.Int64 }
+
+func (t *table) read() error {
+	t.reads.Add(1)
+	now := t.together.Add(1)
+	defer t.together.Add(-1)
+	for most := t.most.Load(); now > most && !t.most.CompareAndSwap(most, now); most = t.most.Load() {
+	}
+	version := t.version.Load()
+	time.Sleep(2 * time.Millisecond)
+	if check := t.check.Load(); check != version {
+		return fmt.Errorf("read version %d with the prices of %d", version, check)
+	}
+	return nil
+}
+
+func (t *table) renew() {
+	t.version.Add(1)
+	time.Sleep(2 * time.Millisecond)
+	t.check.Add(1)
+}
+
+func run(ctx context.Context) error {
+	ctx, finished := context.WithCancel(ctx)
+	defer finished()
+	var prices table
+	errs := make([]error, readers+1)
+	var all sync.WaitGroup
+	for i := range readers {
+		all.Go(func() {
+			err := reader(ctx, fmt.Sprint("reader ", i+1), &prices)
+			if err != nil && ctx.Err() == nil { // not because the renewals are over
+				errs[i] = err
+				finished()
+			}
+		})
+	}
+	errs[readers] = renewer(ctx, &prices)
+	finished()
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Printf("version %d after %d renewals, up to %d of %d readers at a time, torn: none\n",
+		prices.version.Load(), renewals, prices.most.Load(), readers)
+	if prices.most.Load() < 2 {
+		return errors.New("the readers did not read side by side")
+	}
+	return nil
+}
+
+func reader(ctx context.Context, id string, prices *table) error {
+	c, err := dial(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for {
+		err := c.RWMutex(lock).RDo(ctx, func(context.Context, *recipes.Lease) error { return prices.read() })
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func renewer(ctx context.Context, prices *table) error {
+	c, err := dial(ctx, "renewer")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for range renewals {
+		time.Sleep(20 * time.Millisecond) // the prices change now and then
+		err := c.RWMutex(lock).Do(ctx, func(context.Context, *recipes.Lease) error {
+			prices.renew()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dial connects to ZOOKEEPER_SERVERS, or to what `locktree dev` serves.
+func dial(ctx context.Context, id string) (*recipes.Client, error) {
+	servers := os.Getenv("ZOOKEEPER_SERVERS")
+	if servers == "" {
+		servers = "127.0.0.1:2181"
+	}
+	return recipes.Dial(ctx, recipes.Config{Servers: strings.Split(servers, ","), ID: id})
+}

@@ -1,0 +1,86 @@
+// Package recipes_test runs the programs of this folder the way a reader would: locktree dev's server or a real one,
+// locktree apply, then each program.
+package recipes_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// programs are what must be in each one's output; each program also ends with an error when its lock fails.
+var programs = map[string][]string{
+	"worker":    {`worker 1 does a job`, `worker 2 does a job`, `worker 3 does a job`, `(?m)^jobs done: 9$`},
+	"ratelimit": {`(?m)^50 calls, at most [1-3] at a time, 3 permits declared$`},
+	"cache":     {`(?m)^version 10 after 10 renewals, .* torn: none$`},
+	"transfer":  {`(?m)^60 transfers, 3000 in the bank$`},
+	"turns":     {`turn 1: program 1\n(.*\n)*turn 10: program 10\n`},
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	args := []string{"build", "-o", dir + string(filepath.Separator), "../../cmd/locktree"}
+	for name := range programs {
+		args = append(args, "./"+name)
+	}
+	out, err := exec.Command("go", args...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return dir
+}
+
+func run(t *testing.T, addr, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "ZOOKEEPER_SERVERS="+addr, `LOCKTREE_VAR_servers=["`+addr+`"]`)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s: %s", program, out)
+	return string(out)
+}
+
+func walk(t *testing.T, bin, addr string) {
+	locktree := filepath.Join(bin, "locktree")
+	run(t, addr, locktree, "fmt", "-check")
+	require.Contains(t, run(t, addr, locktree, "apply", "-auto-approve"), "Apply complete! Resources: 8 added")
+	for name, want := range programs {
+		t.Run(name, func(t *testing.T) {
+			out := run(t, addr, filepath.Join(bin, name))
+			for _, w := range want {
+				require.Regexp(t, regexp.MustCompile(w), out)
+			}
+		})
+	}
+	status := run(t, addr, locktree, "status")
+	require.Contains(t, status, "7 locks, 0 held, 0 waiting.", "a program left something in a queue")
+	require.False(t, strings.Contains(status, "deadlock"))
+	run(t, addr, locktree, "destroy", "-auto-approve")
+}
+
+func TestThePrograms(t *testing.T) {
+	bin := build(t)
+	t.Run("in-memory server", func(t *testing.T) { walk(t, bin, zktest.Start(t).Addr()) })
+	t.Run("Apache ZooKeeper", func(t *testing.T) { walk(t, bin, realzk.Start(t, realzk.Options{}).Addr) })
+}
+
+// A program whose locks nobody applied says what to do, and does not make them.
+func TestAProgramWithoutItsLocksSaysSo(t *testing.T) {
+	bin := build(t)
+	srv := zktest.Start(t)
+	for name := range programs {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, name))
+		cmd.Env = append(os.Environ(), "ZOOKEEPER_SERVERS="+srv.Addr())
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err, name)
+		require.Contains(t, string(out), "declare it and run apply", name)
+	}
+	_, exists := srv.Get("/recipes")
+	require.False(t, exists)
+}
