@@ -2,16 +2,19 @@
 //
 // # What an apply promises
 //
-// The structure, the parameters, the access lists of new nodes and the index
-// change in one ZooKeeper transaction: all or nothing. It is sent only when
+// The structure, the parameters, the access lists of new nodes, the quotas and the
+// index change in one ZooKeeper transaction: all or nothing. Plans that do not fit
+// into one are cut into several, each of which leaves whole locks and its part of
+// the index; an apply that ends between two is finished by the next. It is sent only when
 // every node the plan relied on is still as the plan saw it, and it is fenced:
 // its first operation checks the apply lock, so that a program that was paused
 // past its session commits nothing. A lost reply is resolved by reading back
 // the apply id the transaction writes, never guessed.
 //
-// It writes no node without this stack's marker, and deletes no node that has
-// children: a lock with a holder or a waiter makes the transaction fail as a
-// whole, whenever the contender arrived.
+// It writes no node without this stack's marker but what an import block names, and
+// deletes no node that has children: a lock with a holder or a waiter makes the
+// transaction fail as a whole, whenever the contender arrived. Locks that are
+// broken by force, each by its address, are the exception.
 //
 // # What it does not promise
 //

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -70,11 +71,36 @@ func (d *differ) checkLockOut(g *groups, n *Node) {
 	p.Detail = fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
 		"for the identity that applies, or set allow_lockout = true on the acl if that is meant.",
 		n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path))
+	for _, a := range n.ACL {
+		if ours, ok := d.backwards(a); ok {
+			p.Detail += fmt.Sprintf(" The entry x509:%s names us in another order than the servers do: write %q.", a.ID, ours)
+		}
+	}
 	if missing&^maybe == 0 {
 		// Whether an address matches is known to the servers alone.
 		p.Severity, p.Summary = Warning, "Apply may lock itself out"
 	}
 	g.add(aclKey(p.Code, n.ACL)+missing.String(), p)
+}
+
+// backwards finds our certificate's subject written in another order. The servers
+// compare the text, in RFC 2253's order (last encoded first), and take any other
+// text without complaint: openssl and Go print the reverse.
+func (d *differ) backwards(a kind.ACL) (ours string, ok bool) {
+	names := func(s string) []string {
+		parts := strings.Split(s, ",")
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		slices.Sort(parts)
+		return parts
+	}
+	for _, id := range d.opts.Identities {
+		if a.Scheme == "x509" && id.Scheme == "x509" && a.ID != id.ID && slices.Equal(names(a.ID), names(id.ID)) {
+			return id.ID, true
+		}
+	}
+	return "", false
 }
 
 // granted adds up what a list gives us, and what it gives to somebody we may be:

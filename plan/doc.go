@@ -8,9 +8,10 @@
 // [Diff] never plans a write to a node that does not carry the stack's own
 // marker in its payload: such nodes become a [Problem]. It never plans the
 // deletion of a protected node. It orders deletions children first and
-// everything else parents first, and its [Plan.Operations] are exactly the
-// operations an apply sends, so that their number and size are known
-// beforehand.
+// everything else parents first, and its [Plan.Transactions] are exactly what an
+// apply sends, so that their number and size are known beforehand. There is one
+// unless the changes do not fit into what a server reads; then each of them leaves
+// whole locks, and an index that says how far it got.
 //
 // # What it does not promise
 //

@@ -241,3 +241,17 @@ func TestBadDeclarationsAreProblemsNotPanics(t *testing.T) {
 		require.Empty(t, actions(p), path)
 	}
 }
+
+// The servers compare the subject as text: the other order locks its author out.
+func TestCertificateNamedBackwardsLocksOut(t *testing.T) {
+	id := []Identity{{"world", "anyone"}, {"x509", "O=Acme,OU=ops,CN=alice"}}
+	for subject, ok := range map[string]bool{"O=Acme,OU=ops,CN=alice": true, "CN=alice,OU=ops,O=Acme": false, "CN=bob": false} {
+		n := declare("/locks/solo", kind.Election, acl(kind.ACL{Scheme: "x509", ID: subject, Perms: kind.PermAll}))
+		p := Diff(nil, declared(n), Options{Identities: id})
+		require.Equal(t, ok, p.Applyable(), subject)
+		if !ok {
+			require.Equal(t, []string{"error lock_out"}, codes(p))
+			require.Equal(t, subject != "CN=bob", strings.Contains(p.Problems[0].Detail, `write "O=Acme,OU=ops,CN=alice"`))
+		}
+	}
+}
