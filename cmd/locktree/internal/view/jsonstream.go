@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,7 +135,8 @@ func (s *stream) planned(ensemble string, c *plan.Change) {
 // resource names what a message is about, with Terraform's keys.
 func resource(ensemble string, c *plan.Change) fields {
 	name, key := labels(c.Addr, c.Kind.Name)
-	f := fields{"addr": c.Addr, "module": "", "resource": c.Addr, "implied_provider": "locktree",
+	in := moduleOf(c.Addr)
+	f := fields{"addr": c.Addr, "module": in, "resource": strings.TrimPrefix(strings.TrimPrefix(c.Addr, in), "."), "implied_provider": "locktree",
 		"resource_type": c.Kind.Name, "resource_name": name, "resource_key": nil, "ensemble": ensemble}
 	if key != "" {
 		f["resource_key"] = key
@@ -214,7 +216,8 @@ func (s *stream) Still(ensemble string, open []Ongoing, now time.Time) {
 }
 
 func hook(ensemble, addr, path string, a plan.Action) fields {
-	return fields{"resource": fields{"addr": addr, "resource": addr, "module": "", "implied_provider": "locktree", "ensemble": ensemble},
+	in := moduleOf(addr)
+	return fields{"resource": fields{"addr": addr, "resource": strings.TrimPrefix(strings.TrimPrefix(addr, in), "."), "module": in, "implied_provider": "locktree", "ensemble": ensemble},
 		"action": a.String(), "id_key": "path", "id_value": path}
 }
 

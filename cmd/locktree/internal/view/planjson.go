@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,8 +103,17 @@ func resourceJSON(ensemble, addr string, n *plan.Node) fields {
 	if key != "" {
 		f["index"] = key
 	}
+	if in := moduleOf(addr); in != "" {
+		f["module_address"] = in
+	}
 	return f
 }
+
+// modulePath are the modules at the beginning of an address, each with its key. A
+// key is quoted as in HCL, so a bracket in it ends nothing.
+var modulePath = regexp.MustCompile(`^(?:module\.[^.\[]+(?:\["(?:[^"\\]|\\.)*"\])?\.)+`)
+
+func moduleOf(addr string) string { return strings.TrimSuffix(modulePath.FindString(addr), ".") }
 
 // valuesJSON is a node as the configuration sees it: what can be set, and the path.
 func valuesJSON(n *plan.Node) fields {

@@ -120,3 +120,21 @@ func checkChange(t *testing.T, c *terraformChange, of *plan.Change) {
 		require.True(t, slices.Contains(of.ForcesReplace, path[0]))
 	}
 }
+
+// The module of an address, keys with brackets and dots in them included.
+func TestModuleOfAnAddress(t *testing.T) {
+	for addr, want := range map[string]string{
+		"mutex.a":                  "",
+		"namespace.module.mutex.a": "",
+		"module.team.mutex.a":      "module.team",
+		`module.team["a.b\"].x"].mutex.c["module"]`:  `module.team["a.b\"].x"]`,
+		`module.a.module.b["k"].namespace.n.mutex.c`: `module.a.module.b["k"]`,
+	} {
+		require.Equal(t, want, moduleOf(addr), addr)
+	}
+	var out bytes.Buffer
+	p := smallPlan("main")
+	p.Changes[0].Addr = `module.team["x"].mutex.a`
+	NewStream(&out, "1.2.3", clock).Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	require.Contains(t, out.String(), `"module":"module.team[\"x\"]","resource":"mutex.a"`)
+}
