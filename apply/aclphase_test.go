@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -151,4 +152,43 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	require.Equal(t, "a.mutex", e.Differences[0].Addr)
 	require.ErrorContains(t, err, "everything was applied")
 	require.NotContains(t, err.Error(), admin.ID)
+}
+
+// We may set access lists but nothing else: the plan that gives us everything first
+// grants us what its own transaction takes.
+func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	weak := []kind.ACL{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
+	for _, path := range []string{"/pay", "/pay/ledger"} {
+		_, err := s.session(c).SetACL(t.Context(), s.root+path, toZK(weak), -1)
+		require.NoError(t, err)
+	}
+	more := s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)
+	p := s.plan(c, more)
+	require.True(t, p.Applyable(), "%s", p)
+	var ev events
+	x := executor(c)
+	x.Events = ev.add
+	_, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	var widened []string
+	for _, e := range ev {
+		if e, ok := e.(ACLWidened); ok {
+			widened = append(widened, e.Path)
+		}
+	}
+	require.Equal(t, []string{s.root + "/pay", s.root + "/pay/ledger"}, widened)
+	require.False(t, s.plan(c, more).HasChanges())
+}
+
+// shopNodes declares what shop does, for trees with more in them.
+func (s *site) shopNodes(change ...func(*plan.Node)) (out []*plan.Node) {
+	for _, n := range s.shop(change...).Nodes {
+		c := *n
+		c.Path = strings.TrimPrefix(n.Path, s.root)
+		out = append(out, &c)
+	}
+	return out
 }

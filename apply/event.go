@@ -20,6 +20,9 @@ type (
 	Scaffolded struct{ Paths []string }
 	// Verified: every node the plan relied on is as the plan saw it.
 	Verified struct{ Pins int }
+	// ACLWidened: we had ADMIN on the node but not the rights the transaction takes,
+	// and granted them to ourselves; the plan's own list follows.
+	ACLWidened struct{ Addr, Path string }
 	// Draining: nobody new gets into a lock that is to go; the apply waits for those
 	// in it, or breaks them.
 	Draining struct {
@@ -71,6 +74,7 @@ func (LockWaiting) event()  {}
 func (LockAcquired) event() {}
 func (Scaffolded) event()   {}
 func (Verified) event()     {}
+func (ACLWidened) event()   {}
 func (Draining) event()     {}
 func (Breaking) event()     {}
 func (Started) event()      {}

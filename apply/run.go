@@ -109,6 +109,9 @@ func (r *run) change(ctx context.Context) error {
 	if err := verify(ctx, r.s, r.p); err != nil {
 		return err
 	}
+	if err := r.widen(ctx); err != nil {
+		return err
+	}
 	if err := r.empty(ctx); err != nil {
 		return err
 	}

@@ -1,0 +1,75 @@
+package apply
+
+import (
+	"context"
+	"slices"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// widen sets, before the transaction, the access lists of nodes on which we may do
+// everything but what the transaction does: whoever has ADMIN may grant itself the
+// rest. It only adds, and only to lists that the plan replaces in any case, so that
+// an apply that ends here is finished by the next one.
+func (r *run) widen(ctx context.Context) error {
+	var steps []int
+	for i := range r.p.Changes {
+		c := &r.p.Changes[i]
+		if c.Action == plan.Update && c.ACL != nil && !c.Tombstone && c.Importing == "" &&
+			!kind.EqualACL(c.Before.ACL, c.After.ACL) && r.lacks(c) != 0 {
+			steps = append(steps, i)
+		}
+	}
+	if len(steps) == 0 {
+		return nil
+	}
+	r.copyChanges()
+	for _, i := range steps {
+		c := &r.p.Changes[i]
+		before, live := *c.Before, *c.Before.Live
+		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool { return r.isUs(a) && a.Perms&kind.PermAdmin != 0 })
+		if admin < 0 {
+			continue // the transaction says what is missing
+		}
+		grant := before.ACL[admin]
+		grant.Perms = r.lacks(c)
+		before.ACL = kind.NormalizeACL(append(slices.Clone(before.ACL), grant))
+		step := plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: before.ACL, Aversion: live.Aversion}
+		if err := r.setACL(ctx, step); err != nil {
+			return err
+		}
+		r.emit(ACLWidened{Addr: c.Addr, Path: c.Path})
+		live.Aversion++
+		before.Live, c.Before = &live, &before
+		for j := range r.p.Pins {
+			if r.p.Pins[j].Path == c.Path {
+				r.p.Pins[j].Aversion = live.Aversion
+			}
+		}
+	}
+	return nil
+}
+
+// lacks is what the transaction needs on the node and its list does not give us.
+func (r *run) lacks(c *plan.Change) kind.Perm {
+	need := kind.PermWrite
+	if c.Kind.Container || len(c.Kind.Children) > 0 {
+		need |= kind.PermCreate | kind.PermDelete
+	}
+	for _, a := range c.Before.ACL {
+		if r.isUs(a) {
+			need &^= a.Perms
+		}
+	}
+	return need
+}
+
+func (r *run) isUs(a kind.ACL) bool {
+	for _, id := range r.x.Client.Identities() {
+		if a.Scheme == id.Scheme && a.ID == id.ID {
+			return true
+		}
+	}
+	return false
+}
