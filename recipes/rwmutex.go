@@ -147,35 +147,44 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	if err := m.mine(l, false); err != nil {
 		return nil, err
 	}
-	old, k := l.h, l.h.ks[0]
-	next, err := m.read.contender(old.s, old.d, m.read.kind.Queues[0], true)
-	if err != nil {
-		return nil, err
-	}
-	next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
-	if err := m.swap(ctx, l, &txn{c: m.read.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}); err != nil {
-		return nil, err
-	}
-	return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next}})
-}
-
-// swap runs a transaction that takes the lease's node away; when its outcome stays unknown the lease is given up.
-func (m *RWMutex) swap(ctx context.Context, l *Lease, t *txn) error {
-	l.h.stopWatching() // what happens to the node now is our doing
-	_, err := t.run(ctx)
+	old := l.h
+	old.stopWatching() // what happens to the node now is our doing
+	next, err := m.swap(ctx, old)
 	if err == nil {
-		return nil
+		return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next}})
 	}
-	l.h.startWatching()
+	old.startWatching()
 	switch {
 	case isNoNode(err):
-		l.h.lose(err)
-		return l.ended()
+		old.lose(err)
+		return nil, l.ended()
 	case errors.Is(err, errNotApplied), outcomeOf(err) != Unknown:
-		return err
+		return nil, err
 	}
-	l.h.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
-	return l.ended()
+	old.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
+	return nil, l.ended()
+}
+
+// swap exchanges the writer's node for a reader's of the same number, again as long as a try has done nothing.
+func (m *RWMutex) swap(ctx context.Context, old *holding) (*contender, error) {
+	k := old.ks[0]
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		next, err := m.read.contender(old.s, old.d, m.read.kind.Queues[0], true)
+		if err != nil {
+			return nil, err
+		}
+		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
+		_, err = (&txn{c: m.read.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
+		if err == nil {
+			return next, nil
+		}
+		if old.s.State() == Lost {
+			return nil, err // another session has no part in this
+		}
+		if err = again(ctx, err, wait); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // replace ends l and hands out a lease on next, whose nodes exist.
@@ -236,11 +245,7 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 
 // upgrade queues as a writer and looks whether our own reader is all that is ahead.
 func (m *RWMutex) upgrade(ctx context.Context, old *holding) (*contender, error) {
-	k, err := m.write.contender(old.s, old.d, m.write.kind.Queues[0], false)
-	if err != nil {
-		return nil, err
-	}
-	lists, err := (&txn{c: m.write.c, s: old.s, born: []*contender{k}}).run(ctx, k.dir)
+	k, lists, err := m.joinWriters(ctx, old)
 	if err != nil {
 		return nil, err
 	}
@@ -261,4 +266,24 @@ func (m *RWMutex) upgrade(ctx context.Context, old *holding) (*contender, error)
 	}
 	_ = m.write.c.drop(ctx, k) // goes on in the background if it must
 	return nil, fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, m.Path())
+}
+
+// joinWriters creates the upgrader's place, again as long as a try has done nothing.
+func (m *RWMutex) joinWriters(ctx context.Context, old *holding) (*contender, [][]string, error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		k, err := m.write.contender(old.s, old.d, m.write.kind.Queues[0], false)
+		if err != nil {
+			return nil, nil, err
+		}
+		lists, err := (&txn{c: m.write.c, s: old.s, born: []*contender{k}}).run(ctx, k.dir)
+		if err == nil {
+			return k, lists, nil
+		}
+		if old.s.State() == Lost {
+			return nil, nil, err
+		}
+		if err = again(ctx, err, wait); err != nil {
+			return nil, nil, err
+		}
+	}
 }

@@ -146,3 +146,59 @@ func TestADrainedLockSendsReadersAwayThatHaveNotQueuedYet(t *testing.T) {
 		l.unlock(w)
 	})
 }
+
+func TestAnExchangeThatTheNetworkPreventsIsTriedAgain(t *testing.T) { // a downgrade or upgrade known not to have happened is no failure
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.RWMutex(l.rwlock())
+		w, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		for _, op := range []string{"multi", "create"} { // the downgrade, and then the upgrade
+			l.settle()
+			id, cuts := l.session(c), 0
+			rule := l.srv.Inject(func(q zktest.Request) bool {
+				hit := q.Session == id && q.Op == op && cuts < 2
+				if hit {
+					cuts++
+				}
+				return hit
+			}, zktest.CutBefore)
+			if op == "multi" {
+				w, err = m.Downgrade(t.Context(), w)
+			} else {
+				w, err = m.TryUpgrade(t.Context(), w)
+			}
+			require.NoError(t, err)
+			require.Equal(t, 2, rule.Hits())
+			require.NoError(t, w.Context().Err())
+		}
+		l.settle()
+		require.Equal(t, []string{w.Node()}, l.queue("/rw"))
+		l.unlock(w)
+		l.settle()
+		require.Empty(t, l.children("/rw"))
+	})
+}
+
+func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.RWMutex(l.rwlock())
+		w, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.settle()
+		id := l.session(c)
+		rule := l.srv.Inject(func(q zktest.Request) bool { return q.Session == id && q.Op == "multi" }, zktest.CutBefore)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err = m.Downgrade(ctx, w)
+		require.Error(t, err)
+		rule.Remove()
+		if w.Context().Err() == nil { // else the outcome was unknown when ctx ended, and the lease was given up
+			require.NoError(t, w.Verify(t.Context()))
+			l.unlock(w)
+		}
+		time.Sleep(time.Minute)
+		require.Empty(t, l.children("/rw"))
+	})
+}
