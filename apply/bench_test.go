@@ -28,8 +28,9 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-func scale(b *testing.B, n int) {
-	s := inMemory(b)
+func scale(b *testing.B, n int) { scaleOn(b, inMemory(b), n) }
+
+func scaleOn(b *testing.B, s *site, n int) {
 	c := s.provisioner()
 	tree := s.tree(bulk(n, 0, "x")...)
 	phase := func(name string, f func()) {
