@@ -175,11 +175,8 @@ func saysHeld(data []byte) bool {
 // defaultID is Config.ID's default.
 func defaultID() string { return fmt.Sprintf("%s/%d", hostname(), os.Getpid()) }
 
-// toZK converts an access list; nil means open to everybody, as the lock node then is.
+// toZK converts an access list.
 func toZK(acl []kind.ACL) []zk.ACL {
-	if acl == nil {
-		acl = kind.WorldAll()
-	}
 	out := make([]zk.ACL, len(acl))
 	for i, a := range acl {
 		out[i] = zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID}

@@ -102,7 +102,7 @@ func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURA
 		require.NoError(t, err)
 		theirs, err := other.Session(t.Context())
 		require.NoError(t, err)
-		_, err = theirs.Create(t.Context(), kind.JoinPath("/m", k.prefix), nil, 3, toZK(nil))
+		_, err = theirs.Create(t.Context(), kind.JoinPath("/m", k.prefix), nil, 3, openACL)
 		require.NoError(t, err)
 		name, err := find(t.Context(), s, k)
 		require.NoError(t, err)

@@ -164,7 +164,7 @@ func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
 		put := func(path, data string) {
-			_, err := s.Create(t.Context(), path, []byte(data), 3, toZK(nil))
+			_, err := s.Create(t.Context(), path, []byte(data), 3, openACL)
 			require.NoError(t, err)
 		}
 		l.foreign("/s/leases", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-0000000000", "holder")

@@ -27,7 +27,8 @@ type declaration struct {
 	dropped chan struct{} // closed when the client no longer keeps this declaration
 
 	params  kind.Params
-	acl     []zk.ACL
+	acl     []zk.ACL // of contenders
+	shared  []zk.ACL // what acl is where nothing is declared
 	wire    kind.Wire
 	waiters int // max_waiters
 }
@@ -94,7 +95,10 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 
 // set takes the parameters every kind has out of p.
 func (d *declaration) set(p kind.Params, childACL []kind.ACL) {
-	d.params, d.acl, d.wire = p, toZK(childACL), kind.WireCurator
+	d.params, d.acl, d.wire = p, d.shared, kind.WireCurator
+	if childACL != nil {
+		d.acl = toZK(childACL)
+	}
 	for _, f := range p.Fields() {
 		switch v := f.Get().(type) {
 		case string:
@@ -174,6 +178,14 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil
+	}
+	if d.payload == nil || d.payload.ChildACL == nil {
+		if d.shared, err = inheritedACL(ctx, s, path); err != nil {
+			w.stop()
+			return nil, err
+		}
+	}
+	if d.payload == nil {
 		return d, nil
 	}
 	d.set(d.payload.Params, d.payload.ChildACL)

@@ -39,7 +39,7 @@ type Payload struct {
 	Params   Params
 	Owner    Owner
 	Protect  bool  // must not be deleted until an apply unprotects it
-	ChildACL []ACL // what contenders are created with; nil: whatever the lock node has
+	ChildACL []ACL // what contenders are created with; nil: for those who may use the lock node, as its own ACL says
 	Gen      int64 // raised by every apply that changes the payload
 	State    State
 	MovedTo  string // the new path, when State is StateMoved

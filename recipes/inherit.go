@@ -1,0 +1,58 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// inheritedACL is what contenders in a lock node are created with when its declaration does not say: ZooKeeper itself
+// hands nothing down, and a contender open to everybody in a lock that is not would let everybody end, or pretend, its
+// grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not
+// noticed before that.
+func inheritedACL(ctx context.Context, s *Session, path string) (acl []zk.ACL, err error) {
+	err = persist(ctx, s, func() error {
+		acl, _, err = s.GetACL(ctx, path)
+		return err
+	})
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return nil, err
+	}
+	c := s.client
+	return contendersACL(acl, len(c.cfg.Auth) > 0 || len(c.Identities()) > 1), nil
+}
+
+// contendersACL turns the ACL of a lock node, nil where we may not read it, into that of its contenders: who may
+// contend (CREATE) reads and writes them, who may look looks. A lock that everybody may use has contenders open to
+// everybody, which is what Curator's and kazoo's are.
+func contendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
+	const use, look = zk.PermCreate | zk.PermDelete, zk.PermRead
+	var acl []zk.ACL
+	if authenticated {
+		acl = zk.AuthACL(zk.PermAll) // ourselves, whichever of our identities the lock admits
+	}
+	for _, e := range node {
+		var perms int32
+		switch {
+		case e.Scheme == "world" && e.Perms&use == use:
+			return zk.WorldACL(zk.PermAll)
+		case e.Scheme == "digest" && strings.HasSuffix(e.ID, ":x"):
+			// A server shows a digest to administrators only; with "x" for it the entry would admit nobody.
+			continue
+		case e.Perms&zk.PermCreate != 0:
+			perms = zk.PermRead | zk.PermWrite
+		default:
+			perms = e.Perms & look
+		}
+		if perms |= e.Perms & zk.PermAdmin; perms != 0 {
+			acl = append(acl, zk.ACL{Perms: perms, Scheme: e.Scheme, ID: e.ID})
+		}
+	}
+	if len(acl) == 0 {
+		// Let in by something we know nothing of (our address, say): reading is what heartbeats and waiters need.
+		return zk.WorldACL(look)
+	}
+	return acl
+}

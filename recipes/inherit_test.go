@@ -1,0 +1,77 @@
+package recipes
+
+import (
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// A payload without child_acl must not open to the world what the lock node does not.
+func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
+	app, ops := zktest.DigestID("app:x1"), zktest.DigestID("ops:x2")
+	crd := zk.PermCreate | zk.PermRead | zk.PermDelete
+	as := func(c string) func(*Config) { return func(cfg *Config) { cfg.Auth = []Auth{{"digest", Secret(c)}} } }
+	for name, c := range map[string]struct {
+		node   []zk.ACL
+		client func(*Config)
+		want   []zktest.ACL
+	}{
+		"open": {zk.WorldACL(zk.PermAll), as("app:x1"), []zktest.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}},
+		"open to contend, not to administer": {append(zk.WorldACL(int32(crd)), zk.DigestACL(zk.PermAll, "ops", "x2")...), nil,
+			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}},
+		"ours, digests of others hidden": {[]zk.ACL{{Perms: int32(crd), Scheme: "digest", ID: app}, {Perms: zk.PermAll, Scheme: "digest", ID: ops}}, as("app:x1"),
+			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: app}}},
+		"ours, and everybody may look": {append(zk.WorldACL(zk.PermRead), zk.ACL{Perms: int32(crd), Scheme: "digest", ID: app}), as("app:x1"),
+			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: app}, {Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}},
+		"we administer": {[]zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: ops}, {Perms: int32(crd), Scheme: "digest", ID: app}}, as("ops:x2"),
+			[]zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: ops},
+				{Perms: zk.PermRead | zk.PermWrite | zk.PermAdmin, Scheme: "digest", ID: ops}, {Perms: zk.PermRead | zk.PermWrite, Scheme: "digest", ID: app}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				m := l.mutex()
+				admin, err := l.client("admin").Session(t.Context())
+				require.NoError(t, err)
+				_, err = admin.SetACL(t.Context(), m, c.node, -1)
+				require.NoError(t, err)
+				if c.client == nil {
+					c.client = func(*Config) {}
+				}
+				one, two := l.client("one", c.client).Mutex(m), l.client("two", c.client).Mutex(m)
+				x, err := one.Lock(t.Context())
+				require.NoError(t, err)
+				n, ok := l.srv.Get(x.Node())
+				require.True(t, ok)
+				require.Equal(t, c.want, n.ACL)
+				w := l.locking(two)
+				l.unlock(x)
+				r := <-w
+				require.NoError(t, r.err, "the lock must still work")
+				require.NoError(t, r.v.Verify(t.Context()))
+				l.unlock(r.v)
+			})
+		})
+	}
+}
+
+func TestContendersOfALockThatHidesItsACLAreTheCreators(t *testing.T) {
+	require.Equal(t, zk.AuthACL(zk.PermAll), contendersACL(nil, true))
+	require.Equal(t, zk.WorldACL(zk.PermRead), contendersACL(nil, false), "nobody may write what nobody is known to own")
+}
+
+func TestADeclaredChildACLCostsNoLookAtTheNodes(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.ChildACL = kind.WorldAll() })
+		l.warm(l.client("a").Mutex("/m"))
+		require.Zero(t, l.srv.Counts().ByOp["getACL"])
+		l.declare("/m", kind.Mutex.New())
+		m := l.client("b").Mutex("/m")
+		l.warm(m)
+		l.warm(m)
+		require.Equal(t, 1, l.srv.Counts().ByOp["getACL"], "once per client and path")
+	})
+}
