@@ -158,7 +158,7 @@ func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pgloc
 	}
 }
 
-func TestHeartbeatsGoOnUntilAPendingReleaseIsThrough(t *testing.T) { // case 40, the other way round
+func TestAReleaseThatIsRefusedForLongCostsNoSession(t *testing.T) { // case 40, the other way round
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
 		x, err := c.Mutex(l.mutex()).Lock(t.Context())
@@ -333,4 +333,28 @@ func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // matrix 9: setWatc
 		require.Positive(t, refused.Hits())
 		l.unlock(r.v)
 	})
+}
+
+func TestAReleaseCutOverAndOverIsNotReportedDoneWhileItsNodeIsThere(t *testing.T) { // zoo: half a session timeout passed in the middle of it
+	for name, cuts := range map[string]int{"some cuts": 6, "until the session is over": 1000} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				c := l.client("a")
+				x, err := c.Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				id := l.session(c)
+				l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= cuts }, zktest.CutBefore)
+				err = x.Unlock(context.Background())
+				if err == nil {
+					require.Empty(t, l.children("/m"))
+				} else {
+					require.ErrorIs(t, err, ErrReleasePending)
+				}
+				if cuts < 10 {
+					require.NoError(t, err)
+					require.Equal(t, id, l.session(c))
+				}
+			})
+		})
+	}
 }

@@ -274,6 +274,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 		}
 	}
 	h.clearing()
+	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	err := h.q.c.dropNow(ctx, h.ks)
 	h.close(baton{})
 	return err

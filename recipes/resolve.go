@@ -205,8 +205,8 @@ func pause(ctx context.Context, s *Session, d time.Duration) error {
 	}
 }
 
-// drop deletes contenders for good: it returns nil when they are gone or their session is, and ErrReleasePending when
-// ctx ended before that, or a server refused, in which case the deletion goes on.
+// drop deletes contenders for good: it returns nil when they are known to be gone, else ErrReleasePending: ctx ended
+// before, or a server refused, and the deletion goes on; or their session was over first, with which they go.
 func (c *Client) drop(ctx context.Context, ks ...*contender) error {
 	done := make(chan error, 1)
 	c.state.spawn(func() { done <- c.dropNow(ctx, ks) })
@@ -239,7 +239,8 @@ func (k *contender) label() string {
 	return kind.JoinPath(k.dir, k.prefix)
 }
 
-// dropNow deletes, and returns nil when the contenders are gone or their session is. A server's refusal (of an access
+// dropNow deletes, and returns nil when the contenders are known to be gone; when their session is over first, its
+// error: the nodes go with it, but nobody has said that they have gone. A server's refusal (of an access
 // list that does not let us delete, say) is returned at once, while the janitor goes on trying.
 func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 	if len(ks) == 0 {
@@ -261,6 +262,9 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 	}
 	for _, done := range pending {
 		<-done
+	}
+	if lost := s.Err(); lost != nil {
+		return fmt.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
 	}
 	return nil
 }
