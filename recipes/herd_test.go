@@ -1,0 +1,106 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // reliability matrix, row 43
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		const sessions, each = 100, 100
+		var ids []int64
+		granted, done := make(chan int, 1), make(chan error, sessions*each)
+		for i := range sessions {
+			c := l.client(fmt.Sprint(i))
+			ids = append(ids, l.session(c))
+			for range each {
+				go func() {
+					done <- c.Mutex("/m").Do(ctx, func(ctx context.Context, _ *Lease) error {
+						granted <- i
+						<-ctx.Done()
+						return ctx.Err()
+					})
+				}()
+			}
+			l.settle() // the next session comes later
+		}
+		require.Len(t, l.children("/m"), 1+sessions, "one place a session, however many wait there")
+		l.srv.ResetCounts()
+		l.unlock(x)
+		require.Equal(t, 0, <-granted)
+		l.settle()
+		events, bytes := 0, int64(0)
+		for _, id := range ids {
+			counts := l.srv.SessionCounts(id)
+			events += counts.WatchEvents
+			bytes += counts.BytesIn + counts.BytesOut
+		}
+		require.LessOrEqual(t, events, 3, "the next one; its own write; and who waits for it learns that it holds")
+		require.LessOrEqual(t, bytes, int64(2<<10))
+		cancel()
+		for range sessions * each {
+			require.ErrorIs(t, <-done, context.Canceled)
+		}
+	})
+}
+
+func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // reliability matrix, row 44
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		const sessions = 120
+		var dead []int64
+		var alive []int
+		grants := make(chan int, sessions)
+		done := make(chan error, sessions)
+		for i := range sessions {
+			c := l.client(fmt.Sprint(i))
+			if i%3 == 1 {
+				dead = append(dead, l.session(c))
+			} else {
+				alive = append(alive, i)
+			}
+			go func() {
+				l, err := c.Mutex("/m").Lock(context.Background())
+				if err == nil {
+					grants <- i
+					err = l.Unlock(context.Background())
+				}
+				done <- err
+			}()
+			l.settle()
+		}
+		for _, id := range dead {
+			l.srv.Expire(id)
+		}
+		l.settle()
+		start := time.Now()
+		l.unlock(x)
+		failed := 0
+		for range sessions {
+			if err := <-done; err != nil {
+				require.ErrorIs(t, err, ErrSessionLost)
+				failed++
+			}
+		}
+		require.Equal(t, len(dead), failed)
+		close(grants)
+		var order []int
+		for i := range grants {
+			order = append(order, i)
+		}
+		require.Equal(t, alive, order, "each once, in the order of arrival")
+		require.Less(t, time.Since(start), time.Duration(len(alive))*5*2*oneWay, "somebody waited for a session that was gone")
+		l.settle()
+		require.Empty(t, l.children("/m"))
+	})
+}
