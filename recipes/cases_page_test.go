@@ -1,0 +1,51 @@
+package recipes
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFailureCasesNameTests holds testdata/failure-cases.md: complete, and no test in it that does not exist.
+func TestFailureCasesNameTests(t *testing.T) {
+	page, err := os.ReadFile("testdata/failure-cases.md")
+	require.NoError(t, err)
+	exist := map[string]bool{}
+	for prefix, dir := range map[string]string{"": ".", "kind.": "kind", "zktest.": "zktest"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		require.NoError(t, err)
+		for _, f := range files {
+			source, err := os.ReadFile(f)
+			require.NoError(t, err)
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(string(source), -1) {
+				exist[prefix+m[1]] = true
+			}
+		}
+	}
+	name := regexp.MustCompile(`(?:\w+\.)?\bTest\w+`)
+	for _, n := range name.FindAllString(strings.ReplaceAll(string(page), "`TestFailureCases", "`"), -1) {
+		require.True(t, exist[n] || n == "directory.Test", "%s is on the page, and nowhere else", n)
+	}
+	cases, rows, ok := strings.Cut(string(page), "## The failure matrix")
+	require.True(t, ok)
+	listed := func(table string) (numbers []int) {
+		for _, m := range regexp.MustCompile(`(?m)^\| (\d+) \|[^|]+\|([^|]+)\|`).FindAllStringSubmatch(table, -1) {
+			require.NotEmpty(t, name.FindString(m[2]), "no test for %s", m[1])
+			n, err := strconv.Atoi(m[1])
+			require.NoError(t, err)
+			numbers = append(numbers, n)
+		}
+		return numbers
+	}
+	var want []int
+	for n := 1; n <= 41; n++ {
+		want = append(want, n)
+	}
+	require.Equal(t, append(want, 58, 59), listed(cases))
+	require.Equal(t, []int{1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 27, 30, 32, 33, 34, 36, 38, 41, 42, 46, 47, 48, 49, 51, 52, 53}, listed(rows))
+}
