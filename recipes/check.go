@@ -1,0 +1,247 @@
+package recipes
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Verdict says whether a Condition holds.
+type Verdict int
+
+const (
+	// Holds: it was seen to hold.
+	Holds Verdict = iota
+	// Unsure: it could not be seen, or it is a risk and no violation.
+	Unsure
+	// Fails: it does not hold; a promise of the package documentation is void.
+	Fails
+)
+
+// String returns "holds", "unsure" or "fails".
+func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"}[v] }
+
+// Condition is one of the conditions the promises of this package rest on, as Check found it.
+type Condition struct {
+	Name    string // "session timeout", "stale servers", "clock", "server version", "access /locks/a"
+	Verdict Verdict
+	What    string // what was found
+	Why     string // what depends on it
+	Next    string // what to do; "" when it holds
+}
+
+// Check looks at the conditions under which two processes never believe to hold one lock at once, and at whether this
+// client can use the locks at paths. It asks the server this client is connected to: its words conf and srvr where
+// they are allowed; else it opens, and closes, one session of the shortest timeout there is, which tells the tick. It
+// writes nothing into the tree. An error means that no session could be had, or that ctx ended.
+//
+// Not checked, as no client can: that the clocks of all machines run at the right rate, and whether the other servers
+// are configured as this one is.
+func (c *Client) Check(ctx context.Context, paths ...string) ([]Condition, error) {
+	s, err := c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conf, srvr := s.word(ctx, "conf"), s.word(ctx, "srvr")
+	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
+	if tick == 0 {
+		tick, how = s.shortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
+	}
+	found := []Condition{
+		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
+		checkStaleness(s.Timeout(), time.Duration(tick)*time.Millisecond, number(conf, `syncLimit=(\d+)`), strings.Contains(srvr, "standalone")),
+		checkClock(runtime.GOOS), checkVersion(srvr),
+	}
+	for _, path := range paths {
+		access, err := c.checkAccess(ctx, s, path)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, access)
+	}
+	return found, ctx.Err()
+}
+
+func checkTimeout(t, tick time.Duration, how string) Condition {
+	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit proves that much only where a tick is at most a quarter of it",
+		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
+	switch {
+	case tick <= 0:
+		k.Verdict, k.What = Unsure, fmt.Sprintf("the servers granted %v; their tick could not be learnt", t)
+		k.Next = "add conf to 4lw.commands.whitelist, or see to it that tickTime is at most " + (t / 4).String()
+	case t < 4*tick:
+		k.Verdict, k.Next = Fails, fmt.Sprintf("set Config.SessionTimeout to %v or more, or lower tickTime to %v", 4*tick, t/4)
+	}
+	return k
+}
+
+func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
+	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; it should drop its clients before the leader expires them, or they learn of their loss by the clock alone"}
+	least := time.Duration(syncLimit)*tick*3/2 + tick*3/4
+	switch {
+	case standalone:
+		k.What = "the server stands alone"
+	case syncLimit == 0 || tick == 0:
+		k.Verdict, k.What = Unsure, "syncLimit is not known"
+		k.Next = "add conf to 4lw.commands.whitelist, or compare: the session timeout should be 1.5 x (syncLimit + 1/2) ticks or more"
+	case t < least:
+		k.Verdict, k.What = Unsure, fmt.Sprintf("syncLimit is %d, which asks for a session timeout of %v; it is %v", syncLimit, least, t)
+		k.Next = fmt.Sprintf("set Config.SessionTimeout to %v or more, or lower syncLimit", least)
+	default:
+		k.What = fmt.Sprintf("syncLimit is %d: %v or more is enough, the session timeout is %v", syncLimit, least, t)
+	}
+	return k
+}
+
+func checkClock(system string) Condition {
+	k := Condition{Name: "clock", What: "deadlines follow the monotonic clock, and count the time the machine is suspended",
+		Why: "a lease must end in time by this machine's own clock; setting the date changes nothing"}
+	if system != "linux" {
+		k.Verdict, k.What = Unsure, "deadlines follow the monotonic clock; on "+system+" the time the machine is suspended is not counted"
+		k.Next = "do not suspend this machine while it holds locks, or let a store refuse old tokens"
+	}
+	return k
+}
+
+// checkVersion warns of servers before 3.9.4: 3.8.5 and 3.9.2 fixed commits lost at a change of leaders
+// (ZOOKEEPER-4785), 3.9.4 the last one known of that family (ZOOKEEPER-4925).
+func checkVersion(srvr string) Condition {
+	k := Condition{Name: "server version", Why: "releases before 3.9.4 can lose committed writes at a change of leaders (ZOOKEEPER-4785, ZOOKEEPER-4925), and a lock is such a write"}
+	m := regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(srvr)
+	if m == nil {
+		k.Verdict, k.What, k.Next = Unsure, "the server does not tell its version", "add srvr to 4lw.commands.whitelist, or see to it that it is 3.9.4 or later"
+		return k
+	}
+	var v []int
+	for _, digits := range m[1:] {
+		n, _ := strconv.Atoi(digits) // matched as digits; a number too large is a later version
+		v = append(v, n)
+	}
+	k.What = "it is " + strings.Join(m[1:], ".")
+	if slices.Compare(v, []int{3, 9, 4}) < 0 {
+		k.Verdict, k.Next = Unsure, "plan an upgrade to 3.9.4 or later; a server that stands alone is not concerned"
+	}
+	return k
+}
+
+// checkAccess compares a lock's declaration and ACL with who we are.
+func (c *Client) checkAccess(ctx context.Context, s *Session, path string) (Condition, error) {
+	k := Condition{Name: "access " + path, Why: "contenders are created and deleted in the lock node, and heartbeats need to read them"}
+	acl, _, err := s.GetACL(ctx, path)
+	var d *declaration
+	if err == nil {
+		d, err = c.declaration(ctx, s, path)
+	}
+	var refused *OpError
+	switch {
+	case err != nil && errors.As(err, &refused) && refused.Outcome == Definite:
+		k.Verdict, k.What, k.Next = Fails, err.Error(), "declare the lock and run apply, or have read access granted to "+c.whoami()
+		return k, nil
+	case err != nil:
+		return k, err
+	case d.payload == nil:
+		k.Verdict, k.What, k.Next = Unsure, d.why.Error(), "declare the lock and run apply, or bring parameters"
+		return k, nil
+	}
+	lacks := c.lacks(acl, "CREATE", zk.PermCreate) + c.lacks(acl, "DELETE", zk.PermDelete)
+	if heartbeat := c.lacks(d.acl, "READ", zk.PermRead); heartbeat != "" {
+		lacks += heartbeat + "(on contenders, by child_acl) "
+	}
+	if k.What = "we are " + c.whoami(); lacks != "" {
+		k.Verdict, k.What, k.Next = Fails, k.What+", and lack "+strings.TrimSpace(lacks), "have the rights declared for us, or check Config.Auth"
+	}
+	return k, nil
+}
+
+// lacks returns the right's name if no entry gives it to us. Entries of schemes only a server can judge count as ours.
+func (c *Client) lacks(acl []zk.ACL, name string, perm int32) string {
+	for _, e := range acl {
+		ours := e.Scheme == "auth" || slices.ContainsFunc(c.Identities(), func(id Identity) bool {
+			user, _, _ := strings.Cut(id.ID, ":") // a server shows digests to administrators only, to others an x
+			return e.Scheme == id.Scheme && (e.ID == id.ID || e.Scheme == "digest" && e.ID == user+":x")
+		})
+		if judged := slices.Contains([]string{"world", "digest", "x509"}, e.Scheme); e.Perms&perm != 0 && (ours || !judged) {
+			return ""
+		}
+	}
+	return name + " "
+}
+
+// number finds the first group of a pattern, 0 when there is none.
+func number(text, pattern string) int {
+	if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
+		n, _ := strconv.Atoi(m[1]) // digits; an absurd number is as good as none
+		return n
+	}
+	return 0
+}
+
+// aside opens a second connection to the server the session is on, and talks; whatever goes wrong, less is known.
+func (s *Session) aside(ctx context.Context, say []byte, hear func(io.Reader) error) {
+	t, _, _ := s.guard.hosts.current()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := s.guard.open(ctx, "tcp", t)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	by, _ := ctx.Deadline()
+	_ = conn.SetDeadline(by)
+	if _, err = conn.Write(say); err == nil {
+		err = hear(conn)
+	}
+	if err != nil {
+		s.log.Debug("check", "server", t.name, "cause", err)
+	}
+}
+
+// word asks a four-letter word; "" when the server does not answer it.
+func (s *Session) word(ctx context.Context, word string) (answer string) {
+	s.aside(ctx, []byte(word), func(r io.Reader) error {
+		b, err := io.ReadAll(io.LimitReader(r, 64<<10))
+		answer = string(b)
+		return err
+	})
+	return answer
+}
+
+// shortestTimeout is what a server grants, in milliseconds, to a session that asks for one; 0 when it does not say.
+func (s *Session) shortestTimeout(ctx context.Context) (ms int) {
+	ask := make([]byte, 4, 64)
+	ask = append(ask, make([]byte, 12)...)                             // protocol version, last zxid
+	ask = append(ask, 0, 0, 0, 1)                                      // one millisecond
+	ask = append(ask, make([]byte, 8)...)                              // a new session
+	ask = append(append(ask, 0, 0, 0, 16), make([]byte, 16+1)...)      // without a password, not read-only
+	binary.BigEndian.PutUint32(ask, uint32(len(ask)-4))                //nolint:gosec // 45
+	end := []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff - 10} // closeSession
+	s.aside(ctx, append(ask, end...), func(r io.Reader) error {
+		head := make([]byte, 4)
+		if _, err := io.ReadFull(r, head); err != nil {
+			return err
+		}
+		n := binary.BigEndian.Uint32(head)
+		if n > maxConnectReply {
+			return explainLength([4]byte(head), maxConnectReply)
+		}
+		body := make([]byte, n)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return err
+		}
+		g, err := parseGrant(body)
+		ms = int(g.timeout)
+		_, _ = io.Copy(io.Discard, r) // until it is closed
+		return err
+	})
+	return ms
+}
