@@ -78,7 +78,9 @@
 //	class CuratorWrite(WriteLock): _NODE_NAME = "__WRIT__"; _EXCLUDE_NAMES = ["__WRIT__", "__READ__"]
 //	class CuratorRead(ReadLock):   _NODE_NAME = "__READ__"; _EXCLUDE_NAMES = ["__WRIT__"]
 //
-// or unchanged, where the lock is declared with wire = "kazoo"; such a lock is
+// Before kazoo 2.9 (Debian has 2.8.0) CuratorRead must also override
+// _get_predecessor (python-zk/kazoo#649): testdata/interop/README.md shows how.
+// Stock kazoo serves where the lock is declared with wire = "kazoo"; such a lock is
 // not for Curator. Children that are nobody's contender are ignored, and shown
 // by [Client.Inspect].
 package recipes
