@@ -43,9 +43,9 @@ func TestFailureCasesNameTests(t *testing.T) {
 		return numbers
 	}
 	var want []int
-	for n := 1; n <= 41; n++ {
+	for n := 1; n <= 59; n++ {
 		want = append(want, n)
 	}
-	require.Equal(t, append(want, 58, 59), listed(cases))
-	require.Equal(t, []int{1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 27, 30, 32, 33, 34, 36, 38, 41, 42, 46, 47, 48, 49, 51, 52, 53}, listed(rows))
+	require.Equal(t, want, listed(cases))
+	require.Equal(t, []int{1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 27, 30, 32, 33, 34, 36, 38, 41, 42, 43, 44, 46, 47, 48, 49, 50, 51, 52, 53, 54}, listed(rows))
 }

@@ -31,6 +31,7 @@ func TestUncontendedLockTakesOneRoundTripAndTheCycleTwo(t *testing.T) {
 		n := l.srv.Counts()
 		require.Equal(t, map[string]int{"create": 1, "getChildren2": 1, "getData": 1, "delete": 1}, n.ByOp)
 		require.Empty(t, l.children("/m"))
+		t.Logf("uncontended: acquire 1 round trip, cycle 2, %d requests; budget 1, 2, 4", n.Total)
 	})
 }
 
@@ -60,6 +61,9 @@ func TestHandOffBetweenProcessesTakesOneRoundTripAndConstantBytes(t *testing.T) 
 			require.Zero(t, n.ByOp["getChildren2"], "waiter %d listed", i)
 			require.Equal(t, 1, n.ByOp["setData"])
 			require.LessOrEqual(t, n.BytesOut, int64(1500), "bytes of one hand-off")
+			if i == 0 {
+				t.Logf("hand-off: 1 round trip, %d bytes, %d requests of all three clients; budget 1 round trip, O(1) bytes", n.BytesOut, n.Total)
+			}
 		}
 		l.unlock(holder)
 	})
@@ -115,6 +119,7 @@ func TestTryLockOfAHeldLockTakesOneRoundTripAndLeavesNothing(t *testing.T) {
 		l.settle()
 		require.Len(t, l.children("/m"), 1, "the try left its contender")
 		require.Zero(t, l.srv.Counts().WatchEvents, "the try left a watch")
+		t.Logf("try-lock while held: 1 round trip, %v; budget 1, no watch", l.srv.Counts().ByOp)
 		l.unlock(x)
 		got, err := b.TryLock(t.Context())
 		require.NoError(t, err, "own leftovers of the last try were in the way")
