@@ -2,11 +2,11 @@ package recipes
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -63,13 +63,12 @@ func TestContendersOfALockThatHidesItsACLAreTheCreators(t *testing.T) {
 	require.Equal(t, zk.WorldACL(zk.PermRead), contendersACL(nil, false), "nobody may write what nobody is known to own")
 }
 
-func TestADeclaredChildACLCostsNoLookAtTheNodes(t *testing.T) {
+func TestTheLockNodesACLIsReadOnceBesideItsDeclaration(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.ChildACL = kind.WorldAll() })
-		l.warm(l.client("a").Mutex("/m"))
-		require.Zero(t, l.srv.Counts().ByOp["getACL"])
-		l.declare("/m", kind.Mutex.New())
-		m := l.client("b").Mutex("/m")
+		m := l.client("a").Mutex(l.mutex())
+		start := time.Now()
+		l.warmDeclaration(m)
+		require.Equal(t, 2*oneWay, time.Since(start), "one round trip for both")
 		l.warm(m)
 		l.warm(m)
 		require.Equal(t, 1, l.srv.Counts().ByOp["getACL"], "once per client and path")

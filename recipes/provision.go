@@ -170,7 +170,19 @@ func (st *clientState) forget(path string) {
 }
 
 func readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
+	// Side by side: the second costs no round trip, where it turns out not to be needed neither.
+	inherited := make(chan inheritance, 1)
+	aside, cancel := context.WithCancel(ctx)
+	go func() {
+		acl, err := inheritedACL(aside, s, path)
+		inherited <- inheritance{acl, err}
+	}()
 	data, stat, w, err := getWPersistent(ctx, s, path)
+	if err != nil {
+		cancel()
+	}
+	shared := <-inherited
+	cancel()
 	if err != nil {
 		return nil, err
 	}
@@ -180,9 +192,9 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 		d.payload = nil
 	}
 	if d.payload == nil || d.payload.ChildACL == nil {
-		if d.shared, err = inheritedACL(ctx, s, path); err != nil {
+		if d.shared = shared.acl; shared.err != nil {
 			w.stop()
-			return nil, err
+			return nil, shared.err
 		}
 	}
 	if d.payload == nil {
