@@ -22,6 +22,7 @@ check: ## formatting, vet, staticcheck, module file
 
 unit: ## unit, fake-time, script and integration tests under the race detector
 	$(GO) test -race -shuffle=on -timeout 30m ./...
+	$(GO) test -run 'TestCrashAtEveryWrite' ./apply
 
 build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree

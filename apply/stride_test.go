@@ -1,0 +1,6 @@
+//go:build !race
+
+package apply
+
+// richStride: every write of the richest apply is a crash point.
+const richStride = 1
