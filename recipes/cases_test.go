@@ -246,7 +246,7 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 				require.NoError(t, l.srv.Delete("/m"))
 				l.mutex()
 				rule.Release()
-				if r := <-got; r.err == nil && r.v.Context().Err() == nil {
+				if r := <-got; r.err == nil && r.v.Token() != 0 { // 0: it ended before it was read
 					require.Greater(t, r.v.Token(), token)
 					require.Len(t, l.children("/m"), 1)
 					l.unlock(r.v)
