@@ -77,6 +77,11 @@ func classify(err error) (Outcome, error) {
 // failed makes the *OpError of an operation that go-zookeeper, a server, ctx or the end of the session cut short.
 func (s *Session) failed(o op, err error) *OpError {
 	outcome, err := classify(err)
+	if errors.Is(err, zk.ErrSessionExpired) {
+		// The link tells the session after it has handed the reply on: the caller may be here first, and must find the
+		// session over, as it is.
+		s.lose(ErrSessionExpired)
+	}
 	// What go-zookeeper says once the session is over is less than what we know.
 	if lost := s.Err(); lost != nil && !errors.Is(err, ErrSessionLost) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && (outcome != Definite || errors.Is(err, zk.ErrSessionExpired)) {
