@@ -95,6 +95,9 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "base.locktree.hcl"), []byte(base), 0o644); err != nil {
 				return err
 			}
+			// Under the race detector a program sleeps for a second before it exits, so that others
+			// may still be caught racing; hundreds of commands of a few milliseconds need not.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("DOWN", closedPort())
 			env.Setenv("LISTEN", closedPort())
 			env.Setenv("HTTP", webServer(env))
