@@ -1,0 +1,197 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// promisePackages are the packages whose tests the page may name.
+var promisePackages = map[string]string{
+	"locktree": ".", "view": "internal/view", "apply": "../../apply", "plan": "../../plan", "config": "../../config", "recipes": "../../recipes",
+}
+
+// TestPromisesNameTests holds testdata/promises.md: no promise without a test, and none that does not exist.
+func TestPromisesNameTests(t *testing.T) {
+	page, err := os.ReadFile("../../testdata/promises.md")
+	require.NoError(t, err)
+	exist := map[string]bool{}
+	for name, dir := range promisePackages {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		require.NoError(t, err)
+		for _, f := range files {
+			source, err := os.ReadFile(f)
+			require.NoError(t, err)
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(string(source), -1) {
+				exist[name+"."+m[1]] = true
+			}
+		}
+	}
+	rows := regexp.MustCompile(`(?m)^\| (\d+) \|[^|]+\|[^|]+\|([^|]+)\|$`).FindAllStringSubmatch(string(page), -1)
+	require.Len(t, rows, 18)
+	for i, row := range rows {
+		require.Equal(t, fmt.Sprint(i+1), row[1])
+		for name := range strings.SplitSeq(strings.TrimSpace(row[2]), ", ") {
+			if strings.HasSuffix(name, ".txtar") {
+				require.FileExists(t, filepath.Join("../../testdata/script", name), "promise %d", i+1)
+				continue
+			}
+			require.True(t, exist[name], "promise %d: there is no test %q", i+1, name)
+		}
+	}
+}
+
+// bench is a configuration in a directory of its own, and a server for it.
+type bench struct {
+	t      *testing.T
+	server *zktest.Server
+	dir    string
+}
+
+func newBench(t *testing.T, locks string, opts ...zktest.Option) *bench {
+	b := &bench{t: t, server: zktest.Start(t, opts...), dir: t.TempDir()}
+	b.write("base.locktree.hcl", base)
+	b.write("locks.locktree.hcl", locks)
+	return b
+}
+
+func (b *bench) write(name, text string) {
+	require.NoError(b.t, os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600))
+}
+
+// run is a command of the program, in this process.
+func (b *bench) run(code int, args ...string) (stdout, stderr string) {
+	b.t.Helper()
+	var out, errs strings.Builder
+	env := []string{"LOCKTREE_VAR_zk=" + b.server.Addr(), "LOCKTREE_VAR_root=/t"}
+	got := run(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...), env, strings.NewReader(""), &out, &errs)
+	require.Equal(b.t, code, got, "%s%s", out.String(), errs.String())
+	return out.String(), errs.String()
+}
+
+func manyLocks(n int) string {
+	var names strings.Builder
+	for i := range n {
+		fmt.Fprintf(&names, "%q, ", fmt.Sprint(i))
+	}
+	return "namespace \"pay\" {\n  acl = acl.open\n  mutex \"many\" {\n    for_each = toset([" + names.String() + "])\n  }\n}\n"
+}
+
+func TestNoCommandForcesALockOpen(t *testing.T) {
+	var names []string
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		names = append(names, c.Name())
+		require.NotContains(t, c.Name(), "unlock")
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&app{}).rootCommand())
+	require.Contains(t, names, "rebuild", "subcommands were looked at too")
+}
+
+// A plan of one change among hundreds of locks is as long as that one change.
+func TestAPlanIsAboutChanges(t *testing.T) {
+	b := newBench(t, manyLocks(300))
+	b.run(exitOK, "apply", "-auto-approve")
+	out, _ := b.run(exitOK, "plan")
+	require.Equal(t, "\nNo changes. Your locks match the configuration.\n", out)
+
+	b.write("locks.locktree.hcl", manyLocks(301))
+	out, _ = b.run(exitOK, "plan", "-concise")
+	require.Equal(t, 1, strings.Count(out, "namespace.pay"), out)
+	require.Contains(t, out, "\n    + namespace.pay.mutex.many[\"300\"]\n")
+	out, _ = b.run(exitOK, "plan")
+	require.Contains(t, out, "Plan: 1 to add, 0 to change, 0 to destroy.")
+	require.Less(t, strings.Count(out, "\n"), 25, out)
+	out, _ = b.run(exitOK, "plan", "-json")
+	require.Equal(t, 3, strings.Count(out, "\n"), "the version, the change, the summary: %s", out)
+}
+
+// Requests that wait for each other would take a thousand times the network's
+// latency. The server answers late, so that what waits can be told exactly.
+func TestEveryPlanReadsManyNodesAtATime(t *testing.T) {
+	b := newBench(t, manyLocks(1000), zktest.WithLatency(2*time.Millisecond))
+	b.run(exitOK, "apply", "-auto-approve")
+	b.server.ResetCounts()
+	b.run(exitOK, "plan", "-detailed-exitcode")
+	counts := b.server.Counts()
+	require.Greater(t, counts.Total, 1000, "every node was read")
+	require.Less(t, counts.Total, 3*1000+50, "%v", counts.ByOp)
+	require.Less(t, counts.RoundTrips, 150, "%v", counts.ByOp)
+
+	b.run(exitError, "plan", "-refresh=false")
+}
+
+// Somebody uses every lock and goes. A container would be gone with the last of
+// them, and a node that is not there costs the next one its place and its numbers.
+func TestALockHasNoChildrenOfOursAndStays(t *testing.T) {
+	b := newBench(t, `namespace "pay" {
+  acl = acl.open
+  mutex "ledger" {}
+  rwlock "catalog" {}
+  semaphore "pool" { permits = 2 }
+  election "leader" {}
+}
+`, zktest.WithReapInterval(20*time.Millisecond))
+	b.run(exitOK, "apply", "-auto-approve")
+	declared := b.server.Dump()
+	for _, life := range []string{" container", " ttl", " ephemeral"} {
+		require.NotContains(t, declared, life)
+	}
+	children := func(path string) []string {
+		n, ok := b.server.Get(path)
+		require.True(t, ok, path)
+		return n.Children
+	}
+	require.Equal(t, []string{"catalog", "leader", "ledger", "pool"}, children("/t/pay"))
+	for _, lock := range []string{"catalog", "leader", "ledger", "pool/leases", "pool/locks"} {
+		require.Empty(t, children("/t/pay/"+lock))
+	}
+	require.Equal(t, []string{"leases", "locks"}, children("/t/pay/pool"), "Curator's semaphore has these two")
+
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{b.server.Addr()}})
+	require.NoError(t, err)
+	for _, take := range []func() (*recipes.Lease, error){
+		func() (*recipes.Lease, error) { return c.Mutex("/t/pay/ledger").Lock(t.Context()) },
+		func() (*recipes.Lease, error) { return c.RWMutex("/t/pay/catalog").RLock(t.Context()) },
+		func() (*recipes.Lease, error) { return c.Semaphore("/t/pay/pool").Acquire(t.Context(), 2) },
+	} {
+		l, err := take()
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+	leads, err := c.Election("/t/pay/leader").Campaign(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, leads.Resign(t.Context()))
+	require.NoError(t, c.Close())
+	awaitReaper(t, b)
+	require.Equal(t, declared, b.server.Dump())
+}
+
+// awaitReaper returns when the server has removed a container made now, and with
+// it whatever else was to be removed.
+func awaitReaper(t *testing.T, b *bench) {
+	conn, _, err := zk.Connect([]string{b.server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.CreateContainer("/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, err = conn.Create("/container/child", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	_, _, gone, err := conn.ExistsW("/container")
+	require.NoError(t, err)
+	require.NoError(t, conn.Delete("/container/child", -1))
+	require.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
+}
