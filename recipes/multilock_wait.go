@@ -128,6 +128,9 @@ func (b *bid) settle(ctx context.Context, lists [][][]string) (*holding, error) 
 	if err := exhaustedAny(b.nodes()); err != nil {
 		return nil, err
 	}
+	if err := b.obey(ctx); err != nil {
+		return nil, err
+	}
 	free, err := b.free(lists)
 	if err != nil {
 		return nil, err
@@ -147,8 +150,24 @@ func (b *bid) settle(ctx context.Context, lists [][][]string) (*holding, error) 
 		if err := b.prove(ctx); err != nil {
 			return nil, err
 		}
+		if err := b.obey(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return b.hold(ctx)
+}
+
+// obey reads the declarations that have changed again, until all are those in force; see claim.wait.
+func (b *bid) obey(ctx context.Context) error {
+	for i := 0; i < len(b.seats); i++ {
+		if d := b.seats[i]; d.d.stale() {
+			if err := d.redeclare(ctx); err != nil {
+				return err
+			}
+			i = -1 // the others' may have changed in that time
+		}
+	}
+	return nil
 }
 
 // free reports whether everything was ours at once; a Try errs when it was not. The create that went before the

@@ -36,9 +36,12 @@ type declaration struct {
 // changed is closed when the declaration must be read again.
 func (d *declaration) changed() <-chan struct{} { return d.w.C() }
 
+// stale says that the node may have another declaration by now.
 func (d *declaration) stale() bool {
 	select {
 	case <-d.w.C():
+		return true
+	case <-d.dropped:
 		return true
 	default:
 		return false

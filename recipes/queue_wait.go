@@ -19,6 +19,11 @@ import (
 // it does not show was gone. Staleness can only show contenders that have left already, never hide one that is ahead.
 // The write is the create itself when nobody was ahead, or one made for the purpose. A listing alone proves nothing:
 // a follower cut off from its leader goes on showing a node whose session has expired (5.82 s measured).
+//
+// The declaration is looked at once more behind that write. Nothing in ZooKeeper compares it with our create: a lock
+// can be drained or moved, seen to be idle, between the reading of one and the commit of the other. But a server tells
+// a session of a change before it answers anything of a later state, so a watch that is silent behind our write says
+// that the declaration we know was in force when we queued.
 func (a *claim) wait(ctx context.Context, children []string) error {
 	missing := false
 	for {
@@ -36,19 +41,26 @@ func (a *claim) wait(ctx context.Context, children []string) error {
 			missing, children = true, nil
 			continue
 		}
-		if v.granted {
-			return a.prove(ctx)
-		}
-		if err := a.ahead(a.k.dir, v); err != nil {
-			return err
-		}
-		turn, err := a.await(ctx, v)
-		if err != nil {
-			return err
+		turn := v.granted
+		if !turn {
+			if err := a.ahead(a.k.dir, v); err != nil {
+				return err
+			}
+			if turn, err = a.await(ctx, v); err != nil {
+				return err
+			}
+			a.proven = a.proven && !turn
 		}
 		if turn {
-			a.proven = false
-			return a.prove(ctx)
+			if err := a.prove(ctx); err != nil {
+				return err
+			}
+			if !a.d.stale() {
+				return nil
+			}
+			if err := a.redeclare(ctx); err != nil {
+				return err
+			}
 		}
 		children = nil
 	}
@@ -283,6 +295,16 @@ func (a *claim) redeclare(ctx context.Context) error {
 		return a.timedOut(ctx, err)
 	}
 	a.d = d
+	return nil
+}
+
+// obey reads the declaration again until it is the one in force.
+func (a *claim) obey(ctx context.Context) error {
+	for a.d.stale() {
+		if err := a.redeclare(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -164,6 +164,10 @@ func (d *draw) direct(ctx context.Context) (*holding, error) {
 	if lists == nil {
 		return nil, d.withdraw(d.held(0, nil))
 	}
+	// A limit that was lowered, or a lock that was drained, before our permits were created: see claim.wait.
+	if err := d.obey(ctx); err != nil {
+		return nil, d.withdraw(err)
+	}
 	// The last of the transaction's permits decides: they have consecutive numbers.
 	v, err := decide(d.q.kind, d.d.params, lists[0], permits[len(permits)-1].name)
 	line, _ := kind.SortContenders(lists[1])
