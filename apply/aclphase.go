@@ -44,22 +44,22 @@ func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
 }
 
 // setACL sets one list. When the reply is lost, or the version moved, the list
-// itself tells whether it is as it should be.
-func (r *run) setACL(ctx context.Context, step plan.ACLStep) error {
-	_, err := r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion)
-	if err == nil {
-		return nil
-	}
-	if unknown(err) || errors.Is(err, zk.ErrBadVersion) {
+// itself tells whether it is as it should be; what is sent again is guarded by the
+// same version.
+func (r *run) setACL(ctx context.Context, step plan.ACLStep) (err error) {
+	for range commitTries {
+		if _, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
+			return nil
+		}
+		if !unknown(err) && !errors.Is(err, zk.ErrBadVersion) {
+			break
+		}
 		got, _, readErr := r.s.GetACL(ctx, step.Path)
 		if readErr == nil && kind.EqualACL(fromZK(got), step.ACL) {
 			return nil
 		}
-		if readErr == nil && unknown(err) {
-			// Not applied, and what is sent again is guarded by the same version.
-			if _, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
-				return nil
-			}
+		if readErr != nil || !unknown(err) {
+			break
 		}
 	}
 	return explainACL(step, err)
@@ -78,20 +78,10 @@ func (r *run) clearPending(ctx context.Context) error {
 	if !r.index.Absent {
 		version = r.index.Version + 1
 	}
-	for range commitTries {
-		_, err = r.lease.Multi(ctx, &zk.SetDataRequest{Path: r.p.Index.Path, Data: data, Version: version})
-		if err == nil {
-			return nil
-		}
-		if !unknown(err) {
-			break
-		}
-		// What is sent again carries the same version: one copy at most is committed.
-		if x, _, readErr := readHead(ctx, r.s, r.p.Index.Path); readErr == nil && x != nil && x.Apply == r.tx.ID && len(x.Pending) == 0 {
-			return nil
-		}
+	if err := r.write(ctx, r.p.Index.Path, data, version); err != nil {
+		return r.explain(ctx, plan.Op{Kind: plan.OpSet, Path: r.p.Index.Path}, err)
 	}
-	return r.explain(ctx, plan.Op{Kind: plan.OpSet, Path: r.p.Index.Path}, err)
+	return nil
 }
 
 // readBack looks at one node for each different access list that was written: the

@@ -153,37 +153,8 @@ func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
 	require.NoError(t, err)
 	p := s.plan(old, after)
 	require.Greater(t, len(p.Batches), 1)
-	victim := s.provisioner()
-	id := s.session(victim).ID()
-	n := 0
-	in := s.server.Inject(func(r zktest.Request) bool {
-		if r.Session == id && writes(r.Op) {
-			n++
-			return n == k
-		}
-		return false
-	}, fault)
-	ctx, kill := context.WithCancel(t.Context())
-	defer kill()
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		select {
-		case <-in.Hit():
-			if dies {
-				s.server.Expire(id)
-				s.server.RefuseDials(true)
-				kill()
-				_ = victim.Close()
-				s.server.RefuseDials(false)
-			}
-		case <-ctx.Done():
-		}
-	}()
-	_, err = executor(victim).Run(ctx, p)
-	kill()
-	<-closed
-	if in.Hits() == 0 || !dies {
+	hit, err := s.runStruck(p, k, fault, dies, nil)
+	if !hit || !dies {
 		require.NoError(t, err)
 	}
 	s.whole(old, after)
@@ -195,7 +166,7 @@ func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
 	require.Empty(t, again.Resumes)
 	_, err = s.session(old).Exists(t.Context(), s.root+"/zone")
 	require.NoError(t, err)
-	return in.Hits() > 0
+	return hit
 }
 
 // whole asserts that no lock is half-made: declared, with its structural children,

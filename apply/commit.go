@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -65,6 +66,30 @@ func (r *run) send(ctx context.Context) ([]zk.MultiResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
 	defer cancel()
 	return r.lease.Multi(ctx, requests(r.ops)...)
+}
+
+// write sets the data of one node under the lock. What is sent again after a lost
+// reply carries the same version, so one copy at most is applied; a refusal may
+// then be the echo of our own success.
+func (r *run) write(ctx context.Context, path string, data []byte, version int32) (err error) {
+	lost := false
+	for range commitTries {
+		one, cancel := context.WithTimeout(ctx, r.s.Timeout())
+		_, err = r.lease.Multi(one, &zk.SetDataRequest{Path: path, Data: data, Version: version})
+		cancel()
+		if err == nil || !unknown(err) && !lost {
+			return err
+		}
+		got, stat, readErr := r.s.Get(ctx, path)
+		if readErr == nil && stat.Version == version+1 && bytes.Equal(got, data) {
+			return nil
+		}
+		if !unknown(err) {
+			return err
+		}
+		lost = true
+	}
+	return err
 }
 
 var errLostAgain = errors.New("the connection broke each time the transaction was sent")
@@ -150,14 +175,7 @@ func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error
 		if res.Error == nil || res.Error.Error() == rolledBack || i >= len(r.ops) {
 			continue
 		}
-		op := r.ops[i]
-		cause := r.explain(ctx, op, res.Error)
-		for j := range r.p.Changes {
-			if c := &r.p.Changes[j]; op.Addr != "" && c.Addr == op.Addr && c.Action != plan.NoOp {
-				r.emit(Failed{Addr: c.Addr, Path: op.Path, Action: c.Action, Err: cause})
-			}
-		}
-		return cause
+		return r.explain(ctx, r.ops[i], res.Error)
 	}
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
 		return lockError(r.lease.Path(), err)

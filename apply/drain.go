@@ -96,14 +96,7 @@ func (r *run) setState(ctx context.Context, c *plan.Change, state kind.State) er
 	if err != nil {
 		return err
 	}
-	_, err = r.lease.Multi(ctx, &zk.SetDataRequest{Path: c.Path, Data: data, Version: live.Version})
-	if unknown(err) {
-		// The reply was lost; the version tells, as nobody else writes under our lock.
-		if _, stat, readErr := r.s.Get(ctx, c.Path); readErr == nil && stat.Version == live.Version+1 {
-			err = nil
-		}
-	}
-	if err != nil {
+	if err := r.write(ctx, c.Path, data, live.Version); err != nil {
 		return r.explain(ctx, plan.Op{Kind: plan.OpSet, Addr: c.Addr, Path: c.Path}, err)
 	}
 	live.Version++
@@ -130,55 +123,6 @@ func (r *run) reopen(ctx context.Context, closed []*plan.Change, cause error) er
 		}
 	}
 	return cause
-}
-
-// contenders lists the deletions that break the locks of the plan, and says whose
-// places these are. The transaction carries them, so nothing is broken unless all
-// is applied.
-func (r *run) contenders(ctx context.Context, changes []*plan.Change) (ops []plan.Op, err error) {
-	for _, c := range changes {
-		if !c.Break || !c.NeedsIdle() {
-			continue
-		}
-		usage, err := readUsage(ctx, r.s, c.Before)
-		if err != nil {
-			return nil, err
-		}
-		if !usage.Busy() {
-			continue
-		}
-		for _, dir := range directories(c) {
-			names, _, err := r.s.Children(ctx, dir)
-			if err != nil && !errors.Is(err, zk.ErrNoNode) {
-				return nil, readError(dir, err)
-			}
-			for _, name := range without(names, partNames(c, dir)) {
-				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: kind.JoinPath(dir, name), Version: -1})
-			}
-		}
-		r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
-	}
-	return ops, nil
-}
-
-// directories are where the contenders of a lock stand.
-func directories(c *plan.Change) []string {
-	out := []string{c.Path}
-	for _, part := range c.Before.Live.Parts {
-		if !part.Absent {
-			out = append(out, kind.JoinPath(c.Path, part.Name))
-		}
-	}
-	return out
-}
-
-func partNames(c *plan.Change, dir string) (names []string) {
-	if dir == c.Path {
-		for _, part := range c.Before.Live.Parts {
-			names = append(names, part.Name)
-		}
-	}
-	return names
 }
 
 // existing looks at nodes in parallel; absent ones have no entry.

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -221,35 +220,8 @@ func crashAt(t *testing.T, k int, fault zktest.Fault, first bool) bool {
 		s.apply(old, s.shop())
 	}
 	p := s.plan(old, rich(s))
-	victim := s.provisioner()
-	id := s.session(victim).ID()
-	n := 0
-	in := s.server.Inject(func(r zktest.Request) bool {
-		if r.Session == id && writes(r.Op) {
-			n++
-			return n == k
-		}
-		return false
-	}, fault)
-	ctx, kill := context.WithCancel(t.Context())
-	defer kill()
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		select {
-		case <-in.Hit():
-			s.server.Expire(id) // the process is gone, and with it its session
-			s.server.RefuseDials(true)
-			kill()
-			_ = victim.Close()
-			s.server.RefuseDials(false)
-		case <-ctx.Done():
-		}
-	}()
-	_, err := executor(victim).Run(ctx, p)
-	kill()
-	<-closed
-	if in.Hits() == 0 {
+	hit, err := s.runStruck(p, k, fault, true, nil)
+	if !hit {
 		require.NoError(t, err)
 		return false
 	}

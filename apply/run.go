@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/locktree/locktree/plan"
@@ -130,7 +131,7 @@ func (r *run) change(ctx context.Context) error {
 	})
 	if err != nil {
 		var u *UnknownError
-		if r.done == 0 && !errors.As(err, &u) {
+		if !errors.As(err, &u) { // else what is closed may be gone
 			err = r.reopen(ctx, r.closed, err)
 		}
 		return r.partial(err)
@@ -147,22 +148,19 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	breaks, err := r.contenders(ctx, tx.Changes)
-	if err != nil {
-		return err
-	}
-	r.tx, r.ops = tx, append(breaks, tx.Ops...)
-	r.bytes = plan.Size(r.ops)
+	r.tx = tx
 	for _, c := range tx.Changes {
 		if c.Action != plan.NoOp {
 			r.emit(Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
 		}
 	}
 	sent := time.Now()
-	resolved, err := r.commit(ctx)
+	resolved, err := r.force(ctx)
 	if err != nil {
+		r.failed(err)
 		return err
 	}
+	r.closed = slices.DeleteFunc(r.closed, func(c *plan.Change) bool { return slices.Contains(tx.Changes, c) })
 	r.done++
 	r.opsSum += len(r.ops)
 	r.sum += r.bytes
@@ -184,6 +182,27 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 	}
 	r.index = pin
 	return nil
+}
+
+// failed tells which change the transaction was refused for.
+func (r *run) failed(err error) {
+	var addr, path string
+	var used *InUseError
+	var conflict *ConflictError
+	var node *NodeError
+	switch {
+	case errors.As(err, &used):
+		addr, path = used.Addr, used.Path
+	case errors.As(err, &conflict):
+		addr, path = conflict.Addr, conflict.Path
+	case errors.As(err, &node):
+		addr, path = node.Addr, node.Path
+	}
+	for _, c := range r.tx.Changes {
+		if addr != "" && c.Addr == addr && c.Action != plan.NoOp {
+			r.emit(Failed{Addr: addr, Path: path, Action: c.Action, Err: err})
+		}
+	}
 }
 
 // partial says what was applied before an error.

@@ -71,6 +71,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d.onlyRefresh()
 	d.keepOccupied()
 	d.checkMass()
+	d.draining()
 	d.drift()
 	d.p.Drain = opts.drainMs()
 	d.outputs()

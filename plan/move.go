@@ -109,6 +109,9 @@ func (d *differ) release(have *Node) Change {
 	c.After = have.withPayload()
 	c.After.Live = nil
 	c.After.Payload.Owner = kind.Owner{}
+	if c.After.Payload.State == kind.StateDraining {
+		c.After.Payload.State = kind.StateActive // nobody would open it any more
+	}
 	c.After.Payload.Gen++
 	return c
 }

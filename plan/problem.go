@@ -62,6 +62,7 @@ const (
 	ProblemImport        ProblemCode = "import"          // the znode to import is not there or is not to be taken
 	ProblemContainer     ProblemCode = "container"       // an imported node may be a container; a warning
 	ProblemMove          ProblemCode = "move"            // a move that cannot be made
+	ProblemDraining      ProblemCode = "draining"        // an interrupted apply left a lock closed; a warning
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
 	ProblemBudget        ProblemCode = "too_large"       // not to be applied in transactions the servers take
 )

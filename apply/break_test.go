@@ -1,0 +1,116 @@
+package apply
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// A program of another library does not know of draining: it comes, or leaves,
+// between the look at the contenders and the transaction. By force means by force.
+func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
+	for name, comes := range map[string]bool{"one comes": true, "one leaves": false} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			s.apply(c, s.shop())
+			foreign := s.session(s.dial("worker:w"))
+			queue := func() string {
+				at, err := foreign.Create(t.Context(), s.root+"/pay/ledger/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil,
+					zk.FlagEphemeral|zk.FlagSequence, toZK([]kind.ACL{admin, crew}))
+				require.NoError(t, err)
+				return at
+			}
+			first := queue()
+			x := executor(c)
+			looks := 0
+			var ev events
+			x.Events = func(e Event) {
+				ev.add(e)
+				if _, ok := e.(Breaking); !ok {
+					return
+				}
+				if looks++; looks > 1 {
+					return
+				}
+				if comes {
+					queue()
+				} else {
+					require.NoError(t, foreign.Delete(t.Context(), first, -1))
+				}
+			}
+			_, err := x.Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{ForceBreak: []string{"pay.ledger.mutex"}}))
+			require.NoError(t, err)
+			require.Equal(t, map[bool]int{true: 2, false: 1}[comes], looks)
+			require.Zero(t, find[Failed](ev), "it did not fail")
+			require.False(t, s.plan(c, s.shopWithout()).HasChanges())
+		})
+	}
+}
+
+// The first batch is there, the second is refused: the lock that was emptied for it
+// is opened again, and nobody is locked out until somebody applies again.
+func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		old := declare("/zz", kind.Mutex)
+		s.apply(c, s.tree(old, declare("/zz-edited", kind.Mutex)))
+		lease, err := s.dial("provisioner:secret").Mutex(s.root + "/zz").Lock(t.Context())
+		require.NoError(t, err)
+		tree := s.tree(append(bulk(44, 280, "x"), declare("/zz", kind.Mutex, set("wire", "kazoo")),
+			declare("/zz-edited", kind.Mutex, set("description", "new")))...)
+		p := s.plan(c, tree, plan.Options{Drain: time.Minute})
+		require.Len(t, p.Batches, 2)
+		x := executor(c)
+		x.Events = func(e Event) {
+			switch e := e.(type) {
+			case Draining:
+				require.Equal(t, "zz.mutex", e.Addr)
+				require.NoError(t, lease.Unlock(t.Context()))
+			case Committed:
+				require.Equal(t, 1, e.Batch)
+				require.NoError(t, s.server.Set(s.root+"/zz-edited", []byte("by hand")))
+			}
+		}
+		_, err = x.Run(t.Context(), p)
+		var partial *PartialError
+		require.ErrorAs(t, err, &partial)
+		require.Equal(t, 1, partial.Done)
+		n, _ := s.server.Get(s.root + "/zz")
+		payload, err := kind.Decode(n.Data)
+		require.NoError(t, err)
+		require.Equal(t, kind.StateActive, payload.State)
+		require.Equal(t, old.Payload.Params, payload.Params, "as before")
+	})
+}
+
+// The same with the program dead: the next plan says what it found, and the lock is
+// what is declared after one apply.
+func TestLockThatDrainsForALaterBatchOutlivesItsApplier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.tree(declare("/zz", kind.Mutex)))
+		lease, err := s.dial("provisioner:secret").Mutex(s.root + "/zz").Lock(t.Context())
+		require.NoError(t, err)
+		tree := s.tree(append(bulk(44, 280, "x"), declare("/zz", kind.Mutex, set("wire", "kazoo")))...)
+		p := s.plan(c, tree, plan.Options{Drain: time.Minute})
+		hit, err := s.runStruck(p, 4, zktest.CutBefore, true, func() { require.NoError(t, lease.Unlock(t.Context())) })
+		require.True(t, hit)
+		require.Error(t, err)
+		p = s.plan(c, tree)
+		require.Len(t, p.Problems, 1)
+		require.Equal(t, plan.ProblemDraining, p.Problems[0].Code)
+		require.Equal(t, "zz.mutex", p.Problems[0].Addr)
+		require.Empty(t, p.Drifted, "draining is an apply's own doing")
+		s.converges(c, tree, plan.Options{})
+	})
+}

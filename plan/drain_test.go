@@ -1,0 +1,88 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// drained is a tree with one lock an interrupted apply left draining.
+func drained(t *testing.T) (*model, *Node) {
+	m := newModel(testRoot, testStack)
+	lock := declare(testRoot+"/a", kind.Mutex, addr("a.mutex"))
+	m.apply(t, Diff(nil, declared(lock), Options{Identities: us}))
+	current := m.read(t, testRoot, testStack)
+	p := *current.Nodes[0].Payload
+	p.State = kind.StateDraining
+	data, err := p.Encode()
+	require.NoError(t, err)
+	require.NoError(t, m.multi([]Op{{Kind: OpSet, Path: lock.Path, Data: data, Version: 0}}))
+	return m, lock
+}
+
+// A lock nobody gets into must never be passed over in silence, whatever the plan
+// does about it.
+func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		declared bool
+		intent   Intent
+		opts     Options
+		action   Action
+		says     string // of the problem; "" when the change itself shows it
+	}{
+		"declared":      {declared: true, action: Update},
+		"not declared":  {action: Delete, says: "it is deleted when it is idle"},
+		"replaced":      {declared: true, opts: Options{Replace: []string{"a.mutex"}}, action: Replace, says: "it is replaced when it is idle"},
+		"forgotten":     {intent: Intent{Removals: []Removal{{From: "a.mutex"}}}, action: Forget, says: "opened again before it is let go"},
+		"not planned":   {declared: true, opts: Options{Excludes: []string{"a.mutex"}}, action: NoOp, says: "leaves it so"},
+		"refreshed":     {declared: true, opts: Options{RefreshOnly: true}, action: NoOp, says: "leaves it so"},
+		"moved by path": {intent: Intent{PathMoves: []PathMove{{From: testRoot + "/a", To: testRoot + "/b"}}}, action: Update, says: "it is moved when it is idle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, lock := drained(t)
+			tree := declared()
+			if c.declared {
+				tree = declared(lock)
+			}
+			if len(c.intent.PathMoves) > 0 {
+				tree = declared(declare(testRoot+"/b", kind.Mutex, addr("b.mutex")))
+			}
+			tree.Intent = c.intent
+			c.opts.Identities, c.opts.AllowMassDestroy = us, true
+			p := Diff(m.read(t, testRoot, testStack), tree, c.opts)
+			require.Empty(t, p.Drifted, "an apply's own doing is no drift")
+			i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Path == lock.Path })
+			at := p.Changes[i]
+			require.Equal(t, c.action, at.Action)
+			var told []string
+			for _, q := range p.Problems {
+				if q.Code == ProblemDraining {
+					require.Equal(t, Warning, q.Severity)
+					told = append(told, q.Detail)
+				}
+			}
+			if c.says == "" {
+				require.True(t, at.Revive)
+				require.Empty(t, told)
+				return
+			}
+			require.Len(t, told, 1)
+			require.Contains(t, told[0], c.says)
+		})
+	}
+}
+
+// What is forgotten is no stack's any more: nobody would ever open it again.
+func TestForgottenLockIsNotLeftDraining(t *testing.T) {
+	m, lock := drained(t)
+	tree := declared()
+	tree.Intent.Removals = []Removal{{From: lock.Addr}}
+	m.apply(t, Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, AllowMassDestroy: true}))
+	payload, err := kind.Decode(m.nodes[lock.Path].data)
+	require.NoError(t, err)
+	require.Empty(t, payload.Owner.Stack)
+	require.Equal(t, kind.StateActive, payload.State)
+}
