@@ -3,114 +3,208 @@
 package recipes_test
 
 import (
-	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// TestInteropBudget counts what Curator and kazoo ask of a server for what this library does within the budgets of its
-// design, on the same in-memory server and over the same network of 20 ms in each direction. go test -v prints the table.
+// libraries are the columns of the table.
+var libraries = []string{"ours", "Curator 5.4", "kazoo 2.8", "go-zookeeper"}
+
+// budgetRow is an operation and what it cost each library; "–" where it does not have it.
+type budgetRow struct {
+	name  string
+	cells [4]string
+}
+
+// contest is one recipe in each library; a party without a way in has none.
+type contest struct {
+	name    string
+	declare func(b *biller, path string, p party)
+	by      [4]party
+}
+
+func declared(p kind.Params) func(*biller, string, party) {
+	return func(b *biller, path string, _ party) { b.declare(path, p) }
+}
+
+// declaredPermits is a semaphore of three permits; kazoo's own has another layout, and its limit for data.
+func declaredPermits(b *biller, path string, p party) {
+	if p.name == "kazoo" {
+		require.NoError(b.t, b.srv.Create(path, []byte("3")))
+		return
+	}
+	b.declare(path, semaphoreOf(3))
+}
+
+func declaredThree(b *biller, path string, _ party) {
+	for i := range 3 {
+		b.declare(fmt.Sprintf("%s-%d", path, i), kind.Mutex.New())
+	}
+}
+
+// contests are the free locks of the table.
+func contests() []contest {
+	return []contest{
+		{"mutex", declared(kind.Mutex.New()), [4]party{ours("go", "", goMutex), foreign("curator", java, "mutex"),
+			foreign("kazoo", python, "lock"), {name: "go-zookeeper", enter: goZookeeper}}},
+		{"reader", declared(kind.RWLock.New()), [4]party{ours("go", "", goRead), foreign("curator", java, "read"),
+			foreign("kazoo", python, "read")}},
+		{"writer", declared(kind.RWLock.New()), [4]party{ours("go", "", goWrite), foreign("curator", java, "write"),
+			foreign("kazoo", python, "write")}},
+		{"election", declared(kind.Election.New()), [4]party{ours("go", "", goElection), foreign("curator", java, "latch"),
+			foreign("kazoo", python, "election")}},
+		{"one permit", declaredPermits, [4]party{ours("go", "", goSemaphore(1)),
+			foreign("curator", java, "semaphore", "3", "1"), foreign("kazoo", python, "semaphore", "3")}},
+		{"three permits", declaredPermits, [4]party{ours("go", "", goSemaphore(3)),
+			foreign("curator", java, "semaphore", "3", "3")}},
+		{"three mutexes together", declaredThree, [4]party{ours("go", "", goTogether(3)), foreign("curator", java, "multi", "3")}},
+	}
+}
+
+// goTogether is a multi-lock of the mutexes at PATH-0, PATH-1 and so on.
+func goTogether(n int) func(*recipes.Client, string) goLock {
+	return func(c *recipes.Client, path string) goLock {
+		var members []recipes.Member
+		for i := range n {
+			members = append(members, c.Mutex(fmt.Sprintf("%s-%d", path, i)))
+		}
+		m := c.MultiLock(members...)
+		return goLock{m.Lock, m.TryLock}
+	}
+}
+
+// TestInteropBudget counts what each library asks of a server for the operations of DESIGN section 6, all on the same
+// in-memory server and over the same network, and compares it with the table of testdata/interop/README.md. With
+// INTEROP_README=write it writes the table instead.
 func TestInteropBudget(t *testing.T) {
-	srv := zktest.Start(t, zktest.WithLatency(budgetLatency))
-	l := &lab{t: t, zk: &realzk.Server{Addr: srv.Addr()}, events: map[string]chan string{}}
-	require.NoError(t, l.compile(t))
-	l.java = l.startJava(t, "java", 30*time.Second, l.hear)
-	l.python = l.startPython(t, "python", 30*time.Second, l.hear)
-	b := &bench{t: t, l: l, srv: srv}
-
-	semaphore := kind.Semaphore.New().(*kind.SemaphoreParams)
-	semaphore.Permits = 3
-	b.row("mutex", kind.Mutex.New(), map[string]party{
-		"ours": ours("go", "", goMutex), "curator": foreign("curator", java, "mutex"), "kazoo": foreign("kazoo", python, "lock")})
-	b.row("writer", kind.RWLock.New(), map[string]party{
-		"ours": ours("go", "", goWrite), "curator": foreign("curator", java, "write"), "kazoo": foreign("kazoo", python, "write")})
-	b.row("reader", kind.RWLock.New(), map[string]party{
-		"ours": ours("go", "", goRead), "curator": foreign("curator", java, "read"), "kazoo": foreign("kazoo", python, "read")})
-	b.row("one permit", semaphore, map[string]party{
-		"ours": ours("go", "", goSemaphore(1)), "curator": foreign("curator", java, "semaphore", "3", "1")})
-	b.row("election", kind.Election.New(), map[string]party{
-		"ours": ours("go", "", goElection), "curator": foreign("curator", java, "latch"), "kazoo": foreign("kazoo", python, "election")})
-	t.Log("\n" + b.table.String())
+	b := newBiller(t)
+	var rows []budgetRow
+	for _, c := range contests() {
+		rows = append(rows, b.free(c)...)
+	}
+	rows = append(rows, b.contended()...)
+	table := budgetMarkdown(rows)
+	t.Log("\n" + table)
+	interopReadme(t, func(text string) string { return inBlock(t, text, "budget", table) })
 }
 
-const budgetLatency = 20 * time.Millisecond
-
-// bench counts on the in-memory server.
-type bench struct {
-	t     *testing.T
-	l     *lab
-	srv   *zktest.Server
-	table strings.Builder
-	locks int
+// free is the two rows of a lock that nobody else wants.
+func (b *biller) free(c contest) []budgetRow {
+	acquire, cycle := budgetRow{name: c.name + ": acquire"}, budgetRow{name: c.name + ": whole cycle"}
+	var prices [4]spent
+	for i, p := range c.by {
+		acquire.cells[i], cycle.cells[i] = "–", "–"
+		if p.enter == nil {
+			continue
+		}
+		path := fmt.Sprintf("/%s-%d", strings.ReplaceAll(c.name, " ", "-"), i)
+		c.declare(b, path, p)
+		a, whole := b.cycles(p, path)
+		prices[i] = a
+		acquire.cells[i], cycle.cells[i] = a.String(), whole.String()
+		require.NotZero(b.t, a.trips, "%s: nothing was counted", path)
+		if i == 0 {
+			require.Equal(b.t, [2]int{1, 2}, [2]int{a.trips, whole.trips}, "%s: our budget is one round trip, two for the cycle", c.name)
+		} else {
+			require.Greater(b.t, a.trips, prices[0].trips, "%s against %s", c.name, libraries[i])
+		}
+	}
+	if c.name == "mutex" {
+		require.Equal(b.t, "4 / 2", cycle.cells[0])
+	}
+	return []budgetRow{acquire, cycle}
 }
 
-// price is what one acquisition, and what one whole cycle costs.
-type price struct {
-	acquire, cycle float64 // requests
-	trips          int     // round trips an acquisition is waited for
+// contended are the rows of a mutex that others want too.
+func (b *biller) contended() []budgetRow {
+	rows := []budgetRow{
+		{name: "mutex: hand-off between processes"},
+		{name: fmt.Sprintf("of that, bytes with %d behind", behind)},
+		{name: "mutex: hand-off within a process"},
+		{name: "contenders of five within a process"},
+		{name: "mutex: try while held"},
+	}
+	for i, p := range contests()[0].by {
+		m := rival{b, i, p, kind.WireCurator}
+		if p.name == "kazoo" {
+			m.wire = kind.WireKazoo // its own names: it is not measured under a subclass
+		}
+		for j, cell := range slices.Concat(m.handedOver(), m.within(), m.refused()) {
+			rows[j].cells[i] = cell
+		}
+	}
+	return rows
 }
 
-func (b *bench) row(name string, p kind.Params, who map[string]party) {
-	prices := map[string]price{}
-	for _, lib := range []string{"ours", "curator", "kazoo"} {
-		if party, ok := who[lib]; ok {
-			prices[lib] = b.price(party, p)
-			fmt.Fprintf(&b.table, "%-12s %-8s acquire %4.1f requests, %d round trips; cycle %4.1f requests\n",
-				name, lib, prices[lib].acquire, prices[lib].trips, prices[lib].cycle)
-		}
-	}
-	require.Equal(b.t, 1, prices["ours"].trips, "%s: the budget is one round trip", name)
-	for _, lib := range []string{"curator", "kazoo"} {
-		if theirs, ok := prices[lib]; ok {
-			require.Greater(b.t, theirs.trips, prices["ours"].trips, "%s against %s", name, lib)
-		}
-	}
+// rival is one library and a Go program that holds what it wants, in names both know.
+type rival struct {
+	*biller
+	i    int // column
+	p    party
+	wire kind.Wire
 }
 
-// price measures some cycles of a free lock, after one that is not counted.
-func (b *bench) price(p party, params kind.Params) price {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
-	defer cancel()
-	b.locks++
-	path := fmt.Sprintf("/budget-%d", b.locks)
-	data, err := (&kind.Payload{Params: params, Owner: kind.Owner{Stack: "interop", Addr: "test"}}).Encode()
-	require.NoError(b.t, err)
-	require.NoError(b.t, b.srv.Create(path, data))
-	for _, c := range params.Kind().Children {
-		require.NoError(b.t, b.srv.Create(kind.JoinPath(path, c), nil))
+func (m rival) mutex(name string) string {
+	path := fmt.Sprintf("/%s-%d", name, m.i)
+	m.declare(path, &kind.MutexParams{Common: kind.Common{Wire: string(m.wire)}})
+	return path
+}
+
+func (m rival) holder() party { return ours("holder", m.wire, goMutex) }
+
+func (m rival) handedOver() []string {
+	s := m.handOff(m.p, m.holder(), m.mutex("next"))
+	if m.i == 0 {
+		require.LessOrEqual(m.t, s.trips, 1, "our budget is one round trip")
+		require.Less(m.t, s.bytes, int64(behind*5), "our waiter's bytes do not grow with the queue")
+	} else {
+		require.Greater(m.t, s.bytes, int64(behind*40), "%s lists everybody", libraries[m.i])
 	}
-	e := p.enter(b.t, b.l, path)
-	session, err := strconv.ParseInt(strings.TrimPrefix(e.session, "0x"), 16, 64)
-	require.NoError(b.t, err)
-	total := func() int { return b.srv.SessionCounts(session).Total }
-	const cycles = 5
-	var before, acquired int
-	fastest := time.Hour
-	for i := range cycles + 1 {
-		if i == 1 {
-			before, acquired = total(), 0 // the first cycle makes and learns what the others find
-		}
-		at, start := total(), time.Now()
-		require.NoError(b.t, e.acquire(ctx))
-		took := time.Since(start)
-		if i > 0 {
-			fastest = min(fastest, took)
-		}
-		if e.lease != nil {
-			e.lease.Token() // its read is part of the price
-		}
-		acquired += total() - at
-		require.NoError(b.t, e.release(ctx))
+	return []string{s.String(), fmt.Sprint((s.bytes + 50) / 100 * 100)}
+}
+
+func (m rival) within() []string {
+	if m.p.name == "go-zookeeper" {
+		return []string{"–", "–"} // every goroutine brings a connection of its own
 	}
-	return price{float64(acquired) / cycles, float64(total()-before) / cycles, int(fastest / (2 * budgetLatency))}
+	s, nodes := m.twins(m.p, m.mutex("twins"))
+	if m.i == 0 {
+		require.Equal(m.t, 1, s.trips, "our budget is one transaction, one round trip")
+		require.Equal(m.t, 1, nodes, "our goroutines share a contender")
+	} else {
+		require.Equal(m.t, 5, nodes, "%s has one contender for each", libraries[m.i])
+	}
+	return []string{s.String(), fmt.Sprint(nodes)}
+}
+
+func (m rival) refused() []string {
+	if m.p.name == "go-zookeeper" {
+		return []string{"–"} // it can only wait
+	}
+	s, watching := m.try(m.p, m.holder(), m.mutex("try"))
+	if !watching {
+		require.NotZero(m.t, s.trips)
+		if m.i == 0 {
+			require.Equal(m.t, 1, s.trips, "our budget is one round trip")
+		}
+		return []string{s.String()}
+	}
+	require.NotZero(m.t, m.i, "our budget is no watch left behind")
+	return []string{s.String() + ", a watch stays"}
+}
+
+func budgetMarkdown(rows []budgetRow) string {
+	var b strings.Builder
+	b.WriteString("| | " + strings.Join(libraries, " | ") + " |\n|---|" + strings.Repeat("---|", len(libraries)) + "\n")
+	for _, r := range rows {
+		b.WriteString("| " + r.name + " | **" + r.cells[0] + "** | " + strings.Join(r.cells[1:], " | ") + " |\n")
+	}
+	return b.String()
 }

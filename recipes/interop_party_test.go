@@ -91,29 +91,35 @@ func ours(name string, wire kind.Wire, open func(*recipes.Client, string) goLock
 	return party{name: name, wire: wire, enter: func(t *testing.T, l *lab, path string) *entry {
 		seen := &queuedObserver{seen: make(chan struct{})}
 		c := l.goClient(t, name, seen, auth...)
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		lock := open(c, path)
-		e := &entry{session: fmt.Sprintf("0x%x", s.ID()), client: c, waits: seen.await}
-		keep := func(l *recipes.Lease, err error) error {
-			e.lease = l
-			return err
-		}
-		waiting, cancel := context.WithCancel(t.Context())
-		e.cancel = cancel
-		e.acquire = func(ctx context.Context) error {
-			ctx, done := context.WithCancel(ctx)
-			defer done()
-			defer context.AfterFunc(waiting, done)()
-			return keep(lock.lock(ctx))
-		}
-		e.release = func(ctx context.Context) error { return e.lease.Unlock(ctx) }
-		e.answers = func(context.Context) error { return nil }
-		if lock.try != nil {
-			e.try = func(ctx context.Context) error { return keep(lock.try(ctx)) }
-		}
+		e := goEntry(t, c, open(c, path))
+		e.waits = seen.await
 		return e
 	}}
+}
+
+// goEntry is one goroutine of the program that c is the client of.
+func goEntry(t *testing.T, c *recipes.Client, lock goLock) *entry {
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	e := &entry{session: fmt.Sprintf("0x%x", s.ID()), client: c}
+	keep := func(l *recipes.Lease, err error) error {
+		e.lease = l
+		return err
+	}
+	waiting, cancel := context.WithCancel(t.Context())
+	e.cancel = cancel
+	e.acquire = func(ctx context.Context) error {
+		ctx, done := context.WithCancel(ctx)
+		defer done()
+		defer context.AfterFunc(waiting, done)()
+		return keep(lock.lock(ctx))
+	}
+	e.release = func(ctx context.Context) error { return e.lease.Unlock(ctx) }
+	e.answers = func(context.Context) error { return nil }
+	if lock.try != nil {
+		e.try = func(ctx context.Context) error { return keep(lock.try(ctx)) }
+	}
+	return e
 }
 
 // queuedObserver hears that its client waits.

@@ -9,6 +9,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.Participant;
+import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -40,6 +41,8 @@ abstract class Handle {
                 return new ReadWrite(new InterProcessReadWriteLock(c, path, peer.id().getBytes()), true);
             case "semaphore":
                 return new Semaphore(new InterProcessSemaphoreV2(c, path, Integer.parseInt(options[0])), Integer.parseInt(options[1]));
+            case "multi":
+                return new Multi(c, path, Integer.parseInt(options[0]));
             case "writelock":
                 return new ZooKeeperLock(c, path);
             case "latch":
@@ -183,6 +186,39 @@ abstract class Handle {
         @Override
         Collection<String> participants() throws Exception {
             return side.getParticipantNodes();
+        }
+    }
+
+    /** Mutexes at PATH-0, PATH-1 and so on, together. Option: how many. */
+    private static final class Multi extends Handle {
+        private final InterProcessMultiLock lock;
+
+        Multi(CuratorFramework curator, String path, int members) {
+            List<String> paths = new ArrayList<>();
+            for (int i = 0; i < members; i++) {
+                paths.add(path + "-" + i);
+            }
+            lock = new InterProcessMultiLock(curator, paths);
+        }
+
+        @Override
+        String acquire(long millis) throws Exception {
+            if (millis < 0) {
+                lock.acquire();
+            } else if (!lock.acquire(millis, TimeUnit.MILLISECONDS)) {
+                return null;
+            }
+            return "-"; // it has one in each queue
+        }
+
+        @Override
+        void release() throws Exception {
+            lock.release();
+        }
+
+        @Override
+        Collection<String> participants() {
+            throw new UnsupportedOperationException("a multi-lock lists nobody");
         }
     }
 

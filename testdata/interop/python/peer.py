@@ -10,7 +10,7 @@ import traceback
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
 from kazoo.recipe.election import Election
-from kazoo.recipe.lock import Lock, ReadLock, WriteLock
+from kazoo.recipe.lock import Lock, ReadLock, Semaphore, WriteLock
 
 import curator_locks
 import soak
@@ -56,6 +56,33 @@ class Locked:
     def participants(self):
         return self.lock.contenders()
 
+    def cancel(self):
+        return self.lock.cancel()
+
+
+class Permitted:
+    """A kazoo semaphore as a handle: it takes one permit at a time. Option: how many there are."""
+
+    def __init__(self, semaphore):
+        self.semaphore = semaphore
+
+    def acquire(self, seconds):
+        try:
+            got = self.semaphore.acquire(blocking=seconds != 0, timeout=seconds or None)
+        except LockTimeout:
+            got = False
+        return self.semaphore.create_path if got else None
+
+    def release(self):
+        if not self.semaphore.release():
+            raise RuntimeError("kazoo says there was nothing to release")
+
+    def participants(self):
+        return self.semaphore.lease_holders()
+
+    def cancel(self):
+        return self.semaphore.cancel()
+
 
 class Elected:
     """A kazoo election as a handle: run() holds the leadership for as long as its function runs."""
@@ -82,6 +109,9 @@ class Elected:
 
     def participants(self):
         return self.election.contenders()
+
+    def cancel(self):
+        return self.election.lock.cancel()
 
 
 class Handle:
@@ -131,9 +161,11 @@ class Peer:
         else:
             self.use(number, verb, self.handles[args[0]], args[1:])
 
-    def open(self, name, recipe, path):
+    def open(self, name, recipe, path, *options):
         if recipe in LOCKS:
             entry = Locked(LOCKS[recipe](self.client, path, self.ident))
+        elif recipe == "semaphore":
+            entry = Permitted(Semaphore(self.client, path, self.ident, max_leases=int(options[0])))
         else:
             entry = Elected(ELECTIONS[recipe](self.client, path, self.ident))
         self.handles[name] = Handle(entry)
@@ -143,7 +175,7 @@ class Peer:
         if verb == "participants":
             reply(number, lambda: " ".join(["ok"] + handle.entry.participants()))
         elif verb == "cancel":
-            reply(number, lambda: "ok %s" % handle.entry.lock.cancel())
+            reply(number, lambda: "ok %s" % handle.entry.cancel())
         elif verb == "acquire":
             handle.work.put(lambda: reply(number, lambda: handle.acquire(args)))
         elif verb == "release":
