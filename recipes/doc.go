@@ -43,13 +43,17 @@
 // turn in its client first, in order of arrival there: goroutines of one client
 // share one place in the queue, and between two of them the place goes to the
 // end, so other processes get theirs. A release wakes one waiter. Readers are
-// the exception to both: each has its own place, and a writer's release wakes
-// all readers that waited for it.
+// the exception to both: those of one client hold one place together, which goes
+// with the last of them, and a writer's release wakes all readers that waited
+// for it. A reader may share a place older than itself while that waits; one that
+// is held it shares only while no writer is queued.
 //
 // # What is not guaranteed
 //
 //   - That a process stops acting in time. Between a look at the Context and the
 //     act a process may be paused for as long as it likes. Use the token, or Multi.
+//   - Anything against who steals a session. Whoever knows its id and password
+//     can attach to it, or close it: its owner then finds out at its deadline.
 //   - That a lost session's nodes are gone at once. A crash leaves them until the
 //     servers expire the session: the next waiter is granted within the session
 //     timeout and two ticks while a majority of the servers can be reached.

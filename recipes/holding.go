@@ -36,11 +36,12 @@ type holding struct {
 	czxid   int64
 	over    error // why it is not held any more
 	revoked bool
+	sealed  bool // nobody may share it
 }
 
 // newHolding turns an admitted contender into a lease's foundation: the session heartbeats from here on.
 func newHolding(ctx context.Context, a *claim) (*holding, error) {
-	return hold(ctx, &holding{q: a.q, s: a.s, d: a.d, ks: []*contender{a.k}, slot: a.q.slot(), wait: time.Since(a.start),
+	return hold(ctx, &holding{q: a.q, s: a.s, d: a.d, ks: []*contender{a.k}, slot: a.kept(), wait: time.Since(a.start),
 		handoff: a.handoff, czxid: a.czxid})
 }
 
@@ -245,15 +246,20 @@ func (h *holding) finished() bool {
 	return h.over != nil
 }
 
-// leave is Unlock for one of the leases; the last one gives the lock back.
-func (h *holding) leave(ctx context.Context) error {
+// leave is Unlock for l; the last of the leases gives the lock back.
+func (h *holding) leave(ctx context.Context, l *Lease) error {
 	h.mu.Lock()
-	if h.leases--; h.leases > 0 {
-		h.mu.Unlock()
-		return nil
-	}
+	h.leases--
+	left, over := h.leases, h.over
 	h.mu.Unlock()
-	if !h.finish(fmt.Errorf("%w: %s", ErrReleased, h.q.path)) {
+	if left > 0 {
+		l.end(releasedError(h.q.path))
+		if over == nil && !l.inner {
+			h.q.c.observe(func(o Observer) { o.Released(h.event()) })
+		}
+		return over
+	}
+	if !h.finish(releasedError(h.q.path)) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.over
@@ -317,6 +323,7 @@ func (h *holding) pass(ctx context.Context) (baton, bool) {
 func (h *holding) close(b baton) {
 	h.stopWatching()
 	h.drop()
+	h.q.c.state.unshare(h)
 	for _, key := range h.turns {
 		h.q.c.state.leave(key, baton{})
 	}
@@ -351,7 +358,9 @@ func (q *queue) reenter(ctx context.Context) (*Lease, error) {
 		return nil, nil
 	}
 	h.leases++
-	return h.lease(ctx), nil
+	l := h.lease(ctx)
+	l.inner = true
+	return l, nil
 }
 
 // as is the way by which the lock at path came to be held.

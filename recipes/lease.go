@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -14,6 +13,8 @@ import (
 type Lease struct {
 	h        *holding
 	ctx      context.Context
+	end      context.CancelCauseFunc // of ctx
+	inner    bool                    // its holder held the lock already
 	mu       sync.Mutex
 	released bool
 }
@@ -29,7 +30,8 @@ func (h *holding) lease(ctx context.Context) *Lease {
 	l := &Lease{h: h}
 	// The caller's values go along, its deadline does not: it bounded the wait.
 	values := context.WithValue(context.WithoutCancel(ctx), leaseKey{h.q.c, h.q.path}, l)
-	l.ctx = joined{values, h.life}
+	own, end := context.WithCancelCause(h.life)
+	l.ctx, l.end = joined{values, own}, end
 	return l
 }
 
@@ -69,7 +71,7 @@ func (l *Lease) Token() uint64 {
 	h := l.h
 	select {
 	case <-h.known:
-	case <-h.life.Done():
+	case <-l.ctx.Done():
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +104,7 @@ func (l *Lease) ended() error {
 	released := l.released
 	l.mu.Unlock()
 	if released {
-		return fmt.Errorf("%w: %s", ErrReleased, l.Path())
+		return releasedError(l.Path())
 	}
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
@@ -150,5 +152,5 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if again {
 		return nil
 	}
-	return l.h.leave(ctx)
+	return l.h.leave(ctx, l)
 }

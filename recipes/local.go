@@ -8,8 +8,10 @@ import (
 // slot lets one goroutine of this client at a time contend for a lock in ZooKeeper; the others queue here, first come
 // first served. It is what keeps a thousand goroutines down to one contender.
 type slot struct {
-	leaving bool         // whoever has the turn is only cleaning up
-	waiters []chan baton // each of capacity 1: handing over never blocks
+	leaving bool          // whoever has the turn is only cleaning up
+	waiters []chan baton  // each of capacity 1: handing over never blocks
+	held    *HeldError    // what whoever has the turn waits for, if it is known to wait
+	waits   chan struct{} // closed when held is set
 }
 
 // baton is what a goroutine passes on with its turn.
@@ -18,34 +20,45 @@ type baton struct {
 	children []string   // the queue as of k's creation, or nil
 	granted  bool       // k is granted: local hand-off
 	handoffs int        // how many of those in a row
+	shared   *holding   // not the turn, but a share of this: one of its leases is the receiver's
 }
 
-// enter waits for the caller's turn. position is how many local turns are ahead when ctx ends first.
-func (st *clientState) enter(ctx context.Context, key string) (b baton, position int, err error) {
+// enter waits for the caller's turn. position is how many local turns are ahead when ctx ends first. With try, the
+// error is a *HeldError as soon as whoever has the turn is known to wait.
+func (st *clientState) enter(ctx context.Context, key string, try bool) (b baton, position int, err error) {
 	st.mu.Lock()
 	s := st.slots[key]
 	if s == nil {
 		if st.slots == nil {
 			st.slots = map[string]*slot{}
 		}
-		st.slots[key] = &slot{}
+		st.slots[key] = &slot{waits: make(chan struct{})}
 		st.mu.Unlock()
 		return baton{}, 0, nil
 	}
 	turn := make(chan baton, 1)
 	s.waiters = append(s.waiters, turn)
+	var waits <-chan struct{}
+	if try {
+		waits = s.waits
+	}
 	st.mu.Unlock()
 	select {
 	case b = <-turn:
 		return b, 0, nil
+	case <-waits:
 	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
 	st.mu.Lock()
 	i := slices.Index(s.waiters, turn)
 	if i >= 0 {
 		s.waiters = slices.Delete(s.waiters, i, i+1)
+		if err == nil {
+			err = s.held
+		}
 		st.mu.Unlock()
-		return baton{}, i + 1, context.Cause(ctx)
+		return baton{}, i + 1, err
 	}
 	st.mu.Unlock()
 	// The turn came at the same moment. It is ours to pass on, and whoever passed it has already sent it.
@@ -61,7 +74,7 @@ func (st *clientState) tryEnter(ctx context.Context, key string) (b baton, ok bo
 	if busy {
 		return baton{}, false, nil
 	}
-	b, _, err = st.enter(ctx, key)
+	b, _, err = st.enter(ctx, key, false)
 	return b, err == nil, err
 }
 
@@ -90,6 +103,9 @@ func (st *clientState) leave(key string, b baton) bool {
 	next := s.waiters[0]
 	s.waiters = slices.Delete(s.waiters, 0, 1)
 	s.leaving = false
+	if s.held != nil {
+		s.held, s.waits = nil, make(chan struct{})
+	}
 	next <- b
 	return true
 }

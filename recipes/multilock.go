@@ -147,7 +147,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 		return nil, b.giveUp(err)
 	}
 	l := h.lease(ctx)
-	l.ctx = joined{m.with(l.ctx, l), h.life}
+	l.ctx = m.with(l.ctx, l)
 	return l, nil
 }
 
@@ -182,7 +182,7 @@ func (b *bid) yield(ctx context.Context) error {
 func (b *bid) enter(ctx context.Context) error {
 	var qs []*queue
 	for _, p := range b.m.parts {
-		if p.n == 0 && p.q.slot() != "" {
+		if p.n == 0 && !p.q.shared {
 			qs = append(qs, p.q)
 		}
 	}

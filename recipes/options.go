@@ -34,7 +34,7 @@ type Observer interface {
 	Queued(Event)    // a contender stands in a queue and was not granted at once
 	Acquired(Event)  // a lease was granted
 	Suspected(Event) // the session of a lease is in doubt; the lease is still held
-	Lost(Event)      // a lease ended before it was released
+	Lost(Event)      // a lease, or all that share its contender, ended before it was released
 	Released(Event)  // a lease was given back; its node may take until the next reconnect to go
 }
 

@@ -35,10 +35,10 @@ func subdir(path, child string) string {
 	return kind.JoinPath(path, child)
 }
 
-// slot is the local queue exclusive contenders share; readers do not keep each other waiting and have none.
+// slot is the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see share.go.
 func (q *queue) slot() string {
 	if q.shared {
-		return ""
+		return q.path + "\x00" // no path of ZooKeeper's
 	}
 	return q.path
 }
@@ -115,6 +115,7 @@ type claim struct {
 	s       *Session
 	d       *declaration
 	k       *contender
+	turn    bool   // the slot is ours
 	own     *watch // on k
 	deaf    bool   // k may not be read by us
 	version int32  // of k's data
@@ -143,9 +144,15 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.shared != nil {
+		return a.beside(ctx, b.shared), nil
+	}
 	g, err := a.run(ctx, b)
 	if err != nil {
 		return nil, err
+	}
+	if q.shared {
+		q.c.state.admit(q.slot(), g)
 	}
 	return g.lease(ctx), nil
 }
@@ -153,11 +160,9 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 // enter waits for this client's turn.
 func (a *claim) enter(ctx context.Context) (baton, error) {
 	key := a.q.slot()
-	if key == "" {
-		return baton{}, nil
-	}
+	a.turn = true
 	self := Contender{ID: a.q.id(), Host: hostname()}
-	if a.try {
+	if a.try && !a.q.shared {
 		b, ok, err := a.q.c.state.tryEnter(ctx, key)
 		if err != nil {
 			return baton{}, fmt.Errorf("recipes: lock %s: %w", a.q.path, err)
@@ -167,7 +172,11 @@ func (a *claim) enter(ctx context.Context) (baton, error) {
 		}
 		return b, nil
 	}
-	b, ahead, err := a.q.c.state.enter(ctx, key)
+	b, ahead, err := a.q.c.state.enter(ctx, key, a.try)
+	var stuck *HeldError
+	if errors.As(err, &stuck) {
+		return baton{}, stuck
+	}
 	if err != nil {
 		return baton{}, &HeldError{Path: a.q.path, Holder: self, Position: ahead, Local: true, Waited: time.Since(a.start), Cause: err, c: a.q.c}
 	}
@@ -253,6 +262,11 @@ func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
 		a.handoff, a.proven = b.handoffs, true
 		return newHolding(ctx, a)
 	}
+	if a.k == nil && a.q.shared {
+		if g, err := a.share(ctx); g != nil || err != nil {
+			return g, err
+		}
+	}
 	children := b.children
 	if a.k == nil {
 		if children, err = a.join(ctx); err != nil {
@@ -294,21 +308,17 @@ func (a *claim) join(ctx context.Context) ([]string, error) {
 func (a *claim) giveUp(ctx context.Context, err error) error {
 	st, key := &a.q.c.state, a.q.slot()
 	k := a.k
-	if k != nil && ctx.Err() != nil && !a.try && key != "" && k.s.State() != Lost && st.leave(key, baton{k: k}) {
+	if k != nil && ctx.Err() != nil && !a.try && k.s.State() != Lost && st.leave(key, baton{k: k}) {
 		return err
 	}
 	if k == nil {
-		if key != "" {
-			st.leave(key, baton{})
-		}
+		st.leave(key, baton{})
 		return err
 	}
 	st.clearing(key)
 	st.spawn(func() {
 		_ = a.q.c.dropNow(context.Background(), []*contender{k}) // err tells more; the janitor goes on
-		if key != "" {
-			st.leave(key, baton{})
-		}
+		st.leave(key, baton{})
 	})
 	return err
 }

@@ -108,7 +108,10 @@ func (e *HeldError) Identify(ctx context.Context) error {
 	return nil
 }
 
-// lostError is the cause a lost lease's context carries.
+// releasedError is the cause a released lease's context carries.
+func releasedError(path string) error { return fmt.Errorf("%w: %s", ErrReleased, path) }
+
+// lostError is a lost one's.
 func lostError(path string, cause error) error {
 	if cause == nil {
 		cause = errors.New("its node is gone")

@@ -160,6 +160,9 @@ func (a *claim) ahead(dir string, v verdict) error {
 	if !a.queued && a.d.waiters > 0 && v.waiters >= a.d.waiters {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, a.q.path, a.d.waiters)
 	}
+	if a.turn && a.q.shared {
+		a.q.c.state.stuck(a.q.slot(), &HeldError{Path: a.q.path, Holder: a.holder, Position: v.position, c: a.q.c})
+	}
 	if !a.queued {
 		a.queued = true
 		a.q.c.observe(func(o Observer) {

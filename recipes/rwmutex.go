@@ -14,7 +14,10 @@ import (
 // RWMutex is a lock that many readers or one writer hold. Everybody is served in the order of arrival: a reader does
 // not overtake a writer that came before it. In ZooKeeper it is Curator's InterProcessReadWriteLock.
 //
-// Writers of one client queue in the process and keep one contender; every reader has its own.
+// Writers of one client queue in the process and keep one contender. Its readers share one: a goroutine that reads
+// while another of this client waits to read, or reads and no writer is queued, gets a lease on the same contender. So
+// a reader may pass writers that came between it and the goroutine whose place it shares, but never one that is queued
+// when its client reads already.
 type RWMutex struct{ read, write *queue }
 
 // RWMutex returns a handle on the read-write lock at path; see Client.Mutex.
@@ -190,6 +193,9 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (*contender, error) {
 // replace ends l and hands out a lease on next, whose nodes exist.
 func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease, error) {
 	h, err := hold(ctx, next)
+	if err == nil && next.q.shared {
+		m.read.c.state.reads(h)
+	}
 	old := l.h
 	old.stopWatching() // its node is gone, or going, by our own hand
 	l.mu.Lock()
@@ -216,7 +222,7 @@ func (m *RWMutex) mine(l *Lease, shared bool) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.leases > 1 {
+	if !shared && h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
 	}
 	return nil
@@ -229,6 +235,10 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	if err := m.mine(l, true); err != nil {
 		return nil, err
 	}
+	if err := l.h.seal(); err != nil {
+		return nil, err
+	}
+	defer l.h.unseal()
 	q := m.write
 	if _, ok, err := q.c.state.tryEnter(ctx, q.slot()); err != nil || !ok {
 		return nil, errors.Join(fmt.Errorf("%w: this client waits to write %s", ErrUpgradeConflict, q.path), err)

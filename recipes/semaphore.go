@@ -90,7 +90,7 @@ func (d *draw) run(ctx context.Context) (*holding, error) {
 			return h, err
 		}
 	}
-	b, ahead, err := d.q.c.state.enter(ctx, key)
+	b, ahead, err := d.q.c.state.enter(ctx, key, false)
 	if err != nil {
 		return nil, &HeldError{Path: key, Holder: Contender{ID: d.q.id(), Host: hostname()}, Position: ahead, Local: true,
 			Waited: time.Since(d.start), Cause: err, c: d.q.c}

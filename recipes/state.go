@@ -11,6 +11,7 @@ import (
 type clientState struct {
 	mu       sync.Mutex
 	slots    map[string]*slot        // local queues, by lock
+	readers  map[string]*holding     // read locks held that others may share, by lock
 	decls    map[string]*declaration // declarations read, by lock node
 	loading  map[string]chan struct{}
 	janitors map[*Session]*janitor

@@ -1,0 +1,148 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Readers of one client share a contender: ZooKeeper sees one reader however many goroutines read. They share it at two
+// moments. Who comes while another goroutine has the turn, and is not granted yet, waits for it in the slot and is
+// granted with it (admit). Who comes later lists the queue and joins what is held if no writer is queued (share):
+// otherwise readers that overlap would keep a writer out for as long as they please.
+//
+// A share is as good as the lease it joins: that one was granted by a committed write and is kept by the session's
+// heartbeat, and what ends one ends all.
+
+// admit gives everybody who waits for the turn to read a share of h, and gives the turn up.
+func (st *clientState) admit(key string, h *holding) {
+	st.reads(h)
+	st.mu.Lock()
+	if s := st.slots[key]; s != nil {
+		for len(s.waiters) > 0 && h.share() {
+			s.waiters[0] <- baton{shared: h}
+			s.waiters = s.waiters[1:]
+		}
+	}
+	st.mu.Unlock()
+	st.leave(key, baton{}) // whoever is left contends
+}
+
+// reads makes h the holding that later readers join.
+func (st *clientState) reads(h *holding) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.readers == nil {
+		st.readers = map[string]*holding{}
+	}
+	if !h.finished() { // close would not come again to take it out
+		st.readers[h.q.path] = h
+	}
+}
+
+// unshare forgets h, which is over.
+func (st *clientState) unshare(h *holding) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.readers[h.q.path] == h {
+		delete(st.readers, h.q.path)
+	}
+}
+
+// stuck tells those who only try that whoever has the turn waits for another contender.
+func (st *clientState) stuck(key string, held *HeldError) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	s := st.slots[key]
+	if s == nil {
+		return
+	}
+	if s.held == nil {
+		close(s.waits)
+	}
+	s.held = held
+}
+
+// kept is the slot whose turn is kept while the lock is held.
+func (a *claim) kept() string {
+	if a.q.shared {
+		return ""
+	}
+	return a.q.slot()
+}
+
+// share joins what this client reads already, if no writer is queued. Nil and no error: a contender is needed.
+func (a *claim) share(ctx context.Context) (*holding, error) {
+	st := &a.q.c.state
+	st.mu.Lock()
+	h := st.readers[a.q.path]
+	st.mu.Unlock()
+	if h == nil || h.s != a.s {
+		return nil, nil
+	}
+	children, err := listChildren(ctx, a.s, a.q.dir())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.obey(ctx); err != nil {
+		return nil, err
+	}
+	line, _ := kind.SortContenders(children)
+	mine := false
+	for _, k := range line {
+		if !k.Shared {
+			return nil, nil
+		}
+		mine = mine || k.Name == h.ks[0].name
+	}
+	if !mine || !h.share() {
+		return nil, nil
+	}
+	h.q.c.observe(func(o Observer) { o.Acquired(a.event(h)) })
+	return h, nil
+}
+
+// beside is the lease of a share that was handed over.
+func (a *claim) beside(ctx context.Context, h *holding) *Lease {
+	h.q.c.observe(func(o Observer) { o.Acquired(a.event(h)) })
+	return h.lease(ctx)
+}
+
+// event is h's, with the time this claim waited.
+func (a *claim) event(h *holding) Event {
+	e := h.event()
+	e.Wait = time.Since(a.start)
+	return e
+}
+
+// share counts one lease more, unless the holding ends, is asked back, or is being exchanged for another. A timer that
+// is late, in a process that was suspended, must not let anybody in: the deadline is looked at.
+func (h *holding) share() bool {
+	alive := time.Now().Before(h.s.leaseDeadline())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !alive || h.over != nil || h.leases == 0 || h.revoked || h.sealed {
+		return false
+	}
+	h.leases++
+	return true
+}
+
+// seal keeps others from sharing what its only holder is about to exchange.
+func (h *holding) seal() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leases > 1 {
+		return fmt.Errorf("%w: this client holds %d leases on the same place", ErrUpgradeConflict, h.leases)
+	}
+	h.sealed = true
+	return nil
+}
+
+func (h *holding) unseal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sealed = false
+}
