@@ -98,11 +98,18 @@ func (r *run) open(ctx context.Context) (err error) {
 	if r.lease, err = r.lock(ctx); err != nil {
 		return err
 	}
-	// The lease's session: an earlier one may have been lost while we waited.
-	if r.s, err = r.x.Client.Session(ctx); err != nil {
-		r.unlock(ctx)
+	// The lease's session: an earlier one may have been lost while we waited. A later
+	// one is never used under the lock: access lists are fenced by their session alone.
+	s, err := r.x.Client.Session(ctx)
+	if err == nil && r.lease.Context().Err() != nil {
+		err = lockError(r.lease.Path(), context.Cause(r.lease.Context()))
 	}
-	return err
+	if err != nil {
+		r.unlock(ctx)
+		return err
+	}
+	r.s = s
+	return nil
 }
 
 // change is everything under the lock.
