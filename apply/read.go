@@ -37,11 +37,11 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 		if tree.Index, tree.IndexPin, err = readIndex(ctx, s, path); err != nil {
 			return nil, err
 		}
-		r := &reader{s: s, tree: tree, seen: map[string]*found{}}
+		r := newReader(s, tree, desired)
 		if err := r.walk(ctx, desired); err != nil {
 			return nil, err
 		}
-		r.collect(desired)
+		r.collect()
 		if tree.Destroys, err = destroys(ctx, s, desired.Root, desired.Stack); err != nil {
 			return nil, err
 		}
@@ -130,9 +130,20 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 
 // reader is one pass over the tree.
 type reader struct {
-	s    *recipes.Session
-	tree *plan.Tree
-	seen map[string]*found // by path; nil values are paths known to be absent
+	s     *recipes.Session
+	tree  *plan.Tree
+	seen  map[string]*found // by path; nil values are paths known to be absent
+	names []string          // the paths of the configuration and of the index, sorted
+	share sharing
+}
+
+func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
+	r := &reader{s: s, tree: tree, seen: make(map[string]*found, len(desired.Nodes)), share: sharing{desired: desired}}
+	if tree.Index != nil {
+		r.share.index(tree.Index)
+	}
+	r.names = r.named(desired)
+	return r
 }
 
 // found is a node as one visit saw it.
@@ -163,7 +174,7 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	if err := r.descend(ctx, level); err != nil {
 		return err
 	}
-	if err := r.descend(ctx, r.elsewhere(desired, rootThere)); err != nil {
+	if err := r.descend(ctx, r.elsewhere(rootThere)); err != nil {
 		return err
 	}
 	if err := r.adopt(ctx, desired); err != nil {
@@ -175,9 +186,9 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 // elsewhere lists the named paths that the walk cannot have met: their parent is
 // there, but it is not ours, so its children were not listed. A child of a node
 // that is absent is absent without asking.
-func (r *reader) elsewhere(desired *plan.Tree, rootThere bool) []string {
+func (r *reader) elsewhere(rootThere bool) []string {
 	var out []string
-	for _, path := range r.named(desired) {
+	for _, path := range r.names {
 		if _, ok := r.seen[path]; ok {
 			continue
 		}
@@ -195,28 +206,25 @@ func (r *reader) elsewhere(desired *plan.Tree, rootThere bool) []string {
 
 // named are the paths of the configuration and of the index, sorted.
 func (r *reader) named(desired *plan.Tree) []string {
-	set := map[string]bool{}
+	out := make([]string, 0, len(desired.Nodes))
 	for _, n := range desired.Nodes {
-		set[n.Path] = true
+		out = append(out, n.Path)
 	}
 	for _, imp := range desired.Intent.Imports {
 		if kind.ValidatePath(imp.Path) == nil {
-			set[imp.Path] = true
+			out = append(out, imp.Path)
 		}
 	}
 	if r.tree.Index != nil {
 		for _, e := range r.tree.Index.Resources {
-			if kind.ValidatePath(e.Path) == nil {
-				set[e.Path] = true
+			// Those that are declared, too, are most: see sharing.index.
+			if r.share.desired.Find(e.Path) == nil && kind.ValidatePath(e.Path) == nil {
+				out = append(out, e.Path)
 			}
 		}
 	}
-	out := make([]string, 0, len(set))
-	for p := range set {
-		out = append(out, p)
-	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 func (r *reader) descend(ctx context.Context, level []string) error {
@@ -258,6 +266,7 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 	n := &plan.Node{Path: path, Live: liveOf(stat)}
 	n.Payload, n.Live.Trouble, n.Live.Detail = decode(data)
 	if n.Payload != nil {
+		r.share.payload(n)
 		n.Addr = n.Payload.Owner.Addr
 	}
 	f := &found{node: n}
@@ -271,7 +280,7 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 	case err != nil:
 		return nil, readError(path, err)
 	}
-	n.ACL = fromZK(acl)
+	n.ACL = r.share.list(fromZK(acl))
 	if n.Kind().Container {
 		return f, r.list(ctx, f)
 	}
@@ -332,16 +341,14 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 
 // collect puts what was seen into the tree: nodes of ours, and others where one
 // is named.
-func (r *reader) collect(desired *plan.Tree) {
-	named := map[string]bool{}
-	for _, path := range r.named(desired) {
-		named[path] = true
-	}
+func (r *reader) collect() {
+	r.tree.Nodes = make([]*plan.Node, 0, len(r.seen))
 	for path, f := range r.seen {
 		if f == nil {
 			continue
 		}
-		if r.ours(f) || named[path] {
+		_, named := slices.BinarySearch(r.names, path)
+		if r.ours(f) || named {
 			r.tree.Nodes = append(r.tree.Nodes, f.node)
 		}
 		if !r.ours(f) && r.ours(r.seen[kind.ParentPath(path)]) {

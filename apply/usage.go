@@ -83,7 +83,7 @@ func (r *reader) part(ctx context.Context, path, name string) (plan.Part, []stri
 	}
 	p := plan.Part{
 		Name: name, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion,
-		Children: int(stat.NumChildren), ACL: fromZK(acl),
+		Children: int(stat.NumChildren), ACL: r.share.list(fromZK(acl)),
 	}
 	if p.Children == 0 {
 		return p, nil, nil

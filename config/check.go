@@ -100,9 +100,14 @@ func (m *module) trees(stack string) []*Ensemble {
 	for _, e := range out {
 		own[e] = e.ownACL() // hashes passwords: once, and not for each node
 	}
+	var last *nodeDecl
+	origin := "" // one text for all instances of a block, which follow each other
 	for _, i := range m.instances {
+		if i.decl != last {
+			last, origin = i.decl, m.where(i.decl.head)
+		}
 		t := i.ensemble.Tree
-		t.Nodes = append(t.Nodes, i.planNode(stack, m.where(i.decl.head), own[i.ensemble]))
+		t.Nodes = append(t.Nodes, i.planNode(stack, origin, own[i.ensemble]))
 	}
 	for _, e := range out {
 		slices.SortFunc(e.Tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })

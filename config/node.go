@@ -19,7 +19,7 @@ type instance struct {
 	decl     *nodeDecl
 	parent   *instance // nil at the top
 	key      string    // of for_each
-	each     cty.Value // the object each, of the nearest for_each around; NilVal when there is none
+	each     *element  // of the nearest for_each around; nil when there is none
 	addr     string
 	name     string
 	path     string // "" when it cannot be told
@@ -109,7 +109,7 @@ func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
 
 // expand makes the instances of a block inside one instance of its parent.
 func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
-	proto := instance{decl: n, parent: at, ensemble: e, addr: m.prefix + n.kind.Name + "." + n.label, each: cty.NilVal}
+	proto := instance{decl: n, parent: at, ensemble: e, addr: m.prefix + n.kind.Name + "." + n.label}
 	if at != nil {
 		proto.addr = at.addr + "." + n.kind.Name + "." + n.label
 		proto.each, proto.broken = at.each, at.broken
@@ -126,11 +126,11 @@ func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
 		m.instantiate(n, at, proto)
 		return
 	}
-	for _, el := range elements {
+	for e := range elements {
 		i := proto
-		i.key = el.key
-		i.addr = proto.addr + "[" + strconv.Quote(el.key) + "]"
-		i.each = eachValue(el)
+		i.each = &elements[e]
+		i.key = i.each.key
+		i.addr = proto.addr + "[" + strconv.Quote(i.key) + "]"
 		if !m.instantiate(n, at, i) {
 			return
 		}
@@ -140,9 +140,9 @@ func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
 func (m *module) instanceScope(i *instance) scope {
 	s := m.scope(i.decl.decl)
 	s.broken = i.broken
-	if i.each != cty.NilVal {
+	if i.each != nil {
 		s.ctx = s.ctx.NewChild()
-		s.ctx.Variables = map[string]cty.Value{"each": i.each}
+		s.ctx.Variables = map[string]cty.Value{"each": eachValue(*i.each)}
 		s.where = i.addr
 	}
 	return s
@@ -357,7 +357,7 @@ func nameHint(a *attribute) string {
 }
 
 // planNode is the instance as the planner sees it. own is the access list of what
-// has none.
+// has none. Nodes of one policy share their lists, which nobody changes.
 func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 	n := &plan.Node{
 		Path: i.path, Addr: i.addr,
@@ -369,15 +369,15 @@ func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 	}
 	p := i.policy
 	if p == nil {
-		n.ACL = slices.Clone(own)
+		n.ACL = slices.Clip(own)
 		return n
 	}
 	n.AllowWorld, n.AllowLockout = p.allowWorld, p.allowLockout
 	if i.decl.kind.Container {
-		n.ACL = slices.Clone(p.namespace)
+		n.ACL = slices.Clip(p.namespace)
 		return n
 	}
-	n.ACL = slices.Clone(p.lock)
-	n.Payload.ChildACL = slices.Clone(p.contender)
+	n.ACL = slices.Clip(p.lock)
+	n.Payload.ChildACL = slices.Clip(p.contender)
 	return n
 }

@@ -73,10 +73,10 @@ func (d *differ) obstacle(want, have *Node) {
 		d.problem(Error, ProblemUnreadable, want, "Node cannot be read",
 			at+"where a node exists that we may not read. Connect with an identity that has READ there.")
 	default:
-		if e, ok := d.indexed[want.Path]; ok {
+		if addr, ok := d.indexed[want.Path]; ok {
 			d.problem(Error, ProblemMarkerLost, want, "Node is no longer ours",
 				at+fmt.Sprintf("which this stack created as %s, but its data was replaced by something else. "+
-					"It is left alone: delete it by hand to have it created again.", e.addr))
+					"It is left alone: delete it by hand to have it created again.", addr))
 			return
 		}
 		d.problem(Error, ProblemForeign, want, "Path is taken",
@@ -100,24 +100,24 @@ func troubleOf(n *Node) (Trouble, string) {
 // abandon: a node that is not declared and not ours. It concerns us only when the
 // index says that it was.
 func (d *differ) abandon(have *Node) {
-	e, known := d.indexed[have.Path]
+	addr, known := d.indexed[have.Path]
 	if !known {
 		return
 	}
-	n := &Node{Addr: e.addr, Path: have.Path}
+	n := &Node{Addr: addr, Path: have.Path}
 	trouble, detail := troubleOf(have)
 	switch trouble {
 	case TroubleNewer:
-		d.problem(Error, ProblemNewer, n, "Node written by a newer version", e.addr+": "+detail+".")
+		d.problem(Error, ProblemNewer, n, "Node written by a newer version", addr+": "+detail+".")
 	case TroubleDamaged:
 		d.problem(Error, ProblemDamaged, n, "Node is damaged",
-			fmt.Sprintf("%s at %s cannot be understood (%s). Restore its data, or delete it by hand.", e.addr, n.Path, detail))
+			fmt.Sprintf("%s at %s cannot be understood (%s). Restore its data, or delete it by hand.", addr, n.Path, detail))
 	case TroubleUnreadable:
 		d.problem(Error, ProblemUnreadable, n, "Node cannot be read",
-			fmt.Sprintf("%s at %s may not be read by us. Connect with an identity that has READ there.", e.addr, n.Path))
+			fmt.Sprintf("%s at %s may not be read by us. Connect with an identity that has READ there.", addr, n.Path))
 	default:
 		d.problem(Warning, ProblemMarkerLost, n, "Node is no longer ours",
-			fmt.Sprintf("%s at %s no longer carries this stack's mark. It is left alone and forgotten.", e.addr, n.Path))
+			fmt.Sprintf("%s at %s no longer carries this stack's mark. It is left alone and forgotten.", addr, n.Path))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // pins collects every node the plan relied on. Children of a path that is absent
 // are pinned too: the apply skips asking for them.
 func (d *differ) pins() {
+	d.p.Pins = make([]Pin, 0, max(len(d.desired), len(d.current.Nodes)))
 	for _, n := range d.desired {
 		if d.have[n.Path] == nil && !d.opts.Destroy {
 			d.p.Pins = append(d.p.Pins, Pin{Path: n.Path, Addr: n.Addr, Absent: true})

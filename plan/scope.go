@@ -221,12 +221,12 @@ func (d *differ) drift() {
 			d.p.Drifted = append(d.p.Drifted, Drift{Addr: have.Payload.Owner.Addr, Path: path, What: DriftChanged})
 		}
 	}
-	for path, e := range d.indexed {
+	for path, addr := range d.indexed {
 		switch have := d.have[path]; {
 		case have == nil:
-			d.p.Drifted = append(d.p.Drifted, Drift{Addr: e.addr, Path: path, What: DriftDeleted})
+			d.p.Drifted = append(d.p.Drifted, Drift{Addr: addr, Path: path, What: DriftDeleted})
 		case !d.ours(have):
-			d.p.Drifted = append(d.p.Drifted, Drift{Addr: e.addr, Path: path, What: DriftTaken})
+			d.p.Drifted = append(d.p.Drifted, Drift{Addr: addr, Path: path, What: DriftTaken})
 		}
 	}
 	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })

@@ -1,0 +1,95 @@
+package apply
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// sharing makes what is read refer to what is declared, where the two say the
+// same: in most plans nearly every node is as declared, and its path, address,
+// parameters and access lists would be in memory three times, with the index.
+// Nothing that is read or declared is changed afterwards, so nobody can tell.
+type sharing struct {
+	desired *plan.Tree
+
+	mu    sync.Mutex
+	lists [][]kind.ACL // the different access lists seen, few
+}
+
+// maxLists bounds the search for an equal access list, for trees in which each
+// node has its own.
+const maxLists = 64
+
+// list returns an access list with the same entries in the same order, the first
+// one that was seen.
+func (s *sharing) list(acl []kind.ACL) []kind.ACL {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seen := range s.lists {
+		if slices.Equal(seen, acl) {
+			return seen
+		}
+	}
+	if len(s.lists) < maxLists && len(acl) > 0 {
+		s.lists = append(s.lists, slices.Clip(acl))
+	}
+	return acl
+}
+
+// payload shares the parts of a node's payload with the declaration at its path.
+func (s *sharing) payload(n *plan.Node) {
+	p := n.Payload
+	if p.Owner.Stack == s.desired.Stack {
+		p.Owner.Stack = s.desired.Stack
+	}
+	p.State = shared(p.State)
+	if len(p.ChildACL) > 0 {
+		p.ChildACL = s.list(p.ChildACL)
+	}
+	want := s.desired.Find(n.Path)
+	if want == nil {
+		return
+	}
+	n.Path = want.Path
+	if p.Owner.Addr == want.Addr {
+		p.Owner.Addr = want.Addr
+	}
+	// Parameters are plain structs behind a pointer, so that equal means the same
+	// kind with the same values.
+	if want.Payload != nil && reflect.DeepEqual(p.Params, want.Payload.Params) {
+		p.Params = want.Payload.Params
+	}
+}
+
+// shared returns the constant for a state that was decoded.
+func shared(state kind.State) kind.State {
+	for _, s := range []kind.State{kind.StateActive, kind.StateDraining, kind.StateMoved} {
+		if s == state {
+			return s
+		}
+	}
+	return state
+}
+
+// index shares the addresses and paths of the index's entries. A map keeps the key
+// it was first given, so the entries move to a new one.
+func (s *sharing) index(x *plan.Index) {
+	out := make(map[string]plan.IndexEntry, len(x.Resources))
+	for addr, e := range x.Resources {
+		if k := kind.Lookup(e.Type); k != nil {
+			e.Type = k.Name
+		}
+		if want := s.desired.Find(e.Path); want != nil {
+			e.Path = want.Path
+			if addr == want.Addr {
+				addr = want.Addr
+			}
+		}
+		out[addr] = e
+	}
+	x.Resources = out
+}
