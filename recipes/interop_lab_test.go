@@ -3,10 +3,13 @@
 package recipes_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +35,7 @@ type lab struct {
 	zk      *realzk.Server
 	admin   *zk.Conn
 	classes string // compiled Java, and its class path
+	program string // compiled Go
 	java    *peer
 	python  *peer
 
@@ -49,7 +53,7 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{t: t, events: map[string]chan string{}}
 	compiled := make(chan error, 1)
-	go func() { compiled <- l.compile(t) }()
+	go func() { compiled <- errors.Join(l.compile(t), l.build(t)) }()
 	l.zk = realzk.Start(t, realzk.Options{
 		TickTime:   200 * time.Millisecond,
 		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"},
@@ -95,6 +99,25 @@ func (l *lab) startJava(t *testing.T, id string, timeout time.Duration, event fu
 	return startPeer(t, id, exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Djava.net.preferIPv4Stack=true", "-cp", l.classes,
 		"Peer", l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id), event)
+}
+
+// build makes the Go program for this run, under the race detector if this test is.
+func (l *lab) build(t *testing.T) error {
+	l.program = filepath.Join(t.TempDir(), "peer")
+	args := []string{"build", "-o", l.program}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, interop+"/go")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// startGo starts a Go program that can be killed.
+func (l *lab) startGo(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+	t.Helper()
+	return startPeer(t, id, exec.Command(l.program, l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id), event)
 }
 
 // startPython starts a process of kazoo clients, with the interpreter Debian's kazoo belongs to.

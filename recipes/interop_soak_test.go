@@ -15,17 +15,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // The soak: so many grants of one mutex, by these programs. A share of a program that is killed is finished by the one
 // started in its place.
 const (
-	soakGo     = 800 // each of three goroutines in two clients
+	soakGo     = 600 // each of two goroutines of one process, and of two more processes
 	soakJava   = 800 // each of two processes
 	soakPython = 500 // each of two processes
-	soakTotal  = 3*soakGo + 2*soakJava + 2*soakPython
+	soakTotal  = 4*soakGo + 2*soakJava + 2*soakPython
 	// What the lock waits for after a kill. The others' sessions last longer than a busy machine can make them wait:
 	// neither Curator nor kazoo tells a holder in time that it is none any more.
 	doomedSession, livingSession = 4 * time.Second, 60 * time.Second
@@ -40,6 +39,12 @@ type grant struct {
 	heir  string // whose name the holder found in the owner node, "-" as a rule
 }
 
+// stop is a counter value that was written and not acknowledged.
+type stop struct {
+	who   string
+	value int64
+}
+
 // ledger collects what every program acknowledged.
 type ledger struct {
 	mu      sync.Mutex
@@ -47,7 +52,7 @@ type ledger struct {
 	by      map[string]int
 	waiting map[string]chan struct{} // closed when the program has acknowledged so many
 	until   map[string]int
-	stopped chan int64 // a counter value written and not acknowledged
+	stopped chan stop
 }
 
 func (b *ledger) enter(g grant) {
@@ -82,51 +87,66 @@ func (b *ledger) books(who string) func(string) {
 		}
 		var value int64
 		if n, _ := fmt.Sscanf(line, "stopped %d", &value); n == 1 {
-			b.stopped <- value
+			b.stopped <- stop{who, value}
 		}
 	}
 }
 
-// soak lets Go, Java and Python clients take one mutex that guards a counter, kills a Java process in the worst place,
-// between its write and its acknowledgement, and a Python process wherever it happens to be, and starts others in
-// their place.
+// soak lets Go, Java and Python programs take one mutex that guards a counter. It kills a Java and a Go process in the
+// worst place, between its write and its acknowledgement, and a Python process wherever it happens to be, and starts
+// others in their place.
 func (l *lab) soak(t *testing.T) {
 	s := &soak{lab: l, lock: l.provision(t, mutexes.declare(kind.WireCurator)), owner: "/soak-owner", counter: "/soak-counter",
-		ledger: ledger{by: map[string]int{}, waiting: map[string]chan struct{}{}, until: map[string]int{}, stopped: make(chan int64, 1)}}
+		ledger: ledger{by: map[string]int{}, waiting: map[string]chan struct{}{}, until: map[string]int{}, stopped: make(chan stop, 2)}}
 	l.create(t, s.owner, []byte{}) // nil would be no data at all, which the others tell from empty data
 	l.create(t, s.counter, []byte("0"))
 	pythonEnd := s.after("python-1", 100+rand.IntN(200))
-	java1, python1 := l.startJava(t, "java-1", doomedSession, s.books("java-1")), l.startPython(t, "python-1", doomedSession, s.books("python-1"))
-	java2, python2 := l.startJava(t, "java-2", livingSession, s.books("java-2")), l.startPython(t, "python-2", livingSession, s.books("python-2"))
+	start := func(in func(*testing.T, string, time.Duration, func(string)) *peer, id string, session time.Duration) *peer {
+		return in(t, id, session, s.books(id))
+	}
+	java1, python1, go1 := start(l.startJava, "java-1", doomedSession), start(l.startPython, "python-1", doomedSession), start(l.startGo, "go-1", doomedSession)
+	java2, python2, go2, go3 := start(l.startJava, "java-2", livingSession), start(l.startPython, "python-2", livingSession),
+		start(l.startGo, "go-2", livingSession), start(l.startGo, "go-3", livingSession)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	begin := time.Now()
-	done := make(chan error, 8)
-	go func() { done <- s.peer(ctx, java2, "mutex", soakJava) }()
-	go func() { done <- s.peer(ctx, python2, "curator-lock", soakPython) }()
-	a, b := l.goClient(t, "go-1", nil), l.goClient(t, "go-2", nil)
-	for _, c := range []*recipes.Client{a, a, b} {
-		go func() { done <- s.ours(ctx, c, soakGo) }()
+	done := make(chan error, 16)
+	living := func(p *peer, handle, recipe string, grants int) {
+		go func() { done <- s.peer(ctx, p, handle, recipe, grants) }()
 	}
-	go func() { s.doomed(done, s.peer(ctx, java1, "mutex", soakJava, "stop=250")) }()
-	go func() { s.doomed(done, s.peer(ctx, python1, "curator-lock", soakPython)) }()
+	doomed := func(p *peer, recipe string, grants int, options ...string) {
+		go func() { s.doomed(done, s.peer(ctx, p, "soak", recipe, grants, options...)) }()
+	}
+	living(java2, "soak", "mutex", soakJava)
+	living(python2, "soak", "curator-lock", soakPython)
+	living(go2, "one", "mutex", soakGo)
+	living(go2, "two", "mutex", soakGo) // they take turns in the process
+	living(go3, "soak", "mutex", soakGo)
+	doomed(java1, "mutex", soakJava, "stop=250")
+	doomed(go1, "mutex", soakGo, "stop=200")
+	doomed(python1, "curator-lock", soakPython)
 
-	killed := map[string]bool{}
-	lost := int64(0)
-	for left := 7; left > 0; {
+	killed, lost := map[string]bool{}, map[string]int64{}
+	kill := func(p *peer) {
+		p.kill()
+		killed[p.name] = true
+	}
+	for left := 8; left > 0; {
 		select {
-		case lost = <-s.stopped:
-			java1.kill()
-			killed["java-1"] = true
-			heir := l.startJava(t, "java-3", livingSession, s.books("java-3"))
-			go func() { done <- s.peer(ctx, heir, "mutex", soakJava-s.of("java-1")) }()
+		case at := <-s.stopped:
+			lost[at.who] = at.value
+			if at.who == java1.name {
+				kill(java1)
+				living(start(l.startJava, "java-3", livingSession), "soak", "mutex", soakJava-s.of("java-1"))
+			} else {
+				kill(go1)
+				living(start(l.startGo, "go-4", livingSession), "soak", "mutex", soakGo-s.of("go-1"))
+			}
 		case <-pythonEnd:
 			pythonEnd = nil
-			python1.kill()
-			killed["python-1"] = true
-			heir := l.startPython(t, "python-3", livingSession, s.books("python-3"))
-			go func() { done <- s.peer(ctx, heir, "curator-lock", soakPython-s.of("python-1")) }()
+			kill(python1)
+			living(start(l.startPython, "python-3", livingSession), "soak", "curator-lock", soakPython-s.of("python-1"))
 		case err := <-done:
 			require.NoError(t, err)
 			left--
@@ -141,12 +161,12 @@ type soak struct {
 	lock, owner, counter string
 }
 
-// peer runs the soak of a process to its end.
-func (s *soak) peer(ctx context.Context, p *peer, recipe string, grants int, options ...string) error {
-	if _, err := p.call(ctx, "open", "soak", recipe, s.lock); err != nil {
+// peer runs the soak of a process, or of one handle in it, to its end.
+func (s *soak) peer(ctx context.Context, p *peer, handle, recipe string, grants int, options ...string) error {
+	if _, err := p.call(ctx, "open", handle, recipe, s.lock); err != nil {
 		return err
 	}
-	_, err := p.call(ctx, append([]string{"soak", "soak", s.owner, s.counter, fmt.Sprint(grants)}, options...)...)
+	_, err := p.call(ctx, append([]string{"soak", handle, s.owner, s.counter, fmt.Sprint(grants)}, options...)...)
 	return err
 }
 
@@ -157,59 +177,9 @@ func (s *soak) doomed(done chan<- error, err error) {
 	}
 }
 
-// ours does in Go what Soak.java and soak.py do.
-func (s *soak) ours(ctx context.Context, c *recipes.Client, grants int) error {
-	m := c.Mutex(s.lock)
-	zk, err := c.Session(ctx)
-	if err != nil {
-		return err
-	}
-	for range grants {
-		if err := m.Do(ctx, func(ctx context.Context, l *recipes.Lease) error { return s.hold(ctx, zk, l) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *soak) hold(ctx context.Context, zk *recipes.Session, l *recipes.Lease) error {
-	g := grant{who: "go", czxid: int64(l.Token()), node: l.Node(), heir: "-"}
-	before, _, err := zk.Get(ctx, s.owner)
-	if err != nil {
-		return err
-	}
-	if len(before) > 0 {
-		var node string
-		_, _ = fmt.Sscan(string(before), &g.heir, &node)
-		if stat, err := zk.Exists(ctx, node); err != nil || stat != nil {
-			return fmt.Errorf("overlap: %s still holds (%v)", before, err)
-		}
-	}
-	mine, err := zk.Set(ctx, s.owner, []byte("go "+g.node), -1)
-	if err != nil {
-		return err
-	}
-	old, _, err := zk.Get(ctx, s.counter)
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Sscan(string(old), &g.value); err != nil {
-		return err
-	}
-	g.value++
-	if _, err := zk.Set(ctx, s.counter, fmt.Append(nil, g.value), -1); err != nil {
-		return err
-	}
-	s.enter(g)
-	if _, err := zk.Set(ctx, s.owner, []byte{}, mine.Version); err != nil {
-		return fmt.Errorf("overlap: somebody entered while %s held: %w", g.node, err)
-	}
-	return nil
-}
-
 // settle compares the books with the counter. A killed holder may have added one that nobody acknowledged: that is
 // allowed exactly where the next holder found its name in the owner node, and nowhere else.
-func (s *soak) settle(t *testing.T, killed map[string]bool, lost int64, took time.Duration) {
+func (s *soak) settle(t *testing.T, killed map[string]bool, lost map[string]int64, took time.Duration) {
 	grants := slices.SortedFunc(slices.Values(s.grants), func(a, b grant) int { return int(a.value - b.value) })
 	require.Len(t, grants, soakTotal)
 	byLanguage, handOvers, heirs := map[string]int{}, 0, []string{}
@@ -240,8 +210,11 @@ func (s *soak) settle(t *testing.T, killed map[string]bool, lost int64, took tim
 	require.NoError(t, err)
 	unacknowledged := next - 1 - soakTotal
 	require.Equal(t, fmt.Sprint(next-1), string(data), "the counter is what the books say")
-	require.Contains(t, heirs, "java-1", "it was killed while it held")
-	require.NotContains(t, valuesOf(grants), lost, "its last addition was never acknowledged")
+	require.Len(t, killed, 3)
+	for _, who := range []string{"java-1", "go-1"} {
+		require.Contains(t, heirs, who, "it was killed while it held")
+		require.NotContains(t, valuesOf(grants), lost[who], "its last addition was never acknowledged")
+	}
 	data, _, err = s.admin.Get(s.owner)
 	require.NoError(t, err)
 	require.Empty(t, data)

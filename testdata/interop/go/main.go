@@ -1,0 +1,141 @@
+// Command go is a process with a Go client of locks, on one ZooKeeper session, driven line by line: see ../README.md for
+// the language. The tests use this library in their own process as well; what they need this one for is that it can be
+// killed.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// peer is the process.
+type peer struct {
+	id     string
+	client *recipes.Client
+	out    sync.Mutex
+
+	handles map[string]*handle // used by the reader of commands only
+}
+
+// handle is one way into one lock, with a goroutine of its own for whatever may wait.
+type handle struct {
+	mutex *recipes.Mutex
+	lease *recipes.Lease
+	work  chan func()
+}
+
+func main() {
+	connect, id := os.Args[1], os.Args[3]
+	millis, err := strconv.Atoi(os.Args[2])
+	if err == nil {
+		err = run(connect, time.Duration(millis)*time.Millisecond, id)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(connect string, timeout time.Duration, id string) error {
+	c, err := recipes.Dial(context.Background(), recipes.Config{
+		Servers: []string{connect}, ID: id, SessionTimeout: timeout, ConnectTimeout: 20 * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	p := &peer{id: id, client: c, handles: map[string]*handle{}}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) < 2 {
+			return fmt.Errorf("not a command: %q", lines.Text())
+		}
+		p.obey(words[0], words[1], words[2:])
+	}
+	// Without its driver the process has no business: the end of input ends it, session included.
+	return c.Close()
+}
+
+// say lets one line leave, in one write: a killed process must not leave half an acknowledgement.
+func (p *peer) say(line string) {
+	p.out.Lock()
+	defer p.out.Unlock()
+	_, _ = os.Stdout.WriteString(line + "\n") // without a driver there is nobody to tell
+}
+
+// obey carries out commands that may wait in the handle's goroutine, the others at once.
+func (p *peer) obey(number, verb string, args []string) {
+	switch verb {
+	case "hello":
+		p.reply(number, p.hello)
+		return
+	case "open":
+		p.reply(number, func() (string, error) { return "", p.open(args) })
+		return
+	}
+	if len(args) == 0 || p.handles[args[0]] == nil {
+		p.say(number + " err no command or no handle: " + verb + " " + strings.Join(args, " "))
+		return
+	}
+	h := p.handles[args[0]]
+	var action func() (string, error)
+	switch verb {
+	case "acquire":
+		action = h.acquire
+	case "release":
+		action = func() (string, error) { return "", h.lease.Unlock(context.Background()) }
+	case "soak":
+		action = func() (string, error) { return "", p.soak(h, args[1:]) }
+	default:
+		p.say(number + " err unknown command " + verb)
+		return
+	}
+	h.work <- func() { p.reply(number, action) }
+}
+
+func (p *peer) reply(number string, action func() (string, error)) {
+	answer, err := action()
+	if err != nil {
+		p.say(number + " err " + strings.ReplaceAll(err.Error(), "\n", " "))
+		return
+	}
+	p.say(strings.TrimSpace(number + " ok " + answer))
+}
+
+func (p *peer) hello() (string, error) {
+	s, err := p.client.Session(context.Background())
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", s.ID()), nil
+}
+
+// open is HANDLE mutex PATH.
+func (p *peer) open(args []string) error {
+	if len(args) != 3 || args[1] != "mutex" {
+		return fmt.Errorf("no recipe in %v", args)
+	}
+	h := &handle{mutex: p.client.Mutex(args[2]), work: make(chan func(), 16)}
+	p.handles[args[0]] = h
+	go func() {
+		for f := range h.work {
+			f()
+		}
+	}()
+	return nil
+}
+
+func (h *handle) acquire() (node string, err error) {
+	if h.lease, err = h.mutex.Lock(context.Background()); err != nil {
+		return "", err
+	}
+	return h.lease.Node(), nil
+}

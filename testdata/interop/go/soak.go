@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// soaking is the soak of ../README.md in Go; Soak.java and soak.py do the same.
+type soaking struct {
+	*peer
+	zk             *recipes.Session
+	owner, counter string
+}
+
+// soak is OWNER COUNTER GRANTS [stop=N]: takes the lock GRANTS times and adds one to the counter each time, in a read
+// and an unversioned write that only the lock makes one step. The owner node is empty while nobody holds. With stop=N it
+// halts for ever in grant N, after the write and before acknowledging it: the worst place to be killed.
+func (p *peer) soak(h *handle, args []string) error {
+	grants, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	stop := 0
+	if len(args) > 3 {
+		if stop, err = strconv.Atoi(strings.TrimPrefix(args[3], "stop=")); err != nil {
+			return err
+		}
+	}
+	s := soaking{peer: p, owner: args[0], counter: args[1]}
+	if s.zk, err = p.client.Session(context.Background()); err != nil {
+		return err
+	}
+	for i := 1; i <= grants; i++ {
+		err := h.mutex.Do(context.Background(), func(ctx context.Context, l *recipes.Lease) error {
+			return s.hold(ctx, l, i == stop)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s soaking) hold(ctx context.Context, l *recipes.Lease, stopHere bool) error {
+	heir, err := s.inherit(ctx)
+	if err != nil {
+		return err
+	}
+	mine, err := s.zk.Set(ctx, s.owner, []byte(s.id+" "+l.Node()), -1)
+	if err != nil {
+		return err
+	}
+	data, _, err := s.zk.Get(ctx, s.counter)
+	if err != nil {
+		return err
+	}
+	value, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return err
+	}
+	value++
+	if _, err := s.zk.Set(ctx, s.counter, strconv.AppendInt(nil, value, 10), -1); err != nil {
+		return err
+	}
+	if stopHere {
+		s.say(fmt.Sprint("- stopped ", value))
+		select {}
+	}
+	s.say(fmt.Sprintf("- grant %d %d %s %s", value, l.Token(), l.Node(), heir))
+	if _, err := s.zk.Set(ctx, s.owner, []byte{}, mine.Version); err != nil {
+		return fmt.Errorf("overlap: somebody entered while %s held: %w", l.Node(), err)
+	}
+	return nil
+}
+
+// inherit says whose name stands in the owner node, "-" as a rule. A name found there is a holder that died there; one
+// whose contender still stands is an overlap.
+func (s soaking) inherit(ctx context.Context) (string, error) {
+	before, _, err := s.zk.Get(ctx, s.owner)
+	if err != nil || len(before) == 0 {
+		return "-", err
+	}
+	id, node, _ := strings.Cut(string(before), " ")
+	stat, err := s.zk.Exists(ctx, node)
+	if err != nil {
+		return "", err
+	}
+	if stat != nil {
+		return "", fmt.Errorf("overlap: %s still holds", before)
+	}
+	return id, nil
+}
