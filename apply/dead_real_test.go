@@ -1,0 +1,239 @@
+//go:build linux
+
+package apply
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// applierEnv makes this test's program an applier: "address root moment".
+const applierEnv = "LOCKTREE_TEST_APPLIER"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(applierEnv); spec != "" {
+		applier(spec)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// moments are where an applier can be told to wait.
+var moments = map[string]func(Event) bool{
+	"before":  func(e Event) bool { _, ok := e.(Verified); return ok },
+	"between": func(e Event) bool { c, ok := e.(Committed); return ok && c.Batch == 1 },
+	"lists":   func(e Event) bool { _, ok := e.(ACLPhase); return ok },
+}
+
+// applier applies closing to the tree the parent has made, says when the moment has
+// come, waits for a line of input there, and says how it ended.
+func applier(spec string) {
+	var address, root, moment string
+	if _, err := fmt.Sscan(spec, &address, &root, &moment); err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	c, err := recipes.Dial(ctx, recipes.Config{
+		Servers: []string{address}, SessionTimeout: 2 * time.Second, ID: "child",
+		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:secret"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	session, err := c.Session(ctx)
+	if err != nil {
+		panic(err)
+	}
+	tree := (&site{root: root}).closing()
+	live, err := Read(ctx, session, tree)
+	if err != nil {
+		panic(err)
+	}
+	x := executor(c)
+	x.Events = func(e Event) {
+		if moments[moment](e) {
+			fmt.Println("here")
+			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		}
+	}
+	_, err = x.Run(ctx, plan.Diff(live, tree, plan.Options{Identities: identities(c)}))
+	fmt.Printf("ended: %v\n", err)
+}
+
+// closing is the shop for us alone, with some long declarations besides: two
+// transactions and access lists.
+func (s *site) closing() *plan.Tree {
+	nodes := append(bulk(44, 280, "x"), s.shopNodes()...)
+	for _, n := range nodes[len(nodes)-6:] {
+		adminOnly(n)
+	}
+	return s.tree(nodes...)
+}
+
+// TestRealZooKeeperOutlivesItsAppliers: what a program does that was stopped past
+// its session, and what one leaves that died, on Apache ZooKeeper.
+func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
+	server := realzk.Start(t, realzk.Options{TickTime: 500 * time.Millisecond})
+	at := func(t *testing.T, root string) *site {
+		return &site{t: t, root: root, config: recipes.Config{Servers: []string{server.Addr}, SessionTimeout: 2 * time.Second}}
+	}
+	for moment := range moments {
+		t.Run("stopped "+moment, func(t *testing.T) {
+			t.Parallel()
+			stopped(t, at(t, "/stopped-"+moment), server.Addr, moment)
+		})
+	}
+	// lock, two transactions, eight access lists, journal, unlock: every third point.
+	for i, k := range []int{1, 2, 2, 3, 3, 4, 6, 9, 10, 11} {
+		executed := i%2 == 0
+		t.Run(fmt.Sprintf("dead at write %d, executed %t", k, executed), func(t *testing.T) {
+			t.Parallel()
+			dead(t, at(t, fmt.Sprintf("/dead-%d-%t", k, executed)), k, executed)
+		})
+	}
+}
+
+// stopped: SIGSTOP while transactions are pending; the session runs out, another
+// applier finishes; SIGCONT. The first writes nothing any more.
+func stopped(t *testing.T, s *site, address, moment string) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	program, err := os.Executable()
+	require.NoError(t, err)
+	child := exec.Command(program)
+	child.Env = append(os.Environ(), applierEnv+"="+strings.Join([]string{address, s.root, moment}, " "))
+	child.Stderr = os.Stderr
+	in, err := child.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	out := bufio.NewScanner(stdout)
+	require.True(t, out.Scan())
+	require.Equal(t, "here", out.Text())
+	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
+	_, err = in.Write([]byte("\n")) // it goes on at once when it goes on
+	require.NoError(t, err)
+
+	other := s.shop(set("description", "other"))
+	x := executor(c)
+	x.LockTimeout = patience
+	_, err = x.Run(t.Context(), s.plan(c, other))
+	require.NoError(t, err, "the stopped one's lock goes with its session")
+	after := s.dump(c)
+
+	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
+	require.True(t, out.Scan())
+	require.Contains(t, out.Text(), "ended: apply: ")
+	require.Contains(t, out.Text(), "lost")
+	require.Equal(t, after, s.dump(c), "it wrote after another had finished")
+	require.False(t, s.plan(c, other).HasChanges())
+}
+
+// axe is a dialer that ends a program's last connection at its k-th write: before
+// it is sent, or when its answer arrives; nothing can be dialled afterwards. The
+// servers are told nothing, as when the machine loses its power.
+type axe struct {
+	k        int64
+	executed bool
+	writes   atomic.Int64
+	fell     chan struct{}
+	struck   atomic.Bool
+}
+
+func (a *axe) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if a.struck.Load() {
+		return nil, errors.New("the machine is off")
+	}
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	return &axedConn{Conn: c, axe: a}, err
+}
+
+type axedConn struct {
+	net.Conn
+	*axe
+	greeted bool
+	last    atomic.Bool // nothing is read any more
+}
+
+// Write counts the requests that write. A frame is a length, an xid and an opcode;
+// the first of a connection is the handshake.
+func (c *axedConn) Write(b []byte) (int, error) {
+	for rest := b; len(rest) >= 12; {
+		op := binary.BigEndian.Uint32(rest[8:12])
+		if c.greeted && writeCodes[op] && c.writes.Add(1) == c.k {
+			c.struck.Store(true)
+			if !c.executed {
+				_ = c.Close()
+				close(c.fell)
+				return 0, net.ErrClosed
+			}
+			c.last.Store(true)
+		}
+		c.greeted = true
+		rest = rest[min(len(rest), 4+int(binary.BigEndian.Uint32(rest))):]
+	}
+	return c.Conn.Write(b)
+}
+
+// writeCodes are the opcodes of create, delete, setData, setACL, multi, create2.
+var writeCodes = map[uint32]bool{1: true, 2: true, 5: true, 7: true, 14: true, 15: true}
+
+func (c *axedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil && c.last.CompareAndSwap(true, false) {
+		_ = c.Close()
+		close(c.fell)
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// dead: the program dies at one of its writes. Its lock goes with its session, and
+// the next apply, which waits for that, converges in one run.
+func dead(t *testing.T, s *site, k int, executed bool) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	tree := s.closing()
+	a := &axe{k: int64(k), executed: executed, fell: make(chan struct{})}
+	theirs := *s
+	theirs.config.Dialer = a.dial
+	victim := theirs.provisioner()
+	p := s.plan(c, tree)
+	require.Greater(t, len(p.Batches), 1)
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	go func() {
+		<-a.fell
+		kill()
+		_ = victim.Close()
+	}()
+	_, err := executor(victim).Run(ctx, p)
+	<-a.fell
+	require.Error(t, err)
+	s.sound(c, tree)
+	x := executor(c)
+	x.LockTimeout = patience
+	again := s.plan(c, tree)
+	_, err = x.Run(t.Context(), again)
+	require.NoError(t, err)
+	s.converges(c, tree, plan.Options{})
+}
