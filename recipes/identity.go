@@ -3,9 +3,6 @@ package recipes
 import (
 	"crypto/sha1" //nolint:gosec // ZooKeeper's digest scheme is SHA-1
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/asn1"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -39,27 +36,6 @@ func digestID(credentials string) string {
 	user, _, _ := strings.Cut(credentials, ":")
 	sum := sha1.Sum([]byte(credentials))
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// subjectOf returns a certificate's subject as ZooKeeper's x509 provider prints it: RFC 2253, last encoded first.
-// pkix.Name.String regroups the parts into an order of its own, which names somebody else in an ACL and locks the
-// certificate's owner out; the sequence must be decoded from the raw subject.
-func subjectOf(certificate tls.Certificate) (string, error) {
-	leaf := certificate.Leaf
-	if leaf == nil {
-		if len(certificate.Certificate) == 0 {
-			return "", errors.New("no certificate")
-		}
-		var err error
-		if leaf, err = x509.ParseCertificate(certificate.Certificate[0]); err != nil {
-			return "", err
-		}
-	}
-	var subject pkix.RDNSequence
-	if _, err := asn1.Unmarshal(leaf.RawSubject, &subject); err != nil {
-		return "", err
-	}
-	return subject.String(), nil
 }
 
 // checkAuth refuses identities no server could accept, and drops repetitions: go-zookeeper would send each again on

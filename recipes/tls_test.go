@@ -236,16 +236,33 @@ func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
 	subject, err := subjectOf(odd)
 	require.NoError(t, err)
 	require.Equal(t, "O=Acme,OU=ops,CN=alice", subject)
+
+	// As Apache ZooKeeper 3.8.0 on Java 17 spelled them: see TestRealServerSpellsSubjectsAsWeDo.
+	odd = reissue(t, pkix.RDNSequence{
+		{{Type: []int{0, 9, 2342, 19200300, 100, 1, 25}, Value: "acme"}}, {{Type: []int{0, 9, 2342, 19200300, 100, 1, 1}, Value: "al"}},
+		{{Type: []int{2, 5, 4, 5}, Value: "4711"}}, {{Type: []int{2, 5, 4, 10}, Value: "  Acme, = #1 "}},
+	})
+	subject, err = subjectOf(odd)
+	require.NoError(t, err)
+	require.Equal(t, `O=\ \ Acme\, \= \#1\ ,2.5.4.5=#130434373131,UID=al,DC=acme`, subject)
 }
 
 func reissue(t *testing.T, subject pkix.RDNSequence) tls.Certificate {
+	return authority(t).reissue(t, subject)
+}
+
+// reissue issues a client certificate with a subject as it is given.
+func (a *ca) reissue(t *testing.T, subject pkix.RDNSequence) tls.Certificate {
 	t.Helper()
 	raw, err := asn1.Marshal(subject)
 	require.NoError(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(3), RawSubject: raw, NotBefore: bubbleTime, NotAfter: bubbleTime.AddDate(1, 0, 0)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(3), RawSubject: raw, NotBefore: bubbleTime, NotAfter: bubbleTime.AddDate(99, 0, 0),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

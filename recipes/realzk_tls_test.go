@@ -1,0 +1,165 @@
+//go:build linux
+
+package recipes
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// secureServer is Apache ZooKeeper with a TLS port (Netty), which asks clients for a certificate of ca.
+func secureServer(t *testing.T, a *ca) (plain *realzk.Server, secure string) {
+	t.Helper()
+	dir := t.TempDir()
+	server, _ := a.issue(t, "localhost")
+	key, err := x509.MarshalPKCS8PrivateKey(server.PrivateKey)
+	require.NoError(t, err)
+	store, trust := filepath.Join(dir, "server.pem"), filepath.Join(dir, "ca.pem")
+	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	require.NoError(t, os.WriteFile(store, append(block("PRIVATE KEY", key), block("CERTIFICATE", server.Certificate[0])...), 0o600))
+	require.NoError(t, os.WriteFile(trust, block("CERTIFICATE", a.cert.Raw), 0o600))
+	port := realzk.FreePorts(t, 1)[0]
+	plain = realzk.Start(t, realzk.Options{TickTime: 500 * time.Millisecond, Config: map[string]string{
+		"secureClientPort": fmt.Sprint(port), "secureClientPortAddress": "127.0.0.1",
+		"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
+		"authProvider.x509":     "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+		"ssl.keyStore.location": store, "ssl.trustStore.location": trust, "ssl.clientAuth": "need",
+	}})
+	return plain, net.JoinHostPort("localhost", fmt.Sprint(port))
+}
+
+// TLS against the real server: the recipes work over it, a client without the right certificate gets nowhere.
+func TestRealTLS(t *testing.T) {
+	a, stranger := authority(t), authority(t)
+	plain, secure := secureServer(t, a)
+	alice, _ := a.issue(t, "alice")
+	config := func(certificates ...tls.Certificate) Config {
+		return Config{Servers: []string{secure}, SessionTimeout: 8 * time.Second, ConnectTimeout: 5 * time.Second,
+			TLS: &tls.Config{RootCAs: a.pool, Certificates: certificates}}
+	}
+
+	t.Run("a lock of its own subject", func(t *testing.T) {
+		c, err := Dial(t.Context(), config(alice))
+		require.NoError(t, err)
+		defer c.Close()
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		_, err = s.Create(t.Context(), "/tls", nil, 0, zk.AuthACL(zk.PermAll))
+		require.NoError(t, err)
+		l, err := c.Mutex("/tls", WithParams(kind.Mutex.New())).Lock(t.Context())
+		require.NoError(t, err)
+		require.NotZero(t, l.Token())
+		acl, _, err := s.GetACL(t.Context(), l.Node())
+		require.NoError(t, err)
+		require.Equal(t, "x509", acl[0].Scheme, "contenders inherit who may touch the lock")
+		require.NoError(t, l.Unlock(t.Context()))
+	})
+
+	t.Run("the rest of the world is told why not", func(t *testing.T) {
+		c, err := Dial(t.Context(), Config{Servers: []string{plain.Addr}})
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = c.Mutex("/tls", WithParams(kind.Mutex.New())).Lock(t.Context())
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.ErrorContains(t, err, "world:anyone")
+	})
+
+	for name, c := range map[string]struct {
+		config Config
+		says   string
+	}{
+		"no certificate":             {config(), "certificate"},
+		"a stranger's certificate":   {config(first2(stranger.issue(t, "mallory"))), "certificate"},
+		"a server of another name":   {func() Config { c := config(alice); c.TLS.ServerName = "elsewhere"; return c }(), "elsewhere"},
+		"a server of a stranger":     {func() Config { c := config(alice); c.TLS.RootCAs = stranger.pool; return c }(), "authority"},
+		"plain text to the TLS port": {func() Config { c := config(); c.TLS = nil; return c }(), "a TLS port?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.config.ConnectTimeout = 2 * time.Second
+			client, err := Dial(t.Context(), c.config)
+			if err == nil {
+				client.Close()
+			}
+			require.Error(t, err)
+			require.ErrorContains(t, err, c.says)
+			t.Log(err)
+		})
+	}
+}
+
+func first2(certificate tls.Certificate, _ *x509.Certificate) tls.Certificate { return certificate }
+
+// Who the server takes a certificate's owner for, and who we say: an ACL that names somebody else locks us out.
+func TestRealServerSpellsSubjectsAsWeDo(t *testing.T) {
+	a := authority(t)
+	_, secure := secureServer(t, a)
+	oid := func(n ...int) []int { return n }
+	cn, o, ou, serial := oid(2, 5, 4, 3), oid(2, 5, 4, 10), oid(2, 5, 4, 11), oid(2, 5, 4, 5)
+	one := func(id []int, v any) pkix.RelativeDistinguishedNameSET {
+		return pkix.RelativeDistinguishedNameSET{{Type: id, Value: v}}
+	}
+	for name, subject := range map[string]pkix.RDNSequence{
+		"usual":         {one(oid(2, 5, 4, 6), "DE"), one(o, "Acme"), one(ou, "ops"), one(cn, "alice")},
+		"the other way": {one(cn, "alice"), one(ou, "ops"), one(o, "Acme")},
+		"every name": {one(oid(2, 5, 4, 6), "DE"), one(oid(2, 5, 4, 8), "Hessen"), one(oid(2, 5, 4, 7), "Kassel"), one(oid(2, 5, 4, 9), "Ring 1"),
+			one(oid(2, 5, 4, 17), "34117"), one(serial, "4711"), one(cn, "x")},
+		"domain components": {one(oid(0, 9, 2342, 19200300, 100, 1, 25), "org"), one(oid(0, 9, 2342, 19200300, 100, 1, 25), "acme"),
+			one(oid(0, 9, 2342, 19200300, 100, 1, 1), "alice")},
+		"mail":            {one(oid(1, 2, 840, 113549, 1, 9, 1), "alice@acme.org"), one(cn, "alice")},
+		"unknown":         {one(oid(1, 3, 6, 1, 4, 1, 99999, 1), "what"), one(cn, "alice")},
+		"special signs":   {one(o, `Acme, Inc.; "the+best" <x> \ = #`), one(cn, "#alice")},
+		"spaces":          {one(o, "  Acme  two  "), one(cn, " alice ")},
+		"not ASCII":       {one(o, "Größe & Söhne"), one(cn, "алиса 愛麗絲")},
+		"control":         {one(o, "a\x01b\tc\nd"), one(cn, "alice")},
+		"several at once": {one(o, "Acme"), {{Type: ou, Value: "ops"}, {Type: cn, Value: "alice"}}},
+		"empty value":     {one(o, ""), one(cn, "alice")},
+		"spaces only":     {one(o, "   "), one(cn, "alice")},
+		"nothing, zero":   {one(o, "a\x00b"), one(cn, "\r\n")},
+		"other strings": {one(o, asn1.RawValue{Tag: asn1.TagT61String, Bytes: []byte("Gr\xf6\xdfe")}),
+			one(ou, asn1.RawValue{Tag: asn1.TagBMPString, Bytes: []byte{0x41, 0x42, 0, 0x20}}),
+			one(oid(0, 9, 2342, 19200300, 100, 1, 25), asn1.RawValue{Tag: asn1.TagIA5String, Bytes: []byte("acme")})},
+		"title": {one(oid(2, 5, 4, 12), "Dr"), one(oid(2, 5, 4, 42), "Al"), one(oid(2, 5, 4, 4), "Ice"), one(cn, "alice")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			certificate := a.reissue(t, subject)
+			c, err := Dial(t.Context(), Config{Servers: []string{secure}, SessionTimeout: 8 * time.Second, ConnectTimeout: 10 * time.Second,
+				TLS: &tls.Config{RootCAs: a.pool, Certificates: []tls.Certificate{certificate}}})
+			require.NoError(t, err)
+			defer c.Close()
+			s, err := c.Session(t.Context())
+			require.NoError(t, err)
+			path, err := s.Create(t.Context(), "/n-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.AuthACL(zk.PermAll))
+			require.NoError(t, err)
+			acl, _, err := s.GetACL(t.Context(), path)
+			require.NoError(t, err)
+			var theirs []string
+			for _, e := range acl {
+				if e.Scheme == "x509" {
+					theirs = append(theirs, e.ID)
+				}
+			}
+			var ours []string
+			for _, id := range c.Identities() {
+				if id.Scheme == "x509" {
+					ours = append(ours, id.ID)
+				}
+			}
+			require.Equal(t, theirs, ours)
+		})
+	}
+}
