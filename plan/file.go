@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"strconv"
 	"strings"
@@ -15,7 +17,7 @@ import (
 // FileFormat is the version of the saved plan this package writes and reads.
 const FileFormat = 1
 
-// maxFile bounds what DecodeFile reads: some 100,000 locks are 100 MiB.
+// maxFile bounds what DecodeFile reads: some 100,000 locks are 60 MiB.
 const maxFile = 512 << 20
 
 // File is a saved plan: the plans of all ensembles of a configuration. It holds
@@ -90,33 +92,102 @@ func (f *File) CheckStack(stack string) error {
 
 // envelope is the outside of a saved plan. Body stays bytes until its sum is checked.
 type envelope struct {
-	Format  int             `json:"locktree_plan"`
-	Version string          `json:"version"`
-	Stack   string          `json:"stack"`
-	Sum     string          `json:"sha256"`
-	Body    json.RawMessage `json:"body"`
+	Format  int    `json:"locktree_plan"`
+	Version string `json:"version"`
+	Stack   string `json:"stack"`
+	Sum     string `json:"sha256"`
+	Body    span   `json:"body"`
 }
 
-// Encode writes the file. Equal files give equal bytes.
+// span is the text of a value where it stands in the data that is decoded: a
+// json.RawMessage would be a copy, and nearly all of a file is one value. It is
+// used with json.Unmarshal only, which leaves its input as it is.
+type span []byte
+
+func (s *span) UnmarshalJSON(text []byte) error {
+	*s = text
+	return nil
+}
+
+// Encode writes the file piece by piece, so that it is nowhere in memory as a
+// whole. Equal files give equal bytes.
 func (f *File) Encode(w io.Writer) error {
-	var body bodyForm
-	for _, p := range f.Plans {
-		form, err := formOf(p)
-		if err != nil {
-			return err
+	out := &fileWriter{to: bufio.NewWriter(w)}
+	out.printf(`%s%d,"version":`, prefix, FileFormat)
+	out.value(f.Version)
+	out.printf(`,"stack":`)
+	out.value(f.Stack)
+	out.printf(`,"body":`)
+	out.hash = sha256.New()
+	out.printf(`{"plans":`)
+	writeList(out, f.Plans, (*fileWriter).plan)
+	out.printf("}")
+	sum := hex.EncodeToString(out.hash.Sum(nil))
+	out.hash = nil
+	out.printf(",\"sha256\":%q}\n", sum)
+	if out.err == nil {
+		out.err = out.to.Flush()
+	}
+	return out.err
+}
+
+// fileWriter keeps the first error and writes nothing after it.
+type fileWriter struct {
+	to   *bufio.Writer
+	hash hash.Hash // of what is written, while set
+	err  error
+}
+
+func (w *fileWriter) write(text []byte) {
+	if w.err != nil {
+		return
+	}
+	if w.hash != nil {
+		w.hash.Write(text)
+	}
+	_, w.err = w.to.Write(text)
+}
+
+func (w *fileWriter) printf(format string, args ...any) { w.write(fmt.Appendf(nil, format, args...)) }
+
+func (w *fileWriter) value(v any) {
+	text, err := json.Marshal(v)
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("plan: encode: %w", err)
+	}
+	w.write(text)
+}
+
+// writeList writes one element a line.
+func writeList[T any](w *fileWriter, list []T, each func(*fileWriter, T)) {
+	for i, v := range list {
+		w.printf("%c\n", "[,"[min(i, 1)])
+		each(w, v)
+	}
+	if len(list) == 0 {
+		w.printf("[")
+	}
+	w.printf("]")
+}
+
+// plan writes what there is one of, and then the changes and pins behind it.
+func (w *fileWriter) plan(p *Plan) {
+	text, err := json.Marshal(formOf(p))
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("plan: encode: %w", err)
+	}
+	w.write(bytes.TrimSuffix(text, []byte("}")))
+	w.printf(`,"changes":`)
+	writeList(w, p.Changes, func(w *fileWriter, c Change) {
+		form, err := changeFormOf(&c)
+		if err != nil && w.err == nil {
+			w.err = err
 		}
-		body.Plans = append(body.Plans, form)
-	}
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("plan: encode: %w", err)
-	}
-	out, err := json.Marshal(envelope{FileFormat, f.Version, f.Stack, sum(raw), raw})
-	if err != nil {
-		return fmt.Errorf("plan: encode: %w", err)
-	}
-	_, err = w.Write(append(out, '\n'))
-	return err
+		w.value(form)
+	})
+	w.printf(`,"pins":`)
+	writeList(w, p.Pins, func(w *fileWriter, pin Pin) { w.value(pin) })
+	w.printf("}")
 }
 
 func sum(b []byte) string {
@@ -131,7 +202,7 @@ const prefix = `{"locktree_plan":`
 // [*TruncatedError], a [*DamagedError], a [*VersionError] or the reader's own;
 // no input makes it panic.
 func DecodeFile(r io.Reader) (*File, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	data, err := readAll(r)
 	switch {
 	case err != nil:
 		return nil, err
@@ -164,6 +235,25 @@ func DecodeFile(r io.Reader) (*File, error) {
 	return f, nil
 }
 
+// readAll reads a file into a buffer of its size, where it can tell: growing takes
+// twice that.
+func readAll(r io.Reader) ([]byte, error) {
+	var b bytes.Buffer
+	if s, ok := r.(io.Seeker); ok {
+		at, err := s.Seek(0, io.SeekCurrent)
+		if err == nil {
+			end, _ := s.Seek(0, io.SeekEnd)
+			b.Grow(int(min(max(end-at, 0), maxFile) + bytes.MinRead))
+			_, err = s.Seek(at, io.SeekStart)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, err := b.ReadFrom(io.LimitReader(r, maxFile+1))
+	return b.Bytes(), err
+}
+
 func openEnvelope(data []byte) (*envelope, error) {
 	var env envelope
 	// The version comes first in the file, so that it can be read even when the
@@ -172,15 +262,11 @@ func openEnvelope(data []byte) (*envelope, error) {
 		_ = json.Unmarshal(data, &env)
 		return nil, &VersionError{What: "plan file", Got: n, Reads: FileFormat, WrittenBy: env.Version}
 	}
-	in := json.NewDecoder(bytes.NewReader(data))
-	switch err := in.Decode(&env); {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, &TruncatedError{Size: int64(len(data))}
-	case err != nil:
+	if err := json.Unmarshal(data, &env); err != nil {
+		if cutOff(data) {
+			return nil, &TruncatedError{Size: int64(len(data))}
+		}
 		return nil, damaged("", err)
-	}
-	if _, err := in.Token(); err != io.EOF {
-		return nil, damaged("", errors.New("something follows its end"))
 	}
 	if env.Format != FileFormat {
 		return nil, damaged("locktree_plan", fmt.Errorf("%d is not a format", env.Format))
@@ -189,6 +275,13 @@ func openEnvelope(data []byte) (*envelope, error) {
 		return nil, damaged("", errors.New("its checksum does not match its contents: create the plan again"))
 	}
 	return &env, nil
+}
+
+// cutOff reports whether more of the same could make a value of the data. A Decoder
+// says so, which json.Unmarshal does not.
+func cutOff(data []byte) bool {
+	var v json.RawMessage
+	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&v), io.ErrUnexpectedEOF)
 }
 
 func formatOf(data []byte) int {

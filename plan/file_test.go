@@ -159,6 +159,10 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 		plan(`{"action":"no-op","before":` + node("/locks/b", live) + `,"after":` + node("/locks/a", "") + `}`),
 		plan(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"../x"}]}`) + `}`),
 		plan(`{"action":"create","after":{"path":"/locks/a","payload":{"x":1}}}`),
+		plan(`{"action":"create","same":true,"after":{}}`),
+		plan(`{"action":"no-op","same":true,"before":` + node("/locks/a", live) + `}`),
+		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"changes":{}}]}`,
+		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"pins":[7]}]}`,
 	} {
 		_, err := DecodeFile(bytes.NewReader(sealed(body)))
 		var e *DamagedError
@@ -229,4 +233,30 @@ func TestErrorsOfTheDiskAreNotHidden(t *testing.T) {
 	require.ErrorContains(t, (&File{Stack: testStack}).Encode(failing{}), "disk full")
 	_, err := DecodeFile(failing{})
 	require.ErrorContains(t, err, "bad sector")
+}
+
+// Nearly all of a large plan is what stays as it is: it stands in the file once, and
+// comes back as it was.
+func TestWhatStaysIsWrittenOnce(t *testing.T) {
+	const n = 200
+	var nodes []*Node
+	for i := range n {
+		nodes = append(nodes, declare(fmt.Sprintf("/locks/m%03d", i), kind.Mutex, set("description", "a lock of many")))
+	}
+	tree := declared(nodes...)
+	current := applied(t, tree).read(t, testRoot, testStack)
+	tree.Nodes[7].AllowLockout = true
+	p := Diff(current, tree, Options{})
+	require.False(t, p.HasChanges())
+	data := saved(t, p)
+	require.Equal(t, n, strings.Count(string(data), "a lock of many"))
+	f, err := DecodeFile(bytes.NewReader(data))
+	require.NoError(t, err)
+	q := f.Plans[0]
+	require.Equal(t, p.Pins, q.Pins)
+	for i := range p.Changes {
+		require.Equal(t, p.Changes[i].Before.Payload, q.Changes[i].Before.Payload)
+		require.Equal(t, p.Changes[i].After, q.Changes[i].After)
+	}
+	require.Equal(t, data, saved(t, q))
 }

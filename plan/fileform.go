@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -23,9 +25,7 @@ type planForm struct {
 	Stack       string                     `json:"stack"`
 	Destroy     bool                       `json:"destroy,omitempty"`
 	ConfigHash  string                     `json:"cfg,omitempty"`
-	Changes     []changeForm               `json:"changes"`
 	Problems    []Problem                  `json:"problems,omitempty"`
-	Pins        []Pin                      `json:"pins"`
 	Index       Pin                        `json:"index"`
 	Destroys    int32                      `json:"destroys,omitempty"`
 	IndexExtra  map[string]json.RawMessage `json:"index_extra,omitempty"`
@@ -38,12 +38,19 @@ type planForm struct {
 	Targeted    bool                       `json:"targeted,omitempty"`
 	RefreshOnly bool                       `json:"refresh_only,omitempty"`
 	Drain       int64                      `json:"drain_ms,omitempty"`
+
+	// What there are many of is written and read one by one.
+	Changes span `json:"changes,omitempty"` // list of changeForm
+	Pins    span `json:"pins,omitempty"`    // list of Pin
 }
 
 type changeForm struct {
 	Action Action    `json:"action"`
 	Before *nodeForm `json:"before,omitempty"`
+	// After says Same where it is the node before, but for where it was declared:
+	// nearly all changes of a large plan are of this sort.
 	After  *nodeForm `json:"after,omitempty"`
+	Same   bool      `json:"same,omitempty"`
 	Drift  bool      `json:"drift,omitempty"`
 	Reason Reason    `json:"reason,omitempty"`
 
@@ -62,11 +69,11 @@ type quotaForm struct {
 }
 
 type nodeForm struct {
-	Path         string          `json:"path"`
-	Addr         string          `json:"address"`
+	Path         string          `json:"path,omitempty"`
+	Addr         string          `json:"address,omitempty"`
 	Origin       string          `json:"origin,omitempty"`
-	Payload      json.RawMessage `json:"payload"`
-	ACL          []kind.ACL      `json:"acl"`
+	Payload      json.RawMessage `json:"payload,omitempty"`
+	ACL          []kind.ACL      `json:"acl,omitempty"`
 	AllowWorld   bool            `json:"allow_world,omitempty"`
 	AllowLockout bool            `json:"allow_lockout,omitempty"`
 	Quota        int             `json:"quota,omitempty"`
@@ -90,31 +97,38 @@ type outputForm struct {
 	After  *Output `json:"after,omitempty"`
 }
 
-func formOf(p *Plan) (planForm, error) {
+// formOf is what there is one of in a plan.
+func formOf(p *Plan) planForm {
 	f := planForm{
-		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash,
-		Changes: make([]changeForm, len(p.Changes)), Problems: p.Problems, Pins: p.Pins,
+		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash, Problems: p.Problems,
 		Index: p.Index, Destroys: p.Destroys, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
 		Batches: p.Batches, Shards: p.shards, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
 	}
-	for i := range p.Changes {
-		c := &p.Changes[i]
-		before, err := nodeFormOf(c.Before)
-		if err != nil {
-			return f, err
-		}
-		after, err := nodeFormOf(c.After)
-		if err != nil {
-			return f, err
-		}
-		f.Changes[i] = changeForm{Action: c.Action, Before: before, After: after, Drift: c.Drift, Reason: c.Reason,
-			PreviousPath: c.PreviousPath, PreviousAddr: c.PreviousAddr, Importing: c.Importing, Break: c.Break}
-		if q := c.Quota; q != nil {
-			f.Changes[i].Quota = &quotaForm{q.Before, q.After, q.live}
-		}
-	}
 	for _, o := range p.Outputs {
 		f.Outputs = append(f.Outputs, outputForm(o))
+	}
+	return f
+}
+
+func changeFormOf(c *Change) (changeForm, error) {
+	f := changeForm{
+		Action: c.Action, Drift: c.Drift, Reason: c.Reason,
+		PreviousPath: c.PreviousPath, PreviousAddr: c.PreviousAddr, Importing: c.Importing, Break: c.Break,
+	}
+	if q := c.Quota; q != nil {
+		f.Quota = &quotaForm{q.Before, q.After, q.live}
+	}
+	var err error
+	if f.Before, err = nodeFormOf(c.Before); err != nil {
+		return f, err
+	}
+	if f.After, err = nodeFormOf(c.After); err != nil || f.Before == nil || f.After == nil {
+		return f, err
+	}
+	b, a := f.Before, f.After
+	if a.Path == b.Path && a.Addr == b.Addr && bytes.Equal(a.Payload, b.Payload) && slices.Equal(a.ACL, b.ACL) {
+		f.Same = true
+		a.Path, a.Addr, a.Payload, a.ACL = "", "", nil, nil
 	}
 	return f, nil
 }
@@ -144,7 +158,7 @@ func nodeFormOf(n *Node) (*nodeForm, error) {
 func (f planForm) plan() (*Plan, error) {
 	p := &Plan{
 		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
-		Problems: f.Problems, Pins: f.Pins, Index: f.Index, Destroys: f.Destroys, indexExtra: f.IndexExtra,
+		Problems: f.Problems, Index: f.Index, Destroys: f.Destroys, indexExtra: f.IndexExtra,
 		Resumes: f.Resumes, Transaction: f.Transaction,
 		Batches: f.Batches, shards: f.Shards, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
 	}
@@ -157,12 +171,23 @@ func (f planForm) plan() (*Plan, error) {
 	if p.Index.Path != IndexPath(p.Root, p.Stack) {
 		return nil, fmt.Errorf("the index is said to be at %q", p.Index.Path)
 	}
-	for i, cf := range f.Changes {
+	err := eachOf(f.Changes, func(cf changeForm) error {
 		c, err := cf.change(p)
 		if err != nil {
-			return nil, fmt.Errorf("change %d: %w", i, err)
+			return fmt.Errorf("change %d: %w", len(p.Changes), err)
 		}
 		p.Changes = append(p.Changes, *c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = eachOf(f.Pins, func(pin Pin) error {
+		p.Pins = append(p.Pins, pin)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pin %d: %w", len(p.Pins), err)
 	}
 	for _, o := range f.Outputs {
 		if (o.After == nil) != (o.Action == Delete) {
@@ -173,12 +198,35 @@ func (f planForm) plan() (*Plan, error) {
 	return p, nil
 }
 
+// eachOf decodes the elements of a list one by one.
+func eachOf[T any](list span, each func(T) error) error {
+	in := json.NewDecoder(bytes.NewReader(list))
+	switch t, err := in.Token(); {
+	case len(list) == 0, t == nil && err == nil: // absent, null
+		return nil
+	case err != nil:
+		return err
+	case t != json.Delim('['):
+		return fmt.Errorf("there is %v where a list should be", t)
+	}
+	for in.More() {
+		var v T
+		if err := in.Decode(&v); err != nil {
+			return err
+		}
+		if err := each(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f changeForm) change(p *Plan) (*Change, error) {
 	before, err := f.Before.node()
 	if err != nil {
 		return nil, err
 	}
-	after, err := f.After.node()
+	after, err := f.afterNode(before)
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +276,19 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 		c.MissingParts = nil
 	}
 	return c, nil
+}
+
+func (f changeForm) afterNode(before *Node) (*Node, error) {
+	if !f.Same {
+		return f.After.node()
+	}
+	if before == nil || f.After == nil {
+		return nil, errors.New("what is said to be the same is missing")
+	}
+	return &Node{
+		Path: before.Path, Addr: before.Addr, Payload: before.Payload, ACL: before.ACL,
+		Origin: f.After.Origin, AllowWorld: f.After.AllowWorld, AllowLockout: f.After.AllowLockout, Quota: f.After.Quota,
+	}, nil
 }
 
 func (f *nodeForm) node() (*Node, error) {

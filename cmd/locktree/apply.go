@@ -89,6 +89,9 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	if err := file.CheckStack(cfg.Stack); err != nil {
 		return err
 	}
+	for _, e := range cfg.Ensembles {
+		e.Tree.Nodes = nil // the plan says what shall be there, and is as large
+	}
 	s, err := a.connect(ctx, cfg, false)
 	if err != nil {
 		return err

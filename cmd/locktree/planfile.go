@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -18,23 +17,19 @@ import (
 func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) error {
 	path := a.path(name)
 	if old, err := os.Open(path); err == nil {
-		_, err := plan.DecodeFile(old)
+		_, err := plan.DecodeFile(io.LimitReader(old, 64)) // its beginning says what it is
 		old.Close()
 		if errors.Is(err, plan.ErrNotPlan) {
 			return view.Failf("Refusing to overwrite a file", "%s exists and is no plan of locktree. Choose another name for -out, or remove it.", name)
 		}
-	}
-	var b bytes.Buffer
-	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans}
-	if err := file.Encode(&b); err != nil {
-		return fmt.Errorf("encoding the plan: %w", err)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // 0600
 	if err != nil {
 		return view.Failf("Cannot write the plan", "%v", err)
 	}
 	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
-	_, err = tmp.Write(b.Bytes())
+	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans}
+	err = file.Encode(tmp)
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
