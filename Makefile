@@ -35,7 +35,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzzminimizetime 50x -fuzztime $(FUZZTIME) $$p || exit 1; \
 	  done; done
 
-bench: setup ## figures, printed and never asserted
+bench: setup ## figures, printed and never asserted; those of large trees, each command a process, take some minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
 
 readme: ## rewrite the generated blocks of README.md from the examples

@@ -44,6 +44,9 @@ type Options struct {
 	// Prepare, when not nil, is given the server's data directory and its class
 	// path before the first start, to put a snapshot there.
 	Prepare func(dataDir, classPath string) error
+	// HeapMiB bounds the server's Java heap, 192 when zero: 100,000 nodes with their
+	// requests need more.
+	HeapMiB int
 	// ReadyWithin is how long the server may take to serve, 60 s when zero.
 	ReadyWithin time.Duration
 }
@@ -195,8 +198,12 @@ func prepare(tb TB, opts Options) *Server {
 		os.RemoveAll(dir)
 	})
 	// A small heap and the first compiler only: these servers live for seconds.
+	heap := opts.HeapMiB
+	if heap == 0 {
+		heap = 192
+	}
 	s.args = []string{
-		java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		java, fmt.Sprintf("-Xmx%dm", heap), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dzookeeper.preAllocSize=1024", "-Djava.net.preferIPv4Stack=true",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
