@@ -76,6 +76,12 @@ func sameTypes(v cty.Value) bool {
 	return first != cty.NilType
 }
 
+// isGathered reports whether a type is a case of the loose one.
+func isGathered(ty, want cty.Type) bool {
+	same := ty.IsListType() && want.IsListType() || ty.IsSetType() && want.IsSetType() || ty.IsMapType() && want.IsMapType()
+	return same && !ty.ElementType().HasDynamicTypes()
+}
+
 // makeCollection is tolist, toset or tomap.
 func makeCollection(want cty.Type) function.Function {
 	f := stdlib.MakeToFunc(want)
@@ -85,6 +91,9 @@ func makeCollection(want cty.Type) function.Function {
 			args, err := gatherAll(args, []cty.Type{want})
 			if err != nil {
 				return cty.NilType, err
+			}
+			if ty := args[0].Type(); isGathered(ty, want) {
+				return ty, nil // cty would convert each element to find that out
 			}
 			return f.ReturnTypeForValues(args)
 		},

@@ -69,6 +69,21 @@ func (m *module) scope(d *decl) scope { return scope{m: m, d: d, ctx: m.scopeOf(
 // or something it refers to is wrong; then the declaration is marked failed, and
 // the reason has been reported once.
 func (s scope) value(a *attribute) (cty.Value, bool) {
+	v, ok := s.unweighed(a)
+	if ok && tooLarge(v) {
+		return s.tooLarge(a)
+	}
+	return v, ok
+}
+
+func (s scope) tooLarge(a *attribute) (cty.Value, bool) {
+	return s.wrong(a, "Value too large", fmt.Sprintf("%s has more than %d elements, or a text of more than %d MiB. Split it up.",
+		a.name, maxValueElements, maxTextBytes>>20))
+}
+
+// unweighed is value for a caller that looks at all elements anyway, and weighs them
+// then: for a set, each time costs a sort.
+func (s scope) unweighed(a *attribute) (cty.Value, bool) {
 	if a == nil {
 		return cty.NilVal, false
 	}
@@ -85,10 +100,6 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 		a.bad = !a.each // every other instance would repeat it
 		s.d.failed = true
 		return cty.NilVal, false
-	}
-	if tooLarge(v) {
-		return s.wrong(a, "Value too large", fmt.Sprintf("%s has more than %d elements, or a text of more than %d MiB. Split it up.",
-			a.name, maxValueElements, maxTextBytes>>20))
 	}
 	return v, true
 }
