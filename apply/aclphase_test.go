@@ -46,8 +46,7 @@ func accessLists(t *testing.T, s *site) {
 	again := s.plan(c, closed(s))
 	require.False(t, again.HasChanges())
 	require.Empty(t, again.Resumes)
-	x2, _, err := readIndex(t.Context(), s.session(c), p.Index.Path)
-	require.NoError(t, err)
+	x2 := s.index(c)
 	require.Empty(t, x2.Pending, "the note is cleared")
 }
 

@@ -129,11 +129,11 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return undecided, err
 	}
-	index, pin, err := readHead(ctx, s, r.p.Index.Path)
+	h, err := readHead(ctx, s, r.p.Index.Path)
 	if err != nil {
 		return undecided, err
 	}
-	if index != nil && index.Apply == r.tx.ID {
+	if h.of(r.tx.ID) {
 		return committed, nil
 	}
 	if r.lease.Context().Err() != nil { // also when the session is another one by now
@@ -145,12 +145,12 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 			return undecided, errFlying
 		}
 		// It may have been committed between the two reads.
-		if index, pin, err = readHead(ctx, s, r.p.Index.Path); err != nil {
+		if h, err = readHead(ctx, s, r.p.Index.Path); err != nil {
 			return undecided, err
 		}
 	}
-	switch {
-	case index != nil && index.Apply == r.tx.ID:
+	switch pin := h.pin; {
+	case h.of(r.tx.ID):
 		return committed, nil
 	case pin == r.index:
 		return notCommitted, nil

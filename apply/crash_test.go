@@ -48,6 +48,7 @@ var scenes = map[string]struct {
 	"namespace moved with its locks":        {moveScene(false), 4},
 	"what moves left behind is taken away":  {moveScene(true), 3},
 	"quotas set, changed and taken away":    {quotaScene, 4},
+	"index written anew from marks":         {lostScene, 6},
 	"imports, some made anew and one moved": {importScene, 5},
 }
 
@@ -336,24 +337,20 @@ func widenScene(t *testing.T, s *site, c *recipes.Client) scene {
 // shardScene: long addresses make a large index of few locks. Parts are split
 // where many came, and go where all went.
 func shardScene(t *testing.T, s *site, c *recipes.Client) scene {
-	long := func(from, to int) *plan.Tree {
-		nodes := []*plan.Node{declare("/many", kind.Namespace)}
-		for i := from; i < to; i++ {
-			n := declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex)
-			n.Addr += `["` + strings.Repeat("k", 4000) + `"]`
-			n.Payload.Owner.Addr = n.Addr
-			nodes = append(nodes, n)
-		}
-		return s.tree(nodes...)
-	}
-	s.apply(c, long(0, 110))
-	x, _, err := readIndex(t.Context(), s.session(c), plan.IndexPath(s.root, stack))
-	require.NoError(t, err)
+	s.apply(c, s.tree(longNames(0, 110)...))
+	x := s.index(c)
 	require.Greater(t, len(x.Shards), 5)
-	after := long(60, 190)
+	after := s.tree(longNames(60, 190)...)
 	p := s.plan(c, after)
 	require.Greater(t, len(p.Batches), 1)
 	return scene{tree: after}
+}
+
+// lostScene: the index is damaged and its parts are in the way, while much changes.
+func lostScene(t *testing.T, s *site, c *recipes.Client) scene {
+	s.apply(c, s.tree(longNames(0, 110)...))
+	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x")))
+	return scene{tree: s.tree(longNames(60, 190)...)}
 }
 
 // moveScene: a namespace and everything in it gets another path; and later, when

@@ -132,15 +132,6 @@ func readError(path string, err error) error {
 	return e
 }
 
-func indexError(path string, err error) error {
-	e := &NodeError{Path: path, Op: "read", Why: err.Error(), Err: err}
-	var newer *plan.VersionError
-	if !errors.As(err, &newer) {
-		e.Next = "this node should hold the stack's index: delete it by hand, the next apply writes it anew from the nodes' own marks"
-	}
-	return e
-}
-
 func scaffoldError(path string, err error) error {
 	e := &NodeError{Path: path, Op: "create", Err: err}
 	var op *recipes.OpError

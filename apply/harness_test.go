@@ -150,6 +150,14 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 	return plan.Diff(live, tree, o)
 }
 
+// index is the stack's index with its parts.
+func (s *site) index(c *recipes.Client) *plan.Index {
+	s.t.Helper()
+	tree := &plan.Tree{Root: s.root, Stack: stack}
+	require.NoError(s.t, readIndex(s.t.Context(), s.session(c), tree))
+	return tree.Index
+}
+
 // events records what a Run reports.
 type events []Event
 

@@ -184,40 +184,6 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 	}
 }
 
-func TestDamagedIndexIsNotOverwritten(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	s.apply(c, s.shop())
-	path := plan.IndexPath(s.root, stack)
-	for data, want := range map[string]string{
-		"garbage": "not a locktree index", `{"locktree":9,"apply":"","res":{}}`: "upgrade locktree",
-	} {
-		require.NoError(t, s.server.Set(path, []byte(data)))
-		s.wroteNothing(c, func() {
-			_, err := Read(t.Context(), s.session(c), s.shop())
-			require.ErrorContains(t, err, want)
-		})
-	}
-	// Deleted by hand, as the error advises: the nodes' own marks are enough.
-	require.NoError(t, s.server.Delete(path))
-	require.False(t, s.plan(c, s.shop()).HasChanges())
-	tree := s.shop()
-	s.apply(c, s.tree(s.relative(tree.Nodes[:5])...))
-	live, err := Read(t.Context(), s.session(c), tree)
-	require.NoError(t, err)
-	require.Len(t, live.Index.Resources, 5)
-}
-
-// relative undoes what tree does to paths.
-func (s *site) relative(nodes []*plan.Node) (out []*plan.Node) {
-	for _, n := range nodes {
-		c := *n
-		c.Path = c.Path[len(s.root):]
-		out = append(out, &c)
-	}
-	return out
-}
-
 func TestApplyLockThatIsSomethingElseIsExplained(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()

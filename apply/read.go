@@ -26,6 +26,17 @@ const readTries = 5
 // Hand edits during the read may or may not be seen; what a plan relied on is
 // verified again by the apply.
 func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	return read(ctx, s, desired, false)
+}
+
+// ReadAll is Read that also looks below the root where neither the index nor a
+// node's mark leads: inside nodes that are not the stack's, other stacks' locks
+// excepted. It finds what a lost index knew; it reads every node there is.
+func ReadAll(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
+	return read(ctx, s, desired, true)
+}
+
+func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool) (*plan.Tree, error) {
 	path := plan.IndexPath(desired.Root, desired.Stack)
 	for range readTries {
 		// What this server has not seen yet would look like somebody's deletion.
@@ -33,11 +44,12 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 			return nil, readError("/", err)
 		}
 		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack}
-		var err error
-		if tree.Index, tree.IndexPin, err = readIndex(ctx, s, path); err != nil {
+		err := readIndex(ctx, s, tree)
+		if err != nil {
 			return nil, err
 		}
 		r := newReader(s, tree, desired)
+		r.all = all
 		if err := r.walk(ctx, desired); err != nil {
 			return nil, err
 		}
@@ -54,50 +66,6 @@ func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tr
 		}
 	}
 	return nil, &MovedError{Path: path, Tries: readTries}
-}
-
-// readIndex reads the index with its parts. A part that is gone or was replaced by
-// something else is an error only when nothing replaced the index meanwhile.
-func readIndex(ctx context.Context, s *recipes.Session, path string) (*plan.Index, plan.Pin, error) {
-	x, pin, err := readHead(ctx, s, path)
-	if err != nil || x == nil || len(x.Shards) == 0 {
-		return x, pin, err
-	}
-	data, stats := make([][]byte, len(x.Shards)), make([]*zk.Stat, len(x.Shards))
-	err = each(ctx, len(x.Shards), func(ctx context.Context, i int) (err error) {
-		part := kind.JoinPath(path, x.Shards[i].Name)
-		if data[i], stats[i], err = s.Get(ctx, part); err != nil {
-			return readError(part, err)
-		}
-		return nil
-	})
-	for i := 0; err == nil && i < len(data); i++ {
-		if err = x.AddShard(i, data[i], stats[i].Version); err != nil {
-			err = indexError(kind.JoinPath(path, x.Shards[i].Name), err)
-		}
-	}
-	if err != nil {
-		if again, statErr := statPin(ctx, s, path); statErr == nil && again != pin {
-			return nil, pin, nil // Read compares the pins and starts over
-		}
-	}
-	return x, pin, err
-}
-
-// readHead reads the index node itself.
-func readHead(ctx context.Context, s *recipes.Session, path string) (*plan.Index, plan.Pin, error) {
-	data, stat, err := s.Get(ctx, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, plan.Pin{Path: path, Absent: true}, nil
-	}
-	if err != nil {
-		return nil, plan.Pin{}, readError(path, err)
-	}
-	x, err := plan.DecodeIndex(data)
-	if err != nil {
-		return nil, plan.Pin{}, indexError(path, err)
-	}
-	return x, pinOf(path, "", stat), nil
 }
 
 func pinOf(path, addr string, stat *zk.Stat) plan.Pin {
@@ -135,6 +103,7 @@ type reader struct {
 	seen  map[string]*found // by path; nil values are paths known to be absent
 	names []string          // the paths of the configuration and of the index, sorted
 	share sharing
+	all   bool // see ReadAll
 }
 
 func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
@@ -271,6 +240,9 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 	}
 	f := &found{node: n}
 	if !r.ours(f) {
+		if r.all && (n.Payload == nil || n.Kind().Container) {
+			return f, r.list(ctx, f)
+		}
 		return f, nil
 	}
 	acl, _, err := r.s.GetACL(ctx, path)
@@ -307,7 +279,7 @@ func (r *reader) list(ctx context.Context, f *found) error {
 		return nil
 	}
 	names, _, err := r.s.Children(ctx, f.node.Path)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && (r.ours(f) || !errors.Is(err, zk.ErrNoAuth)) {
 		return readError(f.node.Path, err)
 	}
 	for _, name := range names {

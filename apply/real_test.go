@@ -128,8 +128,8 @@ func lostReply(t *testing.T, s *site) {
 		<-n.sent
 		// Until the transaction is there for all to see, so that only its reply is lost.
 		for {
-			x, _, err := readIndex(t.Context(), s.session(watcher), p.Index.Path)
-			if err != nil || x.Config == "lost" {
+			h, err := readHead(t.Context(), s.session(watcher), p.Index.Path)
+			if err != nil || h.index.Config == "lost" {
 				break
 			}
 		}

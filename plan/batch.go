@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -37,7 +38,7 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 	if !p.HasChanges() {
 		return nil
 	}
-	if len(p.shards) == 0 && p.indexSize() <= shardAbove && p.opsSize() <= MaxTransaction-shardAbove-100_000 {
+	if len(p.shards)+len(p.strays) == 0 && p.indexSize() <= shardAbove && p.opsSize() <= MaxTransaction-shardAbove-100_000 {
 		ops, err := p.single(applyID, indexACL)
 		if err != nil {
 			return err
@@ -127,7 +128,7 @@ func (b *batcher) open() error {
 	b.ledger = newLedger(b.p.Index.Path, b.p.shards)
 	for i := range b.p.Changes {
 		c := &b.p.Changes[i]
-		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack {
+		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted {
 			continue
 		}
 		key := c.Before.Payload.Owner.Addr
@@ -141,6 +142,11 @@ func (b *batcher) open() error {
 		b.ledger.put(key, e)
 	}
 	b.ledger.clean()
+	for _, s := range b.p.strays { // their names are taken until they are deleted
+		if n, err := strconv.Atoi(s.Name); err == nil {
+			b.ledger.next = max(b.ledger.next, n)
+		}
+	}
 	return nil
 }
 
@@ -173,7 +179,7 @@ func (b *batcher) units() (out [][]*Change) {
 		partner[other] = c
 	}
 	for i := range b.p.Changes {
-		if c := &b.p.Changes[i]; b.p.RefreshOnly && c.Drift {
+		if c := &b.p.Changes[i]; b.p.RefreshOnly && c.Drift || c.Unnoted && c.Action == NoOp && !c.renamed() {
 			out = append(out, []*Change{c})
 		}
 	}
@@ -245,6 +251,9 @@ func (b *batcher) send(last bool) error {
 	more, err := b.ledger.flush(b.acl)
 	if err != nil {
 		return err
+	}
+	if b.n == 0 {
+		more = append(b.p.sweep(), more...)
 	}
 	head, err := b.head(tx, drops)
 	if err != nil {

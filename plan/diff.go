@@ -74,6 +74,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d.keepOccupied()
 	d.checkMass()
 	d.draining()
+	d.unnoted()
 	d.drift()
 	d.p.Drain = opts.drainMs()
 	d.outputs()

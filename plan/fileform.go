@@ -34,6 +34,8 @@ type planForm struct {
 	Transaction Stats                      `json:"transaction"`
 	Batches     []Stats                    `json:"batches,omitempty"`
 	Shards      []Shard                    `json:"shards,omitempty"`
+	Strays      []Shard                    `json:"strays,omitempty"`
+	Unread      bool                       `json:"index_unread,omitempty"`
 	Drifted     []Drift                    `json:"drifted,omitempty"`
 	Targeted    bool                       `json:"targeted,omitempty"`
 	RefreshOnly bool                       `json:"refresh_only,omitempty"`
@@ -49,10 +51,11 @@ type changeForm struct {
 	Before *nodeForm `json:"before,omitempty"`
 	// After says Same where it is the node before, but for where it was declared:
 	// nearly all changes of a large plan are of this sort.
-	After  *nodeForm `json:"after,omitempty"`
-	Same   bool      `json:"same,omitempty"`
-	Drift  bool      `json:"drift,omitempty"`
-	Reason Reason    `json:"reason,omitempty"`
+	After   *nodeForm `json:"after,omitempty"`
+	Same    bool      `json:"same,omitempty"`
+	Drift   bool      `json:"drift,omitempty"`
+	Unnoted bool      `json:"unnoted,omitempty"`
+	Reason  Reason    `json:"reason,omitempty"`
 
 	PreviousPath string `json:"previous_path,omitempty"`
 	PreviousAddr string `json:"previous_address,omitempty"`
@@ -102,7 +105,7 @@ func formOf(p *Plan) planForm {
 	f := planForm{
 		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash, Problems: p.Problems,
 		Index: p.Index, Destroys: p.Destroys, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
-		Batches: p.Batches, Shards: p.shards, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
+		Batches: p.Batches, Shards: p.shards, Strays: p.strays, Unread: p.unread, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
 	}
 	for _, o := range p.Outputs {
 		f.Outputs = append(f.Outputs, outputForm(o))
@@ -112,7 +115,7 @@ func formOf(p *Plan) planForm {
 
 func changeFormOf(c *Change) (changeForm, error) {
 	f := changeForm{
-		Action: c.Action, Drift: c.Drift, Reason: c.Reason,
+		Action: c.Action, Drift: c.Drift, Unnoted: c.Unnoted, Reason: c.Reason,
 		PreviousPath: c.PreviousPath, PreviousAddr: c.PreviousAddr, Importing: c.Importing, Break: c.Break,
 	}
 	if q := c.Quota; q != nil {
@@ -160,7 +163,7 @@ func (f planForm) plan() (*Plan, error) {
 		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
 		Problems: f.Problems, Index: f.Index, Destroys: f.Destroys, indexExtra: f.IndexExtra,
 		Resumes: f.Resumes, Transaction: f.Transaction,
-		Batches: f.Batches, shards: f.Shards, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
+		Batches: f.Batches, shards: f.Shards, strays: f.Strays, unread: f.Unread, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
 	}
 	if err := kind.ValidatePath(p.Root); err != nil {
 		return nil, err
@@ -231,7 +234,7 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 		return nil, err
 	}
 	c := &Change{
-		Action: f.Action, Before: before, After: after, Drift: f.Drift, Reason: f.Reason,
+		Action: f.Action, Before: before, After: after, Drift: f.Drift, Unnoted: f.Unnoted, Reason: f.Reason,
 		PreviousPath: f.PreviousPath, PreviousAddr: f.PreviousAddr, Importing: f.Importing, Break: f.Break,
 	}
 	if q := f.Quota; q != nil {

@@ -154,7 +154,8 @@ func (d *differ) exhume(have *Node) Change {
 // tidy takes tombstones away together with other changes: on their own they are
 // no reason for an apply.
 func (d *differ) tidy() {
-	if len(d.spent) == 0 || !d.p.HasChanges() {
+	// Not all was planned, or nothing may be written.
+	if len(d.spent) == 0 || d.p.Targeted || d.p.RefreshOnly || !d.p.HasChanges() {
 		return
 	}
 	going := map[string]bool{}

@@ -45,6 +45,8 @@ type Plan struct {
 	Drain       int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
 	shards     []Shard                    // parts of the index, as read
+	strays     []Shard                    // parts of an index that could not be understood
+	unread     bool                       // the index could not be understood
 	indexExtra map[string]json.RawMessage // fields of the index we do not know, to be kept
 }
 
@@ -132,9 +134,10 @@ func (p *Plan) Applyable() bool {
 	return true
 }
 
-// HasChanges reports whether an apply would write anything: nodes or outputs.
+// HasChanges reports whether an apply would write anything: nodes, outputs, or an
+// index that is missing, damaged or incomplete.
 func (p *Plan) HasChanges() bool {
-	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() || p.renames() ||
+	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() || p.renames() || p.MendsIndex() ||
 		p.RefreshOnly && len(p.Drifted) > 0
 }
 

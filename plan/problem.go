@@ -63,6 +63,7 @@ const (
 	ProblemContainer     ProblemCode = "container"       // an imported node may be a container; a warning
 	ProblemMove          ProblemCode = "move"            // a move that cannot be made
 	ProblemDraining      ProblemCode = "draining"        // an interrupted apply left a lock closed; a warning
+	ProblemIndex         ProblemCode = "index"           // the stack's index is missing, damaged or incomplete; a warning
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
 	ProblemBudget        ProblemCode = "too_large"       // not to be applied in transactions the servers take
 )

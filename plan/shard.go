@@ -30,6 +30,9 @@ type Shard struct {
 	Name    string `json:"name"`              // of the node, below the index
 	First   string `json:"first"`             // it holds the paths from here to the next part's
 	Version int32  `json:"version,omitempty"` // of its data as it was read; not stored
+	// Absent and Lost: it is gone, or its data makes no sense. Not stored.
+	Absent bool `json:"absent,omitempty"`
+	Lost   bool `json:"lost,omitempty"`
 }
 
 // EncodeShard writes the data of a part.
@@ -185,7 +188,7 @@ func newLedger(base string, shards []Shard) *ledger {
 	l := &ledger{base: base}
 	shards = slices.SortedFunc(slices.Values(shards), func(a, b Shard) int { return strings.Compare(a.First, b.First) })
 	for _, s := range shards {
-		l.shards = append(l.shards, &leaf{Shard: s, stored: true, res: map[string]IndexEntry{}})
+		l.shards = append(l.shards, &leaf{Shard: s, stored: !s.Absent, res: map[string]IndexEntry{}})
 		if n, err := strconv.Atoi(s.Name); err == nil {
 			l.next = max(l.next, n)
 		}
@@ -196,6 +199,6 @@ func newLedger(base string, shards []Shard) *ledger {
 // clean marks everything as stored: what was put in is what the nodes hold.
 func (l *ledger) clean() {
 	for _, s := range l.shards {
-		s.dirty = !s.stored
+		s.dirty = !s.stored || s.Lost
 	}
 }

@@ -21,6 +21,10 @@ type Tree struct {
 	Index *Index
 	// IndexPin is where the index stands and at which version it was read.
 	IndexPin Pin
+	// IndexTrouble says why the index that is there cannot be understood; Index is nil
+	// then. Strays are the parts it had.
+	IndexTrouble string
+	Strays       []Shard
 	// Destroys is how often the stack was destroyed before: the data version of its
 	// apply lock, which every destroy raises. Without it, an old plan would fit again
 	// once everything it found absent is absent again.

@@ -49,10 +49,12 @@ func (t planText) summary(p Plan) {
 	counts := total(p.Plans)
 	if !slices.ContainsFunc(p.Plans, visible) {
 		what := "You can apply this plan to save these new output values, without changing any locks."
-		switch p.Operation {
-		case "refresh":
+		switch {
+		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
+			what = "You can apply this plan to write the index anew, without changing any locks."
+		case p.Operation == "refresh":
 			what = "You can apply this plan to note how the locks stand now, without changing any."
-		case "destroy":
+		case p.Operation == "destroy":
 			what = "No locks are left. You can apply this plan to remove what locktree noted about the stack."
 		}
 		t.printf("\n%s\n", what)

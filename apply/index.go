@@ -1,0 +1,111 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// readIndex reads the stack's index with its parts into the tree. What is missing
+// or cannot be understood is noted there, for the plan to write anew; what was
+// written by a newer program is an error.
+func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
+	path := plan.IndexPath(tree.Root, tree.Stack)
+	head, err := readHead(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	tree.Index, tree.IndexPin, tree.IndexTrouble = head.index, head.pin, head.trouble
+	switch {
+	case head.trouble != "":
+		tree.Strays, err = readStrays(ctx, s, path)
+	case head.index != nil && len(head.index.Shards) > 0:
+		err = readParts(ctx, s, path, head.index)
+	}
+	return err
+}
+
+// head is the index node itself.
+type head struct {
+	index   *plan.Index // nil when there is none, or none that can be understood
+	pin     plan.Pin
+	trouble string // why it cannot be understood
+}
+
+// of reports whether a transaction wrote it.
+func (h head) of(id string) bool { return h.index != nil && h.index.Apply == id }
+
+func readHead(ctx context.Context, s *recipes.Session, path string) (head, error) {
+	data, stat, err := s.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return head{pin: plan.Pin{Path: path, Absent: true}}, nil
+	}
+	if err != nil {
+		return head{}, readError(path, err)
+	}
+	h := head{pin: pinOf(path, "", stat)}
+	h.index, err = plan.DecodeIndex(data)
+	var newer *plan.VersionError
+	switch {
+	case errors.As(err, &newer):
+		return head{}, &NodeError{Path: path, Op: "read", Why: err.Error(), Err: err}
+	case err != nil:
+		h.trouble = err.Error()
+	}
+	return h, nil
+}
+
+// readParts reads the parts of an index. One that is gone or was replaced by
+// something else is lost; the entries it held are found missing by the plan. When
+// the index itself is written meanwhile, Read notices and starts over.
+func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Index) error {
+	data, stats := make([][]byte, len(x.Shards)), make([]*zk.Stat, len(x.Shards))
+	err := each(ctx, len(x.Shards), func(ctx context.Context, i int) (err error) {
+		part := kind.JoinPath(path, x.Shards[i].Name)
+		data[i], stats[i], err = s.Get(ctx, part)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return readError(part, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range x.Shards {
+		switch {
+		case stats[i] == nil:
+			x.Shards[i].Absent = true
+		case x.AddShard(i, data[i], stats[i].Version) != nil:
+			x.Shards[i].Lost, x.Shards[i].Version = true, stats[i].Version
+		}
+	}
+	return nil
+}
+
+// readStrays lists the parts of an index that cannot be understood: nobody can say
+// what they hold, but they are in the way of others of their names.
+func readStrays(ctx context.Context, s *recipes.Session, path string) (strays []plan.Shard, err error) {
+	names, _, err := s.Children(ctx, path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, readError(path, err)
+	}
+	for _, name := range names {
+		if _, err := strconv.Atoi(name); err != nil {
+			continue // not ours: what it is in the way of says so
+		}
+		stat, err := s.Exists(ctx, kind.JoinPath(path, name))
+		if err != nil {
+			return nil, readError(path, err)
+		}
+		if stat != nil {
+			strays = append(strays, plan.Shard{Name: name, Version: stat.Version})
+		}
+	}
+	return strays, nil
+}

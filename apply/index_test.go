@@ -1,0 +1,215 @@
+package apply
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// losses are the ways to lose an index that has parts. Parts are 000001 and so on.
+var losses = map[string]struct {
+	lose func(*testing.T, *zktest.Server, string)
+	says string
+}{
+	"gone": {func(t *testing.T, srv *zktest.Server, at string) {
+		require.NoError(t, srv.Delete(at))
+	}, "Index is missing"},
+	"foreign data": {func(t *testing.T, srv *zktest.Server, at string) {
+		require.NoError(t, srv.Set(at, []byte("not an index")))
+	}, "Index is damaged"},
+	"cut off": {func(t *testing.T, srv *zktest.Server, at string) {
+		n, _ := srv.Get(at)
+		require.NoError(t, srv.Set(at, n.Data[:len(n.Data)/2]))
+	}, "Index is damaged"},
+	"a part is gone": {func(t *testing.T, srv *zktest.Server, at string) {
+		require.NoError(t, srv.Delete(at+"/000002"))
+	}, "Index is damaged"},
+	"a part is damaged": {func(t *testing.T, srv *zktest.Server, at string) {
+		require.NoError(t, srv.Set(at+"/000003", []byte("{")))
+	}, "Index is damaged"},
+	"all parts are gone": {func(t *testing.T, srv *zktest.Server, at string) {
+		n, _ := srv.Get(at)
+		for _, name := range n.Children {
+			require.NoError(t, srv.Delete(at+"/"+name))
+		}
+	}, "Index is damaged"},
+	"entries are missing": {func(t *testing.T, srv *zktest.Server, at string) {
+		require.NoError(t, srv.Set(at+"/000002", []byte(`{"locktree":1,"res":{}}`)))
+	}, "Index is incomplete"},
+}
+
+// longNames declares locks whose addresses make a large index of few.
+func longNames(from, to int) []*plan.Node {
+	nodes := []*plan.Node{declare("/many", kind.Namespace)}
+	for i := from; i < to; i++ {
+		n := declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex)
+		n.Addr += `["` + strings.Repeat("k", 4000) + `"]`
+		n.Payload.Owner.Addr = n.Addr
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// entries are what an index says, whatever parts it is kept in.
+func entries(x *plan.Index) map[string]plan.IndexEntry { return x.Resources }
+
+// Whatever becomes of an index, the next plan says it, and an apply of what is
+// declared, changed or not, writes it again, and writes nothing else than planned.
+func TestLostIndexIsToldAndWrittenAnew(t *testing.T) {
+	for name, loss := range losses {
+		for what, nodes := range map[string][]*plan.Node{
+			"nothing to change":         longNames(0, 100),
+			"changes":                   append(longNames(10, 110), declare("/solo", kind.Election)),
+			"more than one transaction": longNames(0, 300),
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				s := inMemory(t)
+				c := s.provisioner()
+				s.apply(c, s.tree(longNames(0, 100)...))
+				at := plan.IndexPath(s.root, stack)
+				require.Greater(t, len(s.index(c).Shards), 3)
+				loss.lose(t, s.server, at)
+				tree := s.tree(nodes...)
+				p := s.plan(c, tree)
+				require.True(t, p.Applyable(), "%s", p)
+				require.True(t, p.HasChanges())
+				require.Equal(t, plan.ProblemIndex, p.Problems[0].Code)
+				require.Equal(t, loss.says, p.Problems[0].Summary)
+				require.Contains(t, p.Problems[0].Detail, at)
+				saved := resaved(t, p)
+				locks := s.lockDump(c)
+				_, err := executor(c).Run(t.Context(), saved)
+				require.NoError(t, err)
+				for path, now := range s.lockDump(c) {
+					if was, stays := locks[path]; stays && tree.Find(path) != nil {
+						require.Equal(t, was, now, "no lock changes")
+					}
+				}
+				s.converges(c, tree, plan.Options{})
+				require.Len(t, entries(s.index(c)), len(tree.Nodes))
+				fresh := inMemory(t)
+				fresh.apply(fresh.provisioner(), tree)
+				require.Equal(t, entries(fresh.index(fresh.provisioner())), entries(s.index(c)), "as if nothing had happened")
+				require.NoError(t, s.destroy(c, tree))
+				_, there := s.server.Get(at)
+				require.False(t, there)
+			})
+		}
+	}
+}
+
+// resaved is the plan as a file brings it back.
+func resaved(t *testing.T, p *plan.Plan) *plan.Plan {
+	var file bytes.Buffer
+	require.NoError(t, (&plan.File{Version: "test", Stack: p.Stack, Plans: []*plan.Plan{p}}).Encode(&file))
+	f, err := plan.DecodeFile(&file)
+	require.NoError(t, err)
+	return f.Plans[0]
+}
+
+// lockDump is dump without the tool's own nodes.
+func (s *site) lockDump(c *recipes.Client) map[string]string {
+	out := s.dump(c)
+	for path := range out {
+		if strings.HasPrefix(path, plan.ScaffoldPath(s.root)) {
+			delete(out, path)
+		}
+	}
+	return out
+}
+
+// A small index is one node; what is below a damaged one that was large goes.
+func TestLostIndexOfAFewLocksIsOneNodeAgain(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	at := plan.IndexPath(s.root, stack)
+	n, _ := s.server.Get(at)
+	want := entries(s.index(c))
+	require.NoError(t, s.server.Set(at, []byte("x")))
+	require.NoError(t, s.server.Create(at+"/000007", []byte("y")))
+	p := s.plan(c, s.shop(), plan.Options{RefreshOnly: true})
+	require.True(t, p.HasChanges())
+	_, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, want, entries(s.index(c)))
+	again, _ := s.server.Get(at)
+	require.NotContains(t, again.Children, "000007")
+	require.Equal(t, n.Stat.Czxid, again.Stat.Czxid, "written over, not made anew")
+}
+
+// The namespace is not declared any more and the index is lost: its nodes' own marks
+// say whose it is, so it is noted, and deleted by the next plan.
+func TestLostIndexIsRebuiltFromMarksOfWhatIsNotDeclared(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	want := entries(s.index(c))
+	require.NoError(t, s.server.Delete(plan.IndexPath(s.root, stack)))
+	p := s.plan(c, s.tree(), plan.Options{RefreshOnly: true})
+	_, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, want, entries(s.index(c)))
+	require.Equal(t, plan.Counts{Destroy: 6}, s.plan(c, s.tree()).Summary())
+}
+
+// And where no mark leads there any more: the namespace's data was replaced, too.
+func TestReadAllFindsWhatNoMarkLeadsTo(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	require.NoError(t, s.server.Delete(plan.IndexPath(s.root, stack)))
+	require.NoError(t, s.server.Set(s.root+"/pay", []byte("overwritten")))
+	live, err := Read(t.Context(), s.session(c), s.tree())
+	require.NoError(t, err)
+	require.Nil(t, live.Find(s.root+"/pay/batch/nightly"))
+	live, err = ReadAll(t.Context(), s.session(c), s.tree())
+	require.NoError(t, err)
+	require.NotNil(t, live.Find(s.root+"/pay/batch/nightly"))
+	_, err = executor(c).Run(t.Context(), plan.Diff(live, s.tree(), plan.Options{RefreshOnly: true}))
+	require.NoError(t, err)
+	require.Len(t, entries(s.index(c)), 5, "all but the namespace that is not ours any more")
+	live, err = Read(t.Context(), s.session(c), s.tree())
+	require.NoError(t, err)
+	require.NotNil(t, live.Find(s.root+"/pay/batch/nightly"), "the index leads there")
+}
+
+// The index is damaged, and the reply to the transaction that mends it is lost: the
+// outcome is found out although there was no index to compare with.
+func TestLostReplyOfAMendedIndexIsResolved(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"executed": zktest.DropReply, "not executed": zktest.CutBefore} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inMemory(t)
+				c := s.provisioner()
+				s.apply(c, s.shop())
+				require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x")))
+				in := s.server.Inject(zktest.Once(transaction(s)), fault)
+				s.apply(c, s.shop())
+				require.Equal(t, 1, in.Hits())
+				s.converges(c, s.shop(), plan.Options{})
+			})
+		})
+	}
+}
+
+// What a newer program wrote is not damaged: it is left for a newer program.
+func TestIndexOfANewerVersionIsLeftAlone(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte(`{"locktree":9,"apply":"","res":{}}`)))
+	_, err := Read(t.Context(), s.session(c), s.shop())
+	var newer *plan.VersionError
+	require.ErrorAs(t, err, &newer)
+	require.ErrorContains(t, err, "upgrade locktree")
+}

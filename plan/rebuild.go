@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// The index is a help and not the truth, so that it may be lost: what carries the
+// stack's mark is what it owns. A plan that finds nodes of the stack which the
+// index does not know says so, and its transaction writes them into it.
+
+// unnoted marks the nodes of ours that stay and are not in the index, and says why.
+func (d *differ) unnoted() {
+	n, first := 0, ""
+	for i := range d.p.Changes {
+		c := &d.p.Changes[i]
+		if _, known := d.indexed[c.Path]; known || !d.ours(c.Before) || c.After == nil || c.Action == Forget {
+			continue
+		}
+		c.Unnoted = true
+		if n++; first == "" {
+			first = c.Path
+		}
+	}
+	at := IndexPath(d.p.Root, d.p.Stack)
+	lost := d.p.lostParts()
+	d.p.strays, d.p.unread = d.current.Strays, d.current.IndexTrouble != ""
+	marks := fmt.Sprintf("%d node%s that carr%s this stack's mark", n, plural(n), map[bool]string{true: "ies", false: "y"}[n == 1])
+	then := "Apply writes it anew from the nodes' own marks; no lock changes by that. " +
+		"What was deleted by hand since the last apply, and outputs, are not known meanwhile."
+	switch {
+	case d.p.unread:
+		d.problem(Warning, ProblemIndex, &Node{}, "Index is damaged",
+			fmt.Sprintf("%s cannot be understood (%s), though there %s. %s", at, d.current.IndexTrouble, are(n, marks), then))
+	case lost > 0:
+		d.problem(Warning, ProblemIndex, &Node{}, "Index is damaged",
+			fmt.Sprintf("%d of the %d parts of %s %s gone or cannot be understood, and %s unknown to the others. %s",
+				lost, len(d.p.shards), at, map[bool]string{true: "is", false: "are"}[lost == 1], are(n, marks), then))
+	case n > 0 && d.current.Index == nil:
+		d.problem(Warning, ProblemIndex, &Node{}, "Index is missing",
+			fmt.Sprintf("Nothing stands at %s, though there %s. %s", at, are(n, marks), then))
+	case n > 0:
+		d.problem(Warning, ProblemIndex, &Node{}, "Index is incomplete",
+			fmt.Sprintf("There %s (%s first) which %s does not know. Apply notes them; no lock changes by that.", are(n, marks), first, at))
+	}
+}
+
+func are(n int, what string) string {
+	if n == 1 {
+		return "is " + what
+	}
+	return "are " + what
+}
+
+// lostParts counts the parts of the index that have to be written anew.
+func (p *Plan) lostParts() (n int) {
+	for _, s := range p.shards {
+		if s.Absent || s.Lost {
+			n++
+		}
+	}
+	return n
+}
+
+// MendsIndex reports whether an apply writes into the index what it lost; see [ProblemIndex].
+func (p *Plan) MendsIndex() bool {
+	if p.unread || p.lostParts() > 0 {
+		return true
+	}
+	for i := range p.Changes {
+		if p.Changes[i].Unnoted {
+			return true
+		}
+	}
+	return false
+}
+
+// sweep deletes the parts of an index that could not be understood.
+func (p *Plan) sweep() (ops []Op) {
+	for _, s := range p.strays {
+		ops = append(ops, Op{Kind: OpDelete, Path: kind.JoinPath(p.Index.Path, s.Name), Version: s.Version})
+	}
+	return ops
+}

@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// An index may lose all or any of its entries: the next plan says so and counts as
+// a change, also one that only refreshes, and after it the index is what it was.
+func TestWhateverAnIndexLosesIsWrittenAgain(t *testing.T) {
+	path := IndexPath(testRoot, testStack)
+	rapid.Check(t, func(t *rapid.T) {
+		tree := trees().Draw(t, "tree")
+		m := newModel(testRoot, testStack)
+		m.apply(t, Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us}))
+		if len(tree.Nodes) == 0 {
+			return
+		}
+		want, _ := DecodeIndex(m.nodes[path].data)
+		lost := rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(want.Resources))), 1, -1, rapid.ID).Draw(t, "lost")
+		var doc map[string]any
+		require.NoError(t, json.Unmarshal(m.nodes[path].data, &doc))
+		for _, key := range lost {
+			delete(doc["res"].(map[string]any), key)
+		}
+		m.nodes[path].data, _ = json.Marshal(doc)
+		current := m.read(t, testRoot, testStack)
+		if rapid.Bool().Draw(t, "all") {
+			current.Index, current.IndexTrouble = nil, "cut off"
+		}
+		refresh := rapid.Bool().Draw(t, "refresh only")
+		p := Diff(current, tree, Options{Identities: us, RefreshOnly: refresh})
+		require.True(t, p.HasChanges())
+		require.Equal(t, Counts{}, p.Summary())
+		require.Equal(t, ProblemIndex, p.Problems[len(p.Problems)-1].Code)
+		m.apply(t, p)
+		got, err := DecodeIndex(m.nodes[path].data)
+		require.NoError(t, err)
+		require.Equal(t, want.Resources, got.Resources)
+		require.False(t, Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us}).HasChanges())
+	})
+}
+
+// What moves left behind goes with an apply that has something else to do: not with
+// one that may write no node, nor with one that was not asked about it.
+func TestTombstoneStaysInARefreshAndOutsideTheTargets(t *testing.T) {
+	m := applied(t, base())
+	moved := base()
+	moved.Nodes[3].Path = "/locks/solo2"
+	m.apply(t, replan(t, m, moved))
+	require.NotNil(t, m.nodes["/locks/solo"])
+	moved.Nodes[0].Payload.Protect = true
+	for name, opts := range map[string]Options{
+		"refresh": {RefreshOnly: true}, "target": {Targets: []string{moved.Nodes[0].Addr}},
+	} {
+		current := m.read(t, testRoot, testStack)
+		current.Nodes[1].ACL = nil // somebody did something, so there is something to note
+		opts.Identities = us
+		p := Diff(current, moved, opts)
+		require.True(t, p.HasChanges(), name)
+		for i := range p.Changes {
+			require.NotEqual(t, Delete, p.Changes[i].Action, name)
+		}
+	}
+	require.Contains(t, actions(replan(t, m, moved)), "- /locks/solo", "with everything else it goes")
+}
