@@ -9,8 +9,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// What a lock is, as porcupine understands it: three models that accept a history if and only if there is an order of
-// its operations, consistent with real time, in which each does what the lock promises.
+// What a lock is, as porcupine understands it: a model of each recipe, which accepts a history if and only if there is an
+// order of its operations, consistent with real time, in which each does what the recipe promises.
 
 type operation string
 
@@ -20,6 +20,10 @@ const (
 	opGone     operation = "gone"     // the servers dropped the grant's nodes: expiry, or somebody's hand
 	opExchange operation = "exchange" // a write lease became a read lease, or the other way round
 	opWrite    operation = "write"    // to a store that remembers the highest token
+	opSee      operation = "see"      // somebody was told who leads: node and token; no node, nobody
+	opShut     operation = "shut"     // the lock was drained or moved
+	opOpen     operation = "open"     // and is in use again
+	opLimit    operation = "limit"    // the semaphore has n permits from here on
 )
 
 // event is one operation on one lock with its real-time interval, in stamps.
@@ -34,16 +38,22 @@ type event struct {
 	shared    bool
 	n         int // permits
 	unknown   bool
-	ok        bool // of write: accepted
+	ok        bool    // of write: accepted
+	passed    bool    // of acquire: by a goroutine of the same client, without a request; of see: such a thing may happen
+	set       []event // of a multi-lock: what is said of each member, all of it at one moment; lock is empty
 	call, ret int64
 }
 
 func (e event) String() string {
-	return fmt.Sprintf("[%d,%d] client %d: %s %s grant %d token %d shared=%v n=%d unknown=%v ok=%v old=%d",
-		e.call, e.ret, e.client, e.op, e.lock, e.grant, e.token, e.shared, e.n, e.unknown, e.ok, e.old)
+	s := fmt.Sprintf("[%d,%d] client %d: %s %s grant %d token %d shared=%v n=%d unknown=%v ok=%v old=%d %s",
+		e.call, e.ret, e.client, e.op, e.lock, e.grant, e.token, e.shared, e.n, e.unknown, e.ok, e.old, e.node)
+	for _, part := range e.set {
+		s += fmt.Sprintf("; %s shared=%v n=%d", part.lock, part.shared, part.n)
+	}
+	return s
 }
 
-// mutexState is a mutex, with what its token guards. Elections and the members of a multi-lock are mutexes too.
+// mutexState is a mutex, with what its token guards.
 type mutexState struct {
 	holder int
 	token  uint64 // of the newest grant
@@ -76,6 +86,21 @@ func stepMutex(m mutexState, e event) []any {
 			return []any{m, free}
 		}
 		return []any{free}
+	}
+	return []any{m}
+}
+
+// stepElection is a mutex that tells who holds it. While somebody leads it names nobody else, and not nobody; while
+// nobody has been told that he leads, it may name the next one, who stands first and does not know yet.
+func stepElection(m mutexState, e event) []any {
+	if e.op != opSee {
+		return stepMutex(m, e)
+	}
+	switch {
+	case m.holder != 0 && e.node == m.node:
+	case m.holder == 0 && (e.node == "" || e.token > m.token || e.passed && e.node == m.node):
+	default:
+		return nil
 	}
 	return []any{m}
 }
@@ -129,33 +154,117 @@ func (m rwState) leave(grant int) rwState {
 	return m
 }
 
-// semaphoreState is the permits of each grant: "number:permits", ordered.
-type semaphoreState string
+// semaphoreState is the permits of each grant, and how many there are.
+type semaphoreState struct {
+	held  string // "number:permits", ordered, each followed by a space
+	limit int    // 0: simPermits
+}
 
-func stepSemaphore(limit int) func(semaphoreState, event) []any {
-	return func(m semaphoreState, e event) []any {
-		held := strings.Fields(string(m))
-		own := fmt.Sprintf("%d:", e.grant)
-		switch e.op {
-		case opAcquire:
-			total := e.n
-			for _, h := range held {
-				var id, n int
-				_, _ = fmt.Sscanf(h, "%d:%d", &id, &n) // written below
-				total += n
-			}
-			if total > limit {
-				return nil
-			}
-			held = append(held, own+fmt.Sprint(e.n))
-			slices.Sort(held)
-		case opRelease, opGone:
-			held = slices.DeleteFunc(held, func(h string) bool { return strings.HasPrefix(h, own) })
-			if e.unknown {
-				return []any{m, semaphoreState(strings.Join(held, " "))}
-			}
+func stepSemaphore(m semaphoreState, e event) []any {
+	held := strings.Fields(m.held)
+	own := fmt.Sprintf("%d:", e.grant)
+	switch e.op {
+	case opLimit:
+		m.limit = e.n
+	case opAcquire:
+		total, limit := e.n, m.limit
+		if limit == 0 {
+			limit = simPermits
 		}
-		return []any{semaphoreState(strings.Join(held, " "))}
+		for _, h := range held {
+			var id, n int
+			_, _ = fmt.Sscanf(h, "%d:%d", &id, &n) // written below
+			total += n
+		}
+		if total > limit {
+			return nil
+		}
+		held = append(held, own+fmt.Sprint(e.n))
+		slices.Sort(held)
+	case opRelease, opGone:
+		before := m
+		m.held = strings.Join(slices.DeleteFunc(held, func(h string) bool { return strings.HasPrefix(h, own) }), " ")
+		if e.unknown {
+			return []any{before, m}
+		}
+		return []any{m}
+	}
+	m.held = strings.Join(held, " ")
+	return []any{m}
+}
+
+// gated is a lock that can be drained or moved: then it grants nothing, and whoever holds it keeps what he has.
+type gated[S comparable] struct {
+	shut bool
+	lock S
+}
+
+func gate[S comparable](step func(S, event) []any) func(gated[S], event) []any {
+	return func(g gated[S], e event) (out []any) {
+		switch {
+		case e.op == opShut, e.op == opOpen:
+			return []any{gated[S]{e.op == opShut, g.lock}}
+		case e.op == opAcquire && g.shut && !e.passed:
+			return nil
+		}
+		for _, next := range step(g.lock, e) {
+			out = append(out, gated[S]{g.shut, next.(S)})
+		}
+		return out
+	}
+}
+
+// setState is the locks of multi-locks together: what a set does, it does to all its members at one moment.
+type setState [len(simMembers)]any
+
+// stepSet applies an event to all members, or not at all.
+func stepSet(m setState, e event) []any {
+	if e.unknown {
+		known := e
+		known.unknown = false
+		return append(stepSet(m, known), m)
+	}
+	for _, part := range e.set {
+		i := slices.IndexFunc(simMembers[:], func(of simMember) bool { return of.path == part.lock })
+		part.op, part.grant, part.client = e.op, e.grant, e.client
+		next := simMembers[i].step(m[i], part)
+		if len(next) == 0 {
+			return nil
+		}
+		m[i] = next[0] // what is certain has one outcome
+	}
+	return []any{m}
+}
+
+// simMember is a lock that is taken in sets.
+type simMember struct {
+	path   string
+	recipe simRecipe
+	step   func(state any, e event) []any
+}
+
+// simMembers are the locks of the simulated sets: one of each kind, and another one to go round in circles with.
+var simMembers = [...]simMember{
+	{"/l0", "mutex", untyped(gate(stepMutex))},
+	{"/l1", "rwlock", untyped(gate(stepRW))},
+	{"/l2", "semaphore", untyped(gate(stepPermitsInHand))},
+	{"/l3", "election", untyped(gate(stepElection))},
+	{"/l4", "mutex", untyped(gate(stepMutex))},
+}
+
+// stepPermitsInHand is the semaphore of sets. A set that waits has its permits in hand already, and a limit that is
+// lowered takes back nobody's permits: so such a set may be granted beyond it.
+func stepPermitsInHand(m semaphoreState, e event) []any {
+	if e.op == opLimit {
+		return []any{m}
+	}
+	return stepSemaphore(m, e)
+}
+
+func untyped[S comparable](step func(S, event) []any) func(any, event) []any {
+	return func(state any, e event) []any {
+		s, _ := state.(S) // nil is the beginning
+		return step(s, e)
 	}
 }
 
@@ -181,19 +290,17 @@ func modelOf[S comparable](step func(S, event) []any) porcupine.Model {
 }
 
 var (
-	mutexModel     = modelOf(stepMutex)
-	rwModel        = modelOf(stepRW)
-	semaphoreModel = modelOf(stepSemaphore(simPermits))
+	mutexModel     = modelOf(gate(stepMutex))
+	electionModel  = modelOf(gate(stepElection))
+	rwModel        = modelOf(gate(stepRW))
+	semaphoreModel = modelOf(gate(stepSemaphore))
+	setModel       = modelOf(stepSet)
 )
 
 func modelFor(r simRecipe) porcupine.Model {
-	switch r {
-	case "rwlock":
-		return rwModel
-	case "semaphore":
-		return semaphoreModel
-	}
-	return mutexModel
+	return map[simRecipe]porcupine.Model{
+		"mutex": mutexModel, "election": electionModel, "rwlock": rwModel, "semaphore": semaphoreModel, "multi": setModel,
+	}[r]
 }
 
 // linearizable asks porcupine. An Unknown (it ran out of time) is not an Ok.

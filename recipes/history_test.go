@@ -33,6 +33,24 @@ func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
 	write := func(token uint64, ok bool) event { return event{op: opWrite, token: token, ok: ok} }
 	over := func(e event, call, ret int64) event { e.call, e.ret = call, ret; return e }
 	handed := func(e event, from event) event { e.node, e.token = from.node, from.token; return e }
+	shut, open := event{op: opShut}, event{op: opOpen}
+	limit := func(n int) event { return event{op: opLimit, n: n} }
+	see := func(grant int, token uint64) event {
+		if grant == 0 {
+			return event{op: opSee}
+		}
+		return event{op: opSee, token: token, node: string(rune('a' + grant))}
+	}
+	set := func(op operation, grant int, token uint64, parts ...event) event {
+		for i := range parts {
+			parts[i].token, parts[i].node = token, string(rune('a'+grant))
+		}
+		return event{op: op, grant: grant, set: parts}
+	}
+	m, r, w := event{lock: "/l0"}, event{lock: "/l1", shared: true}, event{lock: "/l1"}
+	e, m2 := event{lock: "/l3"}, event{lock: "/l4"}
+	p := func(n int) event { return event{lock: "/l2", n: n} }
+	lost := func(e event) event { e.unknown = true; return e }
 
 	for name, c := range map[string]struct {
 		model porcupine.Model
@@ -62,6 +80,41 @@ func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
 		"permits":                          {semaphoreModel, timed(take(1, 2), take(2, 1), release(1), take(3, 2)), true},
 		"one permit too many":              {semaphoreModel, timed(take(1, 2), take(2, 2)), false},
 		"permit after an unknown release":  {semaphoreModel, timed(take(1, 2), unknown(1), take(2, 3)), true},
+		"limit raised":                     {semaphoreModel, timed(limit(1), take(1, 1), limit(2), take(2, 1)), true},
+		"limit lowered, holders keep":      {semaphoreModel, timed(take(1, 1), take(2, 1), limit(1), release(1), release(2), take(3, 1)), true},
+		"grant beyond a lowered limit":     {semaphoreModel, timed(take(1, 1), take(2, 1), limit(1), release(1), take(3, 1)), false},
+		"grant while a limit is lowered":   {semaphoreModel, timed(take(1, 1), over(take(2, 1), 100, 120), over(limit(1), 110, 130)), true},
+		"grant of a drained lock":          {mutexModel, timed(shut, acquire(1, 1)), false},
+		"grant when it is in use again":    {mutexModel, timed(shut, open, acquire(1, 1)), true},
+		"drained behind its holder's back": {mutexModel, timed(acquire(1, 1), shut, release(1)), true},
+		"waiter granted though drained":    {mutexModel, timed(acquire(1, 1), over(acquire(2, 2), 12, 90), shut, release(1)), false},
+		"downgrade of a drained lock":      {rwModel, timed(acquire(1, 1), shut, event{op: opExchange, old: 1, grant: 2, shared: true}), true},
+
+		"leaders one after another":     {electionModel, timed(see(0, 0), acquire(1, 1), see(1, 1), release(1), acquire(2, 2), see(2, 2)), true},
+		"two leaders":                   {electionModel, timed(acquire(1, 1), acquire(2, 2), release(1)), false},
+		"a deposed leader seen":         {electionModel, timed(acquire(1, 1), gone(1), acquire(2, 2), see(1, 1)), false},
+		"a resigned leader seen":        {electionModel, timed(acquire(1, 1), release(1), see(1, 1)), false},
+		"nobody seen under a leader":    {electionModel, timed(acquire(1, 1), see(0, 0)), false},
+		"a rival seen under a leader":   {electionModel, timed(acquire(1, 1), see(2, 2), release(1)), false},
+		"the next seen before he knows": {electionModel, timed(acquire(1, 1), release(1), see(2, 2), acquire(2, 2)), true},
+		"who never led seen in between": {electionModel, timed(acquire(1, 1), release(1), see(2, 2), acquire(3, 3), see(3, 3)), true},
+		"leader not seen, then seen":    {electionModel, timed(acquire(1, 1), see(1, 1), see(0, 0), release(1)), false},
+
+		"sets that do not overlap":      {setModel, timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, e)), true},
+		"sets that overlap":             {setModel, timed(set(opAcquire, 1, 1, m, e), set(opAcquire, 2, 2, m2, e)), false},
+		"sets one after another":        {setModel, timed(set(opAcquire, 1, 1, m, e), set(opRelease, 1, 1, m, e), set(opAcquire, 2, 2, m2, e)), true},
+		"readers in two sets":           {setModel, timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, r)), true},
+		"a writer beside a reader":      {setModel, timed(set(opAcquire, 1, 1, m, r), set(opAcquire, 2, 2, m2, w)), false},
+		"permits of two sets":           {setModel, timed(set(opAcquire, 1, 1, m, p(1)), set(opAcquire, 2, 2, m2, p(2))), true},
+		"permits beyond the limit":      {setModel, timed(set(opAcquire, 1, 1, m, p(2)), set(opAcquire, 2, 2, m2, p(2))), false},
+		"half of a set given back":      {setModel, timed(set(opAcquire, 1, 1, m, e), set(opRelease, 1, 1, m), set(opAcquire, 2, 2, e)), false},
+		"half of a set lost":            {setModel, timed(set(opAcquire, 1, 1, m, e), set(opGone, 1, 1, m), set(opAcquire, 2, 2, m), set(opAcquire, 3, 3, e)), false},
+		"what was lost of it taken":     {setModel, timed(set(opAcquire, 1, 1, m, e), set(opGone, 1, 1, m), set(opAcquire, 2, 2, m)), true},
+		"a drained member":              {setModel, timed(set(opShut, 0, 0, e), set(opAcquire, 1, 1, m, e)), false},
+		"a token that went back":        {setModel, timed(set(opAcquire, 1, 2, m, e), set(opRelease, 1, 2, m, e), set(opAcquire, 2, 1, m)), false},
+		"released whole, or not at all": {setModel, timed(set(opAcquire, 1, 1, m, e), lost(set(opRelease, 1, 1, m, e)), set(opAcquire, 2, 2, m, e)), true},
+		"released by halves": {setModel, timed(set(opAcquire, 1, 1, m, e), lost(set(opRelease, 1, 1, m, e)), set(opAcquire, 2, 2, m),
+			set(opSee, 1, 1, e)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.legal, linearizable(c.model, c.all) == porcupine.Ok)
@@ -106,10 +159,9 @@ func forge(rnd *rand.Rand, recipe simRecipe, history []event) []event {
 	held := grants[rnd.IntN(len(grants))]
 	end := int64(-1)
 	for _, e := range history {
-		if e.grant == held.grant && e.op != opAcquire && e.op != opWrite || e.op == opExchange && e.old == held.grant {
-			if end < 0 || e.call < end {
-				end = e.call
-			}
+		ends := e.grant == held.grant && (e.op == opRelease || e.op == opGone) || e.op == opExchange && e.old == held.grant
+		if ends && (end < 0 || e.call < end) {
+			end = e.call
 		}
 	}
 	if end <= held.ret {
@@ -122,6 +174,10 @@ func forge(rnd *rand.Rand, recipe simRecipe, history []event) []event {
 	}
 	second := event{op: opAcquire, lock: held.lock, client: 99, grant: 1 << 20, token: held.token + 1, node: "forged", n: simPermits,
 		call: 4*held.ret + 1, ret: 4*held.ret + 2}
+	for _, part := range held.set {
+		part.shared, part.n, part.token, part.node = false, simPermits, held.token+1, "forged"
+		second.set = append(second.set, part)
+	}
 	return append(broken, second)
 }
 

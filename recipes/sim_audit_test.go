@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -21,15 +22,16 @@ import (
 
 // granted enters a new lease and checks it. called is the stamp of the call that led to it.
 func (w *simWorld) granted(worker int, st simStep, l *Lease, called int64) *simGrant {
-	g := &simGrant{
-		client: worker % len(w.clients), lease: l, session: l.h.s.ID(), shared: w.plan.recipe == "rwlock" && l.h.q.shared, n: len(l.h.ks),
-	}
-	for _, k := range l.h.ks {
-		g.nodes = append(g.nodes, k.path)
-		if w.plan.recipe == "semaphore" {
-			g.locks = []string{"/l"}
-		} else {
-			g.locks = append(g.locks, k.dir)
+	return w.admitted(worker, st, l, event{op: opAcquire, call: called})
+}
+
+// admitted enters a new lease as the result of e.
+func (w *simWorld) admitted(worker int, st simStep, l *Lease, e event) *simGrant {
+	g := &simGrant{client: worker % len(w.clients), lease: l, session: l.h.s.ID()}
+	for _, of := range w.locks {
+		p := w.part(of, l.h.ks, of.recipe == "rwlock" && w.reads(st, l))
+		if len(p.nodes) > 0 {
+			g.parts = append(g.parts, p)
 		}
 	}
 	w.mu.Lock()
@@ -41,23 +43,48 @@ func (w *simWorld) granted(worker int, st simStep, l *Lease, called int64) *simG
 	w.foremost(g)
 	w.alone(g)
 	w.numbered(g)
-	returned := w.stamp()
-	for _, lock := range g.locks {
-		w.history = append(w.history, event{op: opAcquire, lock: lock, client: worker, grant: g.id, token: g.token, shared: g.shared,
-			n: g.n, node: g.nodes[0], call: called, ret: returned})
+	e.client, e.grant, e.token, e.passed, e.ret = worker, g.id, g.token, l.h.handoff > 0, w.stamp()
+	w.enter(e, g.parts...)
+	w.believed[g], w.standing[g] = true, true
+	for _, p := range g.parts {
+		p.seen = e.call
 	}
-	w.believed[g], w.standing[g], g.seen = true, true, called
 	w.look()
 	return g
 }
 
+// reads reports whether the lease is a reader's: a set's member reads if its step says so.
+func (w *simWorld) reads(st simStep, l *Lease) bool {
+	if w.plan.recipe == "multi" {
+		return st.shared
+	}
+	return l.h.q.shared
+}
+
+// enter puts what happened to these parts into the history: of a lock alone as itself, of a set as one event.
+func (w *simWorld) enter(e event, parts ...*simPart) {
+	for _, p := range parts {
+		of := e
+		of.lock, of.shared, of.n = p.lock, p.shared, p.n
+		if len(p.nodes) > 0 {
+			of.node = p.nodes[0]
+		}
+		if w.plan.recipe != "multi" {
+			w.history = append(w.history, of)
+			return
+		}
+		e.set = append(e.set, of)
+	}
+	w.history = append(w.history, e)
+}
+
 // foremost checks the servers' own order.
 func (w *simWorld) foremost(g *simGrant) {
-	if w.plan.recipe == "semaphore" {
-		return // the order of permits is not that of their grants
-	}
-	for _, node := range g.nodes {
-		dir, own := path.Split(node)
+	for _, p := range g.parts {
+		if p.recipe == "semaphore" {
+			continue // the order of permits is not that of their grants
+		}
+		dir, own := path.Split(p.nodes[0])
 		dir = path.Clean(dir)
 		n, _ := w.srv.Get(dir)
 		if !slices.Contains(n.Children, own) {
@@ -68,10 +95,10 @@ func (w *simWorld) foremost(g *simGrant) {
 			if ahead.Name == own {
 				break
 			}
-			if g.shared && ahead.Shared || w.exchanged[ahead.Name] {
+			if p.shared && ahead.Shared || w.exchanged[ahead.Name] {
 				continue
 			}
-			w.blame("grant %d of %s to client %d while %s is ahead", g.id, node, g.client, ahead.Name)
+			w.blame("grant %d of %s to client %d while %s is ahead", g.id, p.nodes[0], g.client, ahead.Name)
 		}
 	}
 }
@@ -81,47 +108,57 @@ func (w *simWorld) alone(g *simGrant) {
 	if g.lease.Context().Err() != nil || !g.spoiledAt.IsZero() {
 		return
 	}
-	permits := g.n
-	for other := range w.believed {
-		if other.lease.Context().Err() != nil || !other.spoiledAt.IsZero() || other.leaving || other.lease.h == g.lease.h {
-			continue
+	permits := 0
+	for _, p := range g.parts {
+		if p.recipe == "semaphore" {
+			permits = p.n
 		}
-		switch {
-		case w.plan.recipe == "semaphore":
-			permits += other.n
-		case !(g.shared && other.shared) && slices.ContainsFunc(g.locks, func(l string) bool { return slices.Contains(other.locks, l) }):
-			w.blame("grants %d (client %d, %v) and %d (client %d, %v) are believed at once",
-				other.id, other.client, other.nodes, g.id, g.client, g.nodes)
+		for other := range w.believed {
+			if other.lease.Context().Err() != nil || !other.spoiledAt.IsZero() || other.leaving || other.lease.h == g.lease.h {
+				continue
+			}
+			for _, theirs := range other.parts {
+				switch {
+				case theirs.lock != p.lock:
+				case p.recipe == "semaphore":
+					permits += theirs.n
+				case !p.shared || !theirs.shared:
+					w.blame("grants %d (client %d, %v) and %d (client %d, %v) are believed at once",
+						other.id, other.client, other.nodes(), g.id, g.client, g.nodes())
+				}
+			}
 		}
 	}
-	if w.plan.recipe == "semaphore" && permits > simPermits {
+	if permits > simPermits {
 		w.blame("grant %d makes %d permits of %d", g.id, permits, simPermits)
 	}
 }
 
 // numbered reads the token from the servers' tree and compares it with those before.
 func (w *simWorld) numbered(g *simGrant) {
-	for i, node := range g.nodes {
+	for _, node := range g.nodes() {
 		n, there := w.srv.Get(node)
-		if !there {
-			continue
-		}
-		if n.Stat.EphemeralOwner != g.session {
+		if there && n.Stat.EphemeralOwner != g.session {
 			w.blame("grant %d: %s belongs to %#x, the lease to %#x", g.id, node, n.Stat.EphemeralOwner, g.session)
 		}
-		if i == 0 {
+		if there && node == g.lease.Node() {
 			g.token = uint64(n.Stat.Czxid)
 		}
 	}
-	if g.token == 0 || g.shared || w.plan.recipe == "semaphore" || !g.spoiledAt.IsZero() {
+	if g.token == 0 || !g.spoiledAt.IsZero() {
 		return
 	}
-	for _, lock := range g.locks {
-		if g.token < w.highest[lock] || g.token == w.highest[lock] && g.lease.h.handoff == 0 {
-			w.blame("grant %d of %s: token %d after %d", g.id, lock, g.token, w.highest[lock])
+	for _, p := range g.fenced() {
+		if g.token < w.highest[p.lock] || g.token == w.highest[p.lock] && g.lease.h.handoff == 0 {
+			w.blame("grant %d of %s: token %d after %d", g.id, p.lock, g.token, w.highest[p.lock])
 		}
-		w.highest[lock] = max(w.highest[lock], g.token)
+		w.highest[p.lock] = max(w.highest[p.lock], g.token)
 	}
+}
+
+// fenced are the parts whose token orders holders.
+func (g *simGrant) fenced() []*simPart {
+	return slices.DeleteFunc(slices.Clone(g.parts), func(p *simPart) bool { return p.shared || p.recipe == "semaphore" })
 }
 
 // inspect looks at all grants in the servers' tree.
@@ -134,20 +171,19 @@ func (w *simWorld) inspect() {
 // look is inspect for who holds mu.
 func (w *simWorld) look() {
 	for g := range w.standing {
-		if g.over {
+		left := 0
+		for _, p := range g.parts {
+			switch {
+			case p.gone:
+			case w.stands(p):
+				p.seen = w.stamp()
+				left++
+			default:
+				w.ends(g, p)
+			}
+		}
+		if g.over || left == 0 {
 			delete(w.standing, g)
-			continue
-		}
-		gone := w.goneFromTree(g)
-		believes := g.lease.Context().Err() == nil
-		switch {
-		case !gone:
-			g.seen = w.stamp()
-		case believes && g.spoiledAt.IsZero() && !g.leaving:
-			w.blame("grant %d: client %d believes to hold %v, which is gone", g.id, g.client, g.nodes)
-		}
-		if gone {
-			w.ends(g)
 		}
 	}
 	for g := range w.believed {
@@ -157,47 +193,52 @@ func (w *simWorld) look() {
 		}
 		// No write of the session was committed after that, so its holder's deadline is at most T/2 later.
 		if at := g.goneAt; !at.IsZero() && time.Since(at) > w.plan.timeout/2 {
-			w.blame("grant %d: client %d still believes to hold %v, %v after it was taken away", g.id, g.client, g.nodes, time.Since(at))
+			w.blame("grant %d: client %d still believes to hold %v, %v after it was taken away", g.id, g.client, g.nodes(), time.Since(at))
 			delete(w.believed, g)
 		}
 	}
 }
 
-func (w *simWorld) goneFromTree(g *simGrant) bool {
-	for _, node := range g.nodes {
+func (w *simWorld) stands(p *simPart) bool {
+	for _, node := range p.nodes {
 		if _, there := w.srv.Get(node); !there {
-			return true
+			return false
 		}
 	}
-	return false
+	return true
 }
 
-// ends records that a grant's nodes are gone: at some moment since they were last seen.
-func (w *simWorld) ends(g *simGrant) {
-	g.over, g.goneAt = true, time.Now()
-	now := w.stamp()
-	for _, lock := range g.locks {
-		w.history = append(w.history, event{op: opGone, lock: lock, client: g.client, grant: g.id, call: g.seen, ret: now})
+// ends records that a part's nodes are gone: at some moment since they were last seen.
+func (w *simWorld) ends(g *simGrant, p *simPart) {
+	p.gone = true
+	if g.over {
+		return // it was given back
 	}
-	delete(w.standing, g)
+	if g.goneAt.IsZero() {
+		g.goneAt = time.Now()
+	}
+	if g.lease.Context().Err() == nil && g.spoiledAt.IsZero() && !g.leaving {
+		w.blame("grant %d: client %d believes to hold %v, of which %v is gone", g.id, g.client, g.nodes(), p.nodes)
+	}
+	w.enter(event{op: opGone, client: g.client, grant: g.id, call: p.seen, ret: w.stamp()}, p)
 }
 
 // fencedWrite is a write to a store that remembers the highest token: late writers are refused.
 func (w *simWorld) fencedWrite(worker int, g *simGrant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if g.token == 0 || g.shared || w.plan.recipe == "semaphore" {
+	if g.token == 0 {
 		return
 	}
-	for _, lock := range g.locks {
+	for _, p := range g.fenced() {
 		call := w.stamp()
-		ok := g.token >= w.store[lock]
+		ok := g.token >= w.store[p.lock]
 		if ok {
-			w.store[lock] = g.token
+			w.store[p.lock] = g.token
 		} else {
 			w.stats.stale++
 		}
-		w.history = append(w.history, event{op: opWrite, lock: lock, client: worker, grant: g.id, token: g.token, ok: ok, call: call, ret: w.stamp()})
+		w.enter(event{op: opWrite, client: worker, grant: g.id, token: g.token, ok: ok, call: call, ret: w.stamp()}, p)
 	}
 }
 
@@ -208,9 +249,7 @@ func (w *simWorld) released(worker int, g *simGrant, err error, called int64) {
 	pending := errors.Is(err, ErrReleasePending)
 	switch {
 	case err == nil, pending:
-		for _, lock := range g.locks {
-			w.history = append(w.history, event{op: opRelease, lock: lock, client: worker, grant: g.id, unknown: pending, call: called, ret: w.stamp()})
-		}
+		w.enter(event{op: opRelease, client: worker, grant: g.id, unknown: pending, call: called, ret: w.stamp()}, g.parts...)
 		g.over = g.over || err == nil
 	case errors.Is(err, ErrLost):
 		w.stats.losses++
@@ -231,11 +270,14 @@ func (w *simWorld) told(st simStep, err error) {
 	w.mu.Unlock()
 	for _, known := range []error{
 		ErrHeld, ErrLost, ErrSessionLost, ErrClosed, ErrRevoked, ErrUnreachable, ErrUpgradeConflict, ErrThrottled,
-		context.Canceled, context.DeadlineExceeded,
+		ErrDraining, ErrMoved, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {
 			return
 		}
+	}
+	if w.plan.waiters > 0 && errors.Is(err, ErrQueueFull) || strings.Contains(err.Error(), "permits asked for") {
+		return // of a semaphore that was resized
 	}
 	w.violated("%s answers %v", st.how, err)
 }

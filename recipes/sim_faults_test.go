@@ -70,6 +70,10 @@ func (w *simWorld) strike(f simFault) {
 		}
 	case "delete", "revoke":
 		w.meddle(f)
+	case "drain", "move":
+		w.shut(f)
+	case "resize":
+		w.resize(f)
 	case "restart":
 		w.restart(c)
 	default:
@@ -138,8 +142,8 @@ func (w *simWorld) meddle(f simFault) {
 
 // restart closes the client under its workers and dials another.
 func (w *simWorld) restart(c *simClient) {
-	c.restarting.Lock() // one at a time
-	defer c.restarting.Unlock()
+	c.restarting <- struct{}{} // one at a time
+	defer func() { <-c.restarting }()
 	id, start := c.session(), time.Now()
 	lost := c.lost() // then there is nobody to confirm anything, and what it left goes when the servers expire it
 	err := c.client().Close()

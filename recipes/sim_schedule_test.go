@@ -19,6 +19,8 @@ type schedule struct {
 	latency time.Duration // each way
 	clients []simConfig
 	replica bool // a second server, which may lag
+	writers bool // rwlock: preference = "writer"
+	waiters int  // max_waiters; 0 = any number
 	scripts [][]simStep
 	faults  []simFault
 }
@@ -32,7 +34,7 @@ type simRecipe string
 
 // The recipes, as often as they are to be drawn.
 var simRecipes = []simRecipe{
-	"mutex", "mutex", "mutex", "rwlock", "rwlock", "semaphore", "semaphore", "election", "multi",
+	"mutex", "mutex", "mutex", "rwlock", "rwlock", "semaphore", "semaphore", "election", "multi", "election", "multi", "multi",
 }
 
 // simPermits is the semaphore's limit; a step asks for some of them.
@@ -44,11 +46,12 @@ type simStep struct {
 	how      string        // "lock", "try", "timeout", "cancel"
 	wait     time.Duration // of timeout and cancel
 	shared   bool          // rwlock: read
-	n        int           // semaphore: permits; multi: which of the locks, as bits
+	n        int           // permits
+	members  int           // multi: which of simMembers, as bits
 	hold     time.Duration
 	obedient bool   // gives back when the lease's context ends, as it should
 	release  string // "unlock", "cancelled", "brief"
-	extra    string // "", "verify", "enter", "multi", "exchange"
+	extra    string // "", "verify", "enter", "multi", "exchange", "leader", "lead"
 }
 
 // simFault is one thing that happens to one client or to the servers.
@@ -62,10 +65,11 @@ type simFault struct {
 }
 
 // simKinds are the faults by name, as often as they are to be drawn. The names say what zktest does; "cut" is a cable
-// cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial.
+// cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial, "drain",
+// "move" and "resize" a change of the declaration that is taken back later.
 var simKinds = strings.Fields(`drop-reply drop-reply drop-request lose-reply cut-before cut-after cut-at cut cut cut
 	delay-reply delay-reply hold-reply throttle disconnect disconnect expire expire swap partition partition pause freeze refuse
-	refuse-one delete delete revoke restart restart lag`)
+	refuse-one delete delete revoke restart restart lag drain move`)
 
 var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "sync", "ping", "connect"}
 
@@ -78,6 +82,7 @@ func newSchedule(seed uint64) *schedule {
 	s.timeout = s.tick * time.Duration(4+r.IntN(17)) // 4 to 20 ticks: what the servers grant and our rule allows
 	s.latency = []time.Duration{0, time.Millisecond, 20 * time.Millisecond, min(s.timeout/100, 300*time.Millisecond)}[r.IntN(4)]
 	s.replica = r.IntN(3) == 0
+	s.writers, s.waiters = r.IntN(3) == 0, max(0, r.IntN(8)-4)
 	for range 2 + r.IntN(3) {
 		s.clients = append(s.clients, simConfig{SuspectPolicy(r.IntN(4) / 3), max(0, r.IntN(6)-3)})
 	}
@@ -113,11 +118,9 @@ func (s *schedule) step(r *rand.Rand) simStep {
 		shared:   r.IntN(3) > 0,
 		obedient: r.IntN(3) > 0,
 		release:  []string{"unlock", "unlock", "unlock", "cancelled", "brief"}[r.IntN(5)],
-		extra:    []string{"", "", "verify", "enter", "multi", "exchange", "exchange"}[r.IntN(7)],
+		extra:    []string{"", "", "verify", "enter", "multi", "exchange", "exchange", "leader", "lead"}[r.IntN(9)],
 		n:        1 + r.IntN(simPermits),
-	}
-	if s.recipe == "multi" {
-		st.n = 1 + r.IntN(7)
+		members:  1 + r.IntN(1<<len(simMembers)-1),
 	}
 	short := []float64{0.01, 0.1, 1}[r.IntN(3)]
 	st.pause, st.wait = s.some(r, 3*short), s.some(r, short)
@@ -128,13 +131,13 @@ func (s *schedule) step(r *rand.Rand) simStep {
 // String is the schedule for people: what a failing seed prints.
 func (s *schedule) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, clients %+v\n",
-		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.clients)
+	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, writers first %v, max_waiters %d, clients %+v\n",
+		s.seed, s.recipe, s.timeout, s.tick, s.latency, s.replica, s.writers, s.waiters, s.clients)
 	for i, script := range s.scripts {
 		fmt.Fprintf(&b, "  worker %d of client %d:", i, i%len(s.clients))
 		for _, st := range script {
-			fmt.Fprintf(&b, " (pause %v; %s %v shared=%v n=%d; hold %v obedient=%v %s; %s)",
-				st.pause, st.how, st.wait, st.shared, st.n, st.hold, st.obedient, st.extra, st.release)
+			fmt.Fprintf(&b, " (pause %v; %s %v shared=%v n=%d of %b; hold %v obedient=%v %s; %s)",
+				st.pause, st.how, st.wait, st.shared, st.n, st.members, st.hold, st.obedient, st.extra, st.release)
 		}
 		b.WriteByte('\n')
 	}

@@ -112,13 +112,14 @@ func (s *simTotal) add(w *simWorld) {
 	s.faults += w.stats.faults
 	s.refused += w.stats.refused
 	s.stale += w.stats.stale
+	s.seen += w.stats.seen
 }
 
 func (s *simTotal) report(t *testing.T, took time.Duration) {
 	t.Logf("%d seeds %v, %.0f virtual hours in %v (%.0f virtual hours a second)", s.seeds, s.recipes, s.virtual.Hours(),
 		took.Round(time.Millisecond), s.virtual.Hours()/took.Seconds())
-	t.Logf("%d acquisitions asked for, %d granted, %d refused or given up; %d leases lost, %d stale writes refused; %d faults; %d events checked by porcupine",
-		s.asked, s.grants, s.refused, s.losses, s.stale, s.faults, s.events)
+	t.Logf("%d acquisitions asked for, %d granted, %d refused or given up; %d leases lost, %d stale writes refused; %d times told who leads; %d faults; %d events checked by porcupine",
+		s.asked, s.grants, s.refused, s.losses, s.stale, s.simStats.seen, s.faults, s.events)
 	t.Logf("faults: %v", s.kinds)
 }
 
@@ -154,11 +155,14 @@ func (w *simWorld) play() {
 	for i := range w.plan.scripts {
 		workers.Go(func() { w.work(i) })
 	}
+	observed := w.observing()
 	w.befall()
 	w.heal()
+	w.inUse()
 	w.await(&workers)
 	time.Sleep(w.plan.timeout + 3*w.plan.tick)
 	synctest.Wait()
+	observed()
 	w.atRest()
 	for _, c := range w.clients {
 		_ = c.client().Close()

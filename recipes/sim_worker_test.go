@@ -35,6 +35,10 @@ func (w *simWorld) once(worker int, st simStep) {
 	w.mu.Lock()
 	w.stats.asked++
 	w.mu.Unlock()
+	if w.plan.recipe == "election" && st.extra == "lead" {
+		w.lead(ctx, worker, place, st, called)
+		return
+	}
 	l, err := w.ask(ctx, place, st)
 	if late := time.Since(asked) - st.wait; ctx.Err() != nil && late > 0 {
 		w.violated("worker %d: %s returned %v after its context had ended: %v", worker, st.how, late, err)
@@ -84,9 +88,23 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*Leas
 
 // members are the locks the bits of a step name.
 func (w *simWorld) members(c *Client, st simStep) (members []Member) {
-	for i, dir := range w.dirs {
-		if st.n&(1<<i) != 0 {
-			members = append(members, c.Mutex(dir))
+	for i, of := range w.locks {
+		if st.members&(1<<i) == 0 {
+			continue
+		}
+		switch of.recipe {
+		case "rwlock":
+			if m := c.RWMutex(of.path); st.shared {
+				members = append(members, m.Reader())
+			} else {
+				members = append(members, m)
+			}
+		case "semaphore":
+			members = append(members, c.Semaphore(of.path).Share(st.n))
+		case "election":
+			members = append(members, c.Election(of.path))
+		default:
+			members = append(members, c.Mutex(of.path))
 		}
 	}
 	return members
@@ -102,13 +120,15 @@ func (w *simWorld) use(worker int, st simStep, place *simClient, g *simGrant) *s
 		if err := g.lease.Verify(ctx); err == nil {
 			w.verified(g)
 		}
+	case "leader":
+		w.leader(ctx, worker, place)
 	case "enter":
-		w.enterAgain(ctx, st, place, g)
+		w.enterAgain(ctx, st, g)
 	case "multi":
 		w.guardedWrite(ctx, g)
 	case "exchange":
 		if w.plan.recipe == "rwlock" {
-			g = w.exchange(ctx, worker, st, place, g)
+			g = w.exchange(ctx, worker, st, g)
 		}
 	}
 	over := time.NewTimer(st.hold)
@@ -128,19 +148,30 @@ func (w *simWorld) use(worker int, st simStep, place *simClient, g *simGrant) *s
 // verified: Verify said that the lease is held, so it was when the call began, and its context must not have ended
 // long ago.
 func (w *simWorld) verified(g *simGrant) {
+	token := g.lease.Token()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if g.over && !g.goneAt.IsZero() && time.Since(g.goneAt) > w.plan.timeout/4 {
+	if token != 0 && g.token != 0 && token != g.token {
+		w.blame("grant %d: its token is %d, its contender's czxid %d", g.id, token, g.token)
+	}
+	if !g.goneAt.IsZero() && time.Since(g.goneAt) > w.plan.timeout/4 {
 		w.blame("grant %d: verified %v after its nodes went", g.id, time.Since(g.goneAt))
 	}
 }
 
-// enterAgain enters a mutex again through its lease's context, and leaves it.
-func (w *simWorld) enterAgain(ctx context.Context, st simStep, place *simClient, g *simGrant) {
-	if w.plan.recipe != "mutex" {
+// enterAgain enters a lock again through its lease's context, and leaves it.
+func (w *simWorld) enterAgain(ctx context.Context, st simStep, g *simGrant) {
+	c, ctx := g.lease.h.q.c, context.Context(joined{g.lease.Context(), ctx})
+	var inner *Lease
+	var err error
+	switch p := g.parts[0]; p.recipe { // of a set, any member but permits
+	case "mutex":
+		inner, err = c.Mutex(p.lock).Lock(ctx)
+	case "rwlock":
+		inner, err = c.RWMutex(p.lock).RLock(ctx)
+	default:
 		return
 	}
-	inner, err := g.lease.h.q.c.Mutex("/l").Lock(joined{g.lease.Context(), ctx})
 	if err != nil {
 		w.told(st, err)
 		return
@@ -158,21 +189,21 @@ func (w *simWorld) guardedWrite(ctx context.Context, g *simGrant) {
 	w.mu.Lock()
 	gone := g.goneAt
 	w.mu.Unlock()
-	_, err := g.lease.Multi(ctx, &zk.SetDataRequest{Path: "/guarded", Data: []byte(g.nodes[0]), Version: -1})
+	_, err := g.lease.Multi(ctx, &zk.SetDataRequest{Path: "/guarded", Data: []byte(g.lease.Node()), Version: -1})
 	if err == nil && !gone.IsZero() {
 		w.violated("grant %d: a guarded write was applied after its node went", g.id)
 	}
 }
 
 // exchange turns a write lease into a read lease or the other way round.
-func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, place *simClient, g *simGrant) *simGrant {
+func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, g *simGrant) *simGrant {
 	m := g.lease.h.q.c.RWMutex("/l")
 	f := m.Downgrade
 	w.mu.Lock()
 	g.leaving = true
-	if g.shared {
+	if g.parts[0].shared {
 		f = m.TryUpgrade
-		w.exchanged[path.Base(g.nodes[0])] = true
+		w.exchanged[path.Base(g.lease.Node())] = true
 	}
 	w.mu.Unlock()
 	called := w.now()
@@ -190,15 +221,7 @@ func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, place *
 	g.over = true
 	delete(w.believed, g)
 	w.mu.Unlock()
-	next := w.granted(worker, st, l, called)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i := range w.history { // the grant was entered as an acquisition: it is an exchange
-		if e := &w.history[i]; e.op == opAcquire && e.grant == next.id {
-			e.op, e.old = opExchange, g.id
-		}
-	}
-	return next
+	return w.admitted(worker, st, l, event{op: opExchange, old: g.id, call: called})
 }
 
 // give gives the lease back.
@@ -215,8 +238,12 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
+	unlock := g.lease.Unlock
+	if w.plan.recipe == "election" {
+		unlock = (&Leadership{g.lease}).Resign
+	}
 	called, start := w.now(), time.Now()
-	err := g.lease.Unlock(ctx)
+	err := unlock(ctx)
 	if late := time.Since(start) - limit; late > 0 {
 		w.violated("worker %d: Unlock returned %v late: %v", worker, late, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -23,6 +21,7 @@ type simWorld struct {
 	born     time.Time
 	follower *zktest.Replica
 	clients  []*simClient
+	locks    []simMember
 	dirs     []string // where contenders stand
 
 	mu        sync.Mutex
@@ -37,6 +36,8 @@ type simWorld struct {
 	highest   map[string]uint64 // exclusive token, by lock
 	exchanged map[string]bool   // names of readers that were exchanged for writers
 	excused   bool              // false only to prove that the checks find something
+	declared  map[string]*simDeclaration
+	observed  string // who the newest observation says leads
 	stats     simStats
 }
 
@@ -44,6 +45,7 @@ type simStats struct {
 	virtual                                time.Duration
 	asked, grants, losses, faults, refused int
 	stale                                  int // writes the fenced store refused
+	seen                                   int // answers to who leads
 }
 
 // simClient is the place of a client: who closes it dials the next.
@@ -55,7 +57,7 @@ type simClient struct {
 	mu  sync.Mutex
 	now *Client
 
-	restarting sync.Mutex
+	restarting chan struct{} // full while somebody does; a mutex would stop fake time for the next one
 }
 
 // simGrant is one lease, with what is known about it.
@@ -63,44 +65,61 @@ type simGrant struct {
 	id      int
 	client  int
 	lease   *Lease
-	locks   []string
-	nodes   []string
+	parts   []*simPart // one; of a multi-lock, one a member
 	session int64
-	shared  bool
-	n       int // permits
-	token   uint64
+	token   uint64 // of what has no permits; else the first permit's
 
 	spoiledAt time.Time // when an administrator, or a server that broke its word, ended it behind its holder's back
-	seen      int64     // stamp: its nodes were there
 	leaving   bool      // its holder is exchanging it: it has agreed to its end
-	over      bool      // given back, or its nodes are gone
-	goneAt    time.Time // when they were first missed
+	over      bool      // given back
+	goneAt    time.Time // when one of its nodes was first missed
 }
 
-// locks are the paths of a recipe, with what is declared there.
-func (w *simWorld) declareAll() (locks []string) {
-	switch w.plan.recipe {
-	case "rwlock":
-		w.declare("/l", kind.RWLock.New())
-	case "semaphore":
-		p := kind.Semaphore.New().(*kind.SemaphoreParams)
-		p.Permits = simPermits
-		w.declare("/l", p)
-		w.dirs = []string{"/l/leases", "/l/locks"}
-	case "election":
-		w.declare("/l", kind.Election.New())
-	case "multi":
-		for _, path := range []string{"/l0", "/l1", "/l2"} {
-			w.declare(path, kind.Mutex.New())
-			w.dirs = append(w.dirs, path)
+// simPart is what a lease has of one lock.
+type simPart struct {
+	lock   string
+	recipe simRecipe
+	nodes  []string
+	shared bool
+	n      int   // permits
+	seen   int64 // stamp: its nodes were there
+	gone   bool
+}
+
+// nodes are all of them.
+func (g *simGrant) nodes() (all []string) {
+	for _, p := range g.parts {
+		all = append(all, p.nodes...)
+	}
+	return all
+}
+
+// part is what a member's nodes, or the whole lease's, are of a lock.
+func (w *simWorld) part(of simMember, ks []*contender, shared bool) *simPart {
+	p := &simPart{lock: of.path, recipe: of.recipe, shared: shared}
+	for _, k := range ks {
+		if k.dir == of.path || strings.HasPrefix(k.dir, of.path+"/") {
+			p.nodes = append(p.nodes, k.path)
 		}
-	default:
-		w.declare("/l", kind.Mutex.New())
 	}
-	if w.dirs == nil {
-		w.dirs = []string{"/l"}
+	p.n = len(p.nodes)
+	return p
+}
+
+// declareAll declares the locks of the plan's recipe.
+func (w *simWorld) declareAll() {
+	w.locks = []simMember{{path: "/l", recipe: w.plan.recipe}}
+	if w.plan.recipe == "multi" {
+		w.locks = simMembers[:]
 	}
-	return w.dirs
+	for _, of := range w.locks {
+		w.declareLock(of)
+		if of.recipe == "semaphore" {
+			w.dirs = append(w.dirs, of.path+"/leases", of.path+"/locks")
+		} else {
+			w.dirs = append(w.dirs, of.path)
+		}
+	}
 }
 
 // newSimWorld starts the servers and dials the clients.
@@ -109,6 +128,7 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 		lab: &lab{t: t, srv: zktest.Start(t, zktest.WithTickTime(plan.tick), zktest.WithLatency(plan.latency))}, plan: plan,
 		born: time.Now(), believed: map[*simGrant]bool{}, standing: map[*simGrant]bool{}, spoiled: map[string]time.Time{},
 		store: map[string]uint64{}, highest: map[string]uint64{}, exchanged: map[string]bool{}, excused: true,
+		declared: map[string]*simDeclaration{},
 	}
 	if plan.replica {
 		w.follower = w.srv.Replica()
@@ -125,7 +145,7 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 		return false
 	}, zktest.Fault{})
 	for i := range plan.clients {
-		c := &simClient{w: w, number: i}
+		c := &simClient{w: w, number: i, restarting: make(chan struct{}, 1)}
 		c.next = w.wire
 		require.NoError(t, c.redial(t.Context()))
 		w.clients = append(w.clients, c)
@@ -233,7 +253,7 @@ func (w *simWorld) excuse(g *simGrant) {
 	if !w.excused || !g.spoiledAt.IsZero() {
 		return
 	}
-	for _, name := range append(slices.Clone(g.nodes), sessionName(g.session)) {
+	for _, name := range append(g.nodes(), sessionName(g.session)) {
 		if at, ok := w.spoiled[name]; ok {
 			g.spoiledAt = at
 		}

@@ -1,0 +1,107 @@
+package recipes
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// simDeclaration is what a lock's node says. Draining, moving and resizing take it back after a while.
+type simDeclaration struct {
+	recipe  simRecipe
+	params  kind.Params
+	shut    []kind.State // why nothing is granted, one entry for each who said so
+	permits []int        // limits in force, one entry for each who set one
+}
+
+// declareLock declares a lock for the first time.
+func (w *simWorld) declareLock(of simMember) {
+	common := kind.Common{Wire: string(kind.WireCurator), MaxWaiters: w.plan.waiters}
+	d := &simDeclaration{recipe: of.recipe}
+	switch of.recipe {
+	case "rwlock":
+		p := &kind.RWLockParams{Common: common, Preference: kind.PreferFair}
+		if w.plan.writers {
+			p.Preference = kind.PreferWriter
+		}
+		d.params = p
+	case "semaphore":
+		d.params = &kind.SemaphoreParams{Common: common, Permits: simPermits}
+	case "election":
+		d.params = &kind.ElectionParams{Common: common, Observers: true}
+	default:
+		d.params = &kind.MutexParams{Common: common}
+	}
+	w.declared[of.path] = d
+	w.declare(of.path, d.params)
+}
+
+// publish writes what is declared now, and enters what that means; mu is held, so that the order of the entries is
+// that of the writes.
+func (w *simWorld) publish(lock string, op operation, n int) {
+	d := w.declared[lock]
+	called := w.stamp()
+	w.declare(lock, d.params, func(p *kind.Payload) {
+		for _, state := range d.shut {
+			p.State = state
+		}
+		if p.State == kind.StateMoved {
+			p.MovedTo = "/elsewhere"
+		}
+	})
+	w.enter(event{op: op, call: called, ret: w.stamp()}, &simPart{lock: lock, n: n})
+}
+
+// shut drains or moves a lock for a while. Its waiters are sent away, its holders stay.
+func (w *simWorld) shut(f simFault) {
+	lock := w.locks[f.n%len(w.locks)].path
+	d := w.declared[lock]
+	state := map[string]kind.State{"drain": kind.StateDraining, "move": kind.StateMoved}[f.what]
+	w.mu.Lock()
+	d.shut = append(d.shut, state)
+	w.publish(lock, opShut, 0)
+	w.mu.Unlock()
+	time.Sleep(f.lasts)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	op := opShut
+	if d.shut = d.shut[1:]; len(d.shut) == 0 {
+		op = opOpen
+	}
+	w.publish(lock, op, 0)
+}
+
+// resize gives a semaphore fewer permits for a while: those held stay.
+func (w *simWorld) resize(f simFault) {
+	for lock, d := range w.declared {
+		p, ok := d.params.(*kind.SemaphoreParams)
+		if !ok {
+			continue // there is one at most
+		}
+		limit := func(change func()) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			change()
+			next := *p
+			next.Permits = simPermits
+			if len(d.permits) > 0 {
+				next.Permits = d.permits[0]
+			}
+			d.params = &next
+			w.publish(lock, opLimit, next.Permits)
+		}
+		limit(func() { d.permits = append(d.permits, 1+f.n%simPermits) })
+		time.Sleep(f.lasts)
+		limit(func() { d.permits = d.permits[1:] })
+	}
+}
+
+// inUse requires that every lock is declared again as it was at first.
+func (w *simWorld) inUse() {
+	for lock, d := range w.declared {
+		require.Empty(w.t, d.shut, lock)
+		require.Empty(w.t, d.permits, lock)
+	}
+}
