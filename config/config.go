@@ -1,6 +1,7 @@
 package config
 
 import (
+	"io"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -22,12 +23,15 @@ type Options struct {
 	Version string
 }
 
-// Input gives variables their values: exactly one of the two is set.
+// Input gives variables their values: exactly one of Var and File is set.
 type Input struct {
 	Var string // NAME=VALUE
 	// File is a file of variable values. A relative path is relative to the
 	// process' working directory, as a shell completes it.
 	File string
+	// Reader, when set, is read to its end instead, and File is only what messages
+	// call it: standard input is no file to open.
+	Reader io.Reader
 }
 
 // Config is an evaluated configuration.

@@ -180,7 +180,7 @@ func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
 		s.d.failed = true
 		return
 	}
-	user, ok := s.secret(b.attrs["username"])
+	user, ok := s.text(b.attrs["username"]) // access lists show it, digest:USER
 	password, okPassword := s.secret(b.attrs["password"])
 	if !ok || !okPassword {
 		s.d.failed = true

@@ -41,7 +41,7 @@ func (m *module) readInputs() {
 	}
 	for _, in := range m.opts.Inputs {
 		if in.File != "" {
-			m.readInputFile(in.File, func() ([]byte, error) { return readOSFile(in.File) })
+			m.readInputFile(in.File, in.read)
 		} else {
 			m.readSetting(in.Var)
 		}
@@ -64,8 +64,11 @@ func (m *module) autoFiles() []string {
 	return out
 }
 
-func readOSFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+func (in Input) read() ([]byte, error) {
+	if in.Reader != nil {
+		return readAtMost(in.Reader, maxFileBytes)
+	}
+	f, err := os.Open(in.File)
 	if err != nil {
 		return nil, err
 	}

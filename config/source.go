@@ -157,7 +157,11 @@ func readFile(f fs.File, limit int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file", info.Name())
 	}
-	src, err := io.ReadAll(io.LimitReader(f, limit+1))
+	return readAtMost(f, limit)
+}
+
+func readAtMost(r io.Reader, limit int64) ([]byte, error) {
+	src, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(src)) > limit {
 		err = fmt.Errorf("the file is larger than %d MiB", limit>>20)
 	}

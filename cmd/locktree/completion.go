@@ -1,13 +1,15 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/locktree/locktree/config"
 	"github.com/spf13/cobra"
 )
 
 // outputNames completes from the configuration: a shell must not wait for a server.
 func (a *app) outputNames(flags *loadFlags) []string {
-	cfg, _ := config.Load(a.path("."), a.options(flags))
+	cfg, _ := config.Load(a.path("."), a.completing(flags))
 	names := make([]string, len(cfg.Outputs))
 	for i, o := range cfg.Outputs {
 		names[i] = o.Name
@@ -17,7 +19,7 @@ func (a *app) outputNames(flags *loadFlags) []string {
 
 // addresses completes what is declared, likewise.
 func (a *app) addresses(flags *loadFlags) []string {
-	cfg, _ := config.Load(a.path("."), a.options(flags))
+	cfg, _ := config.Load(a.path("."), a.completing(flags))
 	var out []string
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
@@ -38,4 +40,12 @@ func (a *app) completeAddresses(c *cobra.Command, flags *loadFlags) {
 			return a.addresses(flags), cobra.ShellCompDirectiveNoFileComp
 		}) // it fails for unknown flags and second functions only
 	}
+}
+
+// completing are the options without standard input, which is the shell's: nobody
+// types values into it while a command line is completed.
+func (a *app) completing(f *loadFlags) config.Options {
+	opts := a.options(f)
+	opts.Inputs = slices.DeleteFunc(opts.Inputs, func(in config.Input) bool { return in.Reader != nil })
+	return opts
 }

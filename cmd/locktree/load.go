@@ -28,14 +28,18 @@ func (f *loadFlags) register(c *cobra.Command) {
 	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{Var: text} }},
 		"var", "set a variable: `NAME=VALUE`; may be repeated")
 	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{File: text} }},
-		"var-file", "set the variables of a `FILE`; may be repeated; the later of -var and -var-file wins")
+		"var-file", "set the variables of a `FILE`, - for standard input; may be repeated; the later of -var and -var-file wins")
 	c.Flags().BoolVar(&f.compactWarnings, "compact-warnings", false, "show warnings by their summaries alone, when there are no errors")
 }
 
 func (a *app) options(f *loadFlags) config.Options {
 	opts := config.Options{Environ: a.env, Version: version()}
 	for _, in := range f.inputs {
-		if in.File != "" {
+		switch in.File {
+		case "":
+		case "-": // for a secret that is to stand in no file and no list of processes
+			in.File, in.Reader = "<stdin>", a.stdin
+		default:
 			in.File = a.path(in.File)
 		}
 		opts.Inputs = append(opts.Inputs, in)

@@ -41,7 +41,6 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	root.SetArgs(normalizeArgs(root, args))
 	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err = root.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
@@ -79,6 +78,7 @@ func (a *app) rootCommand() *cobra.Command {
 		},
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkDir() },
 	}
+	root.SetOut(a.stdout) // before the completion command, which takes it as it is then
 	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything")
 	root.PersistentFlags().BoolVar(&a.noColor, "no-color", false, "no colours, also on a terminal")
 	root.Flags().BoolVar(&showVersion, "version", false, "the same as the version command")
