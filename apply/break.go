@@ -26,7 +26,7 @@ func (r *run) force(ctx context.Context) (resolved bool, err error) {
 		r.ops = append(breaks, r.tx.Ops...)
 		r.bytes = plan.Size(r.ops)
 		if r.bytes > MaxBytes {
-			return false, &TooLargeError{Ops: len(r.ops), Bytes: r.bytes, Limit: MaxBytes}
+			return false, tooLarge(r.tx.Changes, r.ops, false)
 		}
 		resolved, err = r.commit(ctx)
 		if err == nil || !r.overtaken(err, breaks) {

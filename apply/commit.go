@@ -57,7 +57,25 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 		}
 		lost = true
 	}
-	return false, &UnknownError{ApplyID: r.tx.ID, Err: errLostAgain}
+	// It is known each time that it was not committed; what may still be under way
+	// carries the same versions as whatever is sent next.
+	if r.bytes >= suspect {
+		return false, tooLarge(r.tx.Changes, r.ops, true)
+	}
+	return false, &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Next: "nothing was written: apply again", Err: errLostAgain}
+}
+
+// suspect is the length from which a transaction that ends its connection each time
+// is taken to be longer than the servers read. Nobody sets jute.maxbuffer lower: a
+// session of a hundred watches needs as much to come back.
+const suspect = 8 << 10
+
+func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
+	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: MaxBytes, Refused: refused}
+	if len(changes) > 0 {
+		e.Addr, e.Path = changes[0].Addr, changes[0].Path
+	}
+	return e
 }
 
 // send waits no longer than a session lives without a word: a reply that has not
@@ -169,7 +187,7 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 // person can use.
 func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
 	if errors.Is(err, recipes.ErrTooLarge) {
-		return &TooLargeError{Ops: len(r.ops), Bytes: r.bytes, Limit: MaxBytes}
+		return tooLarge(r.tx.Changes, r.ops, false)
 	}
 	for i, res := range results {
 		if res.Error == nil || res.Error.Error() == rolledBack || i >= len(r.ops) {

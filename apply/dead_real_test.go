@@ -237,3 +237,9 @@ func dead(t *testing.T, s *site, k int, executed bool) {
 	require.NoError(t, err)
 	s.converges(c, tree, plan.Options{})
 }
+
+// TestRealZooKeeperWithASmallBuffer: a server set to read less than the default.
+func TestRealZooKeeperWithASmallBuffer(t *testing.T) {
+	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"jute.maxbuffer": "250000"}})
+	halved(t, &site{t: t, root: "/small", config: recipes.Config{Servers: []string{server.Addr}, SessionTimeout: 10 * time.Second}}, 250_000)
+}

@@ -5,7 +5,9 @@
 // The structure, the parameters, the access lists of new nodes, the quotas and the
 // index change in one ZooKeeper transaction: all or nothing. Plans that do not fit
 // into one are cut into several, each of which leaves whole locks and its part of
-// the index; an apply that ends between two is finished by the next. It is sent only when
+// the index; an apply that ends between two is finished by the next. Servers that
+// read less than ZooKeeper's default (jute.maxbuffer) get smaller ones, down to one
+// lock. It is sent only when
 // every node the plan relied on is still as the plan saw it, and it is fenced:
 // its first operation checks the apply lock, so that a program that was paused
 // past its session commits nothing. A lost reply is resolved by reading back

@@ -138,13 +138,32 @@ func named(addr, path string) string {
 	return addr + " (" + path + ")"
 }
 
-// TooLargeError: the transaction is larger than a ZooKeeper server reads.
-type TooLargeError struct{ Ops, Bytes, Limit int }
+// TooLargeError: the transaction is larger than a ZooKeeper server reads, and holds
+// one change, so that it cannot be cut. Refused says that it was sent, and that the
+// servers ended the connection each time: their jute.maxbuffer is lower than the
+// default, which is the Limit. Otherwise nothing was sent.
+type TooLargeError struct {
+	Addr, Path        string // of the change; "" when it is the index
+	Ops, Bytes, Limit int
+	Refused           bool
+}
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("apply: the transaction of %d operations is %d bytes long: at most %d are sent, because a ZooKeeper server "+
-		"drops the connection at 1 MiB. Nothing was written: apply fewer changes at a time", e.Ops, e.Bytes, e.Limit)
+	what := ""
+	if e.Addr != "" {
+		what = " of " + e.Addr
+	}
+	if e.Refused {
+		return fmt.Sprintf("apply: the servers end the connection whenever the transaction%s is sent (%d operations, %d bytes), as they do with "+
+			"requests longer than their jute.maxbuffer. It was not applied: set jute.maxbuffer to 1 MiB on all servers, which is the default",
+			what, e.Ops, e.Bytes)
+	}
+	return fmt.Sprintf("apply: the transaction%s with %d operations is %d bytes long: at most %d are sent, because a ZooKeeper server "+
+		"drops the connection at 1 MiB. Nothing was written: shorten what is declared", what, e.Ops, e.Bytes, e.Limit)
 }
+
+// Unwrap makes the plan cut the transaction where it can.
+func (e *TooLargeError) Unwrap() error { return plan.ErrTooLong }
 
 // NodeError: ZooKeeper refused an operation on a node, in a sentence with a next step.
 type NodeError struct {

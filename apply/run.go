@@ -29,9 +29,11 @@ type run struct {
 	total  int            // transactions
 	done   int            // transactions committed
 	closed []*plan.Change // locks that are draining for us
-	opsSum int            // operations committed
-	sum    int            // bytes committed
-	acls   int            // access lists set
+	// started are the changes of which it was said.
+	started map[*plan.Change]bool
+	opsSum  int // operations committed
+	sum     int // bytes committed
+	acls    int // access lists set
 
 	// The transaction under way.
 	tx    *plan.Transaction
@@ -46,7 +48,7 @@ type run struct {
 // transaction is seen through (its outcome is found out with a context of its
 // own), and the access lists that are left are noted for the next apply.
 func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
-	r := &run{x: x, p: p, start: time.Now()}
+	r := &run{x: x, p: p, start: time.Now(), started: map[*plan.Change]bool{}}
 	if !p.Applyable() {
 		return nil, &ProblemsError{Problems: p.Problems}
 	}
@@ -73,7 +75,8 @@ func (r *run) prepare() error {
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
 		r.total++
 		if n := plan.Size(tx.Ops); n > MaxBytes {
-			return &TooLargeError{Ops: len(tx.Ops), Bytes: n, Limit: MaxBytes}
+			r.total--
+			return tooLarge(tx.Changes, tx.Ops, false)
 		}
 		return nil
 	})
@@ -157,18 +160,28 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 	}
 	r.tx = tx
 	for _, c := range tx.Changes {
-		if c.Action != plan.NoOp {
+		if c.Action != plan.NoOp && !r.started[c] {
+			r.started[c] = true
 			r.emit(Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
 		}
 	}
 	sent := time.Now()
 	resolved, err := r.force(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, plan.ErrTooLong) && len(tx.Changes) > 1:
+		return err // it is cut
+	case err != nil:
 		r.failed(err)
 		return err
 	}
 	r.closed = slices.DeleteFunc(r.closed, func(c *plan.Change) bool { return slices.Contains(tx.Changes, c) })
 	r.done++
+	switch {
+	case tx.Last:
+		r.total = r.done
+	default: // more than planned, when some had to be cut
+		r.total = max(r.total, r.done+1)
+	}
 	r.opsSum += len(r.ops)
 	r.sum += r.bytes
 	r.emit(Committed{ApplyID: tx.ID, Ops: len(r.ops), Bytes: r.bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
@@ -197,7 +210,10 @@ func (r *run) failed(err error) {
 	var used *InUseError
 	var conflict *ConflictError
 	var node *NodeError
+	var large *TooLargeError
 	switch {
+	case errors.As(err, &large):
+		addr, path = large.Addr, large.Path
 	case errors.As(err, &used):
 		addr, path = used.Addr, used.Path
 	case errors.As(err, &conflict):

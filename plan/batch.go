@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -32,6 +33,10 @@ type Transaction struct {
 // one transaction: a lock with its structural children, a lock at its new path with
 // the tombstone at its old one.
 //
+// A yield that returns an error that is [ErrTooLong] has the transaction cut again,
+// and all that follow made smaller; a transaction that cannot be cut ends with the
+// error. Those yielded before stand as they are.
+//
 // applyID goes into the index, with the number of the transaction in its last four
 // digits from the second one on; indexACL is what a new index is created with.
 func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Transaction) error) error {
@@ -49,11 +54,17 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 				return err
 			}
 		}
-		return yield(tx)
+		if err := yield(tx); !errors.Is(err, ErrTooLong) || len(tx.Changes) < 2 {
+			return err
+		}
+		return (&batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: Size(ops) / 2}).run()
 	}
-	b := &batcher{p: p, id: applyID, acl: indexACL, yield: yield, at: p.Index}
-	return b.run()
+	return (&batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: batchBudget}).run()
 }
+
+// ErrTooLong says that a transaction is longer than the servers read; see
+// [Plan.Transactions].
+var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
 
 func (p *Plan) changing() (out []*Change) {
 	for i := range p.Changes {
@@ -97,20 +108,50 @@ type batcher struct {
 	id    string
 	acl   []kind.ACL
 	yield func(*Transaction) error
-	at    Pin // of the index node, as the transactions leave it
-	n     int // transactions so far
 
+	budget int   // bytes, from above
+	sent   []int // how many units each transaction has that was yielded
+
+	// What follows is of one pass.
+
+	at      Pin // of the index node, as the transactions leave it
+	n       int // transactions so far
 	ledger  *ledger
 	ops     []Op
 	changes []*Change
-	bytes   int
+	units   int // in the transaction under way
+	bytes   int // of it
 }
 
+// run cuts the changes until every transaction is taken. What was taken is gone
+// through again before another attempt, so that the ledger is as it was left.
 func (b *batcher) run() error {
+	units := b.group()
+	for {
+		err := b.pass(units)
+		if !errors.Is(err, ErrTooLong) || b.units < 2 {
+			return err
+		}
+		b.budget = min(b.budget, b.bytes) / 2
+	}
+}
+
+func (b *batcher) pass(units [][]*Change) error {
 	if err := b.open(); err != nil {
 		return err
 	}
-	for _, unit := range b.units() {
+	again := b.sent
+	for _, unit := range units {
+		cost := b.cost(unit)
+		full := b.n >= len(again) && b.bytes > 0 && b.bytes+cost > b.budget || b.n < len(again) && b.units == again[b.n]
+		if full {
+			if err := b.send(false); err != nil {
+				return err
+			}
+			cost = b.cost(unit) // the parts of the index are clean again
+		}
+		b.bytes += cost
+		b.units++
 		if err := b.add(unit); err != nil {
 			return err
 		}
@@ -125,6 +166,7 @@ func (b *batcher) run() error {
 
 // open fills the ledger with what is there before the first transaction.
 func (b *batcher) open() error {
+	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
 	b.ledger = newLedger(b.p.Index.Path, b.p.shards)
 	for i := range b.p.Changes {
 		c := &b.p.Changes[i]
@@ -158,10 +200,10 @@ func entryOf(n *Node) (IndexEntry, error) {
 	return IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Hash: h, Quota: n.Quota}, nil
 }
 
-// units are the changes in the order of execution, the two ends of a lock's move
+// group collects the units of the plan: the changes in the order of execution, the two ends of a lock's move
 // together, where the later one stands: neither has anything inside that would
 // have to wait for it.
-func (b *batcher) units() (out [][]*Change) {
+func (b *batcher) group() (out [][]*Change) {
 	partner := map[string]*Change{}
 	for _, c := range b.p.changing() {
 		other := c.PreviousPath
@@ -186,20 +228,18 @@ func (b *batcher) units() (out [][]*Change) {
 	return out
 }
 
-func (b *batcher) add(unit []*Change) error {
-	cost := 0
+// cost is what a unit adds to a transaction, from above.
+func (b *batcher) cost(unit []*Change) (n int) {
 	for _, c := range unit {
-		cost += c.weight() + 2*weigh(c.Addr, IndexEntry{Path: c.Path})
+		n += c.weight() + 2*weigh(c.Addr, IndexEntry{Path: c.Path})
 		if s := b.ledger.find(c.Path); !s.dirty {
-			cost += s.size
+			n += s.size
 		}
 	}
-	if b.bytes > 0 && b.bytes+cost > batchBudget {
-		if err := b.send(false); err != nil {
-			return err
-		}
-	}
-	b.bytes += cost
+	return n
+}
+
+func (b *batcher) add(unit []*Change) error {
 	for _, c := range unit {
 		b.ops = append(b.ops, c.deletes()...)
 	}
@@ -264,14 +304,20 @@ func (b *batcher) send(last bool) error {
 	} else {
 		tx.Ops = append(append(tx.Ops, more...), head...)
 	}
+	if b.n >= len(b.sent) {
+		if err := b.yield(tx); err != nil {
+			return err
+		}
+		b.sent = append(b.sent, b.units)
+	}
 	b.n++
-	b.ops, b.changes, b.bytes = nil, nil, 0
+	b.ops, b.changes, b.units, b.bytes = nil, nil, 0, 0
 	if b.at.Absent {
 		b.at.Absent = false
 	} else {
 		b.at.Version++
 	}
-	return b.yield(tx)
+	return nil
 }
 
 // head is the operation of the index node itself.

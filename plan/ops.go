@@ -285,12 +285,18 @@ func (p *Plan) measure() {
 	world := kind.WorldAll()
 	var each []Stats
 	err := p.Transactions(strings.Repeat("0", ApplyIDLen), world, func(tx *Transaction) error {
-		each = append(each, Stats{Ops: len(tx.Ops), Bytes: Size(tx.Ops)})
+		s := Stats{Ops: len(tx.Ops), Bytes: Size(tx.Ops)}
+		if s.Bytes > MaxTransaction {
+			p.tooLong(tx, s)
+			return ErrTooLong
+		}
+		each = append(each, s)
 		return nil
 	})
 	if err != nil || len(each) == 0 {
 		return
 	}
+	p.Problems = slices.DeleteFunc(p.Problems, func(q Problem) bool { return q.Code == ProblemBudget }) // it was cut
 	for _, s := range each {
 		p.Transaction.Ops += s.Ops
 		p.Transaction.Bytes += s.Bytes
@@ -300,6 +306,24 @@ func (p *Plan) measure() {
 		p.Batches = each
 		p.Batches[len(each)-1].ACLPhase = p.Transaction.ACLPhase
 	}
+}
+
+// tooLong notes a change that no transaction can hold: the last one noted, if none
+// of smaller ones is taken.
+func (p *Plan) tooLong(tx *Transaction, s Stats) {
+	q := Problem{
+		Severity: Error, Code: ProblemBudget, Summary: "Change is too large for a transaction",
+		Detail: fmt.Sprintf("It takes %d operations of %d bytes at one moment, and at most %d are sent: a ZooKeeper server drops the connection "+
+			"at 1 MiB. Shorten what is declared, most often an access list.", s.Ops, s.Bytes, MaxTransaction),
+	}
+	if len(tx.Changes) > 0 {
+		q.Addr, q.Path = tx.Changes[0].Addr, tx.Changes[0].Path
+		if n := tx.Changes[0].After; n != nil {
+			q.Origin = n.Origin
+		}
+	}
+	p.Problems = slices.DeleteFunc(p.Problems, func(q Problem) bool { return q.Code == ProblemBudget })
+	p.Problems = slices.Insert(p.Problems, 0, q)
 }
 
 // Size returns the length of a transaction on the wire, by the encoding of

@@ -57,7 +57,8 @@ func explain(err error) (summary, detail, addr string) {
 func interrupted(err error) bool {
 	var acl *apply.ACLPhaseError
 	var unknown *apply.UnknownError
-	return errors.Is(err, context.Canceled) && !errors.As(err, &acl) && !errors.As(err, &unknown)
+	var partial *apply.PartialError
+	return errors.Is(err, context.Canceled) && !errors.As(err, &acl) && !errors.As(err, &unknown) && !errors.As(err, &partial)
 }
 
 // sentence is an error's text without the name of the package that made it.
@@ -86,6 +87,7 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 		inUse    *apply.InUseError
 		conflict *apply.ConflictError
 		large    *apply.TooLargeError
+		partial  *apply.PartialError
 		acl      *apply.ACLPhaseError
 		node     *apply.NodeError
 		unknown  *apply.UnknownError
@@ -93,6 +95,10 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 		moved    *apply.MovedError
 	)
 	switch {
+	case errors.As(err, &partial):
+		_, why, _ := explain(partial.Err)
+		return "Only a part of the plan was applied", fmt.Sprintf("%d of %d transactions were committed. The next one was not: %s\n\nWhat is there is whole. Run the apply again to do the rest.",
+			partial.Done, partial.Total, strings.ReplaceAll(why, nothingWritten+" ", "")), "", true
 	case errors.As(err, &problems) && len(problems.Problems) > 0:
 		p := problems.Problems[0]
 		return p.Summary, p.Detail, p.Addr, true
@@ -110,9 +116,12 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 	case errors.As(err, &conflict):
 		return "ZooKeeper was changed during the apply", fmt.Sprintf("%s (%s) changed after it was verified: %v.\n\n%s Run the command again.",
 			nameOr(conflict.Addr, "A node"), conflict.Path, sentence(conflict.Err), nothingWritten), conflict.Addr, true
+	case errors.As(err, &large) && large.Refused:
+		return "The servers take no transaction of this size", fmt.Sprintf("%s was sent as %d operations and %d bytes, and the servers ended the connection each time, as they do with requests longer than their jute.maxbuffer.\n\nIt was not applied. Set jute.maxbuffer to 1 MiB, the default, on all servers.",
+			nameOr(large.Addr, "The index"), large.Ops, large.Bytes), large.Addr, true
 	case errors.As(err, &large):
-		return "The change is too large for one transaction", fmt.Sprintf("It has %d operations and %d bytes; a ZooKeeper server reads at most %d.\n\n%s Apply it in parts: first without some of the new namespaces, then with them.",
-			large.Ops, large.Bytes, large.Limit, nothingWritten), "", true
+		return "The change is too large for one transaction", fmt.Sprintf("%s takes %d operations and %d bytes at one moment; at most %d are sent, as a ZooKeeper server reads no more than 1 MiB.\n\n%s Shorten what is declared, most often an access list.",
+			nameOr(large.Addr, "The index"), large.Ops, large.Bytes, large.Limit, nothingWritten), large.Addr, true
 	case errors.As(err, &node):
 		return nodeText(node)
 	case errors.As(err, &unknown):

@@ -1,0 +1,86 @@
+package apply
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// What BenchmarkScale measures in seconds and MiB follows from these numbers, which
+// are the same on every machine.
+
+// A plan costs a read of each node, one of its access list, and a fixed number for
+// the rest; an apply as many transactions as the plan says, and a check of each node.
+func TestAPlanAsksForEachNodeOnce(t *testing.T) {
+	const locks, fixed = 2500, 60 // fixed: root, index and its parts, apply lock, namespaces' children
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.tree(bulk(locks, 0, "x")...)
+	nodes := len(tree.Nodes)
+
+	s.server.ResetCounts()
+	p := s.plan(c, tree)
+	require.Less(t, s.server.Counts().Total, fixed, "what is not there is not asked for: %v", s.server.Counts().ByOp)
+
+	s.server.ResetCounts()
+	res, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	counts := s.server.Counts()
+	require.Equal(t, len(p.Batches), res.Transactions)
+	require.Greater(t, res.Transactions, 1)
+	require.LessOrEqual(t, counts.ByOp["multi"], res.Transactions+2, "%v", counts.ByOp) // the apply lock, the scaffold
+	require.LessOrEqual(t, counts.Total, 2*nodes+fixed+2*res.Transactions, "read back once: %v", counts.ByOp)
+
+	s.server.ResetCounts()
+	p = s.plan(c, tree)
+	require.False(t, p.HasChanges())
+	counts = s.server.Counts()
+	require.LessOrEqual(t, counts.ByOp["getData"]+counts.ByOp["getACL"], 2*nodes+fixed, "%v", counts.ByOp)
+	require.LessOrEqual(t, counts.Total, 2*nodes+2*fixed, "%v", counts.ByOp)
+	require.Zero(t, counts.ByOp["multi"])
+
+	for i := range 25 { // one in a hundred
+		set("description", "changed")(tree.Nodes[100*i+50])
+	}
+	p = s.plan(c, tree)
+	require.Equal(t, plan.Counts{Change: 25}, p.Summary())
+	require.LessOrEqual(t, p.Transaction.Ops, 25+25+1, "each change, the part of the index it stands in, the index")
+}
+
+// bytesPerLock is what a plan may keep for each lock that stays as it is: the node as
+// it was read, the change that is none, the pin, and the entry of the index. Measured
+// are 890 bytes; with the payloads' emptied maps it was 2,100, with a copy of each
+// text and access list 1,300.
+const bytesPerLock = 1050
+
+// The configuration's own tree and the server live before and after, so that they
+// are in neither number.
+func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
+	const locks = 10_000
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.tree(bulk(locks, 0, "a description of some thirty letters")...)
+	s.apply(c, tree)
+	live := func() int64 {
+		runtime.GC()
+		runtime.GC() // what the first one finalises
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	s.plan(c, tree) // warms pools and buffers
+	before := live()
+	current, err := Read(t.Context(), s.session(c), tree)
+	require.NoError(t, err)
+	read := live()
+	p := plan.Diff(current, tree, plan.Options{})
+	after := live()
+	require.False(t, p.HasChanges())
+	t.Logf("bytes a lock: %d read, %d with the plan", (read-before)/locks, (after-before)/locks)
+	require.Less(t, (after-before)/locks, int64(bytesPerLock), "bytes a lock")
+	runtime.KeepAlive(current)
+	runtime.KeepAlive(tree)
+}

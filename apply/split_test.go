@@ -1,0 +1,112 @@
+package apply
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// The servers read less than the default: they end the connection without a word.
+// Halves are sent, then halves of these, and what had been sent stands.
+func TestTransactionTheServersDoNotReadIsHalved(t *testing.T) {
+	for name, frame := range map[string]int{"one transaction": 250_000, "two": 500_000} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { halved(t, inMemory(t, zktest.WithMaxFrame(frame)), frame) })
+		})
+	}
+}
+
+func halved(t *testing.T, s *site, frame int) {
+	c := s.provisioner()
+	n := map[bool]int{true: 26, false: 44}[frame < 300_000]
+	tree := s.tree(append(bulk(n, 280, "x"), declare("/zz", kind.Semaphore))...)
+	p := s.plan(c, tree)
+	require.Equal(t, n > 30, len(p.Batches) > 1)
+	x := executor(c)
+	var ev events
+	x.Events = ev.add
+	res, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Greater(t, res.Transactions, max(1, len(p.Batches)))
+	started := map[string]int{}
+	for _, e := range ev {
+		switch e := e.(type) {
+		case Committed:
+			require.LessOrEqual(t, e.Bytes, frame)
+			require.LessOrEqual(t, e.Batch, e.Batches)
+		case Started:
+			started[e.Addr]++
+		case Failed:
+			t.Errorf("%s failed: %v", e.Addr, e.Err)
+		}
+	}
+	require.Len(t, started, len(tree.Nodes))
+	for addr, n := range started {
+		require.Equal(t, 1, n, addr)
+	}
+	require.Equal(t, res.Transactions, find[Committed](ev).Batches)
+	s.converges(c, tree, plan.Options{})
+}
+
+// One lock is longer than the servers read: nothing can be cut, and the error says
+// what the servers are set to. What stood before it in the plan is there.
+func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t, zktest.WithMaxFrame(60_000))
+		c := s.provisioner()
+		long := declare("/long", kind.Mutex)
+		long.Payload.ChildACL = append(long.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: "x:" + strings.Repeat("A", 80_000), Perms: kind.PermRead})
+		tree := s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex))
+		p := s.plan(c, tree)
+		require.True(t, p.Applyable())
+		var failed []Failed
+		x := executor(c)
+		x.Events = func(e Event) {
+			if e, ok := e.(Failed); ok {
+				failed = append(failed, e)
+			}
+		}
+		_, err := x.Run(t.Context(), p)
+		var e *TooLargeError
+		require.ErrorAs(t, err, &e)
+		require.True(t, e.Refused)
+		require.Equal(t, "long.mutex", e.Addr)
+		require.ErrorContains(t, err, "jute.maxbuffer")
+		var partial *PartialError
+		require.ErrorAs(t, err, &partial)
+		require.Equal(t, 1, partial.Done)
+		require.Len(t, failed, 1)
+		_, there := s.server.Get(s.root + "/a")
+		require.True(t, there)
+		require.Len(t, s.plan(c, s.tree(declare("/a", kind.Mutex))).Changes, 1, "the index is of what is there")
+	})
+}
+
+// One lock is longer than any server reads: the plan says so, and nothing is sent.
+func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	long := declare("/long", kind.Mutex)
+	long.Payload.ChildACL = append(long.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: "x:" + strings.Repeat("A", 950_000), Perms: kind.PermRead})
+	p := s.plan(c, s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex)))
+	require.False(t, p.Applyable())
+	require.Equal(t, plan.ProblemBudget, p.Problems[0].Code)
+	require.Equal(t, "long.mutex", p.Problems[0].Addr)
+	require.Len(t, p.Problems, 1)
+
+	p.Problems = nil // and if it were applied all the same
+	s.wroteNothing(c, func() {
+		_, err := executor(c).Run(t.Context(), p)
+		var e *TooLargeError
+		require.ErrorAs(t, err, &e)
+		require.False(t, e.Refused)
+		require.Equal(t, "long.mutex", e.Addr)
+		require.ErrorContains(t, err, "Nothing was written")
+	})
+}
