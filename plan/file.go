@@ -29,6 +29,7 @@ type File struct {
 	Version string // of the program that wrote it
 	Stack   string
 	Plans   []*Plan
+	Checks  []Check // what the checks of the configuration said when the plan was made
 }
 
 // ErrNotPlan: the data is no saved plan at all.
@@ -121,6 +122,10 @@ func (f *File) Encode(w io.Writer) error {
 	out.hash = sha256.New()
 	out.printf(`{"plans":`)
 	writeList(out, f.Plans, (*fileWriter).plan)
+	if len(f.Checks) > 0 {
+		out.printf(`,"checks":`)
+		out.value(f.Checks)
+	}
 	out.printf("}")
 	sum := hex.EncodeToString(out.hash.Sum(nil))
 	out.hash = nil
@@ -221,7 +226,7 @@ func DecodeFile(r io.Reader) (*File, error) {
 	if err := json.Unmarshal(env.Body, &body); err != nil {
 		return nil, damaged("body", err)
 	}
-	f := &File{Format: env.Format, Version: env.Version, Stack: env.Stack}
+	f := &File{Format: env.Format, Version: env.Version, Stack: env.Stack, Checks: body.Checks}
 	for i, form := range body.Plans {
 		p, err := form.plan()
 		if err == nil && p.Stack != f.Stack {

@@ -16,7 +16,8 @@ import (
 // so that a file cannot contradict itself.
 
 type bodyForm struct {
-	Plans []planForm `json:"plans"`
+	Plans  []planForm `json:"plans"`
+	Checks []Check    `json:"checks"`
 }
 
 type planForm struct {
@@ -268,7 +269,7 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 			return nil, errors.New("the node changes its path")
 		}
 		c.compare()
-		if c.Reason == ReasonReplaceByRequest {
+		if c.Reason == ReasonReplaceByRequest || c.Reason == ReasonReplaceACL {
 			c.MissingParts = nil
 		}
 		if c.Action == Forget || c.Action == NoOp && before.Payload.Owner == after.Payload.Owner {

@@ -75,11 +75,11 @@ const (
 
 // Check is the result of a check block: a doubt that stops nothing.
 type Check struct {
-	Addr    string // check.small_pools
-	Origin  string
-	Verdict Verdict
+	Addr    string  `json:"address"` // check.small_pools
+	Origin  string  `json:"origin"`
+	Verdict Verdict `json:"verdict"`
 	// Problems are the messages of the assertions that do not hold.
-	Problems []string
+	Problems []string `json:"problems,omitempty"`
 }
 
 // Rename follows moves from an address that was declared once to the one that is

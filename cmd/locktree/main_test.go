@@ -72,6 +72,31 @@ func TestStillUnderWay(t *testing.T) {
 	}
 }
 
+// A lock that is drained may be used for a long time: that, too, is said, until it
+// is removed.
+func TestStillDraining(t *testing.T) {
+	for kind, line := range map[string]string{"human": "mutex.a: Still draining... [10s elapsed]", "json": `"type":"drain_progress"`} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out strings.Builder
+				a := &app{terminal: terminal{stdout: &out, stderr: &out}}
+				if kind == "json" {
+					a.json = streamJSON
+				}
+				p := a.progress("main")
+				p.event(apply.Draining{Addr: "mutex.a", Path: "/a", Usage: &plan.Usage{}})
+				time.Sleep(15 * time.Second)
+				p.event(apply.Started{Addr: "mutex.a", Path: "/a", Action: plan.Delete})
+				time.Sleep(10 * time.Second)
+				p.stop()
+				require.Contains(t, out.String(), line)
+				require.Equal(t, 1, strings.Count(out.String(), "Still draining"), out.String())
+				require.Contains(t, out.String(), "Still destroying... [5s elapsed]")
+			})
+		})
+	}
+}
+
 // A thousand changes of one transaction are not a thousand lines every ten seconds.
 func TestStillNamesAFew(t *testing.T) {
 	var out strings.Builder

@@ -28,7 +28,7 @@ func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) erro
 		return view.Failf("Cannot write the plan", "%v", err)
 	}
 	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
-	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans}
+	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans, Checks: cfg.Checks}
 	err = file.Encode(tmp)
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)

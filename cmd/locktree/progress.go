@@ -40,7 +40,10 @@ func (p *progress) event(e apply.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := e.(type) {
+	case apply.Draining:
+		p.open = append(p.open, view.Ongoing{Started: apply.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()})
 	case apply.Started:
+		p.done(e.Addr) // its draining, where there was one
 		p.open = append(p.open, view.Ongoing{Started: e, Since: time.Now()})
 	case apply.Applied:
 		p.done(e.Addr)

@@ -53,7 +53,7 @@ func (a *app) showPlan(name string, concise bool) error {
 	if len(file.Plans) > 0 {
 		shown.destroy, shown.refreshOnly = file.Plans[0].Destroy, file.Plans[0].RefreshOnly
 	}
-	a.view().Plan(view.Plan{Plans: file.Plans, Operation: shown.operation(), Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	a.view().Plan(view.Plan{Plans: file.Plans, Checks: file.Checks, Operation: shown.operation(), Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
 	return nil
 }
 

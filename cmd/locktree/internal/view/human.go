@@ -112,6 +112,9 @@ func (h *human) Still(_ string, open []Ongoing, now time.Time) {
 
 func stillText(o Ongoing, now time.Time) string {
 	doing := strings.ToLower(progress[o.Action][0])
+	if o.Drains {
+		doing = "draining..."
+	}
 	return fmt.Sprintf("%s: Still %s [%s elapsed]", clean(o.Addr), doing, elapsed(now.Sub(o.Since)))
 }
 

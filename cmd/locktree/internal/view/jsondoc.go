@@ -82,19 +82,24 @@ func outputJSON(o *plan.Output) fields {
 
 // Tree writes the live tree in the form of Terraform's show -json of a state.
 func (d *documents) Tree(trees []*plan.Tree) {
-	resources := []fields{}
+	var resources []fields
+	var outputs []plan.Output
 	for _, tree := range trees {
+		if tree.Index != nil {
+			for name, o := range tree.Index.Outputs {
+				outputs = append(outputs, plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive})
+			}
+		}
 		for _, n := range tree.Nodes {
 			if n.Payload == nil {
 				continue
 			}
-			f := resourceJSON(tree.Ensemble, n.Payload.Owner.Addr, n)
-			f["values"] = valuesJSON(n)
+			f := valuesOf(tree.Ensemble, n.Payload.Owner.Addr, n)
 			f["live"] = liveJSON(n)
 			resources = append(resources, f)
 		}
 	}
-	d.document(fields{"format_version": "1.0", "locktree_version": d.version, "values": fields{"root_module": fields{"resources": resources}}})
+	d.document(fields{"format_version": "1.0", "locktree_version": d.version, "terraform_version": d.version, "values": fields{"outputs": outputsJSON(outputs), "root_module": modulesJSON(resources)}})
 }
 
 // Status writes who holds and who waits.

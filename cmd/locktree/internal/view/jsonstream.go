@@ -80,14 +80,9 @@ func (s *stream) Error(err error) { s.Diagnostics(Explain(err), nil) }
 // Plan implements [View].
 func (s *stream) Plan(p Plan) {
 	for _, one := range p.Plans {
-		for i := range one.Changes {
-			if c := &one.Changes[i]; c.Drift {
-				action := "update"
-				if c.Before == nil {
-					action = "delete"
-				}
-				s.send("info", "resource_drift", c.Addr+": Drift detected ("+action+")", fields{"change": fields{"resource": resource(one.Ensemble, c), "action": action}})
-			}
+		for _, d := range one.Drifted {
+			c := plan.Change{Addr: d.Addr, Path: d.Path, Kind: kindOfAddress(d.Addr)}
+			s.send("info", "resource_drift", d.Addr+": Drift detected ("+driftAction(d)+")", fields{"change": fields{"resource": resource(one.Ensemble, &c), "action": driftAction(d)}})
 		}
 	}
 	for _, one := range p.Plans {
@@ -209,9 +204,13 @@ func (s *stream) Event(ensemble string, e apply.Event) {
 // Still implements [View].
 func (s *stream) Still(ensemble string, open []Ongoing, now time.Time) {
 	for _, o := range open {
-		h := hook(ensemble, o.Addr, o.Path, o.Action)
+		kind, h := "apply_progress", hook(ensemble, o.Addr, o.Path, o.Action)
+		if o.Drains {
+			kind = "drain_progress"
+			delete(h, "action")
+		}
 		h["elapsed_seconds"] = int(now.Sub(o.Since).Seconds())
-		s.send("info", "apply_progress", stillText(o, now), fields{"hook": h})
+		s.send("info", kind, stillText(o, now), fields{"hook": h})
 	}
 }
 

@@ -15,31 +15,32 @@ import (
 // show -json, so that policies and queries written for those keep working. What
 // only we know stands under "live" and "transaction".
 func (d *documents) Plan(p Plan) {
-	var changes, drift, planned []fields
+	var changes, planned []fields
 	transactions := []fields{}
-	outputs := fields{}
+	outputs, values := fields{}, []plan.Output{}
 	for _, one := range p.Plans {
 		for i := range one.Changes {
 			c := &one.Changes[i]
 			changes = append(changes, changeJSON(one.Ensemble, c))
-			if c.Drift {
-				drift = append(drift, changeJSON(one.Ensemble, c))
-			}
 			if c.After != nil {
-				f := resourceJSON(one.Ensemble, c.Addr, c.After)
-				f["values"] = valuesJSON(c.After)
-				planned = append(planned, f)
+				planned = append(planned, valuesOf(one.Ensemble, c.Addr, c.After))
 			}
 		}
 		for _, o := range one.Outputs {
 			outputs[o.Name] = outputChangeJSON(o)
+			if o.After != nil {
+				values = append(values, *o.After)
+			}
 		}
 		transactions = append(transactions, fields{"ensemble": one.Ensemble, "ops": one.Transaction.Ops, "bytes": one.Transaction.Bytes, "acl_phase": one.Transaction.ACLPhase})
 	}
 	d.document(fields{
 		"format_version": "1.2", "locktree_version": d.version,
-		"planned_values":   fields{"root_module": fields{"resources": nonNil(planned)}},
-		"resource_changes": nonNil(changes), "resource_drift": nonNil(drift), "output_changes": outputs,
+		"terraform_version": d.version, // readers want one; it is the program that made the plan
+		"planned_values":    fields{"outputs": outputsJSON(values), "root_module": modulesJSON(planned)},
+		"prior_state":       d.priorJSON(p.Plans),
+		"resource_changes":  nonNil(changes), "resource_drift": driftJSON(p.Plans), "output_changes": outputs,
+		"checks":        checksJSON(p.Checks),
 		"configuration": fields{"root_module": fields{}},
 		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": !targeted(p.Plans), "errored": failing(p.Plans),
 		"problems": problemsJSON(p.Plans), "transactions": transactions,
@@ -98,6 +99,10 @@ func resourceJSON(ensemble, addr string, n *plan.Node) fields {
 	if k == nil {
 		k = kind.Namespace
 	}
+	return namedJSON(ensemble, addr, k)
+}
+
+func namedJSON(ensemble, addr string, k *kind.Kind) fields {
 	name, key := labels(addr, k.Name)
 	f := fields{"address": addr, "mode": "managed", "type": k.Name, "name": name, "provider_name": "locktree", "ensemble": ensemble}
 	if key != "" {
@@ -176,6 +181,18 @@ func problemsJSON(plans []*plan.Plan) []fields {
 		}
 	}
 	return out
+}
+
+// kindOfAddress is the kind an address names: the word before its last label.
+func kindOfAddress(addr string) *kind.Kind {
+	if i := strings.Index(addr, `["`); i >= 0 && strings.HasSuffix(addr, `"]`) {
+		addr = addr[:max(strings.LastIndex(addr, `["`), i)]
+	}
+	words := strings.Split(addr, ".")
+	if k := kind.Lookup(words[max(len(words)-2, 0)]); k != nil {
+		return k
+	}
+	return kind.Namespace
 }
 
 // labels takes the name and the for_each key out of an address.

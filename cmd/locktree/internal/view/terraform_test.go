@@ -2,46 +2,82 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"slices"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/stretchr/testify/require"
 )
 
-// What programs written for Terraform's show -json read of a plan, in the types
-// they read it with: a field of another type makes them fail.
+// What HashiCorp's library for these documents understood of a plan, in its words.
 type terraformPlan struct {
 	FormatVersion    string                       `json:"format_version"`
 	TerraformVersion string                       `json:"terraform_version"`
-	PlannedValues    *terraformState              `json:"planned_values"`
+	PlannedValues    *terraformValues             `json:"planned_values"`
 	ResourceDrift    []*terraformChange           `json:"resource_drift"`
 	ResourceChanges  []*terraformChange           `json:"resource_changes"`
 	OutputChanges    map[string]*terraformOutcome `json:"output_changes"`
+	PriorState       *terraformState              `json:"prior_state"`
 	Config           *terraformConfig             `json:"configuration"`
-	Applyable        *bool                        `json:"applyable"`
+	Checks           []terraformCheck             `json:"checks"`
 	Complete         *bool                        `json:"complete"`
-	Errored          *bool                        `json:"errored"`
 }
 
 type terraformState struct {
-	RootModule struct {
-		Resources []terraformResource `json:"resources"`
-	} `json:"root_module"`
+	FormatVersion    string           `json:"format_version"`
+	TerraformVersion string           `json:"terraform_version"`
+	Values           *terraformValues `json:"values"`
+}
+
+type terraformValues struct {
+	Outputs map[string]struct {
+		Sensitive bool `json:"sensitive"`
+		Value     any  `json:"value"`
+	} `json:"outputs"`
+	RootModule *terraformModule `json:"root_module"`
+}
+
+type terraformModule struct {
+	Address      string              `json:"address"`
+	Resources    []terraformResource `json:"resources"`
+	ChildModules []*terraformModule  `json:"child_modules"`
 }
 
 type terraformConfig struct {
 	RootModule *struct{} `json:"root_module"`
 }
 
+type terraformCheck struct {
+	Address struct {
+		ToDisplay string `json:"to_display"`
+		Kind      string `json:"kind"`
+		Module    string `json:"module"`
+		Name      string `json:"name"`
+	} `json:"address"`
+	Status    string `json:"status"`
+	Instances []struct {
+		Status   string `json:"status"`
+		Problems []struct {
+			Message string `json:"message"`
+		} `json:"problems"`
+	} `json:"instances"`
+}
+
 type terraformResource struct {
-	Address, Mode, Type, Name string
-	ProviderName              string         `json:"provider_name"`
-	Index                     any            `json:"index"`
-	SchemaVersion             uint64         `json:"schema_version"`
-	Values                    map[string]any `json:"values"`
+	Address      string         `json:"address"`
+	Mode         string         `json:"mode"`
+	Type         string         `json:"type"`
+	Name         string         `json:"name"`
+	ProviderName string         `json:"provider_name"`
+	Index        any            `json:"index"`
+	Values       map[string]any `json:"values"`
 }
 
 type terraformChange struct {
@@ -53,38 +89,80 @@ type terraformChange struct {
 	Name            string            `json:"name"`
 	Index           any               `json:"index"`
 	ProviderName    string            `json:"provider_name"`
-	ActionReason    string            `json:"action_reason"`
 	Change          *terraformOutcome `json:"change"`
 }
 
 type terraformOutcome struct {
-	Actions         []string   `json:"actions"`
-	Before          any        `json:"before"`
-	After           any        `json:"after"`
-	AfterUnknown    any        `json:"after_unknown"`
-	BeforeSensitive any        `json:"before_sensitive"`
-	AfterSensitive  any        `json:"after_sensitive"`
-	ReplacePaths    [][]string `json:"replace_paths"`
+	Actions         []string `json:"actions"`
+	Before          any      `json:"before"`
+	After           any      `json:"after"`
+	AfterUnknown    any      `json:"after_unknown"`
+	BeforeSensitive any      `json:"before_sensitive"`
+	AfterSensitive  any      `json:"after_sensitive"`
+	ReplacePaths    []any    `json:"replace_paths"`
 	Importing       *struct {
 		ID string `json:"id"`
 	} `json:"importing"`
 }
 
+// terraformJSON builds the program around hashicorp/terraform-json: a module of
+// its own, so that nobody who uses locktree downloads it.
+var terraformJSON = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "terraform-json-")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "terraform")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Dir = "testdata/terraform"
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if program, err := terraformJSON(); err == nil {
+		os.RemoveAll(filepath.Dir(program))
+	}
+	os.Exit(code)
+}
+
+// understood is what the library makes of a document.
+func understood(t *testing.T, kind string, document []byte, into any) {
+	t.Helper()
+	program, err := terraformJSON()
+	require.NoError(t, err)
+	cmd := exec.Command(program, kind)
+	cmd.Stdin = bytes.NewReader(document)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	require.NoError(t, json.Unmarshal(out, into))
+}
+
 // The action lists Terraform's documentation names; programs compare with them.
 var terraformActions = []string{"no-op", "create", "read", "update", "delete", "delete create", "create delete", "forget"}
 
-func TestShowJSONReadsAsTerraforms(t *testing.T) {
+func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
+	checks := []plan.Check{{Addr: "check.small", Verdict: plan.CheckPass},
+		{Addr: `module.team["a.b"].check.large`, Verdict: plan.CheckFail, Problems: []string{"Too many."}}}
 	for name, p := range map[string]*plan.Plan{"rich": richPlan(), "moved": movedPlan(), "failing": failingPlan()} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+			NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply", Checks: checks})
+			var own struct{ Applyable, Errored bool } // of newer formats than the library's
+			require.NoError(t, json.Unmarshal(out.Bytes(), &own))
+			require.Equal(t, name == "failing", own.Errored)
+			require.Equal(t, name != "failing", own.Applyable)
+
 			var read terraformPlan
-			require.NoError(t, json.Unmarshal(out.Bytes(), &read))
+			understood(t, "plan", out.Bytes(), &read)
 			require.Equal(t, "1.2", read.FormatVersion)
+			require.Equal(t, "1.2.3", read.TerraformVersion)
 			require.NotNil(t, read.Config)
-			require.NotNil(t, read.Config.RootModule)
-			require.Equal(t, name == "failing", *read.Errored)
-			require.Equal(t, name != "failing", *read.Applyable)
 			require.Equal(t, name != "moved", *read.Complete, "the moved plan is a targeted one")
 			require.Len(t, read.ResourceChanges, len(p.Changes))
 			for i, c := range read.ResourceChanges {
@@ -99,7 +177,88 @@ func TestShowJSONReadsAsTerraforms(t *testing.T) {
 			for _, o := range read.OutputChanges {
 				require.Contains(t, terraformActions, strings.Join(o.Actions, " "))
 			}
+			require.Len(t, read.Checks, 2)
+			require.Equal(t, "pass", read.Checks[0].Status)
+			require.Equal(t, "small", read.Checks[0].Address.Name)
+			require.Equal(t, `module.team["a.b"]`, read.Checks[1].Address.Module)
+			require.Equal(t, "large", read.Checks[1].Address.Name)
+			require.Equal(t, "Too many.", read.Checks[1].Instances[0].Problems[0].Message)
 		})
+	}
+}
+
+// What was changed by hand, and what stands there now.
+func TestTerraformsLibraryReadsDriftAndPriorState(t *testing.T) {
+	p := richPlan()
+	var out bytes.Buffer
+	NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	var read terraformPlan
+	understood(t, "plan", out.Bytes(), &read)
+	require.Len(t, read.ResourceDrift, 3)
+	deleted, changed, taken := read.ResourceDrift[0], read.ResourceDrift[1], read.ResourceDrift[2]
+	require.Equal(t, []string{"delete"}, deleted.Change.Actions)
+	require.Equal(t, "namespace", deleted.Type)
+	require.Nil(t, deleted.Change.After)
+	require.Equal(t, []string{"update"}, changed.Change.Actions)
+	require.Equal(t, "thumbnails", changed.Index)
+	require.EqualValues(t, 4, changed.Change.Before.(map[string]any)["permits"], "what is declared")
+	require.EqualValues(t, 8, changed.Change.After.(map[string]any)["permits"], "what is there")
+	require.Equal(t, []string{"delete"}, taken.Change.Actions)
+	require.Equal(t, "mutex", taken.Type)
+	require.Equal(t, "lost", taken.Name)
+
+	require.Equal(t, "1.2.3", read.PriorState.TerraformVersion)
+	there := map[string]map[string]any{}
+	for _, r := range read.PriorState.Values.RootModule.Resources {
+		there[r.Address] = r.Values
+	}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Before == nil {
+			require.NotContains(t, there, c.Addr)
+			continue
+		}
+		addr := cmp.Or(c.PreviousAddr, c.Addr)
+		require.Equal(t, c.Before.Path, there[addr]["path"], addr)
+	}
+	require.NotContains(t, out.String(), hash)
+}
+
+// Resources of modules stand in the modules, one in the other.
+func TestTerraformsLibraryReadsModules(t *testing.T) {
+	p := smallPlan("main")
+	one := p.Changes[0]
+	for _, addr := range []string{`module.a["module.x[\"y\"]."].module.b.mutex.deep`, "module.c.mutex.flat"} {
+		c := one
+		c.Addr = addr
+		p.Changes = append(p.Changes, c)
+	}
+	var out bytes.Buffer
+	NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	var read terraformPlan
+	understood(t, "plan", out.Bytes(), &read)
+	root := read.PlannedValues.RootModule
+	require.Len(t, root.Resources, 1)
+	require.Len(t, root.ChildModules, 2)
+	require.Equal(t, `module.a["module.x[\"y\"]."]`, root.ChildModules[0].Address)
+	inner := root.ChildModules[0].ChildModules[0]
+	require.Equal(t, `module.a["module.x[\"y\"]."].module.b`, inner.Address)
+	require.Equal(t, "deep", inner.Resources[0].Name)
+	require.Equal(t, "module.c", root.ChildModules[1].Address)
+}
+
+// The live tree in the form of a state.
+func TestTerraformsLibraryReadsTheLiveTree(t *testing.T) {
+	document, err := os.ReadFile("testdata/show.json")
+	require.NoError(t, err)
+	var read terraformState
+	understood(t, "state", document, &read)
+	require.Equal(t, "1.0", read.FormatVersion)
+	require.NotEmpty(t, read.Values.RootModule.Resources)
+	for _, r := range read.Values.RootModule.Resources {
+		require.Equal(t, "managed", r.Mode)
+		require.Contains(t, r.Address, r.Type+"."+r.Name)
+		require.NotEmpty(t, r.Values["path"])
 	}
 }
 
@@ -117,7 +276,7 @@ func checkChange(t *testing.T, c *terraformChange, of *plan.Change) {
 		require.Equal(t, of.Importing, c.Change.Importing.ID)
 	}
 	for _, path := range c.Change.ReplacePaths {
-		require.True(t, slices.Contains(of.ForcesReplace, path[0]))
+		require.Contains(t, of.ForcesReplace, path.([]any)[0])
 	}
 }
 

@@ -61,6 +61,7 @@ type Version struct {
 // Plan is one or more plans, one an ensemble, and what is to be said with them.
 type Plan struct {
 	Plans     []*plan.Plan
+	Checks    []plan.Check         // of the configuration; those that do not hold are diagnostics already
 	Operation string               // "plan", "apply" or "destroy"
 	Files     map[string]*hcl.File // to show where a problem is declared
 	Concise   bool                 // one line a change
@@ -69,10 +70,11 @@ type Plan struct {
 	NoAdvice  bool                 // the plan is applied right away: nothing about -out
 }
 
-// Ongoing is a change that began and has not ended.
+// Ongoing is a change, or the draining before it, that began and has not ended.
 type Ongoing struct {
 	apply.Started
-	Since time.Time
+	Drains bool // it waits for those who use the lock; Action is not set then
+	Since  time.Time
 }
 
 // Applied is the end of an apply.
