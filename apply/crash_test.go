@@ -43,6 +43,7 @@ var scenes = map[string]struct {
 	"drain, then declared again":            {drainScene(true), 8},
 	"drain that takes too long":             {reopenScene, 5},
 	"contenders broken by force":            {forceScene, 5},
+	"access lists changed by replacement":   {replaceScene, 3},
 	"rights granted to ourselves first":     {widenScene, 8},
 	"parts of the index split and vanish":   {shardScene, 6},
 	"namespace moved with its locks":        {moveScene(false), 4},
@@ -321,6 +322,16 @@ func forceScene(t *testing.T, s *site, c *recipes.Client) scene {
 			require.NoError(t, leader.Verify(t.Context()), "nobody named this one")
 		},
 	}
+}
+
+// replaceScene: the access lists of locks change with everything else, at one moment.
+func replaceScene(t *testing.T, s *site, c *recipes.Client) scene {
+	s.apply(c, s.shop())
+	tree := byReplacement(s)
+	return scene{tree: tree, stopped: func(bool) {
+		after := s.plan(c, tree)
+		require.Contains(t, []int{0, 4}, after.Summary().Add, "all lists or none: %s", after)
+	}}
 }
 
 // widenScene: we have ADMIN and nothing else on nodes that are to change.

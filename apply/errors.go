@@ -98,6 +98,7 @@ type InUseError struct {
 	Addr, Path string
 	Action     plan.Action
 	Usage      *plan.Usage // nil when they left before they could be read
+	Reason     plan.Reason // of the action
 	Others     int         // how many more locks of the plan are in use
 }
 
@@ -113,7 +114,11 @@ func (e *InUseError) Error() string {
 	if !e.Usage.Busy() {
 		who = "contenders that have left meanwhile"
 	}
-	return fmt.Sprintf("apply: %s (%s) %s: it has %s%s. Nothing was written: apply again when it is idle", e.Addr, e.Path, what, who, more)
+	or := ""
+	if e.Reason == plan.ReasonReplaceACL {
+		or = `, or take acl_change = "replace" out of its lifecycle block to have its access list set in place`
+	}
+	return fmt.Sprintf("apply: %s (%s) %s: it has %s%s. Nothing was written: apply again when it is idle%s", e.Addr, e.Path, what, who, more, or)
 }
 
 // ConflictError: the transaction was refused because a node changed after it was

@@ -97,7 +97,7 @@ func (r *run) occupied(ctx context.Context, op plan.Op, err error) error {
 		if c.Addr != op.Addr || c.Before == nil || c.Before.Kind().Container {
 			continue
 		}
-		e := &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action}
+		e := &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason}
 		// Without it the error only lacks the names.
 		e.Usage, _ = readUsage(ctx, r.s, c.Before)
 		return e

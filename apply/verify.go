@@ -109,7 +109,7 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 			first.Others++
 			continue
 		}
-		first = &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action}
+		first = &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason}
 		u, err := readUsage(ctx, s, c.Before)
 		if err != nil {
 			return err

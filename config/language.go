@@ -159,6 +159,12 @@ func newEnsembleType() *blockType {
 	}
 }
 
+// The values of acl_change.
+const (
+	changeInPlace       = "in_place"
+	changeByReplacement = "replace"
+)
+
 // nodeTypes turns the tables of package kind into block types: a new recipe
 // type needs no change here.
 func nodeTypes() []*blockType {
@@ -177,6 +183,10 @@ func nodeTypes() []*blockType {
 				name: "lifecycle", doc: "Rules for changes.", single: true,
 				args: []argument{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone.").or(false)},
 			}},
+		}
+		if !k.Container {
+			t.blocks[0].args = append(t.blocks[0].args, arg("acl_change", "string",
+				"How another access list takes effect: set in place after the transaction, or with the lock made anew in it, while it is idle.").or(changeInPlace).of(changeInPlace, changeByReplacement))
 		}
 		for _, f := range k.New().Fields() {
 			lo, hi := bounds(f)

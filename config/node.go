@@ -27,10 +27,12 @@ type instance struct {
 	ensemble *Ensemble
 	params   kind.Params
 	protect  bool
-	quota    int  // 0: none
-	nameless bool // its argument name was wrong
-	failed   bool // something about its block was wrong
-	broken   bool // its for_each was wrong: a stand-in, so that other mistakes inside are found
+	quota    int // 0: none
+	// replaceForACL: another access list makes the lock anew.
+	replaceForACL bool
+	nameless      bool // its argument name was wrong
+	failed        bool // something about its block was wrong
+	broken        bool // its for_each was wrong: a stand-in, so that other mistakes inside are found
 }
 
 // attributes are what a reference to the instance offers; see objectType.
@@ -248,6 +250,7 @@ func (m *module) evaluateInstance(i *instance, s scope) {
 	}
 	for _, l := range b.nested("lifecycle") {
 		i.protect = s.yes(l.attrs["prevent_destroy"])
+		i.replaceForACL = s.replaceForACL(l.attrs["acl_change"])
 	}
 	for _, q := range b.nested("quota") {
 		m.evaluateQuota(i, s, q)
@@ -255,6 +258,15 @@ func (m *module) evaluateInstance(i *instance, s scope) {
 	for _, f := range i.params.Fields() {
 		m.setField(s, b.attrs[f.Name], f)
 	}
+}
+
+func (s scope) replaceForACL(a *attribute) bool {
+	text, ok := s.text(a)
+	if ok && text != changeInPlace && text != changeByReplacement {
+		all := []string{changeInPlace, changeByReplacement}
+		s.wrong(a, "Invalid value for acl_change", fmt.Sprintf("acl_change must be %s.%s", orList(all), didYouMean(text, all)))
+	}
+	return ok && text == changeByReplacement
 }
 
 // setField stores an argument as the parameter of that name.
@@ -370,7 +382,7 @@ func nameHint(a *attribute) string {
 func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 	n := &plan.Node{
 		Path: i.path, Addr: i.addr,
-		Origin: origin,
+		Origin: origin, ReplaceForACL: i.replaceForACL,
 		Payload: &kind.Payload{
 			Params: i.params, Owner: kind.Owner{Stack: stack, Addr: i.addr},
 			Protect: i.protect, State: kind.StateActive,

@@ -82,6 +82,9 @@ const (
 	ReasonReplaceByRequest    Reason = "replace_by_request"
 	// Not Terraform's: an imported lock is made anew because it may be a container.
 	ReasonReplaceContainer Reason = "replace_because_container"
+	// Not Terraform's: acl_change = "replace" makes another access list take effect
+	// with everything else, in the transaction.
+	ReasonReplaceACL Reason = "replace_because_acl_change"
 	// Not Terraform's: what a move left behind goes, its moved block is gone.
 	ReasonDeleteTombstone Reason = "delete_because_move_finished"
 )
@@ -101,6 +104,8 @@ func (c *Change) ReasonText() string {
 		return "because " + strings.Join(c.ForcesReplace, ", ") + " cannot change in place"
 	case ReasonReplaceByRequest:
 		return "as requested"
+	case ReasonReplaceACL:
+		return `because its access list changes, which acl_change = "replace" makes part of the transaction`
 	case ReasonReplaceContainer:
 		return "because it may be a container, which vanishes when unused"
 	case ReasonDeleteTombstone:

@@ -227,6 +227,9 @@ func (d *differ) comparison(want, have *Node) Change {
 	case d.replace.match(c.Addr) && !c.Kind.Container:
 		c.Action, c.Reason, c.Break, c.MissingParts = Replace, ReasonReplaceByRequest, d.breaks[c.Addr], nil
 		d.checkRemoval(&c, want)
+	case want.ReplaceForACL && c.ACL != nil && !c.Kind.Container:
+		c.Action, c.Reason, c.Break, c.MissingParts = Replace, ReasonReplaceACL, d.breaks[c.Addr], nil
+		d.checkRemoval(&c, want)
 	case c.onlyRenamed():
 		// As in Terraform, an address is no property of the thing: nothing to change.
 		c.Action = NoOp

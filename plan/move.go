@@ -181,6 +181,10 @@ func (c *Change) NeedsIdle() bool {
 // busy warns that a change will be refused, or says what is done about it.
 func (d *differ) busy(c *Change, verb string) {
 	n := &Node{Addr: c.Addr, Path: c.Path}
+	or := ""
+	if c.Reason == ReasonReplaceACL {
+		or = ` Take acl_change = "replace" out of its lifecycle block to have the list set without waiting.`
+	}
 	switch {
 	case c.Break:
 		d.problem(Warning, ProblemForceBreak, n, "Lock is broken by force",
@@ -188,10 +192,10 @@ func (d *differ) busy(c *Change, verb string) {
 				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
 	case d.opts.drainMs() > 0:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %d seconds for it to become idle, and refuses otherwise.",
-				c.Addr, verb, c.Usage, (d.opts.drainMs()+999)/1000))
+			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %d seconds for it to become idle, and refuses otherwise.%s",
+				c.Addr, verb, c.Usage, (d.opts.drainMs()+999)/1000, or))
 	default:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.", c.Addr, verb, c.Usage))
+			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.%s", c.Addr, verb, c.Usage, or))
 	}
 }

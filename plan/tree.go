@@ -53,6 +53,9 @@ type Node struct {
 	// AllowWorld and AllowLockout are declared on the acl block in force: the
 	// author wants everybody to write, or to give up the own admin right.
 	AllowWorld, AllowLockout bool
+	// ReplaceForACL asks that another access list takes effect with the lock made anew
+	// in the transaction, while it is idle, and not after it. Declared nodes only.
+	ReplaceForACL bool
 	// Quota is how many znodes a namespace may hold, 0 for no limit. [Diff] sets it
 	// from Intent.Quotas.
 	Quota int

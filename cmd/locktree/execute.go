@@ -100,7 +100,7 @@ func inUse(plans []*plan.Plan) error {
 		busy := slices.DeleteFunc(p.InUse(), func(c *plan.Change) bool { return c.Break })
 		if len(busy) > 0 && p.Drain == 0 {
 			c := busy[0]
-			return &apply.InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Usage: c.Usage, Others: len(busy) - 1}
+			return &apply.InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason, Usage: c.Usage, Others: len(busy) - 1}
 		}
 	}
 	return nil

@@ -215,7 +215,11 @@ func inUseText(e *apply.InUseError) string {
 	if e.Others > 0 {
 		text += fmt.Sprintf("\n\n%d more %s in use.", e.Others, plural(e.Others, "lock of this plan is", "locks of this plan are"))
 	}
-	return text + "\n\n" + nothingWritten + " Run the command again when it is idle; \"locktree status\" shows who uses it."
+	or := ""
+	if e.Reason == plan.ReasonReplaceACL {
+		or = ` Or take acl_change = "replace" out of its lifecycle block, to have its access list set without waiting.`
+	}
+	return text + "\n\n" + nothingWritten + " Run the command again when it is idle; \"locktree status\" shows who uses it." + or
 }
 
 // explainFile knows what can be wrong with a saved plan.
