@@ -24,27 +24,37 @@ type generator struct {
 	root     string
 	ensemble string // to be named on blocks at the top, "" where there is one
 	moved    bool   // the subtree stands outside the root: it is imported to another path
+	prefix   string // of the names of principals and access lists
+
+	declared map[string]*plan.Node // what the configuration has already, by path
+	taken    map[string]bool       // addresses it has
+	imported map[string]bool       // paths it imports
 	blocks   bytes.Buffer
 	imports  bytes.Buffer
 	count    int
+	left     int      // imports written as comments
 	lists    []string // access lists, by their text; the place makes the name
 	names    []string // principals, likewise
 }
 
 // generate writes the file, for its owner only: it names digests. Then it loads
 // the configuration with it, so that what does not fit is said now.
-func (a *app) generate(cfg *config.Config, e *config.Ensemble, top *found, f *importFlags) error {
-	g := &generator{root: e.Root}
+func (a *app) generate(cfg *config.Config, e *config.Ensemble, top, whole *found, f *importFlags) error {
+	g := newGenerator(cfg, e, f.generate)
 	if len(cfg.Ensembles) > 1 {
 		g.ensemble = e.Name
 	}
-	g.moved = e.Root != "/" && top.path != e.Root && !strings.HasPrefix(top.path, e.Root+"/")
-	tops := []*found{g.above(top)}
+	g.moved = !below(top.path, e.Root)
+	if g.moved {
+		a.view().Message(fmt.Sprintf("%s is outside of the ensemble's root, %s. An import from there moves each lock: it continues at the path its block stands for, and its old node "+
+			"says so. Programs of this library follow; Curator, kazoo and others stay at the old path. To keep the paths, give the ensemble a root around them.", top.path, e.Root))
+	}
+	tops := []*found{whole}
 	if top.path == e.Root {
 		tops = top.children
 	}
 	g.siblings(tops, "", "")
-	if g.count == 0 {
+	if g.count+g.left == 0 {
 		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE takes nodes nobody uses for locks of that type.", top.path)
 	}
 	src := hclwrite.Format([]byte(fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, change what is not right, then plan.\n%s%s%s",
@@ -53,6 +63,9 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, top *found, f *im
 		return view.Failf("Cannot write "+f.generate, "%v.", err)
 	}
 	a.view().Message(fmt.Sprintf("Wrote %d import blocks to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", g.count, f.generate))
+	if g.left > 0 {
+		a.view().Message(fmt.Sprintf("%d more stand in it as comments: they belong into blocks that are declared already. Move them there.", g.left))
+	}
 	_, err := a.load(&f.loadFlags)
 	return err
 }
@@ -66,19 +79,72 @@ func writeNew(name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// above wraps what was found into the namespaces between it and the root.
-func (g *generator) above(f *found) *found {
-	for p := kind.ParentPath(f.path); !g.moved && f.path != g.root && p != g.root && p != "/"; p = kind.ParentPath(p) {
-		f = &found{path: p, kind: kind.Namespace, params: kind.Namespace.New(), children: []*found{f}}
+func newGenerator(cfg *config.Config, e *config.Ensemble, file string) *generator {
+	g := &generator{root: e.Root, prefix: labelFor(strings.TrimSuffix(path.Base(file), ".locktree.hcl")),
+		declared: map[string]*plan.Node{}, taken: map[string]bool{}, imported: map[string]bool{}}
+	for _, other := range cfg.Ensembles {
+		for _, n := range other.Tree.Nodes {
+			g.taken[n.Addr] = true
+			if other == e {
+				g.declared[n.Path] = n
+			}
+		}
 	}
-	return f
+	for _, i := range e.Intent.Imports {
+		g.imported[i.Path] = true
+	}
+	return g
+}
+
+// into is what is found where the configuration declares something already: no
+// second block, but an import when the node is nobody's yet. What stands in a
+// declared namespace belongs into its block, which is in another file: that is
+// written as a comment, for somebody to move.
+func (g *generator) into(f *found, d *plan.Node) {
+	switch {
+	case f.skip != "":
+	case f.kind != nil && f.kind != d.Kind():
+		fmt.Fprintf(&g.blocks, "\n# %s looks like a %s, and is declared as a %s at %s.\n", view.Clean(f.path), f.kind.Name, d.Kind().Name, d.Origin)
+	case !g.imported[f.path]:
+		g.importFrom(d.Addr, f.path)
+	}
+	var declared, others []*found
+	for _, c := range f.children {
+		if g.declared[c.path] != nil {
+			declared = append(declared, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	g.siblings(declared, "", "")
+	fragment := *g
+	fragment.blocks, fragment.imports = bytes.Buffer{}, bytes.Buffer{}
+	fragment.siblings(others, d.Addr+".", "")
+	g.lists, g.names = fragment.lists, fragment.names
+	text := strings.TrimSpace(fragment.blocks.String() + fragment.imports.String())
+	if text == "" {
+		return
+	}
+	g.left += fragment.count - g.count
+	fmt.Fprintf(&g.blocks, "\n# What follows belongs into %s, which is declared at %s; the import blocks go outside of it.\n", d.Addr, d.Origin)
+	for line := range strings.Lines(string(hclwrite.Format([]byte(text + "\n")))) {
+		g.blocks.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
+	}
+}
+
+func (g *generator) importFrom(addr, from string) {
+	fmt.Fprintf(&g.imports, "\nimport {\n  to = %s\n  path = %s\n}\n", addr, literal(from))
+	g.count++
 }
 
 // siblings writes the nodes of one level; in is the address of the block around,
 // with a dot behind it.
 func (g *generator) siblings(nodes []*found, in, indent string) {
-	taken := map[string]bool{}
 	for _, f := range nodes {
+		if d := g.declared[f.path]; d != nil && !g.moved {
+			g.into(f, d)
+			continue
+		}
 		switch {
 		case f.skip != "":
 			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, view.Clean(f.path), view.Clean(f.skip))
@@ -89,10 +155,10 @@ func (g *generator) siblings(nodes []*found, in, indent string) {
 		}
 		name := path.Base(f.path)
 		label := labelFor(name)
-		for n := 2; taken[f.kind.Name+label]; n++ {
+		for n := 2; g.taken[in+f.kind.Name+"."+label]; n++ {
 			label = labelFor(name) + "-" + strconv.Itoa(n)
 		}
-		taken[f.kind.Name+label] = true
+		g.taken[in+f.kind.Name+"."+label] = true
 		g.block(f, name, label, in, indent)
 	}
 }
@@ -112,6 +178,10 @@ func labelFor(name string) string {
 }
 
 func (g *generator) block(f *found, name, label, in, indent string) {
+	if masked(f.acl) {
+		f.notes = append(f.notes, "Its access list cannot be written here: the servers hide its digests from who is not an administrator",
+			"of the node. Without acl = ... it gets that of what is around it, and the plan shows the difference.")
+	}
 	for _, note := range f.notes {
 		fmt.Fprintf(&g.blocks, "\n%s# %s", indent, note)
 	}
@@ -132,8 +202,7 @@ func (g *generator) block(f *found, name, label, in, indent string) {
 	}
 	addr := in + f.kind.Name + "." + label
 	if !g.moved || !f.kind.Container {
-		fmt.Fprintf(&g.imports, "\nimport {\n  to = %s\n  path = %s\n}\n", addr, literal(f.path))
-		g.count++
+		g.importFrom(addr, f.path)
 	}
 	g.siblings(f.children, addr+".", indent+"  ")
 	fmt.Fprintf(&g.blocks, "%s}\n", indent)
@@ -148,16 +217,23 @@ func literal(v any) string {
 	}
 }
 
+// masked: the servers show a digest without its hash.
+func masked(list []kind.ACL) bool {
+	return slices.ContainsFunc(list, func(e kind.ACL) bool {
+		_, hash, _ := strings.Cut(e.ID, ":")
+		return e.Scheme == "digest" && len(hash) != 28
+	})
+}
+
 // acl names the block that says what the access list says, "" where none can: a
 // digest the servers mask is nobody's.
 func (g *generator) acl(list []kind.ACL) string {
 	var grants []string
 	text := ""
+	if masked(list) {
+		return ""
+	}
 	for _, e := range kind.NormalizeACL(list) {
-		_, hash, _ := strings.Cut(e.ID, ":")
-		if e.Scheme == "digest" && len(hash) != 28 {
-			return ""
-		}
 		grants = append(grants, fmt.Sprintf("  grant {\n    to = [principal.%s]\n    allow = %q\n  }\n", g.principal(e), e.Perms))
 		if e.Scheme == "world" && e.Perms&^kind.PermRead != 0 {
 			text = "  allow_world = true\n"
@@ -171,7 +247,7 @@ func (g *generator) acl(list []kind.ACL) string {
 	if i < 0 {
 		i, g.lists = len(g.lists), append(g.lists, text)
 	}
-	return "imported-" + strconv.Itoa(i+1)
+	return g.prefix + "-" + strconv.Itoa(i+1)
 }
 
 func (g *generator) principal(e kind.ACL) string {
@@ -180,17 +256,17 @@ func (g *generator) principal(e kind.ACL) string {
 	if i < 0 {
 		i, g.names = len(g.names), append(g.names, text)
 	}
-	return "imported-" + strconv.Itoa(i+1)
+	return g.prefix + "-" + strconv.Itoa(i+1)
 }
 
 // access are the principals and access lists that were used.
 func (g *generator) access() string {
 	var b strings.Builder
 	for i, text := range g.names {
-		fmt.Fprintf(&b, "\nprincipal \"imported-%d\" {\n%s}\n", i+1, text)
+		fmt.Fprintf(&b, "\nprincipal \"%s-%d\" {\n%s}\n", g.prefix, i+1, text)
 	}
 	for i, text := range g.lists {
-		fmt.Fprintf(&b, "\nacl \"imported-%d\" {\n%s}\n", i+1, text)
+		fmt.Fprintf(&b, "\nacl \"%s-%d\" {\n%s}\n", g.prefix, i+1, text)
 	}
 	return b.String()
 }

@@ -92,15 +92,15 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 		return err
 	}
 	defer client.Close()
-	found, err := surveyTree(ctx, client, f.from, f.emptyAs)
+	top, whole, err := surveyTree(ctx, client, f.from, f.emptyAs, cfg.Stack, e.Root)
 	if err != nil {
 		return denied(client, err)
 	}
-	for _, line := range found.lines() {
+	for _, line := range top.lines() {
 		fmt.Fprintln(a.stdout, line)
 	}
 	if f.generate == "" {
 		return nil
 	}
-	return a.generate(cfg, e, found, f)
+	return a.generate(cfg, e, top, whole, f)
 }

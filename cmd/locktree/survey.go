@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -27,44 +29,86 @@ type found struct {
 	children []*found // of what is no lock
 	notes    []string // for who reads the generated file
 	skip     string   // why it is left out, "" when it is not
+	kazoo    bool     // a semaphore of kazoo's
 	inUse    int      // holders and waiters
 }
 
-// surveyor walks a subtree.
+// surveyor walks a subtree, looking at many nodes at a time.
 type surveyor struct {
 	client  *recipes.Client
 	session *recipes.Session
+	stack   string // whose nodes are looked into, although they are known
 	emptyAs string
-	seen    int
+	seen    atomic.Int64
+	free    chan struct{} // one for each node that may be looked at now
 }
 
-func surveyTree(ctx context.Context, c *recipes.Client, path, emptyAs string) (*found, error) {
+// maxLooks is how many nodes are looked at together: a connection is served in
+// order, so more would hide no more of the network's latency.
+const maxLooks = 32
+
+// surveyTree looks at what stands at path and below, and what is between it and the
+// root: a block needs those around it.
+func surveyTree(ctx context.Context, c *recipes.Client, path, emptyAs, stack, root string) (top, whole *found, err error) {
 	s, err := c.Session(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := kind.ValidatePath(path); err != nil {
-		return nil, view.Failf("Illegal path", "-from=%s: %v.", path, err)
+		return nil, nil, view.Failf("Illegal path", "-from=%s: %v.", path, err)
 	}
-	f, err := (&surveyor{client: c, session: s, emptyAs: emptyAs}).look(ctx, path)
+	w := &surveyor{client: c, session: s, stack: stack, emptyAs: emptyAs, free: make(chan struct{}, maxLooks)}
+	w.free <- struct{}{}
+	top, err = w.look(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, view.Failf("Nothing there", "The ensemble has no node %s.", path)
+		return nil, nil, view.Failf("Nothing there", "The ensemble has no node %s.", path)
 	}
-	return f, err
+	if err != nil {
+		return nil, nil, err
+	}
+	whole = top
+	for p := path; p != root && below(p, root) && kind.ParentPath(p) != root; {
+		p = kind.ParentPath(p)
+		around, _, err := w.node(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		around.kind, around.params, around.children = kind.Namespace, kind.Namespace.New(), []*found{whole}
+		whole = around
+	}
+	return top, whole, nil
 }
 
+// below reports whether path is root or stands below it.
+func below(path, root string) bool {
+	return root == "/" || path == root || strings.HasPrefix(path, root+"/")
+}
+
+// look looks at a node and then at those in it. It is called with a place taken,
+// and gives it back before it goes deeper: else the places could all be held by
+// nodes that wait for their children to get one.
 func (s *surveyor) look(ctx context.Context, path string) (*found, error) {
-	if s.seen++; s.seen > maxSurvey {
-		return nil, view.Failf("Too many nodes", "There are more than %d nodes below -from. Import a smaller subtree at a time.", maxSurvey)
+	f, names, err := s.node(ctx, path)
+	<-s.free
+	if err != nil || len(names) == 0 {
+		return f, err
 	}
-	f := &found{path: path}
+	return f, s.inside(ctx, f, names)
+}
+
+// node looks at one node. The names are of children to be looked at, too.
+func (s *surveyor) node(ctx context.Context, path string) (f *found, names []string, err error) {
+	if s.seen.Add(1) > maxSurvey {
+		return nil, nil, view.Failf("Too many nodes", "There are more than %d nodes below -from. Import a smaller subtree at a time.", maxSurvey)
+	}
+	f = &found{path: path}
 	in, err := s.client.Inspect(ctx, path)
 	if errors.Is(err, zk.ErrNoAuth) {
 		f.skip = "we may not read it"
-		return f, nil
+		return f, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f.inUse = len(in.Holders) + len(in.Waiters)
 	if acl, _, err := s.session.GetACL(ctx, path); err == nil {
@@ -75,52 +119,80 @@ func (s *surveyor) look(ctx context.Context, path string) (*found, error) {
 	switch {
 	case in.Payload != nil && in.Payload.Owner.Stack != "":
 		f.skip = fmt.Sprintf("it is %s of the stack %q already", in.Payload.Owner.Addr, in.Payload.Owner.Stack)
+		if in.Kind.Container && in.Payload.Owner.Stack == s.stack { // something else may stand in it
+			names, _, err = s.session.Children(ctx, path)
+			slices.Sort(names)
+		}
 	case in.Payload != nil && !in.Kind.Container:
 		f.kind, f.params = in.Kind, in.Payload.Params
 	case in.Kind != nil && !in.Kind.Container:
 		f.recognise(in)
 	default:
-		return f, s.inside(ctx, f)
+		names, err = s.unknown(ctx, f)
 	}
-	return f, nil
+	return f, names, err
 }
 
-// inside looks at what stands in a node that is no lock. A node with nothing in it
-// says nothing about itself.
-func (s *surveyor) inside(ctx context.Context, f *found) error {
+// unknown looks at a node that is no lock. One with nothing in it says nothing about
+// itself.
+func (s *surveyor) unknown(ctx context.Context, f *found) (names []string, err error) {
+	data, _, err := s.session.Get(ctx, f.path)
+	if err != nil {
+		return nil, err
+	}
 	names, stat, err := s.session.Children(ctx, f.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	switch {
+	switch permits := kazooPermits(data, names); {
 	case stat.EphemeralOwner != 0:
 		f.skip = "it belongs to a session and goes with it"
-		return nil
+		return nil, nil
+	case permits > 0:
+		f.kazooSemaphore(permits, len(names))
+		return nil, nil
 	case len(names) == 0 && s.emptyAs != "":
 		f.kind = kind.Lookup(s.emptyAs)
 		f.params = f.kind.New()
 		f.notes = append(f.notes, "Nobody uses it: -empty-as says what it is.")
-		return nil
+		return nil, nil
 	case len(names) == 0:
-		return nil
+		return nil, nil
 	}
 	f.kind = kind.Namespace
 	f.params = kind.Namespace.New()
 	slices.Sort(names)
-	for _, name := range names {
+	return names, nil
+}
+
+// inside looks at the nodes in a namespace, and keeps their order.
+func (s *surveyor) inside(ctx context.Context, f *found, names []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	children := make([]*found, len(names))
+	var looks sync.WaitGroup
+each:
+	for i, name := range names {
 		if f.path == "/" && name == "zookeeper" || name == ".locktree" {
 			continue
 		}
-		child, err := s.look(ctx, kind.JoinPath(f.path, name))
-		if errors.Is(err, zk.ErrNoNode) {
-			continue // gone meanwhile
+		select {
+		case s.free <- struct{}{}:
+		case <-ctx.Done():
+			break each
 		}
-		if err != nil {
-			return err
-		}
-		f.children = append(f.children, child)
+		looks.Go(func() {
+			var err error
+			children[i], err = s.look(ctx, kind.JoinPath(f.path, name))
+			if err != nil && !errors.Is(err, zk.ErrNoNode) { // what is gone meanwhile is not there
+				cancel(err)
+			}
+		})
 	}
-	return nil
+	looks.Wait()
+	f.children = slices.DeleteFunc(children, func(c *found) bool { return c == nil })
+	f.children = besideKazoo(f.children)
+	return context.Cause(ctx)
 }
 
 // recognise takes the parameters from the contenders, as far as they show.
