@@ -7,6 +7,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -57,4 +58,29 @@ func quota(t *testing.T, s *site) {
 	s.apply(c, limited(9))
 	require.NoError(t, s.destroy(c, limited(9)))
 	gone()
+
+	// Deleted by hand, with everything in it.
+	s.apply(c, limited(9))
+	for _, path := range []string{"/pay/batch/nightly", "/pay/batch", "/pay/ledger", "/pay/pool/locks", "/pay/pool/leases", "/pay/pool", "/pay"} {
+		require.NoError(t, s.session(c).Delete(t.Context(), s.root+path, -1))
+	}
+	s.apply(c, s.tree(declare("/solo", kind.Election)))
+	gone()
+	require.False(t, s.plan(c, s.tree(declare("/solo", kind.Election))).HasChanges())
+}
+
+// The root was made by hand, open to everybody, as zkCli.sh makes it.
+func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
+	s := inMemory(t)
+	require.NoError(t, s.server.Create(s.root, nil))
+	c := s.provisioner()
+	warned := func() []plan.Problem { return s.plan(c, s.shop()).Problems }
+	require.Len(t, warned(), 1, "before the first apply, too")
+	s.apply(c, s.shop())
+	require.Len(t, warned(), 1)
+	require.Equal(t, plan.ProblemOpen, warned()[0].Code)
+	require.Contains(t, warned()[0].Detail, "/locks grants world:anyone:cdrwa")
+	require.NotContains(t, warned()[0].Detail, ".locktree", "the tool's own nodes are ours")
+	s.shut(c)
+	require.Empty(t, warned())
 }

@@ -149,6 +149,11 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	if err := r.adopt(ctx, desired); err != nil {
 		return err
 	}
+	if rootThere {
+		if err := r.frame(ctx); err != nil {
+			return err
+		}
+	}
 	return r.quotas(ctx, desired)
 }
 

@@ -183,6 +183,9 @@ func (b *batcher) open() error {
 		}
 		b.ledger.put(key, e)
 	}
+	for key, e := range b.p.kept {
+		b.ledger.put(key, e)
+	}
 	b.ledger.clean()
 	for _, s := range b.p.strays { // their names are taken until they are deleted
 		if n, err := strconv.Atoi(s.Name); err == nil {
@@ -293,7 +296,7 @@ func (b *batcher) send(last bool) error {
 		return err
 	}
 	if b.n == 0 {
-		more = append(b.p.sweep(), more...)
+		more = append(append(b.p.sweep(), b.p.dropQuotas()...), more...)
 	}
 	head, err := b.head(tx, drops)
 	if err != nil {

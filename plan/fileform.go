@@ -36,6 +36,8 @@ type planForm struct {
 	Batches     []Stats                    `json:"batches,omitempty"`
 	Shards      []Shard                    `json:"shards,omitempty"`
 	Strays      []Shard                    `json:"strays,omitempty"`
+	Kept        map[string]IndexEntry      `json:"kept,omitempty"`
+	LeftQuotas  []leftQuota                `json:"left_quotas,omitempty"`
 	Unread      bool                       `json:"index_unread,omitempty"`
 	Drifted     []Drift                    `json:"drifted,omitempty"`
 	Targeted    bool                       `json:"targeted,omitempty"`
@@ -106,7 +108,7 @@ func formOf(p *Plan) planForm {
 	f := planForm{
 		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash, Problems: p.Problems,
 		Index: p.Index, Destroys: p.Destroys, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
-		Batches: p.Batches, Shards: p.shards, Strays: p.strays, Unread: p.unread, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
+		Batches: p.Batches, Shards: p.shards, Strays: p.strays, Kept: p.kept, LeftQuotas: p.leftQuotas, Unread: p.unread, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
 	}
 	for _, o := range p.Outputs {
 		f.Outputs = append(f.Outputs, outputForm(o))
@@ -164,7 +166,7 @@ func (f planForm) plan() (*Plan, error) {
 		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
 		Problems: f.Problems, Index: f.Index, Destroys: f.Destroys, indexExtra: f.IndexExtra,
 		Resumes: f.Resumes, Transaction: f.Transaction,
-		Batches: f.Batches, shards: f.Shards, strays: f.Strays, unread: f.Unread, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
+		Batches: f.Batches, shards: f.Shards, strays: f.Strays, kept: f.Kept, leftQuotas: f.LeftQuotas, unread: f.Unread, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
 	}
 	if err := kind.ValidatePath(p.Root); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -63,7 +64,7 @@ func (p *Plan) single(applyID string, indexACL []kind.ACL) ([]Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops = append(ops, writes...)
+	ops = append(append(ops, writes...), p.dropQuotas()...)
 	index, err := p.indexOp(applyID, indexACL)
 	if err != nil {
 		return nil, err
@@ -220,6 +221,7 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 		}
 		x.Resources[c.indexKey()] = e
 	}
+	maps.Copy(x.Resources, p.kept)
 	return x, nil
 }
 

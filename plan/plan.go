@@ -47,6 +47,8 @@ type Plan struct {
 	shards     []Shard                    // parts of the index, as read
 	strays     []Shard                    // parts of an index that could not be understood
 	unread     bool                       // the index could not be understood
+	kept       map[string]IndexEntry      // entries of what was not planned and is not as they say
+	leftQuotas []leftQuota                // of namespaces that are gone
 	indexExtra map[string]json.RawMessage // fields of the index we do not know, to be kept
 }
 
@@ -137,7 +139,7 @@ func (p *Plan) Applyable() bool {
 // HasChanges reports whether an apply would write anything: nodes, outputs, or an
 // index that is missing, damaged or incomplete.
 func (p *Plan) HasChanges() bool {
-	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() || p.renames() || p.MendsIndex() ||
+	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() || p.renames() || p.MendsIndex() || len(p.leftQuotas) > 0 ||
 		p.RefreshOnly && len(p.Drifted) > 0
 }
 

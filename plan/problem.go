@@ -64,6 +64,8 @@ const (
 	ProblemMove          ProblemCode = "move"            // a move that cannot be made
 	ProblemDraining      ProblemCode = "draining"        // an interrupted apply left a lock closed; a warning
 	ProblemIndex         ProblemCode = "index"           // the stack's index is missing, damaged or incomplete; a warning
+	ProblemQuota         ProblemCode = "quota"           // a quota was left by a namespace that is gone; a warning
+	ProblemOpen          ProblemCode = "open_root"       // others may delete or create where the stack stands; a warning
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
 	ProblemBudget        ProblemCode = "too_large"       // not to be applied in transactions the servers take
 )

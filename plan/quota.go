@@ -1,6 +1,10 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // ZooKeeper keeps the quota of a node in two others: below /zookeeper/quota and
 // the node's path, zookeeper_limits holds what a client wants and zookeeper_stats
@@ -50,7 +54,7 @@ func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 	} else {
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: limits, Data: q.limits(), ACL: c.After.ACL})
 	}
-	if !q.live.Stats {
+	if !q.live.Stats && c.After != nil {
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: stats, Data: []byte("count=0,bytes=0"), ACL: c.After.ACL})
 	}
 	return ops
@@ -90,4 +94,37 @@ func (d *differ) quotas() {
 			c.Action = Update
 		}
 	}
+}
+
+// leftQuota is a quota of ours whose namespace is gone.
+type leftQuota struct {
+	Path string    `json:"path"`
+	Live LiveQuota `json:"live"`
+}
+
+// leftQuotas finds quotas this stack set on namespaces that somebody deleted by hand
+// and nobody declares: they would hold for whatever is made there next.
+func (d *differ) leftQuotas() {
+	if d.p.RefreshOnly || d.p.Targeted {
+		return
+	}
+	byPath := d.byPath()
+	for path, live := range d.current.Quotas {
+		addr, e, known := d.entry(path)
+		if !known || e.Quota == 0 || !live.Exists || live.MaxNodes == 0 || byPath[path] != nil || d.have[path] != nil {
+			continue
+		}
+		d.p.leftQuotas = append(d.p.leftQuotas, leftQuota{path, live})
+		d.problem(Warning, ProblemQuota, &Node{Addr: addr, Path: path}, "Quota of a namespace that is gone",
+			fmt.Sprintf("%s was deleted by hand, and its quota of %d znodes was left at %s. Apply takes it away.", path, live.MaxNodes, QuotaPath(path)))
+	}
+	slices.SortFunc(d.p.leftQuotas, func(a, b leftQuota) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// dropQuotas takes away the quotas of namespaces that are gone.
+func (p *Plan) dropQuotas() (ops []Op) {
+	for _, q := range p.leftQuotas {
+		ops = append(ops, (&QuotaDiff{Before: q.Live.MaxNodes, live: q.Live}).ops(&Change{Path: q.Path})...)
+	}
+	return ops
 }

@@ -232,6 +232,26 @@ func (d *differ) drift() {
 	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
+// keepNoted keeps what the index says about nodes that were not planned and are not
+// as it says: a plan of something else is no reason to forget that somebody changed
+// them.
+func (d *differ) keepNoted() {
+	if !d.p.Targeted || d.p.RefreshOnly {
+		return
+	}
+	byPath := d.byPath()
+	for path := range d.indexed {
+		addr, e, _ := d.entry(path)
+		c := byPath[path]
+		if c == nil || c.Action == NoOp && !c.renamed() && d.drifted(c.Before) {
+			if d.p.kept == nil {
+				d.p.kept = map[string]IndexEntry{}
+			}
+			d.p.kept[addr] = e
+		}
+	}
+}
+
 // Drift is a node that is not as the last apply left it.
 type Drift struct {
 	Addr string `json:"address"`

@@ -32,10 +32,20 @@ type Tree struct {
 	// Quotas are the quotas that were found, by the path of their namespace: of those
 	// that are declared, or were set by this stack.
 	Quotas map[string]LiveQuota
+	// Frame are the nodes everything stands on, with their access lists: the root, and
+	// the tool's own nodes. Those that do not exist, or that we may not look at, are
+	// missing.
+	Frame []Framed
 	// Unmanaged are the paths of children of this stack's namespaces that do not
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
 	Unmanaged []string
+}
+
+// Framed is one node of a [Tree]'s frame.
+type Framed struct {
+	Path string
+	ACL  []kind.ACL
 }
 
 // Node is one provisioned znode, declared or found. A semaphore's structural

@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// The lists of the locks are in order, and yet somebody can delete them: DELETE is a
+// right of the parent.
+func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
+	world := func(p kind.Perm) kind.ACL { return kind.ACL{Scheme: "world", ID: "anyone", Perms: p} }
+	mate := kind.ACL{Scheme: "digest", ID: "mate:CCCCCCCCCCCCCCCCCCCCCCCCCCC=", Perms: kind.PermAll}
+	index, lock := IndexPath(testRoot, testStack), LockPath(testRoot, testStack)
+	for name, c := range map[string]struct {
+		path string
+		acl  []kind.ACL
+		who  []Identity
+		says string // "" for no warning
+	}{
+		"ours alone":                       {testRoot, []kind.ACL{admin}, us, ""},
+		"everybody may read":               {testRoot, []kind.ACL{admin, world(kind.PermRead)}, us, ""},
+		"everybody":                        {testRoot, kind.WorldAll(), us, "/locks grants world:anyone:cdrwa"},
+		"everybody may make itself admin":  {testRoot, []kind.ACL{admin, world(kind.PermAdmin)}, us, "world:anyone:a"},
+		"every address":                    {testRoot, []kind.ACL{admin, {Scheme: "ip", ID: "0.0.0.0/0", Perms: kind.PermDelete}}, us, "ip:0.0.0.0/0:d"},
+		"a program":                        {testRoot, []kind.ACL{admin, worker}, us, "digest:worker:cdr"},
+		"a program, in two entries":        {testRoot, []kind.ACL{admin, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermRead}, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermCreate}}, us, "ip:10.0.0.1"},
+		"another administrator":            {testRoot, []kind.ACL{admin, mate}, us, ""},
+		"the connection's own":             {testRoot, []kind.ACL{{Scheme: "auth", Perms: kind.PermAll}}, us, ""},
+		"we are nobody in particular":      {testRoot, kind.WorldAll(), us[:1], ""},
+		"nobody is connected":              {testRoot, kind.WorldAll(), nil, ""},
+		"the apply lock":                   {lock, []kind.ACL{admin, worker}, us, lock + " grants digest:worker"},
+		"who may write the index":          {index, []kind.ACL{admin, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermWrite}}, us, index + " grants ip:10.0.0.1:w"},
+		"writing the root means nothing":   {testRoot, []kind.ACL{admin, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermWrite}}, us, ""},
+		"where the indexes are, everybody": {kind.ParentPath(index), kind.WorldAll(), us, kind.ParentPath(index) + " grants world"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := applied(t, base())
+			current := m.read(t, testRoot, testStack)
+			current.Frame = []Framed{{Path: c.path, ACL: c.acl}}
+			p := Diff(current, base(), Options{Identities: c.who})
+			require.False(t, p.HasChanges(), "a warning is no change")
+			if c.says == "" {
+				for _, q := range p.Problems {
+					require.NotEqual(t, ProblemOpen, q.Code, q.Detail)
+				}
+				return
+			}
+			require.Equal(t, ProblemOpen, p.Problems[0].Code)
+			require.Equal(t, Warning, p.Problems[0].Severity)
+			require.Contains(t, p.Problems[0].Detail, c.says)
+			require.NotContains(t, p.Problems[0].Detail, "BBBB", "digests are not shown")
+		})
+	}
+}
+
+// A plan of one lock forgets nothing about the others: what somebody did to them is
+// still told by the next plan.
+func TestTargetedApplyDoesNotForgetTheDriftOfOthers(t *testing.T) {
+	m := applied(t, base())
+	drift := func() map[string]string {
+		out := map[string]string{}
+		for _, d := range replan(t, m, base()).Drifted {
+			out[d.Path] = d.What
+		}
+		return out
+	}
+	payload := payloadAt(t, m, "/locks/solo")
+	payload.Protect = true
+	m.nodes["/locks/solo"].data, _ = payload.Encode()
+	m.nodes["/locks/solo"].version++
+	delete(m.nodes, "/locks/pay/ledger")
+	want := map[string]string{"/locks/solo": DriftChanged, "/locks/pay/ledger": DriftDeleted}
+	require.Equal(t, want, drift())
+
+	tree := base()
+	set("permits", 7)(tree.Nodes[2])
+	p := Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, Targets: []string{tree.Nodes[2].Addr}})
+	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
+	saved := decoded(t, p)
+	m.apply(t, saved)
+	require.Equal(t, want, drift(), "and what was applied is no drift")
+
+	m.apply(t, replan(t, m, tree))
+	require.Empty(t, drift())
+}
+
+// A namespace was deleted by hand, and its quota stayed where ZooKeeper keeps it: it
+// would hold for whatever is made there next.
+func TestQuotaOfANamespaceThatIsGoneGoes(t *testing.T) {
+	limited := base()
+	limited.Intent.Quotas = []Quota{{Addr: limited.Nodes[0].Addr, Path: "/locks/pay", MaxNodes: 9}}
+	for name, c := range map[string]struct {
+		live LiveQuota
+		ops  []string
+	}{
+		"ours alone":       {LiveQuota{MaxNodes: 9, Exists: true, Version: 4, Stats: true}, []string{"delete stats", "delete limits"}},
+		"without stats":    {LiveQuota{MaxNodes: 9, Exists: true, Version: 4}, []string{"delete limits"}},
+		"with byte limits": {LiveQuota{MaxNodes: 9, MaxBytes: 1000, Exists: true, Version: 4}, []string{"set limits"}},
+		"gone, too":        {LiveQuota{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(testRoot, testStack)
+			for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/quota/locks", "/zookeeper/quota/locks/pay"} {
+				m.nodes[path] = &mnode{}
+			}
+			m.apply(t, Diff(m.read(t, testRoot, testStack), limited, Options{Identities: us}))
+			for _, path := range []string{"/locks/pay/pool/locks", "/locks/pay/pool/leases", "/locks/pay/pool", "/locks/pay/ledger", "/locks/pay"} {
+				delete(m.nodes, path)
+			}
+			current := m.read(t, testRoot, testStack)
+			current.Quotas = map[string]LiveQuota{"/locks/pay": c.live}
+			tree := declared(base().Nodes[3])
+			p := Diff(current, tree, Options{Identities: us})
+			var got []string
+			ops, err := decoded(t, p).Operations("0123456789abcdef", kind.WorldAll())
+			require.NoError(t, err)
+			for _, op := range ops {
+				switch op.Path {
+				case QuotaPath("/locks/pay") + "/zookeeper_limits":
+					got = append(got, string(op.Kind)+" limits")
+					require.EqualValues(t, 4, op.Version)
+				case QuotaPath("/locks/pay") + "/zookeeper_stats":
+					got = append(got, string(op.Kind)+" stats")
+				}
+			}
+			require.Equal(t, c.ops, got)
+			require.Equal(t, c.ops != nil, p.HasChanges())
+			if c.ops != nil {
+				require.Equal(t, ProblemQuota, p.Problems[0].Code)
+			}
+		})
+	}
+}
