@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -106,146 +105,6 @@ func (s *stage) give(what string, x *Lease) {
 	s.require(x.Unlock(ctx), what)
 }
 
-// alternate is acquire, hand-off, wait, grant and release of an exclusive lock.
-func (s *stage) alternate(ours, theirs taking) {
-	x := s.take("acquire", ours)
-	next := s.queue(theirs)
-	s.give("release to the rival", x)
-	y := next("rival's grant")
-	again := s.queue(ours)
-	s.give("rival's release", y)
-	s.give("last release", again("grant after waiting"))
-}
-
-func scenes() []scene {
-	return []scene{
-		{"mutex", func(l *lab) { l.mutex() }, []string{"/m"}, func(s *stage) {
-			ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
-			s.alternate(ours.Lock, theirs.Lock)
-			x := s.take("acquire", ours.TryLock)
-			second := s.queue(ours.Lock) // in the process: the contender is rotated
-			s.give("release to a goroutine", x)
-			s.give("release", second("goroutine's grant"))
-		}},
-		{"read-write lock, writers", func(l *lab) { l.rwlock() }, []string{"/rw"}, func(s *stage) {
-			s.alternate(s.victim.RWMutex("/rw").Lock, s.rival.RWMutex("/rw").Lock)
-		}},
-		{"read-write lock, readers", func(l *lab) { l.rwlock() }, []string{"/rw"}, playReaders},
-		{"semaphore", func(l *lab) { l.semaphore(2) }, []string{"/s/leases", "/s/locks"}, func(s *stage) {
-			two := func(c *Client) taking {
-				return func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }
-			}
-			s.alternatePermits(two(s.victim), two(s.rival))
-		}},
-		{"election", func(l *lab) { l.election() }, []string{"/e"}, func(s *stage) {
-			campaign := func(c *Client) taking {
-				return func(ctx context.Context) (*Lease, error) {
-					x, err := c.Election("/e").Campaign(ctx)
-					if err != nil {
-						return nil, err
-					}
-					return x.Lease, nil
-				}
-			}
-			s.alternate(campaign(s.victim), campaign(s.rival))
-		}},
-		{"multi-lock", func(l *lab) { l.mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
-			s.alternate(multi(s.victim, "/m0", "/m1").Lock, multi(s.rival, "/m1", "/m0").Lock)
-		}},
-		{ofAllKinds, func(l *lab) {
-			l.mutex()
-			l.rwlock()
-			l.election()
-			l.semaphore(2)
-		}, []string{"/m", "/rw", "/e", "/s/leases", "/s/locks"}, func(s *stage) {
-			all := func(c *Client) taking {
-				return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e"), c.Semaphore("/s").Share(2)).Lock
-			}
-			s.alternate(all(s.victim), all(s.rival))
-		}},
-	}
-}
-
-// alternatePermits is alternate, with the checks that fit permits.
-func (s *stage) alternatePermits(ours, theirs taking) {
-	permits := func(x *Lease) *Lease {
-		s.t.Helper()
-		require.Len(s.t, x.h.ks, 2)
-		for _, k := range x.h.ks {
-			_, there := s.srv.Get(k.path)
-			require.True(s.t, there, "%s: a permit that does not exist", s.where)
-		}
-		for _, other := range s.leases {
-			require.Error(s.t, other.Context().Err(), "%s: four permits of two", s.where)
-		}
-		s.leases = []*Lease{x}
-		return x
-	}
-	acquire := func(f taking) <-chan result[*Lease] {
-		ctx, cancel := s.patient()
-		got := async(func() (*Lease, error) { defer cancel(); return f(ctx) })
-		time.Sleep(3 * time.Second)
-		return got
-	}
-	answer := func(what string, got <-chan result[*Lease]) *Lease {
-		s.t.Helper()
-		r := <-got
-		s.require(r.err, what)
-		return permits(r.v)
-	}
-	x := answer("acquire", acquire(ours))
-	next := acquire(theirs)
-	s.give("release to the rival", x)
-	y := answer("rival's grant", next)
-	again := acquire(ours)
-	s.give("rival's release", y)
-	s.give("last release", answer("grant after waiting", again))
-}
-
-// playReaders reads, changes to writing and back, and hands over to a rival writer.
-func playReaders(s *stage) {
-	ours, theirs := s.victim.RWMutex("/rw"), s.rival.RWMutex("/rw")
-	x := s.take("read", ours.RLock)
-	up, err := s.exchange(x, ours.TryUpgrade)
-	switch {
-	case err == nil:
-		s.leaving = x.Node()
-		x = s.granted(up)
-		s.leaving = ""
-	case s.struck() && errors.Is(err, ErrUpgradeConflict): // whether others wait could not be told
-		s.give("release of the reader that may not write", x)
-		x = s.take("write", ours.Lock)
-	default:
-		s.require(err, "upgrade")
-	}
-	waiting := s.queue(theirs.Lock)
-	down, err := s.exchange(x, ours.Downgrade)
-	s.require(err, "downgrade")
-	require.Error(s.t, x.Context().Err(), "%s: the write lease outlived its exchange", s.where)
-	require.NoError(s.t, down.Context().Err(), s.where)
-	s.give("release of the reader", down)
-	y := waiting("rival's grant")
-	again := s.queue(ours.RLock)
-	s.give("rival's release", y)
-	s.give("last release", again("read after waiting"))
-}
-
-// exchange turns one lease into another. Where the transaction was not applied its caller is told so, and decides: the
-// old lease must then be as good as before.
-func (s *stage) exchange(x *Lease, f func(context.Context, *Lease) (*Lease, error)) (*Lease, error) {
-	ctx, cancel := s.patient()
-	defer cancel()
-	for {
-		next, err := f(ctx, x)
-		if err != nil {
-			require.NoError(s.t, x.Context().Err(), "%s: a refused exchange (%v) cost the lease", s.where, err)
-		}
-		if !errors.Is(err, errNotApplied) {
-			return next, err
-		}
-	}
-}
-
 // cutLab is a bubble with a victim behind a cutter and a rival, both warm.
 func cutLab(t *testing.T, sc scene, f func(s *stage, k *cutter)) {
 	inLab(t, func(t *testing.T, l *lab) {
@@ -304,20 +163,21 @@ func sweep(t *testing.T, sc scene, dir direction, stride int) (offsets int) {
 	return offsets
 }
 
-// cutStride is the distance of the offsets of one recipe. The lock of all kinds says in 17,000 bytes what the others say
-// in 26,000: it is swept in steps, and whole (a minute more) with CUTS_STRIDE=1.
+// cutStride is the distance of the offsets of one recipe. The longest scenes say little that the others do not say: they
+// are swept in steps, and whole (two minutes more) with CUTS_STRIDE=1.
 func cutStride(recipe string) int {
-	stride := 1
-	if recipe == ofAllKinds {
-		stride = 11
-	}
+	stride := max(1, map[string]int{ofAllKinds: 11, ordersObeyed: 7, someOfSeveral: 3}[recipe])
 	if raceEnabled {
 		stride *= 7
 	}
 	return envInt("CUTS_STRIDE", stride)
 }
 
-const ofAllKinds = "multi-lock of all kinds"
+const (
+	ofAllKinds    = "multi-lock of all kinds"
+	ordersObeyed  = "mutex, asked back and drained"
+	someOfSeveral = "semaphore, some of several"
+)
 
 func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 	counts := make(chan string, 100)

@@ -1,0 +1,290 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func scenes() []scene {
+	return []scene{
+		{"mutex", func(l *lab) { l.mutex() }, []string{"/m"}, func(s *stage) {
+			ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
+			s.alternate(ours.Lock, theirs.Lock)
+			x := s.take("acquire", ours.TryLock)
+			second := s.queue(ours.Lock) // in the process: the contender is rotated
+			s.give("release to a goroutine", x)
+			s.give("release", second("goroutine's grant"))
+		}},
+		{ordersObeyed, func(l *lab) { l.mutex() }, []string{"/m"}, playOrders},
+		{"read-write lock, writers", func(l *lab) { l.rwlock() }, []string{"/rw"}, func(s *stage) {
+			s.alternate(s.victim.RWMutex("/rw").Lock, s.rival.RWMutex("/rw").Lock)
+		}},
+		{"read-write lock, readers", func(l *lab) { l.rwlock() }, []string{"/rw"}, playReaders},
+		{"read-write lock, writers first", func(l *lab) {
+			l.declare("/rw", &kind.RWLockParams{Common: kind.Common{Wire: string(kind.WireCurator)}, Preference: kind.PreferWriter})
+		}, []string{"/rw"}, playWritersFirst},
+		{"semaphore", func(l *lab) { l.semaphore(2) }, []string{"/s/leases", "/s/locks"}, func(s *stage) {
+			s.alternatePermits(draws(2)(s.victim), draws(2)(s.rival))
+		}},
+		{someOfSeveral, func(l *lab) { l.semaphore(3) }, []string{"/s/leases", "/s/locks"}, playPermits},
+		{"election", func(l *lab) { l.election() }, []string{"/e"}, func(s *stage) {
+			s.alternate(campaign(s.victim), campaign(s.rival))
+		}},
+		{"election, watched", func(l *lab) { l.election() }, []string{"/e"}, playWatched},
+		{"multi-lock", func(l *lab) { l.mutexes(2) }, []string{"/m0", "/m1"}, func(s *stage) {
+			s.alternate(multi(s.victim, "/m0", "/m1").Lock, multi(s.rival, "/m1", "/m0").Lock)
+		}},
+		{ofAllKinds, func(l *lab) {
+			l.mutex()
+			l.rwlock()
+			l.election()
+			l.semaphore(2)
+		}, []string{"/m", "/rw", "/e", "/s/leases", "/s/locks"}, func(s *stage) {
+			all := func(c *Client) taking {
+				return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e"), c.Semaphore("/s").Share(2)).Lock
+			}
+			s.alternate(all(s.victim), all(s.rival))
+		}},
+	}
+}
+
+// alternate is acquire, hand-off, wait, grant and release of an exclusive lock.
+func (s *stage) alternate(ours, theirs taking) {
+	x := s.take("acquire", ours)
+	next := s.queue(theirs)
+	s.give("release to the rival", x)
+	y := next("rival's grant")
+	again := s.queue(ours)
+	s.give("rival's release", y)
+	s.give("last release", again("grant after waiting"))
+}
+
+// drawing begins to take permits and lets it come as far as it gets. Its answer is checked for what permits must be.
+func (s *stage) drawing(f taking) func(what string) *Lease {
+	ctx, cancel := s.patient()
+	got := async(func() (*Lease, error) { defer cancel(); return f(ctx) })
+	time.Sleep(3 * time.Second)
+	return func(what string) *Lease {
+		s.t.Helper()
+		r := <-got
+		s.require(r.err, what)
+		return s.permitted(r.v)
+	}
+}
+
+// permitted checks a grant of permits: they exist, and all that are believed in are not more than there are.
+func (s *stage) permitted(x *Lease) *Lease {
+	s.t.Helper()
+	believed := []*Lease{x}
+	permits := len(x.h.ks)
+	for _, other := range s.leases {
+		if other.Context().Err() == nil {
+			believed = append(believed, other)
+			permits += len(other.h.ks)
+		}
+	}
+	for _, k := range x.h.ks {
+		_, there := s.srv.Get(k.path)
+		require.True(s.t, there, "%s: a permit that does not exist", s.where)
+	}
+	n, _ := s.srv.Get("/s")
+	payload, err := kind.Decode(n.Data)
+	require.NoError(s.t, err)
+	limit := payload.Params.(*kind.SemaphoreParams).Permits
+	require.LessOrEqual(s.t, permits, limit, "%s: permits of %d", s.where, limit)
+	s.leases = believed
+	return x
+}
+
+// alternatePermits is alternate, with the checks that fit permits.
+func (s *stage) alternatePermits(ours, theirs taking) {
+	x := s.drawing(ours)("acquire")
+	next := s.drawing(theirs)
+	s.give("release to the rival", x)
+	y := next("rival's grant")
+	again := s.drawing(ours)
+	s.give("rival's release", y)
+	s.give("last release", again("grant after waiting"))
+}
+
+// playPermits lets several take some of three permits, in front of others that want more.
+func playPermits(s *stage) {
+	a := s.drawing(draws(1)(s.victim))("one of three")
+	b := s.drawing(draws(2)(s.rival))("the other two")
+	c := s.drawing(draws(2)(s.victim))
+	s.stand("/s/locks", 1) // or the next one would be ahead
+	d := s.drawing(draws(3)(s.rival))
+	s.give("release of two", b)
+	two := c("two again")
+	s.give("release of one", a)
+	s.give("release of two", two)
+	s.give("release of all", d("all three"))
+}
+
+// playReaders reads, changes to writing and back, and hands over to a rival writer.
+func playReaders(s *stage) {
+	ours, theirs := s.victim.RWMutex("/rw"), s.rival.RWMutex("/rw")
+	x := s.take("read", ours.RLock)
+	up, err := s.exchange(x, ours.TryUpgrade)
+	switch {
+	case err == nil:
+		s.leaving = x.Node()
+		x = s.granted(up)
+		s.leaving = ""
+	case s.struck() && errors.Is(err, ErrUpgradeConflict): // whether others wait could not be told
+		s.give("release of the reader that may not write", x)
+		x = s.take("write", ours.Lock)
+	default:
+		s.require(err, "upgrade")
+	}
+	waiting := s.queue(theirs.Lock)
+	down, err := s.exchange(x, ours.Downgrade)
+	s.require(err, "downgrade")
+	require.Error(s.t, x.Context().Err(), "%s: the write lease outlived its exchange", s.where)
+	require.NoError(s.t, down.Context().Err(), s.where)
+	s.give("release of the reader", down)
+	y := waiting("rival's grant")
+	again := s.queue(ours.RLock)
+	s.give("rival's release", y)
+	s.give("last release", again("read after waiting"))
+}
+
+// exchange turns one lease into another. Where the transaction was not applied its caller is told so, and decides: the
+// old lease must then be as good as before.
+func (s *stage) exchange(x *Lease, f func(context.Context, *Lease) (*Lease, error)) (*Lease, error) {
+	ctx, cancel := s.patient()
+	defer cancel()
+	for {
+		next, err := f(ctx, x)
+		if err != nil {
+			require.NoError(s.t, x.Context().Err(), "%s: a refused exchange (%v) cost the lease", s.where, err)
+		}
+		if !errors.Is(err, errNotApplied) {
+			return next, err
+		}
+	}
+}
+
+// playWritersFirst reads beside a writer that waits: the next reader lets it go first.
+func playWritersFirst(s *stage) {
+	ours, theirs := s.victim.RWMutex("/rw"), s.rival.RWMutex("/rw")
+	x := s.take("read", ours.RLock)
+	writer := s.queue(theirs.Lock)
+	reader := s.queue(ours.RLock)
+	s.give("release of the reader", x)
+	y := writer("rival's grant")
+	s.give("rival's release", y)
+	s.give("last release", reader("read after the writer"))
+}
+
+// playOrders: a holder and a waiter are asked to leave, and the lock is drained, moved and in use again.
+func playOrders(s *stage) {
+	ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
+	x := s.take("acquire", ours.Lock)
+	require.NoError(s.t, s.srv.Set(x.Node(), []byte(revokeMessage)))
+	select {
+	case <-x.Context().Done():
+		require.ErrorIs(s.t, context.Cause(x.Context()), ErrRevoked, s.where)
+	case <-time.After(30 * time.Second):
+		require.Fail(s.t, "the holder was not asked", s.where)
+	}
+	s.give("release of what is asked back", x)
+
+	y := s.take("rival's acquire", theirs.Lock)
+	s.sentAway(ours.Lock, ErrRevoked, func() {
+		s.stand("/m", 2)
+		require.NoError(s.t, s.srv.Set(s.lab.queue("/m")[1], []byte(revokeMessage)))
+	})
+	s.sentAway(ours.Lock, ErrDraining, func() { s.declare("/m", kind.Mutex.New(), draining) })
+	s.inUse()
+	s.sentAway(ours.Lock, ErrMoved, func() { s.declare("/m", kind.Mutex.New(), moved) })
+	s.inUse()
+	again := s.queue(ours.Lock)
+	s.give("rival's release", y)
+	s.give("last release", again("grant after waiting"))
+}
+
+// inUse ends draining and moving, and gives a client that is cut off the time to hear of it.
+func (s *stage) inUse() {
+	s.declare("/m", kind.Mutex.New(), active)
+	time.Sleep(3 * time.Second)
+}
+
+// stand returns when n stand in a queue, however often their connection is cut.
+func (s *stage) stand(dir string, n int) {
+	s.t.Helper()
+	for range 200 {
+		if len(s.lab.queue(dir)) == n {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.Failf(s.t, "nobody came", "%s: %v in %s, not %d", s.where, s.lab.queue(dir), dir, n)
+}
+
+// sentAway begins to wait and requires that what happens then is told.
+func (s *stage) sentAway(f taking, want error, then func()) {
+	s.t.Helper()
+	ctx, cancel := s.patient()
+	defer cancel()
+	got := async(func() (*Lease, error) { return f(ctx) })
+	time.Sleep(3 * time.Second)
+	then()
+	r := <-got
+	require.ErrorIs(s.t, r.err, want, s.where)
+}
+
+// playWatched stands for an election that is observed through the same connection: the observation must follow, and
+// end with what is.
+func playWatched(s *stage) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	seen, over := make(chan Contender, 64), make(chan struct{})
+	go func() {
+		defer close(over)
+		for ctx.Err() == nil { // a read whose connection is cut four times in a row ends an observation, with the error
+			for c, err := range s.victim.Election("/e").Observe(ctx) {
+				if err == nil {
+					seen <- c
+				} else if !s.struck() {
+					s.require(err, "observation")
+				}
+			}
+		}
+	}()
+	follows := func(path string) {
+		s.t.Helper()
+		for timeout := time.After(30 * time.Second); ; {
+			select {
+			case c := <-seen:
+				if c.Path == path {
+					return
+				}
+			case <-timeout:
+				require.Failf(s.t, "not observed", "%s: that %q leads", s.where, path)
+			}
+		}
+	}
+	follows("")
+	x := s.take("rival leads", campaign(s.rival))
+	follows(x.Node())
+	next := s.queue(campaign(s.victim))
+	s.give("rival resigns", x)
+	y := next("victim leads")
+	follows(y.Node())
+	leader, there, err := s.victim.Election("/e").Leader(ctx)
+	for err != nil && s.struck() {
+		leader, there, err = s.victim.Election("/e").Leader(ctx)
+	}
+	s.require(err, "who leads")
+	require.True(s.t, there && leader.Path == y.Node(), "%s: %v leads", s.where, leader.Path)
+	s.give("victim resigns", y)
+	follows("")
+	cancel()
+	<-over
+}
