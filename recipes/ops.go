@@ -63,7 +63,8 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version
 }
 
 // Create creates a node and returns its path, which a sequential flag makes longer. flags: 0, zk.FlagEphemeral,
-// zk.FlagSequence, both, or zk.FlagContainer; no TTL. The parent must exist.
+// zk.FlagSequence or both. The parent must exist. Containers are refused: a server makes a persistent node of one that
+// does not come with an opcode of its own, and a lock's parent must not be reaped between two holders anyway.
 func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
 	r := &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}
 	o := op{name: "create", path: path}
@@ -74,10 +75,10 @@ func (s *Session) Create(ctx context.Context, path string, data []byte, flags in
 }
 
 func (s *Session) checkCreate(o op, r *zk.CreateRequest) error {
-	if r.Flags < 0 || r.Flags > zk.FlagContainer {
-		return s.refuse(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, both, or container")
+	if r.Flags < 0 || r.Flags > zk.FlagEphemeralSequential {
+		return s.refuse(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, or both")
 	}
-	err := errors.Join(s.checkPath(o, r.Flags&zk.FlagSequence != 0 && r.Flags < zk.FlagContainer), s.checkACL(o, r.Acl), s.checkSize(o, opSize(r)))
+	err := errors.Join(s.checkPath(o, r.Flags&zk.FlagSequence != 0), s.checkACL(o, r.Acl), s.checkSize(o, opSize(r)))
 	return first(err)
 }
 

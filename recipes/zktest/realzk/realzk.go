@@ -10,6 +10,7 @@
 package realzk
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -54,7 +55,7 @@ type Options struct {
 // Server is one running ZooKeeper process. Its fields do not change while it
 // runs; Pid does at Restart.
 type Server struct {
-	Addr string // host:port for clients, on the loopback interface
+	Addr string // host:port for clients, on the loopback interface or in a [Network]
 	Dir  string // configuration, data and zookeeper.log; removed with the test
 	Pid  int
 
@@ -63,6 +64,8 @@ type Server struct {
 	args   []string
 	cmd    *exec.Cmd
 	exited chan struct{}
+	net    *Network // nil: the loopback interface
+	host   *host
 }
 
 const install = "apt-get install -y zookeeper default-jdk-headless libcurator-recipes-java python3-kazoo"
@@ -80,7 +83,7 @@ func Start(tb TB, opts Options) *Server {
 	tb.Helper()
 	s := prepare(tb, opts)
 	port := FreePorts(tb, 1)[0]
-	s.configure(port, nil)
+	s.configure("127.0.0.1", port, nil)
 	s.start()
 	s.awaitReady()
 	return s
@@ -99,7 +102,7 @@ func StartEnsemble(tb TB, n int, opts Options) []*Server {
 	for i := range servers {
 		servers[i] = prepare(tb, opts)
 		servers[i].write("data/myid", fmt.Sprint(i+1))
-		servers[i].configure(ports[3*i], peers)
+		servers[i].configure("127.0.0.1", ports[3*i], peers)
 	}
 	for _, s := range servers {
 		s.start()
@@ -227,14 +230,14 @@ func tail(text string, lines int) string {
 }
 
 // configure writes zoo.cfg for the given client port.
-func (s *Server) configure(port int, peers []string) {
+func (s *Server) configure(ip string, port int, peers []string) {
 	tick := s.opts.TickTime
 	if tick == 0 {
 		tick = 2 * time.Second
 	}
-	s.Addr = fmt.Sprintf("127.0.0.1:%d", port)
+	s.Addr = fmt.Sprintf("%s:%d", ip, port)
 	lines := []string{
-		"dataDir=" + filepath.Join(s.Dir, "data"), "clientPortAddress=127.0.0.1",
+		"dataDir=" + filepath.Join(s.Dir, "data"), "clientPortAddress=" + ip,
 		fmt.Sprintf("clientPort=%d", port), fmt.Sprintf("tickTime=%d", tick.Milliseconds()),
 		"initLimit=10", "syncLimit=5", "admin.enableServer=false", "4lw.commands.whitelist=*", "maxClientCnxns=0",
 	}
@@ -269,10 +272,20 @@ func (s *Server) start() {
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, s.Dir
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
+	begin := func() error { return nil }
+	if s.host != nil {
+		begin, err = s.host.plug(s.cmd)
+	}
+	if err = errors.Join(err, s.cmd.Start()); err != nil {
 		s.tb.Fatalf("realzk: start %s: %v", s.args[0], err)
 	}
 	s.Pid = s.cmd.Process.Pid
+	if s.host != nil {
+		s.net.attach(s.host, s.Pid)
+	}
+	if err := begin(); err != nil {
+		s.tb.Fatalf("realzk: start %s: %v", s.args[0], err)
+	}
 	exited := make(chan struct{})
 	s.exited = exited
 	go func(cmd *exec.Cmd) {

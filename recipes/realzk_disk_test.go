@@ -1,0 +1,156 @@
+//go:build linux
+
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// disks are the ensemble's: 64 MB each.
+type disks struct {
+	t    *testing.T
+	dirs []string
+}
+
+// mount gives a server a file system of its own; the test's process has its own table of mounts.
+func (d *disks) mount(dataDir, _ string) error {
+	d.dirs = append(d.dirs, dataDir)
+	d.t.Cleanup(func() { _ = syscall.Unmount(dataDir, syscall.MNT_DETACH) })
+	return syscall.Mount("tmpfs", dataDir, "tmpfs", 0, "size=64m")
+}
+
+// fill leaves a server's disk no room.
+func (d *disks) fill(s *realzk.Server) {
+	d.t.Helper()
+	f, err := os.Create(filepath.Join(s.Dir, "data", "ballast"))
+	require.NoError(d.t, err)
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	require.ErrorIs(d.t, err, syscall.ENOSPC)
+}
+
+func (d *disks) free(s *realzk.Server) {
+	d.t.Helper()
+	require.NoError(d.t, os.Remove(filepath.Join(s.Dir, "data", "ballast")))
+}
+
+// writeUntil writes until ended, so that the servers' logs must grow. It says how many writes failed.
+func writeUntil(t *testing.T, c *Client, ended func() bool) (failed int) {
+	t.Helper()
+	for !ended() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		s, err := c.Session(ctx)
+		if err == nil {
+			_, err = s.Set(ctx, "/data", bytes.Repeat([]byte("x"), 50_000), -1)
+		}
+		if err != nil {
+			failed++
+		}
+		cancel()
+	}
+	return failed
+}
+
+// Row 28: a server whose disk is full goes down; one of three costs nothing, two of three cost the lock, to one holder.
+func TestRealFullDisks(t *testing.T) {
+	t.Parallel()
+	net := realzk.InNetwork(t)
+	if net == nil {
+		return
+	}
+	const timeout = 10 * time.Second
+	d := &disks{t: t}
+	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Prepare: d.mount,
+		Properties: map[string]string{"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "256"}})
+	e := &ensemble{t, servers}
+	c, w := e.client(t, timeout, servers...), e.client(t, timeout, servers...)
+	declareReal(t, c, "/m", kind.Mutex.New())
+	declareReal(t, c, "/data", kind.Mutex.New())
+	var b believers
+	x, err := c.Mutex("/m").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.granted(x))
+	leader, followers := e.roles()
+
+	d.fill(followers[0])
+	writes := 0
+	writeUntil(t, w, func() bool { writes++; return writes > 20 }) // a megabyte, four times what a log has in reserve
+	require.Contains(t, followers[0].Log(), "No space left on device")
+	require.NoError(t, x.Verify(t.Context()), "two servers go on")
+
+	rival := async(func() (*Lease, error) {
+		return e.client(t, timeout, leader, followers[1]).Mutex("/m").Lock(context.Background())
+	})
+	queued(t, c, "/m", 2)
+	d.fill(followers[1])
+	failed := writeUntil(t, w, func() bool { return x.Context().Err() != nil })
+	require.Positive(t, failed, "nothing can be written, and writers are told")
+	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	_, err = c.Mutex("/m").Lock(ctx)
+	cancel()
+	require.ErrorIs(t, err, context.DeadlineExceeded, "no hang")
+
+	for _, f := range followers {
+		d.free(f)
+		f.Kill() // it may hang about, or have ended by itself
+		f.RestartWithoutWaiting()
+	}
+	if r := <-rival; r.err == nil {
+		require.NoError(t, b.granted(r.v), "one believer, and a token that grows")
+		require.NoError(t, r.v.Unlock(t.Context()))
+	} else {
+		require.ErrorIs(t, r.err, ErrSessionLost, "its place went with its session")
+	}
+	y, err := c.Mutex("/m").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.granted(y))
+	require.NoError(t, y.Unlock(t.Context()))
+}
+
+// Row 35: a parent that a foreign client made as a container goes whenever nobody queues.
+func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Properties: map[string]string{"znode.container.checkIntervalMs": "20"}})
+	c := realClient(t, srv, "test")
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	foreign, _, err := zk.Connect([]string{srv.Addr}, realTimeout)
+	require.NoError(t, err)
+	defer foreign.Close()
+	m := c.Mutex("/container", WithParams(kind.Mutex.New()))
+	made := c.Mutex("/container", WithParams(kind.Mutex.New()), WithCreate())
+	var last uint64
+	for range 3 {
+		_, err = foreign.CreateContainer("/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, x.Token(), last)
+		last = x.Token()
+		_, _, w, err := s.getW(t.Context(), "/container")
+		require.NoError(t, err)
+		require.NoError(t, x.Unlock(t.Context()))
+		<-w.C()
+		w.stop()
+		_, err = m.Lock(t.Context())
+		require.ErrorIs(t, err, ErrNotProvisioned, "and what to do")
+	}
+	x, err := made.Lock(t.Context())
+	require.NoError(t, err, "who may create, does")
+	require.Greater(t, x.Token(), last)
+	require.NoError(t, x.Unlock(t.Context()))
+}

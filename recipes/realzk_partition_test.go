@@ -1,0 +1,256 @@
+//go:build linux
+
+package recipes
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// network is an ensemble of three whose members can be cut off from each other and from us.
+type network struct {
+	ensemble
+	net *realzk.Network
+}
+
+// alone parts a server from the others, or no longer. Its clients reach it all the same.
+func (n *network) alone(victim *realzk.Server, parted bool) {
+	for _, s := range n.servers {
+		if s != victim {
+			n.net.Part(victim, s, parted)
+		}
+	}
+}
+
+// holder takes the lock through a client that knows one server only.
+func (n *network) holder(t *testing.T, b *believers, timeout time.Duration, servers ...*realzk.Server) *Lease {
+	t.Helper()
+	x, err := n.client(t, timeout, servers...).Mutex("/m").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.granted(x))
+	return x
+}
+
+// rivals contend through each of the servers until the end; stop waits for them and fails if they saw two believers.
+func (n *network) rivals(t *testing.T, b *believers, timeout time.Duration, servers ...*realzk.Server) (stop func()) {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	failed := make(chan error, len(servers))
+	for _, s := range servers {
+		c := n.client(t, timeout, s)
+		go func() { failed <- b.contend(ctx, c.Mutex("/m")) }()
+	}
+	queued(t, n.client(t, timeout, servers...), "/m", 1+len(servers))
+	return func() {
+		end()
+		for range servers {
+			require.NoError(t, <-failed)
+		}
+	}
+}
+
+// lostInTime waits for the end of a lease whose last committed write may have been sent at since.
+func lostInTime(t *testing.T, x *Lease, since time.Time, timeout time.Duration) {
+	t.Helper()
+	<-x.Context().Done()
+	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+	require.LessOrEqual(t, time.Since(since), timeout/2+time.Second)
+}
+
+// Rows 19 to 23, 25, 26 and 29 of the failure matrix, with a network that loses packets.
+func TestRealPartitions(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	net := realzk.InNetwork(t)
+	if net == nil {
+		return
+	}
+	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick,
+		Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	n := &network{ensemble{t, servers}, net}
+	declareReal(t, n.client(t, 4*time.Second, servers...), "/m", kind.Mutex.New())
+
+	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second} {
+		t.Run("row 19: a follower is cut off with the holder on it, "+timeout.String(), func(t *testing.T) {
+			leader, followers := n.roles()
+			n.cutOff(t, timeout, followers[0], leader, followers[1])
+		})
+	}
+	t.Run("row 20: the leader is cut off with the holder on it", func(t *testing.T) {
+		leader, followers := n.roles()
+		n.cutOff(t, 4*time.Second, leader, followers...)
+	})
+
+	t.Run("row 21: the leader is cut off with the holder on it, the others crash and come back", func(t *testing.T) {
+		const timeout = 4 * time.Second
+		leader, followers := n.roles()
+		var b believers
+		x := n.holder(t, &b, timeout, leader)
+		stop := n.rivals(t, &b, timeout, followers...)
+		n.alone(leader, true)
+		parted := time.Now()
+		for _, f := range followers {
+			f.Kill()
+		}
+		for _, f := range followers {
+			f.RestartWithoutWaiting()
+		}
+		lostInTime(t, x, parted, timeout)
+		b.atLeast(t, 5)
+		n.alone(leader, false)
+		stop()
+		n.roles()
+	})
+
+	for name, cut := range map[string]func(*realzk.Server, bool){
+		"to the server":   func(s *realzk.Server, lost bool) { net.Lose(nil, s, lost) },
+		"from the server": func(s *realzk.Server, lost bool) { net.Lose(s, nil, lost) },
+	} {
+		t.Run("row 22: what goes "+name+" is lost", func(t *testing.T) {
+			const timeout = 4 * time.Second
+			leader, followers := n.roles()
+			var b believers
+			x := n.holder(t, &b, timeout, followers[0])
+			stop := n.rivals(t, &b, timeout, leader, followers[1])
+			cut(followers[0], true)
+			defer cut(followers[0], false)
+			lostInTime(t, x, time.Now(), timeout)
+			b.atLeast(t, 5)
+			stop()
+		})
+	}
+
+	t.Run("row 23: packets are lost in bursts everywhere", func(t *testing.T) {
+		const timeout = 6 * time.Second
+		var b believers
+		_, _ = n.roles()
+		x := n.holder(t, &b, timeout, servers...)
+		stop := n.rivals(t, &b, timeout, servers...)
+		require.NoError(t, x.Unlock(t.Context()))
+		everybody := append([]*realzk.Server{nil}, servers...)
+		for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
+			from, to := everybody[rand.IntN(4)], everybody[rand.IntN(4)]
+			if from == to {
+				continue
+			}
+			net.Lose(from, to, true)
+			require.NoError(t, pauseFor(t.Context(), time.Duration(rand.IntN(120))*time.Millisecond))
+			net.Lose(from, to, false)
+		}
+		b.mu.Lock()
+		during := len(b.leases)
+		b.mu.Unlock()
+		b.atLeast(t, during+5)
+		t.Logf("%d grants meanwhile", during)
+		stop()
+	})
+
+	t.Run("row 25: the servers are restarted one after the other", func(t *testing.T) {
+		c := n.client(t, 17*time.Second, servers...)
+		x, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		for _, s := range servers {
+			n.roles()
+			s.Restart()
+		}
+		n.roles()
+		require.NoError(t, x.Verify(t.Context()), "a rolling restart costs no lock")
+		require.NoError(t, x.Unlock(t.Context()))
+	})
+
+	for share, kept := range map[float64]bool{0.25: true, 0.75: false, 3: false} {
+		t.Run("row 26: no quorum for a part of a session timeout", func(t *testing.T) {
+			const timeout = 6 * time.Second
+			leader, followers := n.roles()
+			var b believers
+			x := n.holder(t, &b, timeout, servers...)
+			stop := n.rivals(t, &b, timeout, followers...)
+			began := time.Now()
+			lost := make(chan time.Duration, 1)
+			context.AfterFunc(x.Context(), func() { lost <- time.Since(began) })
+			for _, s := range []*realzk.Server{leader, followers[0]} {
+				s.Pause()
+				defer s.Resume()
+			}
+			_ = pauseFor(t.Context(), time.Duration(share*float64(timeout)))
+			leader.Resume()
+			followers[0].Resume()
+			if kept {
+				require.NoError(t, x.Verify(t.Context()), "%v of %v", share, timeout)
+			} else {
+				require.LessOrEqual(t, <-lost, timeout/2+time.Second)
+			}
+			_ = x.Unlock(t.Context())
+			b.atLeast(t, 5)
+			stop()
+			t.Logf("%v of the timeout: held to the end: %v", share, context.Cause(x.Context()))
+		})
+	}
+
+	t.Run("row 29: the leader stalls again and again", func(t *testing.T) {
+		const timeout = 12 * time.Second
+		leader, _ := n.roles()
+		x, err := n.client(t, timeout, servers...).Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		for range 3 {
+			leader.Pause()
+			_ = pauseFor(t.Context(), 1500*time.Millisecond) // within syncLimit
+			leader.Resume()
+			_ = pauseFor(t.Context(), 500*time.Millisecond)
+		}
+		require.NoError(t, x.Verify(t.Context()))
+		require.NoError(t, x.Unlock(t.Context()))
+	})
+}
+
+// Row 40. Read-only servers are tried on an ensemble of their own: one of ZooKeeper 3.8.0 that has the mode switched on
+// did not always commit again after it had lost its quorum for 24 s.
+func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
+	t.Parallel()
+	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick,
+		Properties: map[string]string{"zookeeper.forceSync": "no", "readonlymode.enabled": "true"}})
+	e := &ensemble{t, servers}
+	const timeout = 4 * time.Second
+	declareReal(t, e.client(t, timeout, servers...), "/m", kind.Mutex.New())
+	x, err := e.client(t, timeout, servers[0]).Mutex("/m").Lock(t.Context())
+	require.NoError(t, err)
+	lost := time.Now()
+	servers[1].Kill()
+	servers[2].Kill()
+	for !strings.Contains(servers[0].Word("srvr"), "read-only") {
+		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
+	}
+	lostInTime(t, x, lost, timeout)
+	_, err = Dial(t.Context(), Config{Servers: []string{servers[0].Addr}, SessionTimeout: timeout, ConnectTimeout: 2 * time.Second})
+	require.ErrorContains(t, err, "quorum")
+	servers[1].RestartWithoutWaiting()
+	y, err := e.client(t, timeout, servers[0], servers[1]).Mutex("/m").Lock(t.Context())
+	require.NoError(t, err, "whoever waited long enough gets it once there are two")
+	require.NoError(t, y.Unlock(t.Context()))
+}
+
+// cutOff parts a server from the others while it serves the holder, and lets rivals on the rest contend: the case in
+// which a heartbeat of pings left two believers for 5.82 s, and one of sync for 2.17 s.
+func (n *network) cutOff(t *testing.T, timeout time.Duration, victim *realzk.Server, rest ...*realzk.Server) {
+	var b believers
+	x := n.holder(t, &b, timeout, victim)
+	stop := n.rivals(t, &b, timeout, rest...)
+	n.alone(victim, true)
+	parted := time.Now()
+	lostInTime(t, x, parted, timeout)
+	lost := time.Since(parted)
+	b.atLeast(t, 2)
+	t.Logf("lost after %v, a rival granted after %v", lost.Round(10*time.Millisecond), time.Since(parted).Round(10*time.Millisecond))
+	b.atLeast(t, 5)
+	n.alone(victim, false)
+	b.atLeast(t, 10)
+	stop()
+	n.roles()
+}

@@ -1,0 +1,224 @@
+//go:build linux
+
+package realzk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// inside marks the process that InNetwork started.
+const inside = "LOCKTREE_TEST_INSIDE_NETWORK"
+
+// Network is a switch of this process's own with a host for every server
+// started on it, so that what crosses a network can be lost between any two of
+// them: what signals and a proxy in front of one server cannot do. The test
+// itself is one more host.
+//
+// It is made of Linux namespaces, in a user namespace of the test's own:
+// neither root nor any setting of the machine is needed or changed, and the
+// kernel removes it all with the process. What it does need is the ip program
+// and a kernel that lets users make namespaces.
+type Network struct {
+	tb TB
+
+	mu    sync.Mutex
+	hosts []*host
+	here  *host // the test
+}
+
+// host is one place on the network.
+type host struct {
+	ip, mac string
+	link    string // the switch's end of its cable
+	pid     int    // a process in its namespace; 0 is the test's own
+	device  string
+	deaf    map[*host]bool // what it sends there is lost
+}
+
+// NetworkTB is what InNetwork needs of a test: a *testing.T.
+type NetworkTB interface {
+	TB
+	Name() string
+}
+
+// InNetwork runs the calling top-level test once more, alone, in a process with
+// namespaces of its own. There it returns the network. Here, in the first
+// process, it returns nil when that one has passed, after handing on what it
+// printed, and fails the test when it failed: the caller returns at once.
+func InNetwork(tb NetworkTB) *Network {
+	tb.Helper()
+	if os.Getenv(inside) != "" {
+		return newNetwork(tb)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+tb.Name()+"$", "-test.v", "-test.timeout", "10m")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		Setpgid:     true, Pdeathsig: syscall.SIGKILL,
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		tb.Fatalf("realzk: in a network of its own the test failed (%v):\n%s", err, out)
+	case err != nil:
+		tb.Fatalf("realzk: no namespaces for a network of the test's own: %v; where user namespaces are switched off, "+
+			"set kernel.unprivileged_userns_clone=1 or run the tests as root", err)
+	default:
+		tb.Logf("in a network of its own:\n%s", out)
+	}
+	return nil
+}
+
+func newNetwork(tb TB) *Network {
+	tb.Helper()
+	n := &Network{tb: tb, here: &host{ip: "10.77.0.254", device: "switch"}}
+	n.here.deaf = map[*host]bool{}
+	n.must("ip", "link", "set", "lo", "up")
+	n.must("ip", "link", "add", "switch", "type", "bridge")
+	n.must("ip", "addr", "add", n.here.ip+"/24", "dev", "switch")
+	n.must("ip", "link", "set", "switch", "up")
+	return n
+}
+
+// must runs a program to its end.
+func (n *Network) must(args ...string) {
+	n.tb.Helper()
+	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		n.tb.Fatalf("realzk: %s: %v: %s (the ip program is in the package iproute2)", strings.Join(args, " "), err, out)
+	}
+}
+
+// add plans one more host.
+func (n *Network) add() *host {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := len(n.hosts) + 1
+	h := &host{
+		ip: fmt.Sprintf("10.77.0.%d", i), mac: fmt.Sprintf("02:00:00:00:00:%02x", i), link: fmt.Sprintf("cable%d", i),
+		device: "eth0", deaf: map[*host]bool{},
+	}
+	n.hosts = append(n.hosts, h)
+	return h
+}
+
+// attach connects the namespace of a process, and cuts what is cut.
+func (n *Network) attach(h *host, pid int) {
+	n.tb.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	// The cable of a process that is gone goes some time after it.
+	_ = exec.Command("ip", "link", "del", h.link).Run()
+	h.pid = pid
+	n.must("ip", "link", "add", h.link, "type", "veth", "peer", "name", h.device, "address", h.mac, "netns", fmt.Sprint(pid))
+	n.must("ip", "link", "set", h.link, "master", "switch", "up")
+	n.must(h.at("ip", "link", "set", "lo", "up")...)
+	n.must(h.at("ip", "addr", "add", h.ip+"/24", "dev", h.device)...)
+	n.must(h.at("ip", "link", "set", h.device, "up")...)
+	for _, from := range []*host{h, n.here} { // the switch forgets addresses when a cable is pulled
+		for to := range from.deaf {
+			n.lose(from, to, true)
+		}
+	}
+}
+
+// at is the command line that runs a program at the host.
+func (h *host) at(args ...string) []string {
+	if h.pid == 0 {
+		return args
+	}
+	return append([]string{"nsenter", "-t", fmt.Sprint(h.pid), "-n"}, args...)
+}
+
+// Lose loses what from sends to to, or no longer; nil is the test itself. The
+// packets vanish without a word to either, and connections stay open: what is
+// sent again after a loss has ended arrives.
+func (n *Network) Lose(from, to *Server, lost bool) {
+	n.tb.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f, t := n.of(from), n.of(to)
+	f.deaf[t] = lost
+	if !lost {
+		delete(f.deaf, t)
+	}
+	n.lose(f, t, lost)
+}
+
+// Part loses what a and b send each other, or no longer; nil is the test.
+func (n *Network) Part(a, b *Server, parted bool) {
+	n.tb.Helper()
+	n.Lose(a, b, parted)
+	n.Lose(b, a, parted)
+}
+
+func (n *Network) of(s *Server) *host {
+	if s == nil {
+		return n.here
+	}
+	return s.host
+}
+
+// lose gives the receiver a hardware address that nobody has: the switch floods
+// the frame and everybody drops it. A route that refuses would tell the sender.
+func (n *Network) lose(from, to *host, lost bool) {
+	n.tb.Helper()
+	if from.pid != 0 && syscall.Kill(from.pid, 0) != nil {
+		return // it is applied when the server starts again
+	}
+	if lost {
+		n.must(from.at("ip", "neigh", "replace", to.ip, "lladdr", "02:00:00:00:ff:ff", "nud", "permanent", "dev", from.device)...)
+		return
+	}
+	n.must(from.at("ip", "neigh", "del", to.ip, "dev", from.device)...)
+}
+
+// StartEnsemble is [StartEnsemble] with a host for each server. Their directories
+// are in the file system of the test.
+func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
+	n.tb.Helper()
+	all := make([]*Server, servers)
+	var peers []string
+	for i := range all {
+		all[i] = prepare(n.tb, opts)
+		all[i].net, all[i].host = n, n.add()
+		peers = append(peers, fmt.Sprintf("server.%d=%s:2888:3888", i+1, all[i].host.ip))
+	}
+	if servers == 1 {
+		peers = nil
+	}
+	for i, s := range all {
+		s.write("data/myid", fmt.Sprint(i+1))
+		s.configure(s.host.ip, 2181, peers)
+		s.start()
+	}
+	for _, s := range all {
+		s.awaitReady()
+	}
+	return all
+}
+
+// plug runs cmd in a network namespace of its own, where it begins its work when
+// go has been called.
+func (h *host) plug(cmd *exec.Cmd) (begin func() error, err error) {
+	cmd.Args = append([]string{"sh", "-c", `read -r _ && exec "$@"`, "sh"}, cmd.Args...)
+	cmd.Path = "/bin/sh"
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		_, err := io.WriteString(in, "\n")
+		return err
+	}, nil
+}

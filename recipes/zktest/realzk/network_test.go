@@ -1,0 +1,47 @@
+//go:build linux
+
+package realzk_test
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// A cut in one direction, a partition, and a server that comes back to one.
+func TestANetworkLosesWhatItIsToldToLose(t *testing.T) {
+	n := realzk.InNetwork(t)
+	if n == nil {
+		return
+	}
+	s := n.StartEnsemble(1, realzk.Options{TickTime: 500 * time.Millisecond})[0]
+	answers := func() bool { return s.Word("ruok") == "imok" }
+	require.True(t, answers())
+	for name, cut := range map[string]func(bool){
+		"to":   func(lost bool) { n.Lose(nil, s, lost) },
+		"from": func(lost bool) { n.Lose(s, nil, lost) },
+		"both": func(lost bool) { n.Part(s, nil, lost) },
+	} {
+		cut(true)
+		require.False(t, answers(), name)
+		cut(false)
+		require.True(t, answers(), name)
+	}
+	s.Restart()
+	require.True(t, answers())
+	n.Lose(nil, s, true)
+	before := strings.Count(s.Log(), "binding to port")
+	s.RestartWithoutWaiting()
+	for strings.Count(s.Log(), "binding to port") == before {
+		require.True(t, s.Running())
+		runtime.Gosched()
+	}
+	require.False(t, answers(), "a cut outlives the server")
+	n.Lose(nil, s, false)
+	require.True(t, answers())
+}
