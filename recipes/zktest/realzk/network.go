@@ -58,7 +58,7 @@ func InNetwork(tb NetworkTB) *Network {
 		return newNetwork(tb)
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+tb.Name()+"$", "-test.v", "-test.timeout", "10m")
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Env = append(os.Environ(), inside+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // where Debian has ip
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
