@@ -64,7 +64,7 @@ func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {
-			return nil, view.Failf("Cannot read the certificate authority", "%v", err)
+			return nil, view.Failf("Cannot read the certificate authority", "%v. It is named by ca_file of the tls block, or ZOOKEEPER_TLS_CA_FILE.", err)
 		}
 		out.RootCAs = x509.NewCertPool()
 		if !out.RootCAs.AppendCertsFromPEM(pem) {
@@ -74,7 +74,7 @@ func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 	if t.CertFile != "" || t.KeyFile != "" {
 		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
 		if err != nil {
-			return nil, view.Failf("Cannot read the client certificate", "%s and %s: %v", t.CertFile, t.KeyFile, err)
+			return nil, view.Failf("Cannot read the client certificate", "%s and %s: %v. They are named by cert_file and key_file of the tls block, or ZOOKEEPER_TLS_CERT_FILE and ZOOKEEPER_TLS_KEY_FILE.", t.CertFile, t.KeyFile, err)
 		}
 		out.Certificates = []tls.Certificate{pair}
 	}

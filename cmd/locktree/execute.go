@@ -76,13 +76,22 @@ func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*pla
 		result, err := x.Run(ctx, p)
 		told.stop()
 		if err != nil {
-			return denied(client, err)
+			return denied(client, busyImport(p, err))
 		}
 		done.Counts = view.Sum(done.Counts, result.Counts)
 		done.Outputs = append(done.Outputs, result.Outputs...)
 	}
 	a.view().Applied(done)
 	return nil
+}
+
+// busyImport tells the one lock in use of which a new plan would make something else.
+func busyImport(p *plan.Plan, err error) error {
+	var inUse *apply.InUseError
+	if errors.As(err, &inUse) && slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Addr == inUse.Addr && c.Importing != "" }) {
+		return &view.BusyImport{Err: err}
+	}
+	return err
 }
 
 // operationType is the word Terraform writes into its lock.

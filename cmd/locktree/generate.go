@@ -33,6 +33,7 @@ type generator struct {
 	imports  bytes.Buffer
 	count    int
 	left     int      // imports written as comments
+	locks    int      // imports of locks, comments included
 	lists    []string // access lists, by their text; the place makes the name
 	names    []string // principals, likewise
 }
@@ -54,7 +55,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, top, whole *found
 		tops = top.children
 	}
 	g.siblings(tops, "", "")
-	if g.count+g.left == 0 {
+	if g.locks == 0 {
 		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE takes nodes nobody uses for locks of that type.", top.path)
 	}
 	src := hclwrite.Format([]byte(fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, change what is not right, then plan.\n%s%s%s",
@@ -62,7 +63,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, top, whole *found
 	if err := writeNew(a.path(f.generate), src); err != nil {
 		return view.Failf("Cannot write "+f.generate, "%v.", err)
 	}
-	a.view().Message(fmt.Sprintf("Wrote %d import blocks to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", g.count, f.generate))
+	a.view().Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(g.count, "import block"), f.generate))
 	if g.left > 0 {
 		a.view().Message(fmt.Sprintf("%d more stand in it as comments: they belong into blocks that are declared already. Move them there.", g.left))
 	}
@@ -106,7 +107,7 @@ func (g *generator) into(f *found, d *plan.Node) {
 	case f.kind != nil && f.kind != d.Kind():
 		fmt.Fprintf(&g.blocks, "\n# %s looks like a %s, and is declared as a %s at %s.\n", view.Clean(f.path), f.kind.Name, d.Kind().Name, d.Origin)
 	case !g.imported[f.path]:
-		g.importFrom(d.Addr, f.path)
+		g.importFrom(d.Kind(), d.Addr, f.path)
 	}
 	var declared, others []*found
 	for _, c := range f.children {
@@ -125,14 +126,17 @@ func (g *generator) into(f *found, d *plan.Node) {
 	if text == "" {
 		return
 	}
-	g.left += fragment.count - g.count
+	g.left, g.locks = g.left+fragment.count-g.count, fragment.locks
 	fmt.Fprintf(&g.blocks, "\n# What follows belongs into %s, which is declared at %s; the import blocks go outside of it.\n", d.Addr, d.Origin)
 	for line := range strings.Lines(string(hclwrite.Format([]byte(text + "\n")))) {
 		g.blocks.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
 	}
 }
 
-func (g *generator) importFrom(addr, from string) {
+func (g *generator) importFrom(k *kind.Kind, addr, from string) {
+	if !k.Container {
+		g.locks++
+	}
 	fmt.Fprintf(&g.imports, "\nimport {\n  to = %s\n  path = %s\n}\n", addr, literal(from))
 	g.count++
 }
@@ -202,7 +206,7 @@ func (g *generator) block(f *found, name, label, in, indent string) {
 	}
 	addr := in + f.kind.Name + "." + label
 	if !g.moved || !f.kind.Container {
-		g.importFrom(addr, f.path)
+		g.importFrom(f.kind, addr, f.path)
 	}
 	g.siblings(f.children, addr+".", indent+"  ")
 	fmt.Fprintf(&g.blocks, "%s}\n", indent)

@@ -25,7 +25,7 @@ func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) erro
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // 0600
 	if err != nil {
-		return view.Failf("Cannot write the plan", "%v", err)
+		return view.Failf("Cannot write the plan", "%v. Nothing was written to ZooKeeper either. Choose another file for -out.", err)
 	}
 	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
 	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans, Checks: cfg.Checks}
@@ -34,7 +34,7 @@ func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) erro
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return view.Failf("Cannot write the plan", "%v", err)
+		return view.Failf("Cannot write the plan", "%v. Nothing was written to ZooKeeper either. Choose another file for -out.", err)
 	}
 	return nil
 }

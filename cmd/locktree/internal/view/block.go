@@ -209,3 +209,6 @@ func plural(n int, one, many string) string {
 	}
 	return many
 }
+
+// Plural counts: "1 block", "3 blocks".
+func Plural(n int, what string) string { return fmt.Sprintf("%d %s%s", n, what, plural(n, "", "s")) }

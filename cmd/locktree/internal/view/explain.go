@@ -33,6 +33,11 @@ func explain(err error) (summary, detail, addr string) {
 		summary, detail, addr = explain(denied.Err)
 		return summary, strings.TrimSpace(detail + "\n\n" + denied.text(detail)), addr
 	}
+	var busy *BusyImport
+	if errors.As(err, &busy) {
+		summary, detail, addr = explain(busy.Err)
+		return summary, detail + "\n\nA node is made anew when it is imported, because it may be a container. A new plan imports it as it is while it is in use.", addr
+	}
 	if s, d, a, ok := explainApply(err); ok {
 		return s, d, a
 	}

@@ -38,6 +38,7 @@ func TestExplain(t *testing.T) {
 		&apply.ACLPhaseError{ApplyID: "7f3a", Done: 1, Total: 3, Err: refused},
 		&apply.VerifyError{Differences: differences},
 		&apply.VerifyError{Err: errors.New("recipes: connection lost")},
+		&BusyImport{Err: &apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy}},
 		&Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		&apply.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},

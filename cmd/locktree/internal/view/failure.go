@@ -17,6 +17,14 @@ func Failf(summary, detail string, args ...any) error {
 
 func (f *Failure) Error() string { return f.Summary + ": " + f.Detail }
 
+// BusyImport is the refusal of a plan that would make anew, on its way into the
+// stack, a node that was idle when the plan was made.
+type BusyImport struct{ Err error }
+
+func (b *BusyImport) Error() string { return b.Err.Error() }
+
+func (b *BusyImport) Unwrap() error { return b.Err }
+
 // Denied is an error of a request for which our rights did not suffice. ZooKeeper
 // never says that a password is wrong: it takes everybody for whom they claim to
 // be, hashes what they gave, and finds later that nothing is granted to that.
