@@ -168,7 +168,7 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 	sent := time.Now()
 	resolved, err := r.force(ctx)
 	switch {
-	case errors.Is(err, plan.ErrTooLong) && len(tx.Changes) > 1:
+	case errors.Is(err, plan.ErrTooLong) && tx.Divisible:
 		return err // it is cut
 	case err != nil:
 		r.failed(err)

@@ -23,6 +23,8 @@ type Transaction struct {
 	Changes []*Change // what it makes, without those that change nothing
 	Index   *Index    // the index node as it leaves it; nil when it deletes it
 	Last    bool
+	// Divisible says that it can be cut, see [ErrTooLong].
+	Divisible bool
 }
 
 // Transactions calls yield for the transactions of the plan in order, and stops at
@@ -48,13 +50,13 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 		if err != nil {
 			return err
 		}
-		tx := &Transaction{ID: applyID, Ops: ops, Changes: p.changing(), Last: true}
+		tx := &Transaction{ID: applyID, Ops: ops, Changes: p.changing(), Last: true, Divisible: len((&batcher{p: p}).group()) > 1}
 		if !p.dropsIndex() {
 			if tx.Index, err = p.NextIndex(applyID); err != nil {
 				return err
 			}
 		}
-		if err := yield(tx); !errors.Is(err, ErrTooLong) || len(tx.Changes) < 2 {
+		if err := yield(tx); !errors.Is(err, ErrTooLong) || !tx.Divisible {
 			return err
 		}
 		return (&batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: Size(ops) / 2}).run()
@@ -174,8 +176,11 @@ func (b *batcher) open() error {
 			continue
 		}
 		key := c.Before.Payload.Owner.Addr
-		if tombstone(c.Before) {
-			key += " moved from " + c.Path
+		switch {
+		case tombstone(c.Before):
+			key += movedFrom + c.Path
+		case b.p.clash[c.Path]:
+			key += standsAt + c.Path
 		}
 		e, err := entryOf(c.Before)
 		if err != nil {
@@ -266,22 +271,23 @@ func (b *batcher) add(unit []*Change) error {
 // record notes a change in the ledger.
 func (b *batcher) record(c *Change) error {
 	if c.Before != nil {
-		b.ledger.drop(c.Before.Payload.Owner.Addr, c.Path)
-		b.ledger.drop(c.Before.Payload.Owner.Addr+" moved from "+c.Path, c.Path)
+		for _, key := range []string{"", movedFrom + c.Path, standsAt + c.Path} {
+			b.ledger.drop(c.Before.Payload.Owner.Addr+key, c.Path)
+		}
 	}
 	if c.After == nil || c.Action == Forget {
 		return nil
 	}
 	e, err := entryOf(c.After)
 	if err == nil {
-		b.ledger.put(c.indexKey(), e)
+		b.ledger.put(b.p.indexKey(c), e)
 	}
 	return err
 }
 
 // send closes a transaction with the index.
 func (b *batcher) send(last bool) error {
-	tx := &Transaction{ID: b.id, Ops: b.ops, Changes: b.changes, Last: last}
+	tx := &Transaction{ID: b.id, Ops: b.ops, Changes: b.changes, Last: last, Divisible: b.units > 1}
 	if b.n > 0 {
 		tx.ID = fmt.Sprintf("%s%04x", b.id[:len(b.id)-4], b.n)
 	}

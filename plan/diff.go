@@ -84,6 +84,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d.tidy()
 	d.order()
 	d.pins()
+	d.p.clashes()
 	// A note whose lists are all set needs no finishing: the apply was interrupted
 	// just before it cleared the note, and the next one that writes does.
 	if x := current.Index; x != nil && len(x.Pending) > 0 && len(d.p.ACLSteps()) > 0 {

@@ -201,7 +201,23 @@ func (f planForm) plan() (*Plan, error) {
 		}
 		p.Outputs = append(p.Outputs, OutputChange(o))
 	}
-	return p, nil
+	p.clashes()
+	return p, f.lost()
+}
+
+// lost checks what is to be deleted besides nodes of the plan.
+func (f planForm) lost() error {
+	for _, s := range slices.Concat(f.Shards, f.Strays) {
+		if err := kind.ValidateName(s.Name); err != nil {
+			return err
+		}
+	}
+	for _, q := range f.LeftQuotas {
+		if err := kind.ValidatePath(q.Path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eachOf decodes the elements of a list one by one.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -161,6 +162,18 @@ func (d *differ) tidy() {
 	going := map[string]bool{}
 	for _, p := range d.spent {
 		going[p] = true
+	}
+	// What a namespace that moved still has in it goes first, with a later apply.
+	staying := slices.Clone(d.current.Unmanaged)
+	for i := range d.p.Changes {
+		if c := &d.p.Changes[i]; c.After != nil && !going[c.Path] {
+			staying = append(staying, c.Path)
+		}
+	}
+	for _, s := range staying {
+		for p := kind.ParentPath(s); p != "/"; p = kind.ParentPath(p) {
+			delete(going, p)
+		}
 	}
 	for i := range d.p.Changes {
 		if c := &d.p.Changes[i]; going[c.Path] {

@@ -219,7 +219,7 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 		if err != nil {
 			return nil, err
 		}
-		x.Resources[c.indexKey()] = e
+		x.Resources[p.indexKey(c)] = e
 	}
 	maps.Copy(x.Resources, p.kept)
 	return x, nil
@@ -244,12 +244,35 @@ func (p *Plan) indexHead(applyID string) *Index {
 }
 
 // indexKey is the address of the entry. What a move left behind may have the same
-// address as what moved.
-func (c *Change) indexKey() string {
-	if c.Tombstone {
-		return c.Addr + " moved from " + c.Path
+// address as what moved, and so may what was declared elsewhere and had to stay.
+func (p *Plan) indexKey(c *Change) string {
+	switch {
+	case c.Tombstone:
+		return c.Addr + movedFrom + c.Path
+	case p.clash[c.Path]:
+		return c.Addr + standsAt + c.Path
 	}
 	return c.Addr
+}
+
+const movedFrom, standsAt = " moved from ", " at "
+
+// clashes finds the nodes whose address another one has, too.
+func (p *Plan) clashes() {
+	seen := make(map[string]bool, len(p.Changes))
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.After == nil || c.Tombstone || c.Action == Forget {
+			continue
+		}
+		if seen[c.Addr] {
+			if p.clash == nil {
+				p.clash = map[string]bool{}
+			}
+			p.clash[c.Path] = true
+		}
+		seen[c.Addr] = true
+	}
 }
 
 // ACLSteps returns the access lists to be set on existing nodes after the

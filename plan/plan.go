@@ -44,6 +44,7 @@ type Plan struct {
 	RefreshOnly bool  // no node is written
 	Drain       int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
+	clash      map[string]bool            // paths of nodes whose address another one has, too
 	shards     []Shard                    // parts of the index, as read
 	strays     []Shard                    // parts of an index that could not be understood
 	unread     bool                       // the index could not be understood

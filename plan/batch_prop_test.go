@@ -1,0 +1,255 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+var errStopped = errors.New("the program died")
+
+// applyCut applies a plan in the smallest transactions chance makes of it, and
+// stops after some of them; whole is asked after each.
+func (m *model) applyCut(t *rapid.T, p *Plan, whole func()) (done bool) {
+	require.True(t, p.Applyable(), "%s", p)
+	left := rapid.IntRange(1, 8).Draw(t, "transactions")
+	err := p.Transactions("0123456789abcdef", kind.WorldAll(), func(tx *Transaction) error {
+		if tx.Divisible && rapid.Bool().Draw(t, "cut") {
+			return ErrTooLong
+		}
+		require.NoError(t, m.multi(tx.Ops))
+		whole()
+		if left--; left == 0 && !tx.Last {
+			return errStopped
+		}
+		return nil
+	})
+	if errors.Is(err, errStopped) {
+		return false
+	}
+	require.NoError(t, err)
+	for _, s := range p.ACLSteps() {
+		require.NoError(t, m.setACL(s))
+	}
+	return true
+}
+
+// whole asserts what must hold between any two transactions: no lock is half-made,
+// and the index says what is there.
+func (m *model) whole(t *rapid.T) {
+	live := m.read(t, testRoot, testStack)
+	if live.Index == nil {
+		require.Empty(t, live.Nodes)
+		return
+	}
+	noted := map[string]string{}
+	for key, e := range live.Index.Resources {
+		noted[e.Path] = key
+	}
+	active := map[string]string{}
+	for _, n := range live.Nodes {
+		require.NotNil(t, n.Payload, n.Path)
+		require.Contains(t, noted, n.Path, "the index does not know it")
+		delete(noted, n.Path)
+		switch {
+		case n.Kind().Container:
+			continue // nobody opens one
+		case tombstone(n):
+			require.NotNil(t, live.Find(n.Payload.MovedTo), "%s leads nowhere", n.Path)
+			continue
+		}
+		require.Empty(t, active[n.Addr], "%s is usable twice", n.Addr)
+		active[n.Addr] = n.Path
+		for _, part := range n.Live.Parts {
+			require.False(t, part.Absent, n.Path)
+		}
+	}
+	require.Empty(t, noted, "the index knows what is not there")
+}
+
+// However a plan is cut, and wherever it stops, what is there is whole, and plans
+// made after it come to what was declared.
+func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(testRoot, testStack)
+		for _, name := range []string{"a", "b"} {
+			tree := trees().Draw(t, name)
+			opts := Options{Identities: us, AllowMassDestroy: true}
+			for try := 0; !m.applyCut(t, Diff(m.read(t, testRoot, testStack), tree, opts), func() { m.whole(t) }); try++ {
+				require.Less(t, try, 200, "it does not come any further")
+			}
+			again := Diff(m.read(t, testRoot, testStack), tree, opts)
+			require.False(t, again.HasChanges(), "%s", again)
+			require.Empty(t, again.Drifted)
+			require.Equal(t, pathsOf(tree.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
+		}
+	})
+}
+
+func pathsOf(nodes []*Node) (out []string) {
+	for _, n := range nodes {
+		out = append(out, n.Path)
+	}
+	return out
+}
+
+// Names change: what stood at the old path says where it went, the lock is usable
+// at one path at every moment, and nothing is left once something else is applied.
+func TestMovesCutAnywhereKeepOneLockUsable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := trees().Draw(t, "a")
+		m := newModel(testRoot, testStack)
+		opts := Options{Identities: us, AllowMassDestroy: true}
+		m.apply(t, Diff(m.read(t, testRoot, testStack), a, opts))
+		b := declared()
+		to := rapid.SampledFrom([]string{"/moved", "/a2", "/b"}).Draw(t, "to")
+		for _, n := range a.Nodes {
+			c, p := *n, *n.Payload
+			c.Path, c.Payload = testRoot+strings.Replace(n.Path[len(testRoot):], "/a", to, 1), &p
+			if !slices.ContainsFunc(b.Nodes, func(o *Node) bool { return o.Path == c.Path }) {
+				b.Nodes = append(b.Nodes, &c)
+			}
+		}
+		slices.SortFunc(b.Nodes, func(x, y *Node) int { return strings.Compare(x.Path, y.Path) })
+		for try := 0; ; try++ {
+			p := Diff(m.read(t, testRoot, testStack), b, opts)
+			if !p.Applyable() {
+				return // two of them want one path: refused, whatever was cut
+			}
+			if m.applyCut(t, p, func() { m.whole(t) }) {
+				break
+			}
+			require.Less(t, try, 200)
+		}
+		again := Diff(m.read(t, testRoot, testStack), b, opts)
+		require.False(t, again.HasChanges(), "%s", again)
+		live := m.read(t, testRoot, testStack)
+		for _, n := range b.Nodes {
+			require.NotNil(t, live.Find(n.Path))
+		}
+		b.Nodes = append(b.Nodes, declare(testRoot+"/zz", kind.Mutex))
+		m.apply(t, Diff(live, b, opts))
+		// A namespace that is not declared stays for what moved out of it, and goes next.
+		m.apply(t, Diff(m.read(t, testRoot, testStack), b, opts))
+		require.ElementsMatch(t, pathsOf(b.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes), "what was left behind is gone")
+	})
+}
+
+// edit does by hand, to one node of the model, what a person might.
+func (m *model) edit(t *rapid.T, n *Node) {
+	at := m.nodes[n.Path]
+	switch rapid.SampledFrom([]string{"data", "list", "delete", "part"}).Draw(t, "edit") {
+	case "data":
+		p := *n.Payload
+		p.Protect, p.ChildACL = false, []kind.ACL{worker}
+		at.data, _ = p.Encode()
+		at.version++
+	case "list":
+		at.acl = []kind.ACL{admin, {Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermRead}}
+		at.aversion++
+	case "delete":
+		for path := range m.nodes {
+			if path == n.Path || strings.HasPrefix(path, n.Path+"/") {
+				delete(m.nodes, path)
+			}
+		}
+	case "part":
+		for _, c := range m.children(n.Path) {
+			if !n.Kind().Container {
+				delete(m.nodes, c)
+			}
+		}
+	}
+}
+
+// Hand edits, of any sort and to any number of nodes, are put back; a refresh-only
+// plan of the same writes the index and nothing else.
+func TestHandEditsArePutBackAndARefreshTouchesNoNode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tree := trees().Draw(t, "tree")
+		m := newModel(testRoot, testStack)
+		opts := Options{Identities: us, AllowMassDestroy: true}
+		m.apply(t, Diff(m.read(t, testRoot, testStack), tree, opts))
+		for _, n := range m.read(t, testRoot, testStack).Nodes {
+			if m.nodes[n.Path] != nil && rapid.Bool().Draw(t, "edited") {
+				m.edit(t, n)
+			}
+		}
+		refresh := opts
+		refresh.RefreshOnly = true
+		p := Diff(m.read(t, testRoot, testStack), tree, refresh)
+		ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
+		require.NoError(t, err)
+		index := IndexPath(testRoot, testStack)
+		for _, op := range ops {
+			require.True(t, op.Path == index || under(op.Path, index), "a refresh writes %s", op.Path)
+		}
+		require.Empty(t, p.ACLSteps())
+		if rapid.Bool().Draw(t, "refresh first") && p.HasChanges() {
+			m.apply(t, p)
+			require.Empty(t, Diff(m.read(t, testRoot, testStack), tree, opts).Drifted, "it was noted")
+		}
+		m.apply(t, Diff(m.read(t, testRoot, testStack), tree, opts))
+		again := Diff(m.read(t, testRoot, testStack), tree, opts)
+		require.False(t, again.HasChanges(), "%s", again)
+		require.Empty(t, again.Drifted)
+		require.Equal(t, pathsOf(tree.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
+	})
+}
+
+// A plan of a part changes that part and what it needs, and the plan of the whole
+// afterwards comes to the same as without it.
+func TestTargetedPlansAreStepsOnTheWayToTheWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
+		m := newModel(testRoot, testStack)
+		opts := Options{Identities: us, AllowMassDestroy: true}
+		m.apply(t, Diff(m.read(t, testRoot, testStack), a, opts))
+		all := slices.Concat(a.Nodes, b.Nodes)
+		if len(all) == 0 {
+			return
+		}
+		one := opts
+		addr := rapid.SampledFrom(all).Draw(t, "node").Addr
+		if rapid.Bool().Draw(t, "exclude") {
+			one.Excludes = []string{addr}
+		} else {
+			one.Targets = []string{addr}
+		}
+		whole := Diff(m.read(t, testRoot, testStack), b, opts)
+		p := Diff(m.read(t, testRoot, testStack), b, one)
+		for _, line := range actions(p) {
+			require.Contains(t, actions(whole), line, "a part does what the whole would not")
+		}
+		m.apply(t, p)
+		m.apply(t, Diff(m.read(t, testRoot, testStack), b, opts))
+		again := Diff(m.read(t, testRoot, testStack), b, opts)
+		require.False(t, again.HasChanges(), "%s", again)
+		require.Equal(t, pathsOf(b.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
+	})
+}
+
+// A plan that was applied cannot be applied again: something it relied on has moved.
+func TestNoPlanFitsTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
+		m := newModel(testRoot, testStack)
+		for _, opts := range []Options{{Identities: us, AllowMassDestroy: true}, {Destroy: true}} {
+			m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us, AllowMassDestroy: true}))
+			p := Diff(m.read(t, testRoot, testStack), b, opts)
+			if !p.HasChanges() {
+				continue
+			}
+			m.apply(t, p)
+			ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
+			require.NoError(t, err)
+			require.Error(t, m.multi(ops))
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// An apply that moved a namespace ended before it moved the lock in it. The next plan
+// deleted what was left of the namespace before the lock had gone, which ZooKeeper
+// refuses, each time. Seen with TestMovesCutAnywhereKeepOneLockUsable.
+func TestRestOfANamespaceThatMovedWaitsForWhatIsInIt(t *testing.T) {
+	old := declared(declare("/locks/a", kind.Namespace, addr("namespace.a")), declare("/locks/a/m", kind.Mutex, addr("namespace.a.mutex.m")))
+	m := applied(t, old)
+	moved := declared(declare("/locks/b", kind.Namespace, addr("namespace.a")), declare("/locks/b/m", kind.Mutex, addr("namespace.a.mutex.m")))
+	first := true
+	err := replan(t, m, moved).Transactions("0123456789abcdef", kind.WorldAll(), func(tx *Transaction) error {
+		if len(tx.Changes) > 2 || !first {
+			return ErrTooLong
+		}
+		first = false
+		return m.multi(tx.Ops)
+	})
+	require.ErrorIs(t, err, ErrTooLong)
+	require.Equal(t, kind.StateMoved, payloadAt(t, m, "/locks/a").State, "the namespace alone has moved")
+	require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/a/m").State)
+
+	m.apply(t, replan(t, m, moved))
+	require.Equal(t, "/locks/b/m", payloadAt(t, m, "/locks/a/m").MovedTo)
+	require.False(t, replan(t, m, moved).HasChanges())
+}
+
+// Two nodes have one address: a namespace that is not declared any more but has to
+// stay, and the one that is declared so now. The index kept one of them, and the other
+// was forgotten.
+func TestTwoNodesOfOneAddressAreBothInTheIndex(t *testing.T) {
+	old := declared(declare("/locks/a", kind.Namespace, addr("namespace.x")), declare("/locks/b", kind.Namespace, addr("namespace.y")))
+	m := applied(t, old)
+	m.nodes["/locks/a/foreign"] = &mnode{acl: kind.WorldAll()}
+	now := declared(declare("/locks/b", kind.Namespace, addr("namespace.x")))
+	p := replan(t, m, now)
+	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
+	m.apply(t, decoded(t, p))
+	again := replan(t, m, now)
+	require.False(t, again.HasChanges(), "%s", again)
+	index := m.read(t, testRoot, testStack).Index
+	require.Len(t, index.Resources, 2)
+	require.Equal(t, "/locks/a", index.Resources["namespace.x"].Path)
+	require.Equal(t, "/locks/b", index.Resources["namespace.x at /locks/b"].Path)
+
+	delete(m.nodes, "/locks/a/foreign")
+	m.apply(t, replan(t, m, now))
+	require.Len(t, m.read(t, testRoot, testStack).Index.Resources, 1)
+}
