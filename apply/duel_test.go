@@ -23,7 +23,7 @@ import (
 // there in the end is one of the two declarations, whole, with its index.
 func TestTwoAppliersAtOnceNeverMix(t *testing.T) {
 	sum := map[string]int{}
-	for seed := 0; seed < 200; seed += richStride {
+	for seed := range 200 {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for _, how := range duel(t, seed) {
@@ -36,7 +36,7 @@ func TestTwoAppliersAtOnceNeverMix(t *testing.T) {
 	for _, how := range []string{"applied", "stale", "locked"} {
 		require.Positive(t, sum[how], "%s never happened: %v", how, sum)
 	}
-	require.GreaterOrEqual(t, sum["applied"], 200/richStride, "one of the two gets through")
+	require.GreaterOrEqual(t, sum["applied"], 200, "one of the two gets through")
 }
 
 // chance is a number below n that depends on the seed and on what it is for.
@@ -50,7 +50,7 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 	clients := []*recipes.Client{s.provisioner(), s.provisioner()}
 	s.apply(clients[0], s.shop())
 	trees := []*plan.Tree{rich(s), s.tree(append(s.shopNodes(set("description", "b")), declare("/pay/b", kind.Semaphore))...)}
-	if seed%10 == 0 { // more than one transaction each
+	if seed%(10*richStride) == 0 { // more than one transaction each
 		trees[0] = s.tree(append(bulk(44, 280, "a"), s.shopNodes()...)...)
 		trees[1] = s.tree(append(bulk(44, 280, "b"), s.shopNodes()...)...)
 	}
@@ -107,6 +107,7 @@ func outcomeOf(err error) string {
 // batches and access lists included; another one finishes meanwhile. Then it goes
 // on, and writes nothing any more, whether or not it has heard of what happened.
 func TestPausedApplierWritesNothingAfterAnother(t *testing.T) {
+	i := 0
 	for name, c := range map[string]struct {
 		fault     zktest.Fault
 		oblivious bool // it hears of nothing until it goes on
@@ -117,7 +118,8 @@ func TestPausedApplierWritesNothingAfterAnother(t *testing.T) {
 		"after, and hears no word":  {zktest.HoldReply, true},
 	} {
 		points := 0
-		for k := 1; ; k += richStride {
+		i++
+		for k := 1 + i%richStride; ; k += richStride {
 			struck := false
 			t.Run(fmt.Sprintf("%s write %d", name, k), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { struck = pausedAt(t, k, c.fault, c.oblivious) })
