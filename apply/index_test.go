@@ -213,3 +213,29 @@ func TestIndexOfANewerVersionIsLeftAlone(t *testing.T) {
 	require.ErrorAs(t, err, &newer)
 	require.ErrorContains(t, err, "upgrade locktree")
 }
+
+// Everything goes, the parts of an index nobody can read included.
+func TestDestroyNeedsNoIndexThatCanBeRead(t *testing.T) {
+	for name, loss := range losses {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			tree := s.tree(longNames(0, 100)...)
+			s.apply(c, tree)
+			at := plan.IndexPath(s.root, stack)
+			loss.lose(t, s.server, at)
+			require.NoError(t, s.destroy(c, tree))
+			_, there := s.server.Get(s.root + "/many")
+			require.False(t, there)
+			if n, left := s.server.Get(at); left { // of one that was gone, what this destroy noted
+				require.Equal(t, "gone", name)
+				require.Empty(t, n.Children)
+				require.NoError(t, s.destroy(c, tree))
+			}
+			_, there = s.server.Get(at)
+			require.False(t, there)
+			s.apply(c, tree)
+			s.converges(c, tree, plan.Options{})
+		})
+	}
+}
