@@ -70,11 +70,27 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadershi
 // Leader says who leads; false when nobody stands. It is the server's view, at most as old as the servers' own lag:
 // the candidate it names may not know yet that it leads.
 func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
-	all, err := e.Candidates(ctx)
-	if err != nil || len(all) == 0 {
+	s, err := e.q.c.Session(ctx)
+	if err != nil {
 		return Contender{}, false, err
 	}
-	return all[0], true, nil
+	for {
+		children, _, err := s.Children(ctx, e.q.dir())
+		if isNoNode(err) {
+			return Contender{}, false, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, e.q.path, err)
+		}
+		line, _ := kind.SortContenders(children)
+		if err != nil || len(line) == 0 {
+			return Contender{}, false, err
+		}
+		leader, err := readContender(ctx, s, e.q.dir(), line[0])
+		if err != nil {
+			return Contender{}, false, err
+		}
+		if leader != nil { // else it has resigned meanwhile, and another one may lead
+			return *leader, true, nil
+		}
+	}
 }
 
 // Candidates lists who stands, the leader first. One request for each candidate.
@@ -139,13 +155,13 @@ func (e *Election) look(ctx context.Context) (Contender, *watch, error) {
 		return Contender{}, nil, err
 	}
 	for {
-		children, _, err := s.Children(ctx, e.q.dir())
+		children, err := listChildren(ctx, s, e.q.dir())
 		if err != nil {
 			return Contender{}, nil, err
 		}
 		line, _ := kind.SortContenders(children)
 		if len(line) == 0 {
-			now, _, w, err := s.childrenW(ctx, e.q.dir())
+			now, w, err := childrenWPersistent(ctx, s, e.q.dir())
 			if err != nil {
 				return Contender{}, nil, err
 			}
@@ -155,15 +171,14 @@ func (e *Election) look(ctx context.Context) (Contender, *watch, error) {
 			w.stop()
 		}
 		leader := parsed(e.q.dir(), line[0])
-		data, stat, w, err := s.getW(ctx, leader.Path)
+		data, stat, w, err := getWPersistent(ctx, s, leader.Path)
 		if isNoNode(err) {
 			continue
 		}
 		if err != nil {
 			return Contender{}, nil, err
 		}
-		leader.describe(data)
-		leader.Session, leader.Token, leader.Since = stat.EphemeralOwner, uint64(stat.Czxid), since(leader, stat)
+		leader.complete(data, stat)
 		return leader, w, nil
 	}
 }

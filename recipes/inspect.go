@@ -220,9 +220,14 @@ func readContender(ctx context.Context, s *Session, dir string, k kind.Contender
 	if err != nil {
 		return nil, err
 	}
-	c.describe(data)
-	c.Session, c.Token, c.Since = stat.EphemeralOwner, uint64(stat.Czxid), since(c, stat)
+	c.complete(data, stat)
 	return &c, nil
+}
+
+// complete adds what the node says to what its name does.
+func (k *Contender) complete(data []byte, stat *zk.Stat) {
+	k.describe(data)
+	k.Session, k.Token, k.Since = stat.EphemeralOwner, uint64(stat.Czxid), since(*k, stat)
 }
 
 // since is when the contender queued: as it says, or as the server's clock had it.

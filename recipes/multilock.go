@@ -144,7 +144,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	}
 	h, err := b.run(ctx)
 	if err != nil {
-		return nil, b.giveUp(err)
+		return nil, b.giveUp(ctx, err)
 	}
 	l := h.lease(ctx)
 	l.ctx = m.with(l.ctx, l)
@@ -210,16 +210,12 @@ func (b *bid) leave() {
 }
 
 // giveUp leaves all queues, and passes the turns on after that, so that nobody here meets our places as rivals.
-func (b *bid) giveUp(err error) error {
+func (b *bid) giveUp(ctx context.Context, err error) error {
 	st := &b.m.c.state
 	for _, key := range b.turns {
 		st.clearing(key)
 	}
-	ks := b.nodes()
-	st.spawn(func() {
-		_ = b.m.c.dropNow(context.Background(), ks) // err tells more; the janitor goes on
-		b.leave()
-	})
+	b.m.c.leaveBehind(ctx, b.nodes(), b.leave)
 	return err
 }
 

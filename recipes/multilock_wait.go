@@ -128,6 +128,15 @@ func (b *bid) settle(ctx context.Context, lists [][][]string) (*holding, error) 
 	if err := exhaustedAny(b.nodes()); err != nil {
 		return nil, err
 	}
+	for i, d := range b.seats {
+		if lists[i] != nil {
+			continue
+		}
+		var err error
+		if lists[i], err = listAllAgain(ctx, d.s, d.dirs()...); err != nil {
+			return nil, d.timedOut(ctx, err)
+		}
+	}
 	if err := b.obey(ctx); err != nil {
 		return nil, err
 	}
@@ -174,12 +183,6 @@ func (b *bid) obey(ctx context.Context) error {
 // listings is the committed write that proves it.
 func (b *bid) free(lists [][][]string) (bool, error) {
 	for i, d := range b.seats {
-		if lists[i] == nil {
-			if b.try {
-				return false, &HeldError{Path: d.q.path, c: d.q.c}
-			}
-			return false, nil
-		}
 		mine := d.k
 		if d.permits != nil {
 			mine = d.permits[len(d.permits)-1] // consecutive numbers: the last one decides

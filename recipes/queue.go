@@ -316,9 +316,6 @@ func (a *claim) giveUp(ctx context.Context, err error) error {
 		return err
 	}
 	st.clearing(key)
-	st.spawn(func() {
-		_ = a.q.c.dropNow(context.Background(), []*contender{k}) // err tells more; the janitor goes on
-		st.leave(key, baton{})
-	})
+	a.q.c.leaveBehind(ctx, []*contender{k}, func() { st.leave(key, baton{}) })
 	return err
 }

@@ -107,6 +107,17 @@ func listChildren(ctx context.Context, s *Session, dir string) (children []strin
 	return children, err
 }
 
+// listAllAgain lists several nodes, one after the other: it is for lists that were lost.
+func listAllAgain(ctx context.Context, s *Session, dirs ...string) (lists [][]string, err error) {
+	lists = make([][]string, len(dirs))
+	for i, dir := range dirs {
+		if lists[i], err = listChildren(ctx, s, dir); err != nil {
+			return nil, err
+		}
+	}
+	return lists, nil
+}
+
 // persist repeats a read until it is answered. A session bounds how often it asks again; who waits in a queue must not
 // lose its place to a network that cuts a fourth connection while session and context live.
 func persist(ctx context.Context, s *Session, read func() error) error {

@@ -213,6 +213,40 @@ func (c *Client) drop(ctx context.Context, ks ...*contender) error {
 	return awaitRelease(ctx, done, ks)
 }
 
+// leaveBehind deletes contenders in the background, and calls then when they are gone. It returns as soon as the request
+// is on its way, or there is no connection for it: servers obey a session in order, so what this client asks next does
+// not meet its own dying contenders as rivals.
+func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) {
+	if len(ks) == 0 {
+		c.state.spawn(then)
+		return
+	}
+	code := opDelete
+	if len(ks) > 1 {
+		code = opMulti
+	}
+	s := ks[0].s
+	changed := s.stateChanged()
+	written, forget := s.guard.onWritten(code, ks[0].path)
+	defer forget()
+	done := make(chan struct{})
+	c.state.spawn(func() {
+		defer then()
+		defer close(done)
+		_ = c.dropNow(context.Background(), ks) // nobody is there to be told; the janitor goes on
+	})
+	if s.State() != Active {
+		return
+	}
+	select {
+	case <-written:
+	case <-done:
+	case <-changed:
+	case <-ctx.Done(): // who gives up is not kept
+	case <-s.Done():
+	}
+}
+
 // awaitRelease prefers what done says to ctx having ended.
 func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error {
 	var why error

@@ -161,21 +161,23 @@ func (d *draw) direct(ctx context.Context) (*holding, error) {
 		return nil, d.missing(err)
 	}
 	d.permits = permits
-	if lists == nil {
-		return nil, d.withdraw(d.held(0, nil))
+	if lists == nil { // lost with its connection, or cut off from the create by it
+		if lists, err = listAllAgain(ctx, d.s, leases, gate); err != nil {
+			return nil, d.withdraw(ctx, d.timedOut(ctx, err))
+		}
 	}
 	// A limit that was lowered, or a lock that was drained, before our permits were created: see claim.wait.
 	if err := d.obey(ctx); err != nil {
-		return nil, d.withdraw(err)
+		return nil, d.withdraw(ctx, err)
 	}
 	// The last of the transaction's permits decides: they have consecutive numbers.
 	v, err := decide(d.q.kind, d.d.params, lists[0], permits[len(permits)-1].name)
 	line, _ := kind.SortContenders(lists[1])
 	if err != nil || !v.granted || len(line) > 0 {
-		return nil, d.withdraw(d.held(len(line)+1, &v.first))
+		return nil, d.withdraw(ctx, d.held(len(line)+1, &v.first))
 	}
 	if err := exhaustedAny(permits); err != nil {
-		return nil, d.withdraw(err)
+		return nil, d.withdraw(ctx, err)
 	}
 	return d.hold(ctx)
 }
@@ -198,12 +200,11 @@ func (d *draw) held(ahead int, first *kind.Contender) error {
 	return e
 }
 
-// withdraw deletes the permits in the background and returns err. ZooKeeper serves a session in order, so what this
-// client asks next finds them gone.
-func (d *draw) withdraw(err error) error {
+// withdraw deletes the permits in the background and returns err.
+func (d *draw) withdraw(ctx context.Context, err error) error {
 	ks := d.permits
 	d.permits = nil
-	d.q.c.state.spawn(func() { _ = d.q.c.dropNow(context.Background(), ks) }) // the janitor goes on
+	d.q.c.leaveBehind(ctx, ks, func() {})
 	return err
 }
 
@@ -235,7 +236,7 @@ func (d *draw) missing(err error) error {
 func (d *draw) hold(ctx context.Context) (*holding, error) {
 	h, err := hold(ctx, &holding{q: d.q, s: d.s, d: d.d, ks: d.permits, wait: time.Since(d.start)})
 	if err != nil {
-		return nil, d.withdraw(err)
+		return nil, d.withdraw(ctx, err)
 	}
 	return h, nil
 }
@@ -274,7 +275,7 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 		d.k = nil // the place is gone, and a permit is none that another goroutine could inherit
 	}
 	if err != nil {
-		return nil, d.withdraw(err)
+		return nil, d.withdraw(ctx, err)
 	}
 	return d.hold(ctx)
 }
@@ -282,6 +283,9 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 // front waits until our place is the first in the queue of those who wait.
 func (d *draw) front(ctx context.Context, children []string) error {
 	for {
+		if err := d.possible(); err != nil { // who can never be served must not keep the others waiting
+			return err
+		}
 		if children == nil {
 			var err error
 			if children, err = d.plainList(ctx); err != nil {
@@ -312,6 +316,9 @@ func (d *draw) front(ctx context.Context, children []string) error {
 func (d *draw) serve(ctx context.Context) error {
 	leases := subdir(d.q.path, leasesOf(d.q.kind).Child)
 	for {
+		if err := d.possible(); err != nil {
+			return err
+		}
 		children, w, err := childrenWPersistent(ctx, d.s, leases)
 		if err != nil {
 			return d.timedOut(ctx, err)
@@ -332,9 +339,6 @@ func (d *draw) serve(ctx context.Context) error {
 		_, err = d.sleep(ctx, w)
 		w.stop()
 		if err != nil {
-			return err
-		}
-		if err := d.possible(); err != nil {
 			return err
 		}
 	}

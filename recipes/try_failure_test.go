@@ -1,0 +1,153 @@
+package recipes
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
+	for name, try := range map[string]func(*Client) (*Lease, error){
+		"mutex":      func(c *Client) (*Lease, error) { return c.Mutex("/m").TryLock(context.Background()) },
+		"reader":     func(c *Client) (*Lease, error) { return c.RWMutex("/rw").TryRLock(context.Background()) },
+		"permits":    func(c *Client) (*Lease, error) { return c.Semaphore("/s").TryAcquire(context.Background(), 1) },
+		"multi-lock": func(c *Client) (*Lease, error) { return mixed(c, 1).TryLock(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.everyKind()
+				c := l.client("a")
+				warm, err := try(c)
+				require.NoError(t, err)
+				l.unlock(warm)
+				l.settle()
+				l.srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
+				x, err := try(c)
+				require.NoError(t, err, "nobody holds it, nobody waits")
+				l.unlock(x)
+			})
+		})
+	}
+}
+
+func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		c := l.client("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := make(chan Contender, 9)
+		ended := async(func() (err error, _ error) {
+			for leader, e := range c.Election("/e").Observe(ctx) {
+				if e == nil {
+					seen <- leader
+				}
+				err = e
+			}
+			return err, nil
+		})
+		require.Empty(t, (<-seen).Path, "nobody leads")
+		lost, id := 0, l.session(c)
+		l.srv.Inject(func(r zktest.Request) bool { // eight reads in a row
+			if r.Session != id || r.Op != "getData" && r.Op != "getChildren2" && r.Op != "getChildren" || lost == 8 {
+				return false
+			}
+			lost++
+			return true
+		}, zktest.CutBefore)
+		lead, err := l.client("b").Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		select {
+		case leader := <-seen:
+			require.Equal(t, lead.Node(), leader.Path)
+		case r := <-ended:
+			require.Fail(t, "the observation ended though the session lives", "%v", r.v)
+		case <-time.After(time.Minute):
+			require.Fail(t, "not observed")
+		}
+		l.unlock(lead.Lease)
+		cancel()
+		<-ended
+	})
+}
+
+func TestALeaderWhoResignsWhileItIsAskedForIsNotNobody(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		a, b, c := l.client("a"), l.client("b"), l.client("c")
+		x, err := a.Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		_, _, err = c.Election("/e").Leader(t.Context())
+		require.NoError(t, err)
+		id := l.session(c)
+		read := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getData" }), zktest.Hold)
+		type answer struct {
+			leader Contender
+			there  bool
+		}
+		asked := async(func() (answer, error) {
+			leader, there, err := c.Election("/e").Leader(t.Context())
+			return answer{leader, there}, err
+		})
+		<-read.Hit()
+		next := l.locker(campaign(b)) // stands before the other one resigns
+		l.unlock(x.Lease)
+		y := <-next
+		require.NoError(t, y.err)
+		read.Release()
+		r := <-asked
+		require.NoError(t, r.err)
+		require.True(t, r.v.there, "somebody stood all the time")
+		require.Equal(t, y.v.Node(), r.v.leader.Path)
+		l.unlock(y.v)
+	})
+}
+
+func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.rwlock()
+		l.semaphore(3)
+		x, err := l.client("holder").RWMutex("/rw").RLock(t.Context())
+		require.NoError(t, err)
+		two, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		c := l.client("b")
+		for range 300 {
+			_, err = c.RWMutex("/rw").TryLock(t.Context())
+			require.ErrorIs(t, err, ErrHeld)
+			r, err := c.RWMutex("/rw").TryRLock(t.Context())
+			require.NoError(t, err, "others only read; our own refused writer is in the way")
+			l.unlock(r)
+			_, err = c.Semaphore("/s").TryAcquire(t.Context(), 2)
+			require.ErrorIs(t, err, ErrHeld)
+			p, err := c.Semaphore("/s").TryAcquire(t.Context(), 1)
+			require.NoError(t, err, "one of three is free; our own refused permits are in the way")
+			l.unlock(p)
+		}
+		l.unlock(x)
+		l.unlock(two)
+	})
+}
+
+func TestALimitLoweredBelowWhatAWaiterWantsIsToldHimAtTheFront(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(3)
+		a, b, c := l.client("a"), l.client("b"), l.client("c")
+		_, err := a.Semaphore("/s").Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		first := l.drawing(b, 1)
+		l.settle()
+		second := l.drawing(c, 2)
+		l.settle()
+		l.semaphore(1) // 3 -> 1, nobody is interrupted
+		l.settle()
+		l.srv.Expire(l.session(a))
+		l.srv.Expire(l.session(b))
+		r := <-second
+		require.ErrorContains(t, r.err, "2 permits asked for, 1 are declared")
+		<-first
+	})
+}
