@@ -101,17 +101,18 @@ func TestNoCommandForcesALockOpen(t *testing.T) {
 	require.Contains(t, names, "rebuild", "subcommands were looked at too")
 }
 
-// A plan of one change among hundreds of locks is as long as that one change.
+// A plan of one change among a hundred locks is as long as that one change.
 func TestAPlanIsAboutChanges(t *testing.T) {
-	b := newBench(t, manyLocks(300))
+	t.Parallel()
+	b := newBench(t, manyLocks(100))
 	b.run(exitOK, "apply", "-auto-approve")
 	out, _ := b.run(exitOK, "plan")
 	require.Equal(t, "\nNo changes. Your locks match the configuration.\n", out)
 
-	b.write("locks.locktree.hcl", manyLocks(301))
+	b.write("locks.locktree.hcl", manyLocks(101))
 	out, _ = b.run(exitOK, "plan", "-concise")
 	require.Equal(t, 1, strings.Count(out, "namespace.pay"), out)
-	require.Contains(t, out, "\n    + namespace.pay.mutex.many[\"300\"]\n")
+	require.Contains(t, out, "\n    + namespace.pay.mutex.many[\"100\"]\n")
 	out, _ = b.run(exitOK, "plan")
 	require.Contains(t, out, "Plan: 1 to add, 0 to change, 0 to destroy.")
 	require.Less(t, strings.Count(out, "\n"), 25, out)
@@ -119,17 +120,18 @@ func TestAPlanIsAboutChanges(t *testing.T) {
 	require.Equal(t, 3, strings.Count(out, "\n"), "the version, the change, the summary: %s", out)
 }
 
-// Requests that wait for each other would take a thousand times the network's
+// Requests that wait for each other would take hundreds of times the network's
 // latency. The server answers late, so that what waits can be told exactly.
 func TestEveryPlanReadsManyNodesAtATime(t *testing.T) {
-	b := newBench(t, manyLocks(1000), zktest.WithLatency(2*time.Millisecond))
+	t.Parallel()
+	b := newBench(t, manyLocks(500), zktest.WithLatency(2*time.Millisecond))
 	b.run(exitOK, "apply", "-auto-approve")
 	b.server.ResetCounts()
 	b.run(exitOK, "plan", "-detailed-exitcode")
 	counts := b.server.Counts()
-	require.Greater(t, counts.Total, 1000, "every node was read")
-	require.Less(t, counts.Total, 3*1000+50, "%v", counts.ByOp)
-	require.Less(t, counts.RoundTrips, 150, "%v", counts.ByOp)
+	require.Greater(t, counts.Total, 500, "every node was read")
+	require.Less(t, counts.Total, 3*500+50, "%v", counts.ByOp)
+	require.Less(t, counts.RoundTrips, 100, "%v", counts.ByOp)
 
 	b.run(exitError, "plan", "-refresh=false")
 }

@@ -14,6 +14,9 @@ var fromTerraform string
 //go:embed topics/from-curator.txt
 var fromCurator string
 
+//go:embed topics/json.txt
+var jsonFormats string
+
 // exitCodes are what the program ends with, for the help and for a test that
 // holds them against the constants.
 var exitCodes = []struct {
@@ -40,6 +43,7 @@ func topics() []*cobra.Command {
 	codes.WriteString("\nA second interrupt (Ctrl-C) ends the program at once, with 1. An apply is one transaction,\nso it is then done or not done; \"locktree plan\" tells.")
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the program ends with", Long: codes.String()},
+		{Use: "json", Short: "What -json prints", Long: strings.TrimRight(jsonFormats, "\n")},
 		{Use: "from-terraform", Short: "For people who know Terraform", Long: strings.TrimRight(fromTerraform, "\n")},
 		{Use: "from-curator", Short: "For programs that use Apache Curator or kazoo", Long: strings.TrimRight(fromCurator, "\n")},
 	}

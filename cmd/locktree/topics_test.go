@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,6 +54,29 @@ func TestSchemaTextIsComplete(t *testing.T) {
 	}
 	for _, f := range language.Functions {
 		require.Contains(t, text, f)
+	}
+}
+
+// The page on JSON names every message of the stream and every field at the top of
+// the documents.
+func TestJSONTopicIsComplete(t *testing.T) {
+	source, err := os.ReadFile("internal/view/jsonstream.go")
+	require.NoError(t, err)
+	messages := regexp.MustCompile(`(?:s\.(?:send|write)\(\w*"?\w*"?, |kind = |kind, h := )"(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	require.Greater(t, len(messages), 14)
+	for _, m := range messages {
+		require.Regexp(t, `\b`+m[1]+`\b`, jsonFormats)
+	}
+	b := newBench(t, "mutex \"a\" {\n  acl = acl.open\n}\n")
+	b.run(exitOK, "plan", "-out=p")
+	for _, command := range []string{"show -json p", "show -json", "validate -json", "version -json", "schema -json", "status -json"} {
+		out, _ := b.run(exitOK, strings.Split(command, " ")...)
+		var document map[string]any
+		require.NoError(t, json.Unmarshal([]byte(out), &document), command)
+		require.NotEmpty(t, document)
+		for field := range document {
+			require.Regexp(t, `\b`+field+`\b`, jsonFormats, command)
+		}
 	}
 }
 
