@@ -39,6 +39,16 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+// A plan that must not be applied never says what applying it would do.
+func TestAPlanThatFailsIsNotRecommended(t *testing.T) {
+	p := failingPlan()
+	p.Changes, p.Outputs = nil, richPlan().Outputs
+	v, out, _ := capture(nil)
+	v.Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	require.Contains(t, out.String(), "Changes to Outputs")
+	require.NotContains(t, out.String(), "You can apply this plan")
+}
+
 // driftedAlone is what a refresh-only plan tells: what was changed by hand.
 func driftedAlone() []plan.Change {
 	n := node("mutex.a", "/a", kind.Mutex.New())

@@ -48,6 +48,9 @@ func figures(c plan.Counts, imported, always, forgotten string) string {
 func (t planText) summary(p Plan) {
 	counts := total(p.Plans)
 	if !slices.ContainsFunc(p.Plans, visible) {
+		if failing(p.Plans) {
+			return // the problems say why it cannot be applied
+		}
 		what := "You can apply this plan to save these new output values, without changing any locks."
 		switch {
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
