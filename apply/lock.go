@@ -29,6 +29,10 @@ func (l LockInfo) String() string {
 		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05.999999999 -0700 MST"), l.Info)
 }
 
+// unanswered is how long servers that keep a session alive may leave the question for the lock unanswered. The library
+// asks again for as long as its caller likes, and nobody sits before a run of CI.
+const unanswered = time.Minute
+
 // lock takes the apply lock of the plan's stack. What it says about us stands in
 // our contender's id, where the next applier reads it.
 func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
@@ -42,7 +46,9 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	}
 	m := r.x.Client.Mutex(info.Path, recipes.WithID(string(text)), recipes.WithoutReentrancy())
 	start := time.Now()
-	lease, err := m.TryLock(ctx)
+	try, cancel := context.WithTimeout(ctx, unanswered)
+	defer cancel()
+	lease, err := m.TryLock(try)
 	if err != nil && errors.Is(err, recipes.ErrHeld) {
 		lease, err = r.wait(ctx, m, err)
 	}
@@ -53,6 +59,9 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 		return lease, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case try.Err() != nil && !errors.Is(err, recipes.ErrHeld):
+		return nil, &NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%v)", unanswered, err),
+			Next: "nothing was written: look at the servers, then apply again"}
 	case errors.As(err, &held):
 		return nil, &LockedError{Info: holderInfo(held), Path: info.Path, Waited: time.Since(start)}
 	default:

@@ -156,6 +156,27 @@ func TestLockTimeoutIsKept(t *testing.T) {
 	})
 }
 
+// Servers that keep the session alive and cut every connection that reads the lock's declaration held apply for ever.
+func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		a := s.provisioner()
+		s.apply(a, s.shop())
+		p := s.plan(a, s.shop(set("description", "b")))
+		b := s.provisioner()
+		s.server.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == plan.LockPath(s.root, stack) }, zktest.CutBefore)
+		before := s.server.Dump()
+		start := time.Now()
+		_, err := executor(b).Run(t.Context(), p)
+		var node *NodeError
+		require.ErrorAs(t, err, &node)
+		require.ErrorContains(t, err, "did not answer within 1m0s")
+		require.ErrorContains(t, err, "Nothing was written")
+		require.Less(t, time.Since(start), 2*time.Minute)
+		require.Equal(t, before, s.server.Dump())
+	})
+}
+
 // The applier is paused past its session while it holds the lock; another one
 // finishes meanwhile. The first must commit nothing, whatever its plan verified.
 func TestPausedApplierCommitsNothing(t *testing.T) {
