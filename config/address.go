@@ -69,6 +69,7 @@ func (m *module) parseAddress(a *attribute, computed bool) (address, bool) {
 
 // addressText is the text of a JSON string, which must not be a template.
 func addressText(expr hcl.Expression) (string, bool) {
+	(&effort{left: maxEffort}).watch(expr)
 	v, diags := expr.Value(nil)
 	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
 		return "", false

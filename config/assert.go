@@ -59,7 +59,7 @@ func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
 	if a == nil || s.waits(a) {
 		return cty.NilVal, false
 	}
-	v, diags := a.expr.Value(s.ctx)
+	v, diags := s.m.evaluated(a).Value(s.ctx)
 	for _, d := range diags {
 		d.Severity = hcl.DiagWarning
 		d.Detail += s.about(a) + " The check could not be made."

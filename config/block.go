@@ -32,6 +32,7 @@ type attribute struct {
 	bad       bool    // it refers to something that does not exist, which has been reported
 	iterator  string  // in the content of a dynamic block: the name of its element
 	doomed    bool    // bad in every instance of a module
+	watched   bool    // by the effort of the session
 }
 
 // name is the first label.

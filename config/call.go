@@ -105,6 +105,7 @@ func (m *module) directory(dir string) (fs.FS, error) {
 // sourceText reads the argument source. It is a constant: which declarations
 // there are must not depend on a value.
 func (m *module) sourceText(a *attribute) (string, bool) {
+	m.effort.watch(a.expr)
 	v, diags := a.expr.Value(nil)
 	if !diags.HasErrors() {
 		v, _ = convert.Convert(v, cty.String)

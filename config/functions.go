@@ -58,16 +58,16 @@ var marking = map[string]function.Function{
 // functionsOf is every function an expression in this module can call.
 func (m *module) functionsOf() map[string]function.Function {
 	table := map[string]function.Function{
-		"env": m.env(), "file": guard(m.file()), "fileexists": guard(m.fileExists()),
+		"env": m.env(), "file": guard(m.file(), &m.effort), "fileexists": guard(m.fileExists(), &m.effort),
 	}
 	for name, f := range pure {
-		table[name] = guard(f)
+		table[name] = guard(f, &m.effort)
 	}
 	for name, f := range marking {
 		table[name] = f
 	}
 	// A template cannot render templates: nothing would bound the recursion.
-	table["templatefile"] = guard(m.templateFile(table))
+	table["templatefile"] = guard(m.templateFile(table), &m.effort)
 	return table
 }
 
@@ -75,8 +75,8 @@ var errWithheld = errors.New("the reason is not shown because an argument is sen
 
 // guard wraps a function so that its error cannot quote a sensitive argument:
 // cty takes the marks off before the implementation sees its arguments, and many
-// implementations name what they could not read.
-func guard(f function.Function) function.Function {
+// implementations name what they could not read. And it counts what is gone through.
+func guard(f function.Function, e *effort) function.Function {
 	params := slices.Clone(f.Params())
 	wants := make([]cty.Type, len(params))
 	for i := range params {
@@ -99,6 +99,9 @@ func guard(f function.Function) function.Function {
 	return function.New(&function.Spec{
 		Description: f.Description(), Params: params, VarParam: rest,
 		Type: func(args []cty.Value) (cty.Type, error) {
+			if err := e.charge(&weigher{loose: true}, args...); err != nil {
+				return cty.NilType, err
+			}
 			gathered, err := gatherAll(args, wants)
 			if err != nil {
 				return cty.NilType, withhold(err, args)
@@ -112,6 +115,9 @@ func guard(f function.Function) function.Function {
 				return cty.NilVal, withhold(err, args)
 			}
 			v, err := f.Call(gathered)
+			if err == nil {
+				err = e.charge(&weigher{loose: true}, v)
+			}
 			return v, withhold(err, args)
 		},
 	})

@@ -188,6 +188,7 @@ func (m *module) templateFile(table map[string]function.Function) function.Funct
 			if diags.HasErrors() {
 				return cty.NilVal, diags
 			}
+			m.effort.watch(expr)
 			v, diags := expr.Value(&hcl.EvalContext{Variables: args[1].AsValueMap(), Functions: callable})
 			if diags.HasErrors() {
 				return cty.NilVal, diags

@@ -125,6 +125,7 @@ func parseValue(text, from string) (cty.Value, error) {
 	if diags.HasErrors() {
 		return cty.NilVal, fmt.Errorf("%s", lowerFirst(diags[0].Summary))
 	}
+	(&effort{left: maxEffort}).watch(expr)
 	value, diags := expr.Value(nil)
 	if diags.HasErrors() {
 		return cty.NilVal, fmt.Errorf("%s", lowerFirst(diags[0].Summary))
@@ -174,6 +175,7 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 }
 
 func (m *module) fileInput(v *variable, a *hcl.Attribute, from string) input {
+	m.effort.watch(a.Expr)
 	value, diags := a.Expr.Value(nil)
 	if !diags.HasErrors() {
 		r := a.Expr.Range()

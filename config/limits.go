@@ -1,7 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
+	"strconv"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -24,6 +26,8 @@ const (
 	maxTextBytes     = 1 << 20 // one string
 	maxValueBytes    = 64 << 20
 	maxValueElements = 2_000_000
+	// A number is written out in full wherever it becomes text.
+	maxDigits = 400
 )
 
 // tooDeep refuses a source whose nesting or expressions would exhaust the stack
@@ -86,6 +90,8 @@ func (n *nesting) add(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 		switch {
 		case depth > maxNesting:
 			return nestingError(t.Range)
+		case t.Type == hclsyntax.TokenNumberLit && longNumber(t.Bytes):
+			return numberError(t.Range)
 		case operators > maxOperators:
 			return errorAt(t.Range, "Expression too long",
 				fmt.Sprintf("One expression may have at most %d operators. Split it into several locals.", maxOperators))
@@ -137,6 +143,16 @@ func tooDeepJSON(src []byte, filename string) *hcl.Diagnostic {
 			depth++
 		case '}', ']':
 			depth--
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			end := i
+			for end < len(src) && bytes.IndexByte([]byte("+-.0123456789eE"), src[end]) >= 0 {
+				end++
+			}
+			if longNumber(src[i:end]) {
+				pos := hcl.Pos{Line: line, Column: 1, Byte: i}
+				return numberError(hcl.Range{Filename: filename, Start: pos, End: pos})
+			}
+			i = end - 1
 		case '"':
 			start := i + 1
 			for i++; i < len(src) && src[i] != '"'; i++ {
@@ -170,6 +186,18 @@ func unescapeQuotes(text []byte) []byte {
 	return out
 }
 
+// longNumber reports whether a number as it is written has too many digits, or an
+// exponent that gives it too many.
+func longNumber(text []byte) bool {
+	digits, exponent, _ := bytes.Cut(bytes.ToLower(text), []byte("e"))
+	n, err := strconv.Atoi(string(exponent))
+	return len(digits) > maxDigits || len(exponent) > 0 && (err != nil || max(n, -n) > maxDigits)
+}
+
+func numberError(r hcl.Range) *hcl.Diagnostic {
+	return errorAt(r, "Number too long", fmt.Sprintf("A number may have at most %d digits. Write it as a text if it is none to calculate with.", maxDigits))
+}
+
 func nestingError(r hcl.Range) *hcl.Diagnostic {
 	return errorAt(r, "Nested too deeply",
 		fmt.Sprintf("At most %d levels of brackets, blocks and templates are read. Use locals to name the inner parts.", maxNesting))
@@ -184,10 +212,22 @@ func tooLarge(v cty.Value) bool {
 	return w.over()
 }
 
-type weigher struct{ bytes, elements, text int }
+type weigher struct {
+	bytes, elements, text int
+	number                bool // one has too many digits
+	// loose: sets are counted and not gone through, for which cty would sort them.
+	loose bool
+}
 
 func (w *weigher) over() bool {
-	return w.bytes > maxValueBytes || w.elements > maxValueElements || w.text > maxTextBytes
+	return w.bytes > maxValueBytes || w.elements > maxValueElements || w.text > maxTextBytes || w.number
+}
+
+// tooLong reports whether a number has more than maxDigits digits before or behind
+// the point: 3.33 bits are a digit.
+func tooLong(v cty.Value) bool {
+	exponent := v.AsBigFloat().MantExp(nil)
+	return max(exponent, -exponent) > maxDigits*10/3
 }
 
 func (w *weigher) add(v cty.Value) {
@@ -201,6 +241,10 @@ func (w *weigher) add(v cty.Value) {
 	case ty == cty.String:
 		w.text = max(w.text, len(v.AsString()))
 		w.bytes += len(v.AsString())
+	case ty == cty.Number:
+		w.number = w.number || tooLong(v)
+	case ty.IsSetType() && w.loose:
+		w.elements += v.LengthInt()
 	case ty.IsCollectionType() || ty.IsTupleType() || ty.IsObjectType():
 		for it := v.ElementIterator(); it.Next() && !w.over(); {
 			k, e := it.Element()

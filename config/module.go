@@ -14,6 +14,7 @@ type session struct {
 	secrets   secrets
 	expanded  int         // nodes and modules so far
 	calls     int         // module blocks so far
+	effort    effort      // left for evaluations
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
 	intents
@@ -70,7 +71,7 @@ type nodeKey struct {
 var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
 
 func newModule(files *sources, opts Options) *module {
-	return (&session{opts: opts, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}, unreadable: map[string]bool{}}).module(files, nil, ".")
+	return (&session{opts: opts, effort: effort{maxEffort}, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}, unreadable: map[string]bool{}}).module(files, nil, ".")
 }
 
 func (s *session) module(files *sources, parent *module, path string) *module {

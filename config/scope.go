@@ -77,8 +77,8 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 }
 
 func (s scope) tooLarge(a *attribute) (cty.Value, bool) {
-	return s.wrong(a, "Value too large", fmt.Sprintf("%s has more than %d elements, or a text of more than %d MiB. Split it up.",
-		a.name, maxValueElements, maxTextBytes>>20))
+	return s.wrong(a, "Value too large", fmt.Sprintf("%s has more than %d elements, a text of more than %d MiB, or a number of more than %d digits. Split it up.",
+		a.name, maxValueElements, maxTextBytes>>20, maxDigits))
 }
 
 // unweighed is value for a caller that looks at all elements anyway, and weighs them
@@ -91,7 +91,11 @@ func (s scope) unweighed(a *attribute) (cty.Value, bool) {
 		s.d.failed = true
 		return cty.NilVal, false
 	}
-	v, diags := a.expr.Value(s.ctx)
+	if s.m.effort.left < 0 {
+		s.d.failed = true // which has been reported
+		return cty.NilVal, false
+	}
+	v, diags := s.m.evaluated(a).Value(s.ctx)
 	for _, d := range diags {
 		d.Detail += s.about(a)
 	}

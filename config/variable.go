@@ -116,6 +116,7 @@ func (m *module) declareVariables() {
 
 // constant evaluates what may not depend on anything.
 func (m *module) constant(expr hcl.Expression, what string) (cty.Value, bool) {
+	m.effort.watch(expr)
 	v, diags := expr.Value(nil)
 	if diags.HasErrors() {
 		m.errorf(expr.Range(), "Not a constant", "%s must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.", what)
@@ -127,7 +128,7 @@ func (m *module) constantBool(a *attribute, def bool) bool {
 	if a == nil {
 		return def
 	}
-	v, diags := a.expr.Value(nil)
+	v, diags := m.evaluated(a).Value(nil)
 	if !diags.HasErrors() {
 		if c, err := convert.Convert(v, cty.Bool); err == nil && !c.IsNull() {
 			return c.True()
