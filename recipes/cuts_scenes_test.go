@@ -114,7 +114,8 @@ func (s *stage) alternatePermits(ours, theirs taking) {
 
 // playPermits lets several take some of three permits, in front of others that want more.
 func playPermits(s *stage) {
-	a := s.drawing(draws(1)(s.victim))("one of three")
+	one := func(ctx context.Context) (*Lease, error) { return s.victim.Semaphore("/s").TryAcquire(ctx, 1) }
+	a := s.drawing(one)("one of three")
 	b := s.drawing(draws(2)(s.rival))("the other two")
 	c := s.drawing(draws(2)(s.victim))
 	s.stand("/s/locks", 1) // or the next one would be ahead
@@ -247,14 +248,9 @@ func playWatched(s *stage) {
 	seen, over := make(chan Contender, 64), make(chan struct{})
 	go func() {
 		defer close(over)
-		for ctx.Err() == nil { // a read whose connection is cut four times in a row ends an observation, with the error
-			for c, err := range s.victim.Election("/e").Observe(ctx) {
-				if err == nil {
-					seen <- c
-				} else if !s.struck() {
-					s.require(err, "observation")
-				}
-			}
+		for c, err := range s.victim.Election("/e").Observe(ctx) {
+			s.require(err, "observation")
+			seen <- c
 		}
 	}()
 	follows := func(path string) {

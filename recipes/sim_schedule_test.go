@@ -69,7 +69,7 @@ type simFault struct {
 // "move" and "resize" a change of the declaration that is taken back later.
 var simKinds = strings.Fields(`drop-reply drop-reply drop-request lose-reply cut-before cut-after cut-at cut cut cut
 	delay-reply delay-reply hold-reply throttle disconnect disconnect expire expire swap partition partition pause freeze refuse
-	refuse-one delete delete revoke restart restart lag drain move`)
+	refuse-one delete delete revoke restart restart lag drain move resize`)
 
 var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "sync", "ping", "connect"}
 
