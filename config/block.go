@@ -164,6 +164,9 @@ func (t *blockType) blockHint(given string) string {
 	if t.child && language.nested(given) != nil {
 		return " It belongs into the configuration that calls the module."
 	}
+	if t.kind != nil && t.kind.Container && given == "module" {
+		return " A module stands at the top of a file; declare the namespace in it, or give it the path as an argument."
+	}
 	if len(t.blocks) == 0 && t.kind != nil {
 		return " Only namespaces hold other blocks."
 	}

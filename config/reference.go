@@ -54,7 +54,7 @@ func (r resolver) traversal(t hcl.Traversal) bool {
 		r.a.each = true
 		return r.member(t, root, []string{"key", "value"})
 	case root == "path":
-		return r.member(t, "path", []string{"module"})
+		return r.member(t, "path", []string{"module", "root"})
 	case root == "each":
 		return r.eachReference(t)
 	case slices.Contains(namedRoots, root):

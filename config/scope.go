@@ -29,7 +29,7 @@ type scope struct {
 
 // scopeOf builds the context of a declaration: exactly the values its
 // expressions refer to, so that nothing that is not evaluated yet can be seen.
-// path.module is relative to the directory of the configuration and not to the
+// path.module, as path.root, is relative to the directory of the configuration and not to the
 // working directory, so that a plan does not depend on where it is made.
 func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 	if d.scope != nil {
@@ -55,7 +55,7 @@ func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 		}
 	}
 	variables := nodeValues(nodes)
-	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(m.path)})
+	variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": cty.StringVal(m.path), "root": cty.StringVal(".")})
 	for root, names := range values {
 		variables[root] = cty.ObjectVal(names)
 	}
