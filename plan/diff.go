@@ -25,6 +25,7 @@ type differ struct {
 	movesFrom map[string]*Node   // by the path of a declaration: what moves there
 	imports   map[string]*Import // by the path of a declaration
 	refused   map[string]bool    // declarations whose import is refused: nothing is planned for them
+	held      []heldBack         // namespaces that stay because of what is in them
 	spent     []string           // paths of tombstones that may go
 	replace   *globs
 	breaks    map[string]bool // addresses whose contenders are deleted with them

@@ -201,6 +201,7 @@ func (d *differ) keepOccupied() {
 			continue
 		}
 		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
+		d.held = append(d.held, heldBack{*c, alien})
 		c.leave()
 	}
 }

@@ -163,16 +163,33 @@ func (d *differ) tidy() {
 	for _, p := range d.spent {
 		going[p] = true
 	}
-	// What a namespace that moved still has in it goes first, with a later apply.
-	staying := slices.Clone(d.current.Unmanaged)
-	for i := range d.p.Changes {
-		if c := &d.p.Changes[i]; c.After != nil && !going[c.Path] {
-			staying = append(staying, c.Path)
+	// What a namespace that moved still has in it goes first, with a later apply; one
+	// that stayed for nothing but tombstones goes with them.
+	freed := map[string]*Change{}
+	for n := -1; n != len(going); {
+		n = len(going)
+		clear(freed)
+		for i := range d.held {
+			if h := &d.held[i]; !slices.ContainsFunc(h.inside, func(p string) bool { return !going[p] }) {
+				freed[h.change.Path] = &h.change
+			}
+		}
+		staying := slices.Clone(d.current.Unmanaged)
+		for i := range d.p.Changes {
+			if c := &d.p.Changes[i]; c.After != nil && !going[c.Path] && freed[c.Path] == nil {
+				staying = append(staying, c.Path)
+			}
+		}
+		for _, s := range staying {
+			for p := kind.ParentPath(s); p != "/"; p = kind.ParentPath(p) {
+				delete(going, p)
+			}
 		}
 	}
-	for _, s := range staying {
-		for p := kind.ParentPath(s); p != "/"; p = kind.ParentPath(p) {
-			delete(going, p)
+	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code == ProblemUnmanaged && freed[q.Path] != nil })
+	for i := range d.p.Changes {
+		if c := freed[d.p.Changes[i].Path]; c != nil {
+			d.p.Changes[i] = *c
 		}
 	}
 	for i := range d.p.Changes {
@@ -180,6 +197,12 @@ func (d *differ) tidy() {
 			c.Action, c.After, c.Reason = Delete, nil, ReasonDeleteTombstone
 		}
 	}
+}
+
+// heldBack is the deletion of a namespace that was taken back, and what for.
+type heldBack struct {
+	change Change
+	inside []string
 }
 
 // NeedsIdle reports whether the change can be made only while nobody is in the
