@@ -80,6 +80,7 @@ func TestTransactionThatArrivesAfterItsSessionWasGivenUpIsNotMissed(t *testing.T
 		go func() {
 			defer close(released)
 			<-in.Hit()
+			synctest.Wait() // struck is not held yet, and a partition swallows what is under way
 			s.server.Partition(old.ID(), zktest.Both)
 			<-old.Done()
 			fresh, err := c.Session(t.Context())

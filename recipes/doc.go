@@ -52,8 +52,10 @@
 //
 //   - That a process stops acting in time. Between a look at the Context and the
 //     act a process may be paused for as long as it likes. Use the token, or Multi.
-//   - Anything against who steals a session. Whoever knows its id and password
-//     can attach to it, or close it: its owner then finds out at its deadline.
+//   - One believer, for a client whose session somebody else has closed: whoever
+//     knows a session's number and password can end it in its owner's name. Its
+//     nodes are gone at once, and a rival may be granted before the owner hears of
+//     it. Its leases end by its deadline at the latest. Tokens and Multi hold.
 //   - That a lost session's nodes are gone at once. A crash leaves them until the
 //     servers expire the session: the next waiter is granted within the session
 //     timeout and two ticks while a majority of the servers can be reached.

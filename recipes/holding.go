@@ -49,7 +49,7 @@ func newHolding(ctx context.Context, a *claim) (*holding, error) {
 func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.since, h.leases, h.known, h.begun = time.Now(), 1, make(chan struct{}), make(chan struct{})
 	h.life, h.end = context.WithCancelCause(context.Background())
-	for {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		drop, err := h.s.hold(h.ks[0].path, h.lose) // which may be called before this returns
 		if err == nil {
 			h.drop = drop
@@ -63,7 +63,9 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 			if isNoNode(err) {
 				return nil, lostError(h.ks[0].path, err)
 			}
-			return nil, err
+			if err := pauseOr(ctx, h.s, wait, err); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if h.czxid != 0 {

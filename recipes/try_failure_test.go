@@ -151,3 +151,20 @@ func TestALimitLoweredBelowWhatAWaiterWantsIsToldHimAtTheFront(t *testing.T) {
 		<-first
 	})
 }
+
+func TestAProofThatIsLostIsMadeAgain(t *testing.T) { // simulation, seed 25699
+	for delay := 4 * time.Second; delay < 8*time.Second; delay += 250 * time.Millisecond {
+		inLab(t, func(t *testing.T, l *lab) {
+			c := l.client("a")
+			m := c.Mutex(l.mutex())
+			l.warm(m)
+			l.settle()
+			l.srv.Inject(zktest.Once(zktest.On("create")), zktest.DelayReply(delay)) // beyond T/2 the grant needs another proof
+			proof := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+			x, err := m.Lock(t.Context())
+			require.NoError(t, err, "the session and the context live; the proof was lost %d times, after %v", proof.Hits(), delay)
+			require.NoError(t, x.Context().Err())
+			l.unlock(x)
+		})
+	}
+}
