@@ -24,7 +24,7 @@ check: ## formatting, vet, staticcheck, module file
 # crash points; the second command runs all of them without it.
 unit: ## unit, fake-time, script and integration tests under the race detector; then every seed, byte and crash point
 	$(GO) test -race -shuffle=on -timeout 30m ./...
-	$(GO) test -timeout 10m -run 'TestSimulation$$|TestACutBehindEveryByte|TestCutsInTheMiddle|TestCrashAtEveryWrite' ./recipes ./apply
+	$(GO) test -timeout 10m -run 'TestSimulation$$|TestACutBehindEveryByte|TestCutsInTheMiddle|TestCrashAtEveryWrite|TestPausedApplierWritesNothing|TestLostIndexIsTold' ./recipes ./apply
 
 build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree
