@@ -55,11 +55,7 @@ func (m *model) whole(t *rapid.T) {
 	active := map[string]string{}
 	for _, n := range live.Nodes {
 		require.NotNil(t, n.Payload, n.Path)
-		if !n.Kind().Container {
-			// Between two transactions a namespace may have lost its entry to another one
-			// that took over its address; the next plan finds it missing and notes it.
-			require.Contains(t, noted, n.Path, "the index does not know it")
-		}
+		require.Contains(t, noted, n.Path, "the index does not know it")
 		delete(noted, n.Path)
 		switch {
 		case n.Kind().Container:

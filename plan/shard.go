@@ -62,7 +62,8 @@ func (x *Index) AddShard(i int, data []byte, version int32) error {
 type ledger struct {
 	base   string // path of the index node
 	shards []*leaf
-	next   int // number of the next new part
+	paths  map[string]string // by address: whose it is, of all parts
+	next   int               // number of the next new part
 }
 
 type leaf struct {
@@ -92,7 +93,19 @@ func (l *ledger) find(path string) *leaf {
 
 func shardName(n int) string { return fmt.Sprintf("%06d", n) }
 
+// put enters a path. Whoever had its address until now, and has not been dealt with, stays in the index as one that
+// stands where it stands: an apply may end before it is dealt with.
 func (l *ledger) put(key string, e IndexEntry) {
+	if before, taken := l.paths[key]; taken && before != e.Path {
+		if old, there := l.find(before).res[key]; there && old.Path == before {
+			l.drop(key, before)
+			l.put(key+standsAt+before, old)
+		}
+	}
+	if l.paths == nil {
+		l.paths = map[string]string{}
+	}
+	l.paths[key] = e.Path
 	s := l.find(e.Path)
 	if old, ok := s.res[key]; ok {
 		s.size -= weigh(key, old)
