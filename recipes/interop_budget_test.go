@@ -163,11 +163,12 @@ func (m rival) handedOver() []string {
 	s := m.handOff(m.p, m.holder(), m.mutex("next"))
 	if m.i == 0 {
 		require.LessOrEqual(m.t, s.trips, 1, "our budget is one round trip")
-		require.Less(m.t, s.bytes, int64(behind*5), "our waiter's bytes do not grow with the queue")
-	} else {
-		require.Greater(m.t, s.bytes, int64(behind*40), "%s lists everybody", libraries[m.i])
+		require.Less(m.t, s.bytes, int64(behind*10), "our waiter's bytes do not grow with the queue")
+		// About 500, and 150 more when the read of the new holder's own node is counted before we look.
+		return []string{s.String(), fmt.Sprintf("< %d", behind*10)}
 	}
-	return []string{s.String(), fmt.Sprint((s.bytes + 50) / 100 * 100)}
+	require.Greater(m.t, s.bytes, int64(behind*40), "%s lists everybody", libraries[m.i])
+	return []string{s.String(), fmt.Sprint((s.bytes + 500) / 1000 * 1000)}
 }
 
 func (m rival) within() []string {
