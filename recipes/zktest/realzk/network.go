@@ -57,16 +57,16 @@ func InNetwork(tb NetworkTB) *Network {
 	if os.Getenv(inside) != "" {
 		return newNetwork(tb)
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+tb.Name()+"$", "-test.v", "-test.timeout", "10m")
-	cmd.Env = append(os.Environ(), inside+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // where Debian has ip
-	cmd.SysProcAttr = &syscall.SysProcAttr{
+	out, err := again(tb.Name(), &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-		Setpgid:     true, Pdeathsig: syscall.SIGKILL,
-	}
-	out, err := cmd.CombinedOutput()
+	})
 	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && os.Getuid() == 0 {
+		// No user namespaces: they are switched off, or we are in a chroot. Root needs none.
+		out, err = again(tb.Name(), &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS})
+	}
 	switch {
 	case errors.As(err, &exit):
 		tb.Fatalf("realzk: in a network of its own the test failed (%v):\n%s", err, out)
@@ -79,8 +79,19 @@ func InNetwork(tb NetworkTB) *Network {
 	return nil
 }
 
+// again runs a test in another process of this binary.
+func again(test string, attr *syscall.SysProcAttr) ([]byte, error) {
+	attr.Setpgid, attr.Pdeathsig = true, syscall.SIGKILL
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+test+"$", "-test.v", "-test.timeout", "10m")
+	cmd.Env = append(os.Environ(), inside+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // where Debian has ip
+	cmd.SysProcAttr = attr
+	return cmd.CombinedOutput()
+}
+
 func newNetwork(tb TB) *Network {
 	tb.Helper()
+	// What the test mounts is its own affair. In a chroot there may be nothing to say that of.
+	_ = syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	n := &Network{tb: tb, here: &host{ip: "10.77.0.254", device: "switch"}}
 	n.here.deaf = map[*host]bool{}
 	n.must("ip", "link", "set", "lo", "up")
