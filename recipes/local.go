@@ -38,31 +38,36 @@ func (st *clientState) enter(ctx context.Context, key string, try bool) (b baton
 	}
 	turn := make(chan baton, 1)
 	s.waiters = append(s.waiters, turn)
-	var waits <-chan struct{}
-	if try {
-		waits = s.waits
-	}
-	st.mu.Unlock()
-	select {
-	case b = <-turn:
-		return b, 0, nil
-	case <-waits:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	st.mu.Lock()
-	i := slices.Index(s.waiters, turn)
-	if i >= 0 {
-		s.waiters = slices.Delete(s.waiters, i, i+1)
-		if err == nil {
-			err = s.held
+	for {
+		var waits <-chan struct{}
+		if try {
+			waits = s.waits
 		}
+		st.mu.Unlock()
+		select {
+		case b = <-turn:
+			return b, 0, nil
+		case <-waits:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		st.mu.Lock()
+		i := slices.Index(s.waiters, turn)
+		switch {
+		case i < 0:
+			st.mu.Unlock()
+			// The turn came at the same moment. It is ours to pass on, and whoever passed it has already sent it.
+			return <-turn, 0, nil
+		case err == nil && s.held == nil:
+			continue // whoever was known to wait has passed the turn on meanwhile
+		case err == nil:
+			held := *s.held // each caller's own: Identify writes into it
+			err = &held
+		}
+		s.waiters = slices.Delete(s.waiters, i, i+1)
 		st.mu.Unlock()
 		return baton{}, i + 1, err
 	}
-	st.mu.Unlock()
-	// The turn came at the same moment. It is ours to pass on, and whoever passed it has already sent it.
-	return <-turn, 0, nil
 }
 
 // tryEnter takes the turn if nobody has it; who is only cleaning up is waited for.

@@ -19,14 +19,10 @@ import (
 )
 
 // disks are the ensemble's: 64 MB each.
-type disks struct {
-	t    *testing.T
-	dirs []string
-}
+type disks struct{ t *testing.T }
 
 // mount gives a server a file system of its own; the test's process has its own table of mounts.
 func (d *disks) mount(dataDir, _ string) error {
-	d.dirs = append(d.dirs, dataDir)
 	d.t.Cleanup(func() { _ = syscall.Unmount(dataDir, syscall.MNT_DETACH) })
 	return syscall.Mount("tmpfs", dataDir, "tmpfs", 0, "size=64m")
 }

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -161,6 +162,36 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 			l.unlock(r)
 		}
 		l.nothingLeft()
+	})
+}
+
+// The one that was known to wait gives up between the try's waking and its look: there is no holder to name yet.
+func TestATryThatWakesForAHolderWhoHasLeftWaitsOn(t *testing.T) {
+	inLab(t, func(t *testing.T, _ *lab) {
+		var st clientState
+		_, _, err := st.enter(t.Context(), "k", false)
+		require.NoError(t, err)
+		tries := make([]<-chan result[baton], 2)
+		for i := range tries {
+			tries[i] = async(func() (baton, error) {
+				b, _, err := st.enter(context.Background(), "k", true)
+				return b, err
+			})
+		}
+		synctest.Wait()
+		st.mu.Lock() // stuck, and leave to another one, before they look
+		s := st.slots["k"]
+		close(s.waits)
+		s.waits = make(chan struct{})
+		st.mu.Unlock()
+		for _, r := range tries {
+			notYet(t, r, "nobody knows whom to name")
+		}
+		st.stuck("k", &HeldError{Path: "/k"})
+		var first, second *HeldError
+		require.ErrorAs(t, (<-tries[0]).err, &first)
+		require.ErrorAs(t, (<-tries[1]).err, &second)
+		require.NotSame(t, first, second, "Identify writes into it")
 	})
 }
 

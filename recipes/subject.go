@@ -35,8 +35,8 @@ func subjectOf(certificate tls.Certificate) (string, error) {
 		}
 	}
 	var subject []attributesSET
-	if rest, err := asn1.Unmarshal(leaf.RawSubject, &subject); err != nil || len(rest) > 0 {
-		return "", fmt.Errorf("recipes: the certificate's subject is no sequence of names: %w", errors.Join(err))
+	if _, err := asn1.Unmarshal(leaf.RawSubject, &subject); err != nil {
+		return "", fmt.Errorf("recipes: the certificate's subject is no sequence of names: %w", err)
 	}
 	slices.Reverse(subject) // last encoded first
 	var parts []string

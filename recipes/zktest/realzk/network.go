@@ -21,10 +21,9 @@ const inside = "LOCKTREE_TEST_INSIDE_NETWORK"
 // them: what signals and a proxy in front of one server cannot do. The test
 // itself is one more host.
 //
-// It is made of Linux namespaces, in a user namespace of the test's own:
-// neither root nor any setting of the machine is needed or changed, and the
-// kernel removes it all with the process. What it does need is the ip program
-// and a kernel that lets users make namespaces.
+// It is made of Linux namespaces of the test's own: no setting of the machine is
+// changed, and the kernel removes it all with the process. What it needs is the
+// ip program, and a kernel that lets users make namespaces, or root.
 type Network struct {
 	tb TB
 
@@ -219,7 +218,7 @@ func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 }
 
 // plug runs cmd in a network namespace of its own, where it begins its work when
-// go has been called.
+// begin has been called.
 func (h *host) plug(cmd *exec.Cmd) (begin func() error, err error) {
 	cmd.Args = append([]string{"sh", "-c", `read -r _ && exec "$@"`, "sh"}, cmd.Args...)
 	cmd.Path = "/bin/sh"
