@@ -27,12 +27,12 @@ type attribute struct {
 	expr      hcl.Expression
 	rng       hcl.Range
 	nameRange hcl.Range
-	deps      []*decl // what the expression refers to
-	each      bool    // it refers to each.key or each.value
-	bad       bool    // it refers to something that does not exist, which has been reported
-	iterator  string  // in the content of a dynamic block: the name of its element
-	doomed    bool    // bad in every instance of a module
-	watched   bool    // by the effort of the session
+	deps      []*decl        // what the expression refers to
+	each      bool           // it refers to each.key or each.value
+	bad       bool           // it refers to something that does not exist, which has been reported
+	iterator  string         // in the content of a dynamic block: the name of its element
+	doomed    bool           // bad in every instance of a module
+	value     hcl.Expression // expr for evaluation, counted by the effort of the session; nil before the first
 }
 
 // name is the first label.

@@ -47,6 +47,5 @@
 // (see limits.go and call.go). Large files are lexed and parsed in pieces, cut
 // between blocks at the top: one block of 100,000 locks costs half as much again
 // as a hundred of a thousand. Time is bounded by counting the steps of loops and what
-// functions go through (see effort.go); only loops in JSON files are not counted, in
-// each other over long lists, which HCL parses out of reach.
+// functions go through (see effort.go), in both syntaxes.
 package config

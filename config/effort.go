@@ -30,8 +30,8 @@ const effortAdvice = "All expressions together may visit some %d million element
 
 // watch replaces the parts of an expression that repeat or multiply. It must be
 // called after the references were resolved, and may be called again. Expressions of
-// JSON files are parsed when they are evaluated, out of reach: their loops cost time,
-// and what functions do in them is counted.
+// JSON files must go through [counted] first, unless they are evaluated without a
+// context, where hcl/json takes texts as they are.
 func (e *effort) watch(expr hcl.Expression) {
 	node, ok := expr.(hclsyntax.Node)
 	if !ok {
@@ -68,11 +68,11 @@ func (e *effort) watch(expr hcl.Expression) {
 
 // evaluated is the expression of an argument that is about to be evaluated.
 func (s *session) evaluated(a *attribute) hcl.Expression {
-	if !a.watched {
-		s.effort.watch(a.expr)
-		a.watched = true
+	if a.value == nil {
+		a.value = counted(a.expr)
+		s.effort.watch(a.value)
 	}
-	return a.expr
+	return a.value
 }
 
 // repeat is one "for" expression, one text with references, or the arguments of one

@@ -8,7 +8,10 @@ import (
 	"testing/fstest"
 
 	"github.com/hashicorp/hcl/v2"
+	hcljson "github.com/hashicorp/hcl/v2/json"
 	"github.com/stretchr/testify/require"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 // Each of these took minutes or gigabytes. That this test ends is what it is about;
@@ -110,13 +113,21 @@ output "o" {
 	require.JSONEq(t, `[{"a":["a-0","a-2"],"b":["b-0","b-2"]},"a=a-0+a-2;b=b-0+b-2;",[1,0,3],[2,4],{"even":[0,2],"odd":[1,3]}]`, unquoted(t, c.Outputs[0].Value))
 }
 
-// Loops in JSON files are not counted, the functions in them are; numbers are looked
-// at before they are parsed.
+// hcl/json parses a text anew for each evaluation, so that nobody could count what its
+// loops do; numbers are looked at before they are parsed.
 func TestExpansionInJSONIsBounded(t *testing.T) {
+	const loops = `${[for i in range(1000) : [for j in range(1000) : [for k in range(1000) : [for l in range(1000) : 1]]]]}`
 	for name, c := range map[string]struct{ value, want string }{
-		"number":    {`1e99999999`, "Number too long"},
-		"in a text": {`"x${1e99999999}"`, "Number too long"},
-		"functions": {`"${length([for i in setproduct(range(100), range(1000)) : length(range(1000))])}"`, "steps"},
+		"number":                 {`1e99999999`, "Number too long"},
+		"in a text":              {`"x${1e99999999}"`, "Number too long"},
+		"functions":              {`"${length([for i in setproduct(range(100), range(1000)) : length(range(1000))])}"`, "steps"},
+		"loops":                  {`"` + loops + `"`, "Too many steps"},
+		"loops in an object":     {`{"a": [1, {"b": "` + loops + `"}]}`, "Too many steps"},
+		"loops in a key":         {`{"x${length(` + strings.Trim(loops, "${}") + `)}": 1}`, "Too many steps"},
+		"beside a broken text":   {`["${", "` + loops + `"]`, "Too many steps"},
+		"loops in a template":    {`"%{ for i in range(1000) }%{ for j in range(1000) }%{ for k in range(1000) }%{ for l in range(1000) }%{ endfor }%{ endfor }%{ endfor }%{ endfor }"`, "Too many steps"},
+		"brackets":               {`"${` + strings.Repeat("(", 1000) + `"`, "Nested too deeply"},
+		"brackets by their code": {`"${` + strings.Repeat(`\u0028`, 1000) + `"`, "Nested too deeply"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			diags := loadHostile("x.locktree.json", `{"locktree": {"stack": "s"}, "locals": {"a": `+c.value+`}}`)
@@ -124,6 +135,44 @@ func TestExpansionInJSONIsBounded(t *testing.T) {
 			require.Less(t, len(diags), 20)
 		})
 	}
+}
+
+// The password is evaluated once more, to see whether it stands in the file.
+func TestLiteralPasswordInJSONIsCounted(t *testing.T) {
+	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 1000), ",") + "]"
+	loops := "${[for i in " + list + " : [for j in " + list + " : [for k in " + list + " : 1]]]}"
+	diags := loadHostile("x.locktree.json", `{"locktree": {"stack": "s"}, "ensemble": {"main": {"servers": ["127.0.0.1:1"], "auth": {"digest": {"username": "u", "password": "`+loops+`"}}}}}`)
+	require.Contains(t, summaries(diags), "Too many steps")
+}
+
+// What is parsed for evaluation means what hcl/json makes of it.
+func TestJSONExpressionsMeanWhatTheyMeant(t *testing.T) {
+	for _, value := range []string{
+		`null`, `true`, `-1.5`, `""`, `"text"`, `"$${x} %%{y}"`, `"\u00e9\n"`, `[]`, `{}`, `[[], {}, null]`, `"${1 + 1}"`, `"a${1 + 1}b"`,
+		`{"${upper("k")}": ["${[for x in [1, 2] : x * 2]}", "%{ for x in [1, 2] }${x};%{ endfor }"], "plain": {"//": 1}}`,
+	} {
+		file, diags := hcljson.Parse([]byte(`{"a": `+strings.ReplaceAll(value, `upper("k")`, `upper(\"k\")`)+`}`), "x.json")
+		require.False(t, diags.HasErrors(), "%s: %v", value, diags)
+		attrs, diags := file.Body.JustAttributes()
+		require.False(t, diags.HasErrors(), "%s: %v", value, diags)
+		ctx := &hcl.EvalContext{Functions: map[string]function.Function{"upper": stdlib.UpperFunc}}
+		want, diags := attrs["a"].Expr.Value(ctx)
+		require.False(t, diags.HasErrors(), "%s: %v", value, diags)
+		got, diags := counted(attrs["a"].Expr).Value(ctx)
+		require.False(t, diags.HasErrors(), "%s: %v", value, diags)
+		require.True(t, want.RawEquals(got), "%s: %#v, %#v", value, want, got)
+	}
+}
+
+// hcl/json panics on a key that is sensitive.
+func TestKeysOfJSONObjects(t *testing.T) {
+	load := func(object string) hcl.Diagnostics {
+		return loadHostile("x.locktree.json", `{"locktree": {"stack": "s"}, "variable": {"s": {"default": "x", "sensitive": true}},
+  "locals": {"a": `+object+`}, "output": {"o": {"value": "${local.a.x}"}}}`)
+	}
+	require.Contains(t, summaries(load(`{"${var.s}": 1}`)), "ensitive")
+	require.Contains(t, summaries(load(`{"x": 1, "x": 2}`)), "Duplicate object attribute")
+	require.Empty(t, load(`{"x": 1}`))
 }
 
 func unquoted(t *testing.T, value []byte) string {

@@ -2,7 +2,9 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/hashicorp/hcl/v2"
@@ -32,8 +34,8 @@ const (
 
 // tooDeep refuses a source whose nesting or expressions would exhaust the stack
 // of the parser. It must be called before parsing.
-func tooDeep(src []byte, filename string, json bool) *hcl.Diagnostic {
-	if json {
+func tooDeep(src []byte, filename string, isJSON bool) *hcl.Diagnostic {
+	if isJSON {
 		return tooDeepJSON(src, filename)
 	}
 	_, d := split(src, filename)
@@ -160,9 +162,8 @@ func tooDeepJSON(src []byte, filename string) *hcl.Diagnostic {
 					i++
 				}
 			}
-			text := src[min(start, len(src)):min(i, len(src))]
-			// Escaped quotes are the only difference that changes the brackets' count.
-			tokens, _ := hclsyntax.LexTemplate(unescapeQuotes(text), filename, hcl.Pos{Line: line, Column: 1, Byte: start})
+			text := unescaped(src[min(start, len(src)):min(i, len(src))])
+			tokens, _ := hclsyntax.LexTemplate(text, filename, hcl.Pos{Line: line, Column: 1, Byte: start})
 			if d := tooDeepTokens(tokens); d != nil {
 				return d
 			}
@@ -175,15 +176,17 @@ func tooDeepJSON(src []byte, filename string) *hcl.Diagnostic {
 	return nil
 }
 
-func unescapeQuotes(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+1 < len(text) {
-			i++
-		}
-		out = append(out, text[i])
+// unescaped is what stands between the quotation marks of a JSON string, as the parser
+// will see it: \u0028 is a bracket too.
+func unescaped(text []byte) []byte {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return text
 	}
-	return out
+	var out string
+	if err := json.Unmarshal(slices.Concat([]byte{'"'}, text, []byte{'"'}), &out); err != nil {
+		return nil // which the parser will refuse
+	}
+	return []byte(out)
 }
 
 // longNumber reports whether a number as it is written has too many digits, or an

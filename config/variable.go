@@ -128,7 +128,8 @@ func (m *module) constantBool(a *attribute, def bool) bool {
 	if a == nil {
 		return def
 	}
-	v, diags := m.evaluated(a).Value(nil)
+	m.effort.watch(a.expr)
+	v, diags := a.expr.Value(nil)
 	if !diags.HasErrors() {
 		if c, err := convert.Convert(v, cty.Bool); err == nil && !c.IsNull() {
 			return c.True()
