@@ -7,21 +7,21 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // adopt completes what was read of nodes that are to be imported: as they say
 // nothing about themselves, the declaration says what their children mean.
 func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
+	declared := importedAs(desired)
 	for _, imp := range desired.Intent.Imports {
 		f := r.seen[imp.Path]
 		if f == nil || r.ours(f) {
 			continue
 		}
 		as := f.node.Payload
-		for _, n := range desired.Nodes {
-			if as == nil && n.Addr == imp.To {
-				as = n.Payload
-			}
+		if as == nil {
+			as = declared[imp.To]
 		}
 		if as == nil {
 			continue
@@ -45,4 +45,22 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		f.node.Live = tmp.Live
 	}
 	return nil
+}
+
+// importedAs is what is declared at the addresses that imports name: one pass over
+// the nodes, however many imports there are.
+func importedAs(desired *plan.Tree) map[string]*kind.Payload {
+	if len(desired.Intent.Imports) == 0 {
+		return nil
+	}
+	out := make(map[string]*kind.Payload, len(desired.Intent.Imports))
+	for _, imp := range desired.Intent.Imports {
+		out[imp.To] = nil
+	}
+	for _, n := range desired.Nodes {
+		if first, named := out[n.Addr]; named && first == nil {
+			out[n.Addr] = n.Payload
+		}
+	}
+	return out
 }

@@ -101,10 +101,8 @@ func (r *run) setState(ctx context.Context, c *plan.Change, state kind.State) er
 	}
 	live.Version++
 	before.Live, before.Payload, c.Before = &live, &payload, &before
-	for i := range r.p.Pins {
-		if r.p.Pins[i].Path == c.Path {
-			r.p.Pins[i].Version = live.Version
-		}
+	if pin := r.p.Pin(c.Path); pin != nil {
+		pin.Version = live.Version
 	}
 	return nil
 }

@@ -42,10 +42,8 @@ func (r *run) widen(ctx context.Context) error {
 		r.emit(ACLWidened{Addr: c.Addr, Path: c.Path})
 		live.Aversion++
 		before.Live, c.Before = &live, &before
-		for j := range r.p.Pins {
-			if r.p.Pins[j].Path == c.Path {
-				r.p.Pins[j].Aversion = live.Aversion
-			}
+		if pin := r.p.Pin(c.Path); pin != nil {
+			pin.Aversion = live.Aversion
 		}
 	}
 	return nil

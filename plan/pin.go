@@ -38,6 +38,15 @@ func (d *differ) pins() {
 	}
 }
 
+// Pin returns the pin of a path, nil when the plan did not rely on it.
+func (p *Plan) Pin(path string) *Pin {
+	i, ok := slices.BinarySearchFunc(p.Pins, path, func(pin Pin, path string) int { return cmp.Compare(pin.Path, path) })
+	if !ok {
+		return nil
+	}
+	return &p.Pins[i]
+}
+
 // outputs compares the declared output values with the stored ones.
 func (d *differ) outputs() {
 	before := map[string]*Output{}

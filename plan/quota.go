@@ -70,11 +70,8 @@ func (d *differ) wantQuotas() {
 		c := *n
 		c.Quota = q.MaxNodes
 		d.want[q.Path] = &c
-		for i := range d.desired {
-			if d.desired[i] == n {
-				d.desired[i] = &c
-			}
-		}
+		at, _ := slices.BinarySearchFunc(d.desired, q.Path, func(n *Node, path string) int { return strings.Compare(n.Path, path) })
+		d.desired[at] = &c // it is there: both hold the same nodes
 	}
 }
 
