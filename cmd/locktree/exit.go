@@ -63,9 +63,10 @@ func (f *applyFlags) exit(err error) error {
 		stale  *apply.StaleError
 		locked *apply.LockedError
 		inUse  *apply.InUseError
+		part   *apply.PartialError
 	)
 	switch {
-	case !f.detailedExitcode:
+	case !f.detailedExitcode, errors.As(err, &part): // the codes say that nothing was written
 		return err
 	case errors.As(err, &stale):
 		return &codeError{exitStale, err}

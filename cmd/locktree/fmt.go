@@ -25,6 +25,7 @@ func fmtCommand(a *app) *cobra.Command {
 		Use:   "fmt [FILE | DIRECTORY | -]...",
 		Short: "Rewrite configuration files to the canonical style",
 		Long: "fmt rewrites *.locktree.hcl and *.ltvars files in place and lists those it changed.\n" +
+			"It lays them out, quotes labels, unwraps \"${x}\" and unquotes the types of variables.\n" +
 			"\"-\" formats standard input to standard output. Exit codes: 2 when a file does not\n" +
 			"parse (it is left as it was), 3 with -check when a file would change.",
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args) },

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func TestScript(t *testing.T) {
 		testscript.Run(t, params(dir, func(env *testscript.Env) string {
 			server := zktest.New(zktest.WithSuperDigest(superDigest))
 			env.Defer(server.Close)
-			env.Values[serverKey{}] = server
+			env.Values[serverKey{}] = &server
 			return server.Addr()
 		}))
 	}
@@ -92,6 +93,7 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			env.Setenv("LOCKTREE_VAR_zk", addr)
 			env.Setenv("ROOT", "/t-"+name)
 			env.Setenv("LOCKTREE_VAR_root", "/t-"+name)
+			env.Setenv("INDEX", "/t-"+name+"/.locktree/stacks/shop")
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "base.locktree.hcl"), []byte(base), 0o644); err != nil {
 				return err
 			}
@@ -109,8 +111,14 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			env.Values[handKey{}] = hand
 			return nil
 		},
-		Cmds: scriptCommands,
+		Cmds: allVerbs(),
 	}
+}
+
+func allVerbs() map[string]func(*testscript.TestScript, bool, []string) {
+	all := maps.Clone(scriptCommands)
+	maps.Copy(all, scriptFaults)
+	return all
 }
 
 // closedPort is an address nobody listens on.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -111,20 +110,6 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		if got := strconv.FormatUint(uint64(info.Mode().Perm()), 8); got != args[1] {
 			ts.Fatalf("mode %s, want %s", got, args[1])
 		}
-	},
-
-	// mute makes the in-memory server accept connections and answer nothing.
-	"mute": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Value(serverKey{}).(*zktest.Server).Freeze() },
-
-	// fault OPERATION KIND lets the in-memory server fail the next such request.
-	"fault": func(ts *testscript.TestScript, _ bool, args []string) {
-		faults := map[string]zktest.Fault{"lose": zktest.DropReply, "noauth": zktest.Fail(zktest.CodeNoAuth), "system": zktest.Fail(zktest.CodeSystemError),
-			"quota": zktest.Fail(zktest.CodeQuotaExceeded), "throttled": zktest.Fail(zktest.CodeThrottled), "refuse": zktest.Fail(zktest.CodeAuthFailed)}
-		fault, ok := faults[args[1]]
-		if !ok {
-			ts.Fatalf("no such fault: %s", args[1])
-		}
-		ts.Value(serverKey{}).(*zktest.Server).Inject(zktest.Once(zktest.On(args[0])), fault)
 	},
 
 	// await PATH NUMBER waits until a node has that many children: how a script

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -24,6 +25,10 @@ type hand struct {
 	mu       sync.Mutex
 	holders  []*recipes.Client
 	programs map[string]program
+	faults   []*zktest.Injection
+	trouble  error // of what was done at a moment of the server's
+
+	over chan struct{} // closed with the script
 }
 
 // program is a client that knows when it has to wait.
@@ -35,7 +40,7 @@ type program struct {
 type handKey struct{}
 
 func newHand(addr string) (*hand, error) {
-	h := &hand{addr: addr}
+	h := &hand{addr: addr, over: make(chan struct{})}
 	var err error
 	h.client, err = h.dial("hand", nil)
 	return h, err
@@ -49,6 +54,7 @@ func (h *hand) dial(id string, o recipes.Observer) (*recipes.Client, error) {
 }
 
 func (h *hand) close() {
+	close(h.over)
 	h.releaseAll()
 	_ = h.client.Close()
 }
@@ -65,8 +71,12 @@ func (h *hand) releaseAll() {
 // zkCommand is the verb "zk" of the scripts:
 //
 //	zk create PATH DATA    zk set PATH DATA    zk delete PATH
+//	zk twice PATH DATA     sets it two times
 //	zk setfile PATH FILE   zk get PATH         zk dump PATH (both to stdout)
 //	zk closed PATH         an existing node becomes admin's alone
+//	zk grant PATH PERMS    everybody has these rights on it, and nobody else any
+//	zk empty PATH          what is in a node is deleted
+//	zk session PATH        a node that belongs to a session
 //	zk hold ID PATH        a program called ID takes the lock
 //	zk wait ID PATH        a program called ID queues behind it
 //	zk also ID PATH        the program called ID queues there too
@@ -78,6 +88,9 @@ func zkCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 3 && args[0] == "setfile" {
 		args = []string{"set", args[1], strings.TrimSuffix(ts.ReadFile(args[2]), "\n")}
 	}
+	h.mu.Lock()
+	ts.Check(h.trouble)
+	h.mu.Unlock()
 	out, err := h.do(ctx, args)
 	if neg {
 		if err == nil {
@@ -101,6 +114,10 @@ func (h *hand) do(ctx context.Context, args []string) (string, error) {
 	case "set":
 		_, err := s.Set(ctx, arg(1), []byte(arg(2)), -1)
 		return "", err
+	case "twice":
+		_, err := s.Set(ctx, arg(1), []byte(arg(2)), -1)
+		_, again := s.Set(ctx, arg(1), []byte(arg(2)), -1)
+		return "", errors.Join(err, again)
 	case "delete":
 		return "", s.Delete(ctx, arg(1), -1)
 	case "get":
@@ -112,6 +129,18 @@ func (h *hand) do(ctx context.Context, args []string) (string, error) {
 		return b.String(), err
 	case "closed":
 		_, err := s.SetACL(ctx, arg(1), zk.DigestACL(zk.PermAll, "nobody", "nothing"), -1)
+		return "", err
+	case "grant":
+		_, err := s.SetACL(ctx, arg(1), []zk.ACL{{Scheme: "world", ID: "anyone", Perms: permsOf(arg(2))}}, -1)
+		return "", err
+	case "empty":
+		names, _, err := s.Children(ctx, arg(1))
+		for _, name := range names {
+			err = errors.Join(err, s.Delete(ctx, arg(1)+"/"+name, -1))
+		}
+		return "", err
+	case "session":
+		_, err := s.Create(ctx, arg(1), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		return "", err
 	case "hold", "wait":
 		return "", h.take(ctx, arg(0) == "wait", arg(1), arg(2))
@@ -125,6 +154,14 @@ func (h *hand) do(ctx context.Context, args []string) (string, error) {
 		return "", nil
 	}
 	return "", fmt.Errorf("zk: no such verb %q", arg(0))
+}
+
+// permsOf reads "crdwa" and its parts.
+func permsOf(letters string) (perms int32) {
+	for _, c := range letters {
+		perms |= 1 << strings.IndexRune("rwcda", c)
+	}
+	return perms
 }
 
 func createAll(ctx context.Context, s *recipes.Session, path, data string) error {

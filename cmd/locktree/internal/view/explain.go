@@ -22,7 +22,21 @@ func Explain(err error) hcl.Diagnostics {
 	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: detail, Extra: Address(addr)}}
 }
 
-const nothingWritten = "Nothing was written."
+const (
+	nothingWritten = "Nothing was written."
+	planAgain      = "Run \"locktree plan\" to see how it stands, and apply that."
+)
+
+// inner is what an error within another says, without its own last words on what was
+// written and what to do, which are the other's.
+func inner(err error) string {
+	summary, detail, _ := explain(err)
+	if detail == "" {
+		detail = full(summary)
+	}
+	detail = strings.TrimSuffix(detail, planAgain)
+	return strings.TrimSpace(strings.ReplaceAll(detail, nothingWritten, ""))
+}
 
 func explain(err error) (summary, detail, addr string) {
 	if interrupted(err) {
@@ -63,7 +77,8 @@ func interrupted(err error) bool {
 	var acl *apply.ACLPhaseError
 	var unknown *apply.UnknownError
 	var partial *apply.PartialError
-	return errors.Is(err, context.Canceled) && !errors.As(err, &acl) && !errors.As(err, &unknown) && !errors.As(err, &partial)
+	var verify *apply.VerifyError
+	return errors.Is(err, context.Canceled) && !errors.As(err, &acl) && !errors.As(err, &unknown) && !errors.As(err, &partial) && !errors.As(err, &verify)
 }
 
 // sentence is an error's text without the name of the package that made it.
@@ -80,7 +95,7 @@ func full(text string) string {
 }
 
 func unprefixed(text string) string {
-	return strings.NewReplacer("recipes: ", "", "kind: ", "", "plan: ", "", "apply: ", "").Replace(text)
+	return strings.NewReplacer("recipes: ", "", "kind: ", "", "plan: ", "", "apply: ", "", "zk: ", "").Replace(text)
 }
 
 // explainApply knows what can go wrong during a read or an apply.
@@ -99,11 +114,15 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 		verify   *apply.VerifyError
 		moved    *apply.MovedError
 	)
+	// What was committed comes first: these have others of them within.
 	switch {
 	case errors.As(err, &partial):
-		_, why, _ := explain(partial.Err)
-		return "Only a part of the plan was applied", fmt.Sprintf("%d of %d transactions were committed. The next one was not: %s\n\nWhat is there is whole. Run the apply again to do the rest.",
-			partial.Done, partial.Total, strings.ReplaceAll(why, nothingWritten+" ", "")), "", true
+		next := "The next one was not"
+		if errors.As(err, &unknown) {
+			next = "Nobody can say whether the next one was"
+		}
+		return "Only a part of the plan was applied", fmt.Sprintf("%d of %d transactions were committed. %s: %s\n\nWhat is there is whole. %s",
+			partial.Done, partial.Total, next, inner(partial.Err), planAgain), "", true
 	case errors.As(err, &problems) && len(problems.Problems) > 0:
 		p := problems.Problems[0]
 		return p.Summary, p.Detail, p.Addr, true
@@ -115,12 +134,20 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 	case errors.As(err, &inUse):
 		return "Lock is in use", inUseText(inUse), inUse.Addr, true
 	case errors.As(err, &acl):
-		_, why, _ := explain(acl.Err)
-		return "Access lists are only partly set", fmt.Sprintf("The transaction was committed, and %d of %d access lists of existing nodes were set. Then: %s\n\nThe rest is noted in ZooKeeper: run the apply again to finish.",
-			acl.Done, acl.Total, why), "", true
+		return "Access lists are only partly set", fmt.Sprintf("The transaction was committed, and %d of %d access lists of existing nodes were set. Then: %s\n\nThe rest is noted in ZooKeeper: \"locktree plan\" shows it, and the next apply finishes it.",
+			acl.Done, acl.Total, inner(acl.Err)), "", true
+	case errors.As(err, &unknown):
+		return "Nobody can say whether the transaction was committed", fmt.Sprintf("The connection was lost while it was sent, and it could not be found out afterwards: %s.\n\nIt was committed wholly or not at all; the apply's id is %s. Run \"locktree plan\" when ZooKeeper is reachable again: it shows what is left to do.",
+			strings.TrimSuffix(strings.ReplaceAll(sentence(unknown.Err), "\n", "; "), "."), unknown.ApplyID), "", true
+	case errors.As(err, &verify) && verify.Err != nil:
+		return "The transaction was committed, but could not be read back", inner(verify.Err) +
+			"\n\nRun \"locktree plan\" to see how it stands.", "", true
+	case errors.As(err, &verify):
+		return "ZooKeeper does not hold what was written", "The transaction was committed, but reading it back showed something else:\n" + differences(verify.Differences) +
+			"\n\nSomebody changed it at the same moment. Run \"locktree plan\" to see how it stands.", "", true
 	case errors.As(err, &conflict):
-		return "ZooKeeper was changed during the apply", fmt.Sprintf("%s (%s) changed after it was verified: %v.\n\n%s Run the command again.",
-			nameOr(conflict.Addr, "A node"), conflict.Path, sentence(conflict.Err), nothingWritten), conflict.Addr, true
+		return "ZooKeeper was changed during the apply", fmt.Sprintf("%s (%s) was verified, and then %s.\n\n%s %s",
+			nameOr(conflict.Addr, "The index"), conflict.Path, conflict.Why, nothingWritten, planAgain), conflict.Addr, true
 	case errors.As(err, &large) && large.Refused:
 		return "The servers take no transaction of this size", fmt.Sprintf("%s was sent as %d operations and %d bytes, and the servers ended the connection each time, as they do with requests longer than their jute.maxbuffer.\n\nIt was not applied. Set jute.maxbuffer to 1 MiB, the default, on all servers.",
 			nameOr(large.Addr, "The index"), large.Ops, large.Bytes), large.Addr, true
@@ -129,15 +156,6 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 			nameOr(large.Addr, "The index"), large.Ops, large.Bytes, large.Limit, nothingWritten), large.Addr, true
 	case errors.As(err, &node):
 		return nodeText(node)
-	case errors.As(err, &unknown):
-		return "Nobody can say whether the transaction was committed", fmt.Sprintf("The connection was lost while it was sent, and could not be restored: %s.\n\nThe apply's id is %s. Run \"locktree plan\" when ZooKeeper is reachable again: it shows what is left to do.",
-			sentence(unknown.Err), unknown.ApplyID), "", true
-	case errors.As(err, &verify) && verify.Err != nil:
-		return "The transaction was committed, but could not be read back", full(sentence(verify.Err)) +
-			"\n\nRun \"locktree plan\" to see how it stands.", "", true
-	case errors.As(err, &verify):
-		return "ZooKeeper does not hold what was written", "The transaction was committed, but reading it back showed something else:\n" + differences(verify.Differences) +
-			"\n\nSomebody changed it at the same moment. Run \"locktree plan\" to see how it stands.", "", true
 	case errors.As(err, &moved):
 		return "The tree does not hold still", fmt.Sprintf("The index %s changed during each of %d reads: other applies of this stack are under way. Run the command again when they are done.",
 			moved.Path, moved.Tries), "", true
@@ -153,9 +171,19 @@ func nameOr(name, otherwise string) string {
 }
 
 func nodeText(e *apply.NodeError) (summary, detail, addr string, ok bool) {
-	detail = fmt.Sprintf("%s (%s): %s.", nameOr(e.Addr, "The node"), e.Path, strings.TrimSuffix(unprefixed(e.Why), "."))
+	where := e.Path
+	if e.Addr != "" {
+		where = e.Addr + " (" + e.Path + ")"
+	}
+	detail = fmt.Sprintf("%s: %s.", where, strings.TrimSuffix(unprefixed(e.Why), "."))
 	if e.Next != "" {
 		detail += "\n\n" + full(unprefixed(e.Next))
+	}
+	switch e.Op {
+	case "lock":
+		return "Cannot keep others from applying", detail, e.Addr, true
+	case "commit to":
+		return "The transaction was not committed", detail, e.Addr, true
 	}
 	return "ZooKeeper refused to " + e.Op + " a node", detail, e.Addr, true
 }
@@ -242,7 +270,11 @@ func explainFile(err error) (summary, detail string, ok bool) {
 	case errors.As(err, &truncated):
 		return "The plan file is cut off", text, true
 	case errors.As(err, &damaged) && damaged.What == "plan file":
-		return "The plan file is damaged", strings.TrimPrefix(text, "Damaged plan file: ") + "\n\n" + nothingWritten, true
+		next := nothingWritten
+		if damaged.Field != "" { // else the error itself says so
+			next += " Make a new plan."
+		}
+		return "The plan file is damaged", full(strings.TrimPrefix(text, "Damaged plan file: ")) + "\n\n" + next, true
 	case errors.As(err, &version):
 		return "Written by a newer locktree", text, true
 	case errors.As(err, &stack):

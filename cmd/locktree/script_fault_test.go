@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptFaults are what a script can make the in-memory server do. OPERATION is
+// "multi", "getData", ..., with "@2" behind it for the second one from now on, or
+// "*" for each; a PATH picks those that name it.
+var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
+	// fault OPERATION KIND [PATH] fails the next such request.
+	"fault": func(ts *testscript.TestScript, _ bool, args []string) {
+		fault, ok := faultKinds[args[1]]
+		if !ok {
+			ts.Fatalf("no such fault: %s", args[1])
+		}
+		h := ts.Value(handKey{}).(*hand)
+		h.faults = append(h.faults, scriptServer(ts).Inject(picked(ts, args[0], append(args[2:], "")[0]), fault))
+	},
+
+	// heal ends all faults.
+	"heal": func(ts *testscript.TestScript, _ bool, _ []string) {
+		h := ts.Value(handKey{}).(*hand)
+		for _, f := range h.faults {
+			f.Remove()
+		}
+		h.faults = nil
+	},
+
+	// meanwhile OPERATION PATH VERB ... lets somebody else do what "zk VERB ..." does
+	// at the moment the next such request arrives, before it is executed.
+	"meanwhile": func(ts *testscript.TestScript, _ bool, args []string) {
+		server, h := scriptServer(ts), ts.Value(handKey{}).(*hand)
+		match, each := picked(ts, args[0], args[1]), strings.HasSuffix(args[0], "*")
+		hold := func() *zktest.Injection { return server.Inject(zktest.Once(match), zktest.Hold) }
+		held := hold()
+		go func() {
+			for {
+				select {
+				case <-held.Hit():
+				case <-h.over:
+					return
+				}
+				h.meddle(args[2:])
+				if !each {
+					held.Release()
+					return
+				}
+				next := hold() // before this one goes on, or what follows it would get through
+				held.Release()
+				held = next
+			}
+		}()
+	},
+
+	// lost OPERATION PATH VERB ... executes the next such request, ends the connection
+	// instead of answering, and lets somebody do what "zk VERB ..." does before the
+	// client, which is back, sees what is there now.
+	"lost": func(ts *testscript.TestScript, _ bool, args []string) {
+		server, h := scriptServer(ts), ts.Value(handKey{}).(*hand)
+		match, gone := picked(ts, args[0], args[1]), false
+		server.Inject(func(r zktest.Request) bool {
+			hit := match(r)
+			gone = gone || hit
+			return hit
+		}, zktest.DropReply)
+		held := server.Inject(zktest.Once(func(r zktest.Request) bool { return gone && r.Op == "sync" }), zktest.Hold)
+		go func() {
+			select {
+			case <-held.Hit():
+				h.meddle(args[2:])
+				held.Release()
+			case <-h.over:
+			}
+		}()
+	},
+
+	// mute makes the server accept connections and answer nothing.
+	"mute": func(ts *testscript.TestScript, _ bool, _ []string) { scriptServer(ts).Freeze() },
+
+	// server OPTION... puts another one in the place of the script's server.
+	"server": func(ts *testscript.TestScript, _ bool, args []string) {
+		opts := []zktest.Option{zktest.WithSuperDigest(superDigest)}
+		for _, arg := range args {
+			name, value, _ := strings.Cut(arg, "=")
+			n, _ := strconv.Atoi(value)
+			switch name {
+			case "jute.maxbuffer":
+				opts = append(opts, zktest.WithMaxFrame(n))
+			case "enforceQuota":
+				opts = append(opts, zktest.WithQuotaEnforcement())
+			default:
+				ts.Fatalf("no such option: %s", arg)
+			}
+		}
+		server := zktest.New(opts...)
+		ts.Defer(server.Close)
+		*ts.Value(serverKey{}).(**zktest.Server) = server
+		other, err := newHand(server.Addr())
+		ts.Check(err)
+		h := ts.Value(handKey{}).(*hand)
+		_ = h.client.Close()
+		h.addr, h.client = other.addr, other.client
+		ts.Setenv("ZK", server.Addr())
+		ts.Setenv("LOCKTREE_VAR_zk", server.Addr())
+	},
+
+	// repeat FILE NUMBER TEXT writes a text into a file, many times over: "#" in it
+	// is how often it was written before.
+	"repeat": func(ts *testscript.TestScript, _ bool, args []string) {
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(args[2], "#", strconv.Itoa(i)))
+		}
+		f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		ts.Check(err)
+		_, err = f.WriteString(b.String())
+		ts.Check(errors.Join(err, f.Close()))
+	},
+}
+
+var faultKinds = map[string]zktest.Fault{
+	"lose": zktest.DropReply, "cut": zktest.CutBefore, "noauth": zktest.Fail(zktest.CodeNoAuth), "system": zktest.Fail(zktest.CodeSystemError),
+	"quota": zktest.Fail(zktest.CodeQuotaExceeded), "throttled": zktest.Fail(zktest.CodeThrottled), "refuse": zktest.Fail(zktest.CodeAuthFailed),
+	"invalidacl": zktest.Fail(zktest.CodeInvalidACL),
+}
+
+func scriptServer(ts *testscript.TestScript) *zktest.Server {
+	return *ts.Value(serverKey{}).(**zktest.Server)
+}
+
+// picked reads OPERATION and PATH.
+func picked(ts *testscript.TestScript, operation, path string) func(zktest.Request) bool {
+	each := strings.HasSuffix(operation, "*")
+	op, nth, numbered := strings.Cut(strings.TrimSuffix(operation, "*"), "@")
+	left := 1
+	if numbered {
+		n, err := strconv.Atoi(nth)
+		ts.Check(err)
+		left = n
+	}
+	return func(r zktest.Request) bool {
+		if r.Op != op || path != "" && !slices.Contains(r.Paths, path) {
+			return false
+		}
+		left--
+		return each || left == 0
+	}
+}
+
+// meddle does what "zk VERB ..." does. What went wrong is told to the script by the
+// next such command of its own.
+func (h *hand) meddle(args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if _, err := h.do(ctx, args); err != nil {
+		h.mu.Lock()
+		h.trouble = errors.Join(h.trouble, fmt.Errorf("meanwhile %v: %w", args, err))
+		h.mu.Unlock()
+	}
+}
