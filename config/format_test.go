@@ -1,28 +1,63 @@
 package config
 
 import (
+	"fmt"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
+	"github.com/zclconf/go-cty/cty"
 	"pgregory.net/rapid"
 )
 
 func TestFormat(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"aligns and indents": {"a {\nlong = 1\n  b=2 # why\n}\n", "a {\n  long = 1\n  b    = 2 # why\n}\n"},
-		"unwraps":            {"a = \"${local.x}\"\nb { c = \"${each.key}\" }\n", "a = local.x\nb { c = each.key }\n"},
-		"keeps text":         {"a = \"${local.x}-\"\nb = \"${local.x}${local.y}\"\nc = \"x\"\n", "a = \"${local.x}-\"\nb = \"${local.x}${local.y}\"\nc = \"x\"\n"},
-		"keeps strip marks":  {"a = \"${~ local.x ~}\"\n", "a = \"${~local.x~}\"\n"},
-		"unwraps strings":    {"a = \"${upper(\"b\")}\"\n", "a = upper(\"b\")\n"},
-		"quotes labels":      {"mutex ledger {}\nmutex /* a */ \"b\" {}\n", "mutex \"ledger\" {}\nmutex \"b\" {}\n"},
-		"keeps odd labels":   {"mutex \"a$${x}\\\"b\" {}\n", "mutex \"a$${x}\\\"b\" {}\n"},
-		"keeps comments":     {"// one\na = 1 /* two */\n", "// one\na = 1 /* two */\n"},
+		"indents lists":      {"a = [\n1,\n      { b = 1\n},\n]\n", "a = [\n  1,\n  { b = 1\n  },\n]\n"},
+		"keeps empty lines":  {"\na = 1  \n  \n\nb {\n\n}\n", "\na = 1\n\n\nb {\n\n}\n"},
+		"keeps comments":     {"// one\na = 1 /* two */\nb \"c\" { # three\n  # four\n} // five\n# six", "// one\na = 1 /* two */\nb \"c\" { # three\n  # four\n} // five\n# six"},
+
+		"unwraps":                  {"a = \"${local.x}\"\nb { c = \"${each.key}\" }\n", "a = local.x\nb { c = each.key }\n"},
+		"unwraps strings":          {"a = \"${upper(\"b\")}\"\n", "a = upper(\"b\")\n"},
+		"unwraps templates inside": {"a = \"${upper(\"-${b}${c}\")}\"\n", "a = upper(\"-${b}${c}\")\n"},
+		"unwraps twice":            {"a = \"${\"${ /* c */ \"${b}\" }\"}\"\n", "a = /* c */ b\n"},
+		"unwraps marks":            {"a = \"${~ local.x ~}\"\n", "a = local.x\n"},
+		"unwraps comments":         {"a = \"${ /* b */ local.x /* c */ }\" # d\n", "a = /* b */ local.x /* c */ # d\n"},
+		"unwraps line comments":    {"b { a = \"${local.x # c\n}\" }\n", "b { a = (local.x # c\n) }\n"},
+		"unwraps empty lines":      {"a = \"${\n  local.x\n}\"\n", "a = local.x\n"},
+		"unwraps lists":            {"a = \"${[\n1,\n2]}\"\n", "a = [\n  1,\n2]\n"},
+		"unwraps heredocs":         {"a = \"${<<E\n x\nE\n}\"\n", "a = (<<E\n x\nE\n)\n"},
+		"encloses lines":           {"a = \"${(b) +\n(c)}\"\n", "a = ((b) +\n(c))\n"},
+		"does not enclose twice":   {"a = \"${(b ? 1 :\n2)}\"\n", "a = (b ? 1 :\n2)\n"},
+		"keeps text":               {"a = \"${local.x}-\"\nb = \"${local.x}${local.y}\"\nc = \"x\"\nd = \"$${x}\"\n", "a = \"${local.x}-\"\nb = \"${local.x}${local.y}\"\nc = \"x\"\nd = \"$${x}\"\n"},
+		"keeps directives":         {"a = \"%{if b}x%{endif}\"\n", "a = \"%{if b}x%{endif}\"\n"},
+		"keeps parts":              {"a = [\"${b}\"]\n", "a = [\"${b}\"]\n"},
+		"keeps line ends":          {"a = \"${b}\"\r\n\r\nc   = 1\r\n", "a = b\r\n\r\nc = 1\r\n"},
+
+		"quotes labels":                {"mutex ledger {}\nnamespace \"a\" {\n  mutex b {}\n}\nx y \"z\" {}\n", "mutex \"ledger\" {}\nnamespace \"a\" {\n  mutex \"b\" {}\n}\nx \"y\" \"z\" {}\n"},
+		"keeps comments around labels": {"mutex /* a */ b {}\n", "mutex /* a */ \"b\" {}\n"},
+		"keeps odd labels":             {"mutex \"a$${x}\\\"b\" {}\n", "mutex \"a$${x}\\\"b\" {}\n"},
+
+		"rewrites old types": {
+			"variable \"a\" { type = \"string\" }\nvariable b { type = \"list\" }\nvariable c { type = \"map\" }\nvariable d { type = \"number\" }\n",
+			"variable \"a\" { type = string }\nvariable \"b\" { type = list(string) }\nvariable \"c\" { type = map(string) }\nvariable \"d\" { type = number }\n"},
+		"completes types": {
+			"variable \"a\" { type = list }\nvariable \"b\" { type = map }\nvariable \"c\" { type = set }\n",
+			"variable \"a\" { type = list(any) }\nvariable \"b\" { type = map(any) }\nvariable \"c\" { type = set(any) }\n"},
+		"keeps types": {
+			"variable \"a\" {\n  type    = list(object({ b = string }))\n  default = \"list\"\n}\nx { type = \"string\" }\ntype = list\n",
+			"variable \"a\" {\n  type    = list(object({ b = string }))\n  default = \"list\"\n}\nx { type = \"string\" }\ntype = list\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, diags := Format([]byte(c.in), "x.locktree.hcl")
 			require.Empty(t, diags)
 			require.Equal(t, c.want, string(out))
+			requireSameMeaning(t, []byte(c.in), out)
 		})
 	}
 }
@@ -58,4 +93,167 @@ func TestFormatIsIdempotentAndKeepsTheMeaning(t *testing.T) {
 		require.False(t, diags.HasErrors(), "%v\n%s", diags, once)
 		require.Equal(t, before.Hash, after.Hash)
 	})
+}
+
+// drawExpression draws an expression as it may stand between brackets, where lines
+// end anywhere, with comments and heredocs. Each 1 of a form becomes another one.
+func drawExpression(t *rapid.T, depth int) string {
+	space := func() string {
+		return rapid.SampledFrom([]string{"", " ", "\n", " # c\n", "/* d */", "\n\n"}).Draw(t, "space")
+	}
+	forms := []string{"a.b", "1", `"t"`, "<<E\nx ${y}\nE\n", "<<-E\n  x\n  E\n"}
+	if depth < 4 {
+		forms = append(forms, "(1)", "[1, 1]", "f(1)", "{ k = 1\n}", "1+1", "1?1:1", "[for k in 1: k]", `"${1}"`, `"${~1~}"`, `"-${1}${1}"`, `"%{ if x }${1}%{ endif }"`)
+	}
+	form := rapid.SampledFrom(forms).Draw(t, "expression")
+	var b strings.Builder
+	for i, part := range strings.Split(form, "1") {
+		if i > 0 {
+			b.WriteString(space())
+			if form == "1" {
+				b.WriteString("1")
+			} else {
+				b.WriteString(drawExpression(t, depth+1))
+			}
+			b.WriteString(space())
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func TestFormatKeepsTheMeaningOfAnyExpression(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		expr := `"${` + drawExpression(rt, 0) + `}"`
+		src := []byte(rapid.SampledFrom([]string{"a = " + expr + "\n", "b {\na = " + expr + " # x\nlong = 1\n}\n", "b { a = " + expr + " }\n"}).Draw(rt, "file"))
+		once, diags := Format(src, "x.locktree.hcl")
+		if diags.HasErrors() {
+			return // hcl ends a heredoc with its line, and some forms cannot follow it
+		}
+		requireSameMeaning(t, src, once)
+		twice, diags := Format(once, "x.locktree.hcl")
+		require.Empty(t, diags)
+		require.Equal(t, string(once), string(twice), "of %q", src)
+	})
+}
+
+// FuzzFormatKeepsTheMeaning: the syntax tree stays the same but for parentheses and
+// the quotes around an interpolation, all comments stay, and formatting once more
+// changes nothing.
+func FuzzFormatKeepsTheMeaning(f *testing.F) {
+	cases, err := filepath.Glob("../testdata/config/*.txtar")
+	require.NoError(f, err)
+	for _, name := range cases {
+		archive, err := txtar.ParseFile(name)
+		require.NoError(f, err)
+		for _, file := range archive.Files {
+			if strings.HasSuffix(file.Name, nativeSuffix) {
+				f.Add(file.Data)
+			}
+		}
+	}
+	for _, expr := range []string{
+		`b`, `"${b}"`, "[\n1]", "b ?\n1 : 2", "\n\nb # c\n", "# c\nb", "<<E\nx\nE\n", "f(<<-E\n  x\n  E\n)", `{ a = "${b}" }`, "~b~", `b["${c}"]`, `"-${b}"`,
+	} {
+		f.Add([]byte("a = \"${" + expr + "}\"\n"))
+		f.Add([]byte("x y { a = \"${" + expr + "}\" }\n"))
+	}
+	f.Add([]byte("variable x { type = \"list\" }\n"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		once, diags := Format(src, "x.locktree.hcl")
+		if diags.HasErrors() {
+			return
+		}
+		requireSameMeaning(t, src, once)
+		twice, _ := Format(once, "x.locktree.hcl")
+		require.Equal(t, string(once), string(twice))
+	})
+}
+
+func requireSameMeaning(t *testing.T, before, after []byte) {
+	t.Helper()
+	require.Equal(t, outline(t, before), outline(t, after), "%q became %q", before, after)
+	require.Equal(t, comments(before), comments(after), "%q became %q", before, after)
+}
+
+func comments(src []byte) []string {
+	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
+	var out []string
+	for _, t := range tokens {
+		if t.Type == hclsyntax.TokenComment {
+			out = append(out, strings.TrimSpace(string(t.Bytes)))
+		}
+	}
+	return out
+}
+
+// outline is the syntax tree of a file as text, without places, parentheses and
+// quotes that mean nothing. The type of a variable is what it is rewritten to.
+func outline(t *testing.T, src []byte) string {
+	t.Helper()
+	file, diags := hclsyntax.ParseConfig(src, "", hcl.InitialPos)
+	require.False(t, diags.HasErrors(), "%v in %q", diags, src)
+	body := file.Body.(*hclsyntax.Body)
+	for _, b := range body.Blocks {
+		if a := b.Body.Attributes["type"]; a != nil && b.Type == "variable" {
+			if text := typeConstraint(textAt(src, a.Expr.Range())); text != "" {
+				a.Expr, diags = hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
+				require.Empty(t, diags)
+			}
+		}
+	}
+	var b strings.Builder
+	writeOutline(&b, reflect.ValueOf(body))
+	return b.String()
+}
+
+func writeOutline(b *strings.Builder, v reflect.Value) {
+	if v.CanInterface() {
+		switch n := v.Interface().(type) {
+		case *hclsyntax.ParenthesesExpr:
+			writeOutline(b, reflect.ValueOf(n.Expression))
+			return
+		case *hclsyntax.TemplateWrapExpr:
+			writeOutline(b, reflect.ValueOf(n.Wrapped))
+			return
+		case hcl.Range, []hcl.Range:
+			return
+		case cty.Value:
+			b.WriteString(n.GoString())
+			return
+		}
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			writeOutline(b, v.Elem())
+		}
+	case reflect.Struct:
+		fmt.Fprintf(b, "%s{", v.Type().Name())
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				writeOutline(b, v.Field(i))
+				b.WriteString(" ")
+			}
+		}
+		b.WriteString("}")
+	case reflect.Slice:
+		b.WriteString("[")
+		for i := range v.Len() {
+			writeOutline(b, v.Index(i))
+			b.WriteString(" ")
+		}
+		b.WriteString("]")
+	case reflect.Map: // of attributes, by name; fmt sorts the keys
+		names := map[string]string{}
+		for it := v.MapRange(); it.Next(); {
+			var e strings.Builder
+			writeOutline(&e, it.Value())
+			names[it.Key().String()] = e.String()
+		}
+		fmt.Fprint(b, names)
+	case reflect.Func:
+	default:
+		fmt.Fprintf(b, "%#v", v)
+	}
 }
