@@ -38,9 +38,9 @@ func BenchmarkScale(b *testing.B) {
 	}{
 		{"locktree dev", startDev, []scaleCase{
 			{oneNamespace, 1_000}, {oneNamespace, 10_000}, {oneNamespace, 100_000},
-			{hundredNamespaces, 100_000}, {modules, 100_000}, {writtenOut, 100_000},
+			{hundredNamespaces, 100_000}, {modules, 100_000}, {writtenOut, 100_000}, {semaphores, 100_000},
 		}},
-		{"Apache ZooKeeper", startZooKeeper, []scaleCase{{oneNamespace, 1_000}, {oneNamespace, 10_000}, {oneNamespace, 100_000}}},
+		{"Apache ZooKeeper", startZooKeeper, []scaleCase{{oneNamespace, 1_000}, {oneNamespace, 10_000}, {oneNamespace, 100_000}, {semaphores, 100_000}}},
 	} {
 		for _, c := range server.cases {
 			b.Run(fmt.Sprintf("%s/%s/%d", server.name, c.shape.name, c.locks), func(b *testing.B) {
@@ -70,14 +70,14 @@ type row struct {
 // phases are the commands, in order; what the configuration says before each.
 var phases = []struct {
 	name    string
-	changed bool // one lock in a hundred has another description
+	changed bool // a part of the locks, see shape.percent
 	args    []string
 	want    string
 }{
 	{"plan", false, []string{"plan", "-concise"}, `Plan: \d+ to add, 0 to change, 0 to destroy`},
 	{"apply", false, []string{"apply", "-auto-approve", "-concise"}, `Apply complete! Resources: \d+ added`},
 	{"plan again", false, []string{"plan"}, `No changes\.`},
-	{"plan 1 % changed", true, []string{"plan", "-concise"}, `Plan: 0 to add, \d+ to change, 0 to destroy`},
+	{"plan of changes", true, []string{"plan", "-concise"}, `Plan: 0 to add, \d+ to change, 0 to destroy`},
 	{"plan -out", true, []string{"plan", "-concise", "-out=saved"}, `Plan: 0 to add, \d+ to change, 0 to destroy`},
 	{"apply saved", true, []string{"apply", "saved"}, `Apply complete! Resources: 0 added, \d+ changed`},
 	{"destroy", true, []string{"destroy", "-auto-approve"}, `Destroy complete! Resources: \d+ destroyed`},
@@ -90,7 +90,7 @@ func measure(b *testing.B, bin, server string, c scaleCase) (rows []row) {
 	for _, p := range phases {
 		changed := 0
 		if p.changed {
-			changed = max(1, c.locks/100)
+			changed = max(1, c.locks*c.shape.percent/100)
 		}
 		c.shape.write(b, dir, server, c.locks, changed)
 		r := row{phase: p.name}

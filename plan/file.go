@@ -17,7 +17,8 @@ import (
 // FileFormat is the version of the saved plan this package writes and reads.
 const FileFormat = 1
 
-// maxFile bounds what DecodeFile reads: some 100,000 locks are 60 MiB.
+// maxFile bounds what DecodeFile reads: 100,000 locks are 60 MiB, and as many semaphores
+// that all change 125 MiB.
 const maxFile = 512 << 20
 
 // File is a saved plan: the plans of all ensembles of a configuration. It holds
@@ -177,14 +178,15 @@ func writeList[T any](w *fileWriter, list []T, each func(*fileWriter, T)) {
 
 // plan writes what there is one of, and then the changes and pins behind it.
 func (w *fileWriter) plan(p *Plan) {
-	text, err := json.Marshal(formOf(p))
+	lists := tableOf(p)
+	text, err := json.Marshal(formOf(p, lists))
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("plan: encode: %w", err)
 	}
 	w.write(bytes.TrimSuffix(text, []byte("}")))
 	w.printf(`,"changes":`)
 	writeList(w, p.Changes, func(w *fileWriter, c Change) {
-		form, err := changeFormOf(&c)
+		form, err := changeFormOf(&c, lists)
 		if err != nil && w.err == nil {
 			w.err = err
 		}

@@ -138,11 +138,11 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 	payload, err := declare("/locks/a", kind.Mutex).Payload.Encode()
 	require.NoError(t, err)
 	node := func(path, live string) string {
-		return fmt.Sprintf(`{"path":%q,"address":"a","payload":%s,"acl":[]%s}`, path, payload, live)
+		return fmt.Sprintf(`{"path":%q,"address":"a","payload":%s,"acl":0%s}`, path, payload, live)
 	}
 	const live = `,"live":{}`
 	plan := func(changes string) string {
-		return fmt.Sprintf(`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"changes":[%s]}]}`, changes)
+		return fmt.Sprintf(`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"acls":[[]],"changes":[%s]}]}`, changes)
 	}
 	_, err = DecodeFile(bytes.NewReader(sealed(plan(`{"action":"create","after":` + node("/locks/a", "") + `}`))))
 	require.NoError(t, err, "the base of the cases below is sound")
@@ -160,6 +160,9 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 		plan(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"../x"}]}`) + `}`),
 		plan(`{"action":"create","after":{"path":"/locks/a","payload":{"x":1}}}`),
 		plan(`{"action":"create","same":true,"after":{}}`),
+		plan(`{"action":"create","after":{"path":"/locks/a","acl":1,"payload":` + string(payload) + `}}`),
+		plan(`{"action":"create","after":{"path":"/locks/a","child_acl":-1,"payload":` + string(payload) + `}}`),
+		plan(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"x","acl":7}]}`) + `}`),
 		plan(`{"action":"no-op","same":true,"before":` + node("/locks/a", live) + `}`),
 		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"changes":{}}]}`,
 		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"pins":[7]}]}`,
@@ -259,4 +262,35 @@ func TestWhatStaysIsWrittenOnce(t *testing.T) {
 		require.Equal(t, p.Changes[i].After, q.Changes[i].After)
 	}
 	require.Equal(t, data, saved(t, q))
+}
+
+// A list stands in the file once, however many nodes, parts and payloads have it, and
+// is in memory once when it comes back.
+func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
+	tree := func(permits int) *Tree {
+		var nodes []*Node
+		for i := range 50 {
+			n := declare(fmt.Sprintf("/locks/s%02d", i), kind.Semaphore, set("permits", permits))
+			n.Payload.ChildACL = []kind.ACL{admin}
+			nodes = append(nodes, n)
+		}
+		return declared(nodes...)
+	}
+	p := replan(t, applied(t, tree(1)), tree(2))
+	data := saved(t, p)
+	require.Equal(t, 2, strings.Count(string(data), admin.ID), "one list of the nodes, one of their contenders")
+	require.Equal(t, 1, strings.Count(string(data), worker.ID))
+	f, err := DecodeFile(bytes.NewReader(data))
+	require.NoError(t, err)
+	q := f.Plans[0]
+	require.Equal(t, p.Changes, q.Changes)
+	first := q.Changes[0]
+	for _, c := range q.Changes {
+		require.Same(t, &first.Before.ACL[0], &c.Before.ACL[0])
+		require.Same(t, &first.Before.ACL[0], &c.After.ACL[0])
+		require.Same(t, &first.Before.Payload.ChildACL[0], &c.After.Payload.ChildACL[0])
+		for _, part := range c.Before.Live.Parts {
+			require.Same(t, &first.Before.ACL[0], &part.ACL[0])
+		}
+	}
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 )
 
 // The forms are what a plan looks like in a file. They differ from the values
-// in two ways: access lists are written in full, and what can be computed from
-// the nodes (parameter and access differences) is left out and computed again,
+// in two ways: access lists are written in full, each once, and what can be computed
+// from the nodes (parameter and access differences) is left out and computed again,
 // so that a file cannot contradict itself.
 
 type bodyForm struct {
@@ -44,6 +45,9 @@ type planForm struct {
 	RefreshOnly bool                       `json:"refresh_only,omitempty"`
 	Drain       int64                      `json:"drain_ms,omitempty"`
 
+	// ACLs are the different access lists, to which nodes refer by number from 0.
+	ACLs [][]kind.ACL `json:"acls,omitempty"`
+
 	// What there are many of is written and read one by one.
 	Changes span `json:"changes,omitempty"` // list of changeForm
 	Pins    span `json:"pins,omitempty"`    // list of Pin
@@ -53,7 +57,8 @@ type changeForm struct {
 	Action Action    `json:"action"`
 	Before *nodeForm `json:"before,omitempty"`
 	// After says Same where it is the node before, but for where it was declared:
-	// nearly all changes of a large plan are of this sort.
+	// nearly all changes of a large plan are of this sort. Otherwise it leaves out the
+	// path, which is that of the node before, and an address that stays.
 	After   *nodeForm `json:"after,omitempty"`
 	Same    bool      `json:"same,omitempty"`
 	Drift   bool      `json:"drift,omitempty"`
@@ -78,23 +83,29 @@ type nodeForm struct {
 	Path         string          `json:"path,omitempty"`
 	Addr         string          `json:"address,omitempty"`
 	Origin       string          `json:"origin,omitempty"`
-	Payload      json.RawMessage `json:"payload,omitempty"`
-	ACL          []kind.ACL      `json:"acl,omitempty"`
+	Payload      json.RawMessage `json:"payload,omitempty"` // without its access list
+	ACL          *int            `json:"acl,omitempty"`
+	ChildACL     *int            `json:"child_acl,omitempty"`
 	AllowWorld   bool            `json:"allow_world,omitempty"`
 	AllowLockout bool            `json:"allow_lockout,omitempty"`
 	Quota        int             `json:"quota,omitempty"`
 	Live         *liveForm       `json:"live,omitempty"`
 }
 
-// liveForm writes Live with the access lists of its parts: the outer field hides
-// the inner one of the same name.
+// liveForm writes Live with the access lists of its parts: here as below, the outer
+// field hides the inner one of the same name.
 type liveForm struct {
 	Live
 	Parts []partForm `json:"parts,omitempty"`
 }
 
-// partForm is Part without the method that redacts it.
-type partForm Part
+type partForm struct {
+	plainPart
+	ACL *int `json:"acl,omitempty"`
+}
+
+// plainPart is Part without the method that redacts it.
+type plainPart Part
 
 type outputForm struct {
 	Name   string  `json:"name"`
@@ -104,11 +115,12 @@ type outputForm struct {
 }
 
 // formOf is what there is one of in a plan.
-func formOf(p *Plan) planForm {
+func formOf(p *Plan, t *listTable) planForm {
 	f := planForm{
 		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash, Problems: p.Problems,
 		Index: p.Index, Destroys: p.Destroys, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
 		Batches: p.Batches, Shards: p.shards, Strays: p.strays, Kept: p.kept, LeftQuotas: p.leftQuotas, Unread: p.unread, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
+		ACLs: t.lists,
 	}
 	for _, o := range p.Outputs {
 		f.Outputs = append(f.Outputs, outputForm(o))
@@ -116,7 +128,7 @@ func formOf(p *Plan) planForm {
 	return f
 }
 
-func changeFormOf(c *Change) (changeForm, error) {
+func changeFormOf(c *Change, t *listTable) (changeForm, error) {
 	f := changeForm{
 		Action: c.Action, Drift: c.Drift, Unnoted: c.Unnoted, Reason: c.Reason,
 		PreviousPath: c.PreviousPath, PreviousAddr: c.PreviousAddr, Importing: c.Importing, Break: c.Break,
@@ -125,36 +137,47 @@ func changeFormOf(c *Change) (changeForm, error) {
 		f.Quota = &quotaForm{q.Before, q.After, q.live}
 	}
 	var err error
-	if f.Before, err = nodeFormOf(c.Before); err != nil {
+	if f.Before, err = nodeFormOf(c.Before, t); err != nil {
 		return f, err
 	}
-	if f.After, err = nodeFormOf(c.After); err != nil || f.Before == nil || f.After == nil {
+	if f.After, err = nodeFormOf(c.After, t); err != nil || f.Before == nil || f.After == nil {
 		return f, err
 	}
 	b, a := f.Before, f.After
-	if a.Path == b.Path && a.Addr == b.Addr && bytes.Equal(a.Payload, b.Payload) && slices.Equal(a.ACL, b.ACL) {
+	if a.Path == b.Path && a.Addr == b.Addr && bytes.Equal(a.Payload, b.Payload) && equal(a.ACL, b.ACL) && equal(a.ChildACL, b.ChildACL) {
 		f.Same = true
-		a.Path, a.Addr, a.Payload, a.ACL = "", "", nil, nil
+		a.Payload, a.ACL, a.ChildACL = nil, nil, nil
+	}
+	if a.Path == b.Path {
+		a.Path = ""
+	}
+	if a.Addr == b.Addr {
+		a.Addr = ""
 	}
 	return f, nil
 }
 
-func nodeFormOf(n *Node) (*nodeForm, error) {
+// equal compares two numbers of access lists.
+func equal(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func nodeFormOf(n *Node, t *listTable) (*nodeForm, error) {
 	if n == nil {
 		return nil, nil
 	}
-	data, err := n.Payload.Encode()
+	payload := *n.Payload
+	payload.ChildACL = nil // it stands in the table
+	data, err := payload.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("plan: %s: %w", n.Addr, err)
 	}
 	f := &nodeForm{
-		Path: n.Path, Addr: n.Addr, Origin: n.Origin, Payload: data, ACL: n.ACL,
+		Path: n.Path, Addr: n.Addr, Origin: n.Origin, Payload: data, ACL: t.number(n.ACL), ChildACL: t.number(n.Payload.ChildACL),
 		AllowWorld: n.AllowWorld, AllowLockout: n.AllowLockout, Quota: n.Quota,
 	}
 	if n.Live != nil {
 		f.Live = &liveForm{Live: *n.Live}
 		for _, p := range n.Live.Parts {
-			f.Live.Parts = append(f.Live.Parts, partForm(p))
+			f.Live.Parts = append(f.Live.Parts, partForm{plainPart(p), t.number(p.ACL)})
 		}
 	}
 	return f, nil
@@ -177,8 +200,9 @@ func (f planForm) plan() (*Plan, error) {
 	if p.Index.Path != IndexPath(p.Root, p.Stack) {
 		return nil, fmt.Errorf("the index is said to be at %q", p.Index.Path)
 	}
+	r := &formReader{stack: p.Stack, lists: f.ACLs}
 	err := eachOf(f.Changes, func(cf changeForm) error {
-		c, err := cf.change(p)
+		c, err := r.change(p, cf)
 		if err != nil {
 			return fmt.Errorf("change %d: %w", len(p.Changes), err)
 		}
@@ -189,6 +213,9 @@ func (f planForm) plan() (*Plan, error) {
 		return nil, err
 	}
 	err = eachOf(f.Pins, func(pin Pin) error {
+		if n := len(p.Pins); n > 0 && p.Pins[n-1].Addr == pin.Addr { // a part of it
+			pin.Addr = p.Pins[n-1].Addr
+		}
 		p.Pins = append(p.Pins, pin)
 		return nil
 	})
@@ -243,12 +270,12 @@ func eachOf[T any](list span, each func(T) error) error {
 	return nil
 }
 
-func (f changeForm) change(p *Plan) (*Change, error) {
-	before, err := f.Before.node()
+func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
+	before, err := r.node(f.Before)
 	if err != nil {
 		return nil, err
 	}
-	after, err := f.afterNode(before)
+	after, err := r.after(f, before)
 	if err != nil {
 		return nil, err
 	}
@@ -300,41 +327,45 @@ func (f changeForm) change(p *Plan) (*Change, error) {
 	return c, nil
 }
 
-func (f changeForm) afterNode(before *Node) (*Node, error) {
+func (r *formReader) after(f changeForm, before *Node) (*Node, error) {
 	if !f.Same {
-		return f.After.node()
+		if before != nil && f.After != nil {
+			f.After.Path, f.After.Addr = cmp.Or(f.After.Path, before.Path), cmp.Or(f.After.Addr, before.Addr)
+		}
+		return r.node(f.After)
 	}
 	if before == nil || f.After == nil {
 		return nil, errors.New("what is said to be the same is missing")
 	}
 	return &Node{
 		Path: before.Path, Addr: before.Addr, Payload: before.Payload, ACL: before.ACL,
-		Origin: f.After.Origin, AllowWorld: f.After.AllowWorld, AllowLockout: f.After.AllowLockout, Quota: f.After.Quota,
+		Origin: r.sameOrigin(f.After.Origin), AllowWorld: f.After.AllowWorld, AllowLockout: f.After.AllowLockout, Quota: f.After.Quota,
 	}, nil
 }
 
-func (f *nodeForm) node() (*Node, error) {
+func (r *formReader) node(f *nodeForm) (*Node, error) {
 	if f == nil {
 		return nil, nil
 	}
 	if err := kind.ValidatePath(f.Path); err != nil {
 		return nil, err
 	}
-	payload, err := kind.Decode(f.Payload)
+	payload, err := r.payload(f)
+	if err != nil {
+		return nil, err
+	}
+	acl, err := r.list(f.ACL)
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{
-		Path: f.Path, Addr: f.Addr, Origin: f.Origin, Payload: payload, ACL: f.ACL,
+		Path: f.Path, Addr: f.Addr, Origin: r.sameOrigin(f.Origin), Payload: payload, ACL: acl,
 		AllowWorld: f.AllowWorld, AllowLockout: f.AllowLockout, Quota: f.Quota,
 	}
 	if f.Live != nil {
 		live := f.Live.Live
-		for _, p := range f.Live.Parts {
-			if err := kind.ValidateName(p.Name); err != nil {
-				return nil, err
-			}
-			live.Parts = append(live.Parts, Part(p))
+		if live.Parts, err = r.parts(n.Kind(), f.Live.Parts); err != nil {
+			return nil, err
 		}
 		n.Live = &live
 	}
