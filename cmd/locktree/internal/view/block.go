@@ -66,19 +66,12 @@ func attributes(c *plan.Change) (shown []attribute, hidden int) {
 	return shown, hiddenCount(c)
 }
 
-// changedParams shows the parameters that differ. Across kinds nothing can be
-// compared: the old block goes, the new one comes.
+// changedParams shows the parameters that differ. Kinds have some in common, by name.
 func changedParams(c *plan.Change) []attribute {
-	var out []attribute
 	if kindOf(c.Before) != kindOf(c.After) {
-		out = append(out, attribute{symbol: "~", name: "type", text: fmt.Sprintf("%q -> %q", kindOf(c.Before), kindOf(c.After)), comment: "forces replacement"})
-		for _, f := range c.After.Payload.Params.Fields() {
-			if notable(f) {
-				out = append(out, attribute{symbol: "+", name: f.Name, text: value(f.Get())})
-			}
-		}
-		return out
+		return otherKind(c)
 	}
+	var out []attribute
 	for _, p := range c.Params {
 		a := attribute{symbol: "~", name: p.Name, text: value(p.Before) + " -> " + value(p.After)}
 		if p.Replace {
@@ -87,6 +80,33 @@ func changedParams(c *plan.Change) []attribute {
 		out = append(out, a)
 	}
 	return out
+}
+
+func otherKind(c *plan.Change) []attribute {
+	out := []attribute{{symbol: "~", name: "type", text: fmt.Sprintf("%q -> %q", kindOf(c.Before), kindOf(c.After)), comment: "forces replacement"}}
+	before, after := notables(c.Before), notables(c.After)
+	for _, f := range before {
+		if _, stays := find(after, f.Name); !stays {
+			out = append(out, attribute{symbol: "-", name: f.Name, text: value(f.Get()) + " -> null"})
+		}
+	}
+	for _, f := range after {
+		switch old, was := find(before, f.Name); {
+		case !was:
+			out = append(out, attribute{symbol: "+", name: f.Name, text: value(f.Get())})
+		case old.Get() != f.Get():
+			out = append(out, attribute{symbol: "~", name: f.Name, text: value(old.Get()) + " -> " + value(f.Get())})
+		}
+	}
+	return out
+}
+
+func find(fields []kind.Field, name string) (kind.Field, bool) {
+	i := slices.IndexFunc(fields, func(f kind.Field) bool { return f.Name == name })
+	if i < 0 {
+		return kind.Field{}, false
+	}
+	return fields[i], true
 }
 
 // limit writes a quota; 0 is none.
@@ -110,10 +130,8 @@ func whole(symbol string, n *plan.Node, suffix string) []attribute {
 	if n.Payload == nil {
 		return out
 	}
-	for _, f := range n.Payload.Params.Fields() {
-		if notable(f) {
-			out = append(out, attribute{symbol: symbol, name: f.Name, text: value(f.Get()) + suffix})
-		}
+	for _, f := range notables(n) {
+		out = append(out, attribute{symbol: symbol, name: f.Name, text: value(f.Get()) + suffix})
 	}
 	out = append(out, wholeList(symbol, "acl", n.ACL, suffix))
 	if len(n.Payload.ChildACL) > 0 && !kind.EqualACL(n.ACL, n.Payload.ChildACL) {
@@ -128,6 +146,18 @@ func whole(symbol string, n *plan.Node, suffix string) []attribute {
 // notable leaves out the defaults: a block shows what somebody chose.
 func notable(f kind.Field) bool { return f.Required || f.Get() != f.Default }
 
+func notables(n *plan.Node) (out []kind.Field) {
+	if n.Payload == nil {
+		return nil
+	}
+	for _, f := range n.Payload.Params.Fields() {
+		if notable(f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
 // wholeList writes an access list with one entry on one line.
 func wholeList(symbol, name string, list []kind.ACL, suffix string) attribute {
 	if list = kind.NormalizeACL(list); len(list) == 1 {
@@ -139,8 +169,9 @@ func wholeList(symbol, name string, list []kind.ACL, suffix string) attribute {
 // hiddenCount is how many attributes a block has that stay as they are.
 func hiddenCount(c *plan.Change) int {
 	n := 0
-	for _, f := range c.After.Payload.Params.Fields() {
-		if notable(f) && kindOf(c.Before) == kindOf(c.After) && !slices.ContainsFunc(c.Params, func(p kind.Change) bool { return p.Name == f.Name }) {
+	before := notables(c.Before)
+	for _, f := range notables(c.After) {
+		if old, was := find(before, f.Name); was && old.Get() == f.Get() {
 			n++
 		}
 	}

@@ -49,6 +49,44 @@ func TestAPlanThatFailsIsNotRecommended(t *testing.T) {
 	require.NotContains(t, out.String(), "You can apply this plan")
 }
 
+// A lock that becomes one of another kind keeps what both kinds have.
+func TestAnotherKindShowsWhatDiffers(t *testing.T) {
+	described := func(p kind.Params, text string) kind.Params {
+		for _, f := range p.Fields() {
+			if f.Name == "description" {
+				require.NoError(t, f.Set(text))
+			}
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		before, after string
+		want, hidden  string
+	}{
+		"kept":    {"Same.", "Same.", "", "2 unchanged attributes"},
+		"changed": {"Old.", "New.", `~ description = "Old." -> "New."`, "1 unchanged attribute "},
+		"gone":    {"Old.", "", `- description = "Old." -> null`, "1 unchanged attribute "},
+		"new":     {"", "New.", `+ description = "New."`, "1 unchanged attribute "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := node("semaphore.a", "/a", described(semaphore(3), c.before))
+			after := node("mutex.a", "/a", described(kind.Mutex.New(), c.after))
+			v, out, _ := capture(nil)
+			v.Plan(Plan{Operation: "apply", NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
+				{Action: plan.Replace, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: before, After: after, ForcesReplace: []string{"type"}}}}}})
+			text := strings.Join(strings.Fields(out.String()), " ")
+			require.Contains(t, text, `~ type = "semaphore" -> "mutex" # forces replacement - `)
+			require.Contains(t, text, `- permits = 3 -> null`)
+			require.Contains(t, text, c.hidden)
+			if c.want == "" {
+				require.NotContains(t, text, "description")
+			} else {
+				require.Contains(t, text, c.want)
+			}
+		})
+	}
+}
+
 // driftedAlone is what a refresh-only plan tells: what was changed by hand.
 func driftedAlone() []plan.Change {
 	n := node("mutex.a", "/a", kind.Mutex.New())
