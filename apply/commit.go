@@ -34,9 +34,12 @@ const commitTries = 3
 // do no harm: it carries the same versions, so at most one of the copies is
 // committed, whenever they arrive.
 func (r *run) commit(ctx context.Context) (resolved bool, err error) {
-	lost := false
+	lost, unread := false, 0
 	for range commitTries {
 		results, err := r.send(ctx)
+		if answered(err) {
+			r.read = max(r.read, r.bytes)
+		}
 		switch {
 		case err == nil:
 			return false, nil
@@ -44,31 +47,76 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 			return false, r.refused(ctx, results, err)
 		}
 		// A refusal after a lost reply may be the echo of our own success.
-		got, cause := r.resolve(ctx)
-		switch {
-		case got == committed:
-			return true, nil
-		case got == undecided:
-			return false, &UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
-		case !unknown(err):
-			return false, r.refused(ctx, results, err)
-		case r.lease.Context().Err() != nil:
-			return false, lockError(r.lease.Path(), context.Cause(r.lease.Context()))
+		if resolved, err := r.settle(ctx, results, err); resolved || err != nil {
+			return resolved, err
 		}
 		lost = true
+		if r.bytes < suspect || r.bytes <= r.read || r.readable(ctx) {
+			continue // it was the network
+		}
+		// The small requests of settle prove that servers answer on this connection, too,
+		// and what was sent may have arrived meanwhile.
+		if resolved, err := r.settle(ctx, nil, err); resolved || err != nil {
+			return resolved, err
+		}
+		if unread++; unread == unreadTries {
+			return false, tooLarge(r.tx.Changes, r.ops, true)
+		}
 	}
 	// It is known each time that it was not committed; what may still be under way
 	// carries the same versions as whatever is sent next.
-	if r.bytes >= suspect {
-		return false, tooLarge(r.tx.Changes, r.ops, true)
+	return false, &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(),
+		Next: "nothing was written: look at the network between here and the servers, then apply again", Err: errLostAgain}
+}
+
+// settle finds out what became of a transaction whose reply was lost, or that was
+// refused after one was: err is of its last copy. Without an error it is known that
+// it was not committed, unless resolved, and may be sent again.
+func (r *run) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
+	got, cause := r.resolve(ctx)
+	switch {
+	case got == committed:
+		return true, nil
+	case got == undecided:
+		return false, &UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
+	case !unknown(err):
+		return false, r.refused(ctx, results, err)
+	case r.lease.Context().Err() != nil:
+		return false, lockError(r.lease.Path(), context.Cause(r.lease.Context()))
 	}
-	return false, &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Next: "nothing was written: apply again", Err: errLostAgain}
+	return false, nil
 }
 
 // suspect is the length from which a transaction that ends its connection each time
-// is taken to be longer than the servers read. Nobody sets jute.maxbuffer lower: a
-// session of a hundred watches needs as much to come back.
+// may be longer than the servers read. Nobody sets jute.maxbuffer lower: a session of
+// a hundred watches needs as much to come back.
 const suspect = 8 << 10
+
+// unreadTries is how often a transaction and, after it, a harmless request of its length
+// must end their connections, while small requests between them are answered, until it is
+// taken to be longer than the servers read.
+const unreadTries = 2
+
+// readable asks whether the servers read a request as long as the transaction, with one
+// that can change nothing: it creates the apply lock, which is there as long as our place
+// in it is, and that is what every transaction of ours checks first. Any answer proves that
+// they do; a connection that ends may have been the network's doing once more.
+func (r *run) readable(ctx context.Context) bool {
+	op := plan.Op{Kind: plan.OpCreate, Path: r.lease.Path(), ACL: r.own}
+	op.Data = make([]byte, max(0, r.bytes-plan.Size([]plan.Op{op})))
+	_, err := r.sendOps(ctx, []plan.Op{op})
+	if !answered(err) {
+		return false
+	}
+	r.read = max(r.read, r.bytes)
+	return true
+}
+
+// answered reports whether a server answered a transaction, whatever it said.
+func answered(err error) bool {
+	var op *recipes.OpError
+	return err == nil || errors.As(err, &op) && op.Outcome == recipes.Definite
+}
 
 func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
 	e := &TooLargeError{Ops: len(ops), Bytes: plan.Size(ops), Limit: MaxBytes, Refused: refused}
@@ -80,10 +128,12 @@ func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
 
 // send waits no longer than a session lives without a word: a reply that has not
 // come by then is asked for in another way.
-func (r *run) send(ctx context.Context) ([]zk.MultiResponse, error) {
+func (r *run) send(ctx context.Context) ([]zk.MultiResponse, error) { return r.sendOps(ctx, r.ops) }
+
+func (r *run) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
 	defer cancel()
-	return r.lease.Multi(ctx, requests(r.ops)...)
+	return r.lease.Multi(ctx, requests(ops)...)
 }
 
 // write sets the data of one node under the lock. What is sent again after a lost

@@ -145,7 +145,8 @@ func named(addr, path string) string {
 
 // TooLargeError: the transaction is larger than a ZooKeeper server reads, and holds
 // one change, so that it cannot be cut. Refused says that it was sent, and that the
-// servers ended the connection each time: their jute.maxbuffer is lower than the
+// servers ended the connection each time, as they did with harmless requests of its
+// length, while they answered short ones: their jute.maxbuffer is lower than the
 // default, which is the Limit. Otherwise nothing was sent.
 type TooLargeError struct {
 	Addr, Path        string // of the change; "" when it is the index

@@ -34,6 +34,7 @@ type run struct {
 	opsSum  int // operations committed
 	sum     int // bytes committed
 	acls    int // access lists set
+	read    int // bytes of the longest transaction a server has answered
 
 	// The transaction under way.
 	tx    *plan.Transaction
