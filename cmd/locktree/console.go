@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/spf13/cobra"
 )
@@ -86,7 +87,7 @@ func (a *app) lines(ctx context.Context, prompt bool) func(func(string, error) b
 				return
 			case r := <-got:
 				if errors.Is(r.err, bufio.ErrTooLong) {
-					r.err = fmt.Errorf("a line of the input is longer than 1 MiB: %w", r.err)
+					r.err = view.Failf("Line too long", "A line of the input is longer than 1 MiB. Put long values into a file, and read it with file(\"NAME\").")
 				}
 				if !r.more && r.err == nil || !yield(r.line, r.err) {
 					return

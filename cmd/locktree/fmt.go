@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -61,7 +60,7 @@ func (f *formatter) target(arg string) error {
 	if arg == "-" {
 		src, err := io.ReadAll(f.stdin)
 		if err != nil {
-			return fmt.Errorf("reading standard input: %w", err)
+			return view.Failf("Cannot read standard input", "%v.", err)
 		}
 		return f.standardInput(src)
 	}

@@ -9,9 +9,11 @@ import (
 
 // loadFlags are the flags of every command that reads the configuration.
 type loadFlags struct {
-	inputs          []config.Input // in the order of the command line
-	compactWarnings bool
+	inputs []config.Input // in the order of the command line
 }
+
+// compactFlag is looked up by its name before a command runs: it is about what is shown.
+const compactFlag = "compact-warnings"
 
 // inputFlag is -var or -var-file. Both append to one list: whichever stands
 // later wins.
@@ -29,7 +31,7 @@ func (f *loadFlags) register(c *cobra.Command) {
 		"var", "set a variable: `NAME=VALUE`; may be repeated")
 	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{File: text} }},
 		"var-file", "set the variables of a `FILE`, - for standard input; may be repeated; the later of -var and -var-file wins")
-	c.Flags().BoolVar(&f.compactWarnings, "compact-warnings", false, "show warnings by their summaries alone, when there are no errors")
+	c.Flags().Bool(compactFlag, false, "show warnings by their summaries alone, when there are no errors")
 }
 
 func (a *app) options(f *loadFlags) config.Options {
@@ -51,9 +53,6 @@ func (a *app) options(f *loadFlags) config.Options {
 // ends the command.
 func (a *app) load(f *loadFlags) (*config.Config, error) {
 	cfg, diags := config.Load(a.path("."), a.options(f))
-	if f.compactWarnings && !diags.HasErrors() {
-		diags = compacted(diags)
-	}
 	a.view().Diagnostics(diags, cfg.Sources)
 	if diags.HasErrors() {
 		return nil, exitWith(exitError)
@@ -74,13 +73,4 @@ func (a *app) noEnsemble() *hcl.Diagnostic {
 		Detail: dir + " declares no ensemble, so there is nothing to do. " +
 			"\"locktree init\" writes a configuration to start from; -chdir=DIR works on another directory.",
 		Extra: view.Address("")}
-}
-
-// compacted leaves of warnings their first line.
-func compacted(diags hcl.Diagnostics) hcl.Diagnostics {
-	out := make(hcl.Diagnostics, 0, len(diags))
-	for _, d := range diags {
-		out = append(out, &hcl.Diagnostic{Severity: d.Severity, Summary: d.Summary})
-	}
-	return out
 }

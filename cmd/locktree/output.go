@@ -90,7 +90,7 @@ func (a *app) oneOutput(outputs []plan.Output, name string, raw bool) error {
 	case raw:
 		var v any
 		if err := json.Unmarshal(o.Value, &v); err != nil {
-			return fmt.Errorf("the stored output %q is no JSON: %w", name, err)
+			return err
 		}
 		switch v := v.(type) {
 		case string:

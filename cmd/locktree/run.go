@@ -21,6 +21,8 @@ type app struct {
 	json jsonKind // the verb's -json, 0 without
 	v    view.View
 
+	compact bool // the verb's -compact-warnings
+
 	// dialClient is recipes.Dial; a test looks at what the verbs ask it for.
 	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
 }
@@ -76,7 +78,10 @@ func (a *app) rootCommand() *cobra.Command {
 			_ = c.Help()
 			return exitWith(exitError)
 		},
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkDir() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.compact, _ = c.Flags().GetBool(compactFlag) // false where the command has none
+			return a.checkDir()
+		},
 	}
 	root.SetOut(a.stdout) // before the completion command, which takes it as it is then
 	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything")
@@ -156,7 +161,7 @@ func (a *app) view() view.View {
 	if a.v != nil {
 		return a.v
 	}
-	stderr := view.Stream{Writer: a.stderr, Color: a.color(a.stderr), Terminal: isTerminal(a.stderr), Width: a.width(a.stderr)}
+	stderr := view.Stream{Writer: a.stderr, Color: a.color(a.stderr), Terminal: isTerminal(a.stderr), Width: a.width(a.stderr), Compact: a.compact}
 	switch a.json {
 	case streamJSON:
 		a.v = view.NewStream(a.stdout, version(), time.Now)

@@ -115,19 +115,28 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 		ts.Setenv("LOCKTREE_VAR_zk", server.Addr())
 	},
 
-	// repeat FILE NUMBER TEXT writes a text into a file, many times over: "#" in it
-	// is how often it was written before.
+	// repeat FILE NUMBER TEXT adds a text to a file, many times over: "#" in it is how
+	// often it was added before, "|" the end of a line. "#" in the name makes files.
 	"repeat": func(ts *testscript.TestScript, _ bool, args []string) {
 		n, err := strconv.Atoi(args[1])
 		ts.Check(err)
-		var b strings.Builder
-		for i := range n {
-			b.WriteString(strings.ReplaceAll(args[2], "#", strconv.Itoa(i)))
+		files := map[string]*strings.Builder{}
+		if !strings.Contains(args[0]+args[2], "#") {
+			args[2], n = strings.Repeat(args[2], n), 1
 		}
-		f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		ts.Check(err)
-		_, err = f.WriteString(b.String())
-		ts.Check(errors.Join(err, f.Close()))
+		for i := range n {
+			name := strings.ReplaceAll(args[0], "#", strconv.Itoa(i))
+			if files[name] == nil {
+				files[name] = &strings.Builder{}
+			}
+			files[name].WriteString(strings.NewReplacer("#", strconv.Itoa(i), "|", "\n").Replace(args[2]))
+		}
+		for name, text := range files {
+			f, err := os.OpenFile(ts.MkAbs(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			ts.Check(err)
+			_, err = f.WriteString(text.String())
+			ts.Check(errors.Join(err, f.Close()))
+		}
 	},
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"golang.org/x/term"
 )
 
@@ -86,10 +87,10 @@ func (t *terminal) approve(ctx context.Context, question string) error {
 	}()
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("error asking for approval: %w", ctx.Err())
+		return ctx.Err()
 	case a := <-got:
 		if a.err != nil && a.line == "" {
-			return fmt.Errorf("error asking for approval: %w", a.err)
+			return view.Failf("Nobody approved", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, add -auto-approve, or apply a plan saved with \"plan -out FILE\".", a.err)
 		}
 		if strings.TrimSpace(a.line) != "yes" {
 			return errNoApproval

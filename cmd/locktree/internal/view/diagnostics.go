@@ -13,6 +13,10 @@ import (
 // terminal each stands in a frame, so that its end is seen among other lines.
 // Elsewhere nothing is wrapped: a search in a log finds whole sentences.
 func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
+	if s.Compact && len(diags) > 0 && !diags.HasErrors() {
+		writeCompact(s, diags, files)
+		return
+	}
 	for _, d := range diags {
 		var b bytes.Buffer
 		width := uint(0)
@@ -29,6 +33,19 @@ func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.Fil
 		}
 		_, _ = io.WriteString(s, "\n"+text+"\n")
 	}
+}
+
+// writeCompact lists warnings as Terraform does: a line each, its place below it.
+func writeCompact(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
+	s.printf("\n%s\n\n", s.paint(yellow)(s.paint(bold)("Warnings:")))
+	for _, d := range diags {
+		d = presentable(d, files)
+		s.printf("- %s\n", d.Summary)
+		if d.Subject != nil {
+			s.printf("  on %s line %d\n", clean(d.Subject.Filename), d.Subject.Start.Line)
+		}
+	}
+	s.printf("\nTo see them in full, run the command without -compact-warnings.\n")
 }
 
 func severityColor(s hcl.DiagnosticSeverity) string {

@@ -14,6 +14,7 @@ type Stream struct {
 	Color    bool // ANSI colours are wanted
 	Terminal bool // a person looks on: frames, and lines no wider than Width
 	Width    int
+	Compact  bool // of warnings without an error beside them, the summaries alone
 }
 
 // serial lets one write through at a time: an interrupt is told beside whatever
