@@ -1,0 +1,333 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+// messagePackages are those whose messages a person may read.
+var messagePackages = []string{".", "internal/view", "../../config", "../../plan", "../../apply"}
+
+// messageNames are how the source names what is read first of a message: a
+// parameter, a result, or a field of one of these names holds one, and the text
+// of an error is one where nothing else is known of it.
+var messageNames = []string{"summary", "why"}
+
+// message is a text of the source. What is put together there is a pattern.
+type message struct {
+	text string // as in the source, "…" for what is filled in
+	at   string // file:line
+	seen *regexp.Regexp
+}
+
+// TestEveryMessageIsInAScript holds the scripts: whatever the program may say to a
+// person is said in one of them, or stands in unscripted.txt with the reason.
+func TestEveryMessageIsInAScript(t *testing.T) {
+	known := sourceMessages(t)
+	require.Greater(t, len(known), 150, "the messages of the source were found")
+	said := scriptedText(t)
+	reasons := unscripted(t)
+	for _, m := range known {
+		_, excused := reasons[m.text]
+		if m.seen.MatchString(said) {
+			if excused {
+				t.Errorf("%q is in a script by now: take it out of unscripted.txt", m.text)
+			}
+		} else if !excused {
+			t.Errorf("%s: %q is in no script: write one which shows it, or give the reason in testdata/unscripted.txt", m.at, m.text)
+		}
+		delete(reasons, m.text)
+	}
+	require.Empty(t, reasons, "testdata/unscripted.txt has messages nobody gives")
+}
+
+// TestEveryCommandAndFlagIsInAScript: what can be typed was typed once. A flag that
+// several commands have from one place needs one of them.
+func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
+	global := regexp.MustCompile(`(locktree)( -chdir=\S+| -no-color)+`)
+	var lines []string
+	for _, archive := range archives(t, "script/*.txtar", "script/both/*.txtar") {
+		for line := range strings.SplitSeq(string(archive.Comment), "\n") {
+			lines = append(lines, global.ReplaceAllString(line, "$1")+" ")
+		}
+	}
+	typed := map[string]bool{}
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+		own := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !strings.Contains(line, c.CommandPath()+" ") })
+		if c.Runnable() && len(own) == 0 {
+			t.Errorf("no script runs %q", c.CommandPath())
+		}
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			given := regexp.MustCompile(` '?-` + f.Name + `[= ']`)
+			flag := "-" + f.Name + ", " + f.Usage
+			typed[flag] = typed[flag] || slices.ContainsFunc(own, given.MatchString)
+		})
+	}
+	look((&app{}).rootCommand())
+	require.Greater(t, len(typed), 30)
+	for _, flag := range slices.Sorted(maps.Keys(typed)) {
+		if !typed[flag] {
+			t.Errorf("no script gives %s", flag)
+		}
+	}
+}
+
+// archives are the scripts of some patterns below testdata.
+func archives(t *testing.T, patterns ...string) (all []*txtar.Archive) {
+	for _, pattern := range patterns {
+		files, err := filepath.Glob("../../testdata/" + pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, name := range files {
+			archive, err := txtar.ParseFile(name)
+			require.NoError(t, err)
+			all = append(all, archive)
+		}
+	}
+	return all
+}
+
+// unscripted reads the list: a line "text" for each message, the reason above it.
+func unscripted(t *testing.T) map[string]string {
+	page, err := os.ReadFile("../../testdata/unscripted.txt")
+	require.NoError(t, err)
+	reasons, reason := map[string]string{}, ""
+	for line := range strings.SplitSeq(string(page), "\n") {
+		switch text, err := strconv.Unquote(strings.TrimSpace(line)); {
+		case strings.HasPrefix(line, "#"):
+			reason = strings.TrimSpace(line[1:])
+		case line == "":
+			reason = ""
+		default:
+			require.NoError(t, err, line)
+			require.NotEmpty(t, reason, "no reason is given for %s", line)
+			reasons[text] = reason
+		}
+	}
+	return reasons
+}
+
+// condition is what a line of a script may begin with.
+var condition = regexp.MustCompile(`^(\[[^]]*\] )+`)
+
+// scriptedText is what scripts expect to be shown: the lines of the commands that
+// look at the output, without the marks of a regular expression, and the files they compare it with.
+func scriptedText(t *testing.T) string {
+	var b strings.Builder
+	for _, archive := range archives(t, "script/*.txtar", "script/both/*.txtar", "config/*.txtar") {
+		for line := range strings.SplitSeq(string(archive.Comment), "\n") {
+			line = condition.ReplaceAllString(line, "")
+			if strings.HasPrefix(line, "stderr ") || strings.HasPrefix(line, "stdout ") {
+				b.WriteString(strings.ReplaceAll(line, `\`, "") + "\n")
+			}
+		}
+		for _, f := range archive.Files {
+			if text := string(f.Data); strings.Contains(text, "Error: ") || strings.Contains(text, "Warning: ") {
+				b.WriteString(text + "\n")
+			}
+		}
+	}
+	return b.String()
+}
+
+// sourceMessages finds them by their names, see messageNames.
+func sourceMessages(t *testing.T) []message {
+	found := map[string]message{}
+	for _, dir := range messagePackages {
+		p := &messagesOf{texts: map[string]ast.Expr{}, params: map[string]int{}, found: found}
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		var parsed []*ast.File
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(&p.set, name, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			parsed = append(parsed, f)
+		}
+		for _, f := range parsed {
+			ast.Inspect(f, p.declare)
+		}
+		for _, f := range parsed {
+			ast.Inspect(f, p.collect)
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b message) int { return strings.Compare(a.at, b.at) })
+}
+
+// messagesOf is one package.
+type messagesOf struct {
+	set    token.FileSet
+	texts  map[string]ast.Expr // what a constant or variable of this name is set to
+	params map[string]int      // by function, which parameter is a message
+	found  map[string]message
+}
+
+// declare notes the functions that take a message, and the names texts have.
+func (p *messagesOf) declare(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		p.takes(n.Name.Name, n.Type)
+	case *ast.AssignStmt:
+		for i, left := range n.Lhs {
+			if len(n.Lhs) != len(n.Rhs) {
+				break
+			}
+			name, ok := left.(*ast.Ident)
+			if f, lit := n.Rhs[i].(*ast.FuncLit); ok && lit {
+				p.takes(name.Name, f.Type)
+			}
+		}
+	case *ast.ValueSpec:
+		for i, name := range n.Names {
+			if i < len(n.Values) {
+				p.texts[name.Name] = n.Values[i]
+			}
+		}
+	}
+	return true
+}
+
+func (p *messagesOf) takes(function string, f *ast.FuncType) {
+	i := 0
+	for _, field := range f.Params.List {
+		for _, name := range field.Names {
+			if isMessage(name.Name) {
+				p.params[function] = i
+			}
+			i++
+		}
+	}
+}
+
+func isMessage(name string) bool { return slices.Contains(messageNames, strings.ToLower(name)) }
+
+// collect finds where messages are given.
+func (p *messagesOf) collect(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		name := called(n.Fun)
+		i, ok := p.params[lastName(name)]
+		switch {
+		case name == "errors.New", name == "fmt.Errorf":
+			if p.set.Position(n.Pos()).Filename[0] != '.' { // the program's own: others' are told with what failed
+				p.add(n.Args[0])
+			}
+		case name == "view.Failf":
+			p.add(n.Args[0])
+		case ok && i < len(n.Args):
+			p.add(n.Args[i])
+		}
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && isMessage(key.Name) {
+			p.add(n.Value)
+		}
+	case *ast.AssignStmt:
+		for i, left := range n.Lhs {
+			s, field := left.(*ast.SelectorExpr)
+			if name, ok := left.(*ast.Ident); len(n.Lhs) == len(n.Rhs) && (field && isMessage(s.Sel.Name) || ok && isMessage(name.Name)) {
+				p.add(n.Rhs[i])
+			}
+		}
+	case *ast.FuncDecl:
+		p.results(n)
+	}
+	return true
+}
+
+// results are the messages a function returns by name.
+func (p *messagesOf) results(f *ast.FuncDecl) {
+	if f.Type.Results == nil || f.Body == nil {
+		return
+	}
+	at, n := -1, 0
+	for _, field := range f.Type.Results.List {
+		for _, name := range field.Names {
+			if isMessage(name.Name) {
+				at = n
+			}
+			n++
+		}
+	}
+	ast.Inspect(f.Body, func(node ast.Node) bool {
+		if r, ok := node.(*ast.ReturnStmt); ok && at >= 0 && len(r.Results) == n {
+			p.add(r.Results[at])
+		}
+		_, inner := node.(*ast.FuncLit)
+		return !inner
+	})
+}
+
+func called(f ast.Expr) string {
+	switch f := f.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		if x, ok := f.X.(*ast.Ident); ok {
+			return x.Name + "." + f.Sel.Name
+		}
+		return f.Sel.Name
+	}
+	return ""
+}
+
+func lastName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+var formatVerbs = regexp.MustCompile(`%[-+# 0-9.]*[a-z]`)
+
+// add notes an expression that is a message, unless it only passes one on.
+func (p *messagesOf) add(e ast.Expr) {
+	text := strings.TrimSpace(formatVerbs.ReplaceAllString(p.text(e, 0), "…"))
+	text = regexp.MustCompile(`…+`).ReplaceAllString(text, "…")
+	if strings.Trim(text, "… :()") == "" || p.found[text].text != "" {
+		return
+	}
+	// A message that begins with the words of another one is not the other one.
+	pattern := `(?m)(^|\W)` + strings.ReplaceAll(regexp.QuoteMeta(text), "…", ".*")
+	if !strings.HasSuffix(text, "…") {
+		pattern += `($|[^ \w])`
+	}
+	at := p.set.Position(e.Pos())
+	p.found[text] = message{text: text, at: fmt.Sprintf("%s:%d", filepath.ToSlash(at.Filename), at.Line), seen: regexp.MustCompile(pattern)}
+}
+
+// text is an expression's value as far as the source says it.
+func (p *messagesOf) text(e ast.Expr, depth int) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if s, err := strconv.Unquote(e.Value); err == nil {
+			return s
+		}
+	case *ast.BinaryExpr:
+		return p.text(e.X, depth) + p.text(e.Y, depth)
+	case *ast.CallExpr:
+		if called(e.Fun) == "fmt.Sprintf" {
+			return p.text(e.Args[0], depth)
+		}
+	case *ast.Ident:
+		if v := p.texts[e.Name]; v != nil && depth < 3 {
+			return p.text(v, depth+1)
+		}
+	}
+	return "…"
+}
