@@ -1,11 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -20,36 +19,31 @@ const (
 	maxCalls = 2000
 )
 
-// call is a module block: the module it calls, prepared for this block alone.
-type call struct {
-	child *module // nil when it could not be read, which has been reported
-	args  []*attribute
-}
-
 // reservedInputs cannot be variables of a module that is called: they are
 // arguments of every module block, or may become some.
 var reservedInputs = []string{"source", "version", "for_each", "count", "ensemble", "depends_on", "lifecycle", "providers"}
 
 // collectCall declares a module block and reads what it calls.
 func (m *module) collectCall(b *block) {
-	c := &call{}
+	c := &call{inputs: map[*decl]*decl{}, outputs: map[string]*decl{}, apart: map[*decl]bool{}, needed: map[*decl][]edge{}}
 	d := m.name("module", b, m.evaluateCall)
-	d.call, d.forEach = c, b.attrs["for_each"]
+	d.call, d.forEach, c.block = c, b.attrs["for_each"], d
 	for _, a := range b.sorted() {
-		if a.name == "source" {
-			continue // read now, so that what the module offers is known
-		}
-		d.attrs = append(d.attrs, a)
-		if a.name != "for_each" && a.name != "ensemble" {
+		switch a.name {
+		case "source": // read now, so that what the module offers is known
+		case "for_each", "ensemble":
+			d.attrs = append(d.attrs, a)
+		default:
 			c.args = append(c.args, a)
 		}
 	}
-	if c.child = m.openModule(b.attrs["source"]); c.child == nil {
-		d.failed = true
-		return
+	c.child = m.openModule(b.attrs["source"])
+	if c.child != nil && !c.child.prepare() {
+		c.child = nil
 	}
-	if !c.child.prepare() {
-		c.child, d.failed = nil, true
+	m.declareParts(c)
+	if c.child == nil {
+		d.failed = true
 		return
 	}
 	m.checkCall(d)
@@ -155,45 +149,6 @@ func (m *module) checkCall(d *decl) {
 	}
 }
 
-// evaluateCall runs the module once for each element of for_each. What the block
-// is worth is the outputs.
-func (m *module) evaluateCall(d *decl) {
-	if d.failed || d.call.child == nil {
-		d.failed = true
-		return
-	}
-	s := m.scope(d)
-	e := m.callEnsemble(d, s)
-	addr := m.prefix + d.addr
-	if d.forEach == nil {
-		d.value = m.runCall(d, s, addr, e)
-		return
-	}
-	elements, ok := m.forEach(d.forEach, s)
-	if !ok {
-		d.failed = true
-		return
-	}
-	byKey := map[string]cty.Value{}
-	for _, el := range elements {
-		i := s.each(el, addr+"["+strconv.Quote(el.key)+"]")
-		byKey[el.key] = m.runCall(d, i, i.where, e)
-	}
-	d.value = cty.ObjectVal(byKey)
-}
-
-// each is the scope of one element of for_each.
-func (s scope) each(el element, addr string) scope {
-	s.ctx = s.ctx.NewChild()
-	s.ctx.Variables = map[string]cty.Value{"each": eachValue(el)}
-	s.where = addr
-	return s
-}
-
-func eachValue(el element) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(el.key), "value": el.value})
-}
-
 // callEnsemble is where the top of the module stands: on the ensemble it is
 // given, else on that of the caller; nil when each node has to say for itself.
 func (m *module) callEnsemble(d *decl, s scope) *Ensemble {
@@ -223,33 +178,8 @@ func (m *module) defaultEnsemble() *Ensemble {
 	return nil
 }
 
-// runCall evaluates one instance of the module.
-func (m *module) runCall(d *decl, s scope, addr string, e *Ensemble) cty.Value {
-	child := d.call.child
-	if m.expanded++; m.expanded > maxNodes {
-		m.errorf(d.head, "Too many nodes", "The configuration declares more than %d nodes and modules. Split it into several stacks.", maxNodes)
-		d.failed = true
-		return cty.DynamicVal
-	}
-	child.prefix, child.ensemble = addr+".", e
-	m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block string }{addr, m.prefix + d.addr})
-	child.inputs = map[string]input{}
-	for _, a := range d.call.args {
-		if r := a.expr.Range(); child.named["var"][a.name] != nil {
-			v, ok := s.value(a)
-			child.inputs[a.name] = input{value: v, failed: !ok, rng: &r, from: fmt.Sprintf("the argument %s of %s", a.name, addr)}
-		}
-	}
-	child.run()
-	outputs := make(map[string]cty.Value, len(child.outputs))
-	for _, o := range child.outputs {
-		outputs[o.block.name()] = o.value
-		d.failed = d.failed || o.failed
-	}
-	return cty.ObjectVal(outputs)
-}
-
-// moduleReference checks what follows module.NAME: one of its outputs.
+// moduleReference checks what follows module.NAME, one of its outputs, and waits for
+// that: a module is no whole, see [call].
 func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 	i := 2
 	if d.forEach != nil && i < len(t) {
@@ -260,18 +190,28 @@ func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 		i++
 	}
 	name, ok := word(t, i)
-	if !ok || d.call.child == nil {
+	if d.call.child == nil {
 		return true
 	}
-	var names []string
-	for _, o := range d.call.child.outputs {
-		names = append(names, o.block.name())
-	}
-	switch {
-	case slices.Contains(names, name):
+	if !ok {
+		r.wait(d.call.whole)
 		return true
-	case d.call.child.incomplete:
+	}
+	if o := d.call.outputs[name]; o != nil {
+		r.wait(o)
+		return true
+	}
+	if d.call.child.incomplete {
 		return false // the output may be among what could not be read
 	}
-	return r.unknown(t, "%s has no output %q; what stands in a module is seen through its outputs.%s", d.addr, name, hint(name, names, "It declares none."))
+	return r.unknown(t, "%s has no output %q; what stands in a module is seen through its outputs.%s", d.addr, name,
+		hint(name, slices.Collect(maps.Keys(d.call.outputs)), "It declares none."))
+}
+
+// wait orders the declaration behind a part of a module block, of which the block
+// itself holds the value.
+func (r resolver) wait(part *decl) {
+	if e := (edge{part, "refers to"}); !slices.Contains(r.d.after, e) {
+		r.d.after = append(r.d.after, e)
+	}
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -15,16 +17,36 @@ func (d *decl) edges() []edge {
 			out = append(out, edge{to, "refers to"})
 		}
 	}
+	if d.output != nil {
+		out = append(out, d.call.outputEdges(d)...)
+	}
 	return append(out, d.after...)
 }
 
 // order returns the declarations so that each stands behind what it waits for,
 // and reports every cycle. Members of cycles are marked failed and stand where
 // they may.
+func (m *module) order() []*decl {
+	components := m.components()
+	if splitCalls(components) {
+		components = m.components()
+	}
+	sorted := make([]*decl, 0, len(m.all))
+	for _, c := range components {
+		m.checkCycle(c)
+		sorted = append(sorted, c...)
+	}
+	for i, d := range sorted {
+		d.rank = i
+	}
+	return sorted
+}
+
+// components are the strongly connected ones, each behind those it waits for.
 //
 // It is Tarjan's algorithm, which finds all cycles in one pass, with a stack of
 // its own: a chain of a million locals would exhaust Go's.
-func (m *module) order() []*decl {
+func (m *module) components() [][]*decl {
 	type frame struct {
 		d    *decl
 		outs []edge
@@ -32,7 +54,8 @@ func (m *module) order() []*decl {
 	}
 	number, low := map[*decl]int{}, map[*decl]int{}
 	onPath := map[*decl]bool{}
-	var path, sorted []*decl
+	var path []*decl
+	var found [][]*decl
 	var frames []frame
 	enter := func(d *decl) {
 		number[d] = len(number) + 1
@@ -48,13 +71,12 @@ func (m *module) order() []*decl {
 		for path[start] != d {
 			start--
 		}
-		component := path[start:]
+		component := slices.Clone(path[start:])
 		path = path[:start]
 		for _, c := range component {
 			onPath[c] = false
 		}
-		m.checkCycle(component)
-		sorted = append(sorted, component...)
+		found = append(found, component)
 	}
 	for _, root := range m.all {
 		if number[root] == 0 {
@@ -82,7 +104,7 @@ func (m *module) order() []*decl {
 			leave(d)
 		}
 	}
-	return sorted
+	return found
 }
 
 // checkCycle reports a strongly connected component that is a cycle: more than
@@ -93,54 +115,68 @@ func (m *module) checkCycle(component []*decl) {
 		inside[d] = true
 	}
 	first := earliest(component)
-	steps := shortestCycle(first, inside)
+	steps := way(first, first, func(d *decl) []edge {
+		return slices.DeleteFunc(d.edges(), func(e edge) bool { return !inside[e.to] })
+	})
 	if steps == nil {
 		return
 	}
 	for _, d := range component {
 		d.failed = true
+		if d.call != nil {
+			d.call.block.failed = true // what it is worth cannot be told
+		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)", first.addr, m.where(first.head))
+	from := first
 	for _, s := range steps {
-		if s.to == first {
-			fmt.Fprintf(&b, " %s %s itself", s.why, s.to.addr)
-		} else {
-			fmt.Fprintf(&b, " %s %s (%s), which", s.why, s.to.addr, m.where(s.to.head))
+		delete(inside, s.to)
+		for _, l := range links(from, s, "") {
+			if l.at == first {
+				fmt.Fprintf(&b, " %s %s itself", l.why, first.addr)
+			} else {
+				fmt.Fprintf(&b, " %s %s%s (%s), which", l.why, l.in, l.at.addr, m.where(l.at.head))
+			}
 		}
+		from = s.to
 	}
 	b.WriteString(". No order of evaluation exists: take one of these references out.")
-	if rest := len(component) - len(steps); rest > 0 {
+	maps.DeleteFunc(inside, func(d *decl, _ bool) bool { return d.call != nil && d.call.block != d })
+	if rest := len(inside); rest > 0 {
 		fmt.Fprintf(&b, " %d more declarations are caught in the same cycle.", rest)
 	}
 	m.add(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Dependency cycle", Detail: b.String(), Subject: &first.head})
 }
 
+// earliest is where a cycle is shown: in the configuration rather than in a module.
 func earliest(ds []*decl) *decl {
 	best := ds[0]
 	for _, d := range ds[1:] {
 		a, b := d.head, best.head
-		if a.Filename < b.Filename || a.Filename == b.Filename && a.Start.Byte < b.Start.Byte {
+		switch inside := d.output != nil; {
+		case inside != (best.output != nil):
+			if !inside {
+				best = d
+			}
+		case a.Filename < b.Filename || a.Filename == b.Filename && a.Start.Byte < b.Start.Byte:
 			best = d
 		}
 	}
 	return best
 }
 
-// shortestCycle returns the steps of a shortest way from d back to d, by breadth
-// first search inside the component; nil when there is none.
-func shortestCycle(d *decl, inside map[*decl]bool) []edge {
+// way returns the steps of a shortest way between two declarations, or back to the
+// same, by breadth first search; nil when there is none.
+func way(from, to *decl, edges func(*decl) []edge) []edge {
 	came := map[*decl]edge{} // the last step of the way to a declaration: from whom, why
-	queue := []*decl{d}
+	queue := []*decl{from}
 	for len(queue) > 0 {
 		at := queue[0]
 		queue = queue[1:]
-		for _, e := range at.edges() {
-			if !inside[e.to] {
-				continue
-			}
-			if e.to == d {
-				return wayBack(d, at, e, came)
+		for _, e := range edges(at) {
+			if e.to == to {
+				return wayBack(from, at, e, came)
 			}
 			if _, known := came[e.to]; !known {
 				came[e.to] = edge{at, e.why}

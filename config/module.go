@@ -4,7 +4,6 @@ import (
 	"io/fs"
 
 	"github.com/locktree/locktree/plan"
-	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 )
 
@@ -55,9 +54,10 @@ type module struct {
 
 	// The rest belongs to the instance under evaluation.
 
-	prefix   string    // of its addresses: "" or module.team["search"].
-	ensemble *Ensemble // where nodes at the top stand unless they say otherwise
-	ran      bool      // there was another one before
+	prefix   string          // of its addresses: "" or module.team["search"].
+	ensemble *Ensemble       // where nodes at the top stand unless they say otherwise
+	current  *moduleInstance // nil: the configuration itself, or none
+	ran      bool            // there was one before
 }
 
 // nodeKey finds a node block among its siblings without walking them: a
@@ -105,20 +105,25 @@ func (m *module) prepare() bool {
 	return true
 }
 
-// run evaluates one instance: all declarations, in their order.
+// run evaluates the configuration itself.
 func (m *module) run() {
-	if m.ran {
-		m.reset()
-	} else {
-		m.remember()
+	m.evaluate(m.steps)
+	m.finishInstance()
+}
+
+// evaluate evaluates declarations in the given order, but variables first: a rule
+// may refer to any of them.
+func (m *module) evaluate(steps []*decl) {
+	var variables []*variable
+	for _, d := range steps {
+		if m.isVariable(d) {
+			m.evaluateVariable(d)
+			variables = append(variables, m.variables[d.name()])
+		}
 	}
-	m.ran = true
-	for _, name := range m.names["var"] {
-		m.evaluateVariable(m.named["var"][name])
-	}
-	m.validate()
-	for _, d := range m.steps {
-		if m.variables[d.name()] == nil || m.variables[d.name()].decl != d {
+	m.validate(variables)
+	for _, d := range steps {
+		if !m.isVariable(d) {
 			d.evaluate(d)
 		}
 		d.scope = nil // most are needed once; 100,000 of them fill the memory
@@ -126,6 +131,10 @@ func (m *module) run() {
 			d.release()
 		}
 	}
+}
+
+// finishInstance collects the nodes, when all is evaluated.
+func (m *module) finishInstance() {
 	m.eachInstance(func(i *instance) {
 		i.failed = i.decl.failed
 		m.instances = append(m.instances, i)
@@ -148,29 +157,10 @@ func (d *decl) release() {
 
 // remember marks what the static pass found wrong, which is wrong in every instance.
 func (m *module) remember() {
-	if m.parent == nil {
-		return // there is one instance
-	}
 	for _, d := range m.all {
 		d.doomed = d.failed
 		for _, a := range d.attrs {
 			a.doomed = a.bad
 		}
-	}
-}
-
-// reset forgets the instance before.
-func (m *module) reset() {
-	for _, d := range m.all {
-		d.failed, d.value, d.scope = d.doomed, cty.DynamicVal, nil
-		for _, a := range d.attrs {
-			a.bad = a.doomed
-		}
-		if d.node != nil {
-			d.node.instances = map[*instance][]*instance{}
-		}
-	}
-	for _, v := range m.variables {
-		v.rejected = false
 	}
 }

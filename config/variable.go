@@ -139,18 +139,17 @@ func (m *module) constantBool(a *attribute, def bool) bool {
 	return def
 }
 
-// validate checks the validation rules, when every variable has its value: a
-// rule may refer to any variable.
-func (m *module) validate() {
-	for _, name := range m.names["var"] {
-		v := m.variables[name]
+// validate checks the validation rules, when all these variables have their values: a
+// rule may refer to another one.
+func (m *module) validate(variables []*variable) {
+	for _, v := range variables {
 		for _, b := range v.block.blocks {
 			if !v.failed && !m.checkRules(v, b) {
 				v.rejected = true
 			}
 		}
 	}
-	for _, v := range m.variables {
+	for _, v := range variables {
 		v.failed = v.failed || v.rejected
 	}
 }
