@@ -7,13 +7,14 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 )
 
 func (f *formatter) file(name string) error {
 	src, err := os.ReadFile(f.path(name))
 	if err != nil {
-		return err
+		return &codeError{exitFmtRead, view.Failf("Cannot read "+name, "%v.", err)}
 	}
 	out, ok := f.format(src, name)
 	if !ok || bytes.Equal(src, out) {
@@ -27,7 +28,9 @@ func (f *formatter) file(name string) error {
 		fmt.Fprint(f.stdout, lineDiff("old/"+name, "new/"+name, string(src), string(out)))
 	}
 	if f.write {
-		return replaceFile(f.path(name), out)
+		if err := replaceFile(f.path(name), out); err != nil {
+			return view.Failf("Cannot write "+name, "%v. The file is as it was.", err)
+		}
 	}
 	return nil
 }
