@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"regexp"
 	"strings"
@@ -52,7 +51,7 @@ func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 	}
 }
 
-var twoDashes = regexp.MustCompile(`(?m)^( +(?:-h, )?)--|( )--(help)`)
+var twoDashes = regexp.MustCompile(`(?m)^( +(?:-[hv], )?)--|( )--(help)`)
 
 // oneDashHelp writes the flags of a help text as the documentation does.
 func oneDashHelp(help func(*cobra.Command, []string)) func(*cobra.Command, []string) {
@@ -64,26 +63,6 @@ func oneDashHelp(help func(*cobra.Command, []string)) func(*cobra.Command, []str
 		c.SetOut(out)
 		_, _ = io.WriteString(out, twoDashes.ReplaceAllString(text.String(), "$1$2-$3"))
 	}
-}
-
-// flagText says what is wrong with a flag, in the spelling people use, and which
-// flag may have been meant.
-func flagText(c *cobra.Command, err error) string {
-	text := strings.ReplaceAll(err.Error(), "--", "-") + "."
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return text
-	}
-	best, distance := "", 3
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := editDistance(unknown.GetSpecifiedName(), f.Name); d < distance {
-			best, distance = f.Name, d
-		}
-	})
-	if best != "" {
-		text += " Did you mean -" + best + "?"
-	}
-	return text
 }
 
 // editDistance counts the letters to insert, delete or change to make b of a.

@@ -135,7 +135,7 @@ output "path" {
 // A line is one command of the program; what stands before a bar is its standard
 // input.
 var canaryLines = []string{
-	"version", "version -json", "help exit-codes", "help json", "help from-terraform", "help from-curator", "completion bash", "completion zsh", "completion fish", "completion powershell",
+	"version", "version -json", "help exit-codes", "help json", "help environment", "help from-terraform", "help from-curator", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "schema", "schema -json", "schema nonsense", "dev -listen=nonsense",
 	"fmt -check -diff", "expressions|console", "mistake|console", "mistake|fmt -",
 	"validate", "validate -json", "validate -compact-warnings", "validate -nonsense",

@@ -52,7 +52,7 @@ func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
 func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 	t := e.TLS
 	if t == nil && isTrue(a.env.get("ZOOKEEPER_TLS_ENABLED")) {
-		t = &config.TLS{CAFile: a.env.get("ZOOKEEPER_TLS_CA_FILE"), CertFile: a.env.get("ZOOKEEPER_TLS_CERT_FILE"), KeyFile: a.env.get("ZOOKEEPER_TLS_KEY_FILE")}
+		t = &config.TLS{CAFile: a.envFile("ZOOKEEPER_TLS_CA_FILE"), CertFile: a.envFile("ZOOKEEPER_TLS_CERT_FILE"), KeyFile: a.envFile("ZOOKEEPER_TLS_KEY_FILE")}
 	}
 	if isTrue(a.env.get("ZOOKEEPER_TLS_SKIP_VERIFY")) {
 		return nil, view.Failf("TLS cannot go unverified", "The environment variable ZOOKEEPER_TLS_SKIP_VERIFY is set; locktree does not offer that. Unset it, and name the certificate authority of the servers in ca_file or ZOOKEEPER_TLS_CA_FILE.")
@@ -79,6 +79,14 @@ func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 		out.Certificates = []tls.Certificate{pair}
 	}
 	return out, nil
+}
+
+// envFile is a file an environment variable names, "" for none.
+func (a *app) envFile(variable string) string {
+	if name := a.env.get(variable); name != "" {
+		return a.path(name)
+	}
+	return ""
 }
 
 func isTrue(text string) bool {

@@ -62,9 +62,7 @@ func (a *app) outputs(ctx context.Context, flags *loadFlags) ([]plan.Output, err
 	if err != nil {
 		return nil, err
 	}
-	outputs := storedOutputs(trees)
-	slices.SortFunc(outputs, func(x, y plan.Output) int { return strings.Compare(x.Name, y.Name) })
-	return outputs, nil
+	return storedOutputs(trees), nil
 }
 
 // oneOutput prints a value alone: as the configuration would write it, as JSON,

@@ -51,6 +51,12 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return codeOf(err)
 }
 
+// mainVerbs is how many of them are the main job.
+const mainVerbs = 5
+
+// The help lists commands in the order they are made, not in that of their names.
+func init() { cobra.EnableCommandSorting = false }
+
 // verbs are the commands, in the order the help lists them. A new command is one
 // function here and one file.
 func verbs() []func(*app) *cobra.Command {
@@ -69,6 +75,12 @@ func (a *app) rootCommand() *cobra.Command {
 		Long: "locktree declares locks in HCL and applies them to ZooKeeper ensembles.\n\n" +
 			"The usual order is: init, validate, plan, apply. Flags take one dash or two.\n" +
 			"Exit codes: 0 done, 1 error; \"locktree help exit-codes\" has the rest.",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(c, args[0])
+			}
+			return nil
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -86,14 +98,24 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetOut(a.stdout) // before the completion command, which takes it as it is then
 	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything")
 	root.PersistentFlags().BoolVar(&a.noColor, "no-color", false, "no colours, also on a terminal")
-	root.Flags().BoolVar(&showVersion, "version", false, "the same as the version command")
+	root.Flags().BoolVarP(&showVersion, "version", "v", false, "the same as the version command")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 { // it is the command's flag, and there is no such command
+			return unknownCommand(c, c.Flags().Arg(0))
+		}
 		return usage(c, "Bad flag", "%s", flagText(c, err))
 	})
-	for _, verb := range verbs() {
-		root.AddCommand(verb(a))
+	root.AddGroup(&cobra.Group{ID: "main", Title: "Main commands:"}, &cobra.Group{ID: "other", Title: "All other commands:"})
+	for i, verb := range verbs() {
+		c := verb(a)
+		if c.GroupID = "other"; i < mainVerbs {
+			c.GroupID = "main"
+		}
+		root.AddCommand(c)
 	}
 	root.AddCommand(topics()...)
+	root.SetHelpCommand(helpCommand())
+	root.SetCompletionCommandGroupID("other")
 	root.SetHelpFunc(oneDashHelp(root.HelpFunc()))
 	root.InitDefaultCompletionCmd()
 	_ = root.MarkPersistentFlagDirname("chdir") // it fails for unknown flags only

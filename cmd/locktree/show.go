@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -19,28 +23,33 @@ func showCommand(a *app) *cobra.Command {
 			if len(args) == 1 {
 				return a.showPlan(args[0], concise)
 			}
-			defer a.interruptible(c.Context())()
-			cfg, err := a.load(&flags)
-			if err != nil {
-				return err
-			}
-			s, err := a.connect(c.Context(), cfg, true)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			trees, err := s.read(c.Context())
-			if err != nil {
-				return err
-			}
-			a.view().Tree(trees)
-			return nil
+			return a.showTree(c.Context(), &flags)
 		},
 	}
 	flags.register(c)
 	c.Flags().BoolVar(&concise, "concise", false, "show a saved plan with one line a change")
 	a.jsonFlag(c, documentJSON, "print one JSON document, in the form of Terraform's show -json")
 	return c
+}
+
+// showTree shows what is there, and the outputs of the last apply below it.
+func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
+	trees, err := a.owned(ctx, flags, nil)
+	if err != nil {
+		return err
+	}
+	a.view().Tree(trees)
+	if a.json != 0 {
+		return nil // the document has them
+	}
+	if !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
+		a.view().Message("This stack has nothing in ZooKeeper. \"locktree plan\" shows what an apply would create.")
+	}
+	if outputs := storedOutputs(trees); len(outputs) > 0 {
+		fmt.Fprint(a.stdout, "\nOutputs:\n\n")
+		a.view().Outputs(outputs)
+	}
+	return nil
 }
 
 // showPlan needs neither the configuration nor a server: the file says it all.
@@ -57,7 +66,7 @@ func (a *app) showPlan(name string, concise bool) error {
 	return nil
 }
 
-// storedOutputs are the outputs the last apply left in the index.
+// storedOutputs are the outputs the last apply left in the index, by name.
 func storedOutputs(trees []*plan.Tree) []plan.Output {
 	var out []plan.Output
 	for _, tree := range trees {
@@ -68,5 +77,6 @@ func storedOutputs(trees []*plan.Tree) []plan.Output {
 			out = append(out, plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive})
 		}
 	}
+	slices.SortFunc(out, func(x, y plan.Output) int { return strings.Compare(x.Name, y.Name) })
 	return out
 }

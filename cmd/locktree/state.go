@@ -17,8 +17,10 @@ func stateCommand(a *app) *cobra.Command {
 		Short: "Look at what this stack owns, and rebuild its index",
 		Long: "What a stack owns is marked in the znodes themselves; an index beside them makes it quick\n" +
 			"to find. There is nothing to move, push or pull.",
-		Args: exactly(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(c, args[0])
+			}
 			_ = c.Help()
 			return exitWith(exitError)
 		},

@@ -17,6 +17,9 @@ var fromCurator string
 //go:embed topics/json.txt
 var jsonFormats string
 
+//go:embed topics/environment.txt
+var environmentVariables string
+
 // exitCodes are what the program ends with, for the help and for a test that
 // holds them against the constants.
 var exitCodes = []struct {
@@ -28,9 +31,9 @@ var exitCodes = []struct {
 	{exitChanges, "plan and status with -detailed-exitcode: there are changes"},
 	{exitFmtRead, "fmt: a file does not parse, or does not exist"},
 	{exitFmtDiff, "fmt -check: a file would change"},
-	{exitStale, "apply and destroy with -detailed-exitcode: the saved plan is stale"},
-	{exitLocked, "apply and destroy with -detailed-exitcode: another apply holds the lock"},
-	{exitInUse, "apply and destroy with -detailed-exitcode: a lock to be removed, replaced or moved is in use"},
+	{exitStale, "apply with -detailed-exitcode: the saved plan is stale"},
+	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
+	{exitInUse, "apply with -detailed-exitcode: a lock to be removed, replaced or moved is in use"},
 }
 
 // topics are texts for "locktree help NAME": commands that do nothing else.
@@ -40,11 +43,43 @@ func topics() []*cobra.Command {
 	for _, e := range exitCodes {
 		fmt.Fprintf(&codes, "  %d  %s\n", e.code, e.when)
 	}
-	codes.WriteString("\nA second interrupt (Ctrl-C) ends the program at once, with 1. An apply is one transaction,\nso it is then done or not done; \"locktree plan\" tells.")
+	codes.WriteString("\nWhat is said of apply holds for destroy, import and state rebuild. 4, 5 and 6 also say that\n" +
+		"nothing was written: an apply of several transactions that ended between two of them ends\nwith 1.\n\n" +
+		"A second interrupt (Ctrl-C) ends the program at once, with 1. A transaction is then done or\nnot done; \"locktree plan\" tells.")
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the program ends with", Long: codes.String()},
+		{Use: "environment", Short: "The variables the program looks at", Long: strings.TrimRight(environmentVariables, "\n")},
 		{Use: "json", Short: "What -json prints", Long: strings.TrimRight(jsonFormats, "\n")},
 		{Use: "from-terraform", Short: "For people who know Terraform", Long: strings.TrimRight(fromTerraform, "\n")},
 		{Use: "from-curator", Short: "For programs that use Apache Curator or kazoo", Long: strings.TrimRight(fromCurator, "\n")},
+	}
+}
+
+// helpCommand shows the help of a command, or a topic, and is an error where there is
+// neither.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND | TOPIC]",
+		Short:   "Help about a command or a topic",
+		GroupID: "other",
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if of, _, err := c.Root().Find(args); err == nil {
+				for _, sub := range of.Commands() {
+					names = append(names, sub.Name()+"\t"+sub.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			of, rest, err := c.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return unknownCommand(of, rest[0])
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
 	}
 }

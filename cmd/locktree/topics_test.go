@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -80,6 +81,34 @@ func TestJSONTopicIsComplete(t *testing.T) {
 	}
 }
 
+// Every variable the program looks at stands in its page, and none besides.
+func TestEnvironmentTopicIsComplete(t *testing.T) {
+	var source strings.Builder
+	for _, pattern := range []string{"*.go", "../../config/*.go"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			source.Write(text)
+		}
+	}
+	looked := map[string]bool{}
+	for _, m := range regexp.MustCompile(`"((?:ZOOKEEPER|LOCKTREE|CLICOLOR|NO_COLOR|TERM)(?:_[A-Z_]+)?)"`).FindAllStringSubmatch(source.String(), -1) {
+		looked[m[1]] = true
+		require.Regexp(t, `(?m)^  `+m[1], environmentVariables)
+	}
+	require.Greater(t, len(looked), 12)
+	for _, m := range regexp.MustCompile(`(?m)^  ([A-Z_]{4,})`).FindAllStringSubmatch(environmentVariables, -1) {
+		if m[1] != "LOCKTREE_CLI_ARGS_" {
+			require.True(t, looked[m[1]], m[1])
+		}
+	}
+}
+
 // Every flag and command the guides mention exists, or the guide is wrong.
 func TestGuidesMentionWhatExists(t *testing.T) {
 	root := (&app{}).rootCommand()
@@ -89,7 +118,7 @@ func TestGuidesMentionWhatExists(t *testing.T) {
 	}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 	mentioned := 0
-	for _, text := range []string{fromTerraform, fromCurator} {
+	for _, text := range []string{fromTerraform, fromCurator, environmentVariables} {
 		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n,.;:()\"", r) }) {
 			name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
 			if longFlag.MatchString(word) {

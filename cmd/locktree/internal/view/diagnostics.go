@@ -73,7 +73,9 @@ func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic 
 	c := *d
 	c.Summary, c.Detail = clean(d.Summary), cleanLines(d.Detail)
 	if c.Subject != nil && files[c.Subject.Filename] == nil {
-		c.Detail = "In " + clean(c.Subject.Filename) + ": " + c.Detail
+		if c.Subject.Filename != "." {
+			c.Detail = "In " + clean(c.Subject.Filename) + ": " + c.Detail
+		}
 		c.Subject, c.Context = nil, nil
 	}
 	return &c

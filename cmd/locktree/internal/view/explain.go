@@ -63,7 +63,8 @@ func explain(err error) (summary, detail, addr string) {
 	case errors.As(err, &failure):
 		return failure.Summary, failure.Detail, ""
 	case errors.Is(err, recipes.ErrUnreachable):
-		return "Cannot reach ZooKeeper", full(strings.TrimPrefix(sentence(err), "ZooKeeper unreachable: ")), ""
+		return "Cannot reach ZooKeeper", full(strings.TrimPrefix(sentence(err), "ZooKeeper unreachable: ")) +
+			"\n\nCheck that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; its connect_timeout says how long is waited.", ""
 	case errors.Is(err, recipes.ErrAuth):
 		return "ZooKeeper refused the authentication", full(sentence(err)), ""
 	}
@@ -191,7 +192,7 @@ func nodeText(e *apply.NodeError) (summary, detail, addr string, ok bool) {
 func differences(list []apply.Difference) string {
 	var b strings.Builder
 	for _, d := range list {
-		fmt.Fprintf(&b, "\n  - %s (%s): %s", nameOr(d.Addr, "node"), d.Path, d.What)
+		fmt.Fprintf(&b, "\n  - %s (%s): %s", nameOr(d.Addr, "the stack's index"), d.Path, d.What)
 		if !d.Want.Absent && !d.Got.Absent && d.Want.Version != d.Got.Version {
 			fmt.Fprintf(&b, ", data version %d -> %d", d.Want.Version, d.Got.Version)
 		}

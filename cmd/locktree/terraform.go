@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// What people who know Terraform type, and what is typed here instead.
+
+// nothingToFetch is said of the commands and flags about providers and backends.
+const nothingToFetch = "There are no providers, backends or registries here, so there is nothing to fetch or to configure."
+
+var terraformCommands = map[string]string{
+	"force-unlock": "The lock of an apply goes by itself when that apply ends, whatever becomes of it: wait with -lock-timeout=2m.",
+	"get":          nothingToFetch, "providers": nothingToFetch, "login": nothingToFetch, "logout": nothingToFetch, "cloud": nothingToFetch,
+	"refresh":    "Every plan reads what is there. \"locktree plan -refresh-only\" tells what was changed by hand, and \"locktree apply -refresh-only\" notes it.",
+	"taint":      "Plan and apply with -replace=ADDRESS.",
+	"untaint":    "Nothing is marked for replacement: leave -replace out.",
+	"workspace":  "There are no workspaces. Give each its stack, or its root, by a variable, and set it with -var-file.",
+	"graph":      "\"locktree state list\" lists the addresses, \"locktree status\" shows the tree.",
+	"test":       "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
+	"metadata":   "\"locktree schema\" has the functions, too.",
+	"state mv":   "Write a moved block: the next plan shows the move.",
+	"state rm":   "Write a removed block with lifecycle { destroy = false }: the next apply lets the lock go.",
+	"state pull": "\"locktree show -json\" prints what the stack has in ZooKeeper.",
+	"state push": "The state is in the znodes themselves. \"locktree state rebuild\" writes their index anew.",
+}
+
+var terraformFlags = map[string]string{
+	"parallelism":         "What can be done at one time is done at one time: leave it out.",
+	"refresh":             "Every plan reads what is there, many nodes at a time: leave it out. -refresh-only exists.",
+	"lock":                "An apply always takes its lock, which goes with its session: leave it out. -lock-timeout exists.",
+	"state":               "The state is in ZooKeeper: leave it out.",
+	"state-out":           "The state is in ZooKeeper: leave it out.",
+	"backup":              "The state is in ZooKeeper: leave it out.",
+	"upgrade":             nothingToFetch,
+	"backend":             nothingToFetch,
+	"backend-config":      nothingToFetch,
+	"reconfigure":         nothingToFetch,
+	"migrate-state":       nothingToFetch,
+	"plugin-dir":          nothingToFetch,
+	"get":                 nothingToFetch,
+	"lockfile":            nothingToFetch,
+	"generate-config-out": "\"locktree import -from PATH -generate FILE\" writes the configuration of what is there.",
+	"force":               "-auto-approve asks nothing. A lock in use is removed with -force-break=ADDRESS only.",
+}
+
+// unknownCommand says what to type instead of a command there is none of.
+func unknownCommand(c *cobra.Command, name string) error {
+	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "state " of a subcommand
+	advice := terraformCommands[path+name]
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(name); advice == "" && len(near) > 0 {
+		advice = fmt.Sprintf("Did you mean \"%s %s\"?", c.CommandPath(), near[0])
+	}
+	said := strings.TrimSpace(fmt.Sprintf("There is no command %q. %s", path+name, advice))
+	return view.Failf("Unknown command", "%s\n\nFor all commands and topics, run: %s -help", said, c.CommandPath())
+}
+
+// flagText says what is wrong with a flag, in the spelling people use, and which
+// flag may have been meant.
+func flagText(c *cobra.Command, err error) string {
+	text := strings.ReplaceAll(err.Error(), "--", "-") + "."
+	text = strings.ToUpper(text[:1]) + text[1:]
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return text
+	}
+	name := unknown.GetSpecifiedName()
+	if advice := terraformFlags[name]; advice != "" {
+		return text + " " + advice
+	}
+	best, distance := "", 3
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := editDistance(name, f.Name); d < distance {
+			best, distance = f.Name, d
+		}
+	})
+	if best != "" {
+		text += " Did you mean -" + best + "?"
+	}
+	return text
+}
