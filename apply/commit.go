@@ -54,8 +54,7 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 		if r.bytes < suspect || r.bytes <= r.read || r.readable(ctx) {
 			continue // it was the network
 		}
-		// The small requests of settle prove that servers answer on this connection, too,
-		// and what was sent may have arrived meanwhile.
+		// What was sent before may have arrived meanwhile.
 		if resolved, err := r.settle(ctx, nil, err); resolved || err != nil {
 			return resolved, err
 		}
@@ -71,20 +70,24 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 
 // settle finds out what became of a transaction whose reply was lost, or that was
 // refused after one was: err is of its last copy. Without an error it is known that
-// it was not committed, unless resolved, and may be sent again.
+// it was not committed, unless resolved, and may be sent again, on a connection on which
+// a short transaction was just answered.
 func (r *run) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
-	got, cause := r.resolve(ctx)
-	switch {
-	case got == committed:
-		return true, nil
-	case got == undecided:
-		return false, &UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
-	case !unknown(err):
-		return false, r.refused(ctx, results, err)
-	case r.lease.Context().Err() != nil:
-		return false, lockError(r.lease.Path(), context.Cause(r.lease.Context()))
+	for {
+		got, cause := r.resolve(ctx)
+		switch {
+		case got == committed:
+			return true, nil
+		case got == undecided:
+			return false, &UnknownError{ApplyID: r.tx.ID, Err: errors.Join(err, cause)}
+		case !unknown(err):
+			return false, r.refused(ctx, results, err)
+		case r.confirmed(ctx):
+			return false, nil
+		case r.lease.Context().Err() != nil:
+			return false, lockError(r.lease.Path(), context.Cause(r.lease.Context()))
+		}
 	}
-	return false, nil
 }
 
 // suspect is the length from which a transaction that ends its connection each time
@@ -96,6 +99,16 @@ const suspect = 8 << 10
 // must end their connections, while small requests between them are answered, until it is
 // taken to be longer than the servers read.
 const unreadTries = 2
+
+// confirmed sends a short transaction that only checks our place in the apply lock: it
+// proves that servers answer on the connection there is now. It also keeps the lock, which
+// lasts half a session timeout without a committed write, while one connection after the
+// other breaks. When none succeeds the lock is lost, so that asking again ends.
+func (r *run) confirmed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
+	defer cancel()
+	return answered(r.lease.Verify(ctx))
+}
 
 // readable asks whether the servers read a request as long as the transaction, with one
 // that can change nothing: it creates the apply lock, which is there as long as our place
