@@ -38,19 +38,21 @@ type scene struct {
 var scenes = map[string]struct {
 	stage  func(*testing.T, *site, *recipes.Client) scene
 	writes int // at least, lock and unlock included
+	reads  int // the longest request the server reads, in bytes; 0 is ZooKeeper's default
 }{
-	"drain":                                 {drainScene(false), 8},
-	"drain, then declared again":            {drainScene(true), 8},
-	"drain that takes too long":             {reopenScene, 5},
-	"contenders broken by force":            {forceScene, 5},
-	"access lists changed by replacement":   {replaceScene, 3},
-	"rights granted to ourselves first":     {widenScene, 8},
-	"parts of the index split and vanish":   {shardScene, 6},
-	"namespace moved with its locks":        {moveScene(false), 4},
-	"what moves left behind is taken away":  {moveScene(true), 3},
-	"quotas set, changed and taken away":    {quotaScene, 4},
-	"index written anew from marks":         {lostScene, 6},
-	"imports, some made anew and one moved": {importScene, 5},
+	"drain":                                 {drainScene(false), 8, 0},
+	"drain, then declared again":            {drainScene(true), 8, 0},
+	"drain that takes too long":             {reopenScene, 5, 0},
+	"contenders broken by force":            {forceScene, 5, 0},
+	"access lists changed by replacement":   {replaceScene, 3, 0},
+	"rights granted to ourselves first":     {widenScene, 8, 0},
+	"parts of the index split and vanish":   {shardScene, 6, 0},
+	"index of one node made parts of":       {partsScene, 6, 100_000},
+	"namespace moved with its locks":        {moveScene(false), 4, 0},
+	"what moves left behind is taken away":  {moveScene(true), 3, 0},
+	"quotas set, changed and taken away":    {quotaScene, 4, 0},
+	"index written anew from marks":         {lostScene, 6, 0},
+	"imports, some made anew and one moved": {importScene, 5, 0},
 }
 
 func TestCrashAtEveryWriteOfEveryKindOfApply(t *testing.T) {
@@ -73,6 +75,9 @@ func TestCrashAtEveryWriteOfEveryKindOfApply(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, write %d", name, way.name, k), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						s := inMemory(t)
+						if c.reads > 0 {
+							s = inMemory(t, zktest.WithMaxFrame(c.reads))
+						}
 						c0 := s.provisioner()
 						struck = s.strike(c0, c.stage(t, s, c0), k, way.fault, way.dies)
 					})

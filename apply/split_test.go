@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -52,6 +53,28 @@ func halved(t *testing.T, s *site, frame int) {
 	}
 	require.Equal(t, res.Transactions, find[Committed](ev).Batches)
 	s.converges(c, tree, plan.Options{})
+}
+
+// A stack grows lock by lock on servers that read less than the default. Whatever its index
+// has become, one more fits: the node that holds it is made parts of while both can be
+// written.
+func TestIndexThatGrowsIsNeverTooLargeForServersThatReadLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t, zktest.WithMaxFrame(200_000))
+		c := s.provisioner()
+		for n := 4; n <= 76; n++ { // of 4 kB each in the index
+			tree := s.tree(longNames(0, n)...)
+			p := s.plan(c, tree)
+			require.True(t, p.Applyable(), "%s", p)
+			_, err := executor(c).Run(t.Context(), p)
+			require.NoError(t, err, "%d locks", n)
+			require.Len(t, s.index(c).Resources, n+1)
+		}
+		require.Greater(t, len(s.index(c).Shards), 4)
+		one := s.tree(longNames(0, 76)...)
+		set("description", "changed")(one.Nodes[40])
+		s.converges(c, one, plan.Options{})
+	})
 }
 
 // One lock is longer than the servers read: nothing can be cut, and the error says
@@ -109,4 +132,13 @@ func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
 		require.Equal(t, "long.mutex", e.Addr)
 		require.ErrorContains(t, err, "Nothing was written")
 	})
+}
+
+// partsScene: the index grows out of its node, on a server that reads no transaction
+// with both what was there and all that comes.
+func partsScene(t *testing.T, s *site, c *recipes.Client) scene {
+	s.apply(c, s.tree(longNames(0, 7)...))
+	s.apply(c, s.tree(longNames(0, 11)...))
+	require.Empty(t, s.index(c).Shards)
+	return scene{tree: s.tree(longNames(0, 30)...)}
 }

@@ -1,8 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -15,6 +19,10 @@ const MaxTransaction = 900_000
 
 // batchBudget leaves room for what is estimated: the parts of the index.
 const batchBudget = 600_000
+
+// What is within both of these, in bytes, fits into one transaction, however its index
+// is kept: some thousand locks.
+const wholeOps, wholeIndex = 540_000, 256 << 10
 
 // Transaction is one of the transactions of a plan.
 type Transaction struct {
@@ -45,23 +53,30 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 	if !p.HasChanges() {
 		return nil
 	}
-	if len(p.shards)+len(p.strays) == 0 && p.indexSize() <= shardAbove && p.opsSize() <= MaxTransaction-shardAbove-100_000 {
-		ops, err := p.single(applyID, indexACL)
-		if err != nil {
-			return err
-		}
-		tx := &Transaction{ID: applyID, Ops: ops, Changes: p.changing(), Last: true, Divisible: len((&batcher{p: p}).group()) > 1}
-		if !p.dropsIndex() {
-			if tx.Index, err = p.NextIndex(applyID); err != nil {
-				return err
-			}
-		}
-		if err := yield(tx); !errors.Is(err, ErrTooLong) || !tx.Divisible {
-			return err
-		}
-		return (&batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: Size(ops) / 2}).run()
+	b := &batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: batchBudget}
+	entries := p.indexSize()
+	if entries > wholeIndex || p.opsSize() > wholeOps {
+		return b.run()
 	}
-	return (&batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: batchBudget}).run()
+	b.budget = math.MaxInt
+	if len(p.shards)+len(p.strays) > 0 || entries > shardAbove {
+		return b.run()
+	}
+	ops, err := p.single(applyID, indexACL)
+	if err != nil {
+		return err
+	}
+	tx := &Transaction{ID: applyID, Ops: ops, Changes: p.changing(), Last: true, Divisible: len(b.group()) > 1}
+	if !p.dropsIndex() {
+		if tx.Index, err = p.NextIndex(applyID); err != nil {
+			return err
+		}
+	}
+	if err := yield(tx); !errors.Is(err, ErrTooLong) || !tx.Divisible {
+		return err
+	}
+	b.budget = Size(ops) / 2
+	return b.run()
 }
 
 // ErrTooLong says that a transaction is longer than the servers read; see
@@ -83,6 +98,17 @@ func (p *Plan) opsSize() (n int) {
 		n += c.weight()
 	}
 	return n
+}
+
+// stays is the change of the path when it changes nothing. Those that are no deletions
+// stand behind the others, by path.
+func (p *Plan) stays(path string) *Change {
+	rest := p.Changes[sort.Search(len(p.Changes), func(i int) bool { return p.Changes[i].Action != Delete }):]
+	i, ok := slices.BinarySearchFunc(rest, path, func(c Change, path string) int { return cmp.Compare(c.Path, path) })
+	if !ok || rest[i].Action != NoOp || rest[i].renamed() {
+		return nil
+	}
+	return &rest[i]
 }
 
 // weight is what a change takes on the wire, from above for what is not encoded yet.
@@ -121,8 +147,10 @@ type batcher struct {
 	ledger  *ledger
 	ops     []Op
 	changes []*Change
-	units   int // in the transaction under way
-	bytes   int // of it
+	checked map[string]bool // paths of namespaces that ops checks
+	units   int             // in the transaction under way
+	bytes   int             // of it, from above
+	size    int             // of the last one that was yielded
 }
 
 // run cuts the changes until every transaction is taken. What was taken is gone
@@ -134,7 +162,7 @@ func (b *batcher) run() error {
 		if !errors.Is(err, ErrTooLong) || b.units < 2 {
 			return err
 		}
-		b.budget = min(b.budget, b.bytes) / 2
+		b.budget = min(b.budget, b.bytes, b.size) / 2
 	}
 }
 
@@ -169,7 +197,7 @@ func (b *batcher) pass(units [][]*Change) error {
 // open fills the ledger with what is there before the first transaction.
 func (b *batcher) open() error {
 	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
-	b.ledger = newLedger(b.p.Index.Path, b.p.shards)
+	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.shards), map[string]bool{}
 	for i := range b.p.Changes {
 		c := &b.p.Changes[i]
 		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted {
@@ -239,7 +267,7 @@ func (b *batcher) group() (out [][]*Change) {
 // cost is what a unit adds to a transaction, from above.
 func (b *batcher) cost(unit []*Change) (n int) {
 	for _, c := range unit {
-		n += c.weight() + 2*weigh(c.Addr, IndexEntry{Path: c.Path})
+		n += c.weight() + Size([]Op{{Kind: OpCheck, Path: c.Path}}) + 2*weigh(c.Addr, IndexEntry{Path: c.Path})
 		if s := b.ledger.find(c.Path); !s.dirty {
 			n += s.size
 		}
@@ -248,6 +276,12 @@ func (b *batcher) cost(unit []*Change) (n int) {
 }
 
 func (b *batcher) add(unit []*Change) error {
+	for _, c := range unit {
+		if parent := b.untouched(c); parent != nil {
+			b.checked[parent.Path] = true
+			b.ops = append(b.ops, Op{Kind: OpCheck, Addr: parent.Addr, Path: parent.Path, Version: parent.Before.Live.Version})
+		}
+	}
 	for _, c := range unit {
 		b.ops = append(b.ops, c.deletes()...)
 	}
@@ -266,6 +300,20 @@ func (b *batcher) add(unit []*Change) error {
 	}
 	b.changes = append(b.changes, unit...)
 	return nil
+}
+
+// untouched is the namespace c is created in, when the plan leaves it as it is and the
+// transaction does not check yet that it is.
+func (b *batcher) untouched(c *Change) *Change {
+	at := kind.ParentPath(c.Path)
+	if c.Action != Create || b.checked[at] {
+		return nil
+	}
+	parent := b.p.stays(at)
+	if parent == nil || parent.Before == nil || parent.Before.Live == nil {
+		return nil
+	}
+	return parent
 }
 
 // record notes a change in the ledger.
@@ -313,7 +361,7 @@ func (b *batcher) send(last bool) error {
 	} else {
 		tx.Ops = append(append(tx.Ops, more...), head...)
 	}
-	if b.n >= len(b.sent) {
+	if b.size = Size(tx.Ops); b.n >= len(b.sent) {
 		if err := b.yield(tx); err != nil {
 			return err
 		}
@@ -321,6 +369,7 @@ func (b *batcher) send(last bool) error {
 	}
 	b.n++
 	b.ops, b.changes, b.units, b.bytes = nil, nil, 0, 0
+	clear(b.checked)
 	if b.at.Absent {
 		b.at.Absent = false
 	} else {

@@ -19,8 +19,11 @@ import (
 // transaction: its version stands for all of them.
 
 const (
-	// shardAbove is the size from which an index is kept in parts, in bytes.
-	shardAbove = 256 << 10
+	// shardAbove is the size from which an index is kept in parts, in bytes. The
+	// transaction that makes parts of one node writes all of them: with a larger one,
+	// servers set to read little (jute.maxbuffer) could take neither the node nor the
+	// parts at some point, and the stack could grow no more.
+	shardAbove = 64 << 10
 	// shardMax is the size above which a part is cut in pieces of half of it.
 	shardMax = 64 << 10
 )
