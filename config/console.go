@@ -79,7 +79,7 @@ func (c *Console) value(src string) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	expr, diags := hclsyntax.ParseExpression([]byte(src), consoleFile, hcl.InitialPos)
-	m.add(diags...)
+	m.add(causes(diags)...)
 	if diags.HasErrors() {
 		return cty.NilVal, false
 	}

@@ -23,7 +23,7 @@ func format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 		return src, r.sorted()
 	}
 	file, diags := parseFile(src, filename, isJSON)
-	r.add(diags...)
+	r.add(causes(diags)...)
 	if isJSON || r.hasErrors() {
 		return src, r.sorted()
 	}

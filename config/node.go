@@ -277,7 +277,7 @@ func (m *module) setField(s scope, a *attribute, f kind.Field) {
 	}
 	if isNull(v) {
 		if f.Required {
-			s.wrong(a, "Missing required argument", fmt.Sprintf("%s has no default, so it cannot be null (%s).", a.name, lowerFirst(strings.TrimSuffix(f.Doc, "."))))
+			s.wrong(a, "Missing required argument", fmt.Sprintf("%s has no default, so it cannot be null: give it a value (%s).", a.name, lowerFirst(strings.TrimSuffix(f.Doc, "."))))
 		}
 		return
 	}

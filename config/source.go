@@ -125,7 +125,7 @@ func (s *sources) parse(name string, f func(hcl.Body)) {
 		} else {
 			file, diags = c.parse(src, shown)
 		}
-		s.add(diags...)
+		s.add(causes(diags)...)
 		if file != nil && file.Body != nil {
 			f(file.Body)
 		}
