@@ -84,6 +84,7 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	}
 	cfg, err := a.load(&f.loadFlags) // for the connection alone: plans hold no credentials
 	if err != nil {
+		a.view().Message("\nThe configuration says where a saved plan is applied, and as whom. The plan holds no values of\nits variables: give them as they were given to \"locktree plan\".")
 		return err
 	}
 	if err := file.CheckStack(cfg.Stack); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -65,6 +66,9 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 	plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.overwriteData})
 	if err != nil {
 		return err
+	}
+	for _, p := range plans { // an import is about one address: nobody limited it
+		p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
 	}
 	a.view().Plan(view.Plan{Plans: plans, Operation: "apply", Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 	return a.approveAndExecute(ctx, &f.applyFlags, s, plans)

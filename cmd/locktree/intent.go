@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -39,6 +40,14 @@ func (f *intentFlags) registerChanges(c *cobra.Command) {
 // options are what the planner is told; what goes together is checked before
 // anything is read.
 func (f *intentFlags) options() (plan.Options, error) {
+	for _, given := range []struct {
+		flag      string
+		addresses []string
+	}{{"target", f.targets}, {"exclude", f.excludes}, {"replace", f.replace}, {"force-break", f.forceBreak}} {
+		if slices.Contains(given.addresses, "") {
+			return plan.Options{}, view.Failf("Bad flag", "-%s is given without an address. Is a variable of the shell empty? Write it as -%s=namespace.payments.mutex.ledger.", given.flag, given.flag)
+		}
+	}
 	switch {
 	case f.refreshOnly && f.destroy:
 		return plan.Options{}, view.Failf("Incompatible options", "-destroy removes everything and -refresh-only changes nothing: give one of them.")

@@ -90,7 +90,7 @@ func (t *terminal) approve(ctx context.Context, question string) error {
 		return ctx.Err()
 	case a := <-got:
 		if a.err != nil && a.line == "" {
-			return view.Failf("Nobody approved", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, add -auto-approve, or apply a plan saved with \"plan -out FILE\".", a.err)
+			return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, add -auto-approve, or apply a plan saved with \"plan -out FILE\".", a.err)
 		}
 		if strings.TrimSpace(a.line) != "yes" {
 			return errNoApproval

@@ -67,6 +67,9 @@ func unknownCommand(c *cobra.Command, name string) error {
 func flagText(c *cobra.Command, err error) string {
 	text := strings.ReplaceAll(err.Error(), "--", "-") + "."
 	text = strings.ToUpper(text[:1]) + text[1:]
+	if strings.Contains(text, "missing unit in duration") {
+		text += " Write it with its unit, as in 90s."
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return text
