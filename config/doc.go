@@ -24,7 +24,8 @@
 //
 // A module is the same thing once more: another directory, collected and resolved
 // for the block that calls it, and evaluated once for each of its instances, with
-// the arguments of the block for its variables.
+// the arguments of the block for its variables. What waits for a module waits for
+// single outputs of it, so that two modules may use each other's (see callparts.go).
 //
 // # What is said besides the tree
 //
