@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -28,7 +29,7 @@ func devCommand(a *app) *cobra.Command {
 			defer server.Close()
 			addr, err := server.Listen(listen)
 			if err != nil {
-				return view.Failf("Cannot listen on "+listen, "%v. Choose another address with -listen, as in -listen=127.0.0.1:0 for any free port.", err)
+				return view.Failf("Cannot listen on "+listen, "%s. Choose another address with -listen, as in -listen=127.0.0.1:0 for any free port.", strings.TrimPrefix(err.Error(), "zktest: "))
 			}
 			fmt.Fprintln(a.stdout, addr)
 			a.view().Message("An in-memory ZooKeeper is serving on " + addr + ".\n" +

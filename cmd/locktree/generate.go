@@ -300,5 +300,18 @@ func declareImport(cfg *config.Config, addr, path string) error {
 			}
 		}
 	}
-	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first; an import says where it is taken from.", addr)
+	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s: the import then says which znode becomes it. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
+}
+
+// blockOf is how the block of an address begins, as advice; "" where it takes more.
+func blockOf(addr string) string {
+	parts := strings.Split(addr, ".")
+	if len(parts) < 2 || strings.ContainsAny(addr, "[]") || kind.Lookup(parts[len(parts)-2]) == nil {
+		return ""
+	}
+	where := ""
+	if len(parts) > 2 {
+		where = " in its namespace"
+	}
+	return fmt.Sprintf(", as %s %q {}%s", parts[len(parts)-2], parts[len(parts)-1], where)
 }

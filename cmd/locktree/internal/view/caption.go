@@ -14,7 +14,7 @@ func (t planText) captions(c *plan.Change) []string {
 	if c.Action == plan.NoOp || moved && onlyMoves(c) {
 		return []string{t.paint(bold)(fmt.Sprintf("# %s has moved to %s", clean(c.PreviousAddr), addr))}
 	}
-	lines := []string{t.paint(bold)("# " + addr + " " + verb(c))}
+	lines := []string{t.loud("# " + addr + " " + verb(c))}
 	if moved {
 		lines = append(lines, fmt.Sprintf("# (moved from %s)", clean(c.PreviousAddr)))
 	}
@@ -31,6 +31,16 @@ func (t planText) captions(c *plan.Change) []string {
 		lines = append(lines, t.usage(c)...)
 	}
 	return lines
+}
+
+// loud is bold, and what cannot be taken back red.
+func (t planText) loud(text string) string {
+	for _, word := range []string{"destroyed", "replaced"} {
+		if rest, ok := strings.CutSuffix(text, "be "+word); ok {
+			return t.paint(bold)(rest+"be ") + t.paint(bold+";"+red)(word)
+		}
+	}
+	return t.paint(bold)(text)
 }
 
 // verb is what happens to the node, in Terraform's words where it has some.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -111,6 +112,19 @@ func TestPlanColors(t *testing.T) {
 	v, out, err := capture(func(s *Stream) { s.Color, s.Terminal = true, true })
 	v.Plan(Plan{Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources()})
 	golden(t, "plan_color.txt", out.String()+err.String())
+
+	// Symbols have the colour of the legend wherever they stand; taken away, the text
+	// is what a pipe gets.
+	plain, want, _ := capture(nil)
+	v, out, _ = capture(func(s *Stream) { s.Color = true })
+	for _, concise := range []bool{false, true} {
+		p := Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Concise: concise}
+		v.Plan(p)
+		plain.Plan(p)
+	}
+	require.Equal(t, want.String(), regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(out.String(), ""))
+	require.NotRegexp(t, `(?m)^ +[-+~] `, out.String())
+	require.Contains(t, out.String(), "\x1b[1;31mdestroyed\x1b[0m")
 }
 
 // The summary line and the words under it are searched for by scripts.

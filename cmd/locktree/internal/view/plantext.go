@@ -131,7 +131,7 @@ func (t planText) changes(p *plan.Plan, several, concise bool) {
 		switch {
 		case c.Action == plan.NoOp && (c.PreviousAddr == "" || c.PreviousAddr == c.Addr):
 		case concise:
-			t.printf("  %3s %s%s\n", c.Action.Symbol(), clean(c.Addr), gist(c))
+			t.printf("  %s %s%s\n", t.head(c), clean(c.Addr), gist(c))
 		default:
 			t.change(c)
 		}
@@ -155,11 +155,26 @@ func (t planText) change(c *plan.Change) {
 	if c.Action == plan.NoOp || c.Action == plan.Forget {
 		return
 	}
-	code := map[plan.Action]string{plan.Create: green, plan.Update: yellow, plan.Delete: red, plan.Replace: red, plan.Forget: yellow}[c.Action]
-	t.printf("%s %s {\n", t.paint(code)(fmt.Sprintf("%3s", c.Action.Symbol())), header(c.Addr, c.Kind))
+	t.printf("%s %s {\n", t.head(c), header(c.Addr, c.Kind))
 	shown, hidden := attributes(c)
 	t.block(shown, hidden)
 	t.printf("    }\n")
+}
+
+// head is the symbol of a change, as wide as the widest.
+func (t planText) head(c *plan.Change) string {
+	code := map[plan.Action]string{plan.Create: green, plan.Update: yellow, plan.Delete: red, plan.Replace: red, plan.Forget: yellow}[c.Action]
+	return t.paint(code)(fmt.Sprintf("%3s", c.Action.Symbol()))
+}
+
+// symbol colours the symbol a line begins with, if it does.
+func (t planText) symbol(line string) string {
+	for symbol, code := range map[string]string{"+": green, "~": yellow, "-": red} {
+		if rest, ok := strings.CutPrefix(line, symbol+" "); ok {
+			return t.paint(code)(symbol) + " " + rest
+		}
+	}
+	return line
 }
 
 // usage says who is touched. For what may not go while in use it names them.
@@ -211,9 +226,9 @@ func (t planText) block(shown []attribute, hidden int) {
 	}
 	for _, a := range shown {
 		if a.list != nil {
-			t.printf("      %s %-*s = [\n", a.symbol, width, a.name)
+			t.printf("      %s\n", t.symbol(fmt.Sprintf("%s %-*s = [", a.symbol, width, a.name)))
 			for _, line := range a.list {
-				t.printf("          %s\n", clean(line))
+				t.printf("          %s\n", t.symbol(clean(line)))
 			}
 			t.printf("        ]\n")
 			continue
@@ -222,7 +237,7 @@ func (t planText) block(shown []attribute, hidden int) {
 		if a.comment != "" {
 			comment = " " + t.paint(red)("# "+a.comment)
 		}
-		t.printf("      %s %-*s = %s%s\n", a.symbol, width, a.name, clean(a.text), comment)
+		t.printf("      %s\n", t.symbol(fmt.Sprintf("%s %-*s = %s%s", a.symbol, width, a.name, clean(a.text), comment)))
 	}
 	if hidden > 0 {
 		t.printf("        # (%d unchanged %s hidden)\n", hidden, plural(hidden, "attribute", "attributes"))

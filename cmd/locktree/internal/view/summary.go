@@ -100,16 +100,19 @@ func (t planText) outputs(plans []*plan.Plan) {
 		for _, o := range p.Outputs {
 			switch o.Action {
 			case plan.Create:
-				lines = append(lines, fmt.Sprintf("  + %s = %s", o.Name, outputValue(o.After)))
+				lines = append(lines, fmt.Sprintf("+ %s = %s", o.Name, outputValue(o.After)))
 			case plan.Update:
-				lines = append(lines, fmt.Sprintf("  ~ %s = %s -> %s", o.Name, outputValue(o.Before), outputValue(o.After)))
+				lines = append(lines, fmt.Sprintf("~ %s = %s -> %s", o.Name, outputValue(o.Before), outputValue(o.After)))
 			case plan.Delete:
-				lines = append(lines, fmt.Sprintf("  - %s = %s -> null", o.Name, outputValue(o.Before)))
+				lines = append(lines, fmt.Sprintf("- %s = %s -> null", o.Name, outputValue(o.Before)))
 			}
 		}
 	}
 	if len(lines) > 0 {
-		t.printf("\nChanges to Outputs:\n%s\n", strings.Join(lines, "\n"))
+		t.printf("\nChanges to Outputs:\n")
+	}
+	for _, line := range lines {
+		t.printf("  %s\n", t.symbol(line))
 	}
 }
 
