@@ -210,11 +210,11 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return undecided, err
 	}
-	h, err := readHead(ctx, s, r.p.Index.Path)
+	h, landed, err := r.landed(ctx, s)
 	if err != nil {
 		return undecided, err
 	}
-	if h.of(r.tx.ID) {
+	if landed {
 		return committed, nil
 	}
 	if r.lease.Context().Err() != nil { // also when the session is another one by now
@@ -226,12 +226,12 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 			return undecided, errFlying
 		}
 		// It may have been committed between the two reads.
-		if h, err = readHead(ctx, s, r.p.Index.Path); err != nil {
+		if h, landed, err = r.landed(ctx, s); err != nil {
 			return undecided, err
 		}
 	}
 	switch pin := h.pin; {
-	case h.of(r.tx.ID):
+	case landed:
 		return committed, nil
 	case pin == r.index:
 		return notCommitted, nil
@@ -244,6 +244,18 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 	default:
 		return undecided, nil
 	}
+}
+
+// landed reads the index, and reports whether it shows that the transaction was
+// committed. One that destroys everything and finds no index leaves none either: it
+// raises the count of destroys, which nobody else can under our lock.
+func (r *run) landed(ctx context.Context, s *recipes.Session) (head, bool, error) {
+	h, err := readHead(ctx, s, r.p.Index.Path)
+	if err != nil || r.tx.Index != nil || !r.index.Absent || !h.pin.Absent {
+		return h, err == nil && h.of(r.tx.ID), err
+	}
+	n, err := destroys(ctx, s, r.p.Root, r.p.Stack)
+	return h, err == nil && n == r.p.Destroys+1, err
 }
 
 // refused turns a transaction that was certainly not committed into an error a

@@ -52,6 +52,7 @@ var scenes = map[string]struct {
 	"what moves left behind is taken away":  {moveScene(true), 3, 0},
 	"quotas set, changed and taken away":    {quotaScene, 4, 0},
 	"index written anew from marks":         {lostScene, 6, 0},
+	"all destroyed, without an index":       {unindexedScene, 3, 0},
 	"imports, some made anew and one moved": {importScene, 5, 0},
 }
 

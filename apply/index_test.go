@@ -234,15 +234,97 @@ func TestDestroyNeedsNoIndexThatCanBeRead(t *testing.T) {
 			require.NoError(t, s.destroy(c, tree))
 			_, there := s.server.Get(s.root + "/many")
 			require.False(t, there)
-			if n, left := s.server.Get(at); left { // of one that was gone, what this destroy noted
-				require.Equal(t, "gone", name)
-				require.Empty(t, n.Children)
-				require.NoError(t, s.destroy(c, tree))
-			}
 			_, there = s.server.Get(at)
-			require.False(t, there)
+			require.False(t, there, "one destroy is enough")
+			require.False(t, s.plan(c, tree, plan.Options{Destroy: true}).HasChanges())
 			s.apply(c, tree)
 			s.converges(c, tree, plan.Options{})
 		})
 	}
+}
+
+// One destroy leaves nothing, whether there was an index or not, in one transaction or
+// in several, and also when a reply is lost on the way.
+func TestDestroyWithoutAnIndexLeavesNothing(t *testing.T) {
+	faults := map[string]zktest.Fault{"executed": zktest.DropReply, "not executed": zktest.CutBefore}
+	for _, locks := range []int{10, 700} {
+		for name, fault := range faults {
+			for nth := 0; nth < 4; nth++ {
+				t.Run(fmt.Sprintf("%d locks, %d is lost and %s", locks, nth, name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { destroyUnindexed(t, locks, nth, fault) })
+				})
+			}
+		}
+	}
+}
+
+// destroyBlind is the plain case, on any server.
+func destroyBlind(t *testing.T, s *site) {
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	at := plan.IndexPath(s.root, stack)
+	require.NoError(t, s.session(c).Delete(t.Context(), at, -1))
+	require.NoError(t, s.destroy(c, s.shop()))
+	names, _, err := s.session(c).Children(t.Context(), s.root)
+	require.NoError(t, err)
+	require.Equal(t, []string{".locktree"}, names)
+	stat, err := s.session(c).Exists(t.Context(), at)
+	require.NoError(t, err)
+	require.Nil(t, stat)
+}
+
+// deep declares locks with paths of a kilobyte, which make several transactions of few
+// deletions.
+func deep(n int) (nodes []*plan.Node) {
+	at := ""
+	for range 5 {
+		at += "/" + strings.Repeat("n", 200)
+		nodes = append(nodes, declare(at, kind.Namespace))
+	}
+	for i := range n {
+		nodes = append(nodes, declare(fmt.Sprintf("%s/%04d", at, i), kind.Mutex))
+	}
+	return nodes
+}
+
+func destroyUnindexed(t *testing.T, locks, nth int, fault zktest.Fault) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.tree(deep(locks)...)
+	s.apply(c, tree)
+	at := plan.IndexPath(s.root, stack)
+	require.NoError(t, s.server.Delete(at))
+	p := s.plan(c, tree, plan.Options{Destroy: true})
+	require.Equal(t, locks > 100, len(p.Batches) > 1)
+	seen := 0
+	in := s.server.Inject(func(r zktest.Request) bool {
+		if r.Op == "multi" && len(r.Paths) > 2 { // not the lock's
+			seen++
+		}
+		return seen == nth && r.Op == "multi" && len(r.Paths) > 2
+	}, fault)
+	res, err := executor(c).Run(t.Context(), resaved(t, p))
+	require.NoError(t, err)
+	require.LessOrEqual(t, in.Hits(), 1)
+	require.Equal(t, len(tree.Nodes), res.Counts.Destroy)
+	_, there := s.server.Get(at)
+	require.False(t, there)
+	_, there = s.server.Get(tree.Nodes[0].Path)
+	require.False(t, there)
+	require.False(t, s.plan(c, tree, plan.Options{Destroy: true}).HasChanges())
+
+	// The plan fits once only: everything it found absent is absent again.
+	s.apply(c, tree)
+	require.NoError(t, s.destroy(c, tree))
+	var stale *StaleError
+	_, err = executor(c).Run(t.Context(), p)
+	require.ErrorAs(t, err, &stale)
+}
+
+// unindexedScene: everything goes, and no index says what that is.
+func unindexedScene(t *testing.T, s *site, c *recipes.Client) scene {
+	s.apply(c, s.shop())
+	require.NoError(t, s.server.Delete(plan.IndexPath(s.root, stack)))
+	destroy := plan.Options{Destroy: true}
+	return scene{tree: s.shop(), options: destroy, next: s.tree(), again: destroy}
 }

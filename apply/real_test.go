@@ -37,6 +37,7 @@ func TestRealZooKeeper(t *testing.T) {
 		"contenders are broken by force":             forceBreak,
 		"everything at once":                         everything,
 		"contender at the last moment is unharmed":   lastMoment,
+		"destroy without an index leaves nothing":    destroyBlind,
 		"long request that asks changes nothing":     asking,
 	} {
 		t.Run(name, func(t *testing.T) {

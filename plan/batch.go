@@ -27,9 +27,9 @@ const wholeOps, wholeIndex = 540_000, 256 << 10
 // Transaction is one of the transactions of a plan.
 type Transaction struct {
 	ID      string    // apply id it writes into the index
-	Ops     []Op      // in order; the last one is the index node's
+	Ops     []Op      // in order; the last one is the index node's, if it writes one
 	Changes []*Change // what it makes, without those that change nothing
-	Index   *Index    // the index node as it leaves it; nil when it deletes it
+	Index   *Index    // the index node as it leaves it; nil when it leaves none
 	Last    bool
 	// Divisible says that it can be cut, see [ErrTooLong].
 	Divisible bool
@@ -100,9 +100,9 @@ func (p *Plan) opsSize() (n int) {
 	return n
 }
 
-// stays is the change of the path when it changes nothing. Those that are no deletions
+// unchanged is the change of the path when it changes nothing. Those that are no deletions
 // stand behind the others, by path.
-func (p *Plan) stays(path string) *Change {
+func (p *Plan) unchanged(path string) *Change {
 	rest := p.Changes[sort.Search(len(p.Changes), func(i int) bool { return p.Changes[i].Action != Delete }):]
 	i, ok := slices.BinarySearchFunc(rest, path, func(c Change, path string) int { return cmp.Compare(c.Path, path) })
 	if !ok || rest[i].Action != NoOp || rest[i].renamed() {
@@ -309,7 +309,7 @@ func (b *batcher) untouched(c *Change) *Change {
 	if c.Action != Create || b.checked[at] {
 		return nil
 	}
-	parent := b.p.stays(at)
+	parent := b.p.unchanged(at)
 	if parent == nil || parent.Before == nil || parent.Before.Live == nil {
 		return nil
 	}
@@ -381,11 +381,7 @@ func (b *batcher) send(last bool) error {
 // head is the operation of the index node itself.
 func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 	if drops {
-		data, err := LockPayload(b.p.Stack, b.acl)
-		return []Op{
-			{Kind: OpSet, Path: LockPath(b.p.Root, b.p.Stack), Data: data, Version: -1},
-			{Kind: OpDelete, Path: b.at.Path, Version: b.at.Version},
-		}, err
+		return b.p.dropIndex(b.at, b.acl)
 	}
 	tx.Index = b.p.indexHead(tx.ID)
 	tx.Index.Shards = b.ledger.list()

@@ -41,8 +41,8 @@ type Change struct {
 	Revive bool
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string
-	// Unnoted is true when the node is ours but not in the index, which lost it: the
-	// index is written anew.
+	// Unnoted is true when the node is ours but not in the index, which lost it: if it
+	// stays, the index is written anew.
 	Unnoted bool
 	// Drift is true when the node is not what the last apply left: somebody
 	// changed or deleted it by hand.

@@ -65,19 +65,23 @@ func (p *Plan) single(applyID string, indexACL []kind.ACL) ([]Op, error) {
 		return nil, err
 	}
 	ops = append(append(ops, writes...), p.dropQuotas()...)
+	if p.dropsIndex() {
+		drop, err := p.dropIndex(p.Index, indexACL)
+		return append(ops, drop...), err
+	}
 	index, err := p.indexOp(applyID, indexACL)
-	if err != nil {
-		return nil, err
+	return append(ops, index), err
+}
+
+// dropIndex deletes the index, if there is one, and counts the destroys: who sends this
+// holds the apply lock, so that any version of its data is right.
+func (p *Plan) dropIndex(index Pin, acl []kind.ACL) ([]Op, error) {
+	data, err := LockPayload(p.Stack, acl)
+	ops := []Op{{Kind: OpSet, Path: LockPath(p.Root, p.Stack), Data: data, Version: -1}}
+	if !index.Absent {
+		ops = append(ops, Op{Kind: OpDelete, Path: index.Path, Version: index.Version})
 	}
-	if index.Kind == OpDelete {
-		// Counts the destroys; the lock is held by who sends this, so any version is right.
-		data, err := LockPayload(p.Stack, indexACL)
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, Op{Kind: OpSet, Path: LockPath(p.Root, p.Stack), Data: data, Version: -1})
-	}
-	return append(ops, index), nil
+	return ops, err
 }
 
 // checks guards nodes the transaction relies on without writing them: those
@@ -189,9 +193,6 @@ func (c *Change) writes() ([]Op, error) {
 }
 
 func (p *Plan) indexOp(applyID string, acl []kind.ACL) (Op, error) {
-	if p.dropsIndex() {
-		return Op{Kind: OpDelete, Path: p.Index.Path, Version: p.Index.Version}, nil
-	}
 	next, err := p.NextIndex(applyID)
 	if err != nil {
 		return Op{}, err

@@ -98,11 +98,8 @@ func (p *Plan) outputsChange() bool {
 	return slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp })
 }
 
-// dropsIndex reports whether the index itself goes: everything is destroyed and
-// nothing had to stay.
+// dropsIndex reports whether no index is left: everything is destroyed and nothing had
+// to stay. There may be none to drop, when it was lost.
 func (p *Plan) dropsIndex() bool {
-	if !p.Destroy || p.Index.Absent {
-		return false
-	}
-	return !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.After != nil })
+	return p.Destroy && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.After != nil })
 }

@@ -140,7 +140,7 @@ func (p *Plan) Applyable() bool {
 // HasChanges reports whether an apply would write anything: nodes, outputs, or an
 // index that is missing, damaged or incomplete.
 func (p *Plan) HasChanges() bool {
-	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() || p.renames() || p.MendsIndex() || len(p.leftQuotas) > 0 ||
+	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() && !p.Index.Absent || p.renames() || p.MendsIndex() || len(p.leftQuotas) > 0 ||
 		p.RefreshOnly && len(p.Drifted) > 0
 }
 

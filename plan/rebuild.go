@@ -10,15 +10,19 @@ import (
 // stack's mark is what it owns. A plan that finds nodes of the stack which the
 // index does not know says so, and its transaction writes them into it.
 
-// unnoted marks the nodes of ours that stay and are not in the index, and says why.
+// unnoted marks the nodes of ours that are not in the index, and says why when some of
+// them stay. Those that go are not noted on their way: that could be more than fits
+// into a transaction.
 func (d *differ) unnoted() {
 	n, first := 0, ""
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
-		if _, known := d.indexed[c.Path]; known || !d.ours(c.Before) || c.After == nil || c.Action == Forget {
+		if _, known := d.indexed[c.Path]; known || !d.ours(c.Before) {
 			continue
 		}
-		c.Unnoted = true
+		if c.Unnoted = true; !c.stays() {
+			continue
+		}
 		if n++; first == "" {
 			first = c.Path
 		}
@@ -46,6 +50,9 @@ func (d *differ) unnoted() {
 	}
 }
 
+// stays reports whether the node is the stack's afterwards.
+func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
+
 func are(n int, what string) string {
 	if n == 1 {
 		return "is " + what
@@ -69,7 +76,7 @@ func (p *Plan) MendsIndex() bool {
 		return true
 	}
 	for i := range p.Changes {
-		if p.Changes[i].Unnoted {
+		if c := &p.Changes[i]; c.Unnoted && c.stays() {
 			return true
 		}
 	}
