@@ -80,7 +80,7 @@ func words(variable, text string) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, view.Failf("Bad arguments in the environment", "A quote (%c) in the environment variable %s is not closed.", quote, variable)
+		return nil, view.Failf("Bad arguments in the environment", "A quote (%c) in the environment variable %s is not closed. Close it, or unset the variable.", quote, variable)
 	}
 	if open {
 		out = append(out, word.String())

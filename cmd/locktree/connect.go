@@ -68,7 +68,7 @@ func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 		}
 		out.RootCAs = x509.NewCertPool()
 		if !out.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, view.Failf("Cannot read the certificate authority", "%s holds no PEM certificate.", t.CAFile)
+			return nil, view.Failf("Cannot read the certificate authority", "%s holds no PEM certificate, which begins with -----BEGIN CERTIFICATE-----. It is named by ca_file of the tls block, or ZOOKEEPER_TLS_CA_FILE.", t.CAFile)
 		}
 	}
 	if t.CertFile != "" || t.KeyFile != "" {

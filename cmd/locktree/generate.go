@@ -61,7 +61,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, top, whole *found
 	src := hclwrite.Format([]byte(fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, change what is not right, then plan.\n%s%s%s",
 		top.path, g.access(), g.blocks.String(), g.imports.String())))
 	if err := writeNew(a.path(f.generate), src); err != nil {
-		return view.Failf("Cannot write "+f.generate, "%v.", err)
+		return view.Failf("Cannot write "+f.generate, "%v. Choose another file for -generate.", err)
 	}
 	a.view().Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(g.count, "import block"), f.generate))
 	if g.left > 0 {

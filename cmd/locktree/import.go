@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -74,10 +75,20 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 	return a.approveAndExecute(ctx, &f.applyFlags, s, plans)
 }
 
+// lockTypes are the types of locks, and not of what holds them.
+func lockTypes() (names []string) {
+	for _, k := range kind.All() {
+		if !k.Container {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
 // importTree looks at a subtree, over a connection that cannot write.
 func (a *app) importTree(ctx context.Context, f *importFlags) error {
-	if f.emptyAs != "" && (kind.Lookup(f.emptyAs) == nil || kind.Lookup(f.emptyAs).Container) {
-		return view.Failf("Unknown type", "-empty-as=%s: there is no lock of that type.", f.emptyAs)
+	if f.emptyAs != "" && !slices.Contains(lockTypes(), f.emptyAs) {
+		return view.Failf("Unknown type", "-empty-as=%s: there is no lock of that type. There are: %s.", f.emptyAs, strings.Join(lockTypes(), ", "))
 	}
 	if _, err := os.Lstat(a.path(f.generate)); f.generate != "" && err == nil {
 		return view.Failf("Refusing to overwrite a file", "%s exists. Choose another name for -generate, or remove it.", f.generate)

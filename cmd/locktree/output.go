@@ -82,7 +82,7 @@ func (a *app) oneOutput(outputs []plan.Output, name string, raw bool) error {
 	}
 	o := outputs[i]
 	if o.Sensitive {
-		return view.Failf("The output is sensitive", "The value of %q is stored nowhere, so it cannot be shown.", name)
+		return view.Failf("The output is sensitive", "The value of %q is stored nowhere, so it cannot be shown. Take it from where the configuration has it.", name)
 	}
 	switch {
 	case raw:
