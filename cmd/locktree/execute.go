@@ -55,10 +55,16 @@ func (a *app) approveAndExecute(ctx context.Context, f *applyFlags, s *stack, pl
 }
 
 // execute carries out the plans, one transaction an ensemble. Ensembles know
-// nothing of each other: when a later one fails, the earlier ones stay applied
-// and the next plan shows what is left.
+// nothing of each other: when a later one fails, the earlier ones stay applied,
+// which the error says, and the next plan shows what is left.
 func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) error {
 	done := view.Applied{Operation: "apply"}
+	for _, p := range plans { // before anything is written
+		if _, err := s.clientFor(p); err != nil {
+			return err
+		}
+	}
+	var changed []string
 	for _, p := range plans {
 		client, err := s.clientFor(p)
 		if err != nil {
@@ -76,7 +82,14 @@ func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*pla
 		result, err := x.Run(ctx, p)
 		told.stop()
 		if err != nil {
-			return denied(client, busyImport(p, err))
+			err = denied(client, busyImport(p, err))
+			if len(changed) > 0 {
+				err = &view.SomeEnsembles{Applied: changed, Failed: p.Ensemble, Err: err}
+			}
+			return err
+		}
+		if p.HasChanges() {
+			changed = append(changed, p.Ensemble)
 		}
 		done.Counts = view.Sum(done.Counts, result.Counts)
 		done.Outputs = append(done.Outputs, result.Outputs...)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
 // The exit codes. They are an interface: scripts branch on them.
@@ -64,9 +65,10 @@ func (f *applyFlags) exit(err error) error {
 		locked *apply.LockedError
 		inUse  *apply.InUseError
 		part   *apply.PartialError
+		some   *view.SomeEnsembles
 	)
 	switch {
-	case !f.detailedExitcode, errors.As(err, &part): // the codes say that nothing was written
+	case !f.detailedExitcode, errors.As(err, &part), errors.As(err, &some): // the codes say that nothing was written
 		return err
 	case errors.As(err, &stale):
 		return &codeError{exitStale, err}

@@ -44,7 +44,7 @@ func topics() []*cobra.Command {
 		fmt.Fprintf(&codes, "  %d  %s\n", e.code, e.when)
 	}
 	codes.WriteString("\nWhat is said of apply holds for destroy, import and state rebuild. 4, 5 and 6 also say that\n" +
-		"nothing was written: an apply of several transactions that ended between two of them ends\nwith 1.\n\n" +
+		"nothing was written: an apply of several transactions, or ensembles, that ended between two of\nthem ends with 1.\n\n" +
 		"A second interrupt (Ctrl-C) ends the program at once, with 1. A transaction is then done or\nnot done; \"locktree plan\" tells.")
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "What the program ends with", Long: codes.String()},

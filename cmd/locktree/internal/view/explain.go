@@ -35,10 +35,15 @@ func inner(err error) string {
 		detail = full(summary)
 	}
 	detail = strings.TrimSuffix(detail, planAgain)
-	return strings.TrimSpace(strings.ReplaceAll(detail, nothingWritten, ""))
+	return strings.TrimSpace(strings.NewReplacer(nothingWritten+" ", "", nothingWritten, "").Replace(detail))
 }
 
 func explain(err error) (summary, detail, addr string) {
+	var some *SomeEnsembles
+	if errors.As(err, &some) {
+		_, _, addr = explain(some.Err)
+		return "Only some of the ensembles were changed", some.text(), addr
+	}
 	if interrupted(err) {
 		return "Interrupted", "The command was stopped before it was done. \"locktree plan\" shows what is left to do.", ""
 	}

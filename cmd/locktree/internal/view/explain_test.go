@@ -35,6 +35,8 @@ func TestExplain(t *testing.T) {
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: plan.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: errors.New("recipes: session lost")},
+		&SomeEnsembles{Applied: []string{"main", "spare"}, Failed: "far", Err: &apply.StaleError{Differences: differences}},
+		&SomeEnsembles{Applied: []string{"main"}, Failed: "far", Err: fmt.Errorf("read: %w", context.Canceled)},
 		refused,
 		&apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")},
 		&apply.ACLPhaseError{ApplyID: "7f3a", Done: 1, Total: 3, Err: refused},

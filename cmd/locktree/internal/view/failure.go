@@ -25,6 +25,28 @@ func (b *BusyImport) Error() string { return b.Err.Error() }
 
 func (b *BusyImport) Unwrap() error { return b.Err }
 
+// SomeEnsembles is an error on one ensemble after the plans of others were applied.
+// Ensembles share no transaction.
+type SomeEnsembles struct {
+	Applied []string // those whose changes are committed
+	Failed  string
+	Err     error
+}
+
+func (s *SomeEnsembles) Error() string { return s.Err.Error() }
+
+func (s *SomeEnsembles) Unwrap() error { return s.Err }
+
+// text says what was written first: the error itself knows of its own ensemble only.
+func (s *SomeEnsembles) text() string {
+	quoted := make([]string, len(s.Applied))
+	for i, name := range s.Applied {
+		quoted[i] = quote(name)
+	}
+	return fmt.Sprintf("The changes of %s %s are applied. Then, on ensemble %s: %s\n\nAn ensemble each is a transaction of its own. %s",
+		plural(len(s.Applied), "ensemble", "ensembles"), strings.Join(quoted, ", "), quote(s.Failed), inner(s.Err), planAgain)
+}
+
 // Denied is an error of a request for which our rights did not suffice. ZooKeeper
 // never says that a password is wrong: it takes everybody for whom they claim to
 // be, hashes what they gave, and finds later that nothing is granted to that.
