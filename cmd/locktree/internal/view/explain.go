@@ -35,7 +35,12 @@ func inner(err error) string {
 		detail = full(summary)
 	}
 	detail = strings.TrimSuffix(detail, planAgain)
-	return strings.TrimSpace(strings.NewReplacer(nothingWritten+" ", "", nothingWritten, "").Replace(detail))
+	for _, said := range []string{nothingWritten, strings.TrimSuffix(nothingWritten, ".") + ":"} {
+		if before, after, ok := strings.Cut(detail, said); ok {
+			detail = before + upperFirst(strings.TrimSpace(after))
+		}
+	}
+	return strings.TrimSpace(detail)
 }
 
 func explain(err error) (summary, detail, addr string) {
@@ -96,8 +101,15 @@ func full(text string) string {
 	if text == "" {
 		return ""
 	}
+	return upperFirst(strings.TrimSuffix(text, ".")) + "."
+}
+
+func upperFirst(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
-	return string(unicode.ToUpper(first)) + strings.TrimSuffix(text[size:], ".") + "."
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + text[size:]
 }
 
 func unprefixed(text string) string {

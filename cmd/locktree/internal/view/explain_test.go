@@ -36,6 +36,7 @@ func TestExplain(t *testing.T) {
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: errors.New("recipes: session lost")},
 		&SomeEnsembles{Applied: []string{"main", "spare"}, Failed: "far", Err: &apply.StaleError{Differences: differences}},
+		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.NodeError{Path: "/l", Op: "commit to", Why: "the connection broke", Next: "nothing was written: look at the network"}},
 		&SomeEnsembles{Applied: []string{"main"}, Failed: "far", Err: fmt.Errorf("read: %w", context.Canceled)},
 		refused,
 		&apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")},
