@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -35,8 +36,10 @@ const commitTries = 3
 // committed, whenever they arrive.
 func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
+	var failed error // what the last copy came to
 	for range commitTries {
 		results, err := r.send(ctx)
+		failed = err
 		if answered(err) {
 			r.read = max(r.read, r.bytes)
 		}
@@ -62,10 +65,19 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 			return false, tooLarge(r.tx.Changes, r.ops, true)
 		}
 	}
-	// It is known each time that it was not committed; what may still be under way
-	// carries the same versions as whatever is sent next.
-	return false, &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(),
-		Next: "nothing was written: look at the network between here and the servers, then apply again", Err: errLostAgain}
+	return false, r.givenUp(failed)
+}
+
+// givenUp is for a transaction of which it is known each time that it was not committed.
+// What may still be under way carries the same versions as whatever is sent next.
+func (r *run) givenUp(err error) error {
+	e := &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(),
+		Next: unwritten + "look at the network between here and the servers, then apply again", Err: errLostAgain}
+	if errors.Is(err, recipes.ErrServer) {
+		e.Why = "the servers failed each time the transaction was sent: " + strings.TrimPrefix(cause(err), "server error: ")
+		e.Next, e.Err = unwritten+"look at the servers' logs, then apply again", err
+	}
+	return e
 }
 
 // settle finds out what became of a transaction whose reply was lost, or that was
@@ -125,10 +137,11 @@ func (r *run) readable(ctx context.Context) bool {
 	return true
 }
 
-// answered reports whether a server answered a transaction, whatever it said.
+// answered reports whether a server answered a transaction, whatever it said: also that
+// it failed, after which nobody knows the outcome.
 func answered(err error) bool {
 	var op *recipes.OpError
-	return err == nil || errors.As(err, &op) && op.Outcome == recipes.Definite
+	return err == nil || errors.Is(err, recipes.ErrServer) || errors.As(err, &op) && op.Outcome == recipes.Definite
 }
 
 func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
@@ -273,7 +286,9 @@ func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
 		return lockError(r.lease.Path(), err)
 	}
-	return &NodeError{Path: r.p.Root, Op: "commit to", Why: err.Error(), Next: "nothing was written", Err: err}
+	e := &NodeError{Path: r.p.Root, Op: "commit to", Err: err}
+	e.Why, e.Next = unwrittenMeaning(err)
+	return e
 }
 
 // unknown reports whether an operation that failed may have been applied.

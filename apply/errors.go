@@ -200,7 +200,7 @@ type UnknownError struct {
 
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("apply: the reply to the transaction of apply %s was lost, and it could not be found out whether it was "+
-		"committed; it was wholly or not at all. Make a new plan, which shows what is there: %v", e.ApplyID, e.Err)
+		"committed (%v); it was wholly or not at all. Make a new plan, which shows what is there", e.ApplyID, e.Err)
 }
 
 func (e *UnknownError) Unwrap() error { return e.Err }
@@ -245,7 +245,7 @@ type VerifyError struct {
 
 func (e *VerifyError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("apply: everything was applied, but could not be read back: %v", e.Err)
+		return fmt.Sprintf("apply: everything was applied, but could not be read back: %v. Plan again to see it", e.Err)
 	}
 	return "apply: everything was applied, but the server made something else of it: " + list(e.Differences) + ". Plan again to see it"
 }

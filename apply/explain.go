@@ -39,30 +39,64 @@ func (r *run) explain(ctx context.Context, op plan.Op, err error) error {
 	case errors.Is(err, zk.ErrNoAuth):
 		perm, at := needed(op)
 		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", r.whoWeAre(), perm, at)
-		e.Next = "nothing was written: connect as somebody who has, or have it granted"
+		e.Next = unwritten + "connect as somebody who has, or have it granted"
 	default:
-		e.Why, e.Next = meaning(err)
+		e.Why, e.Next = unwrittenMeaning(err)
 	}
 	return e
 }
 
-// meaning says what an answer means that is not about one node's state.
+// meaning says what an answer means that is not about one node's state, and what to do.
 func meaning(err error) (why, next string) {
 	switch {
 	case errors.Is(err, zk.ErrInvalidACL):
 		return "the servers do not accept its access list: they do not know a scheme in it, or an id is malformed",
-			"nothing was written: check the principals it is granted to"
+			"check the principals it is granted to"
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return "its parent is an ephemeral node, which can have no children", "nothing was written: choose another path"
+		return "its parent is an ephemeral node, which can have no children", "choose another path"
 	case errors.Is(err, recipes.ErrQuotaExceeded):
-		return "a quota on the tree is used up", "nothing was written: raise the quota or remove something first"
+		return "a quota on the tree is used up", "raise the quota or remove something first"
 	case errors.Is(err, recipes.ErrThrottled):
-		return "the servers shed the request because they are overloaded", "nothing was written: apply again later"
+		return "the servers shed the request because they are overloaded", "try again later"
 	case errors.Is(err, recipes.ErrReadOnlyClient):
-		return "this connection was opened for reading only", ""
+		return "this connection was opened for reading only", "open one that may write"
+	case errors.Is(err, recipes.ErrServer):
+		return "the servers failed: " + strings.TrimPrefix(cause(err), "server error: "), "look at their logs, then try again"
+	case errors.Is(err, recipes.ErrAuth):
+		return cause(err), "check the user name and the password"
 	default:
-		return err.Error(), ""
+		return cause(err), "see that the servers run and can be reached, then try again"
 	}
+}
+
+// cause is an error's text without the operation and the node, which stand in ours, and
+// without what is known of its outcome, which ours says.
+func cause(err error) string {
+	var op *recipes.OpError
+	if !errors.As(err, &op) || op.Err == nil {
+		return bare(err)
+	}
+	if op.Hint != "" {
+		return bare(op.Err) + "; " + op.Hint
+	}
+	return bare(op.Err)
+}
+
+// packages are the names errors begin with, their own and that of what they wrap.
+var packages = strings.NewReplacer("recipes: ", "", "kind: ", "", "plan: ", "", "zk: ", "", "json: ", "")
+
+// bare is an error's text without the names of packages, to stand within a sentence of
+// ours: those of a plan are read by people as they are.
+func bare(err error) string { return packages.Replace(err.Error()) }
+
+// unwritten begins the next step after a refusal of the transaction, or of what comes
+// before it.
+const unwritten = "nothing was written: "
+
+// unwrittenMeaning is meaning for what would have been the first write.
+func unwrittenMeaning(err error) (why, next string) {
+	why, next = meaning(err)
+	return why, unwritten + next
 }
 
 // needed says which permission an operation takes, and where: creating and
@@ -115,7 +149,7 @@ func explainACL(step plan.ACLStep, err error) error {
 	case errors.Is(err, zk.ErrNoAuth):
 		e.Why, e.Next = "we do not have ADMIN on it", "connect as somebody who has"
 	default:
-		e.Why, _ = meaning(err)
+		e.Why, e.Next = meaning(err)
 	}
 	return e
 }
@@ -127,7 +161,7 @@ func readError(path string, err error) error {
 		e.Why = "we do not have READ on it"
 		e.Next = "connect as somebody who has. Check the user name and the password first: ZooKeeper accepts a wrong password without complaint"
 	default:
-		e.Why, _ = meaning(err)
+		e.Why, e.Next = meaning(err)
 	}
 	return e
 }
@@ -143,7 +177,7 @@ func scaffoldError(path string, err error) error {
 		e.Why = "we do not have CREATE on " + kind.ParentPath(e.Path)
 		e.Next = "connect as somebody who has, or create the node by hand and grant us everything on it"
 	default:
-		e.Why, e.Next = meaning(err)
+		e.Why, e.Next = unwrittenMeaning(err)
 	}
 	return e
 }
@@ -158,9 +192,9 @@ func lockError(path string, err error) error {
 		e.Why = "we do not have the rights to queue there"
 		e.Next = "whoever applied this stack first owns its lock: connect as they did, or have the access list of the node widened"
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost):
-		e.Why, e.Next = fmt.Sprintf("the lock was lost (%v), so another apply may have begun", err), "nothing was written: apply again"
+		e.Why, e.Next = fmt.Sprintf("the lock was lost (%s), so another apply may have begun", cause(err)), unwritten+"apply again"
 	default:
-		e.Why, _ = meaning(err)
+		e.Why, e.Next = unwrittenMeaning(err)
 	}
 	return e
 }

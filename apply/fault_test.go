@@ -240,3 +240,37 @@ func crashAt(t *testing.T, k int, fault zktest.Fault, first bool) bool {
 	require.Empty(t, again.Resumes, "the journal of access lists is done")
 	return true
 }
+
+// The servers answer the whole transaction with a failure of their own, which says
+// nothing about its outcome: the index does. The person is told what failed, that nothing
+// was written, and where to look; not that the connection broke.
+func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
+	for name, long := range map[string]bool{"short": false, "longer than a small jute.maxbuffer": true} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			s.apply(c, s.shop())
+			tree := s.shop(set("description", "new"))
+			if long {
+				tree = s.tree(bulk(40, 10, "x")...)
+			}
+			p := s.plan(c, tree)
+			require.Equal(t, long, p.Transaction.Bytes > suspect)
+			in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
+			s.unchanged(c, func() {
+				_, err := executor(c).Run(t.Context(), p)
+				var e *NodeError
+				require.ErrorAs(t, err, &e)
+				require.ErrorIs(t, err, recipes.ErrServer)
+				require.EqualError(t, err, "apply: cannot commit to "+s.root+": the servers failed each time the transaction was sent: "+
+					"system error (code -1). Nothing was written: look at the servers' logs, then apply again")
+			})
+			require.Equal(t, commitTries, in.Hits())
+			in.Remove()
+			s.server.Inject(zktest.Once(transaction(s)), zktest.Fail(zktest.CodeSystemError))
+			_, err := executor(c).Run(t.Context(), p)
+			require.NoError(t, err, "once is no reason to give up")
+			s.converges(c, tree, plan.Options{})
+		})
+	}
+}

@@ -54,9 +54,9 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 	var newer *plan.VersionError
 	switch {
 	case errors.As(err, &newer):
-		return head{}, &NodeError{Path: path, Op: "read", Why: err.Error(), Err: err}
+		return head{}, &NodeError{Path: path, Op: "read", Why: bare(err), Err: err}
 	case err != nil:
-		h.trouble = err.Error()
+		h.trouble = bare(err)
 	}
 	return h, nil
 }

@@ -60,8 +60,8 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case try.Err() != nil && !errors.Is(err, recipes.ErrHeld):
-		return nil, &NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%v)", unanswered, err),
-			Next: "nothing was written: look at the servers, then apply again"}
+		return nil, &NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%s)", unanswered, cause(err)),
+			Next: unwritten + "look at the servers, then apply again"}
 	case errors.As(err, &held):
 		return nil, &LockedError{Info: holderInfo(held), Path: info.Path, Waited: time.Since(start)}
 	default:

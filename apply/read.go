@@ -310,9 +310,9 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	case errors.Is(err, kind.ErrForeign):
 		return nil, plan.TroubleForeign, ""
 	case errors.As(err, &newer):
-		return nil, plan.TroubleNewer, err.Error()
+		return nil, plan.TroubleNewer, bare(err)
 	default:
-		return nil, plan.TroubleDamaged, err.Error()
+		return nil, plan.TroubleDamaged, bare(err)
 	}
 }
 

@@ -20,7 +20,7 @@ func (d *differ) declaredWell(n *Node) bool {
 	switch {
 	case n.Payload == nil || n.Payload.Params == nil:
 		d.problem(Error, ProblemDamaged, n, "Declaration without parameters",
-			fmt.Sprintf("%s declares nothing for %s.", n.Addr, n.Path))
+			fmt.Sprintf("%s declares nothing for %s. Give it the parameters of a recipe type.", n.Addr, n.Path))
 	case d.want[n.Path] != nil:
 		d.problem(Error, ProblemDuplicate, n, "Path declared twice",
 			fmt.Sprintf("%s is declared by %s and by %s. Give one of them another name.", n.Path, d.want[n.Path].Addr, n.Addr))
@@ -65,7 +65,7 @@ func (d *differ) obstacle(want, have *Node) {
 			at+fmt.Sprintf("where stack %q already keeps %s. Choose another path, or remove it from that stack first.",
 				have.Payload.Owner.Stack, have.Payload.Owner.Addr))
 	case TroubleNewer:
-		d.problem(Error, ProblemNewer, want, "Node written by a newer version", at+detail+".")
+		d.problem(Error, ProblemNewer, want, "Node written by a newer version", at+"where "+detail+".")
 	case TroubleDamaged:
 		d.problem(Error, ProblemDamaged, want, "Node is damaged",
 			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or delete it by hand.")
@@ -117,7 +117,7 @@ func (d *differ) abandon(have *Node) {
 			fmt.Sprintf("%s at %s may not be read by us. Connect with an identity that has READ there.", addr, n.Path))
 	default:
 		d.problem(Warning, ProblemMarkerLost, n, "Node is no longer ours",
-			fmt.Sprintf("%s at %s no longer carries this stack's mark. It is left alone and forgotten.", addr, n.Path))
+			fmt.Sprintf("%s at %s no longer carries this stack's mark. It is left alone and forgotten. Delete it by hand when nobody needs it.", addr, n.Path))
 	}
 }
 

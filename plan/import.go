@@ -41,20 +41,22 @@ func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 			want.Addr, imp.Path)
 	}
 	if imp.Path != want.Path && (d.want[imp.Path] != nil || d.have[want.Path] != nil && !tombstone(d.have[want.Path])) {
-		return refuse("Import to a path that is taken", "%s is to be imported from %s to %s, but one of the two is something else already.",
+		return refuse("Import to a path that is taken", "%s is to be imported from %s to %s, but one of the two is something else already. Choose another name for what is declared, or remove what stands there.",
 			want.Addr, imp.Path, want.Path)
 	}
 	trouble, detail := troubleOf(have)
 	switch {
 	case have.Live != nil && have.Live.Ephemeral:
-		return refuse("Import of an ephemeral node", "%s belongs to a session and goes with it: it can be no lock.", imp.Path)
+		return refuse("Import of an ephemeral node", "%s belongs to a session and goes with it: it can be no lock. Correct the path, or remove the import block.", imp.Path)
 	case trouble == "" && have.Payload.Owner.Stack == "", trouble == "" && d.ours(have):
 		return true
 	case trouble == "":
 		return refuse("Import from another stack", "%s belongs to stack %q (%s). Declare removed { from = %s } with destroy = false there, and apply that first.",
 			imp.Path, have.Payload.Owner.Stack, have.Payload.Owner.Addr, have.Payload.Owner.Addr)
-	case trouble == TroubleUnreadable, trouble == TroubleNewer:
-		return refuse("Node cannot be imported", "%s is %s %s. Connect with an identity that has READ there, or upgrade locktree.", imp.Path, trouble, detail)
+	case trouble == TroubleUnreadable:
+		return refuse("Node cannot be imported", "%s is not ours to read. Connect with an identity that has READ there.", imp.Path)
+	case trouble == TroubleNewer:
+		return refuse("Node cannot be imported", "%s is of a newer version: %s.", imp.Path, detail)
 	case have.Live != nil && have.Live.DataLength > 0 && !d.opts.OverwriteData:
 		return refuse("Node holds data", "%s holds %d bytes that another program wrote there, which an import replaces. "+
 			"Make sure that nobody needs them and plan with -overwrite-data, or empty the node by hand.", imp.Path, have.Live.DataLength)
