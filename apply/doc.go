@@ -7,11 +7,13 @@
 // into one are cut into several, each of which leaves whole locks and its part of
 // the index; an apply that ends between two is finished by the next. Servers that
 // read less than ZooKeeper's default (jute.maxbuffer) get smaller ones, down to one
-// lock. It is sent only when
-// every node the plan relied on is still as the plan saw it, and it is fenced:
-// its first operation checks the apply lock, so that a program that was paused
-// past its session commits nothing. A lost reply is resolved by reading back
-// the apply id the transaction writes, never guessed.
+// lock with its part of the index: 80,000 bytes are enough for some thousand locks. A
+// transaction is taken for too long only when a harmless request of its length ends the
+// connection, too, and short ones do not. It is sent only when every node the plan
+// relied on is still as the plan saw it, and it is fenced: its first operation checks
+// the apply lock, so that a program that was paused past its session commits nothing. A
+// lost reply is resolved by reading back the apply id the transaction writes, or, where
+// a destroy leaves no index, the count of destroys; never guessed.
 //
 // It writes no node without this stack's marker but what an import block names, and
 // deletes no node that has children: a lock with a holder or a waiter makes the
