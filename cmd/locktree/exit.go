@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
@@ -19,6 +20,14 @@ const (
 	exitStale  = 4 // the saved plan no longer fits what is in ZooKeeper
 	exitLocked = 5 // somebody else's apply holds the lock
 	exitInUse  = 6 // a lock to be deleted or replaced is held
+
+	// Only of exec, which ends with the codes of its command otherwise; they are out of
+	// the way of what commands use, as those of timeout(1) and env(1).
+	exitLost      = 123             // the lock was lost while the command ran
+	exitConflict  = 124             // somebody else has the lock; -E sets another one
+	exitOwn       = 125             // anything else that is not the command's
+	exitCannotRun = child.CannotRun // the command is no program, or may not be run
+	exitNotFound  = child.NotFound  // there is no such command
 )
 
 // codeError ends the program with a code. Its text, when it has one, is still

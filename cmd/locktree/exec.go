@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/spf13/cobra"
+)
+
+const execHelp = `exec takes a lock, runs a command while it is held, and gives the lock back. LOCK is an
+address of the configuration, as in namespace.payments.mutex.ledger, or a path, as in
+/locks/payments/ledger. With a path and ZOOKEEPER_SERVERS no configuration is read.
+
+It ends with the command's own exit code, or 128+N when signal N killed it. What the command
+does not end with by convention says that it is not its own: 123 when the lock was lost while
+it ran, 124 when the lock could not be had (-E sets another one), 125 when something else
+failed, 126 and 127 when the command could not be run.
+
+When the connection is in doubt, for a third of the session timeout, the command and all it
+started get SIGTERM; after a half they are killed, which is before anybody else can have the
+lock. A longer -session-timeout gives more time. Somebody who asks for the lock back causes
+SIGTERM, too. Signals that locktree gets are passed on.
+
+The command's environment has LOCKTREE_LOCK_PATH, LOCKTREE_LOCK_NODE (the contender in
+ZooKeeper) and LOCKTREE_LOCK_TOKEN, the fencing token: a store that refuses tokens smaller than
+one it has seen is safe from whatever this lock cannot promise, as a machine that was suspended.`
+
+func execCommand(a *app) *cobra.Command {
+	x := &execution{app: a}
+	c := &cobra.Command{
+		Use:     "exec LOCK -- COMMAND [ARGUMENT]...",
+		Short:   "Run a command while holding a lock",
+		Long:    execHelp,
+		Example: "  locktree exec namespace.payments.mutex.ledger -- ./compact\n  locktree exec -try -E 0 /locks/nightly -- ./report   # not today, if another machine does it",
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return own(usage(c, "Which lock, and which command", "Write the lock, two dashes and the command, as in \"locktree exec /locks/nightly -- ./report -v\"."))
+			}
+			return x.run(c, args[0], args[1:])
+		},
+	}
+	// What the program says before the command is run ends with a code of its own, too.
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return own(c.Parent().FlagErrorFunc()(c, err)) })
+	c.PersistentPreRunE = func(c *cobra.Command, args []string) error { return own(c.Root().PersistentPreRunE(c, args)) }
+	x.flags.register(c)
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault // the command, and its files
+		}
+		return a.addresses(&x.flags), cobra.ShellCompDirectiveNoFileComp
+	}
+	c.Flags().BoolVar(&x.try, "try", false, "do not wait for the lock")
+	c.Flags().DurationVar(&x.timeout, "timeout", 0, "wait for the lock no longer than this `DURATION`, as in 30s")
+	c.Flags().StringVar(&x.mode, "mode", "write", "of an rwlock: read or write")
+	c.Flags().IntVar(&x.permits, "permits", 1, "how many permits of a semaphore to take")
+	c.Flags().StringVar(&x.id, "id", "", "who we are, for those who ask who holds the lock")
+	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, where there are several")
+	c.Flags().DurationVar(&x.session, "session-timeout", 0, "in place of the ensemble's session timeout")
+	c.Flags().IntVarP(&x.conflict, "conflict-exit-code", "E", exitConflict, "what to end with when the lock could not be had")
+	c.Flags().BoolVar(&x.quiet, "quiet", false, "say nothing while waiting")
+	return c
+}
+
+// execution is one run of exec.
+type execution struct {
+	*app
+	recipes.NopObserver
+	flags    loadFlags
+	try      bool
+	timeout  time.Duration
+	mode     string
+	permits  int
+	id       string
+	ensemble string
+	session  time.Duration
+	conflict int
+	quiet    bool
+
+	suspected, lost chan struct{}
+	suspect, lose   func() // close them, once
+}
+
+// run returns a codeError in any case: 1 is an exit code commands use themselves.
+func (x *execution) run(c *cobra.Command, lock string, command []string) error {
+	if err := x.checkFlags(c); err != nil {
+		return own(err)
+	}
+	// From here on signals are the command's, also the second one, with which the program
+	// would end otherwise.
+	signals := make(chan os.Signal, 8)
+	signal.Reset(child.Forwarded...)
+	signal.Notify(signals, child.Forwarded...)
+	defer signal.Stop(signals)
+
+	ctx, stopListening := x.untilSignal(c.Context(), signals)
+	client, lease, err := x.take(ctx, lock)
+	stopListening()
+	if client != nil {
+		defer client.Close() // the session goes, and with it what is left of the lock
+	}
+	var by interrupted
+	if errors.As(context.Cause(ctx), &by) {
+		return exitWith(128 + child.Number(by.Signal))
+	}
+	if err != nil {
+		return err
+	}
+	token := lease.Token()
+	if token == 0 { // which says so
+		return &codeError{exitLost, x.lostBefore(lease)}
+	}
+	p, err := child.Start(child.Command{Args: command, Env: x.environment(lease, token), Dir: x.dir, Stdin: x.stdin, Stdout: x.stdout, Stderr: x.stderr})
+	if err != nil {
+		x.release(lease)
+		return &codeError{child.CodeOf(err), view.Failf("Cannot run the command", "%v. The lock is given back.", err)}
+	}
+	return x.supervise(c.Context(), p, lease, signals)
+}
+
+// take connects and takes the lock.
+func (x *execution) take(ctx context.Context, lock string) (*recipes.Client, *recipes.Lease, error) {
+	e, path, err := x.target(lock)
+	if err != nil {
+		return nil, nil, own(err)
+	}
+	client, err := x.dialFor(ctx, e)
+	if err != nil {
+		return nil, nil, own(err)
+	}
+	lease, err := x.acquire(ctx, client, path)
+	if err != nil {
+		return client, nil, x.notAcquired(ctx, client, path, err)
+	}
+	return client, lease, nil
+}
+
+// own is for mistakes that are not the command's. What has been shown already has no
+// text left.
+func own(err error) error {
+	if err == nil {
+		return nil
+	}
+	var shown *codeError
+	if errors.As(err, &shown) {
+		err = shown.err
+	}
+	return &codeError{exitOwn, err}
+}
+
+func (x *execution) checkFlags(c *cobra.Command) error {
+	switch {
+	case x.mode != "read" && x.mode != "write":
+		return usage(c, "Bad flag", "-mode=%s: it is read or write.", x.mode)
+	case x.permits < 1:
+		return usage(c, "Bad flag", "-permits=%d: at least one is taken.", x.permits)
+	case x.timeout < 0 || x.session < 0:
+		return usage(c, "Bad flag", "A duration cannot be negative.")
+	case x.try && x.timeout > 0:
+		return usage(c, "Bad flag", "-try does not wait and -timeout does. Leave one of them out.")
+	case x.conflict < 0 || x.conflict > 255:
+		return usage(c, "Bad flag", "-conflict-exit-code=%d: it is a number from 0 to 255.", x.conflict)
+	}
+	return nil
+}
+
+// target finds the lock, and the ensemble it is on.
+func (x *execution) target(lock string) (*config.Ensemble, string, error) {
+	isPath := strings.HasPrefix(lock, "/")
+	if isPath {
+		if err := kind.ValidatePath(lock); err != nil {
+			return nil, "", view.Failf("Not a path", "%v. A path is absolute, as in \"/locks/payments/ledger\".", err)
+		}
+		e, err := config.FromEnvironment(x.env)
+		if err != nil {
+			return nil, "", view.Failf("Bad environment", "%v", err)
+		}
+		if e != nil && x.ensemble == "" {
+			return e, lock, nil
+		}
+	}
+	cfg, err := x.load(&x.flags)
+	if err != nil {
+		return nil, "", err
+	}
+	if isPath {
+		e, err := chosenEnsemble(cfg, x.ensemble)
+		return e, lock, err
+	}
+	for _, e := range cfg.Ensembles {
+		for _, n := range e.Tree.Nodes {
+			if n.Addr == lock {
+				return e, n.Path, nil
+			}
+		}
+	}
+	return nil, "", view.Failf("No such lock", "The configuration declares nothing at the address %q. \"locktree status\" shows what there is; a path begins with a slash.", lock)
+}
+
+func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client, error) {
+	cfg, err := x.clientConfig(e)
+	if err != nil {
+		return nil, err
+	}
+	if x.session > 0 {
+		cfg.SessionTimeout = x.session
+	}
+	x.suspected, x.lost = make(chan struct{}), make(chan struct{})
+	x.suspect, x.lose = sync.OnceFunc(func() { close(x.suspected) }), sync.OnceFunc(func() { close(x.lost) })
+	cfg.ID, cfg.Observer = x.id, x
+	return x.dialClient(ctx, cfg)
+}
+
+// environment is what the command is told about its lock.
+func (x *execution) environment(lease *recipes.Lease, token uint64) []string {
+	return append(append([]string{}, x.env...),
+		"LOCKTREE_LOCK_PATH="+lease.Path(),
+		"LOCKTREE_LOCK_NODE="+lease.Node(),
+		"LOCKTREE_LOCK_TOKEN="+strconv.FormatUint(token, 10))
+}
+
+// say writes a line for the person who waits. Standard output is the command's.
+func (x *execution) say(format string, args ...any) {
+	fmt.Fprintf(x.stderr, "locktree: "+format+"\n", args...)
+}

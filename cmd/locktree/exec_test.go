@@ -1,0 +1,207 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/stretchr/testify/require"
+)
+
+const execLock = "/t/ledger"
+
+// execRun is a run of "locktree exec" on a declared lock, in this process.
+type execRun struct {
+	t      *testing.T
+	server *zktest.Server
+	dir    string
+	out    *os.File       // what all of the command writes to: it ends when all of it has ended
+	lines  *bufio.Scanner // of it
+	stderr *lockedBuffer
+	code   chan int
+	cancel context.CancelFunc
+}
+
+type lockedBuffer struct {
+	mu    sync.Mutex
+	b     bytes.Buffer
+	wrote chan struct{}
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.wrote <- struct{}{}:
+	default:
+	}
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func declareLedger(t *testing.T) (*zktest.Server, string) {
+	t.Helper()
+	server := zktest.New()
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	text := strings.NewReplacer("[var.zk]", `["`+server.Addr()+`"]`, "var.root", `"/t"`).Replace(base) + "mutex \"ledger\" {\n  acl = acl.open\n}\n"
+	text = strings.NewReplacer("variable \"zk\" {}\n", "", "variable \"root\" {}\n", "").Replace(text)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
+	var out bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, nil, strings.NewReader(""), &out, &out), out.String())
+	return server, dir
+}
+
+func startExec(t *testing.T, args ...string) *execRun {
+	t.Helper()
+	server, dir := declareLedger(t)
+	return startExecOn(t, server, dir, args...)
+}
+
+func startExecOn(t *testing.T, server *zktest.Server, dir string, args ...string) *execRun {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	x := &execRun{t: t, server: server, dir: dir, out: r, lines: bufio.NewScanner(r), stderr: &lockedBuffer{wrote: make(chan struct{}, 1)}, code: make(chan int, 1), cancel: cancel}
+	t.Cleanup(cancel)
+	go func() {
+		x.code <- run(ctx, append([]string{"-chdir=" + dir, "exec"}, args...), os.Environ(), strings.NewReader(""), w, x.stderr)
+		_ = w.Close()
+	}()
+	return x
+}
+
+// says waits for a line of the command.
+func (x *execRun) says(want string) {
+	x.t.Helper()
+	require.True(x.t, x.lines.Scan(), "the command ended, and said: %s", x.stderr)
+	require.Equal(x.t, want, x.lines.Text())
+}
+
+// ends waits until all of the command has ended, and then for the exit code.
+func (x *execRun) ends(code int) {
+	x.t.Helper()
+	rest, err := io.ReadAll(x.out)
+	require.NoError(x.t, err)
+	require.Empty(x.t, string(rest))
+	require.Equal(x.t, code, <-x.code, x.stderr.String())
+}
+
+func (x *execRun) other() *recipes.Client {
+	x.t.Helper()
+	c, err := recipes.Dial(x.t.Context(), recipes.Config{Servers: []string{x.server.Addr()}})
+	require.NoError(x.t, err)
+	x.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// stubborn is a command that ignores SIGTERM, and so does what it started.
+const stubborn = `trap 'echo asked to end' TERM; sh -c 'trap "" TERM; echo started; while :; do sleep 0.05; done' & while :; do wait; done`
+
+// etcdctl lock lets its command run on without the lock, and consul lock ends only the
+// shell in front of it (hashicorp/consul#2022, #873).
+func TestExecEndsAllOfTheCommandWhenTheLockIsLost(t *testing.T) {
+	x := startExec(t, "-session-timeout=2s", execLock, "--", "sh", "-c", stubborn)
+	x.says("started")
+	x.server.Freeze()
+	x.says("asked to end")
+	x.ends(exitLost)
+	require.Contains(t, x.stderr.String(), "the connection to ZooKeeper is in doubt: telling the command to end")
+	require.Contains(t, x.stderr.String(), "Error: Lock lost")
+}
+
+// A command that ends when it is asked to, in doubt, has kept its lock until then.
+func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
+	x := startExec(t, "-session-timeout=6s", execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; while :; do sleep 0.05; done`)
+	x.says("started")
+	x.server.Freeze()
+	x.says("asked to end")
+	x.ends(9)
+	require.Contains(t, x.stderr.String(), "could not be given back yet")
+}
+
+// Deleting the contender is how an operator takes a lock away.
+func TestExecEndsTheCommandWhenItsContenderIsDeleted(t *testing.T) {
+	x := startExec(t, execLock, "--", "sh", "-c", `trap "" TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
+	require.True(t, x.lines.Scan())
+	s, err := x.other().Session(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.Delete(t.Context(), x.lines.Text(), -1))
+	x.ends(exitLost)
+}
+
+func TestExecTellsTheCommandThatTheLockIsAskedBack(t *testing.T) {
+	x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit 9' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
+	require.True(t, x.lines.Scan())
+	require.NoError(t, x.other().Revoke(t.Context(), x.lines.Text()))
+	x.ends(9)
+	require.Contains(t, x.stderr.String(), "somebody asks for /t/ledger back")
+}
+
+func TestExecPassesSignalsOn(t *testing.T) {
+	x := startExec(t, execLock, "--", "sh", "-c", `trap 'echo one' USR1; trap 'echo two' INT; trap 'exit 3' TERM; echo started; while :; do sleep 0.05; done`)
+	x.says("started")
+	for _, s := range []struct {
+		signal syscall.Signal
+		says   string
+	}{{syscall.SIGUSR1, "one"}, {syscall.SIGINT, "two"}, {syscall.SIGINT, "two"}} {
+		require.NoError(t, syscall.Kill(os.Getpid(), s.signal))
+		x.says(s.says)
+	}
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	x.ends(3)
+}
+
+func TestExecInterruptedWhileItWaitsLeavesTheQueue(t *testing.T) {
+	server, dir := declareLedger(t)
+	holder := (&execRun{t: t, server: server}).other()
+	lease, err := holder.Mutex(execLock).Lock(t.Context())
+	require.NoError(t, err)
+	x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
+	<-x.stderr.wrote
+	require.Contains(t, x.stderr.String(), "waiting for "+execLock)
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	x.ends(128 + int(syscall.SIGTERM))
+	in, err := holder.Inspect(t.Context(), execLock)
+	require.NoError(t, err)
+	require.Empty(t, in.Waiters)
+	require.NoError(t, lease.Unlock(t.Context()))
+}
+
+// Without a locktree there is no session and soon no lock.
+func TestExecKilledTakesTheCommandAlong(t *testing.T) {
+	_, dir := declareLedger(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	cmd := &exec.Cmd{Path: self, Args: []string{"locktree", "-chdir=" + dir, "exec", execLock, "--", "sh", "-c", "echo started; exec sleep 1000"}, Stdout: w, Stderr: os.Stderr}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, w.Close())
+	out := bufio.NewReader(r)
+	line, err := out.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "started\n", line)
+	require.NoError(t, cmd.Process.Kill())
+	_, err = out.ReadString('\n')
+	require.ErrorIs(t, err, io.EOF, "the command has ended")
+	_ = cmd.Wait() // killed
+}

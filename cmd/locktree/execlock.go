@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// interrupted is a signal that came before the command ran.
+type interrupted struct{ os.Signal }
+
+func (i interrupted) Error() string { return "interrupted: " + i.String() }
+
+// untilSignal ends the context it returns at a signal that ends programs, until listening
+// is stopped: signals are the command's then.
+func (x *execution) untilSignal(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stopListening func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case s := <-signals:
+				if child.Ends(s) {
+					cancel(interrupted{s})
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		close(over)
+		<-ended // or it would take a signal that is the command's
+	}
+}
+
+// acquire takes the lock, as what it is declared.
+func (x *execution) acquire(ctx context.Context, client *recipes.Client, path string) (*recipes.Lease, error) {
+	in, err := client.Inspect(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if in.Payload == nil {
+		return nil, recipes.ErrNotProvisioned
+	}
+	wait := ctx
+	if x.timeout > 0 {
+		timed, stop := context.WithTimeout(ctx, x.timeout)
+		defer stop()
+		wait = timed
+	}
+	return x.lock(wait, client, in.Kind, path)
+}
+
+// lock calls the recipe of the kind.
+func (x *execution) lock(ctx context.Context, client *recipes.Client, k *kind.Kind, path string) (*recipes.Lease, error) {
+	pick := func(wait, try func(context.Context) (*recipes.Lease, error)) (*recipes.Lease, error) {
+		if x.try {
+			return try(ctx)
+		}
+		return wait(ctx)
+	}
+	switch k {
+	case kind.Mutex:
+		m := client.Mutex(path)
+		return pick(m.Lock, m.TryLock)
+	case kind.RWLock:
+		m := client.RWMutex(path)
+		if x.mode == "read" {
+			return pick(m.RLock, m.TryRLock)
+		}
+		return pick(m.Lock, m.TryLock)
+	case kind.Semaphore:
+		m := client.Semaphore(path)
+		return pick(
+			func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, x.permits) },
+			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, x.permits) })
+	case kind.Election:
+		if x.try {
+			return nil, view.Failf("No try for elections", "%s is an election: a candidate stands until it leads. Use -timeout.", path)
+		}
+		l, err := client.Election(path).Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l.Lease, nil
+	}
+	return nil, view.Failf("Not a lock", "%s is a %s, which nobody can hold.", path, k.Name)
+}
+
+// notAcquired says why there is no lock, with the exit code for that.
+func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, path string, err error) error {
+	var held *recipes.HeldError
+	switch {
+	case errors.As(err, &held):
+		if ctx.Err() == nil {
+			asking, stop := context.WithTimeout(ctx, 2*time.Second)
+			_ = held.Identify(asking) // it is only to say more
+			stop()
+		}
+		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s", heldText(held))}
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s was not had within %v.", path, x.timeout)}
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
+		return own(view.Failf("Not a declared lock", "%s does not exist, or carries no declaration. Declare and apply it, or import it: \"locktree status %s\" shows what is there.", path, path))
+	case errors.Is(err, recipes.ErrQueueFull), errors.Is(err, recipes.ErrDraining):
+		return &codeError{x.conflict, err}
+	}
+	return own(denied(client, err))
+}
+
+func heldText(e *recipes.HeldError) string {
+	who := e.Holder.ID
+	if who == "" {
+		who = e.Holder.Name
+	}
+	text := e.Path + " is held"
+	if who != "" {
+		text += " by " + who
+	}
+	if !e.Holder.Since.IsZero() {
+		text += ", since " + e.Holder.Since.UTC().Format(time.RFC3339)
+	}
+	text += fmt.Sprintf("; %d ahead.", e.Position)
+	if e.Waited > 0 {
+		text += fmt.Sprintf(" Waited for %v.", e.Waited.Round(time.Millisecond))
+	}
+	return text + fmt.Sprintf(" \"locktree status %s\" shows the queue.", e.Path)
+}
+
+// Queued implements recipes.Observer.
+func (x *execution) Queued(e recipes.Event) {
+	if !x.quiet {
+		x.say("waiting for %s", e.Path)
+	}
+}
+
+// Suspected implements recipes.Observer.
+func (x *execution) Suspected(recipes.Event) { x.suspect() }
+
+// Lost implements recipes.Observer.
+func (x *execution) Lost(recipes.Event) { x.lose() }

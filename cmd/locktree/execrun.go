@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes"
+)
+
+// supervise waits for the command, and ends it when it may not go on.
+//
+// In time means: SIGTERM at the first doubt, which is a third of a session timeout after
+// the last committed write of the session, and SIGKILL when the lease ends, at half of it.
+// No server has given the session up by then; see Lease.Context.
+func (x *execution) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, signals <-chan os.Signal) error {
+	doubted, lost, ended, cancelled := x.suspected, x.lost, lease.Context().Done(), ctx.Done()
+	stopped := false // it was told to end, so nothing of it may stay
+	stop := func(why string) {
+		x.say("%s: telling the command to end", why)
+		stopped = true
+		p.Stop()
+	}
+	for {
+		select {
+		case <-p.Done():
+			if stopped || isLost(lease) {
+				p.Kill()
+			}
+			return x.finish(p, lease)
+		case s := <-signals:
+			p.Signal(s)
+		case <-cancelled:
+			cancelled = nil
+			stop("cancelled")
+		case <-doubted:
+			doubted = nil
+			stop("the connection to ZooKeeper is in doubt")
+		case <-ended:
+			ended = nil
+			if isLost(lease) {
+				p.Kill()
+			} else {
+				stop("somebody asks for " + lease.Path() + " back")
+			}
+		case <-lost: // also after it was asked back
+			lost = nil
+			p.Kill()
+		}
+	}
+}
+
+// isLost reports whether the lease ended otherwise than by being asked back.
+func isLost(lease *recipes.Lease) bool {
+	return errors.Is(context.Cause(lease.Context()), recipes.ErrLost)
+}
+
+// finish gives the lock back, and answers with the command's exit code, or that the lock
+// was gone before.
+func (x *execution) finish(p *child.Process, lease *recipes.Lease) error {
+	err := x.release(lease)
+	select {
+	case <-x.lost:
+		err = errors.Join(err, recipes.ErrLost)
+	default:
+	}
+	if isLost(lease) || errors.Is(err, recipes.ErrLost) {
+		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so it was ended: %v. What it did last may have met another holder's work. \"locktree status %s\" shows who holds the lock now.",
+			lease.Path(), why(lease, err), lease.Path())}
+	}
+	return exitWith(p.Code())
+}
+
+// lostBefore is for a lease that ended before the command was started.
+func (x *execution) lostBefore(lease *recipes.Lease) error {
+	return view.Failf("Lock lost", "%s was lost before the command was started: %v. It was not run.", lease.Path(), why(lease, nil))
+}
+
+func why(lease *recipes.Lease, err error) error {
+	if cause := context.Cause(lease.Context()); errors.Is(cause, recipes.ErrLost) {
+		return cause
+	}
+	return err
+}
+
+// release gives the lock back, and waits for that no longer than the lease is good for:
+// a command in a pipeline should not hang because the network does.
+func (x *execution) release(lease *recipes.Lease) error {
+	ctx, cancel := context.WithDeadline(context.Background(), lease.Deadline())
+	defer cancel()
+	err := lease.Unlock(ctx)
+	switch {
+	case errors.Is(err, recipes.ErrLost):
+		return err
+	case err != nil:
+		x.say("%s could not be given back yet (%v): at the latest it is free when our session ends", lease.Path(), err)
+	}
+	return nil
+}

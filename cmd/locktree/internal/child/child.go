@@ -1,0 +1,95 @@
+// Package child runs a command in a process group of its own, so that everything it
+// started can be told to stop, or be killed, in one go: whoever runs a command under a
+// lock must be able to end it, and not only the shell in front of it.
+//
+// # Guarantees
+//
+// The exit code is the command's own; 128+N when signal N killed it, as in a shell.
+// [Process.Kill] ends all processes of the group that have not left it by themselves
+// (setsid, as daemons do). On Linux the command is killed when this process dies, however
+// it dies; what the command started is not. On systems other than Unix there are no
+// groups: only the command itself is told.
+package child
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// Exit codes of a command that was not run, as coreutils has them.
+const (
+	CannotRun = 126 // it is there, and is no program or may not be run
+	NotFound  = 127
+)
+
+// Command is what to run.
+type Command struct {
+	Args   []string // the program, looked up in PATH, and its arguments; no shell is in between
+	Env    []string
+	Dir    string // "" is this process's
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Process is a command that runs.
+type Process struct {
+	cmd      *exec.Cmd
+	terminal *terminal
+	done     chan struct{}
+	code     int
+}
+
+// pipeDelay is how long output is read on after the command has ended, when something it
+// started still has it open. Only where output is no file: tests.
+const pipeDelay = time.Second
+
+// Start starts c. The error says why it could not be run; see [CodeOf].
+func Start(c Command) (*Process, error) {
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.Env, c.Dir, c.Stdin, c.Stdout, c.Stderr, pipeDelay
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	p.terminal = terminalOf(c.Stdin)
+	p.isolate()
+	started := make(chan error)
+	go p.run(started)
+	if err := <-started; err != nil {
+		p.terminal.giveBack()
+		return nil, err
+	}
+	return p, nil
+}
+
+// run waits on the thread that started the command: Linux sends the death signal when
+// that thread ends, and not the process.
+func (p *Process) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	_ = p.cmd.Wait() // what it says is in ProcessState; output that could not be copied is the reader's affair
+	p.code = exitCode(p.cmd.ProcessState)
+	p.terminal.giveBack()
+	close(p.done)
+}
+
+// CodeOf is the exit code for an error of [Start].
+func CodeOf(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return NotFound
+	}
+	return CannotRun
+}
+
+// Done is closed when the command has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Code is the exit code, once Done is closed.
+func (p *Process) Code() int { return p.code }

@@ -1,0 +1,102 @@
+package child
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// asTypist makes the test binary a program that runs a command on its terminal.
+const asTypist = "LOCKTREE_TEST_TYPIST"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asTypist) != "" {
+		os.Exit(typist())
+	}
+	os.Exit(m.Run())
+}
+
+func typist() int {
+	p, err := Start(Command{Args: []string{"sh", "-c", `read line; echo "read $line"; kill -TSTP $$; echo went on`}, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	<-p.Done()
+	// Who is not in the foreground would be stopped here.
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Printf("then read %s%v\n", line, err)
+	return p.Code()
+}
+
+// A group of its own may not read from the terminal unless it is made the one in the
+// foreground; and a command that is stopped from there would hold its lock for good.
+func TestACommandReadsWhatIsTyped(t *testing.T) {
+	screen, name := openTerminal(t)
+	tty, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), asTypist+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, tty.Close())
+	_, err = io.WriteString(screen, "one\ntwo\n")
+	require.NoError(t, err)
+	text, _ := io.ReadAll(screen) // ends with EIO when nobody has the terminal any more
+	require.NoError(t, cmd.Wait(), "%s", text)
+	for _, line := range []string{"read one", "went on", "then read two"} {
+		require.Contains(t, strings.ReplaceAll(string(text), "\r", ""), line+"\n")
+	}
+}
+
+// openTerminal makes a terminal, and answers with its other end.
+func openTerminal(t *testing.T) (screen *os.File, name string) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = screen.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	return screen, fmt.Sprintf("/dev/pts/%d", n)
+}
+
+func TestExitCodes(t *testing.T) {
+	for script, code := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9} {
+		p, err := Start(Command{Args: []string{"sh", "-c", script}})
+		require.NoError(t, err)
+		<-p.Done()
+		require.Equal(t, code, p.Code(), script)
+	}
+	_, err := Start(Command{Args: []string{"there-is-no-such-command"}})
+	require.Equal(t, NotFound, CodeOf(err))
+	_, err = Start(Command{Args: []string{"/there/is/no/such/command"}})
+	require.Equal(t, NotFound, CodeOf(err))
+	_, err = Start(Command{Args: []string{"/dev/null"}})
+	require.Equal(t, CannotRun, CodeOf(err))
+}
+
+// What a shell leaves behind when it ends is in its group still.
+func TestKillReachesWhatTheCommandLeftBehind(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	p, err := Start(Command{Args: []string{"sh", "-c", "sleep 1000 & echo gone"}, Stdout: w})
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	<-p.Done()
+	p.Kill()
+	rest, err := io.ReadAll(r) // as long as anybody can write
+	require.NoError(t, err)
+	require.Equal(t, "gone\n", string(rest))
+}

@@ -1,0 +1,93 @@
+//go:build unix
+
+package child
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Forwarded are the signals that whoever runs a command should pass on to it.
+var Forwarded = []os.Signal{
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
+}
+
+// Ends reports whether a signal means that the program should end.
+func Ends(s os.Signal) bool {
+	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
+}
+
+// Number is N of a signal, for an exit code of 128+N.
+func Number(s os.Signal) int {
+	if n, ok := s.(syscall.Signal); ok {
+		return int(n)
+	}
+	return 0
+}
+
+func (p *Process) isolate() {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if p.terminal != nil {
+		attr.Foreground, attr.Ctty = true, p.terminal.fd
+	}
+	dieWithUs(attr)
+	p.cmd.SysProcAttr = attr
+}
+
+// Signal sends a signal to the whole group. That there is nobody left is no error.
+func (p *Process) Signal(s os.Signal) {
+	if n, ok := s.(syscall.Signal); ok {
+		_ = syscall.Kill(-p.cmd.Process.Pid, n)
+	}
+}
+
+// Stop asks the group to end: SIGTERM, and SIGCONT for what is stopped.
+func (p *Process) Stop() {
+	p.Signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGCONT)
+}
+
+// Kill ends the group, also what is left of it when the command itself has ended.
+func (p *Process) Kill() { p.Signal(syscall.SIGKILL) }
+
+func exitCode(s *os.ProcessState) int {
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return s.ExitCode()
+}
+
+// terminal is standard input when a person types there: only the group in its
+// foreground may read, so the command's becomes that one.
+type terminal struct{ fd, group int }
+
+// terminalOf is nil when there is no terminal, or when it is not ours to give away.
+func terminalOf(stdin io.Reader) *terminal {
+	f, ok := stdin.(*os.File)
+	if !ok {
+		return nil
+	}
+	fd := int(f.Fd())
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	if err != nil || group != unix.Getpgrp() {
+		return nil
+	}
+	// A command that is stopped would hold its lock for as long as nobody continues it,
+	// and nobody could: the shell only sees us. What is ignored here is in the command.
+	signal.Ignore(syscall.SIGTSTP)
+	return &terminal{fd: fd, group: group}
+}
+
+// giveBack makes our group the one in the foreground again.
+func (t *terminal) giveBack() {
+	if t == nil {
+		return
+	}
+	signal.Ignore(syscall.SIGTTOU) // what somebody in the background gets who does that
+	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.group)
+	signal.Reset(syscall.SIGTTOU, syscall.SIGTSTP)
+}
