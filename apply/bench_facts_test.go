@@ -66,7 +66,7 @@ const bytesPerLock = 1050
 const bytesPerChange = 1800
 
 func TestASavedPlanKeepsAnAccessListOnce(t *testing.T) {
-	const locks = 5_000
+	const locks = 2_000
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := func(permits int) *plan.Tree {
