@@ -71,7 +71,7 @@ var oneNamespace = shape{"one namespace", func(locks, changed int) map[string]st
 // semaphores all get another limit: each has two children to look at, a change in the
 // plan with the node before and after it, and an operation. Their access lists are as
 // long as in real use. Applying the saved plan took 740 MiB when each node brought its
-// own copies of them; it takes 425 MiB, as main.memoryGoal asks for.
+// own copies of them; it takes 425 MiB on either server, as main.memoryGoal asks for.
 var semaphores = shape{"semaphores, each changed", func(locks, changed int) map[string]string {
 	return map[string]string{"locks.locktree.hcl": fmt.Sprintf(`
 principal "admin" {

@@ -40,7 +40,7 @@ func BenchmarkScale(b *testing.B) {
 			{oneNamespace, 1_000}, {oneNamespace, 10_000}, {oneNamespace, 100_000},
 			{hundredNamespaces, 100_000}, {modules, 100_000}, {writtenOut, 100_000}, {semaphores, 100_000},
 		}},
-		{"Apache ZooKeeper", startZooKeeper, []scaleCase{{oneNamespace, 1_000}, {oneNamespace, 10_000}, {oneNamespace, 100_000}, {semaphores, 100_000}}},
+		{"Apache ZooKeeper", startZooKeeper, []scaleCase{{oneNamespace, 1_000}, {oneNamespace, 10_000}, {oneNamespace, 100_000}}},
 	} {
 		for _, c := range server.cases {
 			b.Run(fmt.Sprintf("%s/%s/%d", server.name, c.shape.name, c.locks), func(b *testing.B) {
