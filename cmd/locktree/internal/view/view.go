@@ -42,6 +42,8 @@ type View interface {
 	Status(Status)
 	// Locks shows what stands at a path and below it.
 	Locks(Locks)
+	// Checkup shows whether what locks rest on holds.
+	Checkup(Checkup)
 	// Message shows a line for people that no program depends on.
 	Message(text string)
 }

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/recipes"
+	"github.com/spf13/cobra"
+)
+
+func doctorCommand(a *app) *cobra.Command {
+	var flags loadFlags
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check what the locks rest on",
+		Long: "doctor looks at the conditions under which two programs never believe to hold one lock, on\n" +
+			"each server by itself: session timeout, tick and syncLimit, versions with known faults, clocks.\n" +
+			"Then it looks at each declared lock: whether it is there, whether the identity of the\n" +
+			"configuration may use it, and for nodes in it that are nobody's contenders.\n\n" +
+			"It writes nothing, and ends with 1 when something fails. What no program can find out, as\n" +
+			"whether the clocks of all machines run at the right rate, it does not say.",
+		Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			defer a.interruptible(c.Context())()
+			cfg, err := a.load(&flags)
+			if err != nil {
+				return err
+			}
+			var found view.Checkup
+			for _, e := range cfg.Ensembles {
+				of, err := a.checkUp(c.Context(), e)
+				if err != nil {
+					return err
+				}
+				found.Ensembles = append(found.Ensembles, of)
+			}
+			a.view().Checkup(found)
+			if found.Count(recipes.Fails) > 0 {
+				return exitWith(exitError)
+			}
+			return nil
+		},
+	}
+	flags.register(c)
+	a.jsonFlag(c, documentJSON, "print one JSON document")
+	return c
+}
+
+// checkUp looks at one ensemble.
+func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, error) {
+	of := view.CheckupOf{Ensemble: e.Name, Root: e.Root}
+	for _, server := range e.Servers {
+		one := *e
+		one.Servers = []string{server}
+		conditions, err := a.checkServer(ctx, &one)
+		if err != nil {
+			return of, err
+		}
+		of.Servers = append(of.Servers, view.CheckupServer{Server: server, Conditions: conditions})
+	}
+	client, err := a.dial(ctx, e, true)
+	if err != nil {
+		return of, err
+	}
+	defer client.Close()
+	var paths []string
+	for _, n := range e.Tree.Nodes {
+		if !n.Kind().Container {
+			paths = append(paths, n.Path)
+		}
+	}
+	if of.Cut = len(paths) > maxLookedAt; of.Cut {
+		paths = paths[:maxLookedAt]
+	}
+	of.Checked = len(paths)
+	conditions, err := client.Check(ctx, paths...)
+	if err != nil {
+		return of, err
+	}
+	for i, access := range conditions[len(conditions)-len(paths):] { // behind those of the server
+		if access.Verdict != recipes.Holds {
+			of.Locks = append(of.Locks, access)
+		}
+		foreign, err := foreignNodes(ctx, client, paths[i])
+		if err != nil {
+			return of, err
+		}
+		of.Locks = append(of.Locks, foreign...)
+	}
+	return of, nil
+}
+
+// checkServer looks at one server. That it cannot be reached is a finding.
+func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]recipes.Condition, error) {
+	client, err := a.dial(ctx, e, true)
+	var shown *view.Failure
+	switch {
+	case errors.As(err, &shown) || err != nil && ctx.Err() != nil: // it is not the server's
+		return nil, err
+	case err != nil:
+		return []recipes.Condition{{Name: "connection", Verdict: recipes.Fails, What: err.Error(),
+			Why: "programs that are given this server lose time on it, and the ensemble may stand one failure fewer", Next: "see that it runs, or take it out of the list"}}, nil
+	}
+	defer client.Close()
+	return client.Check(ctx)
+}
+
+// foreignNodes finds what is in a lock and nobody's contender.
+func foreignNodes(ctx context.Context, client *recipes.Client, path string) ([]recipes.Condition, error) {
+	in, err := client.Inspect(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+		return nil, nil // which the look at the access has found
+	}
+	if err != nil || len(in.Junk) == 0 {
+		return nil, err
+	}
+	n := len(in.Junk)
+	return []recipes.Condition{{Name: "foreign nodes in " + path, Verdict: recipes.Unsure,
+		What: fmt.Sprintf("%d: %s", n, strings.Join(in.Junk[:min(n, 3)], ", ")),
+		Why:  "they are no contenders: locks ignore them, and the lock cannot be deleted while they are there",
+		Next: "find out whose they are, and delete them"}}, nil
+}

@@ -1,0 +1,98 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/locktree/locktree/recipes"
+)
+
+// Checkup is what doctor found out, one part an ensemble.
+type Checkup struct{ Ensembles []CheckupOf }
+
+// CheckupOf is about one ensemble.
+type CheckupOf struct {
+	Ensemble string
+	Servers  []CheckupServer
+	Root     string
+	Checked  int                 // how many locks were looked at
+	Cut      bool                // there are more
+	Locks    []recipes.Condition // of those, what does not hold for certain
+}
+
+// CheckupServer is one server, which need not be configured as the others are.
+type CheckupServer struct {
+	Server     string
+	Conditions []recipes.Condition
+}
+
+// Count is how many conditions there are of a verdict.
+func (c Checkup) Count(v recipes.Verdict) (n int) {
+	for _, e := range c.Ensembles {
+		for _, k := range e.all() {
+			if k.Verdict == v {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (e CheckupOf) all() []recipes.Condition {
+	var out []recipes.Condition
+	for _, s := range e.Servers {
+		out = append(out, s.Conditions...)
+	}
+	return append(out, e.Locks...)
+}
+
+// Checkup implements [View].
+func (h *human) Checkup(c Checkup) {
+	for _, e := range c.Ensembles {
+		for _, s := range e.Servers {
+			h.out.printf("%s  %s\n\n", h.out.paint(bold)(e.Ensemble), clean(s.Server))
+			h.conditions(s.Conditions)
+		}
+		h.out.printf("%s  %s, %d %s looked at\n\n", h.out.paint(bold)(e.Ensemble), clean(e.Root), e.Checked, plural(e.Checked, "lock", "locks"))
+		h.conditions(e.Locks)
+		if e.Cut {
+			h.out.printf("  There are more locks, which were not looked at.\n\n")
+		}
+	}
+	h.out.printf("%d %s, %d unsure, %d fail.\n", c.Count(recipes.Holds), plural(c.Count(recipes.Holds), "condition holds", "conditions hold"), c.Count(recipes.Unsure), c.Count(recipes.Fails))
+}
+
+func (h *human) conditions(list []recipes.Condition) {
+	for _, k := range list {
+		colour := map[recipes.Verdict]string{recipes.Holds: green, recipes.Unsure: yellow, recipes.Fails: red}[k.Verdict]
+		h.out.printf("  %s  %s: %s\n", h.out.paint(colour)((k.Verdict.String() + "      ")[:6]), clean(k.Name), clean(unprefixed(k.What)))
+		if k.Verdict == recipes.Holds {
+			continue
+		}
+		h.out.printf("          %s\n", full(clean(k.Why)))
+		h.out.printf("          %s\n", full(clean(k.Next)))
+	}
+	if len(list) > 0 {
+		h.out.printf("\n")
+	}
+}
+
+// Checkup writes what doctor found out.
+func (d *documents) Checkup(c Checkup) {
+	list := func(ks []recipes.Condition) []fields {
+		out := []fields{}
+		for _, k := range ks {
+			out = append(out, fields{"name": k.Name, "verdict": k.Verdict.String(), "what": strings.TrimSpace(unprefixed(k.What)), "why": k.Why, "next": k.Next})
+		}
+		return out
+	}
+	ensembles := []fields{}
+	for _, e := range c.Ensembles {
+		servers := []fields{}
+		for _, s := range e.Servers {
+			servers = append(servers, fields{"server": s.Server, "conditions": list(s.Conditions)})
+		}
+		ensembles = append(ensembles, fields{"ensemble": e.Ensemble, "root": e.Root, "servers": servers, "locks_checked": e.Checked, "cut": e.Cut, "locks": list(e.Locks)})
+	}
+	d.document(fields{"format_version": "1.0", "ensembles": ensembles,
+		"holds": c.Count(recipes.Holds), "unsure": c.Count(recipes.Unsure), "fails": c.Count(recipes.Fails)})
+}
