@@ -58,7 +58,7 @@ var canaryWays = map[string]func(*canary){
 	},
 	"arguments of the environment": func(c *canary) {
 		c.setenv("LOCKTREE_VAR_password", "")
-		for _, command := range []string{"plan", "apply", "destroy", "show", "status", "output", "console", "validate", "exec", "doctor"} {
+		for _, command := range []string{"plan", "apply", "destroy", "show", "status", "output", "console", "validate", "exec", "doctor", "top"} {
 			c.setenv("LOCKTREE_CLI_ARGS_"+command, "'-var=password="+password+"'")
 		}
 		c.args = []string{"-var=password=" + password}

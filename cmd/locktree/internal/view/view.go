@@ -40,6 +40,8 @@ type View interface {
 	Tree([]*plan.Tree)
 	// Status shows who holds and who waits.
 	Status(Status)
+	// Top shows the locks that are in use, the most wanted first.
+	Top(Top)
 	// Locks shows what stands at a path and below it.
 	Locks(Locks)
 	// Checkup shows whether what locks rest on holds.
@@ -96,6 +98,13 @@ type Status struct {
 	// Waits are, per tree, who waits for whom.
 	Waits []*recipes.Waits
 	NowMs int64
+}
+
+// Top is one look at what is in use.
+type Top struct {
+	Status
+	Rows  int   // at most so many locks; 0: all
+	Error error // why the look failed: what is shown is the one before
 }
 
 // Locks is what stands at a path and below it, on each ensemble that has it.
