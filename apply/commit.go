@@ -281,7 +281,8 @@ func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error
 		if res.Error == nil || res.Error.Error() == rolledBack || i >= len(r.ops) {
 			continue
 		}
-		return r.explain(ctx, r.ops[i], res.Error)
+		// err is this answer too, in words: go-zookeeper has none for some of its codes.
+		return r.explain(ctx, r.ops[i], err)
 	}
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
 		return lockError(r.lease.Path(), err)

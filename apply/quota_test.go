@@ -69,6 +69,27 @@ func quota(t *testing.T, s *site) {
 	require.False(t, s.plan(c, s.tree(declare("/solo", kind.Election))).HasChanges())
 }
 
+func TestQuotaRefusalOfATransactionSaysThatItIsUsedUp(t *testing.T) {
+	quotaRefusal(t, inMemory(t, zktest.WithQuotaEnforcement()))
+}
+
+func quotaRefusal(t *testing.T, s *site) {
+	c := s.provisioner()
+	limited := func(nodes ...*plan.Node) *plan.Tree {
+		tree := s.tree(append(nodes, declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex))...)
+		tree.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 2}}
+		return tree
+	}
+	s.apply(c, limited())
+	_, err := executor(c).Run(t.Context(), s.plan(c, limited(declare("/pay/books", kind.Mutex))))
+	var node *NodeError
+	require.ErrorAs(t, err, &node)
+	require.ErrorIs(t, err, recipes.ErrQuotaExceeded)
+	require.Equal(t, s.root+"/pay/books", node.Path)
+	require.Equal(t, "a quota on the tree is used up", node.Why)
+	require.Equal(t, unwritten+"raise the quota or remove something first", node.Next)
+}
+
 // The root was made by hand, open to everybody, as zkCli.sh makes it.
 func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
 	s := inMemory(t)

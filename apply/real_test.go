@@ -22,23 +22,25 @@ import (
 // TestRealZooKeeper runs on Apache ZooKeeper what the other tests of this package
 // run in memory, each in a root of its own.
 func TestRealZooKeeper(t *testing.T) {
-	server := realzk.Start(t, realzk.Options{})
+	server := realzk.Start(t, realzk.Options{Config: map[string]string{"enforceQuota": "true"}})
 	for name, body := range map[string]func(*testing.T, *site){
-		"a thousand locks are one transaction":       thousandLocks,
-		"hand edit is put back":                      handEdit,
-		"saved plan is refused after an edit":        staleSavedPlan,
-		"destroy of a held lock is refused":          destroyHeld,
-		"destroy removes everything":                 destroyAll,
-		"access lists are set after the transaction": accessLists,
-		"second applier is told who is at it":        secondApplier,
-		"appliers at once are serialised or refused": func(t *testing.T, s *site) { manyAppliers(t, s, 10) },
-		"lost reply is resolved":                     lostReply,
-		"large plan is applied in batches":           batched,
-		"contenders are broken by force":             forceBreak,
-		"everything at once":                         everything,
-		"contender at the last moment is unharmed":   lastMoment,
-		"destroy without an index leaves nothing":    destroyBlind,
-		"long request that asks changes nothing":     asking,
+		"a thousand locks are one transaction":        thousandLocks,
+		"hand edit is put back":                       handEdit,
+		"saved plan is refused after an edit":         staleSavedPlan,
+		"destroy of a held lock is refused":           destroyHeld,
+		"destroy removes everything":                  destroyAll,
+		"access lists are set after the transaction":  accessLists,
+		"second applier is told who is at it":         secondApplier,
+		"appliers at once are serialised or refused":  func(t *testing.T, s *site) { manyAppliers(t, s, 10) },
+		"lost reply is resolved":                      lostReply,
+		"large plan is applied in batches":            batched,
+		"contenders are broken by force":              forceBreak,
+		"everything at once":                          everything,
+		"contender at the last moment is unharmed":    lastMoment,
+		"destroy without an index leaves nothing":     destroyBlind,
+		"long request that asks changes nothing":      asking,
+		"quota is a fuse and goes with its namespace": quota,
+		"refusal for a quota says so":                 quotaRefusal,
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := "/" + fmt.Sprintf("%x", name)[:16]
