@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/plan"
 )
 
 const (
@@ -163,7 +165,7 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 		if v == nil {
 			m.add(warningAt(a.NameRange, "Value for undeclared variable",
 				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, hint(name, m.names["var"], "None is declared."))))
-			quotable = quotable && didYouMean(name, m.names["var"]) == ""
+			quotable = quotable && plan.DidYouMean(name, m.names["var"]) == ""
 			continue
 		}
 		quotable = quotable && !v.sensitive

@@ -264,7 +264,7 @@ func (s scope) replaceForACL(a *attribute) bool {
 	text, ok := s.text(a)
 	if ok && text != changeInPlace && text != changeByReplacement {
 		all := []string{changeInPlace, changeByReplacement}
-		s.wrong(a, "Invalid value for acl_change", fmt.Sprintf("acl_change must be %s.%s", orList(all), didYouMean(text, all)))
+		s.wrong(a, "Invalid value for acl_change", fmt.Sprintf("acl_change must be %s.%s", orList(all), plan.DidYouMean(text, all)))
 	}
 	return ok && text == changeByReplacement
 }
@@ -306,7 +306,7 @@ func (m *module) setField(s scope, a *attribute, f kind.Field) {
 	}
 	suggestion := ""
 	if f.Type == kind.TypeString {
-		suggestion = didYouMean(v.AsString(), f.OneOf)
+		suggestion = plan.DidYouMean(v.AsString(), f.OneOf)
 	}
 	s.wrong(a, "Invalid value for "+a.name, a.name+": "+strings.TrimSuffix(err.Error(), ".")+"."+suggestion)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -233,7 +234,7 @@ func grantPerms(word string) (kind.RolePerms, error) {
 	}
 	p, err := kind.ParsePerm(word)
 	if err != nil {
-		return kind.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", orList(roles), err, didYouMean(word, roles))
+		return kind.RolePerms{}, fmt.Errorf("the argument allow must be a role (%s) or letters of cdrwa: %w.%s", orList(roles), err, plan.DidYouMean(word, roles))
 	}
 	ns := p
 	if p&kind.PermAdmin == 0 {

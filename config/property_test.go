@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -185,7 +186,7 @@ func TestSuggestionsAreNearAndNotNoise(t *testing.T) {
 		"permit": "permits", "nmae": "name", "naem": "name", "max_waiter": "max_waiters", "foreach": "for_each",
 		"life": "", "x": "", "": "", "acl": "", "permitsperm": "",
 	} {
-		got := didYouMean(given, names)
+		got := plan.DidYouMean(given, names)
 		if want == "" {
 			require.Empty(t, got, given)
 		} else {

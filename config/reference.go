@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -78,7 +79,7 @@ func (r resolver) rootHint(given string) string {
 		}
 	}
 	roots := append([]string{"path", "each"}, namedRoots...)
-	if s := didYouMean(given, append(roots, kind.Names()...)); s != "" {
+	if s := plan.DidYouMean(given, append(roots, kind.Names()...)); s != "" {
 		return s
 	}
 	return ` References start with var, local, principal, acl, ensemble, module, each, path or the type of a block; a text stands in quotes.`

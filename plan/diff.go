@@ -70,6 +70,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		d.checkAccess()
 	}
 	d.unused("replacement", d.replace)
+	d.forced()
 	d.limit()
 	d.onlyRefresh()
 	d.keepOccupied()

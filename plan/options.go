@@ -21,6 +21,9 @@ type Options struct {
 	// Both are address globs: "*" is anything within one name, "**" anything, and a
 	// pattern covers the instances and contents of what it matches.
 	Targets, Excludes []string
+	// TargetElsewhere says that a target matches in another ensemble. When none does
+	// anywhere, the outputs stay as they are, too.
+	TargetElsewhere bool
 	// Replace are address globs of locks to delete and create again.
 	Replace []string
 	// RefreshOnly plans no write to any node: changes are left out, drift is told,

@@ -55,7 +55,14 @@ func (d *differ) outputs() {
 			before[name] = &Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive}
 		}
 	}
-	if !d.opts.Destroy {
+	stay := d.p.missed && !d.opts.TargetElsewhere
+	if stay {
+		for name, o := range before {
+			d.p.Outputs = append(d.p.Outputs, OutputChange{Name: name, Action: NoOp, Before: o, After: o})
+		}
+		clear(before)
+	}
+	if !stay && !d.opts.Destroy {
 		for _, o := range d.opts.Outputs {
 			if o.Sensitive {
 				o.Value = nil

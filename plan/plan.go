@@ -44,6 +44,7 @@ type Plan struct {
 	RefreshOnly bool  // no node is written
 	Drain       int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
+	missed     bool                       // there were targets, and none matches anything
 	clash      map[string]bool            // paths of nodes whose address another one has, too
 	shards     []Shard                    // parts of the index, as read
 	strays     []Shard                    // parts of an index that could not be understood
@@ -143,6 +144,10 @@ func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() && !p.Index.Absent || p.renames() || p.MendsIndex() || len(p.leftQuotas) > 0 ||
 		p.RefreshOnly && len(p.Drifted) > 0
 }
+
+// Missed reports whether [Options].Targets matched nothing. A plan that was read from a
+// file does not know.
+func (p *Plan) Missed() bool { return p.missed }
 
 // renames reports whether an address is written anew at a node that changes in
 // nothing else.

@@ -57,7 +57,7 @@ const (
 	ProblemLockOut       ProblemCode = "lock_out"        // we would lose our own rights, without allow_lockout
 	ProblemNoACL         ProblemCode = "no_acl"          // a declared node without an access list
 	ProblemMassDestroy   ProblemCode = "mass_destroy"    // most of a namespace would go, without AllowMassDestroy
-	ProblemTarget        ProblemCode = "target"          // a target, exclusion or replacement that matches nothing; a warning
+	ProblemTarget        ProblemCode = "target"          // a target, exclusion, replacement or lock to break that matches nothing; a warning
 	ProblemTargeted      ProblemCode = "targeted"        // not all of the configuration was planned; a warning
 	ProblemImport        ProblemCode = "import"          // the znode to import is not there or is not to be taken
 	ProblemContainer     ProblemCode = "container"       // an imported node may be a container; a warning

@@ -61,14 +61,49 @@ func (g *globs) match(addrs ...string) (ok bool) {
 	return ok
 }
 
-// unused warns of patterns that matched nothing: most often a typing mistake.
+// unused warns of patterns that matched nothing.
 func (d *differ) unused(what string, g *globs) {
 	for i, used := range g.used {
 		if !used {
-			d.problem(Warning, ProblemTarget, &Node{Addr: g.patterns[i]}, "Nothing matches "+what,
-				fmt.Sprintf("%s %s matches no address of the configuration or of the ensemble.", sentence(what)[:len(what)], g.patterns[i]))
+			d.unmatched(what, g.patterns[i], "address", d.addrs(true))
 		}
 	}
+}
+
+// unmatched warns of what matches nothing: most often a typing mistake.
+func (d *differ) unmatched(what, given, kind string, addrs []string) {
+	d.problem(Warning, ProblemTarget, &Node{Addr: given}, "Nothing matches "+what,
+		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
+			sentence(what)[:len(what)], given, kind, nearest(given, addrs)))
+}
+
+// forced warns of locks to break that are none.
+func (d *differ) forced() {
+	if len(d.opts.ForceBreak) == 0 {
+		return
+	}
+	addrs := d.addrs(false)
+	for _, given := range d.opts.ForceBreak {
+		if !slices.Contains(addrs, given) {
+			d.unmatched("lock to break", given, "lock", addrs)
+		}
+	}
+}
+
+// addrs are the addresses of what is declared and of what is there: of locks, or also of
+// what contains them.
+func (d *differ) addrs(containers bool) (out []string) {
+	for _, n := range d.desired {
+		if containers || !n.Kind().Container {
+			out = append(out, n.Addr)
+		}
+	}
+	for _, n := range d.current.Nodes {
+		if d.ours(n) && (containers || !n.Kind().Container) {
+			out = append(out, n.Payload.Owner.Addr)
+		}
+	}
+	return out
 }
 
 // limit drops the changes that were not asked for, see [Options].
@@ -115,6 +150,7 @@ func (d *differ) limit() {
 		}
 		return !scope(&q)
 	})
+	d.p.missed = len(d.opts.Targets) > 0 && !slices.Contains(targets.used, true)
 	d.unused("target", targets)
 	d.unused("exclusion", excludes)
 	d.problem(Warning, ProblemTargeted, &Node{}, "Resource targeting is in effect",
@@ -211,7 +247,7 @@ func (d *differ) onlyRefresh() {
 		kept = append(kept, c)
 	}
 	d.p.Changes = kept
-	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code != ProblemTargeted })
+	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code != ProblemTargeted && q.Code != ProblemTarget })
 }
 
 // drift lists what is not as the last apply left it.

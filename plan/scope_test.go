@@ -2,7 +2,10 @@ package plan
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +38,58 @@ func TestTargetPullsInTheNamespacesAroundIt(t *testing.T) {
 	require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/ledger"}, actions(p))
 	require.Equal(t, []string{"warning targeted", "warning target"}, codes(p))
 	require.True(t, p.Targeted)
+}
+
+func TestTargetThatMatchesNothingChangesNoOutput(t *testing.T) {
+	output := func(v string) []Output { return []Output{{Name: "o", Value: json.RawMessage(v)}} }
+	m := newModel(testRoot, testStack)
+	m.apply(t, Diff(nil, base(), Options{Identities: us, Outputs: output(`"a"`)}))
+	plan := func(o Options) *Plan {
+		o.Identities, o.Outputs = us, append(output(`"b"`), Output{Name: "new", Value: json.RawMessage(`1`)})
+		return Diff(m.read(t, testRoot, testStack), base(), o)
+	}
+	for _, o := range []Options{{}, {Destroy: true}, {RefreshOnly: true}} {
+		o.Targets = []string{"mutex.typo"}
+		p := plan(o)
+		require.False(t, p.HasChanges())
+		require.Len(t, p.Outputs, 1)
+		require.Equal(t, `"a"`, string(p.Outputs[0].After.Value), "what an apply would write")
+		require.Contains(t, codes(p), "warning target")
+	}
+	require.True(t, plan(Options{Targets: []string{"mutex.typo", "**.locks_solo"}}).HasChanges())
+	require.True(t, plan(Options{Targets: []string{"mutex.typo"}, TargetElsewhere: true}).HasChanges())
+	require.True(t, plan(Options{Excludes: []string{"mutex.typo"}}).HasChanges(), "all else is planned")
+}
+
+func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
+	m := applied(t, base())
+	for given, near := range map[string]string{
+		"namespace.x.election.locks_slo":    ` Did you mean "namespace.x.election.locks_solo"?`,
+		"election.locks_solo":               ` Did you mean "namespace.x.election.locks_solo"?`,
+		"namespace.other.mutex.unlike_else": "",
+	} {
+		for what, o := range map[string]Options{
+			"Target": {Targets: []string{given}}, "Exclusion": {Excludes: []string{given}}, "Replacement": {Replace: []string{given}},
+			"Lock to break": {ForceBreak: []string{given}},
+		} {
+			o.Identities = us
+			p := Diff(m.read(t, testRoot, testStack), base(), o)
+			i := slices.IndexFunc(p.Problems, func(q Problem) bool { return q.Code == ProblemTarget })
+			require.NotEqual(t, -1, i, what)
+			require.Equal(t, given, p.Problems[i].Addr)
+			require.Contains(t, p.Problems[i].Detail, fmt.Sprintf("%s %q matches no ", what, given))
+			require.True(t, strings.HasSuffix(p.Problems[i].Detail, ": correct it, or leave it out."+near), p.Problems[i].Detail)
+		}
+	}
+}
+
+// A lock that is free needs no force. In a namespace nobody stands who could lose a place.
+func TestForceBreakOfALockThatIsFreeIsNoMistake(t *testing.T) {
+	live := applied(t, base()).read(t, testRoot, testStack)
+	p := Diff(live, base(), Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
+	require.Empty(t, p.Problems)
+	p = Diff(live, base(), Options{Identities: us, ForceBreak: []string{"namespace.x.namespace.locks_pay"}})
+	require.Equal(t, []string{"warning target"}, codes(p))
 }
 
 func TestTargetedDeletionOfANamespaceTakesItsContents(t *testing.T) {

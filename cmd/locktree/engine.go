@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -67,15 +68,34 @@ func (s *stack) plans(trees []*plan.Tree, destroy bool) []*plan.Plan {
 // configuration as a whole; they are kept by its first ensemble.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 	out := make([]*plan.Plan, len(trees))
-	for i, e := range s.Ensembles {
+	for i, e := range slices.Backward(s.Ensembles) {
 		one := opts
 		one.ConfigHash, one.Identities = s.Hash, identities(s.clients[i])
 		if i == 0 && !opts.Destroy {
 			one.Outputs = s.Outputs
 		}
 		out[i] = plan.Diff(trees[i], e.Tree, one)
+		opts.TargetElsewhere = opts.TargetElsewhere || !out[i].Missed()
 	}
+	onlyUnmatched(out)
 	return out
+}
+
+// onlyUnmatched keeps what the plans say of an address that matches nothing where it
+// matches in no ensemble, and says that once.
+func onlyUnmatched(plans []*plan.Plan) {
+	matched := func(like plan.Problem) bool {
+		return slices.ContainsFunc(plans, func(p *plan.Plan) bool {
+			return !slices.ContainsFunc(p.Problems, func(q plan.Problem) bool {
+				return q.Code == like.Code && q.Addr == like.Addr && q.Summary == like.Summary
+			})
+		})
+	}
+	for i, p := range plans { // the first is compared with the others as they are
+		p.Problems = slices.DeleteFunc(slices.Clone(p.Problems), func(q plan.Problem) bool {
+			return q.Code == plan.ProblemTarget && (i > 0 || matched(q))
+		})
+	}
 }
 
 func identities(c *recipes.Client) []plan.Identity {

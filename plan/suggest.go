@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// DidYouMean returns ` Did you mean "x"?`, with the space, for the nearest of the names,
+// or "". It is at most two edits away, and fewer than half of the word: beyond that a
+// suggestion is noise. Of several as near it is the first by name.
+func DidYouMean(given string, names []string) string {
+	best, bestDistance := "", 3
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		// The difference in length is a lower bound and free to compute.
+		if diff := len(name) - len(given); diff >= bestDistance || -diff >= bestDistance {
+			continue
+		}
+		if d := distance(given, name); d < bestDistance && 2*d < len(given) {
+			best, bestDistance = name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Did you mean %q?", best)
+}
+
+// distance counts insertions, deletions, substitutions and swaps of neighbours,
+// no letter being edited twice (optimal string alignment): a swap is the
+// commonest slip, and Levenshtein's distance takes it for two.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before, last, row = last, row, before
+		row[0] = i + 1
+		for j := range len(b) {
+			substitution := last[j]
+			if a[i] != b[j] {
+				substitution++
+			}
+			row[j+1] = min(row[j]+1, last[j+1]+1, substitution)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
+
+// nearest suggests what was meant by an address that is none: one that is written nearly
+// like it, or the one that ends like it, when the namespaces around it were left out.
+func nearest(given string, addrs []string) string {
+	if near := DidYouMean(given, addrs); near != "" {
+		return near
+	}
+	var found []string
+	for _, a := range addrs {
+		if strings.HasSuffix(a, "."+given) {
+			found = append(found, a)
+		}
+	}
+	slices.Sort(found)
+	if found = slices.Compact(found); len(found) != 1 {
+		return ""
+	}
+	return fmt.Sprintf(" Did you mean %q?", found[0])
+}
