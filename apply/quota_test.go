@@ -69,6 +69,46 @@ func quota(t *testing.T, s *site) {
 	require.False(t, s.plan(c, s.tree(declare("/solo", kind.Election))).HasChanges())
 }
 
+// An apply that leaves a namespace as it is took the note of its quota out of the index.
+// The limit then stayed for ever once its block was gone, and held for whatever was made there.
+func TestQuotaIsNotForgottenByAnApplyThatLeavesItsNamespaceAsItIs(t *testing.T) {
+	for name, leave := range map[string]func(s *site, c *recipes.Client, limited *plan.Tree) *plan.Plan{
+		"for a target elsewhere": func(s *site, c *recipes.Client, limited *plan.Tree) *plan.Plan {
+			limited.Nodes = append(limited.Nodes, s.tree(declare("/spare", kind.Mutex)).Nodes...)
+			return s.plan(c, limited, plan.Options{Targets: []string{"spare.mutex"}})
+		},
+		"to note what was done by hand": func(s *site, c *recipes.Client, limited *plan.Tree) *plan.Plan {
+			require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
+			return s.plan(c, limited, plan.Options{RefreshOnly: true})
+		},
+		"for what somebody put there": func(s *site, c *recipes.Client, _ *plan.Tree) *plan.Plan {
+			require.NoError(t, s.server.Create(s.root+"/pay/theirs", nil))
+			return s.plan(c, s.tree(declare("/solo", kind.Election)))
+		},
+		"with an index in parts": func(s *site, c *recipes.Client, limited *plan.Tree) *plan.Plan {
+			for _, n := range longNames(0, 600) {
+				limited.Nodes = append(limited.Nodes, s.tree(n).Nodes...)
+			}
+			return s.plan(c, limited)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c := s.provisioner()
+			limited := s.shop()
+			limited.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
+			s.apply(c, limited)
+			_, err := executor(c).Run(t.Context(), leave(s, c, limited))
+			require.NoError(t, err)
+			require.Equal(t, 50, s.index(c).Resources["pay.namespace"].Quota)
+			s.apply(c, s.shop())
+			stat, err := s.session(c).Exists(t.Context(), plan.QuotaPath(s.root+"/pay")+"/zookeeper_limits")
+			require.NoError(t, err)
+			require.Nil(t, stat, "nothing declares the quota any more")
+		})
+	}
+}
+
 func TestQuotaRefusalOfATransactionSaysThatItIsUsedUp(t *testing.T) {
 	quotaRefusal(t, inMemory(t, zktest.WithQuotaEnforcement()))
 }

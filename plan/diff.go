@@ -108,6 +108,7 @@ func (d *differ) index(desired *Tree) {
 		}
 		d.p.indexExtra, d.p.shards = x.extra, x.Shards
 	}
+	d.haveQuotas()
 	nodes := slices.Clone(desired.Nodes)
 	slices.SortStableFunc(nodes, func(a, b *Node) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Addr, b.Addr))

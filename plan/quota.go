@@ -75,6 +75,18 @@ func (d *differ) wantQuotas() {
 	}
 }
 
+// haveQuotas notes the quotas that were found at copies of their namespaces: one that
+// is left as it is keeps its note in the index, by which a later plan takes it away.
+func (d *differ) haveQuotas() {
+	for path, live := range d.current.Quotas {
+		if n := d.have[path]; d.ours(n) {
+			c := *n
+			c.Quota = live.MaxNodes
+			d.have[path] = &c
+		}
+	}
+}
+
 // quotas compares the quotas of all namespaces that have one, or had one of ours.
 func (d *differ) quotas() {
 	for i := range d.p.Changes {

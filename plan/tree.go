@@ -67,7 +67,7 @@ type Node struct {
 	// in the transaction, while it is idle, and not after it. Declared nodes only.
 	ReplaceForACL bool
 	// Quota is how many znodes a namespace may hold, 0 for no limit. [Diff] sets it
-	// from Intent.Quotas.
+	// from Intent.Quotas; in a current tree, from Quotas.
 	Quota int
 	// Live is what ZooKeeper knows about the node; current trees only.
 	Live *Live
