@@ -37,8 +37,11 @@ func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 		return false
 	}
 	if have == nil {
-		return refuse("Nothing to import", "%s is to be imported from %s, where no node exists. Correct the path, or remove the import block.",
-			want.Addr, imp.Path)
+		or := "remove the import block"
+		if imp.ByCommand {
+			or = `let "locktree apply" create it`
+		}
+		return refuse("Nothing to import", "%s is to be imported from %s, where no node exists. Correct the path, or %s.", want.Addr, imp.Path, or)
 	}
 	if imp.Path != want.Path && (d.want[imp.Path] != nil || d.have[want.Path] != nil && !tombstone(d.have[want.Path])) {
 		return refuse("Import to a path that is taken", "%s is to be imported from %s to %s, but one of the two is something else already. Choose another name for what is declared, or remove what stands there.",
@@ -47,7 +50,11 @@ func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 	trouble, detail := troubleOf(have)
 	switch {
 	case have.Live != nil && have.Live.Ephemeral:
-		return refuse("Import of an ephemeral node", "%s belongs to a session and goes with it: it can be no lock. Correct the path, or remove the import block.", imp.Path)
+		or := ", or remove the import block"
+		if imp.ByCommand {
+			or = ""
+		}
+		return refuse("Import of an ephemeral node", "%s belongs to a session and goes with it: it can be no lock. Correct the path%s.", imp.Path, or)
 	case trouble == "" && have.Payload.Owner.Stack == "", trouble == "" && d.ours(have):
 		return true
 	case trouble == "":

@@ -42,6 +42,8 @@ type Import struct {
 	Path   string // the absolute path where the znode stands today
 	Target string // the path of the declared node; equal to Path unless it moves there
 	Origin string
+	// ByCommand: it was asked for once, by "locktree import", and no block declares it.
+	ByCommand bool
 }
 
 // Removal says that an address and everything in it is not declared any more on

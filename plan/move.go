@@ -143,7 +143,7 @@ func (d *differ) exhume(have *Node) Change {
 	case covered:
 	case c.Usage.Busy():
 		d.problem(Warning, ProblemInUse, &Node{Addr: addr, Path: have.Path}, "Moved lock is still in use",
-			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. It is left there. When it is idle, a later apply takes it away.", addr, have.Payload.MovedTo, have.Path, c.Usage))
+			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. It is left there. Have them take the lock at its new path: an apply takes the old node away once nobody is in it.", addr, have.Payload.MovedTo, have.Path, c.Usage))
 	case d.byAddr[addr] != nil:
 		d.spent = append(d.spent, have.Path)
 	default:

@@ -295,7 +295,7 @@ func declareImport(cfg *config.Config, addr, path string) error {
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
 			if n.Addr == addr {
-				e.Intent.Imports = append(e.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin})
+				e.Intent.Imports = append(e.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin, ByCommand: true})
 				return nil
 			}
 		}

@@ -1,0 +1,22 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func TestUsersOfAMovedLockAreSentToItsNewPath(t *testing.T) {
+	m := applied(t, base())
+	tree := base()
+	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
+	m.apply(t, replan(t, m, tree))
+	live := m.read(t, testRoot, testStack)
+	live.Find("/locks/solo").Live.Usage = &Usage{Holders: []Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	p := Diff(live, tree, Options{Identities: us})
+	require.Equal(t, []string{"warning in_use"}, codes(p))
+	require.Contains(t, p.Problems[0].Detail, "has moved to /locks/boss")
+	require.Contains(t, p.Problems[0].Detail, "Have them take the lock at its new path")
+}
