@@ -69,6 +69,18 @@ func TestNoSensitiveValueInAnyDiagnostic(t *testing.T) {
 	require.Equal(t, "canary one, no", shared.Detail, "a diagnostic of somebody else was changed")
 }
 
+// A command line is there for all to see.
+func TestMissingSensitiveVariableIsNotAskedForOnTheCommandLine(t *testing.T) {
+	for _, declaration := range []string{"sensitive = true", ""} {
+		c, diags := loadText(preamble+"variable \"token\" { "+declaration+" }\n", Options{Environ: testEnviron})
+		text := render(t, c, diags)
+		require.Contains(t, text, "No value for variable")
+		require.Contains(t, text, "LOCKTREE_VAR_token")
+		require.Equal(t, declaration == "", strings.Contains(text, "-var '"), text)
+		require.Equal(t, declaration != "", strings.Contains(text, "-var-file=-"), text)
+	}
+}
+
 func TestPasswordsReachTheirPlaceOnly(t *testing.T) {
 	c := mustLoad(t, `
 mutex "a" {}

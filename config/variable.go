@@ -54,9 +54,7 @@ func (m *module) evaluateVariable(d *decl) {
 			at = a.expr.Range()
 		}
 	} else {
-		m.errorf(d.head, "No value for variable", "The variable %q has no default and no value was given. Use -var '%s=...', a *%s file, or the environment variable %s%s.",
-			d.block.name(), d.block.name(), inputSuffix, envPrefix, d.block.name())
-		d.failed = true
+		m.noValue(v)
 		return
 	}
 	value, err := v.convert(raw)
@@ -76,6 +74,18 @@ func (m *module) evaluateVariable(d *decl) {
 	}
 	d.value = value
 	v.at = at
+}
+
+// noValue tells where a value may be given. The command line of a program is there for all
+// to see while it runs: nothing sensitive belongs on it.
+func (m *module) noValue(v *variable) {
+	name := v.block.name()
+	use := fmt.Sprintf("Use -var '%s=...', a *%s file, or the environment variable %s%s.", name, inputSuffix, envPrefix, name)
+	if v.sensitive {
+		use = fmt.Sprintf("It is sensitive: use the environment variable %s%s, or -var-file=- and write %s = ... to standard input.", envPrefix, name, name)
+	}
+	m.errorf(v.head, "No value for variable", "The variable %q has no default and no value was given. %s", name, use)
+	v.failed = true
 }
 
 // convert applies the type's optional() defaults first: they may supply what the
