@@ -81,10 +81,6 @@ func TestQuotaIsNotForgottenByAnApplyThatLeavesItsNamespaceAsItIs(t *testing.T) 
 			require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
 			return s.plan(c, limited, plan.Options{RefreshOnly: true})
 		},
-		"for what somebody put there": func(s *site, c *recipes.Client, _ *plan.Tree) *plan.Plan {
-			require.NoError(t, s.server.Create(s.root+"/pay/theirs", nil))
-			return s.plan(c, s.tree(declare("/solo", kind.Election)))
-		},
 		"with an index in parts": func(s *site, c *recipes.Client, limited *plan.Tree) *plan.Plan {
 			for _, n := range longNames(0, 600) {
 				limited.Nodes = append(limited.Nodes, s.tree(n).Nodes...)
@@ -106,6 +102,29 @@ func TestQuotaIsNotForgottenByAnApplyThatLeavesItsNamespaceAsItIs(t *testing.T) 
 			require.NoError(t, err)
 			require.Nil(t, stat, "nothing declares the quota any more")
 		})
+	}
+}
+
+// The namespace stays for what somebody put there. Its quota stayed with it, declared
+// nowhere: a limit for them, and the second one on its line once a namespace around it
+// got one.
+func TestQuotaGoesAlsoWhereItsNamespaceHasToStay(t *testing.T) {
+	for _, destroy := range []bool{false, true} {
+		s := inMemory(t)
+		c := s.provisioner()
+		limited := s.shop()
+		limited.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
+		s.apply(c, limited)
+		require.NoError(t, s.server.Create(s.root+"/pay/theirs", nil))
+		rest, opts := s.tree(declare("/solo", kind.Election)), plan.Options{Destroy: destroy}
+		p := s.plan(c, rest, opts)
+		_, err := executor(c).Run(t.Context(), resaved(t, p))
+		require.NoError(t, err)
+		stat, err := s.session(c).Exists(t.Context(), plan.QuotaPath(s.root+"/pay")+"/zookeeper_limits")
+		require.NoError(t, err)
+		require.Nil(t, stat)
+		require.Zero(t, s.index(c).Resources["pay.namespace"].Quota)
+		require.False(t, s.plan(c, rest, opts).HasChanges())
 	}
 }
 

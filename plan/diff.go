@@ -284,7 +284,8 @@ func (c *Change) compare() {
 		}
 	}
 	have, want := c.Before.Payload, c.After.Payload
-	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" {
+	// What a move left is the former node of nothing.
+	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" && have.State != kind.StateMoved {
 		c.PreviousAddr = have.Owner.Addr
 	}
 	if have.Protect != want.Protect {

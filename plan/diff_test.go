@@ -268,6 +268,20 @@ func TestDestroyRemovesEverythingAndFinallyTheIndex(t *testing.T) {
 	require.False(t, Diff(m.read(t, testRoot, testStack), base(), Options{Destroy: true}).HasChanges())
 }
 
+// A lock that is let go on the way is nobody's afterwards: the index has nothing to say.
+func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
+	m := applied(t, base())
+	rest := base()
+	rest.Nodes = rest.Nodes[:3]
+	rest.Intent = Intent{Removals: []Removal{{From: "namespace.x.election.locks_solo"}}}
+	p := Diff(m.read(t, testRoot, testStack), rest, Options{Destroy: true, Identities: us})
+	require.Equal(t, Counts{Destroy: 3, Forget: 1}, p.Summary())
+	m.apply(t, p)
+	require.Nil(t, m.nodes[IndexPath(testRoot, testStack)])
+	require.NotNil(t, m.nodes["/locks/solo"])
+	require.False(t, Diff(m.read(t, testRoot, testStack), rest, Options{Destroy: true}).HasChanges())
+}
+
 func TestDiffLeavesItsArgumentsAlone(t *testing.T) {
 	m := applied(t, base())
 	current, desired := m.read(t, testRoot, testStack), base()

@@ -197,12 +197,23 @@ func (d *differ) keepOccupied() {
 			what += fmt.Sprintf(" (and %d more)", len(alien)-1)
 		}
 		if c.Action == Replace {
-			d.problem(Error, ProblemUnmanaged, n, "Namespace is not empty", what+": it cannot be replaced.")
+			then := "delete by hand what is in it"
+			if mine[alien[0]] {
+				then = "delete the moved or removed block that keeps what is in it and plan the whole configuration"
+			}
+			d.problem(Error, ProblemUnmanaged, n, "Namespace is not empty",
+				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, then))
+			d.held = append(d.held, heldBack{*c, alien})
 			continue
 		}
 		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
 		d.held = append(d.held, heldBack{*c, alien})
-		c.leave()
+		quota := c.Quota
+		if c.leave(); quota != nil { // it is declared no more than the namespace is
+			after := *c.Before
+			after.Quota = quota.After
+			c.Action, c.After, c.Quota = Update, &after, quota
+		}
 	}
 }
 

@@ -164,7 +164,7 @@ func (d *differ) tidy() {
 		going[p] = true
 	}
 	// What a namespace that moved still has in it goes first, with a later apply; one
-	// that stayed for nothing but tombstones goes with them.
+	// that stayed for nothing but tombstones goes with them, or makes room.
 	freed := map[string]*Change{}
 	for n := -1; n != len(going); {
 		n = len(going)
@@ -176,7 +176,8 @@ func (d *differ) tidy() {
 		}
 		staying := slices.Clone(d.current.Unmanaged)
 		for i := range d.p.Changes {
-			if c := &d.p.Changes[i]; c.After != nil && !going[c.Path] && freed[c.Path] == nil {
+			c := &d.p.Changes[i]
+			if goes := going[c.Path] || freed[c.Path] != nil && freed[c.Path].Action == Delete; c.After != nil && !goes {
 				staying = append(staying, c.Path)
 			}
 		}
@@ -199,7 +200,8 @@ func (d *differ) tidy() {
 	}
 }
 
-// heldBack is the deletion of a namespace that was taken back, and what for.
+// heldBack is the deletion of a namespace that was taken back, or its replacement that
+// was refused, and what for.
 type heldBack struct {
 	change Change
 	inside []string

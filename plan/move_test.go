@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -105,6 +106,43 @@ func TestNamespaceMovesWithEverythingInIt(t *testing.T) {
 	p = replan(t, m, tree)
 	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "- /locks/pay"}, actions(p))
 	settle(t, m, p, tree)
+}
+
+// The notes that a namespace left in its old place kept everything else out of it: they
+// go only with other changes, and this one was refused for them.
+func TestLockIsDeclaredWhereANamespaceMovedAway(t *testing.T) {
+	m := applied(t, base())
+	moved := declared(
+		declare("/locks/cash", kind.Namespace, addr("namespace.x.namespace.locks_pay")),
+		declare("/locks/cash/ledger", kind.Mutex, addr("namespace.x.mutex.locks_pay_ledger")),
+		declare("/locks/cash/pool", kind.Semaphore, set("permits", 3), addr("namespace.x.semaphore.locks_pay_pool")),
+		declare("/locks/solo", kind.Election),
+	)
+	settle(t, m, replan(t, m, moved), moved)
+	require.Equal(t, kind.StateMoved, payloadAt(t, m, "/locks/pay/ledger").State)
+
+	moved.Nodes = append(moved.Nodes, declare("/locks/pay", kind.Mutex))
+	p := replan(t, m, moved)
+	require.Empty(t, codes(p))
+	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "-/+ /locks/pay"}, actions(p))
+	require.Empty(t, p.Changes[slices.IndexFunc(p.Changes, func(c Change) bool { return c.Path == "/locks/pay" })].PreviousAddr,
+		"what was called so is declared still, elsewhere")
+	settle(t, m, p, moved)
+}
+
+// As long as the move is declared its notes stay, and the way out is said.
+func TestLockIsRefusedWhereTheNotesOfADeclaredMoveStand(t *testing.T) {
+	m := applied(t, base())
+	intent := Intent{PathMoves: []PathMove{{From: "/locks/pay", To: "/locks/cash"}}}
+	moved := declared(declare("/locks/cash", kind.Namespace), declare("/locks/cash/ledger", kind.Mutex),
+		declare("/locks/cash/pool", kind.Semaphore, set("permits", 3)), declare("/locks/solo", kind.Election))
+	p := replanIntent(t, m, moved, intent)
+	settle(t, m, p, moved)
+	moved.Nodes = append(moved.Nodes, declare("/locks/pay", kind.Mutex))
+	p = replanIntent(t, m, moved, intent)
+	require.Equal(t, []string{"error unmanaged_child"}, codes(p))
+	require.Contains(t, p.Problems[0].Detail, "/locks/pay contains /locks/pay/ledger, which stays (and 1 more): it cannot be replaced. "+
+		"Give namespace.x.mutex.locks_pay another name, or delete the moved or removed block that keeps what is in it and plan the whole configuration.")
 }
 
 func TestLockInUseDoesNotMove(t *testing.T) {

@@ -108,5 +108,5 @@ func (p *Plan) outputsChange() bool {
 // dropsIndex reports whether no index is left: everything is destroyed and nothing had
 // to stay. There may be none to drop, when it was lost.
 func (p *Plan) dropsIndex() bool {
-	return p.Destroy && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.After != nil })
+	return p.Destroy && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() })
 }
