@@ -87,11 +87,16 @@ func (r *run) wait(ctx context.Context, m *recipes.Mutex, err error) (*recipes.L
 }
 
 func holderInfo(e *recipes.HeldError) *LockInfo {
-	var info LockInfo
 	if e == nil {
 		return nil
 	}
-	if json.Unmarshal([]byte(e.Holder.ID), &info) != nil || info.ID == "" {
+	return parseInfo(e.Holder.ID)
+}
+
+// parseInfo reads the id of a contender; nil when no apply of ours wrote it.
+func parseInfo(id string) *LockInfo {
+	var info LockInfo
+	if json.Unmarshal([]byte(id), &info) != nil || info.ID == "" {
 		return nil
 	}
 	return &info

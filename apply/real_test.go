@@ -41,6 +41,7 @@ func TestRealZooKeeper(t *testing.T) {
 		"long request that asks changes nothing":      asking,
 		"quota is a fuse and goes with its namespace": quota,
 		"refusal for a quota says so":                 quotaRefusal,
+		"what would be refused is known before":       checkRefuses,
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := "/" + fmt.Sprintf("%x", name)[:16]

@@ -55,34 +55,25 @@ func (a *app) approveAndExecute(ctx context.Context, f *applyFlags, s *stack, pl
 }
 
 // execute carries out the plans, one transaction an ensemble. Ensembles know
-// nothing of each other: when a later one fails, the earlier ones stay applied,
-// which the error says, and the next plan shows what is left.
+// nothing of each other: when a later one fails all the same, the earlier ones stay
+// applied, which the error says, and the next plan shows what is left.
 func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) error {
 	done := view.Applied{Operation: "apply"}
-	for _, p := range plans { // before anything is written
-		if _, err := s.clientFor(p); err != nil {
-			return err
-		}
+	all, err := executors(ctx, f, s, plans)
+	if err != nil {
+		return err
 	}
 	var changed []string
-	for _, p := range plans {
-		client, err := s.clientFor(p)
-		if err != nil {
-			return err
-		}
+	for i, p := range plans {
 		if p.Destroy {
 			done.Operation = "destroy"
 		}
-		told := a.progress(p.Ensemble)
-		x := apply.Executor{
-			Client: client, LockTimeout: f.lockTimeout,
-			Operation: operationType(p), Who: who(), Version: version(),
-			Events: told.event,
-		}
+		told, x := a.progress(p.Ensemble), all[i]
+		x.Events = told.event
 		result, err := x.Run(ctx, p)
 		told.stop()
 		if err != nil {
-			err = denied(client, busyImport(p, err))
+			err = denied(x.Client, busyImport(p, err))
 			if len(changed) > 0 {
 				err = &view.SomeEnsembles{Applied: changed, Failed: p.Ensemble, Err: err}
 			}
@@ -96,6 +87,28 @@ func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*pla
 	}
 	a.view().Applied(done)
 	return nil
+}
+
+// executors are those of the plans. What is refused on any ensemble as things stand is
+// refused here, before anything is written on another one.
+func executors(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) ([]*apply.Executor, error) {
+	all := make([]*apply.Executor, len(plans))
+	for i, p := range plans {
+		client, err := s.clientFor(p)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = &apply.Executor{Client: client, LockTimeout: f.lockTimeout, Operation: operationType(p), Who: who(), Version: version()}
+	}
+	if len(plans) == 1 {
+		return all, nil // Run looks first, too
+	}
+	for i, p := range plans {
+		if err := all[i].Check(ctx, p); err != nil {
+			return nil, denied(all[i].Client, busyImport(p, err))
+		}
+	}
+	return all, nil
 }
 
 // busyImport tells the one lock in use of which a new plan would make something else.

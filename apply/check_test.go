@@ -1,0 +1,65 @@
+package apply
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Whatever Run would refuse as things stand, Check refuses with the same error.
+func TestCheckRefusesWhatRunWouldAndWritesNothing(t *testing.T) { checkRefuses(t, inMemory(t)) }
+
+func checkRefuses(t *testing.T, s *site) {
+	c, other := s.provisioner(), s.provisioner()
+	check := func(x *Executor, p *plan.Plan) (err error) {
+		s.unchanged(c, func() { err = x.Check(t.Context(), p) })
+		return err
+	}
+	p := s.plan(c, s.shop())
+	require.NoError(t, check(executor(c), p))
+	s.apply(c, s.shop())
+	var stale *StaleError
+	require.ErrorAs(t, check(executor(c), p), &stale)
+	require.NoError(t, check(executor(c), s.plan(c, s.shop())), "nothing to do")
+
+	p = s.plan(c, s.shop(set("description", "b")))
+	require.NoError(t, check(executor(c), p))
+	_, err := s.session(c).Set(t.Context(), s.root+"/pay/ledger", []byte("x"), -1)
+	require.NoError(t, err)
+	require.ErrorAs(t, check(executor(c), p), &stale)
+	var problems *ProblemsError
+	require.ErrorAs(t, check(executor(c), s.plan(c, s.shop())), &problems)
+	require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
+	s.apply(c, s.shop())
+
+	lease, err := other.Mutex(s.root + "/pay/ledger").Lock(t.Context())
+	require.NoError(t, err)
+	p = s.plan(c, s.tree(declare("/solo", kind.Election)), plan.Options{AllowMassDestroy: true})
+	var used *InUseError
+	require.ErrorAs(t, check(executor(c), p), &used)
+	require.NoError(t, lease.Unlock(t.Context()))
+
+	// While another apply is at it.
+	p = s.plan(c, s.shop(set("description", "b")))
+	x, looked := executor(other), false
+	x.Events = func(e Event) {
+		if _, ok := e.(Verified); !ok {
+			return
+		}
+		looked = true
+		var locked *LockedError
+		require.ErrorAs(t, check(executor(c), p), &locked)
+		require.Equal(t, "me@here", locked.Info.Who)
+		require.Equal(t, plan.LockPath(s.root, stack), locked.Path)
+		patient := executor(c)
+		patient.LockTimeout = time.Hour
+		require.NoError(t, check(patient, p), "Run would wait for it")
+	}
+	_, err = x.Run(t.Context(), s.plan(other, s.shop(set("description", "c"))))
+	require.NoError(t, err)
+	require.True(t, looked)
+}
