@@ -93,7 +93,11 @@ func (d *differ) departure(have *Node) Change {
 	if tombstone(have) {
 		return d.exhume(have)
 	}
-	if r := d.intent.Removed(addr); r != nil && !r.Destroy {
+	r := d.intent.Removed(addr)
+	if r == nil { // what moved before it was removed has never been applied under its last address
+		r = d.intent.Removed(d.intent.Rename(addr))
+	}
+	if r != nil && !r.Destroy {
 		return d.release(have)
 	}
 	return d.deletion(have)

@@ -157,6 +157,21 @@ func TestLockInUseDoesNotMove(t *testing.T) {
 	require.Contains(t, p.Problems[0].Detail, "moved to /locks/boss")
 }
 
+// It was renamed and then let go, and only then applied: it was deleted, because the
+// ensemble knows it under the former address.
+func TestLockThatMovedBeforeItWasLetGoIsNotDeleted(t *testing.T) {
+	m := applied(t, base())
+	rest := declared(base().Nodes[:3]...)
+	intent := Intent{
+		Moves:    []Move{{From: "namespace.x.election.locks_solo", To: "namespace.x.election.boss"}, {From: "namespace.x.election.boss", To: "election.boss"}},
+		Removals: []Removal{{From: "election.boss"}},
+	}
+	p := replanIntent(t, m, rest, intent)
+	require.Equal(t, []string{". /locks/solo"}, actions(p))
+	settle(t, m, p, rest)
+	require.Empty(t, payloadAt(t, m, "/locks/solo").Owner.Stack)
+}
+
 func TestForgottenLockKeepsItsDeclarationAndCanBeTakenBack(t *testing.T) {
 	tree := base()
 	protect(tree.Nodes[3])
