@@ -215,7 +215,7 @@ func (d *differ) continued(c *Change) {
 	if was := from.Payload.Owner.Addr; was != c.Addr {
 		c.PreviousAddr = was
 	}
-	if imp := d.imports[c.Path]; imp != nil {
+	if imp := d.imports[c.Path]; imp != nil && imp.Path == from.Path && !d.ours(from) {
 		c.Importing = imp.Path
 	}
 	c.After.Payload.Carry(from.Payload)

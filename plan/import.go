@@ -55,6 +55,9 @@ func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 			or = ""
 		}
 		return refuse("Import of an ephemeral node", "%s belongs to a session and goes with it: it can be no lock. Correct the path%s.", imp.Path, or)
+	case trouble == "" && d.ours(have) && !tombstone(have) && d.movesTo[imp.Path] == nil:
+		return refuse("Import of a node that is managed already", "%s is this stack's already, as %s. Declare moved { from = %s, to = %s } instead of the import.",
+			imp.Path, have.Payload.Owner.Addr, have.Payload.Owner.Addr, want.Addr)
 	case trouble == "" && have.Payload.Owner.Stack == "", trouble == "" && d.ours(have):
 		return true
 	case trouble == "":

@@ -274,3 +274,35 @@ func TestImportThatIsNotToBeIsRefused(t *testing.T) {
 }
 
 func decoded(t testing.TB, p *Plan) *Plan { return decodedPlan(t, p) }
+
+// The import was passed over: the lock was deleted, and an empty one made at the new path.
+func TestImportOfWhatTheStackHasAlreadyIsRefused(t *testing.T) {
+	m := applied(t, base())
+	tree := declared(base().Nodes[:3]...)
+	tree.Nodes = append(tree.Nodes, declare("/locks/boss", kind.Election))
+	imports := []Import{{To: "namespace.x.election.locks_boss", Path: "/locks/solo", Target: "/locks/boss"}}
+	p := replanIntent(t, m, tree, Intent{Imports: imports})
+	require.Equal(t, []string{"error import"}, codes(p))
+	require.Equal(t, "/locks/solo is this stack's already, as namespace.x.election.locks_solo. "+
+		"Declare moved { from = namespace.x.election.locks_solo, to = namespace.x.election.locks_boss } instead of the import.", p.Problems[0].Detail)
+
+	moves := []Move{{From: "namespace.x.election.locks_solo", To: "namespace.x.election.locks_boss"}}
+	p = replanIntent(t, m, tree, Intent{Imports: imports, Moves: moves})
+	require.Equal(t, Counts{Add: 1, Change: 1}, p.Summary(), "what moves is not imported")
+	settle(t, m, p, tree)
+}
+
+// Its block may stand there for ever; what was imported once is moved like any other lock.
+func TestImportedLockThatMovesIsNotImportedAgain(t *testing.T) {
+	m := applied(t, declared(base().Nodes[:3]...))
+	m.nodes["/locks/curator"] = &mnode{acl: kind.WorldAll(), czxid: 7}
+	tree := base()
+	intent := Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/curator", Target: "/locks/solo"}}}
+	settle(t, m, replanIntent(t, m, tree, intent), tree)
+	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
+	intent.Imports[0].Target = "/locks/boss"
+	p := replanIntent(t, m, tree, intent)
+	require.Equal(t, Counts{Add: 1, Change: 1}, p.Summary())
+	m.apply(t, p)
+	require.False(t, replanIntent(t, m, tree, intent).HasChanges())
+}
