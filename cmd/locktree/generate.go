@@ -295,12 +295,28 @@ func declareImport(cfg *config.Config, addr, path string) error {
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
 			if n.Addr == addr {
+				if i := slices.IndexFunc(e.Intent.Imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
+					return beside(e.Intent.Imports[i], addr, path)
+				}
 				e.Intent.Imports = append(e.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin, ByCommand: true})
 				return nil
 			}
 		}
 	}
 	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s: the import then says which znode becomes it. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
+}
+
+// beside is what an import block says against an import from the command line that has
+// its address or its path: nothing when it is the same. Two znodes would become one
+// lock, or one znode two.
+func beside(block plan.Import, addr, path string) error {
+	switch {
+	case block.To == addr && block.Path == path:
+		return nil
+	case block.To == addr:
+		return view.Failf("Imported twice", "%s is imported from %s at %s. Give that path, or change the block.", addr, block.Path, block.Origin)
+	}
+	return view.Failf("Imported twice", "%s becomes %s at %s, and one znode is one lock. Delete that block, or give another path.", path, block.To, block.Origin)
 }
 
 // blockOf is how the block of an address begins, as advice; "" where it takes more.
