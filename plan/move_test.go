@@ -238,6 +238,7 @@ func TestImportToAnotherPathLeavesATombstone(t *testing.T) {
 	tree.Intent = Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/curator", Target: "/locks/solo"}}}
 	p := replan(t, m, tree)
 	require.Equal(t, []string{"~ /locks/curator", "+ /locks/solo"}, actions(p))
+	require.Equal(t, Counts{Import: 1, Add: 1, Change: 1}, p.Summary(), "one lock is imported, though two nodes are written")
 	settle(t, m, p, tree)
 	require.Equal(t, "/locks/solo", payloadAt(t, m, "/locks/curator").MovedTo)
 }

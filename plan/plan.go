@@ -106,7 +106,7 @@ func Diff(current, desired *Tree, opts Options) *Plan { return diff(current, des
 func (p *Plan) Summary() Counts {
 	var c Counts
 	for i := range p.Changes {
-		if p.Changes[i].Importing != "" {
+		if p.Changes[i].Importing != "" && !p.Changes[i].Tombstone {
 			c.Import++
 		}
 		switch p.Changes[i].Action {
