@@ -108,14 +108,16 @@ func (i Intent) Rename(addr string) string {
 	return addr
 }
 
-// Removed returns the removal that covers an address, nil when there is none.
-func (i Intent) Removed(addr string) *Removal {
+// Removed returns the removal that covers an address, nil when there is none: of
+// several the one that says it of the least besides.
+func (i Intent) Removed(addr string) (best *Removal) {
 	for n := range i.Removals {
-		if _, ok := below(addr, i.Removals[n].From); ok {
-			return &i.Removals[n]
+		r := &i.Removals[n]
+		if _, ok := below(addr, r.From); ok && (best == nil || len(r.From) > len(best.From)) {
+			best = r
 		}
 	}
-	return nil
+	return best
 }
 
 // below reports whether addr is base, an instance of it or something in it, and

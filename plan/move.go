@@ -93,9 +93,9 @@ func (d *differ) departure(have *Node) Change {
 	if tombstone(have) {
 		return d.exhume(have)
 	}
-	r := d.intent.Removed(addr)
-	if r == nil { // what moved before it was removed has never been applied under its last address
-		r = d.intent.Removed(d.intent.Rename(addr))
+	r := d.intent.Removed(d.intent.Rename(addr)) // it may have moved before it was removed
+	if r == nil {
+		r = d.intent.Removed(addr)
 	}
 	if r != nil && !r.Destroy {
 		return d.release(have)

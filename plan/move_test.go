@@ -172,6 +172,27 @@ func TestLockThatMovedBeforeItWasLetGoIsNotDeleted(t *testing.T) {
 	require.Empty(t, payloadAt(t, m, "/locks/solo").Owner.Stack)
 }
 
+// The namespace was to be deleted and one lock in it let go; the lock was deleted, too.
+func TestLockIsLetGoOutOfANamespaceThatIsDeleted(t *testing.T) {
+	ledger, pay := "namespace.x.namespace.locks_pay.mutex.ledger", "namespace.x.namespace.locks_pay"
+	tree := base()
+	tree.Nodes[1] = declare("/locks/pay/ledger", kind.Mutex, addr(ledger))
+	tree.Nodes[2] = declare("/locks/pay/pool", kind.Semaphore, set("permits", 3), addr(pay+".semaphore.pool"))
+	m := applied(t, tree)
+	rest := declared(base().Nodes[3])
+	for name, intent := range map[string]Intent{
+		"under its address": {Removals: []Removal{{From: pay, Destroy: true}, {From: ledger}}},
+		"under a later one": {
+			Moves:    []Move{{From: ledger, To: "mutex.books"}},
+			Removals: []Removal{{From: "mutex.books"}, {From: pay, Destroy: true}},
+		},
+	} {
+		require.Equal(t, []string{"- /locks/pay/pool", ". /locks/pay/ledger"}, actions(replanIntent(t, m, rest, intent)), name)
+	}
+	outer := Intent{Removals: []Removal{{From: pay}, {From: ledger, Destroy: true}}}
+	require.Equal(t, []string{"- /locks/pay/ledger", ". /locks/pay", ". /locks/pay/pool"}, actions(replanIntent(t, m, rest, outer)))
+}
+
 func TestForgottenLockKeepsItsDeclarationAndCanBeTakenBack(t *testing.T) {
 	tree := base()
 	protect(tree.Nodes[3])
