@@ -37,6 +37,7 @@ type holding struct {
 	over    error // why it is not held any more
 	revoked bool
 	sealed  bool // nobody may share it
+	blinded bool // the watching has been ended: what happens to the nodes is our own doing
 }
 
 // newHolding turns an admitted contender into a lease's foundation: the session heartbeats from here on.
@@ -50,7 +51,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.since, h.leases, h.known, h.begun = time.Now(), 1, make(chan struct{}), make(chan struct{})
 	h.life, h.end = context.WithCancelCause(context.Background())
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		drop, err := h.s.hold(h.ks[0].path, h.lose) // which may be called before this returns
+		drop, err := h.s.hold(h.ks[0].path, h.told) // which may be called before this returns
 		if err == nil {
 			h.drop = drop
 			break
@@ -81,7 +82,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 func (h *holding) startWatching() {
 	ctx, blind := context.WithCancel(context.Background())
 	h.mu.Lock()
-	h.blind = blind
+	h.blind, h.blinded = blind, false
 	h.mu.Unlock()
 	st := &h.q.c.state
 	for i, k := range h.ks {
@@ -96,7 +97,18 @@ func (h *holding) startWatching() {
 func (h *holding) stopWatching() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.blinded = true
 	h.blind()
+}
+
+// told is what the session calls. A heartbeat may find the node gone that is just being exchanged for another.
+func (h *holding) told(err error) {
+	h.mu.Lock()
+	ignore := h.blinded && isNoNode(err)
+	h.mu.Unlock()
+	if !ignore {
+		h.lose(err)
+	}
 }
 
 func (h *holding) event() Event {
@@ -332,9 +344,15 @@ func (h *holding) close(b baton) {
 	if h.slot == "" {
 		return
 	}
-	if !h.q.c.state.leave(h.slot, b) && b.k != nil {
+	st := &h.q.c.state
+	if b.k != nil {
+		if st.bequeath(h.slot, b) {
+			return
+		}
+		st.clearing(h.slot)
 		_ = h.q.c.dropNow(context.Background(), []*contender{b.k}) // the janitor goes on
 	}
+	st.leave(h.slot, baton{})
 }
 
 // reenter answers a caller that holds the lock already, which its context tells.

@@ -182,10 +182,11 @@ func (l *link) send(frame []byte, r request) {
 	t := l.g.timeout()
 	now := l.g.clock.now()
 	l.mu.Lock()
+	touched := l.touchedBefore(now, t) // for pings too: it drops what is old, and an idle link sends nothing else
 	if r.xid == xidPing {
 		l.pings = append(l.pings, now)
 	} else {
-		l.pending[r.xid] = pending{r, now, l.touchedBefore(now, t)}
+		l.pending[r.xid] = pending{r, now, touched}
 		if r.op != opSetAuth { // answered as it is read, ahead of what is being worked on
 			l.order = append(l.order, r.xid)
 		}

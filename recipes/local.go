@@ -27,17 +27,31 @@ type baton struct {
 // error is a *HeldError as soon as whoever has the turn is known to wait.
 func (st *clientState) enter(ctx context.Context, key string, try bool) (b baton, position int, err error) {
 	st.mu.Lock()
-	s := st.slots[key]
-	if s == nil {
-		if st.slots == nil {
-			st.slots = map[string]*slot{}
-		}
-		st.slots[key] = &slot{waits: make(chan struct{})}
+	s, turn := st.line(key)
+	if turn == nil {
 		st.mu.Unlock()
 		return baton{}, 0, nil
 	}
-	turn := make(chan baton, 1)
+	return st.await(ctx, s, turn, try)
+}
+
+// line takes the turn if it is free, else a place among those who wait for it; mu is held. A nil turn is ours already.
+func (st *clientState) line(key string) (s *slot, turn chan baton) {
+	if s = st.slots[key]; s == nil {
+		if st.slots == nil {
+			st.slots = map[string]*slot{}
+		}
+		s = &slot{waits: make(chan struct{})}
+		st.slots[key] = s
+		return s, nil
+	}
+	turn = make(chan baton, 1)
 	s.waiters = append(s.waiters, turn)
+	return s, turn
+}
+
+// await is enter from there on. It is called with mu held and returns without.
+func (st *clientState) await(ctx context.Context, s *slot, turn chan baton, try bool) (b baton, position int, err error) {
 	for {
 		var waits <-chan struct{}
 		if try {
@@ -70,16 +84,20 @@ func (st *clientState) enter(ctx context.Context, key string, try bool) (b baton
 	}
 }
 
-// tryEnter takes the turn if nobody has it; who is only cleaning up is waited for.
+// tryEnter takes the turn if nobody has it; who is only cleaning up is waited for, and hands over nothing but the turn.
 func (st *clientState) tryEnter(ctx context.Context, key string) (b baton, ok bool, err error) {
 	st.mu.Lock()
 	s := st.slots[key]
-	busy := s != nil && (!s.leaving || len(s.waiters) > 0)
-	st.mu.Unlock()
-	if busy {
+	if s != nil && (!s.leaving || len(s.waiters) > 0) {
+		st.mu.Unlock()
 		return baton{}, false, nil
 	}
-	b, _, err = st.enter(ctx, key, false)
+	s, turn := st.line(key) // with the same hold of mu: somebody else might get the turn between the look and this
+	if turn == nil {
+		st.mu.Unlock()
+		return baton{}, true, nil
+	}
+	b, _, err = st.await(ctx, s, turn, false)
 	return b, err == nil, err
 }
 
@@ -92,17 +110,27 @@ func (st *clientState) clearing(key string) {
 	}
 }
 
-// leave passes the turn on. It reports false when nobody waits: the slot is free, and b's contender is the caller's
-// to delete.
-func (st *clientState) leave(key string, b baton) bool {
+// leave passes the turn on, or frees the slot when nobody waits.
+func (st *clientState) leave(key string, b baton) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	s := st.slots[key]
-	if s == nil {
-		return false
-	}
-	if len(s.waiters) == 0 {
+	if !st.pass(key, b) {
 		delete(st.slots, key)
+	}
+}
+
+// bequeath passes the turn on with a contender. It reports false when nobody waits: the turn is still the caller's, and
+// b's contender the caller's to delete.
+func (st *clientState) bequeath(key string, b baton) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.pass(key, b)
+}
+
+// pass gives the turn to the first who waits for it; mu is held.
+func (st *clientState) pass(key string, b baton) bool {
+	s := st.slots[key]
+	if s == nil || len(s.waiters) == 0 {
 		return false
 	}
 	next := s.waiters[0]

@@ -38,7 +38,7 @@ func (b *bid) join(ctx context.Context) ([][][]string, error) {
 		seats[i] = &draw{claim: claim{q: p.q, try: b.try, start: b.start, s: s}, n: p.n}
 		d := seats[i]
 		if d.d, err = d.q.c.declared(ctx, s, d.q); err != nil {
-			return nil, err
+			return nil, notQueued(err)
 		}
 		if d.n == 0 {
 			d.k, err = d.q.contender(s, d.d, d.q.kind.Queues[0], d.q.shared)
@@ -98,6 +98,9 @@ func (b *bid) sit(ctx context.Context, seats []*draw, gone []*contender) ([][][]
 	flat, err := t.run(ctx, dirs...)
 	if isNoNode(err) && gone != nil {
 		return nil, lostError(b.m.path(), err) // the parents existed when those were created
+	}
+	for _, d := range seats {
+		err = d.q.complete(ctx, d.s, err)
 	}
 	if isNoNode(err) {
 		err = fmt.Errorf("%w: one of %s, or of what its layout needs, does not exist: %w", ErrNotProvisioned, b.m.path(), err)
@@ -271,43 +274,48 @@ func (d *draw) reach(ctx context.Context, lists [][]string) error {
 // stay watches over a granted member until all are: it may be lost, asked back, or its lock drained.
 func (d *draw) stay(ctx context.Context, all <-chan struct{}) error {
 	for {
-		select {
-		case <-all:
-			return nil
-		default:
-		}
-		if d.own == nil && !d.deaf {
-			if err := d.readOwn(ctx); err != nil {
-				if ctx.Err() != nil {
-					return nil // the member that is waited for tells why
-				}
-				return err
-			}
-		}
-		var own <-chan struct{}
-		if d.own != nil {
-			own = d.own.C()
-		}
-		select {
-		case <-own:
-			if d.s.State() == Lost {
-				return lostError(d.k.path, d.s.Err())
-			}
-			d.unwatch()
-		case <-d.d.changed():
-			if err := d.redeclare(ctx); err != nil {
-				return err
-			}
-		case <-d.d.dropped:
-			if err := d.redeclare(ctx); err != nil {
-				return err
-			}
-		case <-all:
-			return nil
-		case <-ctx.Done():
-			return nil
+		if done, err := d.stayUntilNews(ctx, all); done || err != nil {
+			return err
 		}
 	}
+}
+
+// stayUntilNews looks once, and waits for what is worth another look.
+func (d *draw) stayUntilNews(ctx context.Context, all <-chan struct{}) (done bool, err error) {
+	select {
+	case <-all:
+		return true, nil
+	default:
+	}
+	if d.own == nil && !d.deaf {
+		if err := d.readOwn(ctx); err != nil {
+			if ctx.Err() != nil {
+				return true, nil // the member that is waited for tells why
+			}
+			return true, err
+		}
+	}
+	var own <-chan struct{}
+	if d.own != nil {
+		own = d.own.C()
+	}
+	defer d.d.used()()
+	select {
+	case <-own:
+		if d.s.State() == Lost {
+			return true, lostError(d.k.path, d.s.Err())
+		}
+		d.unwatch()
+	case <-d.d.changed():
+		return false, d.redeclare(ctx)
+	case <-d.d.dropped:
+		return false, d.redeclare(ctx)
+	case <-all:
+		return true, nil
+	case <-ctx.Done():
+		return true, nil
+	}
+	return false, nil
 }
 
 // prove confirms all members at one moment: while one was waited for, another's node may have been deleted.

@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// maxDeclarations bounds how many declarations a client keeps (and watches); beyond it the next lock opened pushes
-// out another one, which costs that one a read more.
+// maxDeclarations bounds how many declarations a client keeps (and watches) that nobody waits for; beyond it the next
+// lock opened pushes out another one, which costs that one a read more. One that is waited for would be read again at
+// once, and push out another: they would chase each other for as long as the waits last.
 const maxDeclarations = 4096
 
 // declaration is what the node of a lock says about it, kept per client and path. There is no goroutine behind it:
@@ -21,10 +23,12 @@ type declaration struct {
 	s       *Session
 	path    string
 	version int32         // of the node's data
+	mzxid   int64         // of the write that made it so
 	payload *kind.Payload // nil when the node carries none
 	why     error         // why not
 	w       *watch
 	dropped chan struct{} // closed when the client no longer keeps this declaration
+	users   *atomic.Int32 // who waits for it to change
 
 	params  kind.Params
 	acl     []zk.ACL // of contenders
@@ -35,6 +39,12 @@ type declaration struct {
 
 // changed is closed when the declaration must be read again.
 func (d *declaration) changed() <-chan struct{} { return d.w.C() }
+
+// used says that somebody waits for changed or dropped, until the function it returns is called.
+func (d *declaration) used() (done func()) {
+	d.users.Add(1)
+	return func() { d.users.Add(-1) }
+}
 
 // stale says that the node may have another declaration by now.
 func (d *declaration) stale() bool {
@@ -154,9 +164,11 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 		return nil, err
 	}
 	if len(st.decls) >= maxDeclarations {
-		for other := range st.decls {
-			st.forget(other)
-			break
+		for other, d := range st.decls {
+			if d.users.Load() == 0 {
+				st.forget(other)
+				break
+			}
 		}
 	}
 	st.decls[path] = d
@@ -189,7 +201,7 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 	if err != nil {
 		return nil, err
 	}
-	d := &declaration{s: s, path: path, version: stat.Version, w: w, dropped: make(chan struct{})}
+	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}), users: &atomic.Int32{}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil
@@ -207,28 +219,49 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 	return d, nil
 }
 
-// createTree makes the node, its parents and the children its kind needs, for WithCreate.
+// createTree makes the node, its parents and the children its kind needs, where they are missing, for WithCreate.
 func (c *Client) createTree(ctx context.Context, s *Session, path string, k *kind.Kind) error {
 	if err := kind.ValidatePath(path); err != nil {
 		return err
 	}
-	var paths []string
-	for i := 1; i < len(path); i++ {
-		if path[i] == '/' {
-			paths = append(paths, path[:i])
-		}
-	}
-	paths = append(paths, path)
+	err := createNode(ctx, s, path)
 	for _, child := range k.Children {
-		paths = append(paths, kind.JoinPath(path, child))
-	}
-	for _, p := range paths {
-		_, err := s.Create(ctx, p, nil, 0, zk.WorldACL(zk.PermAll))
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
+		if err == nil {
+			err = createNode(ctx, s, kind.JoinPath(path, child))
 		}
 	}
-	return nil
+	return err
+}
+
+// createNode makes a node unless it is there, and its parents only where they are missing: a server looks at the rights
+// before it looks whether a node exists, and those of the nodes on the way may not be ours.
+func createNode(ctx context.Context, s *Session, path string) error {
+	_, err := s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
+	if isNoNode(err) {
+		if err = createNode(ctx, s, parent(path)); err == nil {
+			_, err = s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
+		}
+	}
+	if errors.Is(err, zk.ErrNoAuth) {
+		if stat, unknown := s.Exists(ctx, path); unknown == nil && stat != nil {
+			return nil
+		}
+	}
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then.
+func (q *queue) complete(ctx context.Context, s *Session, err error) error {
+	if !isNoNode(err) || q.opts.params == nil || !q.opts.create {
+		return err
+	}
+	if err := q.c.createTree(ctx, s, q.path, q.kind); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s lacked a node, which exists now", errNotApplied, q.path)
 }
 
 // lastName is a path's last element.

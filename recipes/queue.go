@@ -204,6 +204,14 @@ func (a *claim) run(ctx context.Context, b baton) (*holding, error) {
 // errNotQueued: the session was lost before it was used for more than reading.
 var errNotQueued = errors.New("no place in the queue was asked for yet")
 
+// notQueued marks the error of a session that was lost while it was only read from: the next one will do.
+func notQueued(err error) error {
+	if !errors.Is(err, ErrSessionLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errNotQueued, err)
+}
+
 // transient: nothing was done and another try may succeed. A refused path or flag is not sent either, but is no better
 // the next time.
 func transient(err error) bool {
@@ -253,8 +261,8 @@ func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
 		a.k, b = nil, baton{}
 	}
 	if a.d, err = a.q.c.declared(ctx, a.s, a.q); err != nil {
-		if a.k == nil && errors.Is(err, ErrSessionLost) {
-			err = fmt.Errorf("%w: %w", errNotQueued, err)
+		if a.k == nil {
+			err = notQueued(err)
 		}
 		return nil, err
 	}
@@ -292,7 +300,7 @@ func (a *claim) join(ctx context.Context) ([]string, error) {
 	lists, err := (&txn{c: a.q.c, s: a.s, born: []*contender{k}}).run(ctx, k.dir)
 	if err != nil {
 		if isNoNode(err) {
-			return nil, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, k.dir, err)
+			err = fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, k.dir, err)
 		}
 		return nil, err
 	}
@@ -308,7 +316,7 @@ func (a *claim) join(ctx context.Context) ([]string, error) {
 func (a *claim) giveUp(ctx context.Context, err error) error {
 	st, key := &a.q.c.state, a.q.slot()
 	k := a.k
-	if k != nil && ctx.Err() != nil && !a.try && k.s.State() != Lost && st.leave(key, baton{k: k}) {
+	if k != nil && ctx.Err() != nil && !a.try && k.s.State() != Lost && st.bequeath(key, baton{k: k}) {
 		return err
 	}
 	if k == nil {

@@ -23,10 +23,13 @@ type txn struct {
 	born []*contender
 	gone []*contender
 	with []any // further operations, after the creates
+
+	abandoned bool // run failed, and the janitor deletes born and gone
 }
 
 // run executes the transaction with the listings pipelined behind it. On an error nothing of it remains, now or after
-// the janitor has been: born contenders do not exist, and gone ones are on their way out too.
+// the janitor has been: born contenders do not exist, and gone ones, where the outcome is not known (abandoned), are on
+// their way out too; else they are what they were.
 //
 // errors.Is errNotApplied, and an error of Outcome NotSent, allow another try. children is nil when the transaction
 // succeeded but its listings did not: list again.
@@ -160,6 +163,7 @@ func (t *txn) look(ctx context.Context) (found bool, err error) {
 
 // abandon leaves what is unknown to the janitor and returns cause.
 func (t *txn) abandon(cause error) error {
+	t.abandoned = true
 	t.c.state.janitor(t.s).remove(append(append([]*contender(nil), t.born...), t.gone...)...)
 	return cause
 }

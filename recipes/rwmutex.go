@@ -78,31 +78,46 @@ func (q *queue) yield(ctx context.Context, try bool) (waited bool, err error) {
 	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); own != nil && own.ended() == nil || ctx.Err() != nil {
 		return false, nil
 	}
-	for start := time.Now(); ; waited = true {
-		s, err := q.c.Session(ctx)
+	start, wait := time.Now(), 10*time.Millisecond
+	for {
+		more, err := q.yieldOnce(ctx, try, start)
 		if err != nil {
-			return waited, err
+			if err = again(ctx, notQueued(err), wait); err != nil {
+				return waited, err
+			}
+			wait = min(2*wait, time.Second)
+			continue
 		}
-		d, err := q.c.declared(ctx, s, q)
-		if err != nil || d.params.(*kind.RWLockParams).Preference != kind.PreferWriter {
-			return waited, err
-		}
-		children, err := listChildren(ctx, s, q.dir())
-		if err != nil {
-			return waited, err
-		}
-		writer, ahead := lastWriter(children)
-		if ahead == 0 {
+		if !more {
 			return waited, nil
 		}
-		held := &HeldError{Path: q.path, Holder: parsed(q.dir(), writer), Position: ahead, c: q.c}
-		if try {
-			return waited, held
-		}
-		if err := q.yieldTo(ctx, s, d, held, start); err != nil {
-			return waited, err
-		}
+		waited = true
 	}
+}
+
+// yieldOnce is one look for writers, and the wait for the last of them, if there is one.
+func (q *queue) yieldOnce(ctx context.Context, try bool, start time.Time) (waited bool, err error) {
+	s, err := q.c.Session(ctx)
+	if err != nil {
+		return false, err
+	}
+	d, err := q.c.declared(ctx, s, q)
+	if err != nil || d.params.(*kind.RWLockParams).Preference != kind.PreferWriter {
+		return false, err
+	}
+	children, err := listChildren(ctx, s, q.dir())
+	if err != nil {
+		return false, err
+	}
+	writer, ahead := lastWriter(children)
+	if ahead == 0 {
+		return false, nil
+	}
+	held := &HeldError{Path: q.path, Holder: parsed(q.dir(), writer), Position: ahead, c: q.c}
+	if try {
+		return false, held
+	}
+	return true, q.yieldTo(ctx, s, d, held, start)
 }
 
 // lastWriter is the last contender that does not read, and how many stand up to it; 0 when there is none.
@@ -129,6 +144,7 @@ func (q *queue) yieldTo(ctx context.Context, s *Session, d *declaration, held *H
 		return err
 	}
 	defer w.stop()
+	defer d.used()()
 	select {
 	case <-w.C():
 	case <-d.changed():
@@ -206,6 +222,9 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	}
 	if err != nil {
 		_ = m.read.c.drop(ctx, next.ks...) // goes on in the background if it must
+		if next.slot != "" {
+			m.read.c.state.leave(next.slot, baton{})
+		}
 		return nil, err
 	}
 	return h.lease(ctx), nil

@@ -202,3 +202,19 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 		require.Empty(t, l.children("/rw"))
 	})
 }
+
+// While the outcome of a downgrade is found out, a heartbeat on the writer's node finds it gone, as it should be.
+func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("c").RWMutex(l.rwlock())
+		w, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.settle()
+		l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
+		r, err := m.Downgrade(t.Context(), w)
+		require.NoError(t, err)
+		require.ErrorIs(t, context.Cause(w.Context()), ErrReleased)
+		require.NotErrorIs(t, context.Cause(w.Context()), ErrLost)
+		l.unlock(r)
+	})
+}

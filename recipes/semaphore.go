@@ -149,7 +149,7 @@ func (d *draw) limit() int { return d.d.params.(*kind.SemaphoreParams).Permits }
 // the queue is looked at for fairness only: a place given up between our create and our listing leaves no trace.
 func (d *draw) direct(ctx context.Context) (*holding, error) {
 	if err := d.prepare(ctx); err != nil {
-		return nil, err
+		return nil, notQueued(err)
 	}
 	permits, err := d.makePermits(func(h *holderData) { h.Limit = d.limit() })
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *draw) direct(ctx context.Context) (*holding, error) {
 	leases, gate := subdir(d.q.path, leasesOf(d.q.kind).Child), subdir(d.q.path, gateOf(d.q.kind).Child)
 	lists, err := (&txn{c: d.q.c, s: d.s, born: permits}).run(ctx, leases, gate)
 	if err != nil {
-		return nil, d.missing(err)
+		return nil, d.missing(ctx, err)
 	}
 	d.permits = permits
 	if lists == nil { // lost with its connection, or cut off from the create by it
@@ -224,9 +224,9 @@ func (d *draw) makePermits(say func(*holderData)) ([]*contender, error) {
 	return ks, nil
 }
 
-// missing explains a NoNode: the layout is incomplete.
-func (d *draw) missing(err error) error {
-	if !isNoNode(err) {
+// missing explains a NoNode: the layout is incomplete. WithCreate completes it.
+func (d *draw) missing(ctx context.Context, err error) error {
+	if err = d.q.complete(ctx, d.s, err); !isNoNode(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %s lacks a child its layout needs (%v); run apply: %w", ErrNotProvisioned, d.q.path, d.q.kind.Children, err)
@@ -245,7 +245,9 @@ func (d *draw) hold(ctx context.Context) (*holding, error) {
 func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 	d.k, d.queued, d.deaf = nil, false, false
 	if err := d.prepare(ctx); err != nil {
-		d.k = k
+		if d.k = k; k == nil {
+			err = notQueued(err)
+		}
 		return nil, err
 	}
 	var children []string
@@ -256,7 +258,7 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 		}
 		lists, err := (&txn{c: d.q.c, s: d.s, born: []*contender{place}}).run(ctx, place.dir)
 		if err != nil {
-			return nil, d.missing(err)
+			return nil, d.missing(ctx, err)
 		}
 		k = place
 		if lists != nil {
@@ -356,6 +358,9 @@ func (d *draw) take(ctx context.Context) error {
 	limit := &zk.CheckVersionRequest{Path: d.q.path, Version: d.d.version}
 	t := &txn{c: d.q.c, s: d.s, born: permits, gone: []*contender{d.k}, with: []any{limit}}
 	lists, err := t.run(ctx, permits[0].dir)
+	if t.abandoned {
+		d.k = nil // it is being deleted: nobody can inherit it
+	}
 	switch {
 	case err == nil:
 		d.permits = permits
@@ -365,7 +370,7 @@ func (d *draw) take(ctx context.Context) error {
 		}
 		return d.within(ctx, children)
 	case isNoNode(err):
-		return d.missing(lostError(d.k.path, err))
+		return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(d.k.path, err), d.q.path, d.q.kind.Children)
 	case errors.Is(err, zk.ErrBadVersion):
 		return d.redeclare(ctx)
 	case transient(err) && ctx.Err() == nil:

@@ -276,3 +276,30 @@ func TestAWaiterForMoreThanIsLeftAfterALoweringIsToldSo(t *testing.T) { // case 
 		require.Empty(t, l.children("/s/locks"))
 	})
 }
+
+// A place that goes with the transaction taking the permits, whose outcome its owner did not wait for, was left to the
+// next goroutine, who found it deleted.
+func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		held, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		c := l.client("c")
+		ctx, cancel := context.WithCancel(t.Context())
+		first := async(func() (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
+		l.settle()
+		second := l.drawing(c, 1)
+		l.settle()
+		slow := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DelayReply(2*time.Second))
+		l.unlock(held)
+		<-slow.Hit()
+		cancel()
+		require.ErrorIs(t, (<-first).err, context.Canceled)
+		got := <-second
+		require.NoError(t, got.err)
+		l.unlock(got.v)
+		l.settle()
+		require.Empty(t, l.children("/s/locks"))
+		require.Empty(t, l.children("/s/leases"))
+	})
+}

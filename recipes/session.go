@@ -239,6 +239,9 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 		s.mu.Unlock()
 		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.id), g.timeout)
 	}
+	if s.link != nil { // whoever found the last one dead has not come to tell us yet
+		s.unlink(errSilent)
+	}
 	s.id, s.timeout, s.answered = g.id, timeout, sent
 	s.link, s.links = l, s.links+1
 	first := pinned == 0
@@ -267,10 +270,15 @@ func (s *Session) lost(l *link, cause error) {
 	if s.link != l {
 		return
 	}
+	s.unlink(cause)
+	s.wake()
+}
+
+// unlink takes note that there is no connection; the caller holds mu.
+func (s *Session) unlink(cause error) {
 	s.link, s.lastLoss = nil, cause
 	s.linked = make(chan struct{})
 	s.move(Suspect)
-	s.wake()
 }
 
 // closed implements listener.

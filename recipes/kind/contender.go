@@ -17,7 +17,7 @@ type Contender struct {
 	// Shared is true for a reader.
 	Shared bool
 	// Seq is the sequence number ZooKeeper appended. It wraps at 2^31: compare
-	// two of one queue with [Before], never with <.
+	// nothing with it but by [SortContenders].
 	Seq int32
 	// Marker is the text that made it a contender, for reports of who wrote it.
 	Marker string
@@ -99,14 +99,16 @@ func guid(prefix string) string {
 	return strings.TrimSuffix(g, "-")
 }
 
-// Before reports whether sequence number a was handed out before b, in serial
-// arithmetic (RFC 1982): right across the wrap at 2^31 as long as the queue
-// spans fewer than 2^31 numbers.
-func Before(a, b int32) bool { return a-b < 0 }
-
 // SortContenders splits child names into the queue, in order, and the rest.
-// Equal sequence numbers exist (Curator's downgrade reuses the writer's); the
-// reader stands behind the writer it came from, and names break what tie is left.
+//
+// Numbers wrap at 2^31, so the queue is a stretch of a circle; it begins behind the widest gap. While it spans fewer
+// than 2^31 numbers that is the order of serial arithmetic (RFC 1982), which compares two at a time. That one is no
+// order beyond: a child somebody made with a number half the way round would stand behind the waiter and before the
+// holder, and the waiter before the holder, in some of the orders in which a server lists them. Here such a child can
+// stand first or last, but never change how numbers that are close stand to each other.
+//
+// Equal sequence numbers exist (Curator's downgrade reuses the writer's); the reader stands behind the writer it came
+// from, and names break what tie is left.
 func SortContenders(children []string) (queue []Contender, junk []string) {
 	for _, name := range children {
 		if c, ok := ParseContender(name); ok {
@@ -117,15 +119,33 @@ func SortContenders(children []string) (queue []Contender, junk []string) {
 	}
 	slices.SortFunc(queue, compareContenders)
 	slices.Sort(junk)
-	return queue, junk
+	return fromWidestGap(queue), junk
 }
+
+// fromWidestGap rotates a sorted queue so that it begins behind its widest gap.
+func fromWidestGap(queue []Contender) []Contender {
+	if len(queue) == 0 {
+		return queue
+	}
+	first, widest := 0, distance(queue[len(queue)-1], queue[0])
+	for i := 1; i < len(queue); i++ {
+		if d := distance(queue[i-1], queue[i]); d > widest {
+			first, widest = i, d
+		}
+	}
+	if first == 0 {
+		return queue
+	}
+	return append(slices.Clone(queue[first:]), queue[:first]...)
+}
+
+// distance is how many numbers later than a's b's was handed out, the wrap included.
+func distance(a, b Contender) uint32 { return uint32(b.Seq) - uint32(a.Seq) }
 
 func compareContenders(a, b Contender) int {
 	switch {
-	case a.Seq != b.Seq && Before(a.Seq, b.Seq):
-		return -1
 	case a.Seq != b.Seq:
-		return 1
+		return cmp.Compare(a.Seq, b.Seq)
 	case a.Shared != b.Shared && !a.Shared:
 		return -1
 	case a.Shared != b.Shared:

@@ -1,0 +1,129 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// A declaration that changes while its waiter reads something else, and is read again by somebody else first.
+func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
+	for range 20 {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.semaphore(1)
+			_, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			c := l.client("c")
+			_, _, err = c.Semaphore("/s").Permits(t.Context())
+			require.NoError(t, err)
+			slow := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+				return r.Op == "getData" && strings.HasPrefix(r.Path, "/s/leases/")
+			}), zktest.Delay(2*time.Second))
+			waited := l.drawing(c, 1)
+			<-slow.Hit()
+			start := time.Now()
+			l.semaphore(2)
+			l.settle()
+			_, _, err = c.Semaphore("/s").Permits(t.Context())
+			require.NoError(t, err)
+			got := <-waited
+			require.NoError(t, got.err)
+			require.Less(t, got.at.Sub(start), 4*time.Second)
+		})
+	}
+}
+
+// More locks waited for than declarations are kept: each that was pushed out was read again, and pushed out another.
+func TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		const n = maxDeclarations + 50
+		c := l.client("c")
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for i := range n {
+			path := fmt.Sprintf("/m%d", i)
+			l.declare(path, kind.Mutex.New())
+			l.foreign(path, "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "")
+			require.NoError(t, l.srv.SetCreateCount(path, 1))
+			waiting.Go(func() { _, _ = c.Mutex(path).Lock(ctx) })
+		}
+		time.Sleep(time.Minute)
+		l.srv.ResetCounts()
+		time.Sleep(time.Minute)
+		require.Less(t, l.srv.Counts().ByOp["getData"], 100)
+		cancel()
+		waiting.Wait()
+	})
+}
+
+// A layout that was made halfway, by a WithCreate that was interrupted or is under way elsewhere, is completed.
+func TestWithCreateCompletesWhatIsMissing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		require.NoError(t, l.srv.Create("/s", nil))
+		c := l.client("c")
+		open := []Option{WithParams(kind.Semaphore.New()), WithCreate()}
+		x, err := c.Semaphore("/s", open...).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		l.unlock(x)
+		require.NoError(t, l.srv.Create("/s2", nil))
+		x, err = c.MultiLock(c.Semaphore("/s2", open...)).Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+	})
+}
+
+// Servers look at the rights before they look whether the node is there.
+func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		require.NoError(t, l.srv.Create("/locks", nil))
+		admin := l.client("admin")
+		s, err := admin.Session(t.Context())
+		require.NoError(t, err)
+		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
+		require.NoError(t, err)
+		x, err := admin.Mutex("/locks/a/b", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+	})
+}
+
+// Locks, of any kind, that are asked for while the session is being lost go on in the next one.
+func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
+	for name, lock := range map[string]func(context.Context, *Client) (*Lease, error){
+		"mutex":     func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) },
+		"read":      func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) },
+		"try read":  func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").TryRLock(ctx) },
+		"semaphore": func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) },
+		"several": func(ctx context.Context, c *Client) (*Lease, error) {
+			return c.MultiLock(c.Mutex("/m"), c.Semaphore("/s")).Lock(ctx)
+		},
+		"several, read": func(ctx context.Context, c *Client) (*Lease, error) {
+			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader()).Lock(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.mutex()
+				l.semaphore(1)
+				l.declare("/rw", kind.RWLock.New())
+				c := l.client("c")
+				slow := l.srv.Inject(zktest.Once(zktest.On("getData")), zktest.Delay(time.Second))
+				got := async(func() (*Lease, error) { return lock(t.Context(), c) })
+				<-slow.Hit()
+				l.srv.Expire(l.session(c))
+				r := <-got
+				require.NoError(t, r.err)
+				l.unlock(r.v)
+			})
+		})
+	}
+}
