@@ -23,14 +23,13 @@ const execHelp = `exec takes a lock, runs a command while it is held, and gives 
 address of the configuration, as in namespace.payments.mutex.ledger, or a path, as in
 /locks/payments/ledger. With a path and ZOOKEEPER_SERVERS no configuration is read.
 
-It ends with the command's own exit code, or 128+N when signal N killed it. What the command
-does not end with by convention says that it is not its own: 123 when the lock was lost while
-it ran, 124 when the lock could not be had (-E sets another one), 125 when something else
-failed, 126 and 127 when the command could not be run.
+It ends with the command's own exit code, or 128+N when signal N killed it. Codes that commands
+leave alone by convention say what happened to the lock: 123 when it was lost while the command
+ran, 124 when it could not be had (-E sets another one), 125 when something else failed, 126 and
+127 when the command could not be run.
 
-When the connection is in doubt, for a third of the session timeout, the command and all it
-started get SIGTERM; after a half they are killed, which is before anybody else can have the
-lock. A longer -session-timeout gives more time. Somebody who asks for the lock back causes
+When nothing was proven for a third of the session timeout, the command and all it started get
+SIGTERM; after a half they are killed, which is before anybody else can have the lock. A longer -session-timeout gives more time. Somebody who asks for the lock back causes
 SIGTERM, too. Signals that locktree gets are passed on.
 
 The command's environment has LOCKTREE_LOCK_PATH, LOCKTREE_LOCK_NODE (the contender in
