@@ -29,8 +29,9 @@ ran, 124 when it could not be had (-E sets another one), 125 when something else
 127 when the command could not be run.
 
 When nothing was proven for a third of the session timeout, the command and all it started get
-SIGTERM; after a half they are killed, which is before anybody else can have the lock. A longer -session-timeout gives more time. Somebody who asks for the lock back causes
-SIGTERM, too. Signals that locktree gets are passed on.
+SIGTERM; after a half they are killed, which is before anybody else can have the lock. A longer
+-session-timeout gives more time. Somebody who asks for the lock back causes SIGTERM, too.
+Signals that locktree gets are passed on.
 
 The command's environment has LOCKTREE_LOCK_PATH, LOCKTREE_LOCK_NODE (the contender in
 ZooKeeper) and LOCKTREE_LOCK_TOKEN, the fencing token: a store that refuses tokens smaller than
