@@ -36,7 +36,8 @@ type hosts struct {
 }
 
 // settled is how long a connection must have lasted to start the count of attempts anew. Without it a server that
-// grants sessions and drops them would be dialled in a tight loop.
+// grants sessions and drops them would be dialled in a tight loop. A shorter one starts it at the first pause: longer
+// ones would cost the lease of whom a flapping network cuts off twice in half a session timeout.
 const settled = time.Second
 
 // parseServers splits, checks and completes Config.Servers.
@@ -106,8 +107,12 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.since.IsZero() && time.Since(h.since) >= settled {
+	switch {
+	case h.since.IsZero():
+	case time.Since(h.since) >= settled:
 		h.pass = -1
+	default:
+		h.pass = min(h.pass, 0)
 	}
 	h.since = time.Time{}
 	if h.pass < 0 || h.next == len(h.targets)-1 {

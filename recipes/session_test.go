@@ -196,6 +196,29 @@ func TestUncommittingServerIsLeft(t *testing.T) {
 	})
 }
 
+// Connections that are granted and cut at once must not make each pause longer than the one before: the third reconnect
+// came 2.7 s after the second, behind the end of a lease of 5 s.
+func TestCutsRightAfterReconnectsKeepTheLease(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.Start(t)
+			_, s := open(t, srv, func(c *Config) { c.SessionTimeout = 10 * time.Second })
+			s.mustCreate(t, "/mine", zk.FlagEphemeral)
+			release, err := s.hold("/mine", nil)
+			require.NoError(t, err)
+			defer release()
+			time.Sleep(time.Minute)
+			cut := srv.Inject(zktest.On("multi"), zktest.DropReply)
+			for cut.Hits() < 3 {
+				time.Sleep(time.Millisecond)
+			}
+			cut.Remove()
+			time.Sleep(time.Minute)
+			require.Equal(t, Active, s.State())
+		})
+	}
+}
+
 func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
