@@ -155,23 +155,37 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 	}
 }
 
-// guardBlind does what can be done about a node whose data we may not read: its token, and the end of the session.
+// guardBlind does what can be done about a node whose data we may not read, and which cannot be watched therefore: it
+// asks for the token, then once a session timeout whether the node is still there and ours.
 func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
-	stat, err := h.s.Exists(ctx, k.path)
-	if err == nil && stat == nil {
-		err = zk.ErrNoNode
-	}
-	if err != nil && h.s.State() != Lost && ctx.Err() == nil {
-		h.lose(err)
-		return
-	}
-	if err == nil && !h.check(i, k, stat) {
-		return
-	}
-	select {
-	case <-h.s.Done():
-		h.lose(h.s.Err())
-	case <-ctx.Done():
+	again := time.NewTicker(h.s.Timeout())
+	defer again.Stop()
+	for {
+		var stat *zk.Stat
+		err := persist(ctx, h.s, func() (err error) {
+			stat, err = h.s.Exists(ctx, k.path)
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case h.s.State() == Lost:
+			h.lose(h.s.Err())
+			return
+		case err != nil:
+			h.lose(err)
+			return
+		case stat == nil:
+			h.lose(fmt.Errorf("the node was deleted by somebody else: %w", zk.ErrNoNode))
+			return
+		case !h.check(i, k, stat):
+			return
+		}
+		select {
+		case <-again.C:
+		case <-h.s.Done():
+		case <-ctx.Done():
+		}
 	}
 }
 
