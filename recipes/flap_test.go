@@ -28,18 +28,11 @@ func TestALeaseWhoseNodeMayNotBeReadOutlivesAnyNumberOfLostConnections(t *testin
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = 40 * time.Second }) // eight reconnects take a while
 		beats := l.unreadable(c)
-		cuts := 0
-		l.srv.Inject(func(r zktest.Request) bool {
-			if r.Op != "exists" || cuts == 8 {
-				return false
-			}
-			cuts++
-			return true
-		}, zktest.CutBefore)
+		cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 8 }, zktest.CutBefore)
 		x, err := c.Mutex("/m").Lock(context.Background())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		require.Equal(t, 8, cuts)
+		require.Equal(t, 8, cuts.Hits())
 		require.NoError(t, context.Cause(x.Context()))
 		require.NotZero(t, x.Token())
 		l.unlock(x)
