@@ -27,6 +27,7 @@ type differ struct {
 	refused   map[string]bool    // declarations whose import is refused: nothing is planned for them
 	held      []heldBack         // namespaces that stay because of what is in them
 	spent     []string           // paths of tombstones that may go
+	outside   map[string]bool    // paths of which a refresh notes nothing
 	replace   *globs
 	breaks    map[string]bool // addresses whose contenders are deleted with them
 }

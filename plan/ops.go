@@ -258,6 +258,11 @@ func (p *Plan) indexKey(c *Change) string {
 
 const movedFrom, standsAt = " moved from ", " at "
 
+// addrOfKey is the address in the key of an entry.
+func addrOfKey(key, path string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(key, movedFrom+path), standsAt+path)
+}
+
 // clashes finds the nodes whose address another one has, too.
 func (p *Plan) clashes() {
 	seen := make(map[string]bool, len(p.Changes))

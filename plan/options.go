@@ -27,7 +27,8 @@ type Options struct {
 	// Replace are address globs of locks to delete and create again.
 	Replace []string
 	// RefreshOnly plans no write to any node: changes are left out, drift is told,
-	// and an apply writes the index as it then stands.
+	// and an apply writes the index as it then stands. With Targets or Excludes both
+	// are about what they select alone: the index keeps saying what it says of the rest.
 	RefreshOnly bool
 	// AllowMassDestroy lets a plan delete more than 30 % of a namespace's nodes
 	// (five at least), which is a [ProblemMassDestroy] otherwise. Destroy implies it.

@@ -113,6 +113,20 @@ func (d *differ) limit() {
 	}
 	d.p.Targeted = true
 	targets, excludes := compileGlobs(d.opts.Targets), compileGlobs(d.opts.Excludes)
+	if d.opts.RefreshOnly {
+		d.limitNotes(targets, excludes)
+	} else {
+		d.limitChanges(targets, excludes)
+	}
+	d.p.missed = len(d.opts.Targets) > 0 && !slices.Contains(targets.used, true)
+	d.unused("target", targets)
+	d.unused("exclusion", excludes)
+	d.problem(Warning, ProblemTargeted, &Node{}, "Resource targeting is in effect",
+		"The plan was limited with -target or -exclude, so it may not represent everything the configuration asks for. "+
+			"These options are for exceptional situations, such as recovering from mistakes: plan again without them afterwards.")
+}
+
+func (d *differ) limitChanges(targets, excludes *globs) {
 	in, out := map[string]bool{}, map[string]bool{} // by path
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
@@ -150,12 +164,24 @@ func (d *differ) limit() {
 		}
 		return !scope(&q)
 	})
-	d.p.missed = len(d.opts.Targets) > 0 && !slices.Contains(targets.used, true)
-	d.unused("target", targets)
-	d.unused("exclusion", excludes)
-	d.problem(Warning, ProblemTargeted, &Node{}, "Resource targeting is in effect",
-		"The plan was limited with -target or -exclude, so it may not represent everything the configuration asks for. "+
-			"These options are for exceptional situations, such as recovering from mistakes: plan again without them afterwards.")
+}
+
+// limitNotes finds what is not to be noted: nothing else has to be for something to be.
+func (d *differ) limitNotes(targets, excludes *globs) {
+	d.outside = map[string]bool{}
+	see := func(path string, addrs ...string) {
+		in, out := len(d.opts.Targets) == 0 || targets.match(addrs...), excludes.match(addrs...)
+		d.outside[path] = !in || out
+	}
+	byPath := d.byPath()
+	for path, c := range byPath {
+		see(path, c.Addr, c.PreviousAddr, addrOfKey(d.indexed[path], path))
+	}
+	for path, key := range d.indexed { // what was deleted by hand, or is no longer ours
+		if byPath[path] == nil {
+			see(path, addrOfKey(key, path))
+		}
+	}
 }
 
 // pullIn adds what the selected changes need: the namespaces around what is
@@ -243,7 +269,7 @@ func (d *differ) onlyRefresh() {
 			continue
 		}
 		c.leave()
-		c.Drift = d.drifted(c.Before)
+		c.Drift = d.drifted(c.Before) && !d.outside[c.Path]
 		kept = append(kept, c)
 	}
 	d.p.Changes = kept
@@ -252,17 +278,22 @@ func (d *differ) onlyRefresh() {
 
 // drift lists what is not as the last apply left it.
 func (d *differ) drift() {
+	see := func(addr, path, what string) {
+		if !d.outside[path] {
+			d.p.Drifted = append(d.p.Drifted, Drift{Addr: addr, Path: path, What: what})
+		}
+	}
 	for _, path := range d.paths() {
 		if have := d.have[path]; d.ours(have) && d.drifted(have) {
-			d.p.Drifted = append(d.p.Drifted, Drift{Addr: have.Payload.Owner.Addr, Path: path, What: DriftChanged})
+			see(have.Payload.Owner.Addr, path, DriftChanged)
 		}
 	}
 	for path, addr := range d.indexed {
 		switch have := d.have[path]; {
 		case have == nil:
-			d.p.Drifted = append(d.p.Drifted, Drift{Addr: addr, Path: path, What: DriftDeleted})
+			see(addr, path, DriftDeleted)
 		case !d.ours(have):
-			d.p.Drifted = append(d.p.Drifted, Drift{Addr: addr, Path: path, What: DriftTaken})
+			see(addr, path, DriftTaken)
 		}
 	}
 	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
@@ -272,14 +303,15 @@ func (d *differ) drift() {
 // as it says: a plan of something else is no reason to forget that somebody changed
 // them.
 func (d *differ) keepNoted() {
-	if !d.p.Targeted || d.p.RefreshOnly {
+	if !d.p.Targeted {
 		return
 	}
 	byPath := d.byPath()
 	for path := range d.indexed {
 		addr, e, _ := d.entry(path)
 		c := byPath[path]
-		if c == nil || c.Action == NoOp && !c.renamed() && d.drifted(c.Before) {
+		asked := d.p.RefreshOnly && !d.outside[path]
+		if !asked && (c == nil || c.Action == NoOp && !c.renamed() && d.drifted(c.Before)) {
 			if d.p.kept == nil {
 				d.p.kept = map[string]IndexEntry{}
 			}

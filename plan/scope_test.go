@@ -210,3 +210,71 @@ func decodedPlan(t require.TestingT, p *Plan) *Plan {
 	require.NoError(t, err)
 	return f.Plans[0]
 }
+
+// The drift of everything was told and noted, whatever was targeted.
+func TestTargetedRefreshNotesOnlyWhatIsTargeted(t *testing.T) {
+	const ledger, pool, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
+	changed, lost, taken := Drift{pool, "/locks/pay/pool", DriftChanged}, Drift{solo, "/locks/solo", DriftDeleted}, Drift{ledger, "/locks/pay/ledger", DriftTaken}
+	for name, c := range map[string]struct {
+		opts     Options
+		declared bool // what was deleted and taken
+		want     []Drift
+	}{
+		"what was changed":            {Options{Targets: []string{pool}}, true, []Drift{changed}},
+		"what was deleted":            {Options{Targets: []string{solo}}, true, []Drift{lost}},
+		"deleted, declared no more":   {Options{Targets: []string{solo}}, false, []Drift{lost}},
+		"taken by somebody":           {Options{Targets: []string{ledger}}, true, []Drift{taken}},
+		"taken, declared no more":     {Options{Targets: []string{"**.locks_pay_l*"}}, false, []Drift{taken}},
+		"all but one":                 {Options{Excludes: []string{ledger}}, true, []Drift{changed, lost}},
+		"one of two":                  {Options{Targets: []string{solo, pool}, Excludes: []string{pool}}, true, []Drift{lost}},
+		"nothing that was changed":    {Options{Targets: []string{"namespace.x.namespace.*"}}, true, nil},
+		"everything, for comparison":  {Options{Targets: []string{"**"}}, true, []Drift{taken, changed, lost}},
+		"everything, declared or not": {Options{Targets: []string{"**"}}, false, []Drift{taken, changed, lost}},
+	} {
+		for _, parts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, parts %t", name, parts), func(t *testing.T) {
+				tree := base()
+				for i := range 900 { // enough for an index in parts
+					if parts {
+						tree.Nodes = append(tree.Nodes, declare(fmt.Sprintf("/locks/z%03d", i), kind.Mutex))
+					}
+				}
+				m := applied(t, tree)
+				before := m.read(t, testRoot, testStack).Index
+				require.Equal(t, parts, len(before.Shards) > 1)
+				delete(m.nodes, "/locks/solo")
+				payload := payloadAt(t, m, "/locks/pay/pool")
+				payload.Params.(*kind.SemaphoreParams).Permits = 99
+				m.nodes["/locks/pay/pool"].data, _ = payload.Encode()
+				m.nodes["/locks/pay/ledger"].data = []byte("theirs")
+				if !c.declared {
+					tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *Node) bool { return n.Addr == ledger || n.Addr == solo })
+				}
+				opts := c.opts
+				opts.Identities, opts.RefreshOnly = us, true
+				p := Diff(m.read(t, testRoot, testStack), tree, opts)
+				require.Equal(t, []string{"warning targeted"}, codes(p), "it says that it is a part")
+				require.Equal(t, c.want, p.Drifted)
+				require.Equal(t, len(c.want) > 0, p.HasChanges())
+				m.apply(t, decodedPlan(t, p))
+				after := m.read(t, testRoot, testStack).Index
+				for addr, was := range before.Resources {
+					i := slices.IndexFunc(c.want, func(d Drift) bool { return d.Addr == addr })
+					now, there := after.Resources[addr]
+					switch {
+					case i < 0:
+						require.Equal(t, was, now, "%s is not noted", addr)
+					case c.want[i].What == DriftChanged:
+						require.NotEqual(t, was, now)
+					default:
+						require.False(t, there, addr)
+					}
+				}
+				require.Empty(t, Diff(m.read(t, testRoot, testStack), tree, opts).Drifted)
+				opts.Targets, opts.Excludes = nil, nil
+				rest := Diff(m.read(t, testRoot, testStack), tree, opts)
+				require.Len(t, rest.Drifted, 3-len(c.want), "what was not asked for is still to be told")
+			})
+		}
+	}
+}
