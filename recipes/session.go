@@ -87,6 +87,7 @@ func newSession(c *Client) *Session {
 		hosts: newHosts(live, c.servers, c.resolve),
 		armed: map[watchKey]struct{}{}, wrote: map[writeKey][]chan *link{},
 	}
+	s.guard.hosts.haste = s.haste
 	return s
 }
 
@@ -244,6 +245,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	}
 	s.id, s.timeout, s.answered = g.id, timeout, sent
 	s.link, s.links = l, s.links+1
+	s.nextBeat = time.Time{} // what failed on the last connection is tried at once
 	first := pinned == 0
 	if first {
 		s.proof = proof{sent: sent, touched: sent} // the session's creation is a committed write
