@@ -3,6 +3,8 @@ package apply
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,43 +14,62 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// quotas reads the quotas that are declared, and those an apply of ours set.
+// quotas reads the quotas that are declared, those an apply of ours set, and those at
+// namespaces of ours that the index does not know: it may have lost that we set them.
 func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
-	paths := map[string]bool{}
-	for _, q := range desired.Intent.Quotas {
-		paths[q.Path] = true
+	ours := map[string]bool{} // false: it may be somebody's
+	for path, f := range r.seen {
+		if r.ours(f) && f.node.Kind().Container {
+			ours[path] = false
+		}
 	}
 	if r.tree.Index != nil {
 		for _, e := range r.tree.Index.Resources {
-			if e.Quota > 0 {
-				paths[e.Path] = true
+			if delete(ours, e.Path); e.Quota > 0 {
+				ours[e.Path] = true
 			}
 		}
 	}
-	for path := range paths {
-		if kind.ValidatePath(path) != nil {
-			continue
+	for _, q := range desired.Intent.Quotas {
+		ours[q.Path] = true
+	}
+	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(ours)), func(path string) bool { return kind.ValidatePath(path) != nil })
+	found := make([]plan.LiveQuota, len(paths))
+	err := each(ctx, len(paths), func(ctx context.Context, i int) (err error) {
+		found[i], err = r.quota(ctx, paths[i])
+		if errors.Is(err, zk.ErrNoAuth) && !ours[paths[i]] {
+			return nil
 		}
-		data, stat, err := r.s.Get(ctx, plan.QuotaPath(path)+"/zookeeper_limits")
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			continue
-		case err != nil:
-			return readError(plan.QuotaPath(path), err)
-		}
-		stats, err := r.s.Exists(ctx, plan.QuotaPath(path)+"/zookeeper_stats")
-		if err != nil {
-			return readError(plan.QuotaPath(path), err)
-		}
-		if r.tree.Quotas == nil {
-			r.tree.Quotas = map[string]plan.LiveQuota{}
-		}
-		r.tree.Quotas[path] = plan.LiveQuota{
-			MaxNodes: int(max(0, limitOf(data, "countHardLimit"))), MaxBytes: max(0, limitOf(data, "byteHardLimit")),
-			Exists: true, Version: stat.Version, Stats: stats != nil,
+		return err
+	})
+	for i, q := range found {
+		if q.Exists {
+			if r.tree.Quotas == nil {
+				r.tree.Quotas = map[string]plan.LiveQuota{}
+			}
+			r.tree.Quotas[paths[i]] = q
 		}
 	}
-	return nil
+	return err
+}
+
+func (r *reader) quota(ctx context.Context, path string) (plan.LiveQuota, error) {
+	at := plan.QuotaPath(path)
+	data, stat, err := r.s.Get(ctx, at+"/zookeeper_limits")
+	if errors.Is(err, zk.ErrNoNode) {
+		return plan.LiveQuota{}, nil
+	}
+	if err != nil {
+		return plan.LiveQuota{}, readError(at, err)
+	}
+	stats, err := r.s.Exists(ctx, at+"/zookeeper_stats")
+	if err != nil {
+		return plan.LiveQuota{}, readError(at, err)
+	}
+	return plan.LiveQuota{
+		MaxNodes: int(max(0, limitOf(data, "countHardLimit"))), MaxBytes: max(0, limitOf(data, "byteHardLimit")),
+		Exists: true, Czxid: stat.Czxid, Version: stat.Version, Stats: stats != nil,
+	}, nil
 }
 
 // limitOf reads one limit of the text a limits node holds; 0 when it says none.

@@ -1,8 +1,13 @@
 package apply
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
@@ -126,6 +131,97 @@ func TestQuotaGoesAlsoWhereItsNamespaceHasToStay(t *testing.T) {
 		require.Zero(t, s.index(c).Resources["pay.namespace"].Quota)
 		require.False(t, s.plan(c, rest, opts).HasChanges())
 	}
+}
+
+// The index was lost in the same step in which the namespace, or the quota alone, left
+// the configuration: nobody looked at the quota again, and it stayed for ever.
+func TestQuotaDoesNotStayUnnoticedWhenTheIndexIsLost(t *testing.T) {
+	lostIndexQuota(t, func(t *testing.T) *site { return inMemory(t) })
+}
+
+func lostIndexQuota(t *testing.T, start func(*testing.T) *site) {
+	type way struct {
+		tree func(*site) *plan.Tree
+		opts plan.Options
+	}
+	ways := map[string]way{
+		"namespace gone": {func(s *site) *plan.Tree { return s.tree(declare("/solo", kind.Election)) }, plan.Options{}},
+		"quota gone":     {func(s *site) *plan.Tree { return s.shop() }, plan.Options{}},
+		"destroyed":      {func(s *site) *plan.Tree { return s.tree() }, plan.Options{Destroy: true}},
+		"moved":          {moveNamespace, plan.Options{}},
+		"noted first":    {func(s *site) *plan.Tree { return s.tree() }, plan.Options{RefreshOnly: true}},
+	}
+	for name, w := range ways {
+		for _, with := range []string{"the namespace", "a later apply", "somebody else"} {
+			t.Run(name+", set by "+with, func(t *testing.T) {
+				s := start(t)
+				c := s.provisioner()
+				limited := s.shop()
+				limited.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
+				limits := plan.QuotaPath(s.root+"/pay") + "/zookeeper_limits"
+				switch with {
+				case "the namespace":
+					s.apply(c, limited)
+				case "a later apply":
+					s.apply(c, s.shop())
+					s.apply(c, limited)
+				default:
+					s.apply(c, s.shop())
+					s.setQuota(c, s.root+"/pay", 50)
+				}
+				at := plan.IndexPath(s.root, stack)
+				require.NoError(t, s.session(c).Delete(t.Context(), at, -1))
+				tree := w.tree(s)
+				p := s.plan(c, tree, w.opts)
+				doubt := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemQuota })
+				_, err := executor(c).Run(t.Context(), resaved(t, p))
+				require.NoError(t, err)
+				if w.opts.RefreshOnly { // what is known now is known to the next plan
+					w.opts.RefreshOnly = false
+					_, err = executor(c).Run(t.Context(), s.plan(c, tree, w.opts))
+					require.NoError(t, err)
+				}
+				stat, err := s.session(c).Exists(t.Context(), limits)
+				require.NoError(t, err)
+				require.False(t, s.plan(c, tree, w.opts).HasChanges())
+				if with == "the namespace" {
+					require.Nil(t, stat, "one transaction made both, so both are ours")
+					require.Equal(t, -1, doubt)
+					return
+				}
+				require.NotNil(t, stat, "nothing says whose it is")
+				require.GreaterOrEqual(t, doubt, 0, "so a person is told: %s", p)
+				require.Equal(t, s.root+"/pay", p.Problems[doubt].Path)
+				require.Contains(t, p.Problems[doubt].Detail, "delquota -N "+s.root+"/pay")
+				require.Contains(t, p.Problems[doubt].Detail, "50 znodes")
+			})
+		}
+	}
+}
+
+// moveNamespace is the shop without quotas, its namespace at another path.
+func moveNamespace(s *site) *plan.Tree {
+	tree := s.shop()
+	for _, n := range tree.Nodes {
+		n.Path = strings.Replace(n.Path, "/pay", "/cash", 1)
+	}
+	slices.SortFunc(tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
+	return tree
+}
+
+// setQuota sets a quota as zkCli.sh does.
+func (s *site) setQuota(c *recipes.Client, path string, n int) {
+	at, session := plan.QuotaPath(path), s.session(c)
+	for i := len("/zookeeper/quota/"); i <= len(at); i++ {
+		if i == len(at) || at[i] == '/' {
+			_, err := session.Create(s.t.Context(), at[:i], nil, 0, zk.WorldACL(zk.PermAll))
+			require.True(s.t, err == nil || errors.Is(err, zk.ErrNodeExists), err)
+		}
+	}
+	_, err := session.Create(s.t.Context(), at+"/zookeeper_limits", fmt.Appendf(nil, "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", n), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(s.t, err)
+	_, err = session.Create(s.t.Context(), at+"/zookeeper_stats", []byte("count=0,bytes=0"), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(s.t, err)
 }
 
 func TestQuotaRefusalOfATransactionSaysThatItIsUsedUp(t *testing.T) {

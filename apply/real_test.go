@@ -41,7 +41,14 @@ func TestRealZooKeeper(t *testing.T) {
 		"long request that asks changes nothing":      asking,
 		"quota is a fuse and goes with its namespace": quota,
 		"refusal for a quota says so":                 quotaRefusal,
-		"what would be refused is known before":       checkRefuses,
+		"quota of a lost index is not forgotten": func(t *testing.T, s *site) {
+			n := 0
+			lostIndexQuota(t, func(t *testing.T) *site {
+				n++
+				return &site{t: t, root: fmt.Sprintf("%s-%d", s.root, n), config: s.config}
+			})
+		},
+		"what would be refused is known before": checkRefuses,
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := "/" + fmt.Sprintf("%x", name)[:16]

@@ -20,14 +20,16 @@ type differ struct {
 	p       *Plan
 
 	intent    Intent
-	byAddr    map[string]*Node   // desired; nil for an address that is declared twice
-	movesTo   map[string]*Node   // by the path of what moves: its declaration
-	movesFrom map[string]*Node   // by the path of a declaration: what moves there
-	imports   map[string]*Import // by the path of a declaration
-	refused   map[string]bool    // declarations whose import is refused: nothing is planned for them
-	held      []heldBack         // namespaces that stay because of what is in them
-	spent     []string           // paths of tombstones that may go
-	outside   map[string]bool    // paths of which a refresh notes nothing
+	byAddr    map[string]*Node     // desired; nil for an address that is declared twice
+	movesTo   map[string]*Node     // by the path of what moves: its declaration
+	movesFrom map[string]*Node     // by the path of a declaration: what moves there
+	imports   map[string]*Import   // by the path of a declaration
+	refused   map[string]bool      // declarations whose import is refused: nothing is planned for them
+	held      []heldBack           // namespaces that stay because of what is in them
+	spent     []string             // paths of tombstones that may go
+	limits    map[string]LiveQuota // quotas that were found, by path: those that are ours to change
+	doubtful  map[string]LiveQuota // and those of which nobody knows
+	outside   map[string]bool      // paths of which a refresh notes nothing
 	replace   *globs
 	breaks    map[string]bool // addresses whose contenders are deleted with them
 }
@@ -81,6 +83,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d.drift()
 	d.keepNoted()
 	d.leftQuotas()
+	d.doubtfulQuotas()
 	d.audit()
 	d.p.Drain = opts.drainMs()
 	d.outputs()

@@ -16,6 +16,7 @@ type LiveQuota struct {
 	MaxNodes int   `json:"max_nodes"` // the hard limit on the count; 0 when there is none
 	MaxBytes int64 `json:"max_bytes"` // that on the bytes, which is kept; 0 when there is none
 	Exists   bool  `json:"exists"`    // of the limits node
+	Czxid    int64 `json:"czxid"`     // of it, as all that follows
 	Version  int32 `json:"version"`
 	Stats    bool  `json:"stats"` // whether the stats node is there
 }
@@ -77,9 +78,24 @@ func (d *differ) wantQuotas() {
 
 // haveQuotas notes the quotas that were found at copies of their namespaces: one that
 // is left as it is keeps its note in the index, by which a later plan takes it away.
+//
+// What the index does not know is ours where the transaction that made the namespace
+// made its quota, too. Any other may be somebody's.
 func (d *differ) haveQuotas() {
+	d.limits, d.doubtful = map[string]LiveQuota{}, map[string]LiveQuota{}
+	declared := map[string]bool{}
+	for _, q := range d.intent.Quotas {
+		declared[q.Path] = true
+	}
 	for path, live := range d.current.Quotas {
-		if n := d.have[path]; d.ours(n) {
+		n := d.have[path]
+		_, e, _ := d.entry(path)
+		if !declared[path] && e.Quota == 0 && !(d.ours(n) && n.Live != nil && n.Live.Czxid == live.Czxid) {
+			d.doubtful[path] = live
+			continue
+		}
+		d.limits[path] = live
+		if d.ours(n) {
 			c := *n
 			c.Quota = live.MaxNodes
 			d.have[path] = &c
@@ -91,7 +107,7 @@ func (d *differ) haveQuotas() {
 func (d *differ) quotas() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
-		live, want := d.current.Quotas[c.Path], 0
+		live, want := d.limits[c.Path], 0
 		if want0 := d.want[c.Path]; want0 != nil && c.After != nil && !c.Tombstone {
 			want = want0.Quota
 		}
@@ -118,7 +134,7 @@ func (d *differ) leftQuotas() {
 		return
 	}
 	byPath := d.byPath()
-	for path, live := range d.current.Quotas {
+	for path, live := range d.limits {
 		addr, e, known := d.entry(path)
 		if !known || e.Quota == 0 || !live.Exists || live.MaxNodes == 0 || byPath[path] != nil || d.have[path] != nil {
 			continue
@@ -128,6 +144,25 @@ func (d *differ) leftQuotas() {
 			fmt.Sprintf("%s was deleted by hand, and its quota of %d znodes was left at %s. Apply takes it away.", path, live.MaxNodes, QuotaPath(path)))
 	}
 	slices.SortFunc(d.p.leftQuotas, func(a, b leftQuota) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// doubtfulQuotas tells of quotas that are left because nobody knows whose they are. This
+// plan is the last one to look at them: its apply notes the namespace, or takes it away.
+func (d *differ) doubtfulQuotas() {
+	for i := range d.p.Changes {
+		c := &d.p.Changes[i]
+		live := d.doubtful[c.Path]
+		if !c.Unnoted || c.Action == Forget || live.MaxNodes == 0 {
+			continue
+		}
+		or := ""
+		if c.stays() && !c.Tombstone {
+			or = fmt.Sprintf(", or declare it: quota { max_nodes = %d }", live.MaxNodes)
+		}
+		d.problem(Warning, ProblemQuota, &Node{Addr: c.Addr, Path: c.Path}, "Quota is left that may be ours",
+			fmt.Sprintf("%s has a quota of %d znodes, at %s. Whether this stack set it stood in the index, which does not know %s any more, so it is left as it is. "+
+				"If nobody else needs it, take it away with zkCli.sh: delquota -N %s%s.", c.Path, live.MaxNodes, QuotaPath(c.Path), c.Addr, c.Path, or))
+	}
 }
 
 // dropQuotas takes away the quotas of namespaces that are gone.

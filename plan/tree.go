@@ -30,7 +30,8 @@ type Tree struct {
 	// once everything it found absent is absent again.
 	Destroys int32
 	// Quotas are the quotas that were found, by the path of their namespace: of those
-	// that are declared, or were set by this stack.
+	// that are declared, or were set by this stack, and of those of which the index does
+	// not say who set them, as it does not know the namespace.
 	Quotas map[string]LiveQuota
 	// Frame are the nodes everything stands on, with their access lists: the root, and
 	// the tool's own nodes. Those that do not exist, or that we may not look at, are
