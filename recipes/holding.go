@@ -169,10 +169,7 @@ func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case h.s.State() == Lost:
-			h.lose(h.s.Err())
-			return
-		case err != nil:
+		case err != nil: // nothing less than the end of the session, whose error says why it ended
 			h.lose(err)
 			return
 		case stat == nil:
