@@ -28,6 +28,9 @@ func (r *run) copyChanges() {
 // empty makes the locks of the plan that must be idle so, where the plan asks for
 // it: it lets nobody in (state draining), and waits, or breaks them by force. What
 // is still in use then is an [*InUseError]; the locks are opened again.
+//
+// A foreign node stays open: the state would have to replace its data, which is another
+// program's until the transaction, and nobody could put it back after a crash.
 func (r *run) empty(ctx context.Context) error {
 	if r.p.Drain <= 0 && !slices.ContainsFunc(r.p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return nil
@@ -45,7 +48,7 @@ func (r *run) empty(ctx context.Context) error {
 			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) || !occupied(c, stats) {
 				continue
 			}
-			if !slices.Contains(r.closed, c) {
+			if !c.Foreign() && !slices.Contains(r.closed, c) {
 				if err := r.setState(ctx, c, kind.StateDraining); err != nil {
 					return r.reopen(ctx, r.closed, err)
 				}

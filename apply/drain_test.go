@@ -1,10 +1,13 @@
 package apply
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
@@ -158,4 +161,93 @@ func forceBreak(t *testing.T, s *site) {
 		require.ErrorAs(t, err, &e)
 	})
 	require.NoError(t, leader.Context().Err())
+}
+
+// What is to be imported got our payload in place of its data while it was drained. When
+// the drain failed, or the apply died in it, nobody had the data any more.
+func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		target string
+		late   bool // the holder comes after the plan
+		die    bool
+	}{
+		"to another path":                 {target: "/near"},
+		"in place, busy only at the end":  {target: "/far", late: true},
+		"to another path, the apply dies": {target: "/near", die: true},
+	} {
+		for _, data := range []string{"10.0.0.1", ""} {
+			t.Run(name+", data "+data, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := inMemory(t)
+					ours := s.provisioner()
+					s.apply(ours, s.shop())
+					far := s.root + "/far"
+					_, err := s.session(ours).Create(t.Context(), far, []byte(data), 0, toZK(kind.WorldAll()))
+					require.NoError(t, err)
+					foreign := s.dial("")
+					var at string
+					hold := func() {
+						at, err = s.session(foreign).Create(t.Context(), far+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, toZK(kind.WorldAll()))
+						require.NoError(t, err)
+					}
+					tree := s.shop()
+					n := s.tree(declare(c.target, kind.Mutex)).Nodes[0]
+					tree.Nodes = slices.Insert(tree.Nodes, 0, n)
+					tree.Intent.Imports = []plan.Import{{To: n.Addr, Path: far, Target: n.Path}}
+					if !c.late {
+						hold()
+					}
+					opts := plan.Options{OverwriteData: true, Drain: 10 * time.Second}
+					p := resaved(t, s.plan(ours, tree, opts))
+					require.True(t, p.Applyable(), "%s", p)
+					require.Equal(t, "", text(p, "lets nobody else in"), "nobody can keep foreign programs out")
+					if c.late {
+						hold()
+					}
+					victim, start := s.provisioner(), time.Now()
+					if c.die {
+						go func() {
+							time.Sleep(5 * time.Second)
+							s.server.Expire(s.session(victim).ID())
+						}()
+					}
+					before := s.dump(ours)
+					x := executor(victim)
+					x.Events = func(e Event) {
+						_, closed := e.(Draining)
+						require.False(t, closed, "it says that nobody new gets in")
+					}
+					_, err = x.Run(t.Context(), p)
+					require.Error(t, err)
+					if !c.die {
+						var busy *InUseError
+						require.ErrorAs(t, err, &busy)
+						require.InDelta(t, 10, time.Since(start).Seconds(), 2)
+					}
+					require.Equal(t, before, s.dump(ours), "something was written")
+
+					if c.late {
+						return // a new plan takes it as it is
+					}
+					go func() {
+						time.Sleep(5 * time.Second)
+						require.NoError(t, s.session(foreign).Delete(t.Context(), at, -1))
+					}()
+					_, err = executor(ours).Run(t.Context(), s.plan(ours, tree, opts))
+					require.NoError(t, err)
+					require.False(t, s.plan(ours, tree, opts).HasChanges())
+				})
+			})
+		}
+	}
+}
+
+// text is the detail of the first problem that has some words in it.
+func text(p *plan.Plan, words string) string {
+	for _, q := range p.Problems {
+		if strings.Contains(q.Detail, words) {
+			return q.Detail
+		}
+	}
+	return ""
 }

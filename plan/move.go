@@ -220,6 +220,12 @@ func (c *Change) NeedsIdle() bool {
 	return c.Action == Delete || c.Action == Replace || c.Action == Update && c.Tombstone
 }
 
+// Foreign reports whether the change takes over a znode that holds no declaration yet:
+// another program's data, or none. Whoever uses it does not look there for a word of ours.
+func (c *Change) Foreign() bool {
+	return c.Importing != "" && c.Before != nil && c.Before.Live != nil && c.Before.Live.Trouble != ""
+}
+
 // busy warns that a change will be refused, or says what is done about it.
 func (d *differ) busy(c *Change, verb string) {
 	n := &Node{Addr: c.Addr, Path: c.Path}
@@ -232,6 +238,10 @@ func (d *differ) busy(c *Change, verb string) {
 		d.problem(Warning, ProblemForceBreak, n, "Lock is broken by force",
 			fmt.Sprintf("%s will be %s although it has %s: their places in it are deleted. Each of them learns that it lost the lock "+
 				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
+	case d.opts.drainMs() > 0 && c.Foreign():
+		d.problem(Warning, ProblemInUse, n, "Lock is in use",
+			fmt.Sprintf("%s would be %s, but it has %s. Apply waits %d seconds for it to become idle, and refuses otherwise. "+
+				"Others may come meanwhile, whom nothing there tells to stay away: stop them if it does not become idle.", c.Addr, verb, c.Usage, (d.opts.drainMs()+999)/1000))
 	case d.opts.drainMs() > 0:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %d seconds for it to become idle, and refuses otherwise.%s",

@@ -35,7 +35,8 @@ type Options struct {
 	AllowMassDestroy bool
 	// Drain is how long an apply waits for locks that are to be deleted to become
 	// idle, after telling the library to grant nothing new there; a [time.Duration].
-	// nil and 0 do not drain.
+	// nil and 0 do not drain. A lock that is taken over from other programs is waited
+	// for, too, but stays open to them.
 	Drain Span
 	// ForceBreak are exact addresses of locks whose contenders are deleted with
 	// them. Each program that holds one learns that it lost it, but only after the
