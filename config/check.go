@@ -122,6 +122,11 @@ func (m *module) trees(stack string) []*Ensemble {
 		m.addQuota(i)
 	}
 	for _, e := range out {
+		for _, other := range out {
+			if other != e {
+				e.Intent.Elsewhere = append(e.Intent.Elsewhere, other.Tree)
+			}
+		}
 		slices.SortFunc(e.Intent.Quotas, func(a, b plan.Quota) int { return strings.Compare(a.Path, b.Path) })
 	}
 	return out

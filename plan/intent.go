@@ -11,6 +11,9 @@ type Intent struct {
 	Imports   []Import   // by To
 	Removals  []Removal  // by From
 	Quotas    []Quota    // by Path
+	// Elsewhere is what is declared on the other ensembles: an address that matches
+	// nothing may be meant for one of theirs. Nothing else is planned from it.
+	Elsewhere []*Tree
 }
 
 // Move says that what was declared at one address is declared at another one

@@ -90,17 +90,25 @@ func (d *differ) forced() {
 	}
 }
 
-// addrs are the addresses of what is declared and of what is there: of locks, or also of
-// what contains them.
+// addrs are the addresses of what is declared, here or elsewhere, and of what is there:
+// of locks, or also of what contains them.
 func (d *differ) addrs(containers bool) (out []string) {
+	see := func(n *Node, addr string) {
+		if k := n.Kind(); k != nil && (containers || !k.Container) {
+			out = append(out, addr)
+		}
+	}
 	for _, n := range d.desired {
-		if containers || !n.Kind().Container {
-			out = append(out, n.Addr)
+		see(n, n.Addr)
+	}
+	for _, tree := range d.intent.Elsewhere {
+		for _, n := range tree.Nodes {
+			see(n, n.Addr)
 		}
 	}
 	for _, n := range d.current.Nodes {
-		if d.ours(n) && (containers || !n.Kind().Container) {
-			out = append(out, n.Payload.Owner.Addr)
+		if d.ours(n) {
+			see(n, n.Payload.Owner.Addr)
 		}
 	}
 	return out

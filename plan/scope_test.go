@@ -83,6 +83,41 @@ func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
 	}
 }
 
+// What was meant was looked for in one ensemble only: of several, the one that tells of
+// the mistake for all of them.
+func TestWhatWasMeantIsLookedForInAllEnsembles(t *testing.T) {
+	tree := base()
+	tree.Intent.Elsewhere = []*Tree{
+		declared(declare("/locks/far", kind.Namespace), declare("/locks/far/stock", kind.Mutex), &Node{Addr: "namespace.x.mutex.odd"}),
+		declared(declare("/locks/third", kind.Election)),
+	}
+	for given, near := range map[string]string{
+		"namespace.x.mutex.locks_far_stok":    ` Did you mean "namespace.x.mutex.locks_far_stock"?`,
+		"election.locks_third":                ` Did you mean "namespace.x.election.locks_third"?`,
+		"namespace.x.mutex.locks_pay_leger":   ` Did you mean "namespace.x.mutex.locks_pay_ledger"?`,
+		"namespace.x.namespace.locks_far_":    ` Did you mean "namespace.x.namespace.locks_far"?`,
+		"namespace.other.mutex.unlike_others": "",
+	} {
+		for what, o := range map[string]Options{
+			"Target": {Targets: []string{given}}, "Exclusion": {Excludes: []string{given}}, "Replacement": {Replace: []string{given}},
+			"Lock to break": {ForceBreak: []string{given}},
+		} {
+			want := near
+			if what == "Lock to break" && strings.HasPrefix(given, "namespace.x.namespace") {
+				want = "" // nobody stands in a namespace
+			}
+			o.Identities = us
+			detail := ""
+			for _, q := range Diff(nil, tree, o).Problems {
+				if q.Code == ProblemTarget {
+					detail = q.Detail
+				}
+			}
+			require.True(t, strings.HasSuffix(detail, ": correct it, or leave it out."+want), "%s %s: %s", what, given, detail)
+		}
+	}
+}
+
 // A lock that is free needs no force. In a namespace nobody stands who could lose a place.
 func TestForceBreakOfALockThatIsFreeIsNoMistake(t *testing.T) {
 	live := applied(t, base()).read(t, testRoot, testStack)
