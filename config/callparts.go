@@ -120,7 +120,8 @@ func (m *module) fineEdges(d *decl) []edge {
 }
 
 // ruleEdges are the variables that the validation rules of a variable refer to. Its
-// value does not wait for theirs; whether it is good does.
+// value does not wait for theirs; whether it is good does, and what refers to the
+// variable waits for that, as in Terraform (1.11): nothing is made of a refused value.
 func (m *module) ruleEdges(d *decl) []edge {
 	var out []edge
 	for _, b := range d.block.blocks {
