@@ -2,7 +2,9 @@ package recipes
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -56,4 +58,107 @@ func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
 		l.unlock(beats)
 	})
+}
+
+// flapping cuts the k-th reply of each connection of the client, the answer to the connect request being the 0th, and
+// the connection with it, n times in a row.
+func (l *lab) flapping(k, n int) *zktest.Injection {
+	asked, cuts := 0, 0
+	return l.srv.Inject(func(r zktest.Request) bool {
+		if asked++; r.Op == "connect" {
+			asked = 0
+		}
+		if asked != k || cuts == n {
+			return false
+		}
+		cuts++
+		return true
+	}, zktest.DropReply)
+}
+
+// eachFlap runs a scene in fake time for every session timeout, reply and number of cuts in a row.
+func eachFlap(t *testing.T, scene func(t *testing.T, l *lab, c *Client, k, n int)) {
+	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
+		for k := range 5 {
+			for n := 3; n <= 8; n++ {
+				t.Run(fmt.Sprintf("%v, reply %d, %d times", timeout, k, n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						l := &lab{t: t, srv: zktest.Start(t)}
+						l.mutex()
+						c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = timeout })
+						scene(t, l, c, k, n)
+						time.Sleep(time.Minute)
+						require.Empty(t, l.children("/m"))
+					})
+				})
+			}
+		}
+	}
+}
+
+// Half a session timeout passes from the last committed write to the end of a lease, a third of one from the first
+// heartbeat that fails: what we do meanwhile must not be to sleep.
+func TestAHeldLeaseOutlivesEightCutsInARow(t *testing.T) {
+	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
+		x, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		cuts := l.flapping(k, n)
+		l.srv.Disconnect(l.session(c))
+		time.Sleep(time.Minute)
+		require.Equal(t, n, cuts.Hits())
+		require.NoError(t, context.Cause(x.Context()))
+		l.unlock(x)
+	})
+}
+
+func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
+	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
+		l.warm(c.Mutex("/m"))
+		time.Sleep(time.Minute)
+		cuts := l.flapping(k, n)
+		l.srv.Disconnect(l.session(c))
+		x, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Equal(t, n, cuts.Hits())
+		require.NoError(t, context.Cause(x.Context()))
+		l.unlock(x)
+	})
+}
+
+func TestALockIsGivenBackThroughEightCutsInARow(t *testing.T) {
+	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
+		x, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		cuts := l.flapping(k, n)
+		l.srv.Disconnect(l.session(c))
+		require.NoError(t, x.Unlock(t.Context()))
+		require.Empty(t, l.children("/m"))
+		time.Sleep(time.Minute) // in which an idle session does little more than ping
+		require.Positive(t, cuts.Hits())
+	})
+}
+
+// A server that is down when a lease runs out has lost it; one that came back a little earlier has not.
+func TestALeaseIsKeptByAServerThatIsBackJustBeforeItsEnd(t *testing.T) {
+	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
+		for step := range 32 {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lab{t: t, srv: zktest.Start(t)}
+				c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = timeout })
+				x, err := c.Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				time.Sleep(time.Minute + timeout*time.Duration(step)/32) // wherever it stands between two heartbeats
+				l.srv.RefuseDials(true)
+				l.srv.Disconnect(l.session(c))
+				time.Sleep(time.Until(x.Deadline()) - timeout/16)
+				l.srv.RefuseDials(false)
+				time.Sleep(time.Minute)
+				require.NoError(t, context.Cause(x.Context()), "a session timeout of %v, step %d", timeout, step)
+				l.unlock(x)
+			})
+		}
+	}
 }

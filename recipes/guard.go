@@ -95,11 +95,18 @@ func (g *guard) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 	return l, nil
 }
 
-// pause adds jitter to the second go-zookeeper slept at the start of a pass, growing with the passes up to T/6, so
-// that the clients of a restarted ensemble do not come back in step. False: the session ended meanwhile.
+// pause keeps the passes apart, with a jitter that grows with them, so that the clients of a restarted ensemble do not
+// come back in step. Before there is a session it adds up to T/6 to the second that go-zookeeper has slept. Later it is
+// all there is, and grows up to what a session can spare. False: the session ended meanwhile.
 func (g *guard) pause(pass int) bool {
-	most := min(250*time.Millisecond<<min(pass, 6), g.timeout()/6)
-	timer := time.NewTimer(rand.N(most + 1))
+	var d time.Duration
+	if most, _ := g.hosts.hurry(); most > 0 {
+		most = min(g.timeout()/32<<min(pass-1, 6), most)
+		d = most/2 + rand.N(most/2+1)
+	} else {
+		d = rand.N(min(250*time.Millisecond<<min(pass, 6), g.timeout()/6) + 1)
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -111,8 +118,12 @@ func (g *guard) pause(pass int) bool {
 
 // budget bounds one attempt: dialling, TLS and the connect request's answer together. A silent server is noticed
 // 2T/3 after its last sign, so all servers together get the T/3 that remain: one that accepts and says nothing must not
-// cost the session while another would serve it. When a whole pass failed the budget doubles, for slow networks.
+// cost the session while another would serve it. When a whole pass failed the budget doubles, for slow networks; not
+// while something is held, because on one that slow no lease could be kept.
 func (g *guard) budget(pass int) time.Duration {
+	if _, held := g.hosts.hurry(); held {
+		pass = 0
+	}
 	t, n := g.timeout(), time.Duration(g.hosts.size())
 	each := max(t/3/n, min(t/6, 500*time.Millisecond))
 	each = min(each<<min(pass, 3), 2*t/3, 10*time.Second)

@@ -25,9 +25,11 @@ type hosts struct {
 	names   []string
 	resolve func(ctx context.Context, host string) ([]string, error) // nil: names are dialled as they are
 	live    context.Context                                          // ends when the session must not connect again
+	hurry   func() (most time.Duration, held bool)                   // see Session.hurry
 
 	mu      sync.Mutex
 	targets []target
+	known   map[string][]string // addresses by name, as last resolved
 	next    int
 	pass    int               // complete passes failed since the last connection that lasted; -1 before the first
 	since   time.Time         // of the present connection
@@ -36,8 +38,7 @@ type hosts struct {
 }
 
 // settled is how long a connection must have lasted to start the count of attempts anew. Without it a server that
-// grants sessions and drops them would be dialled in a tight loop. A shorter one starts it at the first pause: longer
-// ones would cost the lease of whom a flapping network cuts off twice in half a session timeout.
+// grants sessions and drops them would be dialled in a tight loop.
 const settled = time.Second
 
 // parseServers splits, checks and completes Config.Servers.
@@ -89,7 +90,10 @@ func parseServer(s string) (string, error) {
 }
 
 func newHosts(live context.Context, names []string, resolve func(context.Context, string) ([]string, error)) *hosts {
-	return &hosts{names: names, resolve: resolve, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
+	return &hosts{
+		names: names, resolve: resolve, live: live, hurry: func() (time.Duration, bool) { return 0, false },
+		pass: -1, known: map[string][]string{}, causes: map[string]string{}, trials: map[string]string{},
+	}
 }
 
 // Init ignores what go-zookeeper made of the names: it breaks IPv6 addresses without a port.
@@ -100,37 +104,36 @@ func (h *hosts) Len() int { return len(h.names) }
 
 // Next moves on to the next address. The first pass after a lost connection starts at once; each further one begins
 // with retryStart = true, on which go-zookeeper fails what is queued, sleeps a second, and, only then, looks whether
-// it was closed. So retryStart must come at least once a pass, and always when the session is over.
+// it was closed. So retryStart must come always when the session is over. It does not come while there is a session to
+// lose: of a session timeout of 4 s a lease lasts 2 s, half of which would be slept. What is queued then waits for the
+// next connection or for the end of the session, and guard.pause keeps the passes apart.
 func (h *hosts) Next() (server string, retryStart bool) {
 	if h.live.Err() != nil {
 		return h.names[0], true
 	}
+	most, _ := h.hurry()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.since.IsZero():
-	case time.Since(h.since) >= settled:
+	if !h.since.IsZero() && time.Since(h.since) >= settled {
 		h.pass = -1
-	default:
-		h.pass = min(h.pass, 0)
 	}
 	h.since = time.Time{}
 	if h.pass < 0 || h.next == len(h.targets)-1 {
-		h.startPass()
+		h.startPass(cmp.Or(most, time.Second))
 	} else {
 		h.next++
 	}
-	return h.targets[h.next].addr, h.pass > 0 && h.next == 0
+	return h.targets[h.next].addr, h.pass > 0 && h.next == 0 && most == 0
 }
 
-// startPass resolves the names, with mu released, and puts the address used last at the end: it has just failed us.
-func (h *hosts) startPass() {
+// startPass resolves the names, with mu released and for no longer than most, and puts the address used last at the end: it has just failed us.
+func (h *hosts) startPass(most time.Duration) {
 	var last target
 	if len(h.targets) > 0 {
 		last = h.targets[h.next]
 	}
 	h.mu.Unlock()
-	fresh := h.lookup()
+	fresh := h.lookup(most)
 	h.mu.Lock()
 	if i := slices.Index(fresh, last); i >= 0 {
 		fresh = append(slices.Delete(fresh, i, i+1), last)
@@ -147,10 +150,10 @@ func (h *hosts) Connected() {
 }
 
 // lookup resolves all names, at most a second long, and shuffles the result so that clients spread over the servers.
-func (h *hosts) lookup() []target {
+func (h *hosts) lookup(most time.Duration) []target {
 	found := make([][]target, len(h.names))
 	var wg sync.WaitGroup
-	ctx, cancel := context.WithTimeout(h.live, time.Second)
+	ctx, cancel := context.WithTimeout(h.live, min(most, time.Second))
 	defer cancel()
 	for i, name := range h.names {
 		found[i] = []target{{name, name}}
@@ -159,8 +162,8 @@ func (h *hosts) lookup() []target {
 			continue
 		}
 		wg.Go(func() {
-			// A name that does not resolve stays: dialling it gives the resolver's error as the cause.
-			if ips, err := h.resolve(ctx, host); err == nil && len(ips) > 0 {
+			// A name that never resolved stays: dialling it gives the resolver's error as the cause.
+			if ips := h.addresses(ctx, host); len(ips) > 0 {
 				found[i] = found[i][:0]
 				for _, ip := range ips {
 					found[i] = append(found[i], target{name, net.JoinHostPort(ip, port)})
@@ -175,6 +178,20 @@ func (h *hosts) lookup() []target {
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
+}
+
+// addresses resolves a name. Name servers are behind the same broken network: when they say nothing in time the
+// addresses they gave last are still the best there are, while "no such host" is an answer.
+func (h *hosts) addresses(ctx context.Context, host string) []string {
+	ips, err := h.resolve(ctx, host)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var dns *net.DNSError
+	if err != nil && !(errors.As(err, &dns) && dns.IsNotFound) {
+		return h.known[host]
+	}
+	h.known[host] = ips
+	return ips
 }
 
 // current is the target Next returned last, with the number of the pass it belongs to (from 0) and whether it is that

@@ -1,8 +1,10 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +102,38 @@ func TestNamesAreResolvedOnEachPass(t *testing.T) {
 	require.Contains(t, pass(3), target{"pods:2181", "10.0.0.9:2181"})
 }
 
+// Name servers are behind the network that has just cut us off.
+func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails error
+		h := hostsOf([]string{"pod:2181"}, func(ctx context.Context, _ string) ([]string, error) {
+			if fails == nil {
+				return []string{"10.0.0.1"}, nil
+			}
+			<-ctx.Done()
+			return nil, fails
+		})
+		h.Next()
+		for _, c := range []struct {
+			err  error
+			most time.Duration
+			want string
+		}{
+			{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, 0, "10.0.0.1:2181"},
+			{&net.DNSError{Err: "server misbehaving", IsTemporary: true}, 100 * time.Millisecond, "10.0.0.1:2181"},
+			{&net.DNSError{Err: "no such host", IsNotFound: true}, 0, "pod:2181"},
+			{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, 0, "pod:2181"},
+		} {
+			fails = c.err
+			h.hurry = func() (time.Duration, bool) { return c.most, c.most > 0 }
+			start := time.Now()
+			server, _ := h.Next()
+			require.Equal(t, c.want, server, c.err)
+			require.Equal(t, cmp.Or(c.most, time.Second), time.Since(start), "no longer than can be spared")
+		}
+	})
+}
+
 func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
 	h := hostsOf([]string{"a:1", "b:1", "c:1"}, nil)
 	h.Next()
@@ -109,4 +143,7 @@ func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
 	require.Equal(t, 10*time.Second, g.budget(9), "up to 10 s")
 	g.limit = time.Second
 	require.Equal(t, time.Second, g.budget(0))
+	g.limit = 0
+	h.hurry = func() (time.Duration, bool) { return time.Second, true }
+	require.Equal(t, 2*time.Second, g.budget(9), "a silent server must not take what is left of a lease")
 }

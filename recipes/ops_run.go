@@ -42,9 +42,6 @@ func run[T any](ctx context.Context, s *Session, o op, fn func(*zk.Conn) (T, err
 		if ctx.Err() != nil {
 			return zero, wrapped
 		}
-		if s.Err() == nil && wrapped.Outcome == NotSent && errors.Is(err, zk.ErrNoServer) {
-			continue // awaitLink waits: go-zookeeper says so only while it is disconnected
-		}
 		if try++; s.Err() == nil && o.read && !o.once && wrapped.Outcome == Unknown && try <= maxRetries {
 			continue
 		}

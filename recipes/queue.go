@@ -218,7 +218,7 @@ func transient(err error) bool {
 	if errors.Is(err, errNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, ErrClosed) {
 		return true
 	}
-	return outcomeOf(err) == NotSent && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, errNotSent) || errors.Is(err, ErrSessionLost)) &&
+	return outcomeOf(err) == NotSent && (errors.Is(err, errNotSent) || errors.Is(err, ErrSessionLost)) &&
 		!errors.Is(err, ErrClosed)
 }
 

@@ -87,7 +87,7 @@ func newSession(c *Client) *Session {
 		hosts: newHosts(live, c.servers, c.resolve),
 		armed: map[watchKey]struct{}{}, wrote: map[writeKey][]chan *link{},
 	}
-	s.guard.hosts.haste = s.haste
+	s.guard.hosts.hurry = s.hurry
 	return s
 }
 
