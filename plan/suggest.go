@@ -6,10 +6,18 @@ import (
 	"strings"
 )
 
-// DidYouMean returns ` Did you mean "x"?`, with the space, for the nearest of the names,
-// or "". It is at most two edits away, and fewer than half of the word: beyond that a
-// suggestion is noise. Of several as near it is the first by name.
+// DidYouMean returns ` Did you mean "x"?`, with the space, for what [Nearest] finds, or "".
 func DidYouMean(given string, names []string) string {
+	if best := Nearest(given, names); best != "" {
+		return fmt.Sprintf(" Did you mean %q?", best)
+	}
+	return ""
+}
+
+// Nearest returns the name most like what was given, or "". It is at most two edits away,
+// and fewer than half of the word: beyond that a suggestion is noise. Of several as near it
+// is the first by name.
+func Nearest(given string, names []string) string {
 	best, bestDistance := "", 3
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		// The difference in length is a lower bound and free to compute.
@@ -20,10 +28,7 @@ func DidYouMean(given string, names []string) string {
 			best, bestDistance = name, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" Did you mean %q?", best)
+	return best
 }
 
 // distance counts insertions, deletions, substitutions and swaps of neighbours,

@@ -64,24 +64,3 @@ func oneDashHelp(help func(*cobra.Command, []string)) func(*cobra.Command, []str
 		_, _ = io.WriteString(out, twoDashes.ReplaceAllString(text.String(), "$1$2-$3"))
 	}
 }
-
-// editDistance counts the letters to insert, delete or change to make b of a.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}

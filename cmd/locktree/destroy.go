@@ -5,8 +5,9 @@ import "github.com/spf13/cobra"
 func destroyCommand(a *app) *cobra.Command {
 	f := applyFlags{intentFlags: intentFlags{destroy: true}}
 	c := &cobra.Command{
-		Use:   "destroy",
-		Short: "Remove everything this stack owns",
+		Use:        "destroy",
+		SuggestFor: []string{"delete", "remove", "rm"},
+		Short:      "Remove everything this stack owns",
 		Long: "destroy removes what carries this stack's mark and nothing else. A lock that is held or\n" +
 			"waited for is never removed: then nothing is.",
 		Args: exactly(0, 0),

@@ -16,8 +16,9 @@ const devAddress = "127.0.0.1:2181"
 func devCommand(a *app) *cobra.Command {
 	var listen string
 	c := &cobra.Command{
-		Use:   "dev",
-		Short: "Serve an in-memory ZooKeeper for development",
+		Use:        "dev",
+		SuggestFor: []string{"server", "serve"},
+		Short:      "Serve an in-memory ZooKeeper for development",
 		Long: "dev serves an in-memory ZooKeeper on this machine until it is interrupted. Everything in\n" +
 			"it is gone then. It is for development and tests, never for production.",
 		Args: exactly(0, 0),

@@ -64,12 +64,3 @@ func TestStackName(t *testing.T) {
 		require.Equal(t, want, stackName(dir))
 	}
 }
-
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"json", "json", 0}, {"jsn", "json", 1}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}} {
-		require.Equal(t, c.want, editDistance(c.a, c.b), c)
-	}
-}

@@ -16,8 +16,9 @@ import (
 func doctorCommand(a *app) *cobra.Command {
 	var flags loadFlags
 	c := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check what the locks rest on",
+		Use:        "doctor",
+		SuggestFor: []string{"check", "health", "diagnose"},
+		Short:      "Check what the locks rest on",
 		Long: "doctor looks at the conditions under which two programs never believe to hold one lock, on\n" +
 			"each server by itself: session timeout, tick and syncLimit, versions with known faults, clocks.\n" +
 			"Then it looks at each declared lock: whether it is there, whether the identity of the\n" +

@@ -40,10 +40,11 @@ one it has seen is safe from whatever this lock cannot promise, as a machine tha
 func execCommand(a *app) *cobra.Command {
 	x := &execution{app: a}
 	c := &cobra.Command{
-		Use:     "exec LOCK -- COMMAND [ARGUMENT]...",
-		Short:   "Run a command while holding a lock",
-		Long:    execHelp,
-		Example: "  locktree exec namespace.payments.mutex.ledger -- ./compact\n  locktree exec -try -E 0 /locks/nightly -- ./report   # not today, if another machine does it",
+		Use:        "exec LOCK -- COMMAND [ARGUMENT]...",
+		SuggestFor: []string{"run", "lock", "with"},
+		Short:      "Run a command while holding a lock",
+		Long:       execHelp,
+		Example:    "  locktree exec namespace.payments.mutex.ledger -- ./compact\n  locktree exec -try -E 0 /locks/nightly -- ./report   # not today, if another machine does it",
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return own(usage(c, "Which lock, and which command", "Write the lock, two dashes and the command, as in \"locktree exec /locks/nightly -- ./report -v\"."))

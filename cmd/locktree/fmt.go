@@ -21,8 +21,9 @@ type formatter struct {
 func fmtCommand(a *app) *cobra.Command {
 	f := &formatter{app: a}
 	c := &cobra.Command{
-		Use:   "fmt [FILE | DIRECTORY | -]...",
-		Short: "Rewrite configuration files to the canonical style",
+		Use:        "fmt [FILE | DIRECTORY | -]...",
+		SuggestFor: []string{"format"},
+		Short:      "Rewrite configuration files to the canonical style",
 		Long: "fmt rewrites *.locktree.hcl and *.ltvars files in place and lists those it changed.\n" +
 			"It lays them out, quotes labels, unwraps \"${x}\" and unquotes the types of variables.\n" +
 			"\"-\" formats standard input to standard output. Exit codes: 2 when a file does not\n" +

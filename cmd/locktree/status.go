@@ -18,8 +18,9 @@ func statusCommand(a *app) *cobra.Command {
 	var flags loadFlags
 	var detailedExitcode bool
 	c := &cobra.Command{
-		Use:   "status [PATH]",
-		Short: "Show who holds and who waits",
+		Use:        "status [PATH]",
+		SuggestFor: []string{"who", "holders", "list", "ls", "ps"},
+		Short:      "Show who holds and who waits",
 		Long: "status shows every lock of the stack with its holders and waiters, their fencing tokens\n" +
 			"and sessions, whether some of them wait for each other in a circle, and whether the tree\n" +
 			"still is what the configuration says.\n\n" +

@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
 )
 
 // What people who know Terraform type, and what is typed here instead.
@@ -54,12 +57,33 @@ var terraformFlags = map[string]string{
 func unknownCommand(c *cobra.Command, name string) error {
 	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "state " of a subcommand
 	advice := terraformCommands[path+name]
-	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(name); advice == "" && len(near) > 0 {
-		advice = fmt.Sprintf("Did you mean \"%s %s\"?", c.CommandPath(), near[0])
+	if near := nearest(c, name); advice == "" && near != "" {
+		advice = fmt.Sprintf("Did you mean \"%s %s\"?", c.CommandPath(), near)
 	}
 	said := strings.TrimSpace(fmt.Sprintf("There is no command %q. %s", path+name, advice))
 	return view.Failf("Unknown command", "%s\n\nFor all commands and topics, run: %s -help", said, c.CommandPath())
+}
+
+// nearest is what may have been meant by a name, after c; "" when nothing is like it.
+func nearest(c *cobra.Command, name string) string {
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(name); len(near) > 0 {
+		return near[0]
+	}
+	var names []string // of topics, which cobra does not suggest
+	for _, sub := range c.Commands() {
+		if !sub.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		if slices.Contains(sub.SuggestFor, name) {
+			return "help " + sub.Name()
+		}
+		names = append(names, sub.Name())
+	}
+	if near := plan.Nearest(name, names); near != "" {
+		return "help " + near
+	}
+	return ""
 }
 
 // flagText says what is wrong with a flag, in the spelling people use, and which
@@ -78,14 +102,10 @@ func flagText(c *cobra.Command, err error) string {
 	if advice := terraformFlags[name]; advice != "" {
 		return text + " " + advice
 	}
-	best, distance := "", 3
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := editDistance(name, f.Name); d < distance {
-			best, distance = f.Name, d
-		}
-	})
-	if best != "" {
-		text += " Did you mean -" + best + "?"
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "-"+f.Name) })
+	if best := plan.Nearest("-"+name, names); best != "" {
+		text += " Did you mean " + best + "?"
 	}
 	return text
 }

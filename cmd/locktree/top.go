@@ -16,8 +16,9 @@ import (
 func topCommand(a *app) *cobra.Command {
 	t := &topRun{app: a}
 	c := &cobra.Command{
-		Use:   "top",
-		Short: "Watch who holds and who waits",
+		Use:        "top",
+		SuggestFor: []string{"watch", "monitor"},
+		Short:      "Watch who holds and who waits",
 		Long: "top shows the locks of the stack that are in use, the longest queue first, and looks again\n" +
 			"every two seconds until it is interrupted. On a terminal it repaints the screen; elsewhere\n" +
 			"it prints one table after the other. It goes on where a look fails, and says so.\n\n" +

@@ -53,11 +53,11 @@ func topics() []*cobra.Command {
 		"nothing was written: an apply of several transactions, or ensembles, that ended between two of\nthem ends with 1.\n\n" +
 		"A second interrupt (Ctrl-C) ends the program at once, with 1. A transaction is then done or\nnot done; \"locktree plan\" tells.")
 	return []*cobra.Command{
-		{Use: "exit-codes", Short: "What the program ends with", Long: codes.String()},
-		{Use: "environment", Short: "The variables the program looks at", Long: strings.TrimRight(environmentVariables, "\n")},
+		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "What the program ends with", Long: codes.String()},
+		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "The variables the program looks at", Long: strings.TrimRight(environmentVariables, "\n")},
 		{Use: "json", Short: "What -json prints", Long: strings.TrimRight(jsonFormats, "\n")},
-		{Use: "from-terraform", Short: "For people who know Terraform", Long: strings.TrimRight(fromTerraform, "\n")},
-		{Use: "from-curator", Short: "For programs that use Apache Curator or kazoo", Long: strings.TrimRight(fromCurator, "\n")},
+		{Use: "from-terraform", SuggestFor: []string{"terraform"}, Short: "For people who know Terraform", Long: strings.TrimRight(fromTerraform, "\n")},
+		{Use: "from-curator", SuggestFor: []string{"curator", "kazoo"}, Short: "For programs that use Apache Curator or kazoo", Long: strings.TrimRight(fromCurator, "\n")},
 	}
 }
 
