@@ -191,3 +191,25 @@ func (s *site) shopNodes(change ...func(*plan.Node)) (out []*plan.Node) {
 	}
 	return out
 }
+
+// All lists were set, and "0 of 8 access lists" were said to be left.
+func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	ctx, interrupt := context.WithCancel(t.Context())
+	x := executor(c)
+	done := 0
+	x.Events = func(e Event) {
+		if _, ok := e.(ACLApplied); ok {
+			if done++; done == 8 {
+				interrupt()
+			}
+		}
+	}
+	_, err := x.Run(ctx, s.plan(c, closed(s)))
+	var note *ACLPhaseError
+	require.ErrorAs(t, err, &note)
+	require.ErrorContains(t, err, "all 8 access lists included")
+	require.False(t, s.plan(c, closed(s)).HasChanges())
+}

@@ -245,3 +245,47 @@ func find[E Event](ev events) (out E) {
 }
 
 const patience = 30 * time.Second
+
+// Who stands in a lock was looked for in what it left when it moved, which has its address.
+func TestContenderInALockWithTheAddressOfATombstoneIsNamed(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.tree(declare("/old", kind.Mutex)))
+	tree := s.tree(declare("/new", kind.Mutex, at("old.mutex")))
+	s.apply(c, tree)
+	x := executor(c)
+	failed := 0
+	x.Events = func(e Event) {
+		switch e := e.(type) {
+		case Verified:
+			_, err := s.dial("provisioner:secret").Mutex("/locks/new").Lock(t.Context())
+			require.NoError(t, err)
+		case Failed:
+			failed++
+			require.Equal(t, "/locks/new", e.Path)
+		}
+	}
+	_, err := x.Run(t.Context(), s.plan(c, tree, plan.Options{Destroy: true}))
+	var used *InUseError
+	require.ErrorAs(t, err, &used)
+	require.Equal(t, "/locks/new", used.Path)
+	require.Equal(t, "provisioner", used.Usage.Holders[0].ID)
+	require.Equal(t, 1, failed)
+}
+
+func TestMoveOfALockInUseIsRefusedAsAMove(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.tree(declare("/old", kind.Mutex)))
+	_, err := s.dial("provisioner:secret").Mutex("/locks/old").Lock(t.Context())
+	require.NoError(t, err)
+	s.unchanged(c, func() {
+		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(declare("/new", kind.Mutex, at("old.mutex")))))
+		require.ErrorContains(t, err, "old.mutex (/locks/old) cannot be moved: it has 1 holder (provisioner)")
+	})
+}
+
+// at declares a node under an address that does not follow from its path.
+func at(addr string) func(*plan.Node) {
+	return func(n *plan.Node) { n.Addr, n.Payload.Owner.Addr = addr, addr }
+}

@@ -29,8 +29,10 @@ func (r *run) copyChanges() {
 // it: it lets nobody in (state draining), and waits, or breaks them by force. What
 // is still in use then is an [*InUseError]; the locks are opened again.
 //
-// A foreign node stays open: the state would have to replace its data, which is another
-// program's until the transaction, and nobody could put it back after a crash.
+// What is not [plan.Change.Closable] stays as it is. A foreign node's data would have to
+// be replaced, which is another program's until the transaction, and nobody could put it
+// back after a crash (TestDataOfAnImportOutlivesADrainThatFails). A tombstone would come
+// back as a lock (TestDrainThatFailsDoesNotBringATombstoneBackToLife).
 func (r *run) empty(ctx context.Context) error {
 	if r.p.Drain <= 0 && !slices.ContainsFunc(r.p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return nil
@@ -48,7 +50,7 @@ func (r *run) empty(ctx context.Context) error {
 			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) || !occupied(c, stats) {
 				continue
 			}
-			if !c.Foreign() && !slices.Contains(r.closed, c) {
+			if c.Closable() && !slices.Contains(r.closed, c) {
 				if err := r.setState(ctx, c, kind.StateDraining); err != nil {
 					return r.reopen(ctx, r.closed, err)
 				}

@@ -251,3 +251,34 @@ func text(p *plan.Plan, words string) string {
 	}
 	return ""
 }
+
+// What a move left was opened again like a lock of ours: an active one, beside the lock it
+// had pointed to. Two programs could hold what is one lock to them, one at either path.
+func TestDrainThatFailsDoesNotBringATombstoneBackToLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.tree(declare("/old", kind.Mutex)))
+		tree := s.tree(declare("/new", kind.Mutex, at("old.mutex")))
+		s.apply(c, tree)
+		foreign := s.dial("") // reads no data before it queues
+		n, _ := s.server.Get("/locks/old")
+		_, err := s.session(c).SetACL(t.Context(), "/locks/old", toZK(kind.WorldAll()), -1)
+		require.NoError(t, err)
+		_, err = s.session(foreign).Create(t.Context(), "/locks/old/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, toZK(kind.WorldAll()))
+		require.NoError(t, err)
+		x := executor(c)
+		x.Events = func(e Event) {
+			_, closed := e.(Draining)
+			require.False(t, closed, "it says that nobody new gets in")
+		}
+		_, err = x.Run(t.Context(), s.plan(c, tree, plan.Options{Destroy: true, Drain: 10 * time.Second}))
+		var used *InUseError
+		require.ErrorAs(t, err, &used)
+		require.Equal(t, "/locks/old", used.Path)
+		now, _ := s.server.Get("/locks/old")
+		require.Equal(t, string(n.Data), string(now.Data))
+		_, err = s.dial("provisioner:secret").Mutex("/locks/old").TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrMoved)
+	})
+}

@@ -93,7 +93,7 @@ func (e *LockedError) Error() string {
 		"wait for it, or allow a longer lock timeout", e.Path, who, waited)
 }
 
-// InUseError: a lock that would be deleted or replaced has holders or waiters.
+// InUseError: a lock that would be deleted, replaced or moved has holders or waiters.
 type InUseError struct {
 	Addr, Path string
 	Action     plan.Action
@@ -104,8 +104,11 @@ type InUseError struct {
 
 func (e *InUseError) Error() string {
 	what, more := "cannot be deleted", ""
-	if e.Action == plan.Replace {
+	switch e.Action {
+	case plan.Replace:
 		what = "cannot be replaced"
+	case plan.Update:
+		what = "cannot be moved"
 	}
 	if e.Others > 0 {
 		more = fmt.Sprintf(" (%d more locks of this plan are in use)", e.Others)
@@ -207,7 +210,7 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 
 // ACLPhaseError: the transaction WAS committed, but access lists of existing
 // nodes could not all be set. The rest is noted in the index: the next apply
-// finishes.
+// finishes. With Done equal to Total all were set, and the note alone is left.
 type ACLPhaseError struct {
 	ApplyID     string
 	Done, Total int
@@ -215,6 +218,10 @@ type ACLPhaseError struct {
 }
 
 func (e *ACLPhaseError) Error() string {
+	if e.Done == e.Total {
+		return fmt.Sprintf("apply: everything was applied, all %d access lists included, but the note in the index that they are to be set "+
+			"could not be taken away: %v. It does no harm, and the next apply that changes anything takes it away", e.Total, e.Err)
+	}
 	return fmt.Sprintf("apply: everything was applied but %d of %d access lists: %v. Apply again to finish", e.Total-e.Done, e.Total, e.Err)
 }
 

@@ -24,8 +24,8 @@ type (
 	// and granted them to ourselves; the plan's own list follows.
 	ACLWidened struct{ Addr, Path string }
 	// Draining: nobody new gets into a lock that is to go; the apply waits for those
-	// in it, or breaks them. It says nothing of a lock it takes over from other
-	// programs, and waits for them alike.
+	// in it, or breaks them. It says nothing of what stays open meanwhile, a lock taken
+	// over from other programs or what a move left, and waits for those in it alike.
 	Draining struct {
 		Addr, Path string
 		Usage      *plan.Usage // as the plan saw it

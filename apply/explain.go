@@ -123,12 +123,20 @@ func (r *run) whoWeAre() string {
 	return strings.Join(out, ", ")
 }
 
+// about reports whether what happened at a path is of this change: at its node, at one of
+// the parts, or at its quota. The address alone does not tell: a tombstone may have that of
+// the lock it was.
+func about(c *plan.Change, addr, path string) bool {
+	parent := kind.ParentPath(path)
+	return c.Addr == addr && (path == c.Path || parent == c.Path || parent == plan.QuotaPath(c.Path))
+}
+
 // occupied: a node to be deleted has children. Of a lock that is somebody in its
 // queue, who came after we had looked.
 func (r *run) occupied(ctx context.Context, op plan.Op, err error) error {
 	for i := range r.p.Changes {
 		c := &r.p.Changes[i]
-		if c.Addr != op.Addr || c.Before == nil || c.Before.Kind().Container {
+		if !about(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
 			continue
 		}
 		e := &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason}

@@ -49,21 +49,23 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	try, cancel := context.WithTimeout(ctx, unanswered)
 	defer cancel()
 	lease, err := m.TryLock(try)
-	if err != nil && errors.Is(err, recipes.ErrHeld) {
+	held := errors.Is(err, recipes.ErrHeld)
+	mute := err != nil && !held && try.Err() != nil // of the question alone: a wait may outlast it
+	if held {
 		lease, err = r.wait(ctx, m, err)
 	}
-	var held *recipes.HeldError
+	var holder *recipes.HeldError
 	switch {
 	case err == nil:
 		r.emit(LockAcquired{Info: info})
 		return lease, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case try.Err() != nil && !errors.Is(err, recipes.ErrHeld):
+	case mute:
 		return nil, &NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%s)", unanswered, cause(err)),
 			Next: unwritten + "look at the servers, then apply again"}
-	case errors.As(err, &held):
-		return nil, &LockedError{Info: holderInfo(held), Path: info.Path, Waited: time.Since(start)}
+	case errors.As(err, &holder):
+		return nil, &LockedError{Info: holderInfo(holder), Path: info.Path, Waited: time.Since(start)}
 	default:
 		return nil, lockError(info.Path, err)
 	}

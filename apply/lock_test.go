@@ -235,3 +235,26 @@ func TestDeadAppliersLockGoesByItself(t *testing.T) {
 		s.server.Heal(0)
 	})
 }
+
+// A wait that took longer than the servers may leave the first question open was said to be
+// their silence, whatever it ended with.
+func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		a, b := s.provisioner(), s.provisioner()
+		s.apply(a, s.shop())
+		_, err := a.Mutex(plan.LockPath(s.root, stack), recipes.WithID("somebody")).Lock(t.Context())
+		require.NoError(t, err)
+		x := executor(b)
+		x.LockTimeout = time.Hour
+		p := s.plan(b, s.tree())
+		go func() {
+			time.Sleep(2 * unanswered)
+			s.server.Expire(s.session(b).ID())
+		}()
+		_, err = x.Run(t.Context(), p)
+		require.ErrorIs(t, err, recipes.ErrSessionLost)
+		require.NotContains(t, err.Error(), "did not answer")
+		require.Contains(t, err.Error(), "Nothing was written: apply again")
+	})
+}

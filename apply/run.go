@@ -223,7 +223,7 @@ func (r *run) failed(err error) {
 		addr, path = node.Addr, node.Path
 	}
 	for _, c := range r.tx.Changes {
-		if addr != "" && c.Addr == addr && c.Action != plan.NoOp {
+		if addr != "" && about(c, addr, path) && c.Action != plan.NoOp {
 			r.emit(Failed{Addr: addr, Path: path, Action: c.Action, Err: err})
 		}
 	}

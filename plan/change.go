@@ -114,22 +114,25 @@ func (c *Change) ReasonText() string {
 	return ""
 }
 
-// splitKey takes the instance key off an address: `a.b["k"]` is `a.b`, `"k"`.
+// splitKey takes the instance key off an address: `a.b["k"]` is `a.b`, `"k"`. Quotes
+// alone tell where a key begins and ends, as strconv.Quote writes them: whatever looks like
+// an address inside a key ("].b[) is part of the key.
 func splitKey(addr string) (base, key string, ok bool) {
-	rest, closed := strings.CutSuffix(addr, "]")
-	i := strings.Index(rest, "[\"")
-	if !closed || i < 0 {
+	at, quoted := -1, false
+	for i := 0; i < len(addr); i++ {
+		switch {
+		case quoted && addr[i] == '\\':
+			i++
+		case addr[i] == '"':
+			if quoted = !quoted; quoted && i > 0 && addr[i-1] == '[' {
+				at = i - 1 // the last one is the node's own, the others are of blocks around it
+			}
+		}
+	}
+	if at < 0 || !strings.HasSuffix(addr, `"]`) {
 		return addr, "", false
 	}
-	// A key may contain brackets; a block before it may have a key of its own.
-	for {
-		j := strings.Index(rest[i+1:], "[\"")
-		if j < 0 || !strings.Contains(rest[i:i+1+j], "\"].") {
-			break
-		}
-		i += 1 + j
-	}
-	return rest[:i], rest[i+1:], true
+	return addr[:at], addr[at+1 : len(addr)-1], true
 }
 
 // shortAddr is the block's own part of an address, type.name, as Terraform

@@ -72,7 +72,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		d.checkParents()
 		d.checkAccess()
 	}
-	d.unused("replacement", d.replace)
+	d.replacements()
 	d.forced()
 	d.limit()
 	d.onlyRefresh()

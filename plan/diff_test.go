@@ -111,6 +111,9 @@ func TestSplitKey(t *testing.T) {
 		{`module.t["x"].mutex.b["k"]`, `module.t["x"].mutex.b`, `"k"`},
 		{`module.t["x"].mutex.b`, `module.t["x"].mutex.b`, ""},
 		{`mutex.b["a[\"]"]`, `mutex.b`, `"a[\"]"`},
+		{`mutex.b["\"].["]`, `mutex.b`, `"\"].["`},
+		{`module.t["\"].b"].mutex.b["["]`, `module.t["\"].b"].mutex.b`, `"["`},
+		{`mutex.b["\\"]`, `mutex.b`, `"\\"`},
 	} {
 		b, k, ok := splitKey(c.addr)
 		require.Equal(t, c.base, b, c.addr)

@@ -101,7 +101,7 @@ func (d *differ) adoption(want, have *Node) (Change, bool) {
 	c.Action = Update
 	switch {
 	case len(c.ForcesReplace) > 0:
-		c.Action, c.Reason = Replace, ReasonReplaceCannotUpdate
+		c.Action, c.Reason, c.Break = Replace, ReasonReplaceCannotUpdate, d.breaks[c.Addr]
 		d.checkRemoval(&c, want)
 	case foreign && empty(have, c.Kind):
 		c.Action, c.Reason, c.MissingParts = Replace, ReasonReplaceContainer, nil

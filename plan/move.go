@@ -132,7 +132,8 @@ func (d *differ) exhume(have *Node) Change {
 		Usage: usage(have), Tombstone: true,
 	}
 	if d.opts.Destroy {
-		c.Action, c.After = Delete, nil
+		c.Action, c.After, c.Break = Delete, nil, d.breaks[addr]
+		d.checkRemoval(&c, nil)
 		return c
 	}
 	covered := d.intent.Rename(addr) != addr
@@ -226,6 +227,14 @@ func (c *Change) Foreign() bool {
 	return c.Importing != "" && c.Before != nil && c.Before.Live != nil && c.Before.Live.Trouble != ""
 }
 
+// Closable reports whether an apply that drains the lock can keep others out by its state.
+// A [Change.Foreign] node has none to write. A tombstone has one that must not be lost:
+// opened again after a drain that failed, it would be a second lock beside the one it
+// points to. Ours stay out of it as it is, and others never read it.
+func (c *Change) Closable() bool {
+	return c.NeedsIdle() && !c.Foreign() && c.Before.Payload.State != kind.StateMoved
+}
+
 // busy warns that a change will be refused, or says what is done about it.
 func (d *differ) busy(c *Change, verb string) {
 	n := &Node{Addr: c.Addr, Path: c.Path}
@@ -238,7 +247,7 @@ func (d *differ) busy(c *Change, verb string) {
 		d.problem(Warning, ProblemForceBreak, n, "Lock is broken by force",
 			fmt.Sprintf("%s will be %s although it has %s: their places in it are deleted. Each of them learns that it lost the lock "+
 				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
-	case d.opts.drainMs() > 0 && c.Foreign():
+	case d.opts.drainMs() > 0 && !c.Closable():
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply waits %d seconds for it to become idle, and refuses otherwise. "+
 				"Others may come meanwhile, whom nothing there tells to stay away: stop them if it does not become idle.", c.Addr, verb, c.Usage, (d.opts.drainMs()+999)/1000))

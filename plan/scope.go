@@ -17,7 +17,8 @@ type globs struct {
 }
 
 // compileGlobs: "*" stops at what separates names, except in a key, where only the
-// closing quote does; "**" stops nowhere.
+// closing quote does; "**" stops nowhere. Keys stand in addresses as strconv.Quote writes
+// them: a quote behind a backslash is part of the key and closes nothing.
 func compileGlobs(patterns []string) *globs {
 	g := &globs{patterns: patterns, used: make([]bool, len(patterns))}
 	for _, p := range patterns {
@@ -30,7 +31,10 @@ func compileGlobs(patterns []string) *globs {
 				b.WriteString(".*")
 				i++
 			case p[i] == '*' && quoted:
-				b.WriteString(`[^"]*`)
+				b.WriteString(`(?:[^"\\]|\\.)*`)
+			case p[i] == '\\' && quoted && i+1 < len(p) && p[i+1] != '*':
+				b.WriteString(regexp.QuoteMeta(p[i : i+2]))
+				i++
 			case p[i] == '*':
 				b.WriteString(`[^.\["\]]*`)
 			default:
@@ -68,6 +72,15 @@ func (d *differ) unused(what string, g *globs) {
 			d.unmatched(what, g.patterns[i], "address", d.addrs(true))
 		}
 	}
+}
+
+// replacements warns of patterns of locks to replace that match none. One that is made,
+// deleted or replaced in any case was not asked about, and is no mistake for that.
+func (d *differ) replacements() {
+	for i := range d.p.Changes {
+		d.replace.match(d.p.Changes[i].Addr)
+	}
+	d.unused("replacement", d.replace)
 }
 
 // unmatched warns of what matches nothing: most often a typing mistake.

@@ -21,6 +21,9 @@ func TestGlobs(t *testing.T) {
 		"namespace.*.mutex.b":      {"namespace.a.mutex.b": true, "namespace.a.namespace.c.mutex.b": false},
 		"**.mutex.b":               {"namespace.a.namespace.c.mutex.b": true, "namespace.a.mutex.bb": false},
 		`mutex.m["*"]`:             {`mutex.m["a.b]"]`: true, "mutex.m": false},
+		`mutex.m["a*"]`:            {`mutex.m["a\"b.c"]`: true, `mutex.m["a\\"]`: true, `mutex.m["b\"a"]`: false},
+		`mutex.m["\"*"]`:           {`mutex.m["\"b.c"]`: true, `mutex.m["b"]`: false},
+		`mutex.m["\\*"].mutex.*`:   {`mutex.m["\\\"b"].mutex.a`: true, `mutex.m["b"].mutex.a`: false},
 		`mutex.m["a"]`:             {`mutex.m["a"]`: true, `mutex.m["ab"]`: false},
 		"mutex.m+":                 {"mutex.mm": false, "mutex.m+": true},
 		"mutex.m\xff":              {"mutex.m": false},
@@ -173,6 +176,26 @@ func TestReplacementByRequest(t *testing.T) {
 	require.Equal(t, []string{"-/+ /locks/pay/ledger", "-/+ /locks/pay/pool"}, actions(p), "namespaces cannot be replaced with what is in them")
 	require.Equal(t, ReasonReplaceByRequest, p.Changes[1].Reason)
 	settle(t, m, p, base())
+}
+
+// A lock that is made, deleted or replaced in any case was said to match nothing, with its
+// own address as what was meant.
+func TestReplacementOfWhatIsMadeAnywayIsNoMistake(t *testing.T) {
+	const ledger, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.election.locks_solo"
+	live := applied(t, base()).read(t, testRoot, testStack)
+	other := base()
+	other.Nodes[1] = declare("/locks/pay/ledger", kind.Mutex, set("wire", "kazoo"))
+	for name, c := range map[string]struct {
+		current, desired *Tree
+		given            string
+	}{
+		"made":             {nil, base(), ledger},
+		"deleted":          {live, declared(base().Nodes[:3]...), solo},
+		"replaced already": {live, other, ledger},
+	} {
+		p := Diff(c.current, c.desired, Options{Identities: us, Replace: []string{c.given}})
+		require.Empty(t, p.Problems, name)
+	}
 }
 
 func TestRefreshOnlyWritesTheIndexAndNoNode(t *testing.T) {
