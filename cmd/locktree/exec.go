@@ -89,8 +89,8 @@ type execution struct {
 	conflict int
 	quiet    bool
 
-	suspected, lost chan struct{}
-	suspect, lose   func() // close them, once
+	lost chan struct{}
+	lose func() // closes it, once
 }
 
 // run returns a codeError in any case: 1 is an exit code commands use themselves.
@@ -122,12 +122,16 @@ func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 	if token == 0 { // which says so
 		return &codeError{exitLost, x.lostBefore(lease)}
 	}
+	session, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
+	if err != nil {
+		return &codeError{exitLost, x.lostBefore(lease)}
+	}
 	p, err := child.Start(child.Command{Args: command, Env: x.environment(lease, token), Dir: x.dir, Stdin: x.stdin, Stdout: x.stdout, Stderr: x.stderr})
 	if err != nil {
 		x.release(lease)
 		return &codeError{child.CodeOf(err), view.Failf("Cannot run the command", "%v. The lock is given back.", err)}
 	}
-	return x.supervise(c.Context(), p, lease, signals)
+	return x.supervise(c.Context(), p, lease, session, signals)
 }
 
 // take connects and takes the lock.
@@ -217,8 +221,8 @@ func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.C
 	if x.session > 0 {
 		cfg.SessionTimeout = x.session
 	}
-	x.suspected, x.lost = make(chan struct{}), make(chan struct{})
-	x.suspect, x.lose = sync.OnceFunc(func() { close(x.suspected) }), sync.OnceFunc(func() { close(x.lost) })
+	x.lost = make(chan struct{})
+	x.lose = sync.OnceFunc(func() { close(x.lost) })
 	cfg.ID, cfg.Observer = x.id, x
 	return x.dialClient(ctx, cfg)
 }

@@ -205,3 +205,20 @@ func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF, "the command has ended")
 	_ = cmd.Wait() // killed
 }
+
+// A connection that is cut is made again; only when nothing has been proven for a third of the session timeout is there
+// something to end a command for.
+func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
+	x := startExec(t, execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`)
+	x.says("started")
+	proven := x.server.Inject(zktest.On("multi"), zktest.Delay(0))
+	x.server.Disconnect(0)
+	select {
+	case <-proven.Hit():
+	case code := <-x.code:
+		require.Fail(t, "it ended", "with %d: %s", code, x.stderr)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(x.dir, "over"), nil, 0o600))
+	x.ends(0)
+	require.Empty(t, x.stderr.String())
+}

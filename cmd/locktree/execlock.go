@@ -144,8 +144,5 @@ func (x *execution) Queued(e recipes.Event) {
 	}
 }
 
-// Suspected implements recipes.Observer.
-func (x *execution) Suspected(recipes.Event) { x.suspect() }
-
 // Lost implements recipes.Observer.
 func (x *execution) Lost(recipes.Event) { x.lose() }

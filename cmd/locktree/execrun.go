@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -12,11 +13,15 @@ import (
 
 // supervise waits for the command, and ends it when it may not go on.
 //
-// In time means: SIGTERM at the first doubt, which is a third of a session timeout after
-// the last committed write of the session, and SIGKILL when the lease ends, at half of it.
-// No server has given the session up by then; see Lease.Context.
-func (x *execution) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, signals <-chan os.Signal) error {
-	doubted, lost, ended, cancelled := x.suspected, x.lost, lease.Context().Done(), ctx.Done()
+// In time means: SIGTERM a third of a session timeout after the last committed write of
+// the session, and SIGKILL when the lease ends, at half of it. No server has given the
+// session up by then; see Lease.Context. A lost connection alone is no reason: it is made
+// again within that time, as a rule.
+func (x *execution) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, session *recipes.Session, signals <-chan os.Signal) error {
+	lost, ended, cancelled := x.lost, lease.Context().Done(), ctx.Done()
+	untilDoubt := func() time.Duration { return time.Until(lease.Deadline()) - session.Timeout()/6 }
+	doubt := time.NewTimer(untilDoubt())
+	defer doubt.Stop()
 	stopped := false // it was told to end, so nothing of it may stay
 	stop := func(why string) {
 		x.say("%s: telling the command to end", why)
@@ -35,8 +40,11 @@ func (x *execution) supervise(ctx context.Context, p *child.Process, lease *reci
 		case <-cancelled:
 			cancelled = nil
 			stop("cancelled")
-		case <-doubted:
-			doubted = nil
+		case <-doubt.C:
+			if d := untilDoubt(); d > 0 { // something has been committed meanwhile
+				doubt.Reset(d)
+				continue
+			}
 			stop("the connection to ZooKeeper is in doubt")
 		case <-ended:
 			ended = nil
