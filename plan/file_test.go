@@ -294,3 +294,33 @@ func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
 		}
 	}
 }
+
+// Seen with a lock that was let go: it says no address itself, and in the file the change
+// of its old place had none either.
+func TestSavedImportToAnotherPathKeepsItsAddress(t *testing.T) {
+	m := applied(t, base())
+	left := declared(base().Nodes[:3]...)
+	m.apply(t, replanIntent(t, m, left, Intent{Removals: []Removal{{From: "namespace.x.election.locks_solo"}}}))
+	tree := declared(append(base().Nodes[:3], declare("/locks/boss", kind.Election))...)
+	p := replanIntent(t, m, tree, Intent{Imports: []Import{{To: "namespace.x.election.locks_boss", Path: "/locks/solo", Target: "/locks/boss"}}})
+	require.Equal(t, []string{"+ /locks/boss", "~ /locks/solo"}, actions(p))
+	q := decoded(t, p)
+	require.Equal(t, p.String(), q.String())
+	require.Equal(t, "namespace.x.election.locks_boss", q.Changes[len(q.Changes)-1].Addr)
+	require.Equal(t, "namespace.x.election.locks_boss", q.Changes[len(q.Changes)-1].After.Addr)
+	settle(t, m, p, tree)
+	require.Contains(t, m.read(t, testRoot, testStack).Index.Resources, "namespace.x.election.locks_boss moved from /locks/solo")
+}
+
+// What is let go is left as it is, also where somebody changed the list of a part of it:
+// the plan that came back from a file showed that as a change to be made.
+func TestSavedPlanChangesNothingOfWhatIsLetGo(t *testing.T) {
+	m := applied(t, base())
+	m.nodes["/locks/pay/pool/leases"].acl = kind.WorldAll()
+	tree := declared(append(base().Nodes[:2], base().Nodes[3])...)
+	p := replanIntent(t, m, tree, Intent{Removals: []Removal{{From: "namespace.x.semaphore.locks_pay_pool"}}})
+	require.Equal(t, []string{". /locks/pay/pool"}, actions(p))
+	require.Nil(t, p.Changes[2].ACL)
+	require.Nil(t, decoded(t, p).Changes[2].ACL)
+	require.Equal(t, p.String(), decoded(t, p).String())
+}

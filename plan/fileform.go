@@ -313,12 +313,12 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 		if before.Path != after.Path {
 			return nil, errors.New("the node changes its path")
 		}
-		c.compare()
+		// What is let go, or stays as it is, was compared with nothing.
+		if c.Action != Forget && (c.Action != NoOp || before.Payload.Owner != after.Payload.Owner) {
+			c.compare()
+		}
 		if c.Reason == ReasonReplaceByRequest || c.Reason == ReasonReplaceACL {
 			c.MissingParts = nil
-		}
-		if c.Action == Forget || c.Action == NoOp && before.Payload.Owner == after.Payload.Owner {
-			c.PreviousAddr = ""
 		}
 	}
 	if c.Reason == ReasonReplaceContainer {

@@ -74,7 +74,7 @@ func (d *differ) bury(have, to *Node) Change {
 		c.Addr, c.Importing = to.Addr, have.Path
 	}
 	c.After = have.withPayload()
-	c.After.Live, c.After.Quota = nil, 0
+	c.After.Addr, c.After.Live, c.After.Quota = c.Addr, nil, 0
 	p := c.After.Payload
 	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: c.Addr}
 	p.State, p.MovedTo, p.Protect = kind.StateMoved, to.Path, false
