@@ -14,7 +14,7 @@ type differ struct {
 	desired []*Node           // sorted, legal, each path once
 	want    map[string]*Node  // desired, by path
 	have    map[string]*Node  // current, by path
-	indexed map[string]string // addresses of the index's entries, by path
+	indexed map[string]string // keys of the index's entries, by path; see addrOfKey
 	bases   map[string]bool   // addresses of desired nodes that have a key, without it
 	opts    Options
 	p       *Plan
@@ -35,11 +35,11 @@ type differ struct {
 }
 
 // entry is what the index knows about a path.
-func (d *differ) entry(path string) (addr string, e IndexEntry, ok bool) {
-	if addr, ok = d.indexed[path]; ok {
-		e = d.current.Index.Resources[addr]
+func (d *differ) entry(path string) (key string, e IndexEntry, ok bool) {
+	if key, ok = d.indexed[path]; ok {
+		e = d.current.Index.Resources[key]
 	}
-	return addr, e, ok
+	return key, e, ok
 }
 
 func diff(current, desired *Tree, opts Options) *Plan {

@@ -76,7 +76,7 @@ func (d *differ) obstacle(want, have *Node) {
 		if addr, ok := d.indexed[want.Path]; ok {
 			d.problem(Error, ProblemMarkerLost, want, "Node is no longer ours",
 				at+fmt.Sprintf("which this stack created as %s, but its data was replaced by something else. "+
-					"It is left alone: delete it by hand to have it created again.", addr))
+					"It is left alone: delete it by hand to have it created again.", addrOfKey(addr, want.Path)))
 			return
 		}
 		d.problem(Error, ProblemForeign, want, "Path is taken",
@@ -100,10 +100,11 @@ func troubleOf(n *Node) (Trouble, string) {
 // abandon: a node that is not declared and not ours. It concerns us only when the
 // index says that it was.
 func (d *differ) abandon(have *Node) {
-	addr, known := d.indexed[have.Path]
+	key, known := d.indexed[have.Path]
 	if !known {
 		return
 	}
+	addr := addrOfKey(key, have.Path)
 	n := &Node{Addr: addr, Path: have.Path}
 	trouble, detail := troubleOf(have)
 	switch trouble {
@@ -172,7 +173,7 @@ func (d *differ) keepOccupied() {
 	mine := map[string]bool{}
 	staying := slices.Clone(d.current.Unmanaged)
 	for i := range d.p.Changes {
-		if c := &d.p.Changes[i]; c.After != nil && d.want[c.Path] == nil {
+		if c := &d.p.Changes[i]; c.After != nil && (d.opts.Destroy || d.want[c.Path] == nil) {
 			staying = append(staying, c.Path)
 			mine[c.Path] = true
 		}

@@ -255,3 +255,16 @@ func TestCertificateNamedBackwardsLocksOut(t *testing.T) {
 		}
 	}
 }
+
+// The namespace was deleted around the lock that is let go: the servers refused the
+// transaction, where the lock's place was declared with something else in it.
+func TestDestroyKeepsTheNamespaceOfWhatItLetsGo(t *testing.T) {
+	m := applied(t, base())
+	tree := declared(base().Nodes[0], declare("/locks/pay/ledger", kind.RWLock), base().Nodes[2], base().Nodes[3])
+	tree.Intent.Removals = []Removal{{From: "namespace.x.mutex.locks_pay_ledger"}}
+	p := Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, Destroy: true})
+	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/pool", ". /locks/pay/ledger"}, actions(p))
+	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
+	m.apply(t, decoded(t, p))
+	require.NotNil(t, m.nodes["/locks/pay/ledger"])
+}

@@ -15,10 +15,13 @@ func (d *differ) adoptions() {
 		if want == nil || d.ours(d.have[want.Path]) && !tombstone(d.have[want.Path]) {
 			continue // Load says that there is none, or it is done
 		}
-		d.imports[want.Path] = imp
 		have := d.have[imp.Path]
+		if have == nil && d.movesFrom[want.Path] != nil {
+			continue // it was done: what was imported moves on
+		}
+		d.imports[want.Path] = imp
 		if !d.adoptable(imp, want, have) {
-			d.refused[want.Path] = true
+			d.refused[want.Path] = d.movesFrom[want.Path] == nil // else a move is half planned
 			continue
 		}
 		if imp.Path != want.Path && !d.ours(have) {
@@ -42,6 +45,14 @@ func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 			or = `let "locktree apply" create it`
 		}
 		return refuse("Nothing to import", "%s is to be imported from %s, where no node exists. Correct the path, or %s.", want.Addr, imp.Path, or)
+	}
+	if from := d.movesFrom[want.Path]; from != nil && !d.ours(have) {
+		or := "Remove the import block"
+		if imp.ByCommand {
+			or = "Import it to another address"
+		}
+		return refuse("Import of a lock that is there already", "%s is to be imported from %s, but the stack has it at %s, from where it moves to %s. %s.",
+			want.Addr, imp.Path, from.Path, want.Path, or)
 	}
 	if imp.Path != want.Path && (d.want[imp.Path] != nil || d.have[want.Path] != nil && !tombstone(d.have[want.Path])) {
 		return refuse("Import to a path that is taken", "%s is to be imported from %s to %s, but one of the two is something else already. Choose another name for what is declared, or remove what stands there.",

@@ -39,3 +39,49 @@ func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	require.Equal(t, []string{"warning force_break"}, codes(p))
 	require.True(t, decoded(t, p).Changes[3].Break)
 }
+
+// Two locks claimed one address: the stack's own, on its way there from another path, and
+// the one that was to be imported. The first was left as a note of where it went.
+func TestImportToTheAddressOfALockThatMovesIsRefused(t *testing.T) {
+	const boss = "namespace.x.election.locks_solo"
+	m := applied(t, base())
+	m.nodes["/locks/far"] = &mnode{data: []byte("10.0.0.1"), acl: kind.WorldAll()}
+	tree := base()
+	tree.Nodes[3] = declare("/locks/near", kind.Election, addr(boss))
+	tree.Nodes[0], tree.Nodes[3] = tree.Nodes[3], tree.Nodes[0]
+	for what, o := range map[string]Options{
+		"all": {}, "the address": {Targets: []string{boss}}, "its namespace": {Targets: []string{"namespace.x"}},
+	} {
+		for _, byCommand := range []bool{true, false} {
+			tree.Intent = Intent{Imports: []Import{{To: boss, Path: "/locks/far", Target: "/locks/near", ByCommand: byCommand}}}
+			o.Identities, o.OverwriteData = us, true
+			p := Diff(m.read(t, testRoot, testStack), tree, o)
+			require.False(t, p.Applyable(), what)
+			q := p.Problems[0]
+			require.Equal(t, "Import of a lock that is there already", q.Summary)
+			require.Contains(t, q.Detail, "the stack has it at /locks/solo, from where it moves to /locks/near. ")
+			require.Equal(t, !byCommand, strings.Contains(q.Detail, "import block"), q.Detail)
+		}
+	}
+}
+
+// The block of an import that was done stays where it is, and what was imported moves on:
+// nothing has to stand where it once was.
+func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
+	m := newModel(testRoot, testStack)
+	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll()}
+	tree := base()
+	tree.Intent.Imports = []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo", Target: "/locks/solo"}}
+	m.apply(t, replan(t, m, tree))
+	for i, at := range []string{"/locks/solo2", "/locks/solo3"} {
+		tree.Nodes[3] = declare(at, kind.Election, addr("namespace.x.election.locks_solo"))
+		tree.Intent.Imports[0].Target = at
+		p := replan(t, m, tree)
+		require.True(t, p.Applyable(), "%s", p)
+		m.apply(t, decoded(t, p))
+		require.NotNil(t, m.nodes[at])
+		if i == 0 {
+			delete(m.nodes, "/locks/solo") // somebody took the note away
+		}
+	}
+}

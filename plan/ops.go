@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -222,7 +221,12 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 		}
 		x.Resources[p.indexKey(c)] = e
 	}
-	maps.Copy(x.Resources, p.kept)
+	for key, e := range p.kept {
+		if now, taken := x.Resources[key]; taken && now.Path != e.Path { // what it says is of another node
+			key += standsAt + e.Path
+		}
+		x.Resources[key] = e
+	}
 	return x, nil
 }
 

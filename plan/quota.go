@@ -135,7 +135,8 @@ func (d *differ) leftQuotas() {
 	}
 	byPath := d.byPath()
 	for path, live := range d.limits {
-		addr, e, known := d.entry(path)
+		key, e, known := d.entry(path)
+		addr := addrOfKey(key, path)
 		if !known || e.Quota == 0 || !live.Exists || live.MaxNodes == 0 || byPath[path] != nil || d.have[path] != nil {
 			continue
 		}

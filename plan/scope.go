@@ -161,8 +161,14 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 	d.pushOut(out)
 	var kept []Change
 	dropped := map[string]bool{}
+	wanted := map[string]bool{} // addresses of what is planned, and of what that is created in
 	for _, c := range d.p.Changes {
 		if in[c.Path] && !out[c.Path] {
+			at := kind.ParentPath(c.Path)
+			if _, planned := in[at]; !planned && c.Before == nil && d.want[at] != nil {
+				wanted[d.want[at].Addr] = true // what is wrong with it is why nothing is planned for it
+			}
+			wanted[c.Addr] = true
 			kept = append(kept, c)
 			continue
 		}
@@ -177,7 +183,7 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 	}
 	d.p.Changes = kept
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool {
-		if q.Path == "" {
+		if q.Path == "" || wanted[q.Addr] {
 			return false
 		}
 		if _, planned := in[q.Path]; planned {
@@ -232,7 +238,7 @@ func (d *differ) pullIn(in map[string]bool) {
 
 // needs are the paths of the changes without which c cannot be made.
 func (d *differ) needs(c *Change, byPath map[string]*Change) (out []string) {
-	if p := byPath[kind.ParentPath(c.Path)]; p != nil && c.Before == nil && (p.Action == Create || p.Action == Replace) {
+	if p := byPath[kind.ParentPath(c.Path)]; p != nil && c.Before == nil && (p.Action == Create || p.Action == Replace || p.Revive) {
 		out = append(out, p.Path)
 	}
 	if c.PreviousPath != "" {
@@ -329,14 +335,14 @@ func (d *differ) keepNoted() {
 	}
 	byPath := d.byPath()
 	for path := range d.indexed {
-		addr, e, _ := d.entry(path)
+		key, e, _ := d.entry(path)
 		c := byPath[path]
 		asked := d.p.RefreshOnly && !d.outside[path]
 		if !asked && (c == nil || c.Action == NoOp && !c.renamed() && d.drifted(c.Before)) {
 			if d.p.kept == nil {
 				d.p.kept = map[string]IndexEntry{}
 			}
-			d.p.kept[addr] = e
+			d.p.kept[key] = e
 		}
 	}
 }

@@ -336,3 +336,82 @@ func TestTargetedRefreshNotesOnlyWhatIsTargeted(t *testing.T) {
 		}
 	}
 }
+
+// The target alone was looked at, and what it stands in was not there: the lock was made
+// inside of somebody else's node, where it counts as somebody queuing.
+func TestTargetIsNotMadeInWhatIsNotOurs(t *testing.T) {
+	const ledger, pay = "namespace.x.mutex.locks_pay_ledger", "namespace.x.namespace.locks_pay"
+	lock := declare("/locks/pay", kind.Mutex)
+	other, free := *lock.Payload, *lock.Payload
+	other.Owner.Stack, free.Owner = "other", kind.Owner{}
+	foreign := func(p *kind.Payload) []byte {
+		if p == nil {
+			return []byte("somebody's")
+		}
+		data, err := p.Encode()
+		require.NoError(t, err)
+		return data
+	}
+	for name, c := range map[string]struct {
+		there *kind.Payload
+		want  string
+	}{
+		"foreign node": {nil, "error foreign_node"}, "lock of another stack": {&other, "error other_stack"}, "lock that was let go": {&free, "error foreign_node"},
+	} {
+		m := newModel(testRoot, testStack)
+		m.nodes["/locks/pay"] = &mnode{data: foreign(c.there), acl: kind.WorldAll()}
+		p := Diff(m.read(t, testRoot, testStack), base(), Options{Identities: us, Targets: []string{ledger}})
+		require.Equal(t, []string{c.want, "warning targeted"}, codes(p), name)
+		require.Equal(t, pay, p.Problems[0].Addr)
+		p = Diff(m.read(t, testRoot, testStack), base(), Options{Identities: us, Targets: []string{"**.locks_solo"}})
+		require.True(t, p.Applyable(), "who asks for something else is not kept from it")
+		p = Diff(m.read(t, testRoot, testStack), base(), Options{Identities: us, Excludes: []string{ledger, "**.locks_pay_pool", pay}})
+		require.True(t, p.Applyable(), "%s", p)
+	}
+	tree := base() // an import that is refused is nothing to stand in either
+	tree.Intent.Imports = []Import{{To: pay, Path: "/old", Target: "/locks/pay"}}
+	p := Diff(nil, tree, Options{Identities: us, Targets: []string{ledger}})
+	require.Equal(t, []string{"error import", "warning targeted"}, codes(p))
+}
+
+// A namespace that moved away says so at its old path. What is made there anew needs one
+// that does not.
+func TestTargetBringsBackTheNamespaceAroundIt(t *testing.T) {
+	m := applied(t, base())
+	away := declared(declare("/locks/cash", kind.Namespace, addr("namespace.x.namespace.locks_pay")), base().Nodes[3])
+	m.apply(t, replan(t, m, away))
+	require.Equal(t, kind.StateMoved, payloadAt(t, m, "/locks/pay").State)
+	tree := declared(away.Nodes[0], declare("/locks/pay", kind.Namespace, addr("namespace.x.namespace.new")),
+		declare("/locks/pay/books", kind.Mutex), base().Nodes[3])
+	for _, o := range []Options{{Targets: []string{"**.locks_pay_books"}}, {Excludes: []string{"**.namespace.new"}}} {
+		o.Identities = us
+		p := Diff(m.read(t, testRoot, testStack), tree, o)
+		if len(o.Excludes) > 0 {
+			require.Empty(t, actions(p), "nor is it made without it")
+			continue
+		}
+		require.Equal(t, []string{"~ /locks/pay", "+ /locks/pay/books"}, actions(p))
+		m.apply(t, decoded(t, p))
+		require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/pay").State)
+	}
+}
+
+// What somebody replaced at its old path kept its entry, and took that of the lock which
+// has its address now: the index was incomplete after each such apply.
+func TestTargetedApplyNotesWhatTookAnAddressOver(t *testing.T) {
+	m := applied(t, base())
+	m.nodes["/locks/solo"].data = []byte("theirs")
+	tree := base()
+	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
+	tree.Nodes[0], tree.Nodes[3] = tree.Nodes[3], tree.Nodes[0]
+	o := Options{Identities: us, Targets: []string{"**.locks_solo"}}
+	m.apply(t, decodedPlan(t, Diff(m.read(t, testRoot, testStack), tree, o)))
+	p := Diff(m.read(t, testRoot, testStack), tree, o)
+	require.False(t, p.HasChanges(), "%s", p)
+	x := m.read(t, testRoot, testStack).Index
+	require.Equal(t, "/locks/boss", x.Resources["namespace.x.election.locks_solo"].Path)
+	require.Equal(t, "/locks/solo", x.Resources["namespace.x.election.locks_solo at /locks/solo"].Path)
+	for _, q := range p.Problems {
+		require.NotContains(t, q.Detail, "at /locks/solo at", q.Detail)
+	}
+}
