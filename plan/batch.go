@@ -47,7 +47,7 @@ type Transaction struct {
 // and all that follow made smaller; a transaction that cannot be cut ends with the
 // error. Those yielded before stand as they are.
 //
-// applyID goes into the index, with the number of the transaction in its last four
+// applyID goes into the index, with the number of the transaction added to its last four
 // digits from the second one on; indexACL is what a new index is created with.
 func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Transaction) error) error {
 	if !p.HasChanges() {
@@ -335,10 +335,7 @@ func (b *batcher) record(c *Change) error {
 
 // send closes a transaction with the index.
 func (b *batcher) send(last bool) error {
-	tx := &Transaction{ID: b.id, Ops: b.ops, Changes: b.changes, Last: last, Divisible: b.units > 1}
-	if b.n > 0 {
-		tx.ID = fmt.Sprintf("%s%04x", b.id[:len(b.id)-4], b.n)
-	}
+	tx := &Transaction{ID: numbered(b.id, b.n), Ops: b.ops, Changes: b.changes, Last: last, Divisible: b.units > 1}
 	drops := last && b.p.dropsIndex()
 	if drops {
 		for _, s := range b.ledger.shards {
@@ -376,6 +373,19 @@ func (b *batcher) send(last bool) error {
 		b.at.Version++
 	}
 	return nil
+}
+
+// numbered is the apply id with the number of a transaction added to its last four digits,
+// so that the first one has the id itself, and none that of the 65,535 before it. Put in
+// their place, the number of the second one (0001) stands in one id of 65,536 already: when
+// its reply was lost, what the first one wrote into the index would be taken for its success.
+func numbered(id string, n int) string {
+	if n == 0 {
+		return id
+	}
+	at := len(id) - 4
+	last, _ := strconv.ParseUint(id[at:], 16, 16) // of an id of ours, always digits
+	return fmt.Sprintf("%s%04x", id[:at], uint16(last)+uint16(n))
 }
 
 // head is the operation of the index node itself.

@@ -50,3 +50,23 @@ func TestSizeOfAThousandLocksFitsOneRequest(t *testing.T) {
 	require.Less(t, p.Transaction.Bytes, 900_000)
 	require.Greater(t, p.Transaction.Bytes, 300_000)
 }
+
+// The second transaction of one apply in 65,536 had the id of the first: whether it was
+// committed was then read from what the first one wrote.
+func TestNoTwoTransactionsOfAPlanHaveOneId(t *testing.T) {
+	for _, id := range []string{"0123456789ab0001", "0123456789ab0002", "0123456789abffff", "0123456789ab0000"} {
+		seen := map[string]bool{}
+		err := Diff(nil, base(), Options{Identities: us}).Transactions(id, kind.WorldAll(), func(tx *Transaction) error {
+			if tx.Divisible {
+				return ErrTooLong
+			}
+			require.Len(t, tx.ID, ApplyIDLen)
+			require.Equal(t, len(seen) == 0, tx.ID == id, "the first has the id itself")
+			require.False(t, seen[tx.ID], "%s", tx.ID)
+			seen[tx.ID] = true
+			return nil
+		})
+		require.NoError(t, err)
+		require.Len(t, seen, 4)
+	}
+}
