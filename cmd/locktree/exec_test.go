@@ -222,3 +222,50 @@ func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
 	x.ends(0)
 	require.Empty(t, x.stderr.String())
 }
+
+// What can happen to a lock, or to a place in its queue, while exec waits for it.
+func TestExecSaysWhyItsWaitEnded(t *testing.T) {
+	state := func(old, now string) func(t *testing.T, x *execRun, _ *recipes.Client) {
+		return func(t *testing.T, x *execRun, _ *recipes.Client) {
+			n, _ := x.server.Get(execLock)
+			changed := strings.Replace(string(n.Data), old, now, 1)
+			require.NotEqual(t, string(n.Data), changed)
+			require.NoError(t, x.server.Set(execLock, []byte(changed)))
+		}
+	}
+	place := func(t *testing.T, c *recipes.Client) string {
+		in, err := c.Inspect(t.Context(), execLock)
+		require.NoError(t, err)
+		require.Len(t, in.Waiters, 1)
+		return in.Waiters[0].Path
+	}
+	for name, c := range map[string]struct {
+		happens func(t *testing.T, x *execRun, other *recipes.Client)
+		code    int
+		says    string
+	}{
+		"drained":    {state(`"state":"active"`, `"state":"draining"`), exitConflict, "/t/ledger is being drained"},
+		"moved":      {state(`"state":"active"`, `"state":"moved","to":"/t/elsewhere"`), exitOwn, "lock has moved: /t/ledger is now /t/elsewhere. Use that path"},
+		"other kind": {state(`"type":"mutex"`, `"type":"election"`), exitOwn, "/t/ledger became a lock of another kind"},
+		"undeclared": {func(t *testing.T, x *execRun, _ *recipes.Client) { require.NoError(t, x.server.Set(execLock, nil)) }, exitOwn, "Not a declared lock"},
+		"asked to leave": {func(t *testing.T, x *execRun, other *recipes.Client) {
+			require.NoError(t, other.Revoke(t.Context(), place(t, other)))
+		}, exitConflict, "Somebody asked this program to leave the queue"},
+		"its place deleted": {func(t *testing.T, x *execRun, other *recipes.Client) {
+			require.NoError(t, x.server.Delete(place(t, other)))
+		}, exitOwn, "Place in the queue lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, dir := declareLedger(t)
+			holder := (&execRun{t: t, server: server}).other()
+			lease, err := holder.Mutex(execLock).Lock(t.Context())
+			require.NoError(t, err)
+			x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
+			<-x.stderr.wrote
+			c.happens(t, x, holder)
+			x.ends(c.code)
+			require.Contains(t, x.stderr.String(), c.says)
+			require.NoError(t, lease.Unlock(t.Context()))
+		})
+	}
+}
