@@ -264,17 +264,22 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 	return f, r.use(ctx, n)
 }
 
-// unreadable keeps a node we may not read: that something is there matters.
-// Asking whether a node exists needs no permission.
+// unreadable keeps a node we may not read: that something is there matters. Servers before
+// 3.8.4 and 3.9.2 answer whether a node exists to everybody. Later ones take READ of a node
+// that is there and of none that is not (ZOOKEEPER-2590), so that a refusal proves that it
+// is there, and is all that can be known of it.
 func (r *reader) unreadable(ctx context.Context, path string) (*found, error) {
+	n := &plan.Node{Path: path, Live: &plan.Live{}}
 	stat, err := r.s.Exists(ctx, path)
-	if err != nil {
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+	case err != nil:
 		return nil, readError(path, err)
-	}
-	if stat == nil {
+	case stat == nil:
 		return nil, nil
+	default:
+		n.Live = liveOf(stat)
 	}
-	n := &plan.Node{Path: path, Live: liveOf(stat)}
 	n.Live.Trouble = plan.TroubleUnreadable
 	return &found{node: n}, nil
 }

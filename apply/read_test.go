@@ -2,6 +2,7 @@ package apply
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -10,6 +11,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
@@ -159,4 +161,36 @@ func TestUnreadableNodeIsThereAllTheSame(t *testing.T) {
 	p := s.plan(s.provisioner(), s.shop())
 	require.Len(t, p.Problems, 1)
 	require.Equal(t, plan.ProblemUnreadable, p.Problems[0].Code)
+}
+
+// Servers from 3.8.4 and 3.9.2 on tell nobody of a node they may not read, not even that it
+// exists. Every plan failed for one such node anywhere in the root, whoever's it was, and
+// the first apply for one above it.
+func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
+	s := inMemory(t)
+	s.root = "/platform/locks"
+	owner, c := s.dial("other:o"), s.provisioner()
+	theirs := toZK([]kind.ACL{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}})
+	hidden := []string{"/platform", "/platform/locks/kafka", "/platform/locks/solo"}
+	for _, path := range []string{"/platform", "/platform/locks", "/platform/locks/kafka", "/platform/locks/solo"} {
+		acl := theirs
+		if path == "/platform/locks" {
+			acl = append(toZK([]kind.ACL{admin}), theirs...)
+		}
+		_, err := s.session(owner).Create(t.Context(), path, nil, 0, acl)
+		require.NoError(t, err)
+	}
+	s.server.Inject(func(r zktest.Request) bool {
+		return r.Op == "exists" && slices.Contains(hidden, r.Path)
+	}, zktest.Fail(zktest.CodeNoAuth))
+
+	p := s.plan(c, s.shop())
+	require.Len(t, p.Problems, 1)
+	require.Equal(t, plan.ProblemUnreadable, p.Problems[0].Code)
+	require.Equal(t, "/platform/locks/solo", p.Problems[0].Path)
+
+	p = resaved(t, s.plan(c, s.shop(), plan.Options{Excludes: []string{"solo.election"}}))
+	_, err := executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.False(t, s.plan(c, s.shop(), plan.Options{Excludes: []string{"solo.election"}}).HasChanges())
 }

@@ -17,8 +17,8 @@ func (d *differ) pins() {
 		}
 	}
 	for _, n := range d.current.Nodes {
-		if n.Live == nil {
-			continue
+		if n.Live == nil || n.Live.Trouble == TroubleUnreadable && n.Live.Czxid == 0 {
+			continue // servers that say nothing of it now say nothing to an apply either
 		}
 		addr := n.Addr
 		if n.Payload != nil {

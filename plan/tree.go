@@ -85,7 +85,8 @@ const (
 	TroubleUnreadable Trouble = "unreadable" // its access list keeps us from reading it
 )
 
-// Live is the ZooKeeper side of a node that was found.
+// Live is the ZooKeeper side of a node that was found. Of a node that is unreadable it may
+// be known only that it is there: all but Trouble is zero then, as no node's czxid is.
 type Live struct {
 	Czxid      int64 `json:"czxid"`               // which incarnation of the path this is
 	Version    int32 `json:"data_version"`        // of the data
