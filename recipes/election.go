@@ -39,8 +39,9 @@ func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
 }
 
 // Lead campaigns and runs fn while this candidate leads. fn's context is cancelled when the leadership is lost or
-// asked back; Lead waits for fn to return before it gives the leadership up, and after a loss campaigns again. It
-// returns when fn returned by itself, with fn's error, or when ctx ends, with ctx's; and when standing is impossible
+// asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
+// returned. A leadership that was neither when fn returned is over with it: Lead returns fn's error. It returns ctx's
+// when that ends; and when standing is impossible
 // (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not
 // such a reason.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadership) error) error {
@@ -56,15 +57,30 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadershi
 			return err
 		}
 		wait = 10 * time.Millisecond
-		err = l.do(ctx, func(ctx context.Context, l *Lease) error { return fn(ctx, &Leadership{l}) })
-		deposed := errors.Is(context.Cause(l.Context()), ErrLost) || errors.Is(context.Cause(l.Context()), ErrRevoked)
-		if ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), err)
+		var ran, ended error // what fn returned, and why ctx had ended then
+		var again bool
+		err = l.do(ctx, func(inner context.Context, l *Lease) error {
+			ran = fn(inner, &Leadership{l})
+			// What happens from here on is not fn's affair: it has led to its end.
+			ended, again = context.Cause(ctx), deposed(l)
+			return ran
+		})
+		switch {
+		case ended != nil:
+			return errors.Join(ended, err)
+		case again:
+			continue
+		case errors.Is(context.Cause(l.Context()), ErrLost):
+			return ran
 		}
-		if !deposed {
-			return err
-		}
+		return err
 	}
+}
+
+// deposed reports whether a leadership was lost or asked back.
+func deposed(l *Lease) bool {
+	cause := context.Cause(l.Context())
+	return errors.Is(cause, ErrLost) || errors.Is(cause, ErrRevoked)
 }
 
 // Leader says who leads; false when nobody stands. It is the server's view, at most as old as the servers' own lag:
