@@ -199,6 +199,53 @@ func lostIndexQuota(t *testing.T, start func(*testing.T) *site) {
 	}
 }
 
+// The namespace was deleted by hand, or its data replaced, and what came next forgot that
+// its quota is ours: it stayed for ever, and held for whatever was there next.
+func TestQuotaOfANamespaceThatIsGoneIsNotForgotten(t *testing.T) {
+	rest := []*plan.Node{declare("/solo", kind.Election)}
+	for name, c := range map[string]struct {
+		theirs bool // its data was replaced, else it was deleted
+		next   plan.Options
+		done   bool // by that already
+	}{
+		"noted by a refresh":           {next: plan.Options{RefreshOnly: true}},
+		"all else destroyed by target": {next: plan.Options{Destroy: true, Targets: []string{"solo.election"}}},
+		"asked for by target":          {next: plan.Options{Targets: []string{"pay.namespace"}}, done: true},
+		"left out by target":           {next: plan.Options{Targets: []string{"solo.election"}}},
+		"somebody else's by now":       {theirs: true, done: true},
+		"theirs, noted by a refresh":   {theirs: true, next: plan.Options{RefreshOnly: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c1 := s.provisioner()
+			limited := s.tree(append(rest, declare("/pay", kind.Namespace))...)
+			limited.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
+			s.apply(c1, limited)
+			if c.theirs {
+				require.NoError(t, s.server.Set(s.root+"/pay", []byte("theirs")))
+			} else {
+				require.NoError(t, s.server.Delete(s.root+"/pay"))
+			}
+			there := func() bool {
+				stat, err := s.session(c1).Exists(t.Context(), plan.QuotaPath(s.root+"/pay")+"/zookeeper_limits")
+				require.NoError(t, err)
+				return stat != nil
+			}
+			p := s.plan(c1, s.tree(rest...), c.next)
+			_, err := executor(c1).Run(t.Context(), resaved(t, p))
+			require.NoError(t, err)
+			require.Equal(t, !c.done, there())
+			if c.next.RefreshOnly {
+				require.Empty(t, s.plan(c1, s.tree(rest...), c.next).Drifted, "it is noted")
+			}
+			s.apply(c1, s.tree(rest...))
+			require.False(t, there())
+			require.False(t, s.plan(c1, s.tree(rest...)).HasChanges())
+			require.Len(t, s.index(c1).Resources, 1)
+		})
+	}
+}
+
 // moveNamespace is the shop without quotas, its namespace at another path.
 func moveNamespace(s *site) *plan.Tree {
 	tree := s.shop()

@@ -35,6 +35,7 @@ type IndexEntry struct {
 	Type string `json:"type"`
 	Gen  int64  `json:"gen"`
 	// Hash is of payload and access list as applied: what differs was changed by hand.
+	// "" for a namespace that was noted to be gone, of which there is only a quota left.
 	Hash string `json:"hash"`
 	// Quota is the limit on the namespace's znodes that this stack set; 0 for none.
 	Quota int `json:"quota,omitempty"`

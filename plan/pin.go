@@ -105,8 +105,8 @@ func (p *Plan) outputsChange() bool {
 	return slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp })
 }
 
-// dropsIndex reports whether no index is left: everything is destroyed and nothing had
-// to stay. There may be none to drop, when it was lost.
+// dropsIndex reports whether no index is left: everything is destroyed, nothing had to
+// stay, and there is no note to keep. There may be none to drop, when it was lost.
 func (p *Plan) dropsIndex() bool {
-	return p.Destroy && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() })
+	return p.Destroy && len(p.kept) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() })
 }

@@ -127,22 +127,25 @@ type leftQuota struct {
 	Live LiveQuota `json:"live"`
 }
 
-// leftQuotas finds quotas this stack set on namespaces that somebody deleted by hand
-// and nobody declares: they would hold for whatever is made there next.
+// leftQuotas finds quotas this stack set on namespaces that are no longer there, or no
+// longer ours, and that nobody declares: they would hold for whatever is there next.
 func (d *differ) leftQuotas() {
-	if d.p.RefreshOnly || d.p.Targeted {
+	if d.p.RefreshOnly {
 		return
 	}
 	byPath := d.byPath()
 	for path, live := range d.limits {
 		key, e, known := d.entry(path)
-		addr := addrOfKey(key, path)
-		if !known || e.Quota == 0 || !live.Exists || live.MaxNodes == 0 || byPath[path] != nil || d.have[path] != nil {
+		if !known || e.Quota == 0 || !live.Exists || live.MaxNodes == 0 || d.outside[path] || byPath[path] != nil {
 			continue
 		}
 		d.p.leftQuotas = append(d.p.leftQuotas, leftQuota{path, live})
+		addr, how := addrOfKey(key, path), "was deleted by hand"
+		if d.have[path] != nil {
+			how = "is no longer ours"
+		}
 		d.problem(Warning, ProblemQuota, &Node{Addr: addr, Path: path}, "Quota of a namespace that is gone",
-			fmt.Sprintf("%s was deleted by hand, and its quota of %d znodes was left at %s. Apply takes it away.", path, live.MaxNodes, QuotaPath(path)))
+			fmt.Sprintf("%s %s, and its quota of %d znodes was left at %s. Apply takes it away.", addr, how, live.MaxNodes, QuotaPath(path)))
 	}
 	slices.SortFunc(d.p.leftQuotas, func(a, b leftQuota) int { return strings.Compare(a.Path, b.Path) })
 }

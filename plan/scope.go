@@ -134,9 +134,8 @@ func (d *differ) limit() {
 	}
 	d.p.Targeted = true
 	targets, excludes := compileGlobs(d.opts.Targets), compileGlobs(d.opts.Excludes)
-	if d.opts.RefreshOnly {
-		d.limitNotes(targets, excludes)
-	} else {
+	d.limitNotes(targets, excludes)
+	if !d.opts.RefreshOnly {
 		d.limitChanges(targets, excludes)
 	}
 	d.p.missed = len(d.opts.Targets) > 0 && !slices.Contains(targets.used, true)
@@ -193,7 +192,8 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 	})
 }
 
-// limitNotes finds what is not to be noted: nothing else has to be for something to be.
+// limitNotes finds what is not asked about: nothing else has to be noted for something to
+// be. It comes first, before changes that were not asked for are taken out.
 func (d *differ) limitNotes(targets, excludes *globs) {
 	d.outside = map[string]bool{}
 	see := func(path string, addrs ...string) {
@@ -306,7 +306,7 @@ func (d *differ) onlyRefresh() {
 // drift lists what is not as the last apply left it.
 func (d *differ) drift() {
 	see := func(addr, path, what string) {
-		if !d.outside[path] {
+		if !d.p.RefreshOnly || !d.outside[path] {
 			d.p.Drifted = append(d.p.Drifted, Drift{Addr: addr, Path: path, What: what})
 		}
 	}
@@ -315,12 +315,14 @@ func (d *differ) drift() {
 			see(have.Payload.Owner.Addr, path, DriftChanged)
 		}
 	}
-	for path, addr := range d.indexed {
+	for path := range d.indexed {
+		key, e, _ := d.entry(path)
 		switch have := d.have[path]; {
+		case e.Hash == "": // noted already, see keepNoted
 		case have == nil:
-			see(addr, path, DriftDeleted)
+			see(key, path, DriftDeleted)
 		case !d.ours(have):
-			see(addr, path, DriftTaken)
+			see(key, path, DriftTaken)
 		}
 	}
 	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
@@ -328,17 +330,23 @@ func (d *differ) drift() {
 
 // keepNoted keeps what the index says about nodes that were not planned and are not
 // as it says: a plan of something else is no reason to forget that somebody changed
-// them.
+// them. Of a namespace that is gone a refresh, which may not take its quota away, keeps
+// that there is one, without the hash of what was applied.
 func (d *differ) keepNoted() {
-	if !d.p.Targeted {
+	if !d.p.Targeted && !d.p.RefreshOnly {
 		return
 	}
 	byPath := d.byPath()
 	for path := range d.indexed {
 		key, e, _ := d.entry(path)
 		c := byPath[path]
-		asked := d.p.RefreshOnly && !d.outside[path]
-		if !asked && (c == nil || c.Action == NoOp && !c.renamed() && d.drifted(c.Before)) {
+		stale := c == nil || c.Action == NoOp && !c.renamed() && d.drifted(c.Before)
+		// What was asked about and has no change is gone, or somebody else's by now.
+		if asked := !d.outside[path] && (d.p.RefreshOnly || c == nil); asked {
+			stale = d.p.RefreshOnly && c == nil && e.Quota > 0 && d.limits[path].MaxNodes > 0
+			e.Hash = ""
+		}
+		if stale {
 			if d.p.kept == nil {
 				d.p.kept = map[string]IndexEntry{}
 			}

@@ -399,18 +399,19 @@ func TestTargetBringsBackTheNamespaceAroundIt(t *testing.T) {
 // What somebody replaced at its old path kept its entry, and took that of the lock which
 // has its address now: the index was incomplete after each such apply.
 func TestTargetedApplyNotesWhatTookAnAddressOver(t *testing.T) {
-	m := applied(t, base())
+	const solo = "namespace.x.election.locks_solo"
+	m := applied(t, declared(append(base().Nodes, declare("/locks/spare", kind.Election, addr("election.spare")))...))
 	m.nodes["/locks/solo"].data = []byte("theirs")
-	tree := base()
-	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
-	tree.Nodes[0], tree.Nodes[3] = tree.Nodes[3], tree.Nodes[0]
-	o := Options{Identities: us, Targets: []string{"**.locks_solo"}}
+	tree := declared(append(base().Nodes[:3], declare("/locks/spare", kind.Election, addr(solo)))...)
+	tree.Intent.Moves = []Move{{From: "election.spare", To: solo}}
+	o := Options{Identities: us, Targets: []string{"election.spare"}}
 	m.apply(t, decodedPlan(t, Diff(m.read(t, testRoot, testStack), tree, o)))
+	o.Targets = []string{solo}
 	p := Diff(m.read(t, testRoot, testStack), tree, o)
 	require.False(t, p.HasChanges(), "%s", p)
 	x := m.read(t, testRoot, testStack).Index
-	require.Equal(t, "/locks/boss", x.Resources["namespace.x.election.locks_solo"].Path)
-	require.Equal(t, "/locks/solo", x.Resources["namespace.x.election.locks_solo at /locks/solo"].Path)
+	require.Equal(t, "/locks/spare", x.Resources[solo].Path)
+	require.Equal(t, "/locks/solo", x.Resources[solo+" at /locks/solo"].Path)
 	for _, q := range p.Problems {
 		require.NotContains(t, q.Detail, "at /locks/solo at", q.Detail)
 	}
