@@ -12,6 +12,7 @@ type slot struct {
 	waiters []chan baton  // each of capacity 1: handing over never blocks
 	held    *HeldError    // what whoever has the turn waits for, if it is known to wait
 	waits   chan struct{} // closed when held is set
+	left    chan struct{} // closed when who has the turn has left; nil while nobody asks
 }
 
 // baton is what a goroutine passes on with its turn.
@@ -101,12 +102,20 @@ func (st *clientState) tryEnter(ctx context.Context, key string) (b baton, ok bo
 	return b, err == nil, err
 }
 
-// clearing says that the turn's owner is about to leave.
+// clearing says that the turn's owner is about to leave, and waits for nobody any more.
 func (st *clientState) clearing(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s := st.slots[key]; s != nil {
 		s.leaving = true
+		s.unstick()
+	}
+}
+
+// unstick forgets what whoever had the turn waited for.
+func (s *slot) unstick() {
+	if s.held != nil {
+		s.held, s.waits = nil, make(chan struct{})
 	}
 }
 
@@ -114,9 +123,13 @@ func (st *clientState) clearing(key string) {
 func (st *clientState) leave(key string, b baton) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if !st.pass(key, b) {
-		delete(st.slots, key)
+	if st.pass(key, b) {
+		return
 	}
+	if s := st.slots[key]; s != nil && s.left != nil {
+		close(s.left)
+	}
+	delete(st.slots, key)
 }
 
 // bequeath passes the turn on with a contender. It reports false when nobody waits: the turn is still the caller's, and
@@ -136,8 +149,10 @@ func (st *clientState) pass(key string, b baton) bool {
 	next := s.waiters[0]
 	s.waiters = slices.Delete(s.waiters, 0, 1)
 	s.leaving = false
-	if s.held != nil {
-		s.held, s.waits = nil, make(chan struct{})
+	s.unstick()
+	if s.left != nil {
+		close(s.left)
+		s.left = nil
 	}
 	next <- b
 	return true
@@ -149,6 +164,28 @@ func (st *clientState) crowded(key string) bool {
 	defer st.mu.Unlock()
 	s := st.slots[key]
 	return s != nil && len(s.waiters) > 0
+}
+
+// vacant reports whether nobody has the turn. Who is only cleaning up is waited for, if nobody is to follow.
+func (st *clientState) vacant(ctx context.Context, key string) (bool, error) {
+	for {
+		st.mu.Lock()
+		s := st.slots[key]
+		if s == nil || !s.leaving || len(s.waiters) > 0 {
+			st.mu.Unlock()
+			return s == nil, nil
+		}
+		if s.left == nil {
+			s.left = make(chan struct{})
+		}
+		left := s.left
+		st.mu.Unlock()
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
 }
 
 // taken reports whether somebody has the turn.

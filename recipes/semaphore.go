@@ -81,12 +81,19 @@ func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error
 // run takes the permits: without a turn while nobody of this client waits, else in turn.
 func (d *draw) run(ctx context.Context) (*holding, error) {
 	key := d.q.path
-	if d.try && d.q.c.state.taken(key) {
-		return nil, &HeldError{Path: key, Holder: Contender{ID: d.q.id(), Host: hostname()}, Position: 1, Local: true, c: d.q.c}
+	if d.try {
+		vacant, err := d.q.c.state.vacant(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("recipes: semaphore %s: %w", key, err)
+		}
+		if !vacant {
+			return nil, &HeldError{Path: key, Holder: Contender{ID: d.q.id(), Host: hostname()}, Position: 1, Local: true, c: d.q.c}
+		}
+		return d.retrying(ctx, d.direct)
 	}
 	if !d.q.c.state.taken(key) {
 		h, err := d.retrying(ctx, d.direct)
-		if d.try || !errors.Is(err, ErrHeld) {
+		if !errors.Is(err, ErrHeld) {
 			return h, err
 		}
 	}

@@ -168,3 +168,63 @@ func TestAProofThatIsLostIsMadeAgain(t *testing.T) { // simulation, seed 25699
 		})
 	}
 }
+
+func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		holder, waiter, try func(context.Context, *Client) (*Lease, error)
+	}{
+		"mutex": {
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").TryLock(ctx) },
+		},
+		"reader": {
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").Lock(ctx) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").TryRLock(ctx) },
+		},
+		"writer": {
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").Lock(ctx) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").TryLock(ctx) },
+		},
+		"permits": {
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 1) },
+		},
+		"multi-lock": {
+			func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) },
+			func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).TryLock(ctx) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.everyKind()
+				a, b := l.client("a"), l.client("b")
+				x, err := c.holder(t.Context(), b)
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				waiting := async(func() (*Lease, error) { return c.waiter(ctx, a) })
+				l.settle()
+				notYet(t, waiting, "it is held")
+				id := l.session(a)
+				leaving := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+					return r.Session == id && (r.Op == "delete" || r.Op == "multi")
+				}), zktest.Hold)
+				cancel()
+				require.ErrorIs(t, (<-waiting).err, ErrHeld)
+				l.unlock(x)
+				l.settle()
+				tried := async(func() (*Lease, error) { return c.try(t.Context(), a) })
+				l.settle()
+				leaving.Release()
+				r := <-tried
+				require.NoError(t, r.err, "nobody holds it, and nobody waits but for the end of its own cleaning")
+				l.unlock(r.v)
+				l.settle()
+			})
+		})
+	}
+}
