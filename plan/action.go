@@ -3,6 +3,7 @@ package plan
 import "fmt"
 
 // Action is what happens to a node. Its value is its symbol in a plan.
+// Files and JSON name it in words (MarshalText), so that a symbol may change.
 type Action rune
 
 // The actions.

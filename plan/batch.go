@@ -22,6 +22,10 @@ const batchBudget = 600_000
 
 // What is within both of these, in bytes, fits into one transaction, however its index
 // is kept: some thousand locks.
+//
+// Their sum is 802,144, which leaves a tenth of MaxTransaction to what they do not count:
+// checks, the head of the index with its outputs and pending lists, headers of parts. Where
+// that is not enough, measure finds it too long and has it cut.
 const wholeOps, wholeIndex = 540_000, 256 << 10
 
 // Transaction is one of the transactions of a plan.
@@ -47,6 +51,9 @@ type Transaction struct {
 // and all that follow made smaller; a transaction that cannot be cut ends with the
 // error. Those yielded before stand as they are.
 //
+// So yield must return ErrTooLong only for a transaction that was certainly not committed:
+// it is called again with the same changes, in smaller ones.
+//
 // applyID goes into the index, with the number of the transaction added to its last four
 // digits from the second one on; indexACL is what a new index is created with.
 func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Transaction) error) error {
@@ -55,6 +62,10 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 	}
 	b := &batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: batchBudget}
 	entries := p.indexSize()
+	// Three ways: several transactions; one with an index in parts, because it has some, or has
+	// outgrown a node; one with the index in its node, which is nearly every plan. A stack that
+	// has parts keeps them until an apply leaves it no entry in any: to put them together again
+	// would be a large write that gains nothing.
 	if entries > wholeIndex || p.opsSize() > wholeOps {
 		return b.run()
 	}
@@ -75,6 +86,7 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 	if err := yield(tx); !errors.Is(err, ErrTooLong) || !tx.Divisible {
 		return err
 	}
+	// Nothing of it was committed, so there is nothing to go through again: sent is empty.
 	b.budget = Size(ops) / 2
 	return b.run()
 }
@@ -112,6 +124,7 @@ func (p *Plan) unchanged(path string) *Change {
 }
 
 // weight is what a change takes on the wire, from above for what is not encoded yet.
+// Each change is counted with the frame of a request, of which there is one for all.
 func (c *Change) weight() int {
 	ops := c.deletes()
 	more, err := c.writes()
@@ -155,6 +168,12 @@ type batcher struct {
 
 // run cuts the changes until every transaction is taken. What was taken is gone
 // through again before another attempt, so that the ledger is as it was left.
+//
+// It ends. Each attempt halves the budget, at least: below the smallest unit's cost, every
+// transaction holds one unit, or the index alone, and the error of such a one is returned.
+// Halving what was sent (size) and not only what was allowed (budget) is what makes the next
+// attempt smaller: the costs are from above, and the first one may have been far below its
+// budget, which is without bound for plans of one transaction.
 func (b *batcher) run() error {
 	units := b.group()
 	for {
@@ -166,6 +185,11 @@ func (b *batcher) run() error {
 	}
 }
 
+// pass goes through all units once. The first len(sent) transactions are those that were
+// taken already: they end after as many units as then, whatever the budget is by now, and
+// send does not yield them. Everything that is done to the ledger on the way depends on the
+// units alone, so that it, the versions of its parts and of the index node, and the numbers
+// of the transactions are behind them what they were. From there on the budget decides.
 func (b *batcher) pass(units [][]*Change) error {
 	if err := b.open(); err != nil {
 		return err
@@ -173,6 +197,7 @@ func (b *batcher) pass(units [][]*Change) error {
 	again := b.sent
 	for _, unit := range units {
 		cost := b.cost(unit)
+		// The first unit of a transaction is never too much: one dearer than the budget goes alone.
 		full := b.n >= len(again) && b.bytes > 0 && b.bytes+cost > b.budget || b.n < len(again) && b.units == again[b.n]
 		if full {
 			if err := b.send(false); err != nil {
@@ -195,6 +220,11 @@ func (b *batcher) pass(units [][]*Change) error {
 }
 
 // open fills the ledger with what is there before the first transaction.
+//
+// That is what the nodes say, and not what the index says of them: between two transactions
+// the index has to describe what stands in the tree then. Nodes the index does not know
+// (Unnoted) are left out until their unit comes. Noting all of them at once could be more
+// than fits, as was seen with a destroy of a stack whose index was lost.
 func (b *batcher) open() error {
 	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
 	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.shards), map[string]bool{}
@@ -239,6 +269,9 @@ func entryOf(n *Node) (IndexEntry, error) {
 // group collects the units of the plan: the changes in the order of execution, the two ends of a lock's move
 // together, where the later one stands: neither has anything inside that would
 // have to wait for it.
+//
+// Namespaces are not paired: the new one has to be there before what moves into it, and a pair
+// stands where the later of the two does. Nobody holds a namespace, so both may stand a while.
 func (b *batcher) group() (out [][]*Change) {
 	partner := map[string]*Change{}
 	for _, c := range b.p.changing() {
@@ -256,6 +289,7 @@ func (b *batcher) group() (out [][]*Change) {
 		}
 		partner[other] = c
 	}
+	// What writes no node, but is to be noted: their units consist of entries alone.
 	for i := range b.p.Changes {
 		if c := &b.p.Changes[i]; b.p.RefreshOnly && c.Drift || c.Unnoted && c.Action == NoOp && !c.renamed() {
 			out = append(out, []*Change{c})
@@ -265,6 +299,8 @@ func (b *batcher) group() (out [][]*Change) {
 }
 
 // cost is what a unit adds to a transaction, from above.
+// Two entries for each change: who had its address may stay beside it (ledger.put). A part of
+// the index that was clean is written as a whole.
 func (b *batcher) cost(unit []*Change) (n int) {
 	for _, c := range unit {
 		n += c.weight() + Size([]Op{{Kind: OpCheck, Path: c.Path}}) + 2*weigh(c.Addr, IndexEntry{Path: c.Path})
@@ -304,6 +340,10 @@ func (b *batcher) add(unit []*Change) error {
 
 // untouched is the namespace c is created in, when the plan leaves it as it is and the
 // transaction does not check yet that it is.
+//
+// That it exists the creation itself proves. The check proves that it is still the namespace
+// the plan saw, and not a lock by now, in which every child counts as a contender. Whatever
+// writes the namespace in this plan has its version anyhow.
 func (b *batcher) untouched(c *Change) *Change {
 	at := kind.ParentPath(c.Path)
 	if c.Action != Create || b.checked[at] {
@@ -317,6 +357,8 @@ func (b *batcher) untouched(c *Change) *Change {
 }
 
 // record notes a change in the ledger.
+// It does not know under which of its keys the node was noted, so all of them are dropped;
+// drop leaves alone what another path has under the same key.
 func (b *batcher) record(c *Change) error {
 	if c.Before != nil {
 		for _, key := range []string{"", movedFrom + c.Path, standsAt + c.Path} {
@@ -346,6 +388,7 @@ func (b *batcher) send(last bool) error {
 	if err != nil {
 		return err
 	}
+	// What belongs to no change goes with the first transaction.
 	if b.n == 0 {
 		more = append(append(b.p.sweep(), b.p.dropQuotas()...), more...)
 	}
@@ -353,6 +396,7 @@ func (b *batcher) send(last bool) error {
 	if err != nil {
 		return err
 	}
+	// Otherwise the index comes last, where apply looks for its deletion.
 	if b.at.Absent { // the parts are its children
 		tx.Ops = append(append(tx.Ops, head...), more...)
 	} else {

@@ -8,6 +8,9 @@ import (
 
 // Change is what a plan does to one node. Every node of either tree that is
 // this stack's, or shall become it, has exactly one, NoOp included.
+//
+// Before is set unless it is a Create, and has its Live then; After unless it is a Delete.
+// Whoever makes a Change keeps to that, and reading a file refuses others.
 type Change struct {
 	Action Action
 	Addr   string // the new address; the old one of a deletion
@@ -96,6 +99,7 @@ func (c *Change) ReasonText() string {
 	switch c.Reason {
 	case ReasonDeleteNoConfig:
 		return "because " + shortAddr(base) + " is not in configuration"
+	// Terraform's sentence: it names the key as it is written, quotes included.
 	case ReasonDeleteEachKey:
 		if keyed {
 			return "because key [" + key + "] is not in for_each map"

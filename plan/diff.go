@@ -42,6 +42,21 @@ func (d *differ) entry(path string) (key string, e IndexEntry, ok bool) {
 	return key, e, ok
 }
 
+// diff runs the steps. Each may rely on those before it:
+//
+//   - wantQuotas puts copies into want and desired, so it comes before anything that keeps
+//     one of their nodes. plot comes before adoptions: what moves already is not imported.
+//   - replacements and forced look at all changes; limit takes out those that were not asked
+//     for, and says what onlyRefresh and drift leave unsaid.
+//   - keepOccupied comes when it is known what goes. What it takes back counts as staying in
+//     checkMass, draining and unnoted.
+//   - tidy asks whether the plan changes anything. All that can be the reason for that
+//     (unnoted, leftQuotas, outputs) comes first.
+//   - order comes when no action changes any more, and clashes behind it: of two nodes with
+//     one address the first keeps it in the index, and a plan that is read from a file, where
+//     its changes stand in this order, has to come to the same keys.
+//   - measure cuts the plan into its transactions, which takes all of it, the pin of the
+//     index included.
 func diff(current, desired *Tree, opts Options) *Plan {
 	if current == nil {
 		current = &Tree{}
@@ -140,6 +155,8 @@ func (d *differ) changes() {
 		}
 		switch {
 		case want == nil && have == nil, d.refused[path]: // destroying what is not there
+		// What moves is asked for before whose it is: an import to another path buries a node
+		// that is not ours.
 		case want == nil && d.movesTo[path] != nil:
 			d.add(d.bury(have, d.movesTo[path]))
 		case want == nil && !d.ours(have):
@@ -175,6 +192,9 @@ func (d *differ) paths() []string {
 }
 
 // ours reports whether the node carries this stack's marker.
+//
+// An ephemeral node is never ours, whatever its data says: an apply makes none, so somebody
+// copied the marker, and the node is gone with its session (TestEphemeralNodeIsNeverOurs).
 func (d *differ) ours(n *Node) bool {
 	return n != nil && n.Payload != nil && n.Payload.Owner.Stack == d.p.Stack && (n.Live == nil || !n.Live.Ephemeral)
 }
@@ -192,6 +212,7 @@ func (d *differ) deletion(have *Node) Change {
 			c.Reason = ReasonDeleteEachKey
 		}
 	}
+	// Nobody stands in a namespace, and what it contains is not to be broken for its address.
 	c.Break = d.breaks[c.Addr] && !c.Kind.Container
 	d.checkRemoval(&c, d.want[have.Path])
 	return c
@@ -222,11 +243,18 @@ func (d *differ) continued(c *Change) {
 	if imp := d.imports[c.Path]; imp != nil && imp.Path == from.Path && !d.ours(from) {
 		c.Importing = imp.Path
 	}
+	// The lock is a new node, but the same declaration to whoever follows it there: what a newer
+	// version wrote is kept, and the generation does not fall.
 	c.After.Payload.Carry(from.Payload)
 	c.After.Payload.Gen = max(c.After.Payload.Gen, from.Payload.Gen+1)
 }
 
 // comparison is the change of a node of ours that is also declared.
+//
+// The order of the cases: what forces a replacement does so whether or not one was asked for,
+// and is then its reason. A namespace is not replaced by request, nor for its access list,
+// because everything in it would have to go. A node of which only the address differs comes
+// before rewrites, to which the address is a difference like any other.
 func (d *differ) comparison(want, have *Node) Change {
 	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, Usage: usage(have)}
 	c.After = want.withPayload()
@@ -253,6 +281,8 @@ func (d *differ) comparison(want, have *Node) Change {
 		c.Action = NoOp
 		c.After.Payload.Carry(have.Payload)
 	}
+	// The generation counts what is written into the node's data. It must not rise for an access
+	// list or a missing part alone: the data would differ by it, and have to be written for it.
 	c.After.Payload.Gen = have.Payload.Gen
 	if c.Action == Replace || c.rewrites() {
 		c.After.Payload.Gen++
@@ -309,6 +339,8 @@ func (c *Change) compare() {
 		switch {
 		case part.Absent:
 			c.MissingParts = append(c.MissingParts, part.Name)
+		// Contenders are created in the parts: their list is that of the node. One that alone
+		// differs is shown as the node's; ACLSteps tells which of them have to be set.
 		case c.ACL == nil && !kind.EqualACL(part.ACL, c.After.ACL):
 			c.ACL = &ACLDiff{part.ACL, c.After.ACL}
 		}
@@ -322,6 +354,8 @@ func (c *Change) rewrites() bool {
 
 // drifted reports whether a node of ours is not what the last apply left. A
 // masked access list cannot be compared with anything, so it is no evidence.
+// Servers mask lists for whoever has no ADMIN on the node (FinalRequestProcessor, getACL). A
+// comparison entry by entry can let that pass, as kind.EqualACL does; a hash cannot.
 func (d *differ) drifted(n *Node) bool {
 	_, e, ok := d.entry(n.Path)
 	if !ok || slices.ContainsFunc(n.ACL, masked) {
@@ -349,6 +383,7 @@ func (d *differ) order() {
 			return cmp.Compare(a.Path, b.Path)
 		}
 	})
+	// Errors first. Some are found in the order of a map (leftQuotas), which must not show.
 	slices.SortStableFunc(d.p.Problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Path, b.Path),
 			cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.Code, b.Code))
@@ -364,6 +399,7 @@ func usage(n *Node) *Usage {
 
 // withPayload copies the node and its payload, so that a plan can complete them
 // without changing the tree it was given.
+// The parameters are shared with it: nothing here writes into them.
 func (n *Node) withPayload() *Node {
 	c, p := *n, *n.Payload
 	if p.State == "" {

@@ -25,4 +25,30 @@
 // Access lists name digests, which are enough to guess a weak password from.
 // The saved plan ([File]) holds them, because an apply needs them; what a plan
 // prints ([Node], [ACLDiff] as text or JSON) shows the user's name alone.
+//
+// # Where what is
+//
+// What goes in and comes out: tree.go, usage.go (what is declared and what was found, with
+// who is in it), intent.go (moves, imports, removals, quotas), options.go; plan.go,
+// change.go, action.go, problem.go.
+//
+// From two trees to a Plan: diff.go, whose function diff says in which order the steps come
+// and why. move.go and import.go find what continues at another path or is taken over;
+// guard.go, access.go, audit.go and mass.go say what must not be done, or should not; quota.go
+// compares the quotas; scope.go takes out what was not asked for and tells the drift;
+// rebuild.go and drain.go look after an index that was lost and locks that were left closed;
+// pin.go notes what an apply has to find unchanged.
+//
+// From a Plan to what is sent: ops.go (the operations of each change, and plans that fit into
+// one transaction), batch.go (those that do not), index.go and shard.go (the index, in one
+// node or in parts).
+//
+// From a Plan to a file and back: file.go, fileform.go, filelist.go. To a screen: view.go,
+// suggest.go.
+//
+// A new property of a node is compared in Change.compare, which also runs when a file is
+// read; one that stands in the payload counts in Change.rewrites and Change.onlyRenamed, too.
+// TestApplyOfDiffGivesTheDesiredTree and its neighbours in prop_test.go and batch_prop_test.go
+// apply plans to a model of the server and plan again: give the property to their trees, and
+// what was forgotten shows as a plan that never comes to rest.
 package plan

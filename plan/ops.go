@@ -56,6 +56,9 @@ func (p *Plan) Operations(applyID string, indexACL []kind.ACL) (ops []Op, err er
 }
 
 // single is the transaction of a plan that needs only one.
+//
+// It comes to the same as a batch of everything, in an order that is easier to read, and with
+// the index in one node.
 func (p *Plan) single(applyID string, indexACL []kind.ACL) ([]Op, error) {
 	ops := p.checks()
 	ops = append(ops, p.deletes()...)
@@ -76,6 +79,7 @@ func (p *Plan) single(applyID string, indexACL []kind.ACL) ([]Op, error) {
 // holds the apply lock, so that any version of its data is right.
 func (p *Plan) dropIndex(index Pin, acl []kind.ACL) ([]Op, error) {
 	data, err := LockPayload(p.Stack, acl)
+	// What counts is that it is written: the version of this node is the count.
 	ops := []Op{{Kind: OpSet, Path: LockPath(p.Root, p.Stack), Data: data, Version: -1}}
 	if !index.Absent {
 		ops = append(ops, Op{Kind: OpDelete, Path: index.Path, Version: index.Version})
@@ -85,6 +89,9 @@ func (p *Plan) dropIndex(index Pin, acl []kind.ACL) ([]Op, error) {
 
 // checks guards nodes the transaction relies on without writing them: those
 // whose access list alone changes, and the namespaces something is created in.
+// Every other node the plan writes is guarded by the version of its write. Nodes that stay
+// and that nothing depends on are not checked: a hand edit there is the next plan's business,
+// and a check for each would make the transaction as long as the tree.
 func (p *Plan) checks() []Op {
 	parents := map[string]bool{}
 	for i := range p.Changes {
@@ -104,6 +111,9 @@ func (p *Plan) checks() []Op {
 }
 
 // deletes are the deletions and the first halves of the replacements, children first.
+//
+// A child's path has its parent's as a proper prefix, so it is the greater string: descending
+// order puts children first. Quotas stand in another tree and may go before or after.
 func (p *Plan) deletes() []Op {
 	var ops []Op
 	for i := range p.Changes {
@@ -122,6 +132,10 @@ func (p *Plan) deletes() []Op {
 }
 
 // deletes are the operations that take the node away, its parts first.
+//
+// They are no recursive deletion. A child that is not a part makes ZooKeeper refuse all of it
+// (NotEmpty): that is what protects a lock somebody queued for at the last moment
+// (TestContenderThatArrivesAtTheLastMomentIsUnharmed).
 func (c *Change) deletes() []Op {
 	if c.Action != Delete && !c.anew() || c.Before == nil || c.Before.Live == nil {
 		return nil
@@ -140,11 +154,16 @@ func (c *Change) deletes() []Op {
 }
 
 // anew reports whether an existing node is deleted and created again.
+//
+// The lock that moves away is, too, though only its data changes: the deletion proves that
+// nobody stands in it, which no version does, as contenders do not change the version of the
+// data. Nobody stands in a namespace, and what is in it would be in the way.
 func (c *Change) anew() bool {
 	return c.Action == Replace || c.Action == Update && c.Tombstone && !c.Kind.Container
 }
 
 // renamed reports whether the change is NoOp but for its address.
+// Its marker is written nevertheless, or the node would be said to be renamed for ever.
 func (c *Change) renamed() bool {
 	return c.Action == NoOp && c.PreviousAddr != "" && c.Before != nil && c.Before.Payload.Owner != c.After.Payload.Owner
 }
@@ -163,6 +182,8 @@ func (p *Plan) writes() ([]Op, error) {
 }
 
 // writes are the operations that create or update the node, its parts after it.
+// The quota comes last: a server counts what is there when the node for the count is made
+// (DataTree.updateQuotaForPath), and goes on counting from then.
 func (c *Change) writes() ([]Op, error) {
 	parts := c.MissingParts
 	switch {
@@ -180,6 +201,8 @@ func (c *Change) writes() ([]Op, error) {
 	}
 	var ops []Op
 	switch {
+	// A new node has its final list at once: a transaction takes lists with a create, and only
+	// there (MultiOperationRecord knows no setACL).
 	case c.Action == Create || c.anew():
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
 	case c.Action == Forget || c.rewrites():
@@ -260,6 +283,7 @@ func (p *Plan) indexKey(c *Change) string {
 	return c.Addr
 }
 
+// Both begin with a space, which no address has outside of a key.
 const movedFrom, standsAt = " moved from ", " at "
 
 // addrOfKey is the address in the key of an entry.
@@ -268,6 +292,7 @@ func addrOfKey(key, path string) string {
 }
 
 // clashes finds the nodes whose address another one has, too.
+// The first by the order of the changes has the address alone.
 func (p *Plan) clashes() {
 	seen := make(map[string]bool, len(p.Changes))
 	for i := range p.Changes {
@@ -316,6 +341,9 @@ func (p *Plan) ACLSteps() []ACLStep {
 
 // measure fills in the statistics. A declaration that cannot be encoded is a
 // problem already, so there is nothing to measure then.
+//
+// What is not known yet has a stand-in: an id of the right length, and for the access list of
+// new nodes of the index, which is the connection's, the longer of the two it may be.
 func (p *Plan) measure() {
 	world := kind.WorldAll()
 	var each []Stats
@@ -331,6 +359,8 @@ func (p *Plan) measure() {
 	if err != nil || len(each) == 0 {
 		return
 	}
+	// Where a transaction was too long and cutting it helped, the problem that was noted for it
+	// on the way is none.
 	p.Problems = slices.DeleteFunc(p.Problems, func(q Problem) bool { return q.Code == ProblemBudget }) // it was cut
 	for _, s := range each {
 		p.Transaction.Ops += s.Ops

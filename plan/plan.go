@@ -44,6 +44,8 @@ type Plan struct {
 	RefreshOnly bool  // no node is written
 	Drain       int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
+	// What follows is for the transactions, and for one question of the caller's (Missed). It is
+	// saved with the plan where it cannot be found out again from the rest.
 	missed     bool                       // there were targets, and none matches anything
 	clash      map[string]bool            // paths of nodes whose address another one has, too
 	shards     []Shard                    // parts of the index, as read
@@ -140,6 +142,8 @@ func (p *Plan) Applyable() bool {
 
 // HasChanges reports whether an apply would write anything: nodes, outputs, or an
 // index that is missing, damaged or incomplete.
+// A destroy of nothing has still the index to delete, if there is one. A move of the address
+// alone counts although Summary does not count it: the marker and the index name the address.
 func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() && !p.Index.Absent || p.renames() || p.MendsIndex() || len(p.leftQuotas) > 0 ||
 		p.RefreshOnly && len(p.Drifted) > 0

@@ -17,6 +17,14 @@ import (
 // like a leaf of a B-tree, so that changes to neighbours rewrite one part. The
 // index node itself keeps the list of the parts, and is written by every
 // transaction: its version stands for all of them.
+//
+// So nothing here needs to check a part that is only read: what an apply relies on is the
+// version of the index node, and a part is written with its own version, which finds a part
+// that somebody changed by hand.
+//
+// A part holds the paths from its First to the next part's. Parts are searched by path and
+// never by address: an address says nothing about where its node stands among the others, and
+// moves away from its path when a block is renamed.
 
 const (
 	// shardAbove is the size from which an index is kept in parts, in bytes. The
@@ -38,13 +46,15 @@ type Shard struct {
 	Lost   bool `json:"lost,omitempty"`
 }
 
-// EncodeShard writes the data of a part.
+// encodeShard writes the data of a part.
 func encodeShard(res map[string]IndexEntry) ([]byte, error) {
 	return json.Marshal(map[string]any{"locktree": IndexFormat, "res": res})
 }
 
-// AddShard puts the entries of a part that was read into the index. version is of
-// the part's data. The error is [ErrNotIndex] or a [*DamagedError].
+// AddShard puts the entries of part i of [Index].Shards, which was read, into the index.
+// version is of the part's data. The error is a [*DamagedError]. Data that is JSON of another
+// sort is a part without entries: the nodes it listed are found missing from the index by
+// their own marks, and writing them in again writes the part.
 func (x *Index) AddShard(i int, data []byte, version int32) error {
 	var doc struct {
 		Res map[string]IndexEntry `json:"res"`
@@ -74,12 +84,17 @@ type leaf struct {
 	stored bool                  // there is a node
 	res    map[string]IndexEntry // by address
 	size   int                   // estimate
-	dirty  bool
+	dirty  bool                  // what is stored differs, or may: flush writes it
 }
 
 // weigh estimates what an entry takes as JSON.
+// The 90 bytes are for the names of its fields, punctuation, hash and generation.
 func weigh(key string, e IndexEntry) int { return len(key) + len(e.Path) + len(e.Type) + 90 }
 
+// find is the part a path belongs to; there is one always, which is made where there is none.
+// A path before the first part belongs to that one, whose range then begins there. The part
+// itself need not be written for that: First stands in the index node, and every transaction
+// writes it.
 func (l *ledger) find(path string) *leaf {
 	i := sort.Search(len(l.shards), func(i int) bool { return l.shards[i].First > path })
 	if i == 0 {
@@ -98,6 +113,10 @@ func shardName(n int) string { return fmt.Sprintf("%06d", n) }
 
 // put enters a path. Whoever had its address until now, and has not been dealt with, stays in the index as one that
 // stands where it stands: an apply may end before it is dealt with.
+//
+// paths is not kept up by drop, so it only says where to look: whether the entry is still
+// there, and of that path, is asked of the part. The new key cannot be taken: it ends in the
+// path, and a path has one entry. So this goes one step deep.
 func (l *ledger) put(key string, e IndexEntry) {
 	if before, taken := l.paths[key]; taken && before != e.Path {
 		if old, there := l.find(before).res[key]; there && old.Path == before {
@@ -134,9 +153,12 @@ func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 	for _, s := range l.shards {
 		out = append(out, l.cut(s)...)
 	}
+	// In place: what is kept is never more than what was gone through.
 	l.shards = out[:0]
 	for _, s := range out {
 		path := kind.JoinPath(l.base, s.Name)
+		// No part stands for nothing, or a stack that shrinks would keep all it ever had. Its
+		// range falls to the part before it; find gives the first part what is before all.
 		if len(s.res) == 0 {
 			if s.stored {
 				ops = append(ops, Op{Kind: OpDelete, Path: path, Version: s.Version})
@@ -164,6 +186,10 @@ func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 }
 
 // cut splits a part by the order of the paths; the first piece keeps the node.
+//
+// Pieces of half the limit, so that a stack that grows in one place does not cut at each
+// apply. The first piece keeps the range's beginning, so the ranges of all stay what they were
+// together. Keys of one path do not exist twice, so that their order is total.
 func (l *ledger) cut(s *leaf) []*leaf {
 	if s.size <= shardMax {
 		return []*leaf{s}
@@ -205,6 +231,8 @@ func newLedger(base string, shards []Shard) *ledger {
 	shards = slices.SortedFunc(slices.Values(shards), func(a, b Shard) int { return strings.Compare(a.First, b.First) })
 	for _, s := range shards {
 		l.shards = append(l.shards, &leaf{Shard: s, stored: !s.Absent, res: map[string]IndexEntry{}})
+		// Numbers of new parts go on above all that are there, those this plan takes away
+		// included: in one transaction a name is never both deleted and created.
 		if n, err := strconv.Atoi(s.Name); err == nil {
 			l.next = max(l.next, n)
 		}
@@ -213,6 +241,7 @@ func newLedger(base string, shards []Shard) *ledger {
 }
 
 // clean marks everything as stored: what was put in is what the nodes hold.
+// Parts that are missing or make no sense hold nothing of it, and stay to be written.
 func (l *ledger) clean() {
 	for _, s := range l.shards {
 		s.dirty = !s.stored || s.Lost

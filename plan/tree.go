@@ -51,6 +51,10 @@ type Framed struct {
 
 // Node is one provisioned znode, declared or found. A semaphore's structural
 // children are part of its node and no nodes of their own.
+//
+// A desired node has Path, Addr, Payload and ACL. A current one has Path and Live, and the
+// rest as far as it may be read: Payload of what is ours or another stack's, ACL of what is
+// ours or is to be imported.
 type Node struct {
 	Path string // absolute
 	Addr string // namespace.payments.semaphore.pool["thumbnails"]
@@ -128,6 +132,7 @@ func (n *Node) Kind() *kind.Kind {
 }
 
 // Find returns the node at path, or nil. Nodes must be sorted.
+// Reading asks it once for each node and each entry of the index.
 func (t *Tree) Find(path string) *Node {
 	if t == nil {
 		return nil
