@@ -50,6 +50,8 @@ func everybody(a kind.ACL) bool {
 
 // need is what we must keep on a node to manage it later: deleting and creating
 // children are rights of the parent.
+// So a lock without structural children takes no c or d from us: its contenders are not ours
+// to delete. To break a lock takes d, and the transaction says so when it is missing.
 func need(k *kind.Kind) kind.Perm {
 	if k.Container || len(k.Children) > 0 {
 		return kind.PermAll

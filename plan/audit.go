@@ -43,6 +43,9 @@ func (d *differ) audit() {
 
 // others are the entries that give one of the rights of mask to somebody who is not
 // us and not an administrator of the node.
+//
+// The rights are summed up first: entries of one identity add up on the server, and whoever has
+// ADMIN in one of them may give itself the rest.
 func (d *differ) others(list []kind.ACL, mask kind.Perm) (who []string) {
 	sum := map[Identity]kind.Perm{}
 	for _, a := range list {

@@ -9,6 +9,9 @@ import (
 // draining tells of locks that an interrupted apply left closed. Nobody new gets
 // into them, so what happens to them must be said even where nothing else does.
 // One that is opened again says so by itself: its state changes.
+//
+// Such a lock shows no difference otherwise. Its state is no parameter, and the hash of the
+// index leaves it out, because an apply that drains is not somebody's hand.
 func (d *differ) draining() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]

@@ -113,6 +113,9 @@ func (s *span) UnmarshalJSON(text []byte) error {
 
 // Encode writes the file piece by piece, so that it is nowhere in memory as a
 // whole. Equal files give equal bytes.
+//
+// The sum stands behind what it is of, because it is not known before that is written. It is
+// of the bytes of the body and not of its meaning: to check it, nothing has to be understood.
 func (f *File) Encode(w io.Writer) error {
 	out := &fileWriter{to: bufio.NewWriter(w)}
 	out.printf(`%s%d,"version":`, prefix, FileFormat)
@@ -138,6 +141,7 @@ func (f *File) Encode(w io.Writer) error {
 }
 
 // fileWriter keeps the first error and writes nothing after it.
+// So the code above reads like what is written, and Encode looks once, at the end.
 type fileWriter struct {
 	to   *bufio.Writer
 	hash hash.Hash // of what is written, while set
@@ -177,6 +181,8 @@ func writeList[T any](w *fileWriter, list []T, each func(*fileWriter, T)) {
 }
 
 // plan writes what there is one of, and then the changes and pins behind it.
+// What is cut off is the closing brace, which follows at the end. planForm ends in Changes and
+// Pins, both of them empty here and therefore left out, and always has fields before them.
 func (w *fileWriter) plan(p *Plan) {
 	lists := tableOf(p)
 	text, err := json.Marshal(formOf(p, lists))
@@ -215,6 +221,7 @@ func DecodeFile(r io.Reader) (*File, error) {
 		return nil, err
 	case len(data) > maxFile:
 		return nil, damaged("", fmt.Errorf("it is larger than %d bytes", maxFile))
+	// Cut off within the first word: what is there can only be the beginning of ours.
 	case len(data) > 0 && len(data) < len(prefix) && strings.HasPrefix(prefix, string(data)):
 		return nil, &TruncatedError{Size: int64(len(data))}
 	case !bytes.HasPrefix(data, []byte(prefix)):
@@ -244,6 +251,9 @@ func DecodeFile(r io.Reader) (*File, error) {
 
 // readAll reads a file into a buffer of its size, where it can tell: growing takes
 // twice that.
+//
+// What cannot seek, as a pipe, is read without knowing its size: only the way back must succeed.
+// One byte more than the limit is read, by which a file that is too long is known.
 func readAll(r io.Reader) ([]byte, error) {
 	var b bytes.Buffer
 	if s, ok := r.(io.Seeker); ok {
@@ -275,6 +285,7 @@ func openEnvelope(data []byte) (*envelope, error) {
 		}
 		return nil, damaged("", err)
 	}
+	// Newer ones were sorted out above, and there is none older.
 	if env.Format != FileFormat {
 		return nil, damaged("locktree_plan", fmt.Errorf("%d is not a format", env.Format))
 	}
@@ -286,6 +297,9 @@ func openEnvelope(data []byte) (*envelope, error) {
 
 // cutOff reports whether more of the same could make a value of the data. A Decoder
 // says so, which json.Unmarshal does not.
+//
+// Damage in the middle and a missing end are told apart because a person does something else
+// about them: look for what changes the file, or write it again.
 func cutOff(data []byte) bool {
 	var v json.RawMessage
 	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&v), io.ErrUnexpectedEOF)
@@ -294,6 +308,7 @@ func cutOff(data []byte) bool {
 func formatOf(data []byte) int {
 	digits := data[len(prefix):]
 	end := 0
+	// Nine digits fit into an int of 32 bits.
 	for end < len(digits) && end < 9 && digits[end] >= '0' && digits[end] <= '9' {
 		end++
 	}

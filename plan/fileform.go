@@ -15,6 +15,12 @@ import (
 // in two ways: access lists are written in full, each once, and what can be computed
 // from the nodes (parameter and access differences) is left out and computed again,
 // so that a file cannot contradict itself.
+//
+// Reading checks what the rest of this package relies on: a body that makes no sense, though
+// its sum is right, ends in an error and not in a panic or a write outside the stack
+// (TestSealedNonsenseIsRefused). That is no defence against an author, see [File]. Orders are
+// not checked: a transaction of changes in another order is refused by ZooKeeper, which knows
+// no child without its parent.
 
 type bodyForm struct {
 	Plans  []planForm `json:"plans"`
@@ -144,6 +150,9 @@ func changeFormOf(c *Change, t *listTable) (changeForm, error) {
 		return f, err
 	}
 	b, a := f.Before, f.After
+	// Encoded payloads are compared, not values: equal ones give equal bytes, and they are written
+	// in any case. The origin and what the acl allows stay with the node after, which a node that
+	// was found has none of.
 	if a.Path == b.Path && a.Addr == b.Addr && bytes.Equal(a.Payload, b.Payload) && equal(a.ACL, b.ACL) && equal(a.ChildACL, b.ChildACL) {
 		f.Same = true
 		a.Payload, a.ACL, a.ChildACL = nil, nil, nil
@@ -213,7 +222,7 @@ func (f planForm) plan() (*Plan, error) {
 		return nil, err
 	}
 	err = eachOf(f.Pins, func(pin Pin) error {
-		if n := len(p.Pins); n > 0 && p.Pins[n-1].Addr == pin.Addr { // a part of it
+		if n := len(p.Pins); n > 0 && p.Pins[n-1].Addr == pin.Addr { // a part of it: the same text in memory
 			pin.Addr = p.Pins[n-1].Addr
 		}
 		p.Pins = append(p.Pins, pin)
@@ -233,6 +242,7 @@ func (f planForm) plan() (*Plan, error) {
 }
 
 // lost checks what is to be deleted besides nodes of the plan.
+// Their names become paths of operations that no change accounts for.
 func (f planForm) lost() error {
 	for _, s := range slices.Concat(f.Shards, f.Strays) {
 		if err := kind.ValidateName(s.Name); err != nil {
@@ -255,6 +265,7 @@ func eachOf[T any](list span, each func(T) error) error {
 		return nil
 	case err != nil:
 		return err
+	// More finds no element in any other value, which would pass for an empty list.
 	case t != json.Delim('['):
 		return fmt.Errorf("there is %v where a list should be", t)
 	}
@@ -300,6 +311,8 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 		c.Addr, c.Path, c.Kind = n.Addr, n.Path, n.Kind()
 		unowned := n == before && c.Importing != "" || n == after && c.Action == Forget
 		ours := n.Payload.Owner.Stack == p.Stack || unowned && n.Payload.Owner.Stack == ""
+		// Whose the nodes are decides what a transaction of this stack may touch. Nobody's are those
+		// before an import and behind a forgetting, and no others.
 		// What an import moved here stood anywhere.
 		inside := under(n.Path, p.Root) || c.Tombstone
 		if !ours || !inside || n.Path == ScaffoldPath(p.Root) || under(n.Path, ScaffoldPath(p.Root)) {
@@ -317,6 +330,9 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 		if c.Action != Forget && (c.Action != NoOp || before.Payload.Owner != after.Payload.Owner) {
 			c.compare()
 		}
+		// compare says what differs. That a replacement makes its parts anew, and that a change that
+		// writes no data has no former address, is known to whoever chose the action: see comparison
+		// and adoption, which say the same.
 		if c.Reason == ReasonReplaceByRequest || c.Reason == ReasonReplaceACL {
 			c.MissingParts = nil
 		}

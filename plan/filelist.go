@@ -19,6 +19,8 @@ type listTable struct {
 }
 
 // listHead tells slices apart without looking into them.
+// Two that begin at one entry and are of one length hold the same, as lists are never changed.
+// It is a shortcut: a list that is met at two places in memory is found by its key.
 type listHead struct {
 	first *kind.ACL
 	n     int
@@ -99,6 +101,8 @@ func (r *formReader) payload(f *nodeForm) (*kind.Payload, error) {
 			return nil, err
 		}
 	}
+	// Equal texts are made one text here and below: each came out of the decoder as a copy of its
+	// own, which a hundred thousand locks feel.
 	if p.Owner.Addr == f.Addr {
 		p.Owner.Addr = f.Addr
 	}

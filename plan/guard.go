@@ -16,6 +16,8 @@ func (d *differ) problem(s Severity, code ProblemCode, n *Node, summary, detail 
 
 // declaredWell reports whether a declared node can be planned at all. The
 // configuration checks most of this with better positions; a plan must not rely on it.
+// A declaration that is refused here appears in no other step: all of them rely on valid
+// parameters and on legal paths below the root, and on one declaration for each path.
 func (d *differ) declaredWell(n *Node) bool {
 	switch {
 	case n.Payload == nil || n.Payload.Params == nil:
@@ -39,6 +41,7 @@ func (d *differ) declaredWell(n *Node) bool {
 }
 
 // under reports whether path is a proper descendant of root.
+// With the slash, or /locksmith would be inside of /locks.
 func under(path, root string) bool {
 	return path != root && (root == "/" || strings.HasPrefix(path, root+"/"))
 }
@@ -51,6 +54,7 @@ func sentence(s string) string {
 }
 
 // obstacle: something that is not ours stands where a node is declared.
+// Always an error: the declaration cannot be fulfilled, and overwriting is never the answer.
 func (d *differ) obstacle(want, have *Node) {
 	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
 	switch trouble, detail := troubleOf(have); trouble {
@@ -99,6 +103,8 @@ func troubleOf(n *Node) (Trouble, string) {
 
 // abandon: a node that is not declared and not ours. It concerns us only when the
 // index says that it was.
+// Whatever cannot be understood is an error, since it may be ours and in use; what clearly is
+// somebody else's by now is let go of with a warning, or no plan could ever be applied again.
 func (d *differ) abandon(have *Node) {
 	key, known := d.indexed[have.Path]
 	if !known {
@@ -123,6 +129,10 @@ func (d *differ) abandon(have *Node) {
 }
 
 // checkRemoval looks at what forbids deleting a node: want is its declaration, if any.
+//
+// Both protections count: that in the node holds after the block is gone (as Terraform's
+// prevent_destroy does not, hashicorp/terraform#17599), that of the declaration before it was
+// applied. To unprotect and delete takes two applies, so that nobody does both by one mistake.
 func (d *differ) checkRemoval(c *Change, want *Node) {
 	n := &Node{Addr: c.Before.Payload.Owner.Addr, Path: c.Path}
 	if want != nil {
@@ -144,6 +154,7 @@ func (d *differ) checkRemoval(c *Change, want *Node) {
 
 // checkShrink warns when the new parameters admit fewer than hold now. The rule is
 // the kind's own admission rule, asked with the new parameters.
+// The queue it is asked about are the holders alone: it is they who have to fit.
 func (d *differ) checkShrink(c *Change) {
 	if len(c.Params) == 0 || c.Usage == nil {
 		return
@@ -168,6 +179,11 @@ func (d *differ) checkShrink(c *Change) {
 
 // keepOccupied takes back the deletion of namespaces with nodes in them that
 // stay, and of the namespaces around those.
+//
+// ZooKeeper deletes no node with children, so the transaction would be refused as a whole for
+// one lock of somebody's. What stays are nodes that are not ours, and of ours those that are
+// not declared and do not go: tombstones, what is let go, what was not asked for. A declared
+// node in a namespace that is not is an error of its own, see checkParents.
 func (d *differ) keepOccupied() {
 	inside := map[string][]string{}
 	mine := map[string]bool{}
@@ -209,6 +225,8 @@ func (d *differ) keepOccupied() {
 		}
 		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
 		d.held = append(d.held, heldBack{*c, alien})
+		// A quota left with it would limit those who keep the namespace from going
+		// (TestQuotaGoesAlsoWhereItsNamespaceHasToStay).
 		quota := c.Quota
 		if c.leave(); quota != nil { // it is declared no more than the namespace is
 			after := *c.Before
@@ -227,6 +245,7 @@ func (c *Change) leave() {
 }
 
 // checkParents: a node can only be created in the root or in a declared namespace.
+// Also one that is there already: its namespace would be deleted around it.
 func (d *differ) checkParents() {
 	for _, n := range d.desired {
 		parent := kind.ParentPath(n.Path)
@@ -246,6 +265,9 @@ func (d *differ) checkParents() {
 }
 
 // groups collects nodes that have the same problem for the same reason.
+//
+// One list is often that of a thousand locks, and a thousand times the same sentence hides all
+// others. The first node stands for all; which that is follows from the order of the paths.
 type groups struct {
 	keys  []string
 	first map[string]*Problem

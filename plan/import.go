@@ -8,6 +8,10 @@ import (
 
 // adoptions prepares the declared imports: where the znode stands at another path
 // than its declaration, it is moved there like a lock of ours.
+//
+// What is done already is passed over, so that an import block may stand in a configuration
+// for ever, as in Terraform. A node of ours at the declared path means that it is done, unless
+// it is a tombstone, which makes room for what comes back.
 func (d *differ) adoptions() {
 	for i := range d.intent.Imports {
 		imp := &d.intent.Imports[i]
@@ -24,6 +28,7 @@ func (d *differ) adoptions() {
 			d.refused[want.Path] = d.movesFrom[want.Path] == nil // else a move is half planned
 			continue
 		}
+		// From here on the node counts as one that was declared as it is wanted, at its old path.
 		if imp.Path != want.Path && !d.ours(have) {
 			b := unowned(have, want)
 			d.have[imp.Path] = b
@@ -33,6 +38,10 @@ func (d *differ) adoptions() {
 }
 
 // adoptable reports why a znode cannot be taken over.
+//
+// Data is asked about last. That of a lock of ours, or one that was let go, is a declaration;
+// what is newer or cannot be read is refused in any case. All other data is destroyed by an
+// import, and what it is worth a person has to say.
 func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 	n := &Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}
 	refuse := func(summary, format string, args ...any) bool {
@@ -87,6 +96,10 @@ func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 
 // unowned is a node that is to be taken over, as if it had been declared as it is
 // wanted but by nobody: what differs then is what a person sees change.
+//
+// A node that was let go has a payload, and is compared with it. One of another program has
+// none: without parameters of its own there would be nothing to compare, and everything would
+// show as a change, although its users see none.
 func unowned(have, want *Node) *Node {
 	if have.Payload != nil {
 		return have
@@ -98,6 +111,11 @@ func unowned(have, want *Node) *Node {
 }
 
 // adoption is the change of a znode that becomes the declared node where it is.
+//
+// A foreign node may be a container: Curator makes its lock nodes so, no answer of a server
+// tells (DataNode.getClientEphemeralOwner hides it), and the servers delete containers that
+// are empty (ContainerManager). The declaration would vanish with it, so it is made anew where
+// that disturbs nobody, which is while it is empty.
 func (d *differ) adoption(want, have *Node) (Change, bool) {
 	imp := d.imports[want.Path]
 	if imp == nil || imp.Path != want.Path {

@@ -15,6 +15,9 @@ const IndexFormat = 1
 // Index is the data of <root>/.locktree/stacks/<stack>: what the stack owns, as
 // the last apply left it. It is written in the same transaction as the nodes.
 // It is a help, not the truth: what a node says about itself wins.
+//
+// The keys of Resources are addresses, with the path behind where an address does not tell
+// nodes apart: see Plan.indexKey.
 type Index struct {
 	Apply     string                  // id of the apply that wrote it
 	Config    string                  // hash of the configuration that was applied
@@ -129,6 +132,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 		if err := json.Unmarshal(raw, f.to); err != nil {
 			return nil, &DamagedError{What: "index", Field: f.key, Err: err}
 		}
+		// First of all: what a newer program wrote is not damaged because it looks otherwise.
 		if f.key == "locktree" && format > IndexFormat {
 			return nil, &VersionError{What: "index", Got: format, Reads: IndexFormat}
 		}

@@ -89,6 +89,9 @@ type Check struct {
 
 // Rename follows moves from an address that was declared once to the one that is
 // meant now. It answers the address itself when no move concerns it.
+//
+// Of several moves that cover an address the longest decides, as the one that names it most
+// closely. Behind it the search begins anew: what moved may have moved again, with a module.
 func (i Intent) Rename(addr string) string {
 	// Each move is followed once at most, so this ends whatever is in the list.
 	for range i.Moves {
@@ -125,6 +128,9 @@ func (i Intent) Removed(addr string) (best *Removal) {
 
 // below reports whether addr is base, an instance of it or something in it, and
 // what comes behind base.
+//
+// A dot or a bracket must follow, or mutex.ab would be below mutex.a. That no key can look like
+// one follows from the base, which ends outside of quotes.
 func below(addr, base string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(addr, base)
 	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

@@ -13,6 +13,11 @@ import (
 const massShare, massLeast = 30, 5
 
 // checkMass looks for namespaces most of which would go, outermost only.
+//
+// Every node counts in each namespace around it. The share alone would stop the deletion of one
+// lock of two, the number alone that of five of ten thousand; both are octoDNS's idea of an
+// unsafe plan. A tombstone that goes does not count, nor what was another program's: nobody
+// loses a lock by them.
 func (d *differ) checkMass() {
 	if d.opts.Destroy || d.opts.AllowMassDestroy {
 		return
@@ -39,7 +44,7 @@ func (d *differ) checkMass() {
 	}
 	slices.Sort(paths)
 	for i, p := range paths {
-		if i > 0 && (under(p, paths[0]) || slices.ContainsFunc(paths[:i], func(q string) bool { return under(p, q) })) {
+		if slices.ContainsFunc(paths[:i], func(q string) bool { return under(p, q) }) { // sorted: it is before what it contains
 			continue
 		}
 		n := &Node{Path: p}

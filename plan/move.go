@@ -14,9 +14,16 @@ import (
 // created again as a tombstone that says where to: the deletion proves that
 // nobody is in the old queue, without which two programs could hold the lock, one
 // at either path. Programs that open the old path read the tombstone and follow.
+//
+// One transaction is one moment: before it the lock is at the old path alone, behind it at the
+// new one alone, and no program finds neither. Programs of other libraries read no tombstone;
+// who of them comes to the old path later queues where nobody else looks. So a plan says who
+// stands in what a move left (exhume), and it stays until they have gone.
 
 // plot finds the nodes whose declaration stands at another path now: of the same
 // address, after the declared moves, or by a declared move of the path.
+// In the order of the paths, so that of two nodes with one address the same one moves in every
+// plan; the other one is not declared any more.
 func (d *differ) plot() {
 	byAddr := map[string]*Node{}
 	for _, n := range d.desired {
@@ -38,6 +45,8 @@ func (d *differ) plot() {
 	}
 }
 
+// continues is the declaration that goes on with a node, nil when none does. A move of the
+// path is asked first: it names the very node, where an address may have been given away.
 func (d *differ) continues(have *Node) *Node {
 	for _, m := range d.intent.PathMoves {
 		if rest, ok := strings.CutPrefix(have.Path, m.From); ok && (rest == "" || rest[0] == '/') {
@@ -51,6 +60,9 @@ func (d *differ) continues(have *Node) *Node {
 
 // movable: the old path must be free to become a tombstone and the new one free
 // to become the lock. What was left there by an earlier move is free.
+//
+// Of the same kind, because a tombstone sends programs on that open a lock of its kind. One
+// that changes its path and its kind is a deletion and a creation.
 func (d *differ) movable(have, to *Node) bool {
 	there := d.have[to.Path]
 	return to.Path != have.Path && d.want[have.Path] == nil && d.movesFrom[to.Path] == nil &&
@@ -63,6 +75,9 @@ func tombstone(n *Node) bool {
 }
 
 // bury is the change of a node that continues at another path.
+//
+// The tombstone keeps the parameters and the access lists: who could read where the lock is can
+// read where it went. The protection goes with the lock to its new path.
 func (d *differ) bury(have, to *Node) Change {
 	c := Change{
 		Action: Update, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
@@ -93,6 +108,8 @@ func (d *differ) departure(have *Node) Change {
 	if tombstone(have) {
 		return d.exhume(have)
 	}
+	// A removed block speaks of today's addresses, and may be written for what the ensemble still
+	// knows under the former one (TestLockThatMovedBeforeItWasLetGoIsNotDeleted).
 	r := d.intent.Removed(d.intent.Rename(addr)) // it may have moved before it was removed
 	if r == nil {
 		r = d.intent.Removed(addr)
@@ -149,6 +166,8 @@ func (d *differ) exhume(have *Node) Change {
 	case c.Usage.Busy():
 		d.problem(Warning, ProblemInUse, &Node{Addr: addr, Path: have.Path}, "Moved lock is still in use",
 			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. It is left there. Have them take the lock at its new path: an apply takes the old node away once nobody is in it.", addr, have.Payload.MovedTo, have.Path, c.Usage))
+	// The address is declared: at the path the tombstone points to, or at another one since.
+	// Programs had until now to follow. The next apply ends that, but not on its own.
 	case d.byAddr[addr] != nil:
 		d.spent = append(d.spent, have.Path)
 	default:
@@ -171,6 +190,9 @@ func (d *differ) tidy() {
 	// What a namespace that moved still has in it goes first, with a later apply; one
 	// that stayed for nothing but tombstones goes with them, or makes room.
 	freed := map[string]*Change{}
+	// Which tombstones can go depends on which namespaces go, and the other way about. So all
+	// that might go is assumed to, and what cannot is taken out until nothing more falls: going
+	// only shrinks, so this ends, and what is left can go together.
 	for n := -1; n != len(going); {
 		n = len(going)
 		clear(freed)
@@ -192,6 +214,7 @@ func (d *differ) tidy() {
 			}
 		}
 	}
+	// What was held back for tombstones alone is as it was before keepOccupied, and no problem.
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code == ProblemUnmanaged && freed[q.Path] != nil })
 	for i := range d.p.Changes {
 		if c := freed[d.p.Changes[i].Path]; c != nil {
@@ -214,6 +237,7 @@ type heldBack struct {
 
 // NeedsIdle reports whether the change can be made only while nobody is in the
 // lock: deletion, replacement, and the move to another path.
+// It does not look at who is there now: that changes while a plan waits for its approval.
 func (c *Change) NeedsIdle() bool {
 	if c.Before == nil || c.Before.Kind().Container {
 		return false

@@ -9,6 +9,11 @@ import (
 
 // pins collects every node the plan relied on. Children of a path that is absent
 // are pinned too: the apply skips asking for them.
+//
+// Every node of the current tree is pinned, those the plan leaves alone and, with targets, those it
+// did not plan included: what they are is part of what a person approved. Their children and
+// who is in them are not, so that traffic makes no plan stale. A path is pinned once: it is
+// absent and declared, or was found.
 func (d *differ) pins() {
 	d.p.Pins = make([]Pin, 0, max(len(d.desired), len(d.current.Nodes)))
 	for _, n := range d.desired {

@@ -10,6 +10,10 @@ import (
 // the node's path, zookeeper_limits holds what a client wants and zookeeper_stats
 // what the server counts. They are ordinary nodes, so they change in the plan's
 // transaction. Servers before 3.7, or without enforceQuota, only log an excess.
+//
+// The directories above the two nodes are made by apply before the transaction and stay:
+// setquota of other tools makes and uses the same ones, so that a creation in the transaction
+// could be refused for somebody else's. An empty directory limits nothing.
 
 // LiveQuota is a quota as it was found; the zero value is none.
 type LiveQuota struct {
@@ -25,6 +29,8 @@ type LiveQuota struct {
 func QuotaPath(path string) string { return "/zookeeper/quota" + path }
 
 // limits is the data of a limits node, in the server's own notation (StatsTrack).
+// The first two fields are the soft limits, which only log. What looks like a slip, the equals
+// sign behind them, keeps older servers from reading on (StatsTrack.toString). -1 is none.
 func (q *QuotaDiff) limits() []byte {
 	soft, bytes := -1, int64(-1)
 	if q.live.MaxBytes > 0 {
@@ -38,6 +44,10 @@ func (q *QuotaDiff) limits() []byte {
 }
 
 // ops are the operations that set or take away the quota.
+//
+// The limits come before the counts: a server watches a path from the creation of the limits on,
+// and counts once what is there at that of the counts (DataTree.createNode). A limit on the
+// bytes is somebody's, as ours are on the count: with one, the limits are rewritten, not deleted.
 func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 	if q == nil {
 		return nil
@@ -45,7 +55,7 @@ func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 	limits, stats := QuotaPath(c.Path)+"/zookeeper_limits", QuotaPath(c.Path)+"/zookeeper_stats"
 	if q.After == 0 && q.live.MaxBytes == 0 {
 		if q.live.Stats {
-			// The server writes it without a version.
+			// The servers count in it without raising its version; setquota may have raised it.
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: stats, Version: -1})
 		}
 		return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: limits, Version: q.live.Version})

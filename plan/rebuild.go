@@ -9,6 +9,10 @@ import (
 // The index is a help and not the truth, so that it may be lost: what carries the
 // stack's mark is what it owns. A plan that finds nodes of the stack which the
 // index does not know says so, and its transaction writes them into it.
+//
+// What is lost for good with an index is what no node says: which nodes were deleted by hand
+// since, who set a quota, the outputs, lists that were still to be set. The last of these a
+// plan finds out by itself: it compares lists with what is declared, and not with the note.
 
 // unnoted marks the nodes of ours that are not in the index, and says why when some of
 // them stay. Those that go are not noted on their way: that could be more than fits
@@ -71,6 +75,7 @@ func (p *Plan) lostParts() (n int) {
 }
 
 // MendsIndex reports whether an apply writes into the index what it lost; see [ProblemIndex].
+// Nodes that go are no reason: no entry is to be written for them.
 func (p *Plan) MendsIndex() bool {
 	if p.unread || p.lostParts() > 0 {
 		return true

@@ -54,6 +54,7 @@ func compileGlobs(patterns []string) *globs {
 	return g
 }
 
+// match goes through all patterns, though one would do: unused wants to know of each of them.
 func (g *globs) match(addrs ...string) (ok bool) {
 	for i, re := range g.compiled {
 		for _, a := range addrs {
@@ -146,6 +147,13 @@ func (d *differ) limit() {
 			"These options are for exceptional situations, such as recovering from mistakes: plan again without them afterwards.")
 }
 
+// limitChanges finds what was asked for, adds what that needs, takes away what was excluded
+// with what needs it, and makes no change of the rest. An exclusion is stronger than a target.
+//
+// What is left out and exists stays in the plan as a NoOp, so that the index goes on listing
+// it; what does not exist, or is not ours yet, leaves the plan. Problems go with their nodes.
+// One without a path is of the whole, and stays. One whose node has no change, because it is
+// in the way of one or was declared wrongly, goes by its address.
 func (d *differ) limitChanges(targets, excludes *globs) {
 	in, out := map[string]bool{}, map[string]bool{} // by path
 	for i := range d.p.Changes {
@@ -175,6 +183,7 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 		if c.Before == nil {
 			continue
 		}
+		// What would have been imported is not this stack's, and has no place in its plan.
 		if c.Importing == "" || c.Before.Payload.Owner.Stack == d.p.Stack {
 			c.leave()
 			kept = append(kept, c)
@@ -213,6 +222,9 @@ func (d *differ) limitNotes(targets, excludes *globs) {
 
 // pullIn adds what the selected changes need: the namespaces around what is
 // created, the contents of what is deleted, and the other end of a move.
+//
+// Until nothing is added any more: a namespace that is pulled in may be in one, and what it
+// deletes may hold the other end of a move. Each round adds a path at least, or is the last.
 func (d *differ) pullIn(in map[string]bool) {
 	byPath := d.byPath()
 	for changed := true; changed; {
@@ -285,6 +297,9 @@ func (d *differ) byPath() map[string]*Change {
 
 // onlyRefresh takes all writes to nodes out of the plan; that something was
 // changed by hand stays to be told.
+//
+// What is wrong with the configuration does not matter: nothing of it is applied. Problems of
+// the index are found later, in unnoted, and stay.
 func (d *differ) onlyRefresh() {
 	if !d.opts.RefreshOnly {
 		return

@@ -26,6 +26,7 @@ type Holder struct {
 }
 
 // Busy reports whether anything stands in the lock's queues. A nil Usage is idle.
+// Junk counts, because ZooKeeper deletes no node with children, whatever they are.
 func (u *Usage) Busy() bool {
 	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk) > 0
 }

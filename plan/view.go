@@ -10,10 +10,14 @@ import (
 
 // The methods of this file are how trees and plans show themselves. They hide
 // what follows the colon of a digest; a saved plan does not use them.
+//
+// They are methods, and not functions of the view, so that nobody who prints or logs a value
+// of this package has to think of it: fmt and encoding/json come here by themselves.
 
 func shown(list []kind.ACL) []string {
 	out := []string{}
 	for _, a := range kind.NormalizeACL(list) {
+		// kind.ACL shows no hash either. Here it is said that there is one that is not shown.
 		if a.Scheme == "digest" {
 			user, _, _ := strings.Cut(a.ID, ":")
 			a.ID = user + ":(sensitive)"
