@@ -31,6 +31,7 @@ type attribute struct {
 	each      bool           // it refers to each.key or each.value
 	bad       bool           // it refers to something that does not exist, which has been reported
 	iterator  string         // in the content of a dynamic block: the name of its element
+	required  bool           // null, which means not set, is a mistake: see scope.as
 	doomed    bool           // bad in every instance of a module
 	value     hcl.Expression // expr for evaluation, counted by the effort of the session; nil before the first
 }
@@ -89,6 +90,11 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 		r.add(t.explain(d))
 	}
 	b.setAttrs(content.Attributes)
+	for _, arg := range t.args {
+		if a := b.attrs[arg.name]; a != nil {
+			a.required = arg.required
+		}
+	}
 	for _, raw := range content.Blocks {
 		typ := t.typeOf(raw, r)
 		if typ == nil {

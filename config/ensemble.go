@@ -18,11 +18,7 @@ func (m *module) evaluateEnsemble(d *decl) {
 	s := m.scope(d)
 	b := d.block
 	e := &Ensemble{Name: b.name(), Root: "/", DeclRange: b.head}
-	if servers := b.attrs["servers"]; servers != nil {
-		m.evaluateServers(s, servers, e)
-	} else {
-		m.serversOfEnvironment(s, e)
-	}
+	m.evaluateServers(s, b.attrs["servers"], e)
 	if root, ok := s.text(b.attrs["root"]); ok {
 		if err := kind.ValidatePath(root); err != nil {
 			s.wrong(b.attrs["root"], "Illegal path", sentence(err.Error()))
@@ -101,6 +97,9 @@ const maxServers = 100
 func (m *module) evaluateServers(s scope, a *attribute, e *Ensemble) {
 	v, ok := s.shown(a, cty.List(cty.String))
 	if !ok {
+		if !s.d.failed { // absent, or null
+			m.serversOfEnvironment(s, e)
+		}
 		return
 	}
 	for it := v.ElementIterator(); it.Next(); {
@@ -167,7 +166,9 @@ func (m *module) evaluateTLS(s scope, b *block) *TLS {
 		}
 	}
 	t.ServerName, _ = s.text(b.attrs["server_name"])
-	if cert, key := b.attrs["cert_file"] != nil, b.attrs["key_file"] != nil; cert != key {
+	// null is not set; what is wrong in itself was meant to be.
+	set := func(name, path string) bool { a := b.attrs[name]; return path != "" || a != nil && a.bad }
+	if set("cert_file", t.CertFile) != set("key_file", t.KeyFile) {
 		m.errorf(b.head, "Half a certificate", "cert_file and key_file belong together: set both, or neither.")
 		s.d.failed = true
 	}

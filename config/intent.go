@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -138,8 +139,8 @@ func (m *module) evaluateRemoved(d *decl) {
 	s := m.scope(d)
 	r := plan.Removal{From: m.prefix + d.intent.from.String(), Destroy: true, Origin: m.where(d.head)}
 	for _, l := range d.block.nested("lifecycle") {
-		if a := l.attrs["destroy"]; a != nil {
-			r.Destroy = s.yes(a)
+		if v, ok := s.shown(l.attrs["destroy"], cty.Bool); ok { // not yes: absent and null mean true here
+			r.Destroy = v.True()
 		}
 	}
 	m.removals = append(m.removals, removalItem{r, d})
@@ -216,9 +217,6 @@ func (m *module) importOne(d *decl, s scope) {
 	a := d.block.attrs["path"]
 	path, ok := s.text(a)
 	if !ok {
-		if !d.failed {
-			s.wrong(a, "Wrong type", "path must not be null.")
-		}
 		return
 	}
 	if err := kind.ValidatePath(path); err != nil {

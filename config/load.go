@@ -154,7 +154,7 @@ func (m *module) finish(c *Config) {
 	c.Stack = m.stack()
 	m.checkNodes()
 	m.checkIntents()
-	if m.hasErrors() {
+	if m.hasErrors() || !m.complete() {
 		return
 	}
 	c.Ensembles = m.trees(c.Stack)
@@ -164,6 +164,20 @@ func (m *module) finish(c *Config) {
 	if !m.hasErrors() {
 		c.Hash = hash(c)
 	}
+}
+
+// complete fails closed: it answers false, with an error, when something has no value and nobody has
+// said why. What fails in silence is left out of all that refers to it, and a lock without the access
+// list it was declared with is open to somebody else.
+func (m *module) complete() bool {
+	silent := func(failed bool, at hcl.Range, addr string) bool {
+		if failed {
+			m.errorf(at, "No value", "%s could not be evaluated, and nothing says why. This is a mistake of locktree: please report it.", addr)
+		}
+		return failed
+	}
+	return !slices.ContainsFunc(m.all, func(d *decl) bool { return silent(d.failed, d.head, d.addr) }) &&
+		!slices.ContainsFunc(m.instances, func(i *instance) bool { return silent(i.failed, i.decl.head, i.addr) })
 }
 
 const maxStack = 128

@@ -58,15 +58,16 @@ func (m *module) evaluatePrincipal(d *decl) {
 		d.failed = true
 		return
 	}
-	id := cty.StringVal("")
-	if idAttr != nil {
-		// The mark stays on: an id made by digest() must not get into an output.
-		if id, ok = s.as(idAttr, cty.String); !ok {
-			d.failed = true
-			return
-		}
-	} else if scheme == "world" {
+	// The mark stays on: an id made by digest() must not get into an output.
+	id, ok := s.as(idAttr, cty.String)
+	switch {
+	case ok:
+	case d.failed:
+		return
+	case scheme == "world":
 		id = cty.StringVal("anyone")
+	default:
+		id = cty.StringVal("") // absent or null, which checkPrincipal refuses
 	}
 	plain, marks := id.Unmark()
 	if err := checkPrincipal(scheme, plain.AsString()); err != nil {

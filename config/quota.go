@@ -31,9 +31,6 @@ func (m *module) evaluateQuota(i *instance, s scope, b *block) {
 	a := b.attrs["max_nodes"]
 	v, ok := s.shown(a, cty.Number)
 	if !ok {
-		if a != nil && !s.d.failed {
-			s.wrong(a, "Missing required argument", "max_nodes cannot be null. Leave the quota block out for no limit.")
-		}
 		return
 	}
 	number, exact := v.AsBigFloat().Int64()

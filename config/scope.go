@@ -139,10 +139,20 @@ func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
 	return cty.NilVal, false
 }
 
-// as evaluates an argument and converts it. Null means not set. Marks stay.
+// as evaluates an argument and converts it. Marks stay. Null means not set, as in Terraform, so it
+// answers false without a word, and the caller takes the default. A required argument has none, and
+// complete saw only that something is written there: unless null is reported here, the declaration
+// fails in silence, and so does all that refers to it, up to a lock whose access list is left out
+// (TestNullIsNoValueForARequiredArgument).
 func (s scope) as(a *attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.value(a)
-	if !ok || isNull(v) {
+	if !ok {
+		return cty.NilVal, false
+	}
+	if isNull(v) {
+		if a.required {
+			s.wrong(a, "Missing required argument", a.name+" is null, which means not set, and it has no default. Give it a value.")
+		}
 		return cty.NilVal, false
 	}
 	return s.convert(a, v, want)

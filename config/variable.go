@@ -191,9 +191,6 @@ func (m *module) checkRule(v *variable, rule *block, s scope) bool {
 	condition := rule.attrs["condition"]
 	ok, valid := s.as(condition, cty.Bool)
 	if !valid {
-		if condition != nil && !s.d.failed {
-			s.wrong(condition, "Wrong type", "condition must be true or false, not null.")
-		}
 		return false
 	}
 	if ok, _ = ok.Unmark(); ok.True() {

@@ -1,0 +1,76 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A required argument that was null failed without a message: the principal was dropped, with it
+// the access list of the lock, and the plan gave the lock away to whoever applied it.
+func TestNullIsNoValueForARequiredArgument(t *testing.T) {
+	const (
+		variable = "variable \"none\" { default = null }\n"
+		settings = "locktree { stack = \"s\" }\n"
+		ensemble = "ensemble \"main\" { servers = [\"zk:2181\"] }\n"
+		who      = "principal \"p\" {\n  scheme = \"sasl\"\n  id     = \"p\"\n}\n"
+	)
+	list := func(allow string) string {
+		return "acl \"a\" {\n  grant {\n    to    = [principal.p]\n    allow = " + allow + "\n  }\n}\nmutex \"m\" { acl = acl.a }\n"
+	}
+	auth := func(user, password string) string {
+		return "ensemble \"main\" {\n  servers = [\"zk:2181\"]\n  auth \"digest\" {\n    username = " + user + "\n    password = " + password + "\n  }\n}\nmutex \"m\" {}\n"
+	}
+	for name, c := range map[string]struct{ src, want string }{
+		"stack":     {"locktree { stack = var.none }\n" + auth(`"us"`, `"secret"`), "stack is null"},
+		"scheme":    {settings + ensemble + "principal \"p\" {\n  scheme = var.none\n  id     = \"p\"\n}\n" + list(`"admin"`), "scheme is null"},
+		"id":        {settings + ensemble + "principal \"p\" {\n  scheme = \"sasl\"\n  id     = var.none\n}\n" + list(`"admin"`), "needs an id"},
+		"allow":     {settings + ensemble + who + list("var.none"), "allow is null"},
+		"username":  {settings + auth("var.none", `"secret"`), "username is null"},
+		"password":  {settings + auth(`"us"`, "var.none"), "password is null"},
+		"path":      {settings + auth(`"us"`, `"secret"`) + "import {\n  to   = mutex.m\n  path = var.none\n}\n", "path is null"},
+		"max_nodes": {settings + ensemble + "namespace \"n\" {\n  quota { max_nodes = var.none }\n}\n", "max_nodes is null"},
+		"condition": {settings + "variable \"v\" {\n  default = 1\n  validation {\n    condition     = var.none\n    error_message = \"no\"\n  }\n}\n", "condition is null"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, diags := loadText(variable+c.src, Options{})
+			require.Contains(t, summaries(diags), c.want)
+			require.Len(t, diags.Errs(), 1)
+		})
+	}
+}
+
+// Where an argument has a default, null is that.
+func TestNullIsTheDefaultOfAnOptionalArgument(t *testing.T) {
+	c := mustLoad(t, `
+principal "all" {
+  scheme = "world"
+  id     = null
+}
+acl "open" {
+  allow_world = true
+  grant {
+    to    = [principal.all]
+    allow = "lock"
+  }
+}
+mutex "m" { acl = acl.open }
+removed {
+  from = mutex.gone
+  lifecycle { destroy = null }
+}
+`)
+	require.Equal(t, "anyone", c.Ensembles[0].Tree.Nodes[0].ACL[0].ID)
+	require.True(t, c.Ensembles[0].Intent.Removals[0].Destroy)
+}
+
+func TestNullServersAreThoseOfTheEnvironment(t *testing.T) {
+	c, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" { servers = null }\n", Options{Environ: []string{"ZOOKEEPER_SERVERS=zk:2181"}})
+	require.False(t, diags.HasErrors(), "%v", diags)
+	require.Equal(t, []string{"zk:2181"}, c.Ensembles[0].Servers)
+}
+
+func TestNullIsNoHalfOfACertificate(t *testing.T) {
+	_, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" {\n  servers = [\"zk:2181\"]\n  tls {\n    cert_file = null\n    key_file  = \"k\"\n  }\n}\n", Options{})
+	require.Contains(t, summaries(diags), "Half a certificate")
+}
