@@ -78,6 +78,9 @@ func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 	case trouble == "" && d.ours(have) && !tombstone(have) && d.movesTo[imp.Path] == nil:
 		return refuse("Import of a node that is managed already", "%s is this stack's already, as %s. Declare moved { from = %s, to = %s } instead of the import.",
 			imp.Path, have.Payload.Owner.Addr, have.Payload.Owner.Addr, want.Addr)
+	case trouble == "" && have.Payload.Owner.Stack == "" && have.Kind().Container && !want.Kind().Container && have.Live != nil && have.Live.Children > 0:
+		return refuse("Import of a namespace as a lock", "%s is a namespace and holds %d node%s, so it cannot become %s: every child of a lock counts as somebody queuing for it. "+
+			"Declare a namespace there and import that, or delete by hand what is in it.", imp.Path, have.Live.Children, plural(have.Live.Children), want.Addr)
 	case trouble == "" && have.Payload.Owner.Stack == "", trouble == "" && d.ours(have):
 		return true
 	case trouble == "":

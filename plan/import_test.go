@@ -85,3 +85,28 @@ func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
 		}
 	}
 }
+
+// What was let go with its contents was planned to be made anew as a lock, and each apply
+// was refused with the advice to make a new plan.
+func TestImportOfANamespaceWithContentsAsALockIsRefused(t *testing.T) {
+	const pay = "namespace.x.namespace.locks_pay"
+	m := applied(t, base())
+	m.apply(t, replanIntent(t, m, declared(base().Nodes[3]), Intent{Removals: []Removal{{From: pay}, {From: "namespace.x.mutex.locks_pay_ledger"}, {From: "namespace.x.semaphore.locks_pay_pool"}}}))
+	for _, at := range []string{"/locks/pay", "/locks/cash"} {
+		tree := declared(declare(at, kind.Mutex, addr("mutex.pay")), base().Nodes[3])
+		tree.Intent.Imports = []Import{{To: "mutex.pay", Path: "/locks/pay", Target: at}}
+		p := replan(t, m, tree)
+		refused(t, p, "error import")
+		require.Contains(t, p.Problems[0].Detail, "/locks/pay is a namespace and holds 2 nodes")
+	}
+	tree := declared(declare("/locks/pay", kind.Namespace, addr("namespace.pay")), base().Nodes[3])
+	tree.Intent.Imports = []Import{{To: "namespace.pay", Path: "/locks/pay", Target: "/locks/pay"}}
+	require.True(t, replan(t, m, tree).Applyable(), "as a namespace it is taken over")
+	delete(m.nodes, "/locks/pay/ledger")
+	for _, p := range []string{"/locks/pay/pool/leases", "/locks/pay/pool/locks", "/locks/pay/pool"} {
+		delete(m.nodes, p)
+	}
+	tree = declared(declare("/locks/pay", kind.Mutex, addr("mutex.pay")), base().Nodes[3])
+	tree.Intent.Imports = []Import{{To: "mutex.pay", Path: "/locks/pay", Target: "/locks/pay"}}
+	settle(t, m, replan(t, m, tree), tree)
+}
