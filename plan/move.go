@@ -273,14 +273,20 @@ func (d *differ) busy(c *Change, verb string) {
 				"only afterwards, so for a moment two programs may believe that they hold it.", c.Addr, verb, c.Usage))
 	case d.opts.drainMs() > 0 && !c.Closable():
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply waits %d seconds for it to become idle, and refuses otherwise. "+
-				"Others may come meanwhile, whom nothing there tells to stay away: stop them if it does not become idle.", c.Addr, verb, c.Usage, (d.opts.drainMs()+999)/1000))
+			fmt.Sprintf("%s would be %s, but it has %s. Apply waits %s for it to become idle, and refuses otherwise. "+
+				"Others may come meanwhile, whom nothing there tells to stay away: stop them if it does not become idle.", c.Addr, verb, c.Usage, seconds(d.opts.drainMs())))
 	case d.opts.drainMs() > 0:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
-			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %d seconds for it to become idle, and refuses otherwise.%s",
-				c.Addr, verb, c.Usage, (d.opts.drainMs()+999)/1000, or))
+			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.%s",
+				c.Addr, verb, c.Usage, seconds(d.opts.drainMs()), or))
 	default:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply refuses until it is idle.%s", c.Addr, verb, c.Usage, or))
 	}
+}
+
+// seconds is a time in words, rounded up.
+func seconds(ms int64) string {
+	n := (ms + 999) / 1000
+	return fmt.Sprintf("%d second%s", n, plural(int(n)))
 }

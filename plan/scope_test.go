@@ -260,6 +260,8 @@ func TestBreakAndDrainAreSaid(t *testing.T) {
 	require.True(t, decoded(t, p).Changes[0].Break)
 	p = Diff(live, rest, Options{Identities: us, Drain: time.Minute})
 	require.Contains(t, p.Problems[0].Detail, "waits 60 seconds")
+	p1 := Diff(live, rest, Options{Identities: us, Drain: 200 * time.Millisecond})
+	require.Contains(t, p1.Problems[0].Detail, "waits 1 second for")
 	require.EqualValues(t, 60_000, decoded(t, p).Drain)
 }
 
