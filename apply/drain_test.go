@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -280,5 +281,33 @@ func TestDrainThatFailsDoesNotBringATombstoneBackToLife(t *testing.T) {
 		require.Equal(t, string(n.Data), string(now.Data))
 		_, err = s.dial("provisioner:secret").Mutex("/locks/old").TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrMoved)
+	})
+}
+
+// The locks were emptied, and then the apply was interrupted: they stayed shut.
+func TestInterruptBehindADrainOpensTheLocksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		lease, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(t.Context())
+		require.NoError(t, err)
+		ctx, interrupt := context.WithCancel(t.Context())
+		x := executor(c)
+		x.Events = func(e Event) {
+			switch e.(type) {
+			case Draining:
+				go func() { _ = lease.Unlock(t.Context()) }()
+			case Verified:
+				interrupt()
+			}
+		}
+		_, err = x.Run(ctx, s.plan(c, s.shopWithout(), plan.Options{Drain: time.Minute}))
+		require.ErrorIs(t, err, context.Canceled)
+		n, _ := s.server.Get(s.root + "/pay/ledger")
+		payload, err := kind.Decode(n.Data)
+		require.NoError(t, err)
+		require.Equal(t, kind.StateActive, payload.State)
+		require.False(t, s.plan(c, s.shop()).HasChanges(), "nothing else changed")
 	})
 }

@@ -128,9 +128,6 @@ func (r *run) change(ctx context.Context) error {
 		return err
 	}
 	r.emit(Verified{Pins: len(r.p.Pins)})
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
 	steps := r.p.ACLSteps()
 	later := map[string]bool{}
 	for _, s := range steps {
