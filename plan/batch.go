@@ -228,9 +228,10 @@ func (b *batcher) pass(units [][]*Change) error {
 func (b *batcher) open() error {
 	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
 	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.shards), map[string]bool{}
+	kept := b.p.keptPaths()
 	for i := range b.p.Changes {
 		c := &b.p.Changes[i]
-		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted {
+		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted || kept[c.Path] {
 			continue
 		}
 		key := c.Before.Payload.Owner.Addr

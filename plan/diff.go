@@ -29,7 +29,7 @@ type differ struct {
 	spent     []string             // paths of tombstones that may go
 	limits    map[string]LiveQuota // quotas that were found, by path: those that are ours to change
 	doubtful  map[string]LiveQuota // and those of which nobody knows
-	outside   map[string]bool      // paths of which a refresh notes nothing
+	outside   map[string]bool      // paths that Targets and Excludes leave out
 	replace   *globs
 	breaks    map[string]bool // addresses whose contenders are deleted with them
 }

@@ -233,9 +233,10 @@ func (p *Plan) indexOp(applyID string, acl []kind.ACL) (Op, error) {
 // it, access lists still to be set included.
 func (p *Plan) NextIndex(applyID string) (*Index, error) {
 	x := p.indexHead(applyID)
+	kept := p.keptPaths()
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if c.After == nil || c.Action == Forget {
+		if c.After == nil || c.Action == Forget || kept[c.Path] {
 			continue
 		}
 		e, err := entryOf(c.After)
@@ -251,6 +252,16 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 		x.Resources[key] = e
 	}
 	return x, nil
+}
+
+// keptPaths are the paths of which the index keeps saying what it says. What stands there
+// may have another address by now, and so another key: a path has one entry.
+func (p *Plan) keptPaths() map[string]bool {
+	out := make(map[string]bool, len(p.kept))
+	for _, e := range p.kept {
+		out[e.Path] = true
+	}
+	return out
 }
 
 // indexHead is the index without its entries.
