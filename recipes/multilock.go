@@ -135,6 +135,9 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	if err := m.check(ctx); err != nil {
 		return nil, err
 	}
+	for _, p := range m.parts {
+		defer m.c.state.pin(p.q.path)()
+	}
 	b := &bid{m: m, try: try, start: time.Now()}
 	if err := b.yield(ctx); err != nil {
 		return nil, err

@@ -299,7 +299,6 @@ func (d *draw) stayUntilNews(ctx context.Context, all <-chan struct{}) (done boo
 	if d.own != nil {
 		own = d.own.C()
 	}
-	defer d.d.used()()
 	select {
 	case <-own:
 		if d.s.State() == Lost {

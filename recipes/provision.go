@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// maxDeclarations bounds how many declarations a client keeps (and watches) that nobody waits for; beyond it the next
-// lock opened pushes out another one, which costs that one a read more. One that is waited for would be read again at
-// once, and push out another: they would chase each other for as long as the waits last.
+// maxDeclarations bounds how many declarations a client keeps (and watches) that no call under way needs; beyond it the
+// next lock opened pushes out another one, which costs that one a read more. One that is needed would be read again at
+// once, and push out another: they would chase each other for as long as the calls last.
 const maxDeclarations = 4096
 
 // declaration is what the node of a lock says about it, kept per client and path. There is no goroutine behind it:
@@ -28,7 +27,6 @@ type declaration struct {
 	why     error         // why not
 	w       *watch
 	dropped chan struct{} // closed when the client no longer keeps this declaration
-	users   *atomic.Int32 // who waits for it to change
 
 	params  kind.Params
 	acl     []zk.ACL // of contenders
@@ -39,12 +37,6 @@ type declaration struct {
 
 // changed is closed when the declaration must be read again.
 func (d *declaration) changed() <-chan struct{} { return d.w.C() }
-
-// used says that somebody waits for changed or dropped, until the function it returns is called.
-func (d *declaration) used() (done func()) {
-	d.users.Add(1)
-	return func() { d.users.Add(-1) }
-}
 
 // stale says that the node may have another declaration by now.
 func (d *declaration) stale() bool {
@@ -163,16 +155,49 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 	if err != nil {
 		return nil, err
 	}
-	if len(st.decls) >= maxDeclarations {
-		for other, d := range st.decls {
-			if d.users.Load() == 0 {
-				st.forget(other)
-				break
-			}
+	st.decls[path] = d
+	st.trim()
+	return d, nil
+}
+
+// pin keeps the declaration at path, once it is read, from being pushed out until unpin is called.
+func (st *clientState) pin(path string) (unpin func()) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.pins == nil {
+		st.pins = map[string]int{}
+	}
+	st.pins[path]++
+	return func() {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		if st.pins[path]--; st.pins[path] > 0 {
+			return
+		}
+		delete(st.pins, path)
+		if !st.trim() {
+			st.forget(path)
 		}
 	}
-	st.decls[path] = d
-	return d, nil
+}
+
+// trim pushes out a declaration that is not pinned if there are too many; st.mu is held. It looks at a few only, which
+// are others each time, and reports false when all of these are pinned.
+func (st *clientState) trim() bool {
+	if len(st.decls) <= maxDeclarations {
+		return true
+	}
+	looked := 0
+	for path := range st.decls {
+		if st.pins[path] == 0 {
+			st.forget(path)
+			return true
+		}
+		if looked++; looked == 16 {
+			break
+		}
+	}
+	return false
 }
 
 // forget drops a declaration; st.mu is held.
@@ -201,7 +226,7 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 	if err != nil {
 		return nil, err
 	}
-	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}), users: &atomic.Int32{}}
+	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{})}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil

@@ -139,6 +139,7 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 	if l, err := q.reenter(ctx); l != nil || err != nil {
 		return l, err
 	}
+	defer q.c.state.pin(q.path)()
 	a := &claim{q: q, try: try, start: time.Now()}
 	b, err := a.enter(ctx)
 	if err != nil {

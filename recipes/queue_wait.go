@@ -261,8 +261,6 @@ func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool,
 func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
 	silence := time.NewTicker(a.s.Timeout())
 	defer silence.Stop()
-	unused := a.d.used()
-	defer func() { unused() }()
 	for {
 		if a.own == nil && !a.deaf {
 			if err := a.readOwn(ctx); err != nil {
@@ -291,13 +289,11 @@ func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
 			a.unwatch()
 		case <-a.d.changed():
 			return zk.EventNotWatching, a.redeclare(ctx)
-		case <-a.d.dropped: // pushed out by another one, or it has changed and somebody else saw that first
+		case <-a.d.dropped: // it has changed, perhaps, and somebody else saw that first
 			was := a.d.mzxid
 			if err := a.redeclare(ctx); err != nil || a.d.mzxid != was {
 				return zk.EventNotWatching, err
 			}
-			unused() // at once: one that nobody is seen to wait for is pushed out again
-			unused = a.d.used()
 		case <-ctx.Done():
 			return 0, a.timedOut(ctx, context.Cause(ctx))
 		}

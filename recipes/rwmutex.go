@@ -41,6 +41,7 @@ func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.
 // Where the lock is declared with preference = "writer", RLock waits before it queues until no writer is queued, which
 // costs a round trip, and may wait for as long as writers keep coming.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
+	defer m.read.c.state.pin(m.Path())()
 	if _, err := m.read.yield(ctx, false); err != nil {
 		return nil, err
 	}
@@ -49,6 +50,7 @@ func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 
 // TryRLock takes the lock as one of its readers if no writer is ahead, else it returns a *HeldError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
+	defer m.read.c.state.pin(m.Path())()
 	if _, err := m.read.yield(ctx, true); err != nil {
 		return nil, err
 	}
@@ -131,7 +133,8 @@ func lastWriter(children []string) (writer kind.Contender, ahead int) {
 	return writer, ahead
 }
 
-// yieldTo waits until the writer held names has gone, or something else is worth another look.
+// yieldTo waits until the writer held names has gone, or something else is worth another look. As claim.sleep does, it
+// asks by itself when nothing has spoken for a session timeout.
 func (q *queue) yieldTo(ctx context.Context, s *Session, d *declaration, held *HeldError, start time.Time) error {
 	_, _, w, err := getWPersistent(ctx, s, held.Holder.Path)
 	if isNoNode(err) {
@@ -144,16 +147,26 @@ func (q *queue) yieldTo(ctx context.Context, s *Session, d *declaration, held *H
 		return err
 	}
 	defer w.stop()
-	defer d.used()()
-	select {
-	case <-w.C():
-	case <-d.changed():
-	case <-d.dropped:
-	case <-ctx.Done():
-		held.Waited, held.Cause = time.Since(start), context.Cause(ctx)
-		return held
+	silence := time.NewTicker(s.Timeout())
+	defer silence.Stop()
+	for {
+		select {
+		case <-w.C():
+			return nil
+		case <-d.changed():
+			return nil
+		case <-d.dropped:
+			return nil
+		case <-silence.C:
+			// Whatever goes wrong here is met by the next reconnect, or the next look.
+			if stat, err := s.Exists(ctx, held.Holder.Path); err == nil && stat == nil {
+				return nil
+			}
+		case <-ctx.Done():
+			held.Waited, held.Cause = time.Since(start), context.Cause(ctx)
+			return held
+		}
 	}
-	return nil
 }
 
 // Downgrade turns a write lease into a read lease without letting anybody in between: one transaction deletes the

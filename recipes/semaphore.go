@@ -70,6 +70,7 @@ func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error
 	if n < 1 {
 		return nil, fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, n)
 	}
+	defer m.q.c.state.pin(m.q.path)()
 	d := &draw{claim: claim{q: m.q, try: try, start: time.Now()}, n: n}
 	h, err := d.run(ctx)
 	if err != nil {
