@@ -46,36 +46,19 @@ func (a address) last() string { return a[len(a)-1].typ }
 // parseAddress reads an address without evaluating it. Keys must be constants,
 // or, where computed is true, may be expressions.
 func (m *module) parseAddress(a *attribute, computed bool) (address, bool) {
-	expr := a.expr
+	expr, d := m.effort.written(a.expr)
+	if d != nil {
+		m.add(d)
+		return nil, false
+	}
 	if _, native := expr.(hclsyntax.Expression); !native {
-		// JSON syntax: the address stands in a text.
-		text, ok := addressText(expr)
-		if !ok {
-			return m.notAddress(a, "It must be written as a text.")
-		}
-		r := expr.Range()
-		parsed, diags := hclsyntax.ParseExpression([]byte(text), r.Filename, r.Start)
-		if diags.HasErrors() {
-			return m.notAddress(a, "")
-		}
-		expr = parsed
+		return m.notAddress(a, "In JSON it must be written as a text.")
 	}
 	parts, why := flatten(expr)
 	if why != "" || len(parts) == 0 {
 		return m.notAddress(a, why)
 	}
 	return m.readSteps(a, parts, computed)
-}
-
-// addressText is the text of a JSON string, which must not be a template.
-func addressText(expr hcl.Expression) (string, bool) {
-	(&effort{left: maxEffort}).watch(expr)
-	v, diags := expr.Value(nil)
-	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
-		return "", false
-	}
-	text := v.AsString()
-	return text, len(text) < maxTextBytes && strings.Count(text, "(")+strings.Count(text, "[") < maxNesting
 }
 
 // part is a name or a key of an address.

@@ -26,6 +26,8 @@ func TestExpansionIsBounded(t *testing.T) {
 		"loops in conditions":   {"locals { a = [for i in range(1000) : i if length([for j in range(1000) : [for k in range(1000) : [for l in range(1000) : 1]]]) > 0] }", "Too many steps"},
 		"loops in templates":    {"locals { a = \"%{ for i in range(1000) }%{ for j in range(1000) }%{ for k in range(1000) }%{ for l in range(1000) }%{ endfor }%{ endfor }%{ endfor }%{ endfor }\" }", "Too many steps"},
 		"loops in a default":    {"variable \"v\" { default = [for i in " + fmt.Sprintf("[%s]", times(1000, "1")) + " : [for j in [" + times(1000, "1") + "] : [for k in [" + times(1000, "1") + "] : 1]]] }", "Not a constant"},
+		"loops in a version":    {"locktree { required_version = " + literalLoops + " }", "Invalid version constraint"},
+		"loops in a type":       {"variable \"v\" {\n  default = {}\n  type = object({ a = optional(list(any), " + literalLoops + ") })\n}", "Too many steps"},
 		"loops in try":          {"locals { a = [for i in range(1000) : try([for j in range(1000) : [for k in range(1000) : [for l in range(1000) : 1]]], 0)] }", "Too many steps"},
 		"a mistake in a loop":   {"locals {\n" + wide + "  a = [for w in local.wide : w.nothing]\n}", "Unsupported attribute"},
 		"mistakes in a loop":    {"locals {\n" + wide + "  a = {for w in local.wide : w => w.nothing...}\n}", "Unsupported attribute"},
@@ -61,6 +63,12 @@ func TestExpansionIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// literalLoops needs no value, no function and no context to take hours.
+var literalLoops = func() string {
+	list := "[" + strings.Repeat("1,", 1000) + "]"
+	return "[for i in " + list + " : [for j in " + list + " : [for k in " + list + " : 1]]]"
+}()
 
 // loadHostile loads with a part of the effort, which takes that part of the time.
 func loadHostile(name, src string) hcl.Diagnostics {

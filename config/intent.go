@@ -64,8 +64,8 @@ func (m *module) collectMoved(b *block) {
 		d.failed = true // complete reports it
 		return
 	}
-	fromPath, isPath := literalPath(from.expr)
-	toPath, isToPath := literalPath(to.expr)
+	fromPath, isPath := m.literalPath(from.expr)
+	toPath, isToPath := m.literalPath(to.expr)
 	if isPath != isToPath {
 		m.errorf(b.head, "A path and an address", "from and to must both be addresses of declarations, or both be paths of znodes, which start with a slash. "+
 			"A node whose name changes under the same address needs no moved block.")
@@ -83,10 +83,15 @@ func (m *module) collectMoved(b *block) {
 	d.failed = !ok || !okTo
 }
 
-// literalPath reports whether the argument is a text that starts with a slash.
-func literalPath(expr hcl.Expression) (string, bool) {
-	text, ok := addressText(expr)
-	return text, ok && strings.HasPrefix(text, "/")
+// literalPath reports whether the argument is a text that starts with a slash. No address does, so in
+// JSON, where both are texts, that tells them apart.
+func (m *module) literalPath(expr hcl.Expression) (string, bool) {
+	m.effort.watch(expr)
+	v, diags := expr.Value(nil)
+	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
+		return "", false
+	}
+	return v.AsString(), strings.HasPrefix(v.AsString(), "/")
 }
 
 func (m *module) legalPath(a *attribute, path string) bool {

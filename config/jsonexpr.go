@@ -24,6 +24,35 @@ func counted(expr hcl.Expression) hcl.Expression {
 	return fromJSON(expr)
 }
 
+// written is the native form of what is read and not evaluated: a type or an address. In a JSON file it
+// is a text, which hcl/json would parse as an expression. To tooDeepJSON a text is a template, in which
+// brackets outside of ${ } mean nothing, so that the depth of this one was never looked at: a type of some
+// hundred thousand times "list(" ended the process (TestHostileJSONIsRefused). What is no text, or does not parse,
+// is returned as it is, for the caller to refuse.
+func (e *effort) written(expr hcl.Expression) (hcl.Expression, *hcl.Diagnostic) {
+	if json.IsJSONExpression(expr) {
+		v, diags := expr.Value(nil) // without a context texts come as they are
+		if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
+			return expr, nil
+		}
+		at, text := expr.Range(), []byte(v.AsString())
+		if len(text) > maxTextBytes {
+			return nil, errorAt(at, "Expression too long", fmt.Sprintf("It has more than %d MiB. Shorten it.", maxTextBytes>>20))
+		}
+		tokens, _ := hclsyntax.LexExpression(text, at.Filename, at.Start)
+		if d := tooDeepTokens(tokens); d != nil {
+			return nil, d
+		}
+		native, diags := hclsyntax.ParseExpression(text, at.Filename, at.Start)
+		if diags.HasErrors() {
+			return expr, nil
+		}
+		expr = native
+	}
+	e.watch(expr)
+	return expr, nil
+}
+
 // fromJSON recurses as deep as tooDeepJSON has allowed.
 func fromJSON(expr hcl.Expression) hclsyntax.Expression {
 	if items := expr.(interface{ ExprList() []hcl.Expression }).ExprList(); items != nil {

@@ -50,12 +50,45 @@ func tooDeepTokens(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 // templates stand in each other and how many operators one expression has.
 type nesting struct {
 	depth, operators int
+	// open are the brackets that are open. Where a new list element or attribute begins, the count goes back
+	// to what it was in front of the bracket, and not to zero: the expression around goes on behind it, and
+	// 1+1+max(1,2)+1+... is one chain, as deep a tree as it has operators ("commas in operators" in
+	// TestHostileInputIsRefused). Behind a bracket it goes on from the largest count in it: operators there
+	// stand on top of whatever is in the bracket, not only of its last element ("commas in brackets").
+	//
+	// So operators is, at each token, no less than the depth of the tree that ends there.
+	open []bracket
 	// blocks is how many of the open brackets are those of blocks. Where all are, a
 	// line break ends the expression.
 	blocks int
 	equal  bool // this line has an equals sign, so that a brace belongs to a value
 	// whole: the last piece ended where something ends, and not inside of a line.
 	whole bool
+}
+
+// bracket is how many operators stand in front of an open bracket, and the most there were in it so far.
+type bracket struct{ before, most int }
+
+// separate begins a new element of the innermost bracket: recursion starts over there.
+func (n *nesting) separate(operators int) int {
+	if len(n.open) == 0 {
+		return 0
+	}
+	in := &n.open[len(n.open)-1]
+	in.most = max(in.most, operators)
+	return in.before
+}
+
+// resize opens and closes brackets until there are as many as the depth, and answers the count behind them.
+func (n *nesting) resize(depth, operators int) int {
+	for len(n.open) < depth {
+		n.open = append(n.open, bracket{before: operators})
+	}
+	for len(n.open) > depth {
+		operators = max(operators, n.open[len(n.open)-1].most)
+		n.open = n.open[:len(n.open)-1]
+	}
+	return operators
 }
 
 func (n *nesting) add(tokens hclsyntax.Tokens) *hcl.Diagnostic {
@@ -82,13 +115,13 @@ func (n *nesting) add(tokens hclsyntax.Tokens) *hcl.Diagnostic {
 			hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd:
 			depth = max(depth-1, 0)
 		case hclsyntax.TokenComma, hclsyntax.TokenEqual:
-			// A new list element or attribute is a sibling: recursion starts over.
-			operators = 0
+			operators = n.separate(operators)
 		case hclsyntax.TokenIdent, hclsyntax.TokenNewline, hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit,
 			hclsyntax.TokenNumberLit, hclsyntax.TokenComment, hclsyntax.TokenEOF:
 		default:
 			operators++
 		}
+		operators = n.resize(depth, operators)
 		switch {
 		case depth > maxNesting:
 			return nestingError(t.Range)

@@ -22,27 +22,31 @@ func TestHostileInputIsRefused(t *testing.T) {
 		sharing += fmt.Sprintf("  a%d = [local.a%d, local.a%d]\n", i+1, i, i)
 	}
 	for name, c := range map[string]struct{ src, want string }{
-		"brackets":      {"locals { a = " + deep("[", 100_000) + "}", "Nested too deeply"},
-		"parentheses":   {"locals { a = " + deep("(", 100_000) + "1" + deep(")", 100_000) + "}", "Nested too deeply"},
-		"blocks":        {deep("namespace \"a\" {\n", 1000) + deep("}\n", 1000), "Nested too deeply"},
-		"templates":     {"locals { a = " + deep(`"${`, 1000) + "1" + deep(`}"`, 1000) + "}", "Nested too deeply"},
-		"directives":    {"locals { a = \"" + deep(`%{ if true }`, 1000) + deep(`%{ endif }`, 1000) + "\" }", "Nested too deeply"},
-		"operators":     {"locals { a = 1" + deep("+1", 100_000) + " }", "Expression too long"},
-		"negations":     {"locals { a = " + deep("!", 100_000) + "true }", "Expression too long"},
-		"conditionals":  {"locals { a = " + deep("true?1:", 100_000) + "1 }", "Expression too long"},
-		"splats":        {"locals { a = []" + deep("[*]", 100_000) + " }", "Expression too long"},
-		"doubling":      {doubling + "}", "Value too large"},
-		"sharing":       {sharing + "}", "Value too large"},
-		"nodes":         {"locals { r = { for i in range(600) : i => i } }\nnamespace \"n\" {\n  for_each = local.r\n  mutex \"m\" { for_each = local.r }\n}", "Too many nodes"},
-		"label path":    {"namespace \"" + deep("a/", 1000) + "a\" {}", "Invalid name"},
-		"long path":     {deep("namespace \"a\" {\nname = \""+deep("x", 200)+"\"\n", 6) + deep("}\n", 6), "Path too long"},
-		"long name":     {"mutex \"m\" { name = \"" + deep("x", 300) + "\" }", "Illegal znode name"},
-		"long stack":    {"locktree { stack = \"" + deep("x", 200) + "\" }", "Invalid stack"},
-		"long chain":    {"locals {\n" + chain(20_000) + "}", ""},
-		"long list":     {"locals { a = [" + deep("1,", 100_000) + "] }", ""},
-		"in a value":    {"locals {\n a = (1" + deep("\n+1", 5000) + ")\n}", "Expression too long"},
-		"many blocks":   {"namespace \"n\" {\n" + emptyBlocks(5000) + "}\n" + emptyBlocks(5000), ""},
-		"no bound left": {"locals { a = \"" + deep("x", 2<<20) + "\" }", "Value too large"},
+		"brackets":            {"locals { a = " + deep("[", 100_000) + "}", "Nested too deeply"},
+		"parentheses":         {"locals { a = " + deep("(", 100_000) + "1" + deep(")", 100_000) + "}", "Nested too deeply"},
+		"blocks":              {deep("namespace \"a\" {\n", 1000) + deep("}\n", 1000), "Nested too deeply"},
+		"templates":           {"locals { a = " + deep(`"${`, 1000) + "1" + deep(`}"`, 1000) + "}", "Nested too deeply"},
+		"directives":          {"locals { a = \"" + deep(`%{ if true }`, 1000) + deep(`%{ endif }`, 1000) + "\" }", "Nested too deeply"},
+		"operators":           {"locals { a = 1" + deep("+1", 100_000) + " }", "Expression too long"},
+		"commas in operators": {"locals { a = 1" + deep(deep("+1", 3900)+"+max(1,2)", 40) + " }", "Expression too long"},
+		"equals in operators": {"locals { a = 1" + deep(deep("+1", 3900)+"+{a=1}.a", 40) + " }", "Expression too long"},
+		"commas in brackets":  {"locals { a = " + deep("max(", 95) + "1" + deep(deep("+1", 3900)+",0)", 95) + " }", "Expression too long"},
+		"many calls":          {"locals { a = [" + deep("max(1+1,2+2),", 20_000) + "] }", ""},
+		"negations":           {"locals { a = " + deep("!", 100_000) + "true }", "Expression too long"},
+		"conditionals":        {"locals { a = " + deep("true?1:", 100_000) + "1 }", "Expression too long"},
+		"splats":              {"locals { a = []" + deep("[*]", 100_000) + " }", "Expression too long"},
+		"doubling":            {doubling + "}", "Value too large"},
+		"sharing":             {sharing + "}", "Value too large"},
+		"nodes":               {"locals { r = { for i in range(600) : i => i } }\nnamespace \"n\" {\n  for_each = local.r\n  mutex \"m\" { for_each = local.r }\n}", "Too many nodes"},
+		"label path":          {"namespace \"" + deep("a/", 1000) + "a\" {}", "Invalid name"},
+		"long path":           {deep("namespace \"a\" {\nname = \""+deep("x", 200)+"\"\n", 6) + deep("}\n", 6), "Path too long"},
+		"long name":           {"mutex \"m\" { name = \"" + deep("x", 300) + "\" }", "Illegal znode name"},
+		"long stack":          {"locktree { stack = \"" + deep("x", 200) + "\" }", "Invalid stack"},
+		"long chain":          {"locals {\n" + chain(20_000) + "}", ""},
+		"long list":           {"locals { a = [" + deep("1,", 100_000) + "] }", ""},
+		"in a value":          {"locals {\n a = (1" + deep("\n+1", 5000) + ")\n}", "Expression too long"},
+		"many blocks":         {"namespace \"n\" {\n" + emptyBlocks(5000) + "}\n" + emptyBlocks(5000), ""},
+		"no bound left":       {"locals { a = \"" + deep("x", 2<<20) + "\" }", "Value too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := preamble + c.src
@@ -91,6 +95,10 @@ func TestHostileJSONIsRefused(t *testing.T) {
 		"arrays":    strings.Repeat(`[`, 100_000),
 		"templates": `{"locals": {"a": "${` + strings.Repeat("(", 1000) + `"}}`,
 		"escaped":   `{"locals": {"a": "${` + strings.Repeat(`\"${`, 1000) + `"}}`,
+		// What is a text to a template is an expression where a type or an address stands.
+		"type":              `{"variable": {"v": {"type": "` + strings.Repeat("list(", 200_000) + `"}}}`,
+		"address":           `{"moved": [{"from": "` + strings.Repeat("{a=", 340_000) + `", "to": "mutex.m"}]}`,
+		"keys of addresses": `{"import": [{"path": "/p", "to": "mutex.m[` + strings.Repeat("{a=", 340_000) + `]"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, diags := loadFS(fstest.MapFS{"x.locktree.json": {Data: []byte(src)}}, ".", Options{})

@@ -154,7 +154,7 @@ func (m *module) finish(c *Config) {
 	c.Stack = m.stack()
 	m.checkNodes()
 	m.checkIntents()
-	if m.hasErrors() || !m.complete() {
+	if m.hasErrors() || !m.explained() {
 		return
 	}
 	c.Ensembles = m.trees(c.Stack)
@@ -166,13 +166,14 @@ func (m *module) finish(c *Config) {
 	}
 }
 
-// complete fails closed: it answers false, with an error, when something has no value and nobody has
+// explained fails closed: it answers false, with an error, when something has no value and nobody has
 // said why. What fails in silence is left out of all that refers to it, and a lock without the access
 // list it was declared with is open to somebody else.
-func (m *module) complete() bool {
+func (m *module) explained() bool {
 	silent := func(failed bool, at hcl.Range, addr string) bool {
 		if failed {
-			m.errorf(at, "No value", "%s could not be evaluated, and nothing says why. This is a mistake of locktree: please report it.", addr)
+			m.errorf(at, "No value",
+				"%s could not be evaluated, and nothing says why. This is a mistake of locktree: please report it.", addr)
 		}
 		return failed
 	}

@@ -110,18 +110,28 @@ func (m *module) declareVariables() {
 		d := m.named["var"][name]
 		v := &variable{decl: d, typ: cty.DynamicPseudoType, nullable: true}
 		if a := d.block.attrs["type"]; a != nil {
-			ty, defaults, diags := typeexpr.TypeConstraintWithDefaults(a.expr)
-			m.add(diags...)
-			if diags.HasErrors() {
-				v.broken = true
-			} else {
-				v.typ, v.defaults = ty, defaults
-			}
+			v.broken = !m.readType(v, a.expr)
 		}
 		v.sensitive = m.constantBool(d.block.attrs["sensitive"], false)
 		v.nullable = m.constantBool(d.block.attrs["nullable"], true)
 		m.variables[name] = v
 	}
+}
+
+// readType reads a type. It is no value, but the defaults in optional(TYPE, DEFAULT) are
+// evaluated by typeexpr, so their steps are counted, too.
+func (m *module) readType(v *variable, expr hcl.Expression) bool {
+	expr, d := m.effort.written(expr)
+	if d != nil {
+		m.add(d)
+		return false
+	}
+	ty, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
+	m.add(diags...)
+	if !diags.HasErrors() {
+		v.typ, v.defaults = ty, defaults
+	}
+	return !diags.HasErrors()
 }
 
 // constant evaluates what may not depend on anything.
