@@ -27,6 +27,8 @@ func fromZK(in []zk.ACL) []kind.ACL {
 // ownACL is the list of the tool's own nodes: everything for every identity of
 // the connection, which the server writes out ("auth" becomes the ids it knows
 // of us), or for everybody when we are nobody in particular.
+// A list of "auth" alone is refused to whoever has not authenticated (PrepRequestProcessor,
+// fixupACL). Not each identity by name: which of them the server knows us by is its to say.
 func ownACL(c *recipes.Client) []kind.ACL {
 	for _, id := range c.Identities() {
 		if id.Scheme != "world" {

@@ -15,6 +15,10 @@ import (
 // setACLs sets the access lists of existing nodes, which the index notes as
 // pending since the transaction, and then clears the note. It stops between two
 // lists when ctx ends: the rest stays noted.
+//
+// These writes are not in a transaction with the check of the lock. What fences them is their
+// session: run.s is the lease's, and once that has ended its requests are refused. Against
+// everybody who needs no lock, each carries the version of the list it replaces.
 func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 {
 		return nil
@@ -58,6 +62,8 @@ func (r *run) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 		if readErr == nil && kind.EqualACL(fromZK(got), step.ACL) {
 			return nil
 		}
+		// Not set, and the version moved or nobody can tell: somebody's list is not overwritten
+		// (TestAccessListChangedByHandIsNotOverwritten).
 		if readErr != nil || !unknown(err) {
 			break
 		}
@@ -74,6 +80,8 @@ func (r *run) clearPending(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// r.index is what stood there before the last transaction, which made it or raised its version
+	// by one. Nobody else writes it under our lock; who did by hand is not overwritten.
 	version := int32(0)
 	if !r.index.Absent {
 		version = r.index.Version + 1
@@ -87,6 +95,9 @@ func (r *run) clearPending(ctx context.Context) error {
 // readBack looks at one node for each different access list that was written: the
 // server may rewrite a list, and does so alike for alike lists. The data needs no
 // look, a transaction writes what it was sent.
+//
+// A list that reads back otherwise would show as a difference in every later plan, for ever.
+// It is better said now, by the apply that wrote it.
 func (r *run) readBack(ctx context.Context) error {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()

@@ -12,6 +12,10 @@ import (
 
 // adopt completes what was read of nodes that are to be imported: as they say
 // nothing about themselves, the declaration says what their children mean.
+//
+// A contender of a semaphore stands in another place than one of a mutex: without a kind,
+// children are only children. A node that was let go still has its own declaration, and that
+// counts, as its users go by it.
 func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 	declared := importedAs(desired)
 	for _, imp := range desired.Intent.Imports {
@@ -37,6 +41,7 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		if as.Params.Kind().Container {
 			continue
 		}
+		// On a copy: the node itself must not get the payload, which would make it somebody's.
 		live := *f.node.Live
 		tmp := &plan.Node{Path: imp.Path, Payload: as, Live: &live}
 		if err := r.use(ctx, tmp); err != nil {

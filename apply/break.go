@@ -17,6 +17,10 @@ import (
 const breakTries = 5
 
 // force commits the transaction, with the places of those in the locks it breaks.
+//
+// Without breaks it is commit. With them, the deletions of the contenders come first in the
+// transaction, so that the lock is empty when it is deleted. Between the listing and the
+// transaction others may come or leave: the whole of it is refused then, and listed anew.
 func (r *run) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []plan.Op
@@ -70,6 +74,8 @@ func (r *run) contenders(ctx context.Context, changes []*plan.Change) (ops []pla
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return nil, readError(dir, err)
 			}
+			// Any version: contenders write their own data (since when they hold, that they are asked
+			// back). The name is enough: the sequence number in it is given out once.
 			for _, name := range without(names, partNames(c, dir)) {
 				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: kind.JoinPath(dir, name), Version: -1})
 			}

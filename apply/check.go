@@ -33,6 +33,7 @@ func (x *Executor) Check(ctx context.Context, p *plan.Plan) error {
 	if err != nil {
 		return err
 	}
+	// Who would wait for the lock is not refused for it.
 	if err := verify(ctx, s, p); err != nil || x.LockTimeout > 0 {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 
 // rolledBack is go-zookeeper's text for the code (-2) of operations that failed
 // only because another one of their transaction did.
+// ZooKeeper's name for it is RUNTIMEINCONSISTENCY. It stands behind the operation that failed;
+// those in front of it have no error (DataTree.processTxn).
 const rolledBack = "unknown error: -2"
 
 // outcome is what is known of a transaction.
@@ -34,6 +36,11 @@ const commitTries = 3
 // that the reply was lost and the index answered instead. What is sent again can
 // do no harm: it carries the same versions, so at most one of the copies is
 // committed, whenever they arrive.
+//
+// Three answers end it: yes, no with a reason that is not an echo, and that nobody can say.
+// Everything else is asked (settle) until it is one of them or known not to be committed, and
+// then the transaction goes out again. What must never be told is a refusal that is the echo
+// of our own success, or a success that was somebody else's.
 func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
 	var failed error // what the last copy came to
@@ -84,6 +91,9 @@ func (r *run) givenUp(err error) error {
 // refused after one was: err is of its last copy. Without an error it is known that
 // it was not committed, unless resolved, and may be sent again, on a connection on which
 // a short transaction was just answered.
+//
+// results and err are of one copy: when that was refused for certain and none was committed,
+// the refusal was no echo, and is the answer.
 func (r *run) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
 	for {
 		got, cause := r.resolve(ctx)
@@ -165,6 +175,10 @@ func (r *run) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, e
 // write sets the data of one node under the lock. What is sent again after a lost
 // reply carries the same version, so one copy at most is applied; a refusal may
 // then be the echo of our own success.
+//
+// That it was ours which is there is known by the version and the data. Two writers of the
+// same data at the same version cannot be told apart, and need not be: under the lock the
+// other one wrote what we wanted.
 func (r *run) write(ctx context.Context, path string, data []byte, version int32) (err error) {
 	lost := false
 	for range commitTries {
@@ -193,6 +207,9 @@ var errLostAgain = errors.New("the connection broke each time the transaction wa
 // arrive as long as the session that sent it is alive. So either that session is
 // back and has synced behind it, or its contender is gone, without which the
 // fencing check refuses the transaction for ever.
+//
+// It waits for either as long as run.detached allows, which is longer than the servers keep a
+// session they hear nothing of. What cannot be found out by then is an [*UnknownError].
 func (r *run) resolve(ctx context.Context) (outcome, error) {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
@@ -211,6 +228,7 @@ func (r *run) resolve(ctx context.Context) (outcome, error) {
 		select {
 		case <-ctx.Done():
 			return undecided, context.Cause(ctx)
+		// Not at once: what fails here fails as fast as a connection is refused.
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -220,6 +238,7 @@ func (r *run) resolve(ctx context.Context) (outcome, error) {
 var errFlying = errors.New("the session that sent the transaction is still alive")
 
 func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
+	// The server we are connected to now may be behind the one that ran the transaction.
 	if err := s.Sync(ctx, "/"); err != nil {
 		return undecided, err
 	}
@@ -243,6 +262,15 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 			return undecided, err
 		}
 	}
+	// The index as it stands, and what ours would have made of it at r.index:
+	//
+	//   - unchanged: ours was not there. With our contender gone it never will be; else a copy
+	//     may come late, and is one of those of which one at most is committed.
+	//   - gone, and ours deletes it: see there.
+	//   - written once since: ours would have had to be that write, and it is not. It cannot come
+	//     any more either, as the version it asks for is gone.
+	//   - written more than once, or made anew: ours may have been one of the writes before the
+	//     last. Nobody can say.
 	switch pin := h.pin; {
 	case landed:
 		return committed, nil
@@ -262,6 +290,7 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 // landed reads the index, and reports whether it shows that the transaction was
 // committed. One that destroys everything and finds no index leaves none either: it
 // raises the count of destroys, which nobody else can under our lock.
+// r.tx.Index is nil for the last transaction of such a plan alone.
 func (r *run) landed(ctx context.Context, s *recipes.Session) (head, bool, error) {
 	h, err := readHead(ctx, s, r.p.Index.Path)
 	if err != nil || r.tx.Index != nil || !r.index.Absent || !h.pin.Absent {

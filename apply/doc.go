@@ -31,5 +31,36 @@
 // milliseconds between the verification and the transaction is not told apart
 // from the one that was verified.
 //
+// # How to use it
+//
+//	live, err := apply.Read(ctx, session, desired) // desired comes from package config
+//	p := plan.Diff(live, desired, plan.Options{Identities: who})
+//	// show p; stop unless p.Applyable()
+//	x := &apply.Executor{Client: client, Events: show}
+//	result, err := x.Run(ctx, p)
+//
+// The error says whether anything of the plan was written: nothing, but for [*PartialError],
+// [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError].
+//
+// # Where what is
+//
+// Reading: read.go walks the tree; index.go, usage.go, quota.go, adopt.go and frame.go read
+// what belongs to a node besides it; readshare.go keeps one copy of what is alike.
+//
+// A Run, in its order (run.go): all transactions are built and measured, before anything is
+// asked; verify.go compares the pins; scaffold.go makes the nodes the lock needs; lock.go
+// takes it, and everything is verified again under it; widen.go and drain.go prepare nodes
+// that need it; commit.go sends each transaction and finds out what became of it, with
+// break.go in front of it; aclphase.go sets the access lists and reads back. check.go is the
+// part of that which writes nothing.
+//
+// What the person is told: event.go while it runs, errors.go and explain.go at its end.
+//
+// # Interrupts
+//
+// The caller's context ends a Run before a transaction, between two, and between two access
+// lists. What became of a transaction that was sent has to be found out: that runs under
+// contexts of its own (run.sendOps, run.detached), which end after some session timeouts.
+//
 // The package prints nothing. What happens is reported as values of [Event].
 package apply

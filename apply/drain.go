@@ -19,6 +19,9 @@ const drainPoll = 250 * time.Millisecond
 
 // copyChanges lets the apply note the versions its own preparations write, without
 // changing the plan it was given.
+//
+// The caller may show it afterwards, or apply it again: a version of ours in it would make it
+// fit what only this run did. Nodes are shared until one is changed (setState, widen).
 func (r *run) copyChanges() {
 	p := *r.p
 	p.Changes, p.Pins = slices.Clone(p.Changes), slices.Clone(p.Pins)
@@ -38,6 +41,9 @@ func (r *run) empty(ctx context.Context) error {
 		return nil
 	}
 	r.copyChanges()
+	// Each round looks, closes what is in use and still open, and is done when nobody is in any
+	// but what is broken: its contenders go with the transaction, so nobody waits for them.
+	// Somebody may come between the look and the closing; the next round sees them.
 	deadline := time.Now().Add(time.Duration(r.p.Drain) * time.Millisecond)
 	for {
 		stats, err := r.stats(ctx)
@@ -70,6 +76,7 @@ func (r *run) empty(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return r.reopen(ctx, r.closed, context.Cause(ctx))
+		// Not reopened: what is written without the lock is refused.
 		case <-r.lease.Context().Done():
 			return lockError(r.lease.Path(), context.Cause(r.lease.Context()))
 		case <-time.After(min(drainPoll, time.Until(deadline))):
@@ -94,6 +101,9 @@ func (r *run) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 // setState writes the state of a lock that is to go, fenced, and notes the version
 // this gives it. Who finds the lock so after a crash plans what it would have
 // planned before.
+//
+// It does not raise the generation, and the hash in the index leaves the state out: to a plan,
+// the lock is as it was declared, but for being shut (plan, differ.draining).
 func (r *run) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
 	payload.State = state

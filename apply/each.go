@@ -11,8 +11,8 @@ import (
 const parallel = 64
 
 // each calls f for every index below n, a bounded number at a time, and returns
-// the first error, after which no further call is started. f must be safe for
-// concurrent use.
+// the first error. With it the context of all calls ends; one or another may still begin
+// then, and finds its context ended. f must be safe for concurrent use.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -37,5 +37,6 @@ feed:
 	}
 	close(next)
 	wg.Wait()
+	// nil unless a call failed or the caller's context ended: cancel(nil) comes later.
 	return context.Cause(ctx)
 }

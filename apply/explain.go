@@ -15,6 +15,9 @@ import (
 
 // explain turns the answer to one operation of the transaction into an error
 // that names the change, says what the answer means and what to do.
+//
+// Answers that mean that the plan no longer fits are a [*ConflictError] or an [*InUseError]: a
+// new plan helps. All others are about rights and servers, where it does not.
 func (r *run) explain(ctx context.Context, op plan.Op, err error) error {
 	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Err: err}
 	conflict := &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Err: err}
@@ -101,6 +104,7 @@ func unwrittenMeaning(err error) (why, next string) {
 
 // needed says which permission an operation takes, and where: creating and
 // deleting are rights of the parent.
+// (PrepRequestProcessor, pRequest2Txn; a check takes READ there.)
 func needed(op plan.Op) (perm, path string) {
 	switch op.Kind {
 	case plan.OpCreate:

@@ -53,6 +53,8 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 	h.index, err = plan.DecodeIndex(data)
 	var newer *plan.VersionError
 	switch {
+	// To be written anew would strip what a newer program knows
+	// (TestIndexOfANewerVersionIsLeftAlone).
 	case errors.As(err, &newer):
 		return head{}, &NodeError{Path: path, Op: "read", Why: bare(err), Err: err}
 	case err != nil:
@@ -81,6 +83,7 @@ func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Ind
 		switch {
 		case stats[i] == nil:
 			x.Shards[i].Absent = true
+		// Lost but there: its version is kept, for the write that mends it.
 		case x.AddShard(i, data[i], stats[i].Version) != nil:
 			x.Shards[i].Lost, x.Shards[i].Version = true, stats[i].Version
 		}

@@ -35,6 +35,10 @@ const unanswered = time.Minute
 
 // lock takes the apply lock of the plan's stack. What it says about us stands in
 // our contender's id, where the next applier reads it.
+//
+// It is an ephemeral node of an ordinary mutex of ours. A program that dies takes it along, so
+// there is no command to force it open; one that is paused past its session finds every
+// transaction refused, which checks that node first (recipes.Lease.Multi).
 func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	info := LockInfo{
 		ID: r.id, Path: plan.LockPath(r.p.Root, r.p.Stack), Operation: r.x.Operation, Who: r.x.Who,
@@ -44,6 +48,7 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Not reentrant: a caller who holds the lock by a lease in ctx would get in beside itself.
 	m := r.x.Client.Mutex(info.Path, recipes.WithID(string(text)), recipes.WithoutReentrancy())
 	start := time.Now()
 	try, cancel := context.WithTimeout(ctx, unanswered)

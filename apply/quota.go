@@ -16,6 +16,10 @@ import (
 
 // quotas reads the quotas that are declared, those an apply of ours set, and those at
 // namespaces of ours that the index does not know: it may have lost that we set them.
+//
+// Of a namespace the index knows and notes no quota for, any quota is somebody else's: it is
+// not even looked at. What may be somebody's and not ours to read is left out for the same
+// reason, where a quota that is declared and cannot be read is an error.
 func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
 	ours := map[string]bool{} // false: it may be somebody's
 	for path, f := range r.seen {
@@ -76,6 +80,7 @@ func (r *reader) quota(ctx context.Context, path string) (plan.LiveQuota, error)
 func limitOf(data []byte, name string) int64 {
 	for _, pair := range strings.FieldsFunc(string(data), func(c rune) bool { return c == ',' || c == ';' }) {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			// "bytes" is followed by an equals sign too many, for old servers (StatsTrack.toString).
 			n, err := strconv.ParseInt(strings.TrimRight(value, "="), 10, 64)
 			if err == nil {
 				return n

@@ -39,6 +39,7 @@ func ReadAll(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan
 func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool) (*plan.Tree, error) {
 	path := plan.IndexPath(desired.Root, desired.Stack)
 	for range readTries {
+		// A follower may be behind what the last apply committed.
 		// What this server has not seen yet would look like somebody's deletion.
 		if err := s.Sync(ctx, "/"); err != nil {
 			return nil, readError("/", err)
@@ -57,6 +58,11 @@ func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool)
 		if tree.Destroys, err = destroys(ctx, s, desired.Root, desired.Stack); err != nil {
 			return nil, err
 		}
+		// Every apply writes the index node, in the transaction that changes the rest. If that is
+		// what it was before the first read, none finished in between, and what was read is of one
+		// state, but for edits by hand and for what an apply does outside of its transactions:
+		// lists it sets, locks it drains. The version alone would not do: an index that was destroyed
+		// and made again may have the same one, but not the same czxid.
 		again, err := statPin(ctx, s, path)
 		if err != nil {
 			return nil, readError(path, err)
@@ -97,6 +103,12 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 }
 
 // reader is one pass over the tree.
+//
+// It goes by three leads: the children of the root and of every namespace of ours, where the
+// nodes' own marks say whose they are; the paths of the configuration; those of the index. So
+// a node is found as long as one of the three still leads to it. Other stacks and programs may
+// keep thousands of nodes in the same root: what carries no mark of ours is looked at once and
+// not entered (TestForeignNeighboursAreNeitherReadNorListed), but by ReadAll.
 type reader struct {
 	s     *recipes.Session
 	tree  *plan.Tree
@@ -160,6 +172,11 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 // elsewhere lists the named paths that the walk cannot have met: their parent is
 // there, but it is not ours, so its children were not listed. A child of a node
 // that is absent is absent without asking.
+//
+// names is sorted, so a parent is dealt with before its children. The children of a namespace
+// of ours were all visited, so one that was not seen is absent. The same is said of a child of
+// a lock of ours, though those were not visited: whatever stands there is no declaration, and
+// if the lock is to become a namespace, the transaction finds it NotEmpty.
 func (r *reader) elsewhere(rootThere bool) []string {
 	var out []string
 	for _, path := range r.names {
@@ -201,6 +218,8 @@ func (r *reader) named(desired *plan.Tree) []string {
 	return slices.Compact(out)
 }
 
+// descend visits nodes, and what is in those of them that are namespaces, level by level: all
+// nodes of a level are under way at a time, so that a tree costs its depth in round trips.
 func (r *reader) descend(ctx context.Context, level []string) error {
 	var mu sync.Mutex
 	for len(level) > 0 {
@@ -227,6 +246,9 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 }
 
 // visit reads one node; nil when it is not there.
+//
+// Its requests are not of one moment. That does no harm: the pins have the versions of the
+// first of them, and an apply compares those again. A node that goes in between is absent.
 func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 	data, stat, err := r.s.Get(ctx, path)
 	switch {
@@ -244,6 +266,8 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 		n.Addr = n.Payload.Owner.Addr
 	}
 	f := &found{node: n}
+	// Neither its access list nor its contenders matter to a plan. If it is to be imported,
+	// adopt reads them.
 	if !r.ours(f) {
 		if r.all && (n.Payload == nil || n.Kind().Container) {
 			return f, r.list(ctx, f)
@@ -323,6 +347,9 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 
 // collect puts what was seen into the tree: nodes of ours, and others where one
 // is named.
+//
+// A child of a namespace of ours that is not ours is unmanaged, whoever's it is: the namespace
+// cannot be deleted as long as it is there.
 func (r *reader) collect() {
 	r.tree.Nodes = make([]*plan.Node, 0, len(r.seen))
 	for path, f := range r.seen {

@@ -55,6 +55,8 @@ func (s *sharing) payload(n *plan.Node) {
 		return
 	}
 	n.Path = want.Path
+	// Assigning an equal string looks idle: it lets go of the one the decoder made. So here, below
+	// and in index.
 	if p.Owner.Addr == want.Addr {
 		p.Owner.Addr = want.Addr
 	}

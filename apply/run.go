@@ -71,6 +71,9 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
 
 // prepare does what needs no server: it looks at all transactions, so that none is
 // sent when one of them cannot be.
+//
+// One that is too long is cut, if it can be: the yield of Transactions says so by the error.
+// How many there are is a guess from here on, as servers may take less.
 func (r *run) prepare() error {
 	r.id, r.own, r.index = newID(), ownACL(r.x.Client), r.p.Index
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
@@ -102,6 +105,8 @@ func (r *run) open(ctx context.Context) (err error) {
 	if r.lease, err = r.lock(ctx); err != nil {
 		return err
 	}
+	// A client has one session at a time, and the lease is of one that was there before: when the
+	// lease is still good, the session of now is its own.
 	// The lease's session: an earlier one may have been lost while we waited. A later
 	// one is never used under the lock: access lists are fenced by their session alone.
 	s, err := r.x.Client.Session(ctx)
@@ -117,6 +122,10 @@ func (r *run) open(ctx context.Context) (err error) {
 }
 
 // change is everything under the lock.
+//
+// The plan is verified again, because between the first verification and the lock another
+// apply may have finished. From here on none can; what is changed by hand at a node they
+// write is met by the versions in the transactions.
 func (r *run) change(ctx context.Context) error {
 	if err := verify(ctx, r.s, r.p); err != nil {
 		return err
@@ -129,6 +138,7 @@ func (r *run) change(ctx context.Context) error {
 	}
 	r.emit(Verified{Pins: len(r.p.Pins)})
 	steps := r.p.ACLSteps()
+	// A change is told as applied when all of it is: with its list, if it has one to be set.
 	later := map[string]bool{}
 	for _, s := range steps {
 		later[s.Addr] = true
@@ -158,6 +168,7 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 	}
 	r.tx = tx
 	for _, c := range tx.Changes {
+		// Once, also when the transaction is cut and some of them are sent again in a shorter one.
 		if c.Action != plan.NoOp && !r.started[c] {
 			r.started[c] = true
 			r.emit(Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
@@ -166,6 +177,8 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 	sent := time.Now()
 	resolved, err := r.force(ctx)
 	switch {
+	// Known not to be committed, as the plan relies on: see commit, which returns it only after
+	// settle has found out.
 	case errors.Is(err, plan.ErrTooLong) && tx.Divisible:
 		return err // it is cut
 	case err != nil:

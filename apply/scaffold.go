@@ -19,6 +19,10 @@ const scaffoldTries = 5
 // scaffold makes the nodes an apply stands on: the root and its ancestors, the
 // directory of indexes and the apply lock. It returns the paths it created. They
 // are created in one transaction, so that a lock without a declaration is never seen.
+//
+// That is before the lock is held, so any number of appliers may do it at once. It writes
+// nothing that exists: one that finds a node made meanwhile counts again what is missing. A
+// lost reply is of no matter either, what is there then is what was wanted.
 func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl []kind.ACL) ([]string, error) {
 	paths := append(quotaPaths(p), scaffoldPaths(p.Root, p.Stack)...)
 	for try := 0; ; try++ {
@@ -60,8 +64,8 @@ func scaffoldPaths(root, stack string) []string {
 }
 
 // absent lists the paths that are missing, in order. The lock proves its
-// ancestors, so the common case costs two requests.
-// The first others are asked for in any case.
+// ancestors, so the common case costs two requests. It does not prove the directory of
+// indexes, which stands beside it. The first others are asked for in any case.
 func absent(ctx context.Context, s *recipes.Session, paths []string, others int) ([]string, error) {
 	lock, indexes := paths[len(paths)-1], paths[len(paths)-3]
 	var missing []string

@@ -20,6 +20,10 @@ import (
 const maxDescribed = 32
 
 // use fills in the structural children and the contenders of a lock.
+//
+// In few requests, as every lock of a tree is asked: one for each part, and none for an idle
+// mutex, whose number of children came with its data. Only where there are more children than
+// parts is there anybody to be listed, and asked who they are.
 func (r *reader) use(ctx context.Context, n *plan.Node) error {
 	k := n.Kind()
 	lists := map[string][]string{} // children by queue directory, "" for the lock itself
@@ -74,6 +78,7 @@ func without(names, structural []string) []string {
 
 func (r *reader) part(ctx context.Context, path, name string) (plan.Part, []string, error) {
 	path = kind.JoinPath(path, name)
+	// Its answer has the stat, too: list, versions and number of children in one request.
 	acl, stat, err := r.s.GetACL(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return plan.Part{Name: name, Absent: true}, nil, nil
@@ -116,6 +121,7 @@ func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []strin
 			if q.Child != "" {
 				e.Name = kind.JoinPath(q.Child, c.Name)
 			}
+			// Only the deciding queue admits; the first in an antechamber waits like the others.
 			e.admitted = i == 0 && k.Admit(n.Payload.Params, queue, j).Granted
 			line = append(line, e)
 		}
@@ -153,6 +159,10 @@ func sortUsage(k *kind.Kind, line []entry, junk []string) *plan.Usage {
 
 // granted: ours note the limit they came under, and places only move forward.
 // Curator's clients hold their place in the antechamber until they are granted.
+//
+// That they hold it is InterProcessSemaphoreV2: it takes a lock below "locks", adds its lease,
+// waits until there are few enough of them, and gives the lock back. So a lease whose session
+// has no place there is one that was granted. TestForeignPermitsStayHeldWhenTheLimitIsLowered.
 func (e entry) granted(gated map[int64]bool, hasGate bool) bool {
 	switch {
 	case e.held:
@@ -165,6 +175,7 @@ func (e entry) granted(gated map[int64]bool, hasGate bool) bool {
 }
 
 // describe asks the contenders who they are.
+// Those behind the first maxDescribed are told apart by their places alone.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error {
 	for i := range line[:min(len(line), maxDescribed)] {
 		e := &line[i]

@@ -33,6 +33,8 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 			diffs = append(diffs, d)
 		}
 	}
+	// An index that is there tells of a destroy by its own czxid. One that is absent looks the
+	// same before the first apply and behind a destroy (TestAPlanCanBeAppliedOnceAlsoAfterADestroy).
 	if p.Index.Absent {
 		n, err := destroys(ctx, s, p.Root, p.Stack)
 		if err != nil {
@@ -54,6 +56,7 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 
 // reachable leaves out what is absent because its parent is: a first apply of a
 // thousand locks in one namespace asks for the namespace alone.
+// Should one of them appear all the same, its parent has, and that one is asked for.
 func reachable(pins []plan.Pin) []plan.Pin {
 	absent := map[string]bool{}
 	var out []plan.Pin
@@ -122,6 +125,9 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 	return first
 }
 
+// occupied goes by numbers of children, which a stat has: no list is read of locks that are
+// idle, which nearly all are. Parts are counted as the plan saw them; one that came or went
+// since is a pin that does not fit.
 func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	parts := present(c.Before.Live.Parts)
 	if stat := stats[c.Path]; stat != nil && int(stat.NumChildren) > parts {

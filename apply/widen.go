@@ -12,6 +12,10 @@ import (
 // everything but what the transaction does: whoever has ADMIN may grant itself the
 // rest. It only adds, and only to lists that the plan replaces in any case, so that
 // an apply that ends here is finished by the next one.
+//
+// Not what is imported: that is another program's until the transaction. Not a namespace whose
+// list stays as it is, either, though something is to be created in it: who took that right
+// from us did so on purpose, as far as we can know, and the error says what is missing.
 func (r *run) widen(ctx context.Context) error {
 	var steps []int
 	for i := range r.p.Changes {
@@ -50,6 +54,9 @@ func (r *run) widen(ctx context.Context) error {
 }
 
 // lacks is what the transaction needs on the node and its list does not give us.
+// READ is not among it: what may not be read is not in the plan. Entries of groups we may
+// belong to (ip, schemes of plug-ins) count for nothing here, which grants too much to
+// ourselves at worst, and for the moment until the plan's list comes.
 func (r *run) lacks(c *plan.Change) kind.Perm {
 	need := kind.PermWrite
 	if c.Kind.Container || len(c.Kind.Children) > 0 {
