@@ -41,6 +41,8 @@ func TestExpansionIsBounded(t *testing.T) {
 		"jsonencode":            {"locals {\n" + wide + "  a = length(jsonencode([for i in range(1000) : local.wide]))\n}", "too large"},
 		"setproduct":            {"locals {\n" + wide + "  a = length(setproduct(local.wide, local.wide, local.wide))\n}", "more than 1048576"},
 		"format width":          {"locals { a = format(\"%2000000000d\", 1) }", "more than 1048576"},
+		"format index":          {"locals {\n" + big + "  a = length(format(\"" + strings.Repeat("%[1]s", 200) + "\", local.big))\n}", "more than 1048576"},
+		"format of a list":      {"locals {\n" + big + wide + "  a = length(formatlist(\"${local.big}%s\", local.wide))\n}", "more than 67108864"},
 		"format precision":      {"locals { a = format(\"%.2000000000f\", 1) }", "more than 1048576"},
 		"range":                 {"locals { a = range(2000000000) }", "more than 1024"},
 		"number literal":        {"locals { a = \"x${1e99999999}\" }", "Number too long"},

@@ -19,8 +19,8 @@ var pure = map[string]function.Function{
 	"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "log": stdlib.LogFunc,
 	"max": stdlib.MaxFunc, "min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc,
 
-	"chomp": stdlib.ChompFunc, "endswith": endsWith, "format": limited(stdlib.FormatFunc, formatSize), "formatlist": limited(stdlib.FormatListFunc, formatSize),
-	"indent": limited(stdlib.IndentFunc, indentSize), "join": limited(stdlib.JoinFunc, joinSize), "lower": stdlib.LowerFunc,
+	"chomp": stdlib.ChompFunc, "endswith": endsWith, "format": limited(stdlib.FormatFunc, maxTextBytes, formatSize), "formatlist": limited(stdlib.FormatListFunc, maxValueBytes, formatListSize),
+	"indent": limited(stdlib.IndentFunc, maxTextBytes, indentSize), "join": limited(stdlib.JoinFunc, maxTextBytes, joinSize), "lower": stdlib.LowerFunc,
 	"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc, "replace": replace, "split": stdlib.SplitFunc,
 	"startswith": startsWith, "strcontains": contains, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc,
 	"title": stdlib.TitleFunc, "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc,
@@ -31,7 +31,7 @@ var pure = map[string]function.Function{
 	"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": index,
 	"keys": stdlib.KeysFunc, "length": length, "lookup": stdlib.LookupFunc, "matchkeys": matchKeys, "merge": stdlib.MergeFunc,
 	"one": one, "range": stdlib.RangeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
-	"setproduct": limited(stdlib.SetProductFunc, productSize), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
+	"setproduct": limited(stdlib.SetProductFunc, maxTextBytes, productSize), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
 	"slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "sum": sum, "transpose": transpose, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 
 	"base64decode": base64Decode, "base64encode": base64Encode, "base64sha1": base64SHA1, "base64sha256": base64SHA256, "base64sha512": base64SHA512,
@@ -131,8 +131,8 @@ func withhold(err error, args []cty.Value) error {
 }
 
 // limited wraps a function whose result can be much larger than its arguments.
-// size must not be smaller than the result, in bytes or elements.
-func limited(f function.Function, size func(args []cty.Value) int) function.Function {
+// size must not be smaller than the result, in bytes or elements, of which most are allowed.
+func limited(f function.Function, most int, size func(args []cty.Value) int) function.Function {
 	check := func(args []cty.Value) error {
 		plain := make([]cty.Value, len(args))
 		for i, a := range args {
@@ -141,8 +141,8 @@ func limited(f function.Function, size func(args []cty.Value) int) function.Func
 				return nil // f refuses or passes these on by itself
 			}
 		}
-		if size(plain) > maxTextBytes {
-			return fmt.Errorf("the result would have more than %d bytes or elements", maxTextBytes)
+		if size(plain) > most {
+			return fmt.Errorf("the result would have more than %d bytes or elements", most)
 		}
 		return nil
 	}

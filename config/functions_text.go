@@ -104,22 +104,50 @@ var errTooLong = fmt.Errorf("the result would have more than %d bytes", maxTextB
 
 var formatWidth = regexp.MustCompile(`%[^a-zA-Z%]*`)
 
-// formatSize bounds a format by the widths and precisions in its verbs.
+// formatSize bounds a format by its text, the widths and precisions in its verbs and the arguments. An
+// argument may be taken many times, as in %[1]s%[1]s.
 func formatSize(args []cty.Value) int {
-	size := textSize(args)
-	if args[0].Type() != cty.String {
-		return size
+	padding, again := formatVerbs(args[0])
+	largest := maxDigits // of a number
+	for _, a := range args[1:] {
+		largest = max(largest, textSize([]cty.Value{a}))
 	}
-	for _, verb := range formatWidth.FindAllString(args[0].AsString(), -1) {
-		for _, digits := range strings.FieldsFunc(verb, func(r rune) bool { return r < '0' || r > '9' }) {
-			n, err := strconv.Atoi(digits)
-			if err != nil || n > maxTextBytes {
-				return maxTextBytes + 1
-			}
-			size += n
+	return textSize(args) + padding + again*largest
+}
+
+// formatListSize is formatSize of all results: the format and what is no list go into each of them, and
+// an element into one.
+func formatListSize(args []cty.Value) int {
+	padding, again := formatVerbs(args[0])
+	n, each, lists := 1, textSize(args[:1])+padding+again*maxDigits, 0
+	for _, a := range args[1:] {
+		size := textSize([]cty.Value{a}) * (1 + again)
+		if ty := a.Type(); ty.IsListType() || ty.IsSetType() || ty.IsTupleType() {
+			n, lists = max(n, a.LengthInt()), lists+size
+		} else {
+			each += size
 		}
 	}
-	return size
+	return n*min(each, maxValueBytes+1) + lists // n is a length, which charge has bounded
+}
+
+// formatVerbs is how many bytes the verbs of a format ask for by a number, and how many of them choose
+// their argument. Neither exceeds maxTextBytes by more than one, so that sums of them do not overflow.
+func formatVerbs(format cty.Value) (padding, again int) {
+	if format.Type() != cty.String {
+		return 0, 0 // which format refuses
+	}
+	for _, verb := range formatWidth.FindAllString(format.AsString(), -1) {
+		again += strings.Count(verb, "[")
+		for _, digits := range strings.FieldsFunc(verb, func(r rune) bool { return r < '0' || r > '9' }) {
+			n, err := strconv.Atoi(digits)
+			if err != nil {
+				n = maxTextBytes + 1
+			}
+			padding = min(padding+min(n, maxTextBytes+1), maxTextBytes+1)
+		}
+	}
+	return padding, again
 }
 
 // textSize is the length of all texts in values.
