@@ -128,6 +128,35 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	require.Equal(t, []int{3, 2}, []int{holders, waiters})
 }
 
+// The last of those who are asked who they are had a permit to all appearance: its place in
+// the antechamber was not looked at any more.
+func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.shop()
+	set("permits", maxDescribed-1)(tree.Nodes[4])
+	s.apply(c, tree)
+	for _, dir := range []string{"leases", "locks"} {
+		_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, toZK(kind.WorldAll()), -1)
+		require.NoError(t, err)
+	}
+	java, late := s.session(s.dial("")), s.session(s.dial(""))
+	stand := func(s *recipes.Session, at string) {
+		_, err := s.Create(t.Context(), "/locks/pay/pool/"+at, []byte("java"), zk.FlagEphemeral, toZK(kind.WorldAll()))
+		require.NoError(t, err)
+	}
+	for i := range maxDescribed - 1 {
+		stand(java, fmt.Sprintf("leases/_c_a-lease-%010d", i))
+	}
+	stand(late, "locks/_c_b-lock-0000000000")
+	stand(late, "leases/_c_b-lease-0000000099")
+	live, err := Read(t.Context(), s.session(c), tree)
+	require.NoError(t, err)
+	u := live.Find("/locks/pay/pool").Live.Usage
+	require.Len(t, u.Holders, maxDescribed-1)
+	require.Len(t, u.Waiters, 2)
+}
+
 func TestTroubledNodesOfOursAreToldApart(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()

@@ -177,8 +177,13 @@ func (e entry) granted(gated map[int64]bool, hasGate bool) bool {
 // describe asks the contenders who they are.
 // Those behind the first maxDescribed are told apart by their places alone.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error {
-	for i := range line[:min(len(line), maxDescribed)] {
+	for i := range line {
 		e := &line[i]
+		// Who is first in an antechamber may stand in the deciding queue, too, and only its
+		// session tells that this place was not granted yet.
+		if i >= maxDescribed && !(e.gate && e.place == 0) {
+			continue
+		}
 		data, stat, err := r.s.Get(ctx, kind.JoinPath(n.Path, e.Name))
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):

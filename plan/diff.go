@@ -123,7 +123,10 @@ func (d *differ) index(desired *Tree) {
 	if x := d.current.Index; x != nil {
 		d.indexed = make(map[string]string, len(x.Resources))
 		for addr, e := range x.Resources {
-			d.indexed[e.Path] = addr
+			// Of two entries for one path, which no apply writes, the same one in every plan.
+			if first, twice := d.indexed[e.Path]; !twice || addr < first {
+				d.indexed[e.Path] = addr
+			}
 		}
 		d.p.indexExtra, d.p.shards = x.extra, x.Shards
 	}

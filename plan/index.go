@@ -141,10 +141,16 @@ func DecodeIndex(data []byte) (*Index, error) {
 	if format < 1 {
 		return nil, &DamagedError{What: "index", Field: "locktree", Err: fmt.Errorf("%d is not an index format", format)}
 	}
+	names := map[string]bool{}
 	for _, part := range x.Shards {
-		if err := kind.ValidateName(part.Name); err != nil {
+		err := kind.ValidateName(part.Name)
+		if err == nil && names[part.Name] { // a transaction would write it twice, at one version
+			err = fmt.Errorf("%q is named twice", part.Name)
+		}
+		if err != nil {
 			return nil, &DamagedError{What: "index", Field: "shards", Err: err}
 		}
+		names[part.Name] = true
 	}
 	if len(doc) > 0 {
 		x.extra = doc

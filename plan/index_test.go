@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -52,6 +53,7 @@ func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 		"locktree": `{"locktree":0,"apply":"","res":{}}`,
 		"res":      `{"locktree":1,"apply":"","res":[]}`,
 		"apply":    `{"locktree":1,"apply":1,"res":{}}`,
+		"shards":   `{"locktree":1,"apply":"","res":{},"shards":[{"name":"000001","first":"/a"},{"name":"000001","first":"/b"}]}`,
 	} {
 		var e *DamagedError
 		_, err := DecodeIndex([]byte(s))
@@ -83,4 +85,20 @@ func FuzzDecodeIndex(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, string(out), string(second))
 	})
+}
+
+// Two entries of one path, which only a hand can have written: which of them a plan went by
+// was left to the order of a map.
+func TestIndexWithTwoEntriesForAPathGivesOnePlan(t *testing.T) {
+	m := applied(t, base())
+	live := m.read(t, testRoot, testStack)
+	solo := live.Index.Resources["namespace.x.election.locks_solo"]
+	for i := range 8 {
+		live.Index.Resources[fmt.Sprintf("copy%d", i)] = solo
+	}
+	live.Nodes = slices.DeleteFunc(live.Nodes, func(n *Node) bool { return n.Path == solo.Path })
+	for range 20 {
+		p := Diff(live, base(), Options{Identities: us})
+		require.Equal(t, []Drift{{"copy0", solo.Path, DriftDeleted}}, p.Drifted)
+	}
 }
