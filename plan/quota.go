@@ -155,7 +155,7 @@ func (d *differ) leftQuotas() {
 			how = "is no longer ours"
 		}
 		d.problem(Warning, ProblemQuota, &Node{Addr: addr, Path: path}, "Quota of a namespace that is gone",
-			fmt.Sprintf("%s %s, and its quota of %d znodes was left at %s. Apply takes it away.", addr, how, live.MaxNodes, QuotaPath(path)))
+			fmt.Sprintf("%s %s, and its quota of %d znodes was left at %s. Apply takes it away.", path, how, live.MaxNodes, QuotaPath(path)))
 	}
 	slices.SortFunc(d.p.leftQuotas, func(a, b leftQuota) int { return strings.Compare(a.Path, b.Path) })
 }
