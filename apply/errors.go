@@ -11,6 +11,10 @@ import (
 // Nothing was written when Run returns one of the errors of this file, unless
 // the error says otherwise. Test with errors.As; ZooKeeper's own errors are
 // reached through Unwrap.
+//
+// They are told apart by what a person can do next: plan again (Stale, Conflict), wait (Locked,
+// InUse, Moved), apply again (ACLPhase, Partial), look (Unknown, Verify), change something
+// (Problems, TooLarge, Node).
 
 // ProblemsError: the plan itself says that it must not be applied.
 type ProblemsError struct{ Problems []plan.Problem }

@@ -50,6 +50,7 @@ func (r *run) explain(ctx context.Context, op plan.Op, err error) error {
 }
 
 // meaning says what an answer means that is not about one node's state, and what to do.
+// Most general last: what is not known is a matter of the connection.
 func meaning(err error) (why, next string) {
 	switch {
 	case errors.Is(err, zk.ErrInvalidACL):
@@ -166,6 +167,8 @@ func explainACL(step plan.ACLStep, err error) error {
 	return e
 }
 
+// readError is an answer to a read. NoAuth is most often a wrong password: the servers take any
+// for an identity of its own, which has no rights (DigestAuthenticationProvider).
 func readError(path string, err error) error {
 	e := &NodeError{Path: path, Op: "read", Err: err}
 	switch {

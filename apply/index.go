@@ -15,6 +15,9 @@ import (
 // readIndex reads the stack's index with its parts into the tree. What is missing
 // or cannot be understood is noted there, for the plan to write anew; what was
 // written by a newer program is an error.
+//
+// A damaged index must not stop a plan, and least of all one that destroys: the nodes say
+// themselves whose they are. What was lost with it the plan tells (plan, rebuild.go).
 func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
 	path := plan.IndexPath(tree.Root, tree.Stack)
 	head, err := readHead(ctx, s, path)
@@ -94,6 +97,7 @@ func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Ind
 // readStrays lists the parts of an index that cannot be understood: nobody can say
 // what they hold, but they are in the way of others of their names.
 func readStrays(ctx context.Context, s *recipes.Session, path string) (strays []plan.Shard, err error) {
+	// Gone since it was read: Read finds that out, and starts over.
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, readError(path, err)

@@ -54,6 +54,7 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	try, cancel := context.WithTimeout(ctx, unanswered)
 	defer cancel()
 	lease, err := m.TryLock(try)
+	// TryLock first, whether or not we may wait: it says at once whom for.
 	held := errors.Is(err, recipes.ErrHeld)
 	mute := err != nil && !held && try.Err() != nil // of the question alone: a wait may outlast it
 	if held {
@@ -78,6 +79,7 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 
 // wait waits as long as it may, and says for whom. What a TryLock found is asked
 // who it is in any case: it goes into the error.
+// Asking costs a request more, which TryLock saves for those who do not want to know.
 func (r *run) wait(ctx context.Context, m *recipes.Mutex, err error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(err, &held) {

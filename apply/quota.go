@@ -91,6 +91,9 @@ func limitOf(data []byte, name string) int64 {
 }
 
 // quotaPaths are the directories the quotas of the plan stand in, parents first.
+//
+// Those of quotas that go are there, or there would be none to take away. A path's own is the
+// last of its directories: /zookeeper/quota/locks/pay for /locks/pay.
 func quotaPaths(p *plan.Plan) (out []string) {
 	seen := map[string]bool{}
 	for i := range p.Changes {

@@ -216,6 +216,7 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 }
 
 // failed tells which change the transaction was refused for.
+// Of those without a change (the index, the lock, the connection) nothing is said but the error.
 func (r *run) failed(err error) {
 	var addr, path string
 	var used *InUseError
@@ -240,6 +241,9 @@ func (r *run) failed(err error) {
 }
 
 // partial says what was applied before an error.
+//
+// An error of the first transaction stays as it is: nothing was applied, as with every error
+// that is not one of the four that say otherwise.
 func (r *run) partial(err error) error {
 	if r.done == 0 {
 		return err

@@ -72,6 +72,8 @@ func reachable(pins []plan.Pin) []plan.Pin {
 	return out
 }
 
+// compare says what became of a node, the strongest first: one that was made anew may have
+// any version, and its data may be the same. The czxid alone tells.
 func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 	got := pinOf(want.Path, want.Addr, stat)
 	if got == want {
@@ -98,6 +100,9 @@ func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 
 // idle reports the first lock of the plan that would be deleted while somebody is
 // in it. stats are of the nodes and of their structural children.
+//
+// It is a courtesy, done before anything is written: the transaction is refused while anybody
+// is there, whoever came since.
 func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
 	var first *InUseError
 	for i := range p.Changes {
@@ -150,6 +155,8 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Usa
 	if stat == nil {
 		return nil, nil
 	}
+	// By the declaration the plan saw: whatever stands in the node by now, its children are those
+	// of a lock of that kind.
 	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
 	r := &reader{s: s, tree: &plan.Tree{}}
 	if err := r.use(ctx, fresh); err != nil {

@@ -10,6 +10,9 @@ import (
 
 // checkAccess looks at the declared access lists: nobody may be left without
 // one, everybody must not write, and we must not lock ourselves out.
+//
+// It looks at what is declared and not at what is there: a list that is wrong in the ensemble
+// is put right by the plan, or is nobody's of this stack.
 func (d *differ) checkAccess() {
 	var g groups
 	for _, n := range d.desired {
@@ -32,6 +35,7 @@ func (d *differ) checkAccess() {
 }
 
 // openTo finds the first entry that lets everybody do more than read.
+// The list of the contenders counts, too: what they say of themselves is in their data.
 func openTo(n *Node) (string, bool) {
 	for _, list := range [][]kind.ACL{n.ACL, n.Payload.ChildACL} {
 		for _, a := range list {
@@ -59,6 +63,9 @@ func need(k *kind.Kind) kind.Perm {
 	return kind.PermRead | kind.PermWrite | kind.PermAdmin
 }
 
+// checkLockOut finds lists that would keep us from managing the node, which an apply could set
+// but not take back: ADMIN on the node is what setting a list takes. Only a superuser of the
+// servers can help then, or servers started with skipACL.
 func (d *differ) checkLockOut(g *groups, n *Node) {
 	if n.AllowLockout || len(d.opts.Identities) == 0 {
 		return
@@ -73,6 +80,7 @@ func (d *differ) checkLockOut(g *groups, n *Node) {
 	p.Detail = fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
 		"for the identity that applies, or set allow_lockout = true on the acl if that is meant.",
 		n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path))
+	// The mistake cannot be seen in the list, which looks right.
 	for _, a := range n.ACL {
 		if ours, ok := d.backwards(a); ok {
 			p.Detail += fmt.Sprintf(" The entry x509:%s names us in another order than the servers do: write %q.", a.ID, ours)
@@ -107,6 +115,7 @@ func (d *differ) backwards(a kind.ACL) (ours string, ok bool) {
 
 // granted adds up what a list gives us, and what it gives to somebody we may be:
 // "ip" and schemes of plug-ins are matched by the servers, not by us.
+// "world" is among the identities of every client: what it gets is ours for certain.
 func (d *differ) granted(list []kind.ACL) (sure, maybe kind.Perm) {
 	for _, a := range list {
 		switch {

@@ -100,6 +100,7 @@ type nodeForm struct {
 
 // liveForm writes Live with the access lists of its parts: here as below, the outer
 // field hides the inner one of the same name.
+// (encoding/json takes the field that is embedded least deep.)
 type liveForm struct {
 	Live
 	Parts []partForm `json:"parts,omitempty"`
@@ -258,6 +259,9 @@ func (f planForm) lost() error {
 }
 
 // eachOf decodes the elements of a list one by one.
+//
+// Decoded as a whole, the forms of a hundred thousand changes would be in memory beside the
+// changes that are made of them.
 func eachOf[T any](list span, each func(T) error) error {
 	in := json.NewDecoder(bytes.NewReader(list))
 	switch t, err := in.Token(); {

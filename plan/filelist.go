@@ -27,6 +27,10 @@ type listHead struct {
 }
 
 // tableOf collects the lists of a plan.
+//
+// All of them before anything is written: the table stands in front of the changes that refer
+// to it, and a reader needs it first. The order of the changes makes the numbers, so that equal
+// plans give equal bytes.
 func tableOf(p *Plan) *listTable {
 	t := &listTable{byKey: map[string]int{}, seen: map[listHead]int{}}
 	for i := range p.Changes {
@@ -47,6 +51,7 @@ func tableOf(p *Plan) *listTable {
 }
 
 // number is the place of a list in the table, which takes it in; nil for none.
+// None and an empty one are two things in a payload: its contenders' list, see kind.Payload.
 func (t *listTable) number(list []kind.ACL) *int {
 	if list == nil {
 		return nil

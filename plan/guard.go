@@ -237,6 +237,7 @@ func (d *differ) keepOccupied() {
 }
 
 // leave turns a change of an existing node into none.
+// After is the node that was found: what it says stays, and the index goes on saying it.
 func (c *Change) leave() {
 	*c = Change{
 		Action: NoOp, Addr: c.Before.Payload.Owner.Addr, Path: c.Path, Kind: c.Before.Kind(), Before: c.Before, After: c.Before,

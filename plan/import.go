@@ -146,6 +146,7 @@ func (d *differ) adoption(want, have *Node) (Change, bool) {
 }
 
 // empty: only then can a node be deleted and created again.
+// Children beside the parts are contenders, or whatever somebody keeps there.
 func empty(n *Node, k *kind.Kind) bool {
 	if n.Live == nil {
 		return false

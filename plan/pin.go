@@ -53,6 +53,10 @@ func (p *Plan) Pin(path string) *Pin {
 }
 
 // outputs compares the declared output values with the stored ones.
+//
+// They have no node, and are values of the configuration as a whole: of a plan whose targets
+// match nothing, in no ensemble, they stay what they were. A sensitive one is stored without
+// its value, so a new value of it is no change that could be told.
 func (d *differ) outputs() {
 	before := map[string]*Output{}
 	if x := d.current.Index; x != nil {

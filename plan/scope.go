@@ -129,6 +129,9 @@ func (d *differ) addrs(containers bool) (out []string) {
 }
 
 // limit drops the changes that were not asked for, see [Options].
+//
+// Patterns are matched with the address of today and with the former one: of a lock that was
+// renamed and not applied yet, people have either at hand.
 func (d *differ) limit() {
 	if len(d.opts.Targets)+len(d.opts.Excludes) == 0 {
 		return
@@ -263,6 +266,7 @@ func (d *differ) needs(c *Change, byPath map[string]*Change) (out []string) {
 }
 
 // pushOut adds what cannot be done without the excluded changes.
+// It is pullIn in the other direction, and ends for the same reason.
 func (d *differ) pushOut(out map[string]bool) {
 	byPath := d.byPath()
 	for changed := true; changed; {
@@ -319,6 +323,8 @@ func (d *differ) onlyRefresh() {
 }
 
 // drift lists what is not as the last apply left it.
+// It goes by what is there and by the index, and not by the changes: a node may have drifted
+// to what is declared by now, or be declared no more.
 func (d *differ) drift() {
 	see := func(addr, path, what string) {
 		if !d.p.RefreshOnly || !d.outside[path] {

@@ -6,6 +6,9 @@ import (
 )
 
 // Usage is who uses a lock, at the moment it was read.
+//
+// It is for people, and for a look ahead. Whether a lock is idle when it goes is decided by
+// ZooKeeper, which deletes no node that has children.
 type Usage struct {
 	// Holders and Waiters stand in the order of the queue.
 	Holders []Holder `json:"holders"`
