@@ -62,9 +62,12 @@ func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 
 // flapping cuts the k-th reply of each connection of the client, the answer to the connect request being the 0th, and
 // the connection with it, n times in a row.
-func (l *lab) flapping(k, n int) *zktest.Injection {
-	asked, cuts := 0, 0
+func (l *lab) flapping(c *Client, k, n int) *zktest.Injection {
+	id, asked, cuts := l.session(c), 0, 0
 	return l.srv.Inject(func(r zktest.Request) bool {
+		if r.Session != id {
+			return false
+		}
 		if asked++; r.Op == "connect" {
 			asked = 0
 		}
@@ -103,7 +106,7 @@ func TestAHeldLeaseOutlivesEightCutsInARow(t *testing.T) {
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		cuts := l.flapping(k, n)
+		cuts := l.flapping(c, k, n)
 		l.srv.Disconnect(l.session(c))
 		time.Sleep(time.Minute)
 		require.Equal(t, n, cuts.Hits())
@@ -116,7 +119,7 @@ func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
 	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
 		l.warm(c.Mutex("/m"))
 		time.Sleep(time.Minute)
-		cuts := l.flapping(k, n)
+		cuts := l.flapping(c, k, n)
 		l.srv.Disconnect(l.session(c))
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
@@ -127,12 +130,34 @@ func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
 	})
 }
 
+func TestAPlaceInTheQueueOutlivesEightCutsInARow(t *testing.T) {
+	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
+		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		waiting := l.locking(c.Mutex("/m"))
+		line := l.queue("/m")
+		require.Len(t, line, 2)
+		cuts := l.flapping(c, k, n)
+		l.srv.Disconnect(l.session(c))
+		time.Sleep(time.Minute) // in which a waiter does little more than ping
+		require.Positive(t, cuts.Hits())
+		cuts.Remove()
+		time.Sleep(time.Minute)
+		require.Equal(t, line, l.queue("/m"))
+		l.unlock(x)
+		r := <-waiting
+		require.NoError(t, r.err)
+		require.Equal(t, line[1], r.v.Node())
+		l.unlock(r.v)
+	})
+}
+
 func TestALockIsGivenBackThroughEightCutsInARow(t *testing.T) {
 	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		cuts := l.flapping(k, n)
+		cuts := l.flapping(c, k, n)
 		l.srv.Disconnect(l.session(c))
 		require.NoError(t, x.Unlock(t.Context()))
 		require.Empty(t, l.children("/m"))
