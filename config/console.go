@@ -63,6 +63,9 @@ func (c *Console) Sources() map[string]*hcl.File { return c.m.files.files }
 func (c *Console) Eval(src string) (string, hcl.Diagnostics) {
 	m := c.m
 	*m.report = report{short: m.short}
+	// Each expression has all of it: what is used up stays so, and a person types many. In place, since the
+	// functions hold a pointer to it.
+	m.effort = effort{left: maxEffort}
 	m.files.files[consoleFile] = &hcl.File{Bytes: []byte(src)}
 	v, ok := c.value(src)
 	m.secrets.redact(m.diags)

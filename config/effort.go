@@ -12,7 +12,10 @@ import (
 // element. HCL has no way to stop an evaluation, and three "for" expressions in each
 // other over a list of a thousand are a billion steps; so parts of the expressions
 // are replaced by ones that count (see [effort.watch]), and so are the functions.
-type effort struct{ left int }
+type effort struct {
+	left int
+	why  string // it is used up, where there is more to say than that
+}
 
 // A visit takes 50 to 200 ns. A step of a loop makes a context and calls at least
 // one expression, which is some ten times that.
@@ -24,6 +27,14 @@ const (
 func (e *effort) spend(n int) bool {
 	e.left -= n
 	return e.left >= 0
+}
+
+// advice is what to do when nothing is left.
+func (e *effort) advice() string {
+	if e.why != "" {
+		return e.why
+	}
+	return fmt.Sprintf(effortAdvice, maxEffort/1_000_000)
 }
 
 const effortAdvice = "All expressions together may visit some %d million elements. Nest fewer \"for\" expressions, over shorter lists, or name what they have in common in a local."
@@ -53,6 +64,19 @@ func (e *effort) watch(expr hcl.Expression) {
 			for i := range n.Parts {
 				r.wrap(&n.Parts[i], i == 0)
 			}
+		case *hclsyntax.BinaryOpExpr:
+			if n.Op == hclsyntax.OpEqual || n.Op == hclsyntax.OpNotEqual {
+				c := &operands{effort: e, at: n.SrcRange}
+				c.wrap(&n.LHS, true)
+				c.wrap(&n.RHS, false)
+			}
+		case *hclsyntax.ConditionalExpr:
+			c := &operands{effort: e, at: n.SrcRange, unify: true}
+			c.wrap(&n.TrueResult, true)
+			c.wrap(&n.FalseResult, false)
+		case *hclsyntax.SplatExpr:
+			c := &operands{effort: e, at: n.SrcRange}
+			c.wrap(&n.Source, true)
 		case *hclsyntax.FunctionCallExpr:
 			if _, ok := pure[n.Name]; !ok {
 				break // try and its like are given expressions, and list(string) is a type

@@ -71,7 +71,7 @@ type nodeKey struct {
 var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
 
 func newModule(files *sources, opts Options) *module {
-	return (&session{opts: opts, effort: effort{maxEffort}, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}, unreadable: map[string]bool{}}).module(files, nil, ".")
+	return (&session{opts: opts, effort: effort{left: maxEffort}, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}, unreadable: map[string]bool{}}).module(files, nil, ".")
 }
 
 func (s *session) module(files *sources, parent *module, path string) *module {

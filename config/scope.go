@@ -91,8 +91,7 @@ func (s scope) unweighed(a *attribute) (cty.Value, bool) {
 		s.d.failed = true
 		return cty.NilVal, false
 	}
-	if s.m.effort.left < 0 {
-		s.d.failed = true // which has been reported
+	if s.exhausted(a) {
 		return cty.NilVal, false
 	}
 	v, diags := s.m.evaluated(a).Value(s.ctx)
@@ -105,7 +104,22 @@ func (s scope) unweighed(a *attribute) (cty.Value, bool) {
 		s.d.failed = true
 		return cty.NilVal, false
 	}
-	return v, true
+	return v, !s.exhausted(a)
+}
+
+// exhausted reports whether the effort is used up, after which nothing is evaluated any more. It may have
+// been used up without an error: in can(...) and try(...), in the result that a condition does not choose, in
+// a check, whose mistakes are warnings. What was evaluated there is not what it would have been, so that is
+// an error here (TestEffortIsNotUsedUpInSilence).
+func (s scope) exhausted(a *attribute) bool {
+	if s.m.effort.left >= 0 {
+		return false
+	}
+	if !s.m.hasErrors() {
+		s.m.errorf(a.expr.Range(), "Too many steps", "%s", s.m.effort.advice())
+	}
+	s.d.failed = true
+	return true
 }
 
 // waits reports whether something the argument refers to has no value, which has
