@@ -213,3 +213,39 @@ func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
 	require.ErrorContains(t, err, "all 8 access lists included")
 	require.False(t, s.plan(c, closed(s)).HasChanges())
 }
+
+// What an interrupted apply had not come to was told as changed by somebody, beside the word
+// that this plan finishes it.
+func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	ctx, interrupt := context.WithCancel(t.Context())
+	x := executor(c)
+	x.Events = func(e Event) {
+		if _, ok := e.(ACLApplied); ok {
+			interrupt()
+		}
+	}
+	_, err := x.Run(ctx, s.plan(c, closed(s)))
+	require.Error(t, err)
+	p := s.plan(c, closed(s))
+	require.NotEmpty(t, p.Resumes)
+	require.Empty(t, p.Drifted)
+	for _, c := range p.Changes {
+		require.False(t, c.Drift, c.Path)
+	}
+	require.False(t, s.plan(c, closed(s), plan.Options{RefreshOnly: true}).HasChanges(), "the note is kept")
+
+	// Data that somebody changed meanwhile is told all the same.
+	tree := s.shop()
+	payload := *tree.Nodes[3].Payload
+	payload.Gen, payload.Protect = 1, true
+	data, err := payload.Encode()
+	require.NoError(t, err)
+	_, err = s.session(c).Set(t.Context(), s.root+"/pay/ledger", data, -1)
+	require.NoError(t, err)
+	p = s.plan(c, closed(s))
+	require.Len(t, p.Drifted, 1)
+	require.Equal(t, s.root+"/pay/ledger", p.Drifted[0].Path)
+}

@@ -11,11 +11,12 @@ import (
 // differ is one run of Diff.
 type differ struct {
 	current *Tree
-	desired []*Node           // sorted, legal, each path once
-	want    map[string]*Node  // desired, by path
-	have    map[string]*Node  // current, by path
-	indexed map[string]string // keys of the index's entries, by path; see addrOfKey
-	bases   map[string]bool   // addresses of desired nodes that have a key, without it
+	desired []*Node               // sorted, legal, each path once
+	want    map[string]*Node      // desired, by path
+	have    map[string]*Node      // current, by path
+	indexed map[string]string     // keys of the index's entries, by path; see addrOfKey
+	pending map[string][]kind.ACL // lists that an interrupted apply had still to set, by path
+	bases   map[string]bool       // addresses of desired nodes that have a key, without it
 	opts    Options
 	p       *Plan
 
@@ -127,6 +128,10 @@ func (d *differ) index(desired *Tree) {
 			if first, twice := d.indexed[e.Path]; !twice || addr < first {
 				d.indexed[e.Path] = addr
 			}
+		}
+		d.pending = make(map[string][]kind.ACL, len(x.Pending))
+		for _, p := range x.Pending {
+			d.pending[p.Path] = p.ACL
 		}
 		d.p.indexExtra, d.p.shards = x.extra, x.Shards
 	}
@@ -365,6 +370,13 @@ func (d *differ) drifted(n *Node) bool {
 		return false
 	}
 	h, err := n.hash()
+	if acl, waits := d.pending[n.Path]; waits && err == nil && h != e.Hash {
+		// The index says what the apply would have come to. What the list was before it says
+		// nowhere, so a list that is still to be set is no evidence either.
+		c := *n
+		c.ACL = acl
+		h, err = c.hash()
+	}
 	return err == nil && h != e.Hash
 }
 
