@@ -52,7 +52,10 @@ func (m *module) parseAddress(a *attribute, computed bool) (address, bool) {
 		return nil, false
 	}
 	if _, native := expr.(hclsyntax.Expression); !native {
-		return m.notAddress(a, "In JSON it must be written as a text.")
+		if v, _ := expr.Value(nil); v.Type() == cty.String {
+			return m.notAddress(a, "") // a text that does not parse
+		}
+		return m.notAddress(a, "It must be written as a text.")
 	}
 	parts, why := flatten(expr)
 	if why != "" || len(parts) == 0 {

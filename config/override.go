@@ -2,8 +2,10 @@ package config
 
 // override merges a block of an override file into the block it names. An
 // argument replaces the argument of that name. Nested blocks that declare
-// something by name are merged with it; others replace all blocks of their type,
-// as in Terraform: there is no way to say which of two grants is meant.
+// something by name are merged with it, and so is lifecycle: an override of one of its
+// arguments must not take back prevent_destroy. Others replace all blocks of their type:
+// there is no way to say which of two grants is meant. All of this is as in Terraform
+// (developer.hashicorp.com/terraform/language/files/override).
 func (b *block) override(over *block, r *report) {
 	for _, a := range over.sorted() {
 		b.attrs[a.name] = a
@@ -15,6 +17,8 @@ func (b *block) override(over *block, r *report) {
 			b.overrideLocals(o, r)
 		case b.typ.top && len(o.typ.labels) == 0 && !o.typ.single:
 			b.blocks = append(b.blocks, o) // it has no name by which another could be meant
+		case o.typ.name == "lifecycle" && b.find(o) != nil:
+			b.find(o).override(o, r)
 		case b.typ.top || o.typ.kind != nil:
 			base := b.find(o)
 			if base == nil {

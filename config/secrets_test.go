@@ -69,6 +69,16 @@ func TestNoSensitiveValueInAnyDiagnostic(t *testing.T) {
 	require.Equal(t, "canary one, no", shared.Detail, "a diagnostic of somebody else was changed")
 }
 
+// A value that does not fit its type was not known to be a secret yet.
+func TestKeyOfASensitiveMapIsInNoDiagnostic(t *testing.T) {
+	for _, value := range []string{`{ "canary" = "x" }`, `{ canary = "x" }`} {
+		c, diags := loadText(preamble+"variable \"s\" {\n  type      = map(number)\n  sensitive = true\n}\n", Options{Environ: testEnviron, Inputs: vars("s=" + value)})
+		text := render(t, c, diags)
+		require.Contains(t, text, "does not fit its type")
+		require.NotContains(t, text, "canary")
+	}
+}
+
 // A command line is there for all to see.
 func TestMissingSensitiveVariableIsNotAskedForOnTheCommandLine(t *testing.T) {
 	for _, declaration := range []string{"sensitive = true", ""} {

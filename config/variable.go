@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -57,8 +58,14 @@ func (m *module) evaluateVariable(d *decl) {
 		m.noValue(v)
 		return
 	}
+	if v.sensitive {
+		m.secrets.collect(raw) // before the conversion, whose error may repeat a part of it
+	}
 	value, err := v.convert(raw)
 	if err != nil {
+		if v.sensitive {
+			err = withoutKeys(err)
+		}
 		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s.", d.block.name(), from, conversionError(err))
 		d.failed = true
 		return
@@ -69,7 +76,7 @@ func (m *module) evaluateVariable(d *decl) {
 		return
 	}
 	if v.sensitive {
-		m.secrets.collect(value)
+		m.secrets.collect(value) // with what the defaults of its type have added
 		value = value.Mark(sensitive)
 	}
 	d.value = value
@@ -216,6 +223,23 @@ func (m *module) checkRule(v *variable, rule *block, s scope) bool {
 		Expression: condition.expr, EvalContext: s.ctx,
 	})
 	return false
+}
+
+// withoutKeys hides the keys on the way to a mistake. They are a part of the value where it is a map. (Names of
+// attributes stand in the type.) To take them out as [secrets] does would be wrong: with "name" and "user"
+// gone, no message could be read.
+func withoutKeys(err error) error {
+	var at cty.PathError
+	if !errors.As(err, &at) {
+		return err
+	}
+	at.Path = slices.Clone(at.Path)
+	for i, step := range at.Path {
+		if _, ok := step.(cty.IndexStep); ok {
+			at.Path[i] = cty.IndexStep{Key: cty.UnknownVal(cty.String)}
+		}
+	}
+	return at
 }
 
 // conversionError writes the path of a mistake in front of it: element "b",
