@@ -137,7 +137,7 @@ func (w *watched) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 		return cty.DynamicVal, nil
 	}
 	if !w.spend(stepEffort) {
-		return w.stop("Too many steps", fmt.Sprintf(effortAdvice, maxEffort/1_000_000))
+		return w.stop("Too many steps", w.advice())
 	}
 	v, diags := w.Expression.Value(ctx)
 	if diags.HasErrors() && (!w.first || w.text > 0 || w.args) {

@@ -2,7 +2,9 @@ package config
 
 import (
 	"testing"
+	"testing/fstest"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +21,8 @@ func TestNullIsNoValueForARequiredArgument(t *testing.T) {
 		return "acl \"a\" {\n  grant {\n    to    = [principal.p]\n    allow = " + allow + "\n  }\n}\nmutex \"m\" { acl = acl.a }\n"
 	}
 	auth := func(user, password string) string {
-		return "ensemble \"main\" {\n  servers = [\"zk:2181\"]\n  auth \"digest\" {\n    username = " + user + "\n    password = " + password + "\n  }\n}\nmutex \"m\" {}\n"
+		return "ensemble \"main\" {\n  servers = [\"zk:2181\"]\n  auth \"digest\" {\n    username = " + user +
+			"\n    password = " + password + "\n  }\n}\nmutex \"m\" {}\n"
 	}
 	for name, c := range map[string]struct{ src, want string }{
 		"stack":     {"locktree { stack = var.none }\n" + auth(`"us"`, `"secret"`), "stack is null"},
@@ -73,4 +76,24 @@ func TestNullServersAreThoseOfTheEnvironment(t *testing.T) {
 func TestNullIsNoHalfOfACertificate(t *testing.T) {
 	_, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" {\n  servers = [\"zk:2181\"]\n  tls {\n    cert_file = null\n    key_file  = \"k\"\n  }\n}\n", Options{})
 	require.Contains(t, summaries(diags), "Half a certificate")
+}
+
+// Nothing is left out of a configuration without a message, whatever was forgotten.
+func TestWhatFailsInSilenceIsAnError(t *testing.T) {
+	for _, fail := range []func(m *module){
+		func(m *module) { m.named["local"]["a"].failed = true },
+		func(m *module) { m.instances[0].failed = true },
+	} {
+		files := &sources{fsys: fstest.MapFS{"x.locktree.hcl": {Data: []byte(preamble + "locals { a = 1 }\nmutex \"m\" {}\n")}}, dir: ".",
+			files: map[string]*hcl.File{}, report: &report{}}
+		m := newModule(files, Options{Environ: testEnviron})
+		require.True(t, m.prepare())
+		m.readInputs()
+		m.run()
+		fail(m)
+		c := &Config{}
+		m.finish(c)
+		require.Contains(t, summaries(m.sorted()), "nothing says why")
+		require.Empty(t, c.Ensembles)
+	}
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -43,7 +41,7 @@ func (o *operand) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	}
 	w := weigher{loose: true}
 	if w.add(v); w.elements > 1 && !o.spend(w.elements*stepEffort) {
-		return o.stop(fmt.Sprintf(effortAdvice, maxEffort/1_000_000))
+		return o.stop(o.advice())
 	}
 	if pairs := pairsToUnify(first, v); o.unify && pairs > 0 && !o.spend(pairs) {
 		return o.stop("The two results of a condition have so many elements that finding one type for both takes minutes. " +
