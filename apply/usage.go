@@ -111,6 +111,9 @@ type entry struct {
 }
 
 // queued lists the contenders of all queues of a lock, the deciding one first.
+//
+// That one comes first because describe stops somewhere: holders stand in it, and who holds is
+// what people ask.
 func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
 	k := n.Kind()
 	for i, q := range k.Queues {

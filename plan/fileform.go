@@ -207,6 +207,7 @@ func (f planForm) plan() (*Plan, error) {
 	if err := kind.ValidateName(p.Stack); err != nil {
 		return nil, err
 	}
+	// It is written and deleted like what it says, so it must not say another place.
 	if p.Index.Path != IndexPath(p.Root, p.Stack) {
 		return nil, fmt.Errorf("the index is said to be at %q", p.Index.Path)
 	}
@@ -305,6 +306,7 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 	if (before != nil) != (f.Action != Create) || (after != nil) != (f.Action != Delete) {
 		return nil, fmt.Errorf("%s with these nodes makes no sense", f.Action)
 	}
+	// Every operation on a node that exists is guarded by a version.
 	if before != nil && before.Live == nil {
 		return nil, errors.New("versions are missing")
 	}
@@ -327,6 +329,7 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 		c.Usage = usage(before)
 	}
 	if before != nil && after != nil {
+		// A move is two changes, one at either path.
 		if before.Path != after.Path {
 			return nil, errors.New("the node changes its path")
 		}

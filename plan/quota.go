@@ -114,6 +114,8 @@ func (d *differ) haveQuotas() {
 }
 
 // quotas compares the quotas of all namespaces that have one, or had one of ours.
+// They are compared apart from everything else, because a quota is neither in the node nor in
+// its payload: it changes in other nodes, and leaves the namespace and its generation alone.
 func (d *differ) quotas() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
@@ -121,6 +123,7 @@ func (d *differ) quotas() {
 		if want0 := d.want[c.Path]; want0 != nil && c.After != nil && !c.Tombstone {
 			want = want0.Quota
 		}
+		// What is let go is let go as it is: its quota holds for whoever uses it on.
 		if c.Action == Forget || live.MaxNodes == want {
 			continue
 		}
