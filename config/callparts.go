@@ -72,7 +72,9 @@ func (c *call) outputEdges(d *decl) []edge {
 	return c.needs(d)
 }
 
-// needs are the inputs an output needs. They are found once.
+// needs are the inputs an output needs. They are found once: fineEdges does not depend on
+// what is split, so that the answer stays true when splitCalls has been here. Where the
+// steps run out on the way it is too short, but then the block has failed.
 func (c *call) needs(d *decl) []edge {
 	if found, ok := c.needed[d]; ok {
 		return found

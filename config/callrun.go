@@ -85,6 +85,8 @@ func eachValue(el element) cty.Value {
 // evaluateInput gives an argument to each instance of a module that is split.
 func (m *module) evaluateInput(d *decl) {
 	c := d.call
+	// Of a module in one piece, evaluatePiece gives them instance by instance, and none is kept. There is no
+	// run when the block itself failed, or waits in a cycle.
 	if c.run == nil || d.input == nil || !c.split {
 		return
 	}
@@ -114,9 +116,11 @@ func (m *module) give(i *moduleInstance, d *decl) {
 // evaluatePart evaluates what an output of a module needs and is not done.
 func (m *module) evaluatePart(d *decl) {
 	c := d.call
-	if c.run == nil || c.run.finished {
+	if c.run == nil || c.run.finished { // finished: this output waited for the rest, which was all
 		return
 	}
+	// In the order of the module itself, which holds for a part of it as well: a part that is closed under
+	// what it waits for has nothing missing in front of any of its members.
 	piece := c.reach(d.output, c.run.done)
 	slices.SortFunc(piece, func(a, b *decl) int { return cmp.Compare(a.rank, b.rank) })
 	m.evaluatePiece(c, piece)
@@ -159,7 +163,7 @@ func (m *module) evaluatePiece(c *call, piece []*decl) {
 		}
 	}
 	for _, in := range c.given {
-		in.scope = nil
+		in.scope = nil // give built it for all instances, and no evaluation of in comes to drop it
 	}
 	if c.split && !run.finished {
 		c.pay(len(c.outputs) * len(run.instances))
@@ -188,7 +192,9 @@ func (c *call) publishOutputs(i *moduleInstance, piece []*decl) {
 	i.outputs = cty.ObjectVal(outputs)
 }
 
-// publish makes the outputs so far what the block is worth.
+// publish makes the outputs so far what the block is worth. Who reads it too early would see
+// an object without the output; nobody does, since a reference to an output waits for the
+// part that evaluates it, see [resolver.wait].
 func (c *call) publish() {
 	byKey := map[string]cty.Value{}
 	for _, i := range c.run.instances {
@@ -208,7 +214,7 @@ func (m *module) enter(c *call, i *moduleInstance) bool {
 	if m.current != nil {
 		cost := len(m.all)
 		if m.current.states == nil {
-			cost *= stateEffort
+			cost *= stateEffort // the first time, memory is kept for it
 		}
 		if !c.pay(cost) {
 			return false
@@ -217,7 +223,7 @@ func (m *module) enter(c *call, i *moduleInstance) bool {
 	}
 	m.current, m.prefix, m.ensemble = i, i.addr+".", c.run.ensemble
 	if !m.ran {
-		m.remember()
+		m.remember() // before the first evaluation, which adds marks of its own instance to those of the static pass
 	}
 	m.restore(i.states)
 	m.ran = true

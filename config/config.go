@@ -47,9 +47,10 @@ type Config struct {
 	// Checks are the results of check blocks, sorted by address. Each failed
 	// assertion is a warning among the diagnostics, too.
 	Checks []plan.Check
-	// Hash is the SHA-256, in hexadecimal, of everything an apply would write. It
-	// does not depend on passwords, on how the files are laid out, or on addresses
-	// of servers.
+	// Hash is the SHA-256, in hexadecimal, of everything an apply would write. It does
+	// not depend on how the files are laid out, or on addresses of servers. It depends on
+	// a password only where an access list holds its digest, as that of a node without an acl
+	// does, because that is written.
 	Hash string
 	// Sources are the files by the name diagnostics use, for snippets. Present
 	// even when Load failed, see [Load].

@@ -22,6 +22,10 @@
 // dependency order. Nothing is ever unknown: all values of this language are
 // known before an apply.
 //
+// What has no value is marked failed, and whoever marks it has reported why: so nothing
+// that refers to it says more, and everything else is still looked at. That promise is
+// what lets a mistake be told once; load.go holds everybody to it (explained).
+//
 // A module is the same thing once more: another directory, collected and resolved
 // for the block that calls it, and evaluated once for each of its instances, with
 // the arguments of the block for its variables. What waits for a module waits for
@@ -40,6 +44,26 @@
 // output declared sensitive. Everywhere else it is refused, and no diagnostic
 // repeats it. What a person writes as a literal into a file is shown with the
 // line it stands on when that line is wrong.
+//
+// # The files
+//
+// In the order in which a configuration goes through them:
+//
+//	source chunk limits                     files to bodies, refusing what would exhaust the parser
+//	schema language block dynamic override  bodies to blocks, by tables; version looks ahead of them
+//	declaration call callparts intent       blocks to declarations; address reads addresses
+//	reference graph                         the static pass, and the order of evaluation
+//	variable input                          what comes from outside; fromenvironment: without any file
+//	scope functions* gather jsonexpr        expressions to values; effort and operands count their steps
+//	ensemble policy node quota assert       what each declaration is worth; output, and callrun for modules
+//	check intentcheck hash                  the rules between declarations, and the result
+//
+// load.go calls them; module.go holds what they share. diagnostic, advice, advicetable and suggest word the
+// mistakes, secret and secrets keep values out of them. Beside Load stand console (with valuetext), describe
+// (the language as data) and format.
+//
+// A new argument is a line in language.go and one where it is evaluated; a new kind of lock is neither: its
+// arguments come from package kind.
 //
 // # Limits
 //

@@ -71,6 +71,8 @@ func (m *module) functionsOf() map[string]function.Function {
 	return table
 }
 
+var errNoResult = errors.New("there is no result for these arguments")
+
 var errWithheld = errors.New("the reason is not shown because an argument is sensitive")
 
 // guard wraps a function so that its error cannot quote a sensitive argument:
@@ -123,7 +125,13 @@ func guard(f function.Function, e *effort) function.Function {
 	})
 }
 
+// withhold is the error of a function as a person may see it. cty recovers the panics of functions, as of
+// log(-1, 2), into an error with a stack trace, which tells nobody what to write.
 func withhold(err error, args []cty.Value) error {
+	var panicked function.PanicError
+	if errors.As(err, &panicked) {
+		return errNoResult
+	}
 	if err != nil && slices.ContainsFunc(args, cty.Value.ContainsMarked) {
 		return errWithheld
 	}

@@ -108,6 +108,8 @@ func (m *module) decodeFiles() *block {
 	if m.unreadable[m.path] {
 		return nil
 	}
+	// What the tables find wrong is kept apart from syntax errors, and behind them: a block that did not
+	// parse is missing, and whatever refers to it would be called unknown.
 	decoding := &report{short: m.short}
 	root := &block{typ: m.language, attrs: map[string]*attribute{}}
 	before, empty := m.errors(), true
@@ -126,7 +128,8 @@ func (m *module) decodeFiles() *block {
 	})
 	if version != nil && m.parent == nil {
 		// What a newer version's language looks like to this program is beside the
-		// point, so nothing else is said when the version is wrong.
+		// point, so nothing else is said when the version is wrong. Of a module it is said
+		// besides the rest: m.diags are those of all modules.
 		m.diags = nil
 	}
 	if version != nil {

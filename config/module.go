@@ -91,6 +91,10 @@ func (s *session) module(files *sources, parent *module, path string) *module {
 
 // prepare reads the files and does everything that is the same for every
 // instance. It answers false when there is nothing that could be evaluated.
+//
+// collect prepares the modules that are called, down to the last one, so that resolve knows
+// the outputs there are. complete comes behind it, when override files are merged, and reports only:
+// collect has to bear with what is missing. order needs the references that resolve finds.
 func (m *module) prepare() bool {
 	root := m.decodeFiles()
 	if root == nil {
@@ -126,7 +130,9 @@ func (m *module) evaluate(steps []*decl) {
 		if !m.isVariable(d) {
 			d.evaluate(d)
 		}
-		d.scope = nil // most are needed once; 100,000 of them fill the memory
+		// Most are needed once; 100,000 of them fill the memory. And the next instance of the
+		// module has other values.
+		d.scope = nil
 		if m.parent == nil && d.node != nil {
 			d.release()
 		}
@@ -141,8 +147,9 @@ func (m *module) finishInstance() {
 	})
 }
 
-// release drops the expressions of a node that will not be evaluated again. What
-// is asked about it later is whether it is repeated.
+// release drops the expressions of a node that will not be evaluated again: one of the
+// configuration itself, and not of a module, which may have another instance. What is asked
+// about it later is whether it is repeated (references of the console, checks of intents).
 func (d *decl) release() {
 	d.attrs = nil
 	if d.block == nil {

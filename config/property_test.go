@@ -105,7 +105,7 @@ func TestTheHashDoesNotDependOnTheFiles(t *testing.T) {
 	})
 }
 
-// Everything an apply would write changes the hash; a password does not.
+// Everything an apply would write changes the hash, the digest of a password included.
 func TestTheHashCoversWhatIsWritten(t *testing.T) {
 	base := "mutex \"a\" {\n}\noutput \"o\" {\n  value = 1\n}\n"
 	want := mustLoad(t, base).Hash
@@ -124,6 +124,9 @@ func TestTheHashCoversWhatIsWritten(t *testing.T) {
 		require.False(t, diags.HasErrors(), "%v", diags)
 		require.NotEqual(t, want, c.Hash, change)
 	}
+	other, diags := loadText(preamble+base, Options{Environ: []string{"PASSWORD=another"}})
+	require.False(t, diags.HasErrors(), "%v", diags)
+	require.NotEqual(t, want, other.Hash, "the access list of a node without an acl")
 	c, diags := loadText(strings.Replace(preamble, "zk1", "zk2", 1)+base, Options{Environ: testEnviron})
 	require.False(t, diags.HasErrors())
 	require.Equal(t, want, c.Hash, "the address of a server is nothing that is written")
