@@ -181,9 +181,9 @@ func (d *differ) checkShrink(c *Change) {
 // stay, and of the namespaces around those.
 //
 // ZooKeeper deletes no node with children, so the transaction would be refused as a whole for
-// one lock of somebody's. What stays are nodes that are not ours, and of ours those that are
-// not declared and do not go: tombstones, what is let go, what was not asked for. A declared
-// node in a namespace that is not is an error of its own, see checkParents.
+// one lock of somebody's. What stays are nodes that are not ours, and of ours those that do not
+// go: tombstones, what is let go, what was not asked for. Declared ones count in a destroy
+// alone: otherwise one in a namespace that is not declared is an error, see checkParents.
 func (d *differ) keepOccupied() {
 	inside := map[string][]string{}
 	mine := map[string]bool{}

@@ -155,8 +155,9 @@ func (d *differ) limit() {
 //
 // What is left out and exists stays in the plan as a NoOp, so that the index goes on listing
 // it; what does not exist, or is not ours yet, leaves the plan. Problems go with their nodes.
-// One without a path is of the whole, and stays. One whose node has no change, because it is
-// in the way of one or was declared wrongly, goes by its address.
+// One without a path is of the whole, and stays, as does one of an address that is planned.
+// One whose node has no change, because it is in the way of one or was declared wrongly, goes
+// by its address.
 func (d *differ) limitChanges(targets, excludes *globs) {
 	in, out := map[string]bool{}, map[string]bool{} // by path
 	for i := range d.p.Changes {
