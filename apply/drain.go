@@ -45,6 +45,7 @@ func (r *run) empty(ctx context.Context) error {
 	// but what is broken: its contenders go with the transaction, so nobody waits for them.
 	// Somebody may come between the look and the closing; the next round sees them.
 	deadline := time.Now().Add(time.Duration(r.p.Drain) * time.Millisecond)
+	var open []*plan.Change // waited for as they are
 	for {
 		stats, err := r.stats(ctx)
 		if err != nil {
@@ -56,12 +57,17 @@ func (r *run) empty(ctx context.Context) error {
 			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) || !occupied(c, stats) {
 				continue
 			}
-			if c.Closable() && !slices.Contains(r.closed, c) {
+			switch {
+			case slices.Contains(r.closed, c) || slices.Contains(open, c):
+			case c.Closable():
 				if err := r.setState(ctx, c, kind.StateDraining); err != nil {
 					return r.reopen(ctx, r.closed, err)
 				}
 				r.closed = append(r.closed, c)
 				r.emit(Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage})
+			case !c.Break: // nothing to wait for otherwise
+				open = append(open, c)
+				r.emit(Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage, Open: true})
 			}
 			if !c.Break {
 				busy++

@@ -214,12 +214,16 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					}
 					before := s.dump(ours)
 					x := executor(victim)
+					told := 0
 					x.Events = func(e Event) {
-						_, closed := e.(Draining)
-						require.False(t, closed, "it says that nobody new gets in")
+						if e, ok := e.(Draining); ok {
+							told++
+							require.True(t, e.Open, "it says that nobody new gets in")
+						}
 					}
 					_, err = x.Run(t.Context(), p)
 					require.Error(t, err)
+					require.Equal(t, 1, told, "it waits without a word")
 					if !c.die {
 						var busy *InUseError
 						require.ErrorAs(t, err, &busy)
@@ -270,8 +274,9 @@ func TestDrainThatFailsDoesNotBringATombstoneBackToLife(t *testing.T) {
 		require.NoError(t, err)
 		x := executor(c)
 		x.Events = func(e Event) {
-			_, closed := e.(Draining)
-			require.False(t, closed, "it says that nobody new gets in")
+			if e, ok := e.(Draining); ok {
+				require.True(t, e.Open, "it says that nobody new gets in")
+			}
 		}
 		_, err = x.Run(t.Context(), s.plan(c, tree, plan.Options{Destroy: true, Drain: 10 * time.Second}))
 		var used *InUseError

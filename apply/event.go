@@ -24,11 +24,13 @@ type (
 	// and granted them to ourselves; the plan's own list follows.
 	ACLWidened struct{ Addr, Path string }
 	// Draining: nobody new gets into a lock that is to go; the apply waits for those
-	// in it, or breaks them. It says nothing of what stays open meanwhile, a lock taken
-	// over from other programs or what a move left, and waits for those in it alike.
+	// in it, or breaks them.
 	Draining struct {
 		Addr, Path string
 		Usage      *plan.Usage // as the plan saw it
+		// Open: others may come meanwhile. A lock taken over from other programs, or
+		// what a move left, cannot be closed to them.
+		Open bool
 	}
 	// Breaking: the places of these contenders are deleted with their lock.
 	Breaking struct {

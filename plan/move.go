@@ -274,7 +274,7 @@ func (d *differ) busy(c *Change, verb string) {
 	case d.opts.drainMs() > 0 && !c.Closable():
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply waits %s for it to become idle, and refuses otherwise. "+
-				"Others may come meanwhile, whom nothing there tells to stay away: stop them if it does not become idle.", c.Addr, verb, c.Usage, seconds(d.opts.drainMs())))
+				"Nothing keeps others out meanwhile: stop the programs that use it if it does not become idle.", c.Addr, verb, c.Usage, seconds(d.opts.drainMs())))
 	case d.opts.drainMs() > 0:
 		d.problem(Warning, ProblemInUse, n, "Lock is in use",
 			fmt.Sprintf("%s would be %s, but it has %s. Apply lets nobody else in, waits %s for it to become idle, and refuses otherwise.%s",

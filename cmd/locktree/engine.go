@@ -74,6 +74,7 @@ func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 		if i == 0 && !opts.Destroy {
 			one.Outputs = s.Outputs
 		}
+		e.Tree.Intent.Elsewhere = append(slices.Clone(e.Intent.Elsewhere), s.liveElsewhere(trees, i)...)
 		out[i] = plan.Diff(trees[i], e.Tree, one)
 		opts.TargetElsewhere = opts.TargetElsewhere || !out[i].Missed()
 	}
@@ -81,8 +82,27 @@ func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 	return out
 }
 
+// liveElsewhere is what the stack has on the ensembles but one: a lock that is not declared
+// any more is one that people name, to break it by force.
+func (s *stack) liveElsewhere(trees []*plan.Tree, but int) []*plan.Tree {
+	var out []*plan.Tree
+	for i, live := range trees {
+		if i == but {
+			continue
+		}
+		mine := &plan.Tree{}
+		for _, n := range live.Nodes {
+			if n.Payload != nil && n.Payload.Owner.Stack == s.Ensembles[i].Tree.Stack {
+				mine.Nodes = append(mine.Nodes, &plan.Node{Addr: n.Payload.Owner.Addr, Payload: n.Payload})
+			}
+		}
+		out = append(out, mine)
+	}
+	return out
+}
+
 // onlyUnmatched keeps what the plans say of an address that matches nothing where it
-// matches in no ensemble, and says that once.
+// matches in no ensemble, and says that once. That targets are in effect is said once, too.
 func onlyUnmatched(plans []*plan.Plan) {
 	matched := func(like plan.Problem) bool {
 		return slices.ContainsFunc(plans, func(p *plan.Plan) bool {
@@ -93,7 +113,7 @@ func onlyUnmatched(plans []*plan.Plan) {
 	}
 	for i, p := range plans { // the first is compared with the others as they are
 		p.Problems = slices.DeleteFunc(slices.Clone(p.Problems), func(q plan.Problem) bool {
-			return q.Code == plan.ProblemTarget && (i > 0 || matched(q))
+			return q.Code == plan.ProblemTarget && (i > 0 || matched(q)) || q.Code == plan.ProblemTargeted && i > 0
 		})
 	}
 }

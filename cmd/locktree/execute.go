@@ -111,10 +111,11 @@ func executors(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan)
 	return all, nil
 }
 
-// busyImport tells the one lock in use of which a new plan would make something else.
+// busyImport tells the one lock in use of which a new plan would make something else: what
+// is imported to where it stands. One that goes to another path cannot while it is used.
 func busyImport(p *plan.Plan, err error) error {
 	var inUse *apply.InUseError
-	if errors.As(err, &inUse) && slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Addr == inUse.Addr && c.Importing != "" }) {
+	if errors.As(err, &inUse) && slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return !c.Tombstone && c.Importing == inUse.Path && c.Path == inUse.Path }) {
 		return &view.BusyImport{Err: err}
 	}
 	return err

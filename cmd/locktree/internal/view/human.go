@@ -75,7 +75,11 @@ func (h *human) Event(_ string, e apply.Event) {
 	case apply.Scaffolded:
 		h.Message("Created " + strings.Join(e.Paths, ", "))
 	case apply.Draining:
-		say(e.Addr, fmt.Sprintf("Draining: nobody new gets in (%s)", clean(e.Usage.String())))
+		text := "Draining: nobody new gets in (%s)"
+		if e.Open {
+			text = "Draining: waits until nobody is in it, though others may come meanwhile (%s)"
+		}
+		say(e.Addr, fmt.Sprintf(text, clean(e.Usage.String())))
 	case apply.Breaking:
 		say(e.Addr, fmt.Sprintf("Breaking: who is in it loses it (%s)", clean(e.Usage.String())))
 	case apply.Started:

@@ -182,7 +182,8 @@ func (s *stream) Event(ensemble string, e apply.Event) {
 	case apply.LockWaiting:
 		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields{"lock": e.Info, "ensemble": ensemble})
 	case apply.Draining:
-		s.send("info", "drain_start", e.Addr+": Draining", fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
+		hook := fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage), "open": e.Open}
+		s.send("info", "drain_start", e.Addr+": Draining", fields{"hook": hook})
 	case apply.Breaking:
 		s.send("warn", "force_break", e.Addr+": Breaking", fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
 	case apply.Started:
