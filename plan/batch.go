@@ -300,8 +300,7 @@ func (b *batcher) group() (out [][]*Change) {
 }
 
 // cost is what a unit adds to a transaction, from above.
-// Two entries for each change: who had its address may stay beside it (ledger.put). A part of
-// the index that was clean is written as a whole.
+// Two entries a change: who had its address may stay beside it (ledger.put). A clean part is written whole.
 func (b *batcher) cost(unit []*Change) (n int) {
 	for _, c := range unit {
 		n += c.weight() + Size([]Op{{Kind: OpCheck, Path: c.Path}}) + 2*weigh(c.Addr, IndexEntry{Path: c.Path})
