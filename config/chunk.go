@@ -26,6 +26,13 @@ func split(src []byte, filename string) ([]chunk, *hcl.Diagnostic) {
 	return splitBy(src, filename, pieceBytes)
 }
 
+// splitBy is split with pieces of about the given size.
+//
+// The lexer starts anew at each piece, so a piece must not end in a text or a comment (quiet). Where it
+// would, it is lexed again at twice the size: pieces of 1, 2, 4, ... are together less than twice the last, so
+// that a heredoc of 16 MiB costs no more than two passes. Pieces are joined to chunks until all brackets are
+// closed, since the parser needs whole blocks; what is joined is never lexed twice for that, because the
+// count goes on from piece to piece. TestSplitFilesParseAsWholeOnes holds chunks against the whole file.
 func splitBy(src []byte, filename string, piece int) ([]chunk, *hcl.Diagnostic) {
 	var out []chunk
 	var scan nesting
@@ -41,6 +48,7 @@ func splitBy(src []byte, filename string, piece int) ([]chunk, *hcl.Diagnostic) 
 		if d := scan.add(tokens); d != nil {
 			return nil, d
 		}
+		// Column 1: a piece ends behind a line break, or at the end of the file, where nothing follows.
 		at = hcl.Pos{Line: at.Line + bytes.Count(src[at.Byte:end], []byte{'\n'}), Column: 1, Byte: end}
 		if scan.depth == 0 && scan.whole || end == len(src) {
 			out = append(out, chunk{first, end})

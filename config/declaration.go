@@ -119,6 +119,8 @@ func (m *module) collect(root *block) {
 			m.collectNode(b, nil)
 		}
 	}
+	// Behind the loop: how many ensembles there are, and whether a later block of the same label path names one,
+	// is known only now.
 	for _, n := range m.nodes {
 		m.chooseEnsemble(n.decl, len(n.ensembles) > 0)
 	}
@@ -145,7 +147,7 @@ func (m *module) declare(d *decl, attrs ...*attribute) *decl {
 			d.attrs = append(d.attrs, a)
 		}
 	}
-	d.value = cty.DynamicVal
+	d.value = cty.DynamicVal // fits everywhere, should anybody look before the evaluation
 	m.all = append(m.all, d)
 	return d
 }
@@ -163,7 +165,7 @@ func (m *module) unique(root, name string, d *decl) {
 		m.named[root] = map[string]*decl{}
 	}
 	if first := m.named[root][name]; first != nil {
-		m.duplicate(d, first)
+		m.duplicate(d, first) // references go on meaning the first one, and both are checked
 		return
 	}
 	m.named[root][name] = d
@@ -253,6 +255,8 @@ func (m *module) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
 			"Everything in a namespace stands on its ensemble. Set ensemble on %s, or move this block out of it.", outer.top().addr)
 		return
 	}
+	// Several blocks can have one top, as namespace "a/b" and namespace "a/c": each of them may name the
+	// ensemble, and ensembleOf refuses different ones. As an argument of the top it is resolved and waited for there.
 	top := n.top()
 	top.ensembles = append(top.ensembles, a)
 	top.attrs = append(top.attrs, a)

@@ -78,6 +78,10 @@ var errWithheld = errors.New("the reason is not shown because an argument is sen
 // guard wraps a function so that its error cannot quote a sensitive argument:
 // cty takes the marks off before the implementation sees its arguments, and many
 // implementations name what they could not read. And it counts what is gone through.
+//
+// The wrapper takes marked values where f does not, and calls f through cty, which takes the marks off and
+// puts them on the result: marks are seen here and lost nowhere. cty calls Type before each Impl, so
+// that the arguments are charged once, in Type; Impl charges the result.
 func guard(f function.Function, e *effort) function.Function {
 	params := slices.Clone(f.Params())
 	wants := make([]cty.Type, len(params))

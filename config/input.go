@@ -165,6 +165,7 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 		if v == nil {
 			m.add(warningAt(a.NameRange, "Value for undeclared variable",
 				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, hint(name, m.names["var"], "None is declared."))))
+			// It may be a sensitive one with a slip of the pen, whose value would be quoted.
 			quotable = quotable && plan.DidYouMean(name, m.names["var"]) == ""
 			continue
 		}

@@ -47,6 +47,7 @@ func (m *module) checkIntents() {
 	}
 	have := m.declared()
 	have.sound = !m.hasErrors()
+	// What is removed may be what moved: without a sound chain of moves nothing can be said of it.
 	if m.checkMoves(have) {
 		m.checkRemovals(have)
 	}
@@ -80,9 +81,12 @@ func (m *module) checkMoves(have *declared) bool {
 	}
 	for i := range m.moves {
 		v := &m.moves[i]
+		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
+		// has that address. A move of the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
 			m.errorf(v.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, m.declaredAt(have.addrs[v.From]))
 		}
+		// Of a chain, which grows with each renaming and is kept for who skipped a version, only the end must exist.
 		if from[v.To] == nil && !removed[v.To] {
 			m.checkTarget(v, have)
 		}

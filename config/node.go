@@ -59,6 +59,8 @@ func (m *module) evaluateNode(d *decl) {
 		m.expand(n, nil, m.ensembleOf(n))
 		return
 	}
+	// It is evaluated all the same, for its own mistakes: the stand-in of a wrong for_each has an instance for
+	// that. But what refers to it must not be told that something is missing there.
 	if n.parent.failed {
 		n.failed = true
 	}
@@ -123,6 +125,7 @@ func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
 	}
 	elements, ok := m.forEach(n.attr("for_each"), s)
 	if !ok {
+		// proto has no element, or that of the namespace around. Arguments that refer to each wait (scope.waits).
 		n.failed = true
 		proto.broken = true
 		m.instantiate(n, at, proto)
@@ -336,7 +339,7 @@ func (m *module) place(i *instance, s scope) {
 		parent = i.ensemble.Root
 	}
 	if i.broken || i.nameless {
-		return
+		return // no path: what stands inside has none either, and nothing is said of it
 	}
 	if err := kind.ValidateName(i.name); err != nil {
 		m.errorf(at, "Illegal znode name", "%s This is about %s.%s", sentence(err.Error()), i.addr, nameHint(a))
@@ -344,6 +347,7 @@ func (m *module) place(i *instance, s scope) {
 		return
 	}
 	if parent == "" {
+		// The namespace around has no path, or the ensemble is not known. Its name was worth looking at.
 		i.decl.failed = true
 		return
 	}
@@ -378,7 +382,8 @@ func nameHint(a *attribute) string {
 }
 
 // planNode is the instance as the planner sees it. own is the access list of what
-// has none. Nodes of one policy share their lists, which nobody changes.
+// has none. Nodes of one policy share their lists, which nobody changes: clipped, so that
+// an append of the planner makes a list of its own instead of writing behind the end of all.
 func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 	n := &plan.Node{
 		Path: i.path, Addr: i.addr,

@@ -181,6 +181,7 @@ func (m *module) evaluateACL(d *decl) {
 	for _, g := range grants {
 		m.evaluateGrant(g.s, g.block, p)
 	}
+	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
 	p.namespace, p.lock, p.contender = kind.NormalizeACL(p.namespace), kind.NormalizeACL(p.lock), kind.NormalizeACL(p.contender)
 	if !d.failed && len(p.namespace) == 0 {
 		m.errorf(d.head, "Nobody may read namespaces", "All grants of this acl are of c and d, which namespaces never grant, so nobody could use a namespace that has it. Grant \"lock\" or \"admin\".")

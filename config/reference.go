@@ -51,7 +51,7 @@ func (r resolver) traversal(t hcl.Traversal) bool {
 	switch {
 	case len(t) == 1 && slices.Contains(typeWords, root):
 		return true // a type, as in convert(x, list(string)); elsewhere evaluation refuses it
-	case root == r.a.iterator && root != "":
+	case root == r.a.iterator && root != "": // before the roots, which it cannot hide: see bindIterator
 		r.a.each = true
 		return r.member(t, root, []string{"key", "value"})
 	case root == "path":
@@ -152,7 +152,12 @@ func (r resolver) depend(d *decl) {
 }
 
 // nodeReference follows namespace.a.mutex.b.path as far as it is written out. A
-// reference to a whole namespace is one to everything in it.
+// reference to a whole namespace is one to everything in it. How far it is written out is how
+// little has to be waited for: what would be a cycle between two namespaces is none between
+// two locks in them. Where it cannot be read on, as at [*] or a computed key, all below is meant.
+//
+// Each round takes one TYPE.LABEL and, where there is for_each, one ["KEY"]. Whether the key exists is
+// left to the evaluation, since nothing has a value yet.
 func (r resolver) nodeReference(t hcl.Traversal) bool {
 	var at *nodeDecl
 	for i := 0; ; {

@@ -42,6 +42,8 @@ func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 		for _, dep := range a.deps {
 			switch {
 			case dep.failed || seen[dep]:
+				// An argument that refers to what failed is not evaluated (waits), so nobody misses the name.
+				// The other arguments of the declaration are, and their mistakes found.
 			case dep.node != nil:
 				nodes = append(nodes, dep.node)
 			default:
@@ -143,7 +145,7 @@ func (s scope) about(a *attribute) string {
 // show the values that went into it, marked ones left out.
 func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
 	s.d.failed = true
-	a.bad = !a.each
+	a.bad = !a.each // what does not depend on the element is wrong for all of them, and said once
 	r := a.expr.Range()
 	detail += s.about(a)
 	s.m.add(&hcl.Diagnostic{
