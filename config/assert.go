@@ -17,6 +17,7 @@ func (m *module) evaluateCheck(d *decl) {
 	s := m.scope(d)
 	c := plan.Check{Addr: m.prefix + d.addr, Origin: m.where(d.head), Verdict: plan.CheckPass}
 	asserts := m.expandNested(s, d.block, "assert")
+	// The blocks and not asserts: a dynamic one may well have no elements.
 	if len(d.block.blocks) == 0 {
 		m.errorf(d.head, "No assertions", "A check without an assertion checks nothing: add assert { condition = ..., error_message = ... }.")
 	}

@@ -60,6 +60,8 @@ func (m *module) openModule(a *attribute) *module {
 	}
 	dir := path.Join(m.path, source)
 	depth := 0
+	// By the path alone: the configuration may be called once more under another name for its own directory, as
+	// "../" and its name, which then calls itself by that name.
 	for at := m; at != nil; at = at.parent {
 		if at.path == dir {
 			m.errorf(a.expr.Range(), "Module calls itself", "The directory %s is the module this block stands in, or one that calls it: %s. Call another one, or none.", dir, m.chain(dir))
@@ -67,6 +69,8 @@ func (m *module) openModule(a *attribute) *module {
 		}
 		depth++
 	}
+	// Two bounds, since each alone lets through what the other one stops: 16 levels of which each calls the next
+	// one twice are 65,536 calls, and 2,000 levels are recursion as deep.
 	if m.calls++; m.calls > maxCalls+1 {
 		return nil // said once
 	}

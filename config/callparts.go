@@ -81,6 +81,7 @@ func (c *call) needs(d *decl) []edge {
 	}
 	var out []edge
 	for _, at := range c.reach(d.output, nil) {
+		// A variable that is given nothing has its default, and waits for nobody.
 		if in := c.inputs[at]; in != nil {
 			out = append(out, edge{in, "refers to"})
 		}
@@ -160,6 +161,9 @@ func splitCalls(components [][]*decl) bool {
 	return found
 }
 
+// splitUp marks a module as one that is evaluated in pieces, and those it calls: a piece of it may need
+// an output of theirs and not the rest. Their order in it stays as it was found, which is one of pieces too: what
+// an output needs stands in front of it, whether or not the rest does.
 func (c *call) splitUp() {
 	if c.split {
 		return

@@ -88,6 +88,7 @@ func (c *Console) value(src string) (cty.Value, bool) {
 	}
 	a := &attribute{name: "the value", expr: expr, rng: expr.Range()}
 	d := &decl{addr: "console", head: a.rng, attrs: []*attribute{a}}
+	// As resolve does for arguments; the declarations are evaluated, so that there is nothing to wait for.
 	good := true
 	for _, t := range expr.Variables() {
 		r := resolver{m, d, a}

@@ -112,6 +112,8 @@ func (m *module) expandDynamic(s scope, n *block) []nestedBlock {
 		s.d.failed = true // complete reports what is missing
 		return nil
 	}
+	// Only a mark of the whole is one of its length; what the elements carry goes with them. A set has all its
+	// marks itself.
 	if v.ContainsMarked() {
 		unmarked, marks := v.Unmark()
 		if len(marks) > 0 {

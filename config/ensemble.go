@@ -34,6 +34,8 @@ func (m *module) evaluateEnsemble(d *decl) {
 	for _, a := range b.nested("auth") {
 		m.evaluateAuth(s, a, e)
 	}
+	// All or nothing: an identity of the environment beside one of the file would get all rights, too, on each
+	// node without an acl (ownACL), and only where that environment is set.
 	if len(b.nested("auth")) == 0 {
 		m.authOfEnvironment(s, e)
 	}
@@ -202,7 +204,7 @@ func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
 }
 
 // isLiteral reports whether the expression needs nothing to be evaluated: no
-// reference, no function.
+// reference, no function. Not by its type: "a${"b"}" is a literal, too.
 func isLiteral(expr hcl.Expression) bool {
 	_, diags := expr.Value(&hcl.EvalContext{})
 	return !diags.HasErrors()

@@ -260,7 +260,8 @@ func (w *weigher) over() bool {
 }
 
 // tooLong reports whether a number has more than maxDigits digits before or behind
-// the point: 3.33 bits are a digit.
+// the point: 3.33 bits are a digit. Infinity, as pow(2, 99999) makes it, has the exponent 0 and is
+// let through: it is written in four letters, and no argument takes it for a number.
 func tooLong(v cty.Value) bool {
 	exponent := v.AsBigFloat().MantExp(nil)
 	return max(exponent, -exponent) > maxDigits*10/3

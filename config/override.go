@@ -37,6 +37,8 @@ func (b *block) override(over *block, r *report) {
 	}
 }
 
+// overrideLocals goes by the names of the values: locals blocks have none, and one file may hold several.
+// A name that is declared twice is replaced twice, and reported as a duplicate later.
 func (b *block) overrideLocals(over *block, r *report) {
 	for _, a := range over.sorted() {
 		found := false

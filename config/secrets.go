@@ -37,7 +37,8 @@ func (s *secrets) collect(v cty.Value) {
 	})
 }
 
-// redact takes the texts out, longest first: one may contain another.
+// redact takes the texts out, longest first: one may contain another, and a [strings.Replacer]
+// tries them at each place in the order in which it is given them.
 func (s *secrets) redact(diags hcl.Diagnostics) {
 	if len(s.texts) == 0 {
 		return

@@ -176,6 +176,8 @@ func (m *module) validate(variables []*variable) {
 			}
 		}
 	}
+	// Behind the loop: a rule that refers to a refused variable is checked with its value, and says what it has to
+	// say. Were it failed already, the order of declarations would decide how many mistakes are shown.
 	for _, v := range variables {
 		v.failed = v.failed || v.rejected
 	}
