@@ -47,6 +47,7 @@ func TestExpansionIsBounded(t *testing.T) {
 		"conditions in loops":   {"locals {\n" + wide + "  a = [for i in range(1000) : (i == 1 ? local.wide : [for w in local.wide : 2])[0]]\n}", "Too many steps"},
 		"splats in loops":       {"locals {\n" + wide + "  a = [for i in range(1000) : local.wide[*]]\n}", "Too many steps"},
 		"literals in loops":     {"locals { a = [for i in range(1000) : [" + times(20_000, "1") + "]] }", "Too many steps"},
+		"principals":            {"acl \"a\" {\n  grant {\n    to    = [for p in setproduct(range(10), range(1000)) : { name = \"x\", scheme = \"sasl\", id = \"u${p[0]}-${p[1]}\" }]\n    allow = \"admin\"\n  }\n}\nmutex \"m\" { acl = acl.a }", "Access list too long"},
 		"format precision":      {"locals { a = format(\"%.2000000000f\", 1) }", "more than 1048576"},
 		"range":                 {"locals { a = range(2000000000) }", "more than 1024"},
 		"number literal":        {"locals { a = \"x${1e99999999}\" }", "Number too long"},
