@@ -156,7 +156,8 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 }
 
 // guardBlind does what can be done about a node whose data we may not read, and which cannot be watched therefore: it
-// asks for the token, then once a session timeout whether the node is still there and ours.
+// asks for the token, then once a session timeout whether the node is still there and ours. Servers that hide the node
+// (see Session.Exists) say only that it is there: such a lease has no token.
 func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
 	again := time.NewTicker(h.s.Timeout())
 	defer again.Stop()
@@ -169,6 +170,8 @@ func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		case errors.Is(err, zk.ErrNoAuth):
+			h.nameless(i)
 		case err != nil: // nothing less than the end of the session, whose error says why it ended
 			h.lose(err)
 			return
@@ -186,6 +189,24 @@ func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
 	}
 }
 
+// nameless gives up asking for the token.
+func (h *holding) nameless(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i == 0 && h.czxid == 0 {
+		h.tokenKnown()
+	}
+}
+
+// tokenKnown lets go of who waits for the token, be it 0. mu is held.
+func (h *holding) tokenKnown() {
+	select {
+	case <-h.known:
+	default:
+		close(h.known)
+	}
+}
+
 // check verifies that the node is this session's and takes the token from the first one.
 func (h *holding) check(i int, k *contender, stat *zk.Stat) bool {
 	if stat.EphemeralOwner != h.s.ID() {
@@ -196,7 +217,7 @@ func (h *holding) check(i int, k *contender, stat *zk.Stat) bool {
 	defer h.mu.Unlock()
 	if i == 0 && h.czxid == 0 {
 		h.czxid = stat.Czxid
-		close(h.known)
+		h.tokenKnown()
 	}
 	return true
 }

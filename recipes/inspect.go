@@ -212,7 +212,9 @@ func readContender(ctx context.Context, s *Session, dir string, k kind.Contender
 	data, stat, err := s.Get(ctx, c.Path)
 	if errors.Is(err, zk.ErrNoAuth) {
 		// Its data is not for us; that it is there, and whose it is, everybody may know.
-		stat, err = s.Exists(ctx, c.Path)
+		if stat, err = s.Exists(ctx, c.Path); errors.Is(err, zk.ErrNoAuth) {
+			return &c, nil // servers that hide it say no more than that it is there: its name is all there is
+		}
 	}
 	if isNoNode(err) || err == nil && stat == nil {
 		return nil, nil

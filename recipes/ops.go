@@ -14,7 +14,8 @@ func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error
 	return n.data, n.stat, err
 }
 
-// Exists returns a node's stat, nil when there is no such node. It needs no permission.
+// Exists returns a node's stat, nil when there is no such node. Servers before 3.8.4 and 3.9.2 tell everybody. Later
+// ones take READ of a node that is there, and of none that is not (ZOOKEEPER-2590): zk.ErrNoAuth proves that it is there.
 func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	o := op{name: "exists", path: path, read: true}
 	if err := s.checkPath(o, false); err != nil {

@@ -268,7 +268,7 @@ func createNode(ctx context.Context, s *Session, path string) error {
 		}
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
-		if stat, unknown := s.Exists(ctx, path); unknown == nil && stat != nil {
+		if stat, unknown := s.Exists(ctx, path); stat != nil || errors.Is(unknown, zk.ErrNoAuth) {
 			return nil
 		}
 	}

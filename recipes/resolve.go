@@ -186,6 +186,9 @@ func find(ctx context.Context, s *Session, k *contender) (string, error) {
 		return "", nil
 	}
 	stat, err := s.Exists(ctx, kind.JoinPath(k.dir, name))
+	if errors.Is(err, zk.ErrNoAuth) {
+		return name, nil // hidden from us, and there: the prefix was drawn at random, for this session
+	}
 	if err != nil || stat == nil {
 		return "", err
 	}

@@ -48,8 +48,9 @@ func (c *conn) readable(path string, perms int32) (*node, Code) {
 	return n, CodeOK
 }
 
-// exists needs no permission, and is the only read that leaves a watch on a
-// node that is not there.
+// exists needs no permission, as in every server before 3.8.4 and 3.9.2
+// (ZOOKEEPER-2590), and is the only read that leaves a watch on a node that is
+// not there.
 func (c *conn) exists(r *request, e *encoder) Code {
 	if strings.IndexByte(r.path, 0) >= 0 {
 		return CodeBadArguments

@@ -1,0 +1,103 @@
+package recipes
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// hide makes the server one of 3.8.4 and later (ZOOKEEPER-2590) for what is below a path: exists is refused, until
+// shown is called. Such a server answers of a node that is gone, so shown goes with a deletion.
+func (l *lab) hide(path string) (shown func()) {
+	in := l.srv.Inject(func(r zktest.Request) bool {
+		return r.Op == "exists" && strings.HasPrefix(r.Path, path)
+	}, zktest.Fail(zktest.CodeNoAuth))
+	return in.Remove
+}
+
+// A refused exists was taken for the end of the lease.
+func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		beats := l.unreadable(c)
+		shown := l.hide("/m/")
+		x, err := c.Mutex("/m").Lock(context.Background())
+		require.NoError(t, err)
+		require.Zero(t, x.Token(), "nobody tells us, and nobody waits for it")
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, context.Cause(x.Context()))
+		l.unlock(x)
+
+		x, err = c.Mutex("/m").Lock(context.Background())
+		require.NoError(t, err)
+		shown()
+		require.NoError(t, l.srv.Delete(x.Node()))
+		<-x.Context().Done()
+		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		l.unlock(beats)
+	})
+}
+
+// Whether the create was applied was asked for ever, and its node blocked the queue. Now it is known, and as the grant
+// cannot be proven by a heartbeat on a node that may not be read, it ends there.
+func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		beats := l.unreadable(c)
+		l.hide("/m/")
+		l.warm(c.Mutex("/m"))
+		lost := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+			return strings.HasPrefix(r.Path, "/m/") && (r.Op == "multi" || r.Op == "create")
+		}), zktest.DropReply)
+		_, err := c.Mutex("/m").Lock(context.Background())
+		require.ErrorIs(t, err, ErrCannotHeartbeat)
+		require.Equal(t, 1, lost.Hits())
+		time.Sleep(time.Second) // it is taken away in the background
+		require.Empty(t, l.children("/m"))
+		l.unlock(beats)
+	})
+}
+
+func TestInspectNamesAContenderThatIsHidden(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		beats := l.unreadable(c)
+		l.hide("/m/")
+		x, err := c.Mutex("/m").Lock(context.Background())
+		require.NoError(t, err)
+		in, err := l.client("who").Inspect(t.Context(), "/m")
+		require.NoError(t, err)
+		require.Len(t, in.Holders, 1)
+		require.Equal(t, x.Node(), in.Holders[0].Path)
+		require.Zero(t, in.Holders[0].Session)
+		l.unlock(x)
+		l.unlock(beats)
+	})
+}
+
+// A parent that is not ours to read is there all the same.
+func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		theirs := []zk.ACL{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: zk.PermAll}}
+		c := l.client("a")
+		s := c.session
+		_, err := s.Create(t.Context(), "/theirs", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		_, err = s.Create(t.Context(), "/theirs/locks", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		_, err = s.SetACL(t.Context(), "/theirs", theirs, -1)
+		require.NoError(t, err)
+		l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == "/theirs" }, zktest.Fail(zktest.CodeNoAuth))
+		require.NoError(t, createNode(t.Context(), s, "/theirs"))
+		x, err := c.Mutex("/theirs/locks/m", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+	})
+}
