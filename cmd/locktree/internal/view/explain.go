@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -112,9 +113,11 @@ func upperFirst(text string) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
-func unprefixed(text string) string {
-	return strings.NewReplacer("recipes: ", "", "kind: ", "", "plan: ", "", "apply: ", "", "zk: ", "").Replace(text)
-}
+// unprefixed takes away the names of packages that errors begin with, also those of errors inside of errors.
+func unprefixed(text string) string { return prefixes.ReplaceAllString(text, "$1") }
+
+// prefixes stand where an error begins: "lock is of another kind: /t/ledger" keeps its word.
+var prefixes = regexp.MustCompile(`(^|: |; |\(|\n)(?:(?:recipes|kind|plan|apply|zk): )+`)
 
 // explainApply knows what can go wrong during a read or an apply.
 func explainApply(err error) (summary, detail, addr string, ok bool) {

@@ -70,3 +70,15 @@ func TestExplain(t *testing.T) {
 	}
 	golden(t, "errors.txt", b.String())
 }
+
+// "kind: " was taken out of the middle of a sentence: "lock is of another /t/ledger".
+func TestOnlyWhatAnErrorBeginsWithIsItsPackage(t *testing.T) {
+	for text, want := range map[string]string{
+		"recipes: lock is of another kind: /t/ledger is a semaphore": "lock is of another kind: /t/ledger is a semaphore",
+		"apply: recipes: connect: zk: no server":                     "connect: no server",
+		"cannot read /a: recipes: get /a: zk: not authenticated":     "cannot read /a: get /a: not authenticated",
+		"lost (recipes: session lost); kind: no payload":             "lost (session lost); no payload",
+	} {
+		require.Equal(t, want, unprefixed(text))
+	}
+}
