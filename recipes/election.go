@@ -40,8 +40,8 @@ func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
 
 // Lead campaigns and runs fn while this candidate leads. fn's context is cancelled when the leadership is lost or
 // asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
-// returned. A leadership that was neither when fn returned is over with it: Lead returns fn's error. It returns ctx's
-// when that ends; and when standing is impossible
+// returned. When fn returns while it still leads, Lead gives the leadership up and returns fn's error: a loss behind
+// that runs nothing again. It returns ctx's error when ctx ends, and why when standing is impossible
 // (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not
 // such a reason.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadership) error) error {
