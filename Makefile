@@ -21,9 +21,9 @@ check: ## formatting, vet, staticcheck, module file
 	$(GO) mod verify
 
 # The race detector makes the sweeps and simulations ten times dearer, so under it they take fewer seeds, offsets and
-# crash points; the second command runs all of them without it. recipes takes longest, so it begins first.
+# crash points; the second command runs all of them without it.
 unit: ## unit, fake-time, script and integration tests under the race detector; then every seed, byte and crash point
-	$(GO) test -race -shuffle=on -timeout 30m ./recipes ./...
+	$(GO) test -race -shuffle=on -timeout 30m ./...
 	$(GO) test -timeout 10m -run 'TestSimulation$$|TestACutBehindEveryByte|TestCutsInTheMiddle|TestCrashAtEveryWrite|TestPausedApplierWritesNothing|TestLostIndexIsTold' ./recipes ./apply
 
 build: ## bin/locktree
