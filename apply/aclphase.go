@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -32,7 +33,7 @@ func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
 			return fail(err)
 		}
 		if r.lease.Context().Err() != nil {
-			return fail(lockError(r.lease.Path(), context.Cause(r.lease.Context())))
+			return fail(r.lockLost(context.Cause(r.lease.Context())))
 		}
 		if err := r.setACL(ctx, step); err != nil {
 			r.emit(Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
@@ -62,13 +63,26 @@ func (r *run) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 		if readErr == nil && kind.EqualACL(fromZK(got), step.ACL) {
 			return nil
 		}
+		if errors.Is(readErr, recipes.ErrSessionLost) { // says more than the lost reply
+			err = readErr
+		}
 		// Not set, and the version moved or nobody can tell: somebody's list is not overwritten
 		// (TestAccessListChangedByHandIsNotOverwritten).
 		if readErr != nil || !unknown(err) {
 			break
 		}
 	}
+	if errors.Is(err, recipes.ErrSessionLost) {
+		return r.lockLost(err)
+	}
 	return explainACL(step, err)
+}
+
+// lockLost is for a lock lost behind the last transaction: the next step is ACLPhaseError's.
+func (r *run) lockLost(err error) error {
+	e := lockError(r.lease.Path(), err)
+	e.Next = ""
+	return e
 }
 
 // clearPending writes the index again without its note, under the lock. The index

@@ -4,11 +4,13 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -248,4 +250,30 @@ func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
 	p = s.plan(c, closed(s))
 	require.Len(t, p.Drifted, 1)
 	require.Equal(t, s.root+"/pay/ledger", p.Drifted[0].Path)
+}
+
+// The reply to a list is lost, and with it the servers: what the user must know is that the lock is lost, and not only
+// that one connection was.
+func TestAccessListCutOffForGoodTellsThatTheLockIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		p := s.plan(c, closed(s))
+		s.server.Inject(func(r zktest.Request) bool {
+			if r.Op != "setACL" {
+				return false
+			}
+			s.server.RefuseDials(true)
+			return true
+		}, zktest.CutBefore)
+		_, err := executor(c).Run(t.Context(), p)
+		var partly *ACLPhaseError
+		require.ErrorAs(t, err, &partly)
+		require.Zero(t, partly.Done)
+		require.ErrorIs(t, err, recipes.ErrSessionLost)
+		t.Log(err)
+		require.ErrorContains(t, err, "the lock was lost")
+		require.NotContains(t, err.Error(), "nothing was written", "the transaction was")
+	})
 }

@@ -224,9 +224,9 @@ type ACLPhaseError struct {
 func (e *ACLPhaseError) Error() string {
 	if e.Done == e.Total {
 		return fmt.Sprintf("apply: everything was applied, all %d access lists included, but the note in the index that they are to be set "+
-			"could not be taken away: %v. It does no harm, and the next apply that changes anything takes it away", e.Total, e.Err)
+			"could not be taken away: %s. It does no harm, and the next apply that changes anything takes it away", e.Total, behind(e.Err))
 	}
-	return fmt.Sprintf("apply: everything was applied but %d of %d access lists: %v. Apply again to finish", e.Total-e.Done, e.Total, e.Err)
+	return fmt.Sprintf("apply: everything was applied but %d of %d access lists: %s. Apply again to finish", e.Total-e.Done, e.Total, behind(e.Err))
 }
 
 func (e *ACLPhaseError) Unwrap() error { return e.Err }
@@ -240,8 +240,8 @@ type PartialError struct {
 }
 
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("apply: %d of %d transactions were applied, then: %v. What is there is whole: plan and apply again to do the rest",
-		e.Done, e.Total, e.Err)
+	return fmt.Sprintf("apply: %d of %d transactions were applied, then: %s. What is there is whole: plan and apply again to do the rest",
+		e.Done, e.Total, behind(e.Err))
 }
 
 func (e *PartialError) Unwrap() error { return e.Err }

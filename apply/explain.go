@@ -97,6 +97,16 @@ func bare(err error) string { return packages.Replace(err.Error()) }
 // before it.
 const unwritten = "nothing was written: "
 
+// behind is the text of an error that followed writes, in which "nothing was written" would
+// be wrong: it was of that step alone.
+func behind(err error) string {
+	before, next, ok := strings.Cut(err.Error(), "N"+unwritten[1:])
+	if !ok || next == "" {
+		return err.Error()
+	}
+	return before + strings.ToUpper(next[:1]) + next[1:]
+}
+
 // unwrittenMeaning is meaning for what would have been the first write.
 func unwrittenMeaning(err error) (why, next string) {
 	why, next = meaning(err)
@@ -198,7 +208,7 @@ func scaffoldError(path string, err error) error {
 }
 
 // lockError: the apply lock could not be taken, or was lost before the transaction.
-func lockError(path string, err error) error {
+func lockError(path string, err error) *NodeError {
 	e := &NodeError{Path: path, Op: "lock", Err: err}
 	switch {
 	case errors.Is(err, recipes.ErrNotProvisioned), errors.Is(err, recipes.ErrKindMismatch):

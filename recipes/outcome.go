@@ -82,6 +82,9 @@ func (s *Session) failed(o op, err error) *OpError {
 		// session over, as it is.
 		s.lose(ErrSessionExpired)
 	}
+	if outcome != Definite {
+		s.look() // a machine just resumed has run no timer yet
+	}
 	// What go-zookeeper says once the session is over is less than what we know.
 	if lost := s.Err(); lost != nil && !errors.Is(err, ErrSessionLost) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && (outcome != Definite || errors.Is(err, zk.ErrSessionExpired)) {

@@ -196,27 +196,28 @@ func TestUncommittingServerIsLeft(t *testing.T) {
 	})
 }
 
-// Connections that are granted and cut at once must not make each pause longer than the one before: the third reconnect
-// came 2.7 s after the second, behind the end of a lease of 5 s.
-func TestCutsRightAfterReconnectsKeepTheLease(t *testing.T) {
-	for range 100 {
-		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.Start(t)
-			_, s := open(t, srv, func(c *Config) { c.SessionTimeout = 10 * time.Second })
-			s.mustCreate(t, "/mine", zk.FlagEphemeral)
-			release, err := s.hold("/mine", nil)
-			require.NoError(t, err)
-			defer release()
-			time.Sleep(time.Minute)
-			cut := srv.Inject(zktest.On("multi"), zktest.DropReply)
-			for cut.Hits() < 3 {
-				time.Sleep(time.Millisecond)
+// A heartbeat that failed with its connection waited for its turn on the next one, while the lease ran out.
+func TestHeartbeatIsSentAtOnceOnANewConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		release, err := s.hold("/mine", nil)
+		require.NoError(t, err)
+		defer release()
+		time.Sleep(time.Minute)
+		beats := make(chan time.Time, 100)
+		srv.Inject(func(r zktest.Request) bool {
+			if r.Op != "multi" {
+				return false
 			}
-			cut.Remove()
-			time.Sleep(time.Minute)
-			require.Equal(t, Active, s.State())
-		})
-	}
+			beats <- time.Now()
+			return len(beats) == 1
+		}, zktest.DropReply)
+		time.Sleep(10 * time.Second)
+		require.GreaterOrEqual(t, len(beats), 2)
+		require.Equal(t, <-beats, <-beats)
+	})
 }
 
 func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
@@ -262,6 +263,33 @@ func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 		require.Equal(t, 4*time.Second, time.Until(s.leaseDeadline()), "6 s from the create's send, less the nap")
 		asleep.Add(int64(4 * time.Second))
 		require.Equal(t, Lost, s.State())
+		require.NoError(t, c.Close())
+	})
+}
+
+// After a sleep the connection's end and the lease's come at the same moment. What fails then must say that the session
+// is over: told of a closed connection, its caller would wait for the next.
+func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		var asleep atomic.Int64
+		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second})
+		require.NoError(t, err)
+		c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
+		c.session, err = c.connect(t.Context())
+		require.NoError(t, err)
+		c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
+		_, err = c.session.hold("/mine", nil)
+		require.NoError(t, err)
+		srv.Inject(func(r zktest.Request) bool {
+			if r.Op != "setACL" {
+				return false
+			}
+			asleep.Add(int64(time.Minute))
+			return true
+		}, zktest.CutBefore)
+		_, err = c.session.SetACL(t.Context(), "/mine", openACL, -1)
+		require.ErrorIs(t, err, ErrSessionLost)
 		require.NoError(t, c.Close())
 	})
 }
