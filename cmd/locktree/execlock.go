@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -118,20 +117,15 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 	case errors.Is(err, recipes.ErrDraining):
 		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s is being drained: an apply waits until nobody holds it, to change or delete it, and nobody new gets it before. Try again later. If that apply was interrupted, the next one opens the lock again.", path)}
 	case errors.Is(err, recipes.ErrMoved):
-		return own(view.Failf("Lock moved", "It is not to be had here: %s. Use that path, or the address in the configuration.", plain(err)))
+		return own(view.Failf("Lock moved", "It is not to be had here: %s. Use that path, or the address in the configuration.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then
 		return own(view.Failf("Lock replaced", "%s became a lock of another kind while this program waited for it. Run exec again to queue again.", path))
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost): // whatever took it away
-		return own(view.Failf("Place in the queue lost", "The command was not run: %s. Run exec again to queue again.", plain(err)))
+		return own(view.Failf("Place in the queue lost", "The command was not run: %s. Run exec again to queue again.", view.Sentence(err)))
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
 		return own(view.Failf("Not a declared lock", "%s does not exist, or carries no declaration. Declare and apply it, or import it: \"locktree status %s\" shows what is there.", path, path))
 	}
 	return own(denied(client, err))
-}
-
-// plain is an error within a sentence: without the names of our packages.
-func plain(err error) string {
-	return strings.NewReplacer("recipes: ", "", "zk: ", "").Replace(err.Error())
 }
 
 func heldText(e *recipes.HeldError) string {

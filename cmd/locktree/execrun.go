@@ -76,14 +76,14 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease) error {
 	}
 	if isLost(lease) || errors.Is(err, recipes.ErrLost) {
 		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so it was ended: %s. What it did last may have met another holder's work. \"locktree status %s\" shows who holds the lock now.",
-			lease.Path(), plain(why(lease, err)), lease.Path())}
+			lease.Path(), view.Sentence(why(lease, err)), lease.Path())}
 	}
 	return exitWith(p.Code())
 }
 
 // lostBefore is for a lease that ended before the command was started.
 func (x *execution) lostBefore(lease *recipes.Lease) error {
-	return view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.", lease.Path(), plain(why(lease, nil)))
+	return view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.", lease.Path(), view.Sentence(why(lease, nil)))
 }
 
 func why(lease *recipes.Lease, err error) error {

@@ -74,12 +74,12 @@ func explain(err error) (summary, detail, addr string) {
 	case errors.As(err, &failure):
 		return failure.Summary, failure.Detail, ""
 	case errors.Is(err, recipes.ErrUnreachable):
-		return "Cannot reach ZooKeeper", full(strings.TrimPrefix(sentence(err), "ZooKeeper unreachable: ")) +
+		return "Cannot reach ZooKeeper", full(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")) +
 			"\n\nCheck that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; its connect_timeout says how long is waited.", ""
 	case errors.Is(err, recipes.ErrAuth):
-		return "ZooKeeper refused the authentication", full(sentence(err)), ""
+		return "ZooKeeper refused the authentication", full(Sentence(err)), ""
 	}
-	head, rest, _ := strings.Cut(sentence(err), "\n")
+	head, rest, _ := strings.Cut(Sentence(err), "\n")
 	return head, strings.TrimSpace(rest), ""
 }
 
@@ -93,8 +93,8 @@ func interrupted(err error) bool {
 	return errors.Is(err, context.Canceled) && !errors.As(err, &acl) && !errors.As(err, &unknown) && !errors.As(err, &partial) && !errors.As(err, &verify)
 }
 
-// sentence is an error's text without the name of the package that made it.
-func sentence(err error) string { return unprefixed(err.Error()) }
+// Sentence is an error's text without the name of the package that made it.
+func Sentence(err error) string { return unprefixed(err.Error()) }
 
 // full makes a sentence of an error's text: errors start small and end open,
 // because they may be put into others.
@@ -159,7 +159,7 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 			acl.Done, acl.Total, inner(acl.Err)), "", true
 	case errors.As(err, &unknown):
 		return "Nobody can say whether the transaction was committed", fmt.Sprintf("The connection was lost while it was sent, and it could not be found out afterwards: %s.\n\nIt was committed wholly or not at all; the apply's id is %s. Run \"locktree plan\" when ZooKeeper is reachable again: it shows what is left to do.",
-			strings.TrimSuffix(strings.ReplaceAll(sentence(unknown.Err), "\n", "; "), "."), unknown.ApplyID), "", true
+			strings.TrimSuffix(strings.ReplaceAll(Sentence(unknown.Err), "\n", "; "), "."), unknown.ApplyID), "", true
 	case errors.As(err, &verify) && verify.Err != nil:
 		return "The transaction was committed, but could not be read back", inner(verify.Err) +
 			"\n\nRun \"locktree plan\" to see how it stands.", "", true
@@ -284,7 +284,7 @@ func explainFile(err error) (summary, detail string, ok bool) {
 		version   *plan.VersionError
 		stack     *plan.StackError
 	)
-	text := full(sentence(err))
+	text := full(Sentence(err))
 	switch {
 	case errors.Is(err, plan.ErrNotPlan):
 		return "Not a plan file", text + "\n\nA plan file is what \"locktree plan -out FILE\" writes.", true
