@@ -186,7 +186,7 @@ func (m *module) evaluateACL(d *decl) {
 		m.evaluateGrant(g.s, g.block, p)
 	}
 	if n := max(len(p.namespace), len(p.lock), len(p.contender)); n > maxEntries {
-		m.errorf(d.head, "Access list too long", "It grants to %d principals; at most %d make sense. Grant to a group of them.", n, maxEntries)
+		m.errorf(d.head, "Access list too long", "It grants to %d principals; at most %d are allowed. Let programs share an identity, or grant to a network with an ip principal.", n, maxEntries)
 		d.failed = true
 		return
 	}
