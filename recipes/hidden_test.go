@@ -82,22 +82,22 @@ func TestInspectNamesAContenderThatIsHidden(t *testing.T) {
 	})
 }
 
-// A parent that is not ours to read is there all the same.
+// A node above that is not ours to read is there all the same. Who may not create beside it is told NoAuth, whether or
+// not it exists.
 func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		theirs := []zk.ACL{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: zk.PermAll}}
+		require.NoError(t, l.srv.Create("/theirs", nil))
 		c := l.client("a")
-		s := c.session
-		_, err := s.Create(t.Context(), "/theirs", nil, 0, zk.WorldACL(zk.PermAll))
+		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		_, err = s.Create(t.Context(), "/theirs/locks", nil, 0, zk.WorldACL(zk.PermAll))
+		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
-		_, err = s.SetACL(t.Context(), "/theirs", theirs, -1)
+		hidden := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == "/theirs" }, zktest.Fail(zktest.CodeNoAuth))
+		x, err := c.Mutex("/theirs/a/m", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
-		l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == "/theirs" }, zktest.Fail(zktest.CodeNoAuth))
+		require.Zero(t, hidden.Hits(), "asked for only when its own creation is refused")
 		require.NoError(t, createNode(t.Context(), s, "/theirs"))
-		x, err := c.Mutex("/theirs/locks/m", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
-		require.NoError(t, err)
+		require.Equal(t, 1, hidden.Hits())
 		l.unlock(x)
 	})
 }

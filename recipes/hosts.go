@@ -126,7 +126,8 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	return h.targets[h.next].addr, h.pass > 0 && h.next == 0 && most == 0
 }
 
-// startPass resolves the names, with mu released and for no longer than most, and puts the address used last at the end: it has just failed us.
+// startPass resolves the names, with mu released and for no longer than most, and puts the address used last at the
+// end: it has just failed us.
 func (h *hosts) startPass(most time.Duration) {
 	var last target
 	if len(h.targets) > 0 {
@@ -149,7 +150,7 @@ func (h *hosts) Connected() {
 	h.since = time.Now()
 }
 
-// lookup resolves all names, at most a second long, and shuffles the result so that clients spread over the servers.
+// lookup resolves all names, for a second or most if that is less, and shuffles the result so that clients spread over the servers.
 func (h *hosts) lookup(most time.Duration) []target {
 	found := make([][]target, len(h.names))
 	var wg sync.WaitGroup
