@@ -42,6 +42,10 @@ var moments = map[string]func(Event) bool{
 	"lists":   func(e Event) bool { _, ok := e.(ACLPhase); return ok },
 }
 
+// victimTimeout is how long the others wait for the session of one that is struck. A lease lasts half of it, which must
+// be enough for a machine that runs all these tests at once.
+const victimTimeout = 3 * time.Second
+
 // applier applies closing to the tree the parent has made, says when the moment has
 // come, waits for a line of input there, and says how it ended.
 func applier(spec string) {
@@ -51,7 +55,7 @@ func applier(spec string) {
 	}
 	ctx := context.Background()
 	c, err := recipes.Dial(ctx, recipes.Config{
-		Servers: []string{address}, SessionTimeout: 2 * time.Second, ID: "child",
+		Servers: []string{address}, SessionTimeout: victimTimeout, ID: "child",
 		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:secret"}},
 	})
 	if err != nil {
@@ -92,7 +96,7 @@ func (s *site) closing() *plan.Tree {
 func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
 	server := realzk.Start(t, realzk.Options{TickTime: 500 * time.Millisecond})
 	at := func(t *testing.T, root string) *site {
-		return &site{t: t, root: root, config: recipes.Config{Servers: []string{server.Addr}, SessionTimeout: 2 * time.Second}}
+		return &site{t: t, root: root, config: recipes.Config{Servers: []string{server.Addr}, SessionTimeout: 10 * time.Second}}
 	}
 	for moment := range moments {
 		t.Run("stopped "+moment, func(t *testing.T) {
@@ -215,7 +219,7 @@ func dead(t *testing.T, s *site, k int, executed bool) {
 	tree := s.closing()
 	a := &axe{k: int64(k), executed: executed, fell: make(chan struct{})}
 	theirs := *s
-	theirs.config.Dialer = a.dial
+	theirs.config.Dialer, theirs.config.SessionTimeout = a.dial, victimTimeout
 	victim := theirs.provisioner()
 	p := s.plan(c, tree)
 	require.Greater(t, len(p.Batches), 1)
