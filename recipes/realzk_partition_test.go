@@ -57,12 +57,13 @@ func (n *network) rivals(t *testing.T, b *believers, timeout time.Duration, serv
 	}
 }
 
-// lostInTime waits for the end of a lease whose last committed write may have been sent at since.
+// lostInTime waits for the end of a lease whose last committed write may have been sent at since. When its timer is run
+// is up to the machine; what it is set to is not, and whether two held at once is for the believers to tell.
 func lostInTime(t *testing.T, x *Lease, since time.Time, timeout time.Duration) {
 	t.Helper()
 	<-x.Context().Done()
 	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
-	require.LessOrEqual(t, time.Since(since), timeout/2+time.Second)
+	require.False(t, x.Deadline().After(since.Add(timeout/2)), "half a session timeout after the last proof")
 }
 
 // Rows 19 to 23, 25, 26 and 29 of the failure matrix, with a network that loses packets.
@@ -172,20 +173,18 @@ func TestRealPartitions(t *testing.T) {
 			var b believers
 			x := n.holder(t, &b, timeout, servers...)
 			stop := n.rivals(t, &b, timeout, followers...)
-			began := time.Now()
-			lost := make(chan time.Duration, 1)
-			context.AfterFunc(x.Context(), func() { lost <- time.Since(began) })
 			for _, s := range []*realzk.Server{leader, followers[0]} {
 				s.Pause()
 				defer s.Resume()
 			}
+			began := time.Now()
 			_ = pauseFor(t.Context(), time.Duration(share*float64(timeout)))
 			leader.Resume()
 			followers[0].Resume()
 			if kept {
 				require.NoError(t, x.Verify(t.Context()), "%v of %v", share, timeout)
 			} else {
-				require.LessOrEqual(t, <-lost, timeout/2+time.Second)
+				lostInTime(t, x, began, timeout)
 			}
 			_ = x.Unlock(t.Context())
 			b.atLeast(t, 5)
@@ -221,9 +220,9 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	declareReal(t, e.client(t, timeout, servers...), "/m", kind.Mutex.New())
 	x, err := e.client(t, timeout, servers[0]).Mutex("/m").Lock(t.Context())
 	require.NoError(t, err)
-	lost := time.Now()
 	servers[1].Kill()
 	servers[2].Kill()
+	lost := time.Now()
 	for !strings.Contains(servers[0].Word("srvr"), "read-only") {
 		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
 	}
