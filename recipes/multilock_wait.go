@@ -59,7 +59,7 @@ func (b *bid) requeue(ctx context.Context) ([][][]string, error) {
 		if err == nil {
 			return lists, nil
 		}
-		if err = again(ctx, err, wait); err != nil {
+		if err = againIn(ctx, b.seats[0].s, err, wait); err != nil {
 			return nil, err
 		}
 	}

@@ -237,6 +237,18 @@ func again(ctx context.Context, err error, wait time.Duration) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
+// againIn is again for what can be tried in session s only. In one that is over nothing is ever sent, so every further
+// try would be one that did nothing.
+func againIn(ctx context.Context, s *Session, err error, wait time.Duration) error {
+	if s.State() != Lost {
+		return again(ctx, err, wait)
+	}
+	if errors.Is(err, ErrSessionLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", s.Err(), err)
+}
+
 func pauseFor(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -210,10 +210,7 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (*contender, error) {
 		if err == nil {
 			return next, nil
 		}
-		if old.s.State() == Lost {
-			return nil, err // another session has no part in this
-		}
-		if err = again(ctx, err, wait); err != nil {
+		if err = againIn(ctx, old.s, err, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -321,10 +318,7 @@ func (m *RWMutex) joinWriters(ctx context.Context, old *holding) (*contender, []
 		if err == nil {
 			return k, lists, nil
 		}
-		if old.s.State() == Lost {
-			return nil, nil, err
-		}
-		if err = again(ctx, err, wait); err != nil {
+		if err = againIn(ctx, old.s, err, wait); err != nil {
 			return nil, nil, err
 		}
 	}
