@@ -172,12 +172,16 @@ func (s *Session) look() (next time.Time) {
 		s.move(Suspect)
 	}
 	dead := s.link != nil && (!now.Before(s.silentAt()) || s.uncommitting(now))
-	beat := s.due(now)
+	var beat *held
+	if !dead { // else the next link is for it: one that due gives out must be made
+		beat = s.due(now)
+	}
 	next = s.nextLook(now)
 	s.mu.Unlock()
 	if dead {
 		s.guard.kill(errSilent)
-	} else if beat != nil {
+	}
+	if beat != nil {
 		go s.beat(beat)
 	}
 	return next
