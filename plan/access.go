@@ -14,7 +14,7 @@ import (
 // It looks at what is declared and not at what is there: a list that is wrong in the ensemble
 // is put right by the plan, or is nobody's of this stack.
 func (d *differ) checkAccess() {
-	var g groups
+	g := &d.shared
 	for _, n := range d.desired {
 		base := Problem{Severity: Error, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
 		if len(n.ACL) == 0 {
@@ -29,9 +29,8 @@ func (d *differ) checkAccess() {
 				"Grant to principals, or set allow_world = true on the acl if that is meant.", n.Addr, who)
 			g.add(aclKey(base.Code, n.ACL, n.Payload.ChildACL), base)
 		}
-		d.checkLockOut(&g, n)
+		d.checkLockOut(g, n)
 	}
-	g.flush(d)
 }
 
 // openTo finds the first entry that lets everybody do more than read.

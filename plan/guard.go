@@ -269,26 +269,36 @@ func (d *differ) checkParents() {
 //
 // One list is often that of a thousand locks, and a thousand times the same sentence hides all
 // others. The first node stands for all; which that is follows from the order of the paths.
+// It is chosen when it is known which nodes are planned: one that is not must not stand for
+// one that is, or their problem would go with it.
 type groups struct {
-	keys  []string
-	first map[string]*Problem
+	keys    []string
+	members map[string][]Problem
 }
 
 func (g *groups) add(key string, p Problem) {
-	if g.first == nil {
-		g.first = map[string]*Problem{}
+	if g.members == nil {
+		g.members = map[string][]Problem{}
 	}
-	if old := g.first[key]; old != nil {
-		old.AlsoAffected++
-		return
+	if g.members[key] == nil {
+		g.keys = append(g.keys, key)
 	}
-	g.keys = append(g.keys, key)
-	g.first[key] = &p
+	g.members[key] = append(g.members[key], p)
+}
+
+// without takes out the problems of nodes that are not planned.
+func (g *groups) without(unplanned func(Problem) bool) {
+	for _, k := range g.keys {
+		g.members[k] = slices.DeleteFunc(g.members[k], unplanned)
+	}
 }
 
 func (g *groups) flush(d *differ) {
 	for _, k := range g.keys {
-		d.p.Problems = append(d.p.Problems, *g.first[k])
+		if m := g.members[k]; len(m) > 0 {
+			m[0].AlsoAffected = len(m) - 1
+			d.p.Problems = append(d.p.Problems, m[0])
+		}
 	}
 }
 

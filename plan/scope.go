@@ -194,7 +194,7 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 		}
 	}
 	d.p.Changes = kept
-	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool {
+	unplanned := func(q Problem) bool {
 		if q.Path == "" || wanted[q.Addr] {
 			return false
 		}
@@ -202,7 +202,9 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 			return dropped[q.Path]
 		}
 		return !scope(&q)
-	})
+	}
+	d.p.Problems = slices.DeleteFunc(d.p.Problems, unplanned)
+	d.shared.without(unplanned)
 }
 
 // limitNotes finds what is not asked about: nothing else has to be noted for something to

@@ -153,6 +153,32 @@ func TestProblemsOfWhatIsNotPlannedDoNotStopAPlan(t *testing.T) {
 	require.True(t, Diff(nil, tree, Options{Identities: us, Targets: []string{"namespace.x.namespace.locks_pay"}}).Applyable())
 }
 
+// One list of two locks is told of once, at the first of them. Where a target or an exclusion left
+// that one out, its problem went with it, and the other lock was made open to everybody, or
+// so that nobody could manage it.
+func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
+	const ledger, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.election.locks_solo"
+	for code, list := range map[ProblemCode][]kind.ACL{
+		ProblemWorldWritable: kind.WorldAll(),
+		ProblemLockOut:       {{Scheme: "digest", ID: "somebody:else", Perms: kind.PermAll}},
+		ProblemNoACL:         nil,
+	} {
+		tree := base()
+		tree.Nodes[1].ACL, tree.Nodes[3].ACL = list, list
+		for i, o := range []Options{{}, {Targets: []string{solo}}, {Excludes: []string{ledger}}, {Targets: []string{ledger}}} {
+			o.Identities = us
+			p := Diff(nil, tree, o)
+			at := slices.IndexFunc(p.Problems, func(q Problem) bool { return q.Code == code })
+			require.NotEqual(t, -1, at, "%s %d", code, i)
+			require.False(t, p.Applyable())
+			require.Equal(t, []string{ledger, solo, solo, ledger}[i], p.Problems[at].Addr)
+			require.Contains(t, p.Problems[at].Detail, p.Problems[at].Addr)
+			require.Equal(t, []int{1, 0, 0, 0}[i], p.Problems[at].AlsoAffected, "%s %d", code, i)
+		}
+		require.True(t, Diff(nil, tree, Options{Identities: us, Targets: []string{"**.locks_pay_pool"}}).Applyable())
+	}
+}
+
 // Whatever is targeted: the model accepts it, and a plan for the rest converges.
 func TestTargetedPlansApply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
