@@ -42,6 +42,23 @@ func TestALeaseWhoseNodeMayNotBeReadOutlivesAnyNumberOfLostConnections(t *testin
 	})
 }
 
+// A server that sheds a request has not said that the node is gone.
+func TestALeaseWhoseNodeMayNotBeReadOutlivesAServerThatThrottles(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		beats := l.unreadable(c)
+		shed := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
+		x, err := c.Mutex("/m").Lock(context.Background())
+		require.NoError(t, err)
+		require.NotZero(t, x.Token(), "asked for again")
+		time.Sleep(time.Minute)
+		require.Equal(t, 3, shed.Hits())
+		require.NoError(t, context.Cause(x.Context()))
+		l.unlock(x)
+		l.unlock(beats)
+	})
+}
+
 func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")

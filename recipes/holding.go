@@ -161,26 +161,27 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
 	again := time.NewTicker(h.s.Timeout())
 	defer again.Stop()
-	for {
-		var stat *zk.Stat
-		err := persist(ctx, h.s, func() (err error) {
-			stat, err = h.s.Exists(ctx, k.path)
-			return err
-		})
+	for wait := 10 * time.Millisecond; ; {
+		stat, err := h.s.Exists(ctx, k.path)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, zk.ErrNoAuth):
 			h.nameless(i)
-		case err != nil: // nothing less than the end of the session, whose error says why it ended
-			h.lose(err)
+		case err != nil && h.s.State() == Lost:
+			h.lose(h.s.Err())
 			return
+		case err != nil: // an answer that did not come, or says nothing of the node
+			_ = pause(ctx, h.s, wait) // every reason to stop is met above
+			wait = min(2*wait, time.Second)
+			continue
 		case stat == nil:
 			h.lose(fmt.Errorf("the node was deleted by somebody else: %w", zk.ErrNoNode))
 			return
 		case !h.check(i, k, stat):
 			return
 		}
+		wait = 10 * time.Millisecond
 		select {
 		case <-again.C:
 		case <-h.s.Done():
