@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Operation codes of ZooKeeper's protocol that go-zookeeper puts on the wire for us.
+// Operation codes of ZooKeeper's protocol (ZooDefs.OpCode) that go-zookeeper puts on the wire for us.
 const (
 	opCreate       int32 = 1
 	opDelete       int32 = 2
@@ -30,7 +30,7 @@ const (
 	xidPing  int32 = -2
 
 	replyHeader = 16 // xid, zxid, error code: go-zookeeper slices this much of any frame without looking
-	statSize    = 68
+	statSize    = 68 // six 64-bit numbers and five of 32 bits
 
 	// maxReply bounds a reply. Servers do not limit replies: 100,000 children of 70 bytes are 7 MB.
 	maxReply = 16 << 20
@@ -48,6 +48,8 @@ type cursor struct {
 }
 
 func (c *cursor) take(n int) []byte {
+	// Lengths are signed on the wire. What is left is dropped with a bad one, so that every later read that wants a byte
+	// fails too, and no loop finds anything more.
 	if n < 0 || n > len(c.b) {
 		c.bad, c.b = true, nil
 		return nil
@@ -97,6 +99,7 @@ func (c *cursor) vector(minElement int) int {
 }
 
 func (c *cursor) acls() {
+	// An entry is at least its permissions and the lengths of two strings.
 	for range c.vector(12) {
 		c.int32()
 		c.str()
@@ -128,6 +131,7 @@ func parseRequest(body []byte) request {
 		r.path, r.ops = parseMulti(&c)
 	case opSetWatches:
 		c.int64()
+		// Watches for data, for nodes that are missing, and for children: each a vector of paths.
 		for range 3 {
 			n := c.vector(4)
 			r.watches += n
@@ -139,6 +143,8 @@ func parseRequest(body []byte) request {
 	return r
 }
 
+// parseMulti reads a transaction. A header (type, done, error) stands before each operation and behind the last one; only
+// that one says done. Operations other than these four do not pass Session.checkMulti.
 func parseMulti(c *cursor) (first string, ops int) {
 	for !c.bad {
 		op, done := c.int32(), c.bool()
@@ -167,10 +173,15 @@ func parseMulti(c *cursor) (first string, ops int) {
 
 // checkReply says whether go-zookeeper can decode the body of a successful reply to r without a panic, an allocation
 // beyond the frame's own size, or a result of another shape than the caller expects. failed reports a multi that was
-// rolled back. Bytes after what we know are allowed: newer servers may add some.
+// rolled back. Bytes after what we know are allowed: newer servers may add some. Operations without a case are answered
+// by the header alone.
+//
+// go-zookeeper turns a slice out of range into an error, but lets every other panic of its decoder through, on a
+// goroutine of its own, where nobody can recover it (decodePacket). And it makes a vector before it reads an element.
 func checkReply(r request, body []byte) (failed bool, err error) {
 	c := cursor{b: body}
 	switch r.op {
+	// A path: taken, not copied into a string, because it is only looked at.
 	case opCreate, opSync:
 		c.take(int(c.int32()))
 	case opExists, opSetData, opSetACL:
@@ -196,7 +207,8 @@ func checkReply(r request, body []byte) (failed bool, err error) {
 }
 
 // checkMulti walks the results of a transaction of want operations. Callers index the results by operation, so
-// another number of them is a violation, not a curiosity.
+// another number of them is a violation, not a curiosity. In a transaction that was rolled back each operation has an
+// error for its result: 0 before the one that failed, -2 behind it (DataTree.processTxn). So all are looked at.
 func checkMulti(want int, c *cursor) (failed bool, err error) {
 	got := 0
 	for !c.bad {
@@ -245,7 +257,7 @@ type grant struct {
 
 func parseGrant(body []byte) (grant, error) {
 	c := cursor{b: body}
-	c.int32()
+	c.int32() // protocol version
 	g := grant{timeout: c.int32(), id: c.int64()}
 	c.buffer()
 	if c.bad {

@@ -26,7 +26,7 @@ type listener interface {
 	granted(g grant, sent stamp, l *link) error // a server answered the connect request; an error refuses it
 	lost(l *link, cause error)                  // a link that was granted is gone
 	acked(sent stamp)                           // a frame sent then was answered
-	committed(sent, touched stamp)              // a write sent then was committed; see lease.proof
+	committed(sent, touched stamp)              // a write sent then was committed; see proof
 	fired(k watchKey, t zk.EventType)           // a watch fired
 	refused(code int32)                         // the servers said something final about session or identity
 	closed()                                    // the server confirmed closeSession
@@ -68,6 +68,7 @@ var errOver = errors.New("the session is over")
 // dial is go-zookeeper's dialer. The timeout it asks for (always a second) is replaced by our own budget.
 func (g *guard) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 	t, pass, first := g.hosts.current()
+	// Another server at once when one has failed; a pause only when all of them have.
 	if first && pass > 0 && !g.pause(pass) {
 		return nil, errOver
 	}
@@ -138,6 +139,7 @@ func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, e
 	if err != nil || g.tls == nil {
 		return conn, err
 	}
+	// The name as configured, which is what people put into certificates: what is dialled is one of its addresses.
 	config := g.tls
 	if config.ServerName == "" && !config.InsecureSkipVerify {
 		config = config.Clone()
@@ -211,6 +213,7 @@ func (g *guard) onWritten(op int32, path string) (written <-chan *link, forget f
 		defer g.mu.Unlock()
 		for i, other := range g.wrote[k] {
 			if other == c {
+				// A copy, because this loop goes over the old one.
 				g.wrote[k] = append(g.wrote[k][:i:i], g.wrote[k][i+1:]...)
 			}
 		}
@@ -224,6 +227,7 @@ func (g *guard) writing(r request, l *link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := writeKey{r.op, r.path}
+	// Never blocks: each has room for one, and is taken out with it.
 	for _, c := range g.wrote[k] {
 		c <- l
 	}
@@ -274,7 +278,8 @@ func (g *guard) disarmAll() []watchKey {
 	return all
 }
 
-// event takes the watches an event uses up out of armed, exactly as go-zookeeper does with its own, and tells.
+// event takes the watches an event uses up out of armed, exactly as go-zookeeper does with its own (notifyWatches), and
+// tells. A created node uses up none of ours: nothing here watches a node that is missing.
 func (g *guard) event(kind int32, path string) {
 	t := zk.EventType(kind)
 	var keys []watchKey

@@ -79,7 +79,8 @@ func (l *link) Close() error {
 	return nil
 }
 
-// fail ends the link, once: the first cause counts.
+// fail ends the link, once: the first cause counts. The session is told only of a link it was granted on. One that
+// failed earlier is a server that did not answer, for the report; unless it was us who gave it up.
 func (l *link) fail(cause error) {
 	l.mu.Lock()
 	was := l.state
@@ -114,6 +115,8 @@ func (l *link) Write(frame []byte) (int, error) {
 	l.mu.Lock()
 	state := l.state
 	l.mu.Unlock()
+	// While the connect request is unanswered go-zookeeper writes nothing more, and what it writes into a dead link it
+	// takes for lost when its next read fails.
 	switch state {
 	case linkNew:
 		l.writeConnect(frame)
@@ -161,6 +164,7 @@ func (l *link) writeRequest(frame []byte) {
 		l.mu.Unlock()
 		return
 	}
+	// The frames that were kept go out in the order they came: behind the setWatches that frees them, before any other.
 	var due [][]byte
 	if l.unset == 0 {
 		due, l.held = l.held, nil
@@ -191,6 +195,8 @@ func (l *link) send(frame []byte, r request) {
 			l.order = append(l.order, r.xid)
 		}
 	}
+	// One in T/32 is enough: what is looked for is T/8 old at least, so at most a handful of them is ever kept. Leaving
+	// one out makes a proof older than it is, never younger.
 	if n := len(l.touches); n == 0 || now.at.Sub(l.touches[n-1].at) >= t/32 {
 		l.touches = append(l.touches, now)
 	}
@@ -204,7 +210,7 @@ func (l *link) send(frame []byte, r request) {
 }
 
 // touchedBefore returns the send time of the newest frame of this link that is at least T/8 older than now, or of the
-// connect request; the caller holds mu. See lease.proof for its meaning. It drops what is older than that.
+// connect request; the caller holds mu. See proof for its meaning. It drops what is older than that.
 func (l *link) touchedBefore(now stamp, t time.Duration) stamp {
 	for len(l.touches) > 1 && now.at.Sub(l.touches[1].at) >= t/8 {
 		l.touches = l.touches[1:]
@@ -239,7 +245,7 @@ func (l *link) nextFrame() ([]byte, error) {
 	state := l.state
 	l.mu.Unlock()
 	switch state {
-	case linkAsked:
+	case linkAsked: // under the deadline that writeConnect set
 		frame, err := l.readFrame(maxConnectReply)
 		if err != nil {
 			return nil, err
@@ -298,12 +304,15 @@ func (l *link) admit(body []byte) error {
 	_ = l.Conn.SetDeadline(time.Time{})
 	l.mu.Lock()
 	sent := l.asked
+	// The connect request is the first frame that was answered. What is armed at this moment is what go-zookeeper has to
+	// set again: watches come and go with the frames it reads, and it has read none of this link's.
 	l.answer, l.touches = sent, []stamp{sent}
 	l.unset, l.since, l.from = l.g.armedCount(), l.g.clock.now(), l.g.lastZxid()
 	l.mu.Unlock()
 	if err := l.g.on.granted(answer, sent, l); err != nil {
 		return err
 	}
+	// Safe without a lock: it is go-zookeeper's loop that dials and that reads this answer.
 	l.g.limit = 0
 	l.mu.Lock()
 	alive := l.state == linkAsked
@@ -318,7 +327,9 @@ func (l *link) admit(body []byte) error {
 	return nil
 }
 
-// check examines a frame and draws from it what the session's clock needs.
+// check examines a frame and draws from it what the session's clock needs. All of that is done before go-zookeeper sees
+// the frame. So the caller of a create finds the proof of its commit in place when it goes on to hold, and a watch is in
+// armed before anybody can have read what it watches.
 func (l *link) check(body []byte) error {
 	c := cursor{b: body}
 	xid, zxid, code := c.int32(), c.int64(), c.int32()
@@ -394,6 +405,7 @@ func (l *link) conclude(p pending, code int32, body []byte) error {
 		}
 		failed = rolledBack
 	}
+	// Only now: a frame that does not hold what was asked for proves nothing.
 	l.acked(p.sent)
 	switch p.op {
 	case opCreate, opDelete, opSetData, opSetACL, opMulti:
@@ -405,6 +417,7 @@ func (l *link) conclude(p pending, code int32, body []byte) error {
 			l.g.arm(watchKey{p.path, p.op == opGetChildren2})
 		}
 	case opSetWatches:
+		// Refused, they are on no server now. Whoever waits for one must look, and sets it again by that.
 		if failed {
 			for _, k := range l.g.disarmAll() {
 				l.g.on.fired(k, zk.EventSession)

@@ -12,7 +12,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// run takes all members, from the beginning as long as a try fails without having done anything.
+// run takes all members, from the beginning as long as a try fails without having done anything: in the next session, if
+// need be, because nothing stands in the last one. Once the places exist there is one try to settle on them. They are of
+// one session and one transaction, so whatever ends one ends the set.
 func (b *bid) run(ctx context.Context) (*holding, error) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		lists, err := b.join(ctx)
@@ -38,7 +40,7 @@ func (b *bid) join(ctx context.Context) ([][][]string, error) {
 		seats[i] = &draw{claim: claim{q: p.q, try: b.try, start: b.start, s: s}, n: p.n}
 		d := seats[i]
 		if d.d, err = d.q.c.declared(ctx, s, d.q); err != nil {
-			return nil, notQueued(err)
+			return nil, notQueued(err) // reads are all there was so far
 		}
 		if d.n == 0 {
 			d.k, err = d.q.contender(s, d.d, d.q.kind.Queues[0], d.q.shared)
@@ -65,7 +67,9 @@ func (b *bid) requeue(ctx context.Context) ([][][]string, error) {
 	}
 }
 
-// queue exchanges what join created for places everywhere, in the antechambers of semaphores too.
+// queue exchanges what join created for places everywhere, in the antechambers of semaphores too. The places that are
+// good are exchanged with the others: what keeps sets from waiting in a circle is that all places of one are of one
+// transaction (see MultiLock), and none in an antechamber was in the first.
 func (b *bid) queue(ctx context.Context) ([][][]string, error) {
 	seats := make([]*draw, len(b.seats))
 	for i, old := range b.seats {
@@ -100,7 +104,7 @@ func (b *bid) sit(ctx context.Context, seats []*draw, gone []*contender) ([][][]
 		return nil, lostError(b.m.path(), err) // the parents existed when those were created
 	}
 	for _, d := range seats {
-		err = d.q.complete(ctx, d.s, err)
+		err = d.q.complete(ctx, d.s, err) // for the first that may: what the others lack, the next try tells
 	}
 	if isNoNode(err) {
 		err = fmt.Errorf("%w: one of %s, or of what its layout needs, does not exist: %w", ErrNotProvisioned, b.m.path(), err)
@@ -126,7 +130,8 @@ func (d *draw) dirs() []string {
 	return []string{d.permits[0].dir, subdir(d.q.path, gateOf(d.q.kind).Child)}
 }
 
-// settle waits for all members; our places exist.
+// settle waits for all members; our places exist. A listing that was lost with its connection is read again, a Try's too:
+// a later one shows everybody who is still ahead, and our places as long as they exist.
 func (b *bid) settle(ctx context.Context, lists [][][]string) (*holding, error) {
 	if err := exhaustedAny(b.nodes()); err != nil {
 		return nil, err
@@ -140,6 +145,8 @@ func (b *bid) settle(ctx context.Context, lists [][][]string) (*holding, error) 
 			return nil, d.timedOut(ctx, err)
 		}
 	}
+	// Behind the transaction, and before the listings are judged: a limit that was lowered before our permits were
+	// created counts. See claim.wait for why a watch that is silent now is proof.
 	if err := b.obey(ctx); err != nil {
 		return nil, err
 	}
@@ -155,7 +162,7 @@ func (b *bid) settle(ctx context.Context, lists [][][]string) (*holding, error) 
 			return nil, err
 		}
 	}
-	if !free {
+	if !free { // without permits, the places of join are as good as any, and so are its listings
 		if err := b.wait(ctx, lists); err != nil {
 			return nil, err
 		}
@@ -183,7 +190,8 @@ func (b *bid) obey(ctx context.Context) error {
 }
 
 // free reports whether everything was ours at once; a Try errs when it was not. The create that went before the
-// listings is the committed write that proves it.
+// listings is the committed write that proves it: they are of states behind it, of one session, and show nothing in the
+// way (see claim.wait).
 func (b *bid) free(lists [][][]string) (bool, error) {
 	for i, d := range b.seats {
 		mine := d.k
@@ -219,7 +227,9 @@ func (b *bid) permits() bool {
 // errAside stops the waits for the other members when one has failed.
 var errAside = errors.New("another member of the multi-lock failed")
 
-// wait waits in all queues at once; what fails in one gives up all.
+// wait waits in all queues at once; what fails in one gives up all. At once, so that a place which is asked back,
+// deleted or drained is noticed wherever that happens, and not when the wait for the others has come to it. So each
+// member has a goroutine, which stays with it until all are granted.
 func (b *bid) wait(ctx context.Context, lists [][][]string) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -234,6 +244,7 @@ func (b *bid) wait(ctx context.Context, lists [][][]string) error {
 		go func() {
 			err := d.reach(inner, lists[i])
 			if err == nil {
+				// Whoever is the last to be granted lets all go. So a nil answer of stay means that, or that another one failed.
 				if left.Add(-1) == 0 {
 					close(all)
 				}
@@ -255,7 +266,7 @@ func (b *bid) wait(ctx context.Context, lists [][][]string) error {
 	return failed.err
 }
 
-// reach waits until the member is granted.
+// reach waits until the member is granted. Without its listing the claim's proof is still to be made, see claim.wait.
 func (d *draw) reach(ctx context.Context, lists [][]string) error {
 	var children []string
 	if lists != nil {
@@ -317,7 +328,10 @@ func (d *draw) stayUntilNews(ctx context.Context, all <-chan struct{}) (done boo
 	return false, nil
 }
 
-// prove confirms all members at one moment: while one was waited for, another's node may have been deleted.
+// prove confirms all members at one moment: while one was waited for, another's node may have been deleted. A transaction
+// that only checks is committed like any other, so this is the write that the grant rests on, whatever each member has
+// proven for itself before. It fails as a whole when one node is gone
+// (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
 func (b *bid) prove(ctx context.Context) error {
 	s, ks := b.seats[0].s, b.nodes()
 	ops := make([]any, len(ks))
