@@ -12,6 +12,7 @@ import (
 type differ struct {
 	current *Tree
 	desired []*Node               // sorted, legal, each path once
+	given   []*Node               // what is declared, also what is declared wrongly
 	want    map[string]*Node      // desired, by path
 	have    map[string]*Node      // current, by path
 	indexed map[string]string     // keys of the index's entries, by path; see addrOfKey
@@ -48,7 +49,7 @@ func (d *differ) entry(path string) (key string, e IndexEntry, ok bool) {
 //
 //   - wantQuotas puts copies into want and desired, so it comes before anything that keeps
 //     one of their nodes. plot comes before adoptions: what moves already is not imported.
-//   - replacements and forced look at all changes; limit takes out those that were not asked
+//   - comparison has matched the replacements; limit takes out those that were not asked
 //     for, and says what onlyRefresh and drift leave unsaid. Problems that are told once for
 //     many nodes are told behind it, of those that are planned.
 //   - keepOccupied comes when it is known what goes. What it takes back counts as staying in
@@ -68,7 +69,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		current: current, opts: opts,
 		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[string]bool{},
 		movesTo: map[string]*Node{}, movesFrom: map[string]*Node{}, imports: map[string]*Import{}, refused: map[string]bool{},
-		intent: desired.Intent,
+		intent: desired.Intent, given: desired.Nodes,
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack,
 			Destroy: opts.Destroy, ConfigHash: opts.ConfigHash,
@@ -90,7 +91,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		d.checkParents()
 		d.checkAccess()
 	}
-	d.replacements()
+	d.unused("replacement", d.replace)
 	d.forced()
 	d.limit()
 	d.shared.flush(d)

@@ -66,22 +66,19 @@ func (g *globs) match(addrs ...string) (ok bool) {
 	return ok
 }
 
-// unused warns of patterns that matched nothing.
+// unused warns of patterns that matched nothing. Not only what is planned counts: of what is in
+// the way of its declaration, or was declared wrongly, a problem is told instead.
 func (d *differ) unused(what string, g *globs) {
+	if !slices.Contains(g.used, false) {
+		return
+	}
+	addrs := d.addrs(true)
+	g.match(addrs...)
 	for i, used := range g.used {
 		if !used {
-			d.unmatched(what, g.patterns[i], "address", d.addrs(true))
+			d.unmatched(what, g.patterns[i], "address", addrs)
 		}
 	}
-}
-
-// replacements warns of patterns of locks to replace that match none. One that is made,
-// deleted or replaced in any case was not asked about, and is no mistake for that.
-func (d *differ) replacements() {
-	for i := range d.p.Changes {
-		d.replace.match(d.p.Changes[i].Addr)
-	}
-	d.unused("replacement", d.replace)
 }
 
 // unmatched warns of what matches nothing: most often a typing mistake.
@@ -112,7 +109,7 @@ func (d *differ) addrs(containers bool) (out []string) {
 			out = append(out, addr)
 		}
 	}
-	for _, n := range d.desired {
+	for _, n := range d.given {
 		see(n, n.Addr)
 	}
 	for _, tree := range d.intent.Elsewhere {
