@@ -110,3 +110,30 @@ func TestImportOfANamespaceWithContentsAsALockIsRefused(t *testing.T) {
 	tree.Intent.Imports = []Import{{To: "mutex.pay", Path: "/locks/pay", Target: "/locks/pay"}}
 	settle(t, m, replan(t, m, tree), tree)
 }
+
+// A namespace that is taken over is as little ours before that as one that is made: what was
+// asked for in it was made in somebody else's node, and an exclusion of it kept nothing out.
+func TestImportedNamespaceComesWithWhatIsMadeInIt(t *testing.T) {
+	const pay, ledger, pool = "namespace.x.namespace.locks_pay", "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool"
+	for _, children := range []int{0, 2} { // made anew, or taken over as it is
+		tree := base()
+		tree.Intent.Imports = []Import{{To: pay, Path: "/locks/pay"}, {To: pool, Path: "/locks/pay/pool"}}
+		foreign := func(path string, children int) *Node {
+			return &Node{Path: path, Live: &Live{Czxid: 4, Trouble: TroubleForeign, Children: children}}
+		}
+		live := &Tree{Root: testRoot, Stack: testStack, Nodes: []*Node{foreign("/locks/pay", children)}}
+		if children > 0 {
+			live.Nodes = append(live.Nodes, foreign("/locks/pay/pool", 1))
+		} else {
+			tree.Intent.Imports = tree.Intent.Imports[:1]
+		}
+		for _, target := range []string{ledger, pool} {
+			p := Diff(live, tree, Options{Identities: us, Targets: []string{target}})
+			require.True(t, p.Applyable(), "%s", p)
+			require.Len(t, p.Changes, 2)
+			require.Equal(t, "/locks/pay", p.Changes[0].Importing, "%s", p)
+		}
+		p := Diff(live, tree, Options{Identities: us, Excludes: []string{pay}})
+		require.Equal(t, []string{"+ /locks/solo"}, actions(p), "%d", children)
+	}
+}

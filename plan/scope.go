@@ -253,7 +253,9 @@ func (d *differ) pullIn(in map[string]bool) {
 
 // needs are the paths of the changes without which c cannot be made.
 func (d *differ) needs(c *Change, byPath map[string]*Change) (out []string) {
-	if p := byPath[kind.ParentPath(c.Path)]; p != nil && c.Before == nil && (p.Action == Create || p.Action == Replace || p.Revive) {
+	// What is made or taken over stands in a namespace of ours.
+	arrives := c.Before == nil || c.Importing != "" && !c.Tombstone
+	if p := byPath[kind.ParentPath(c.Path)]; p != nil && arrives && (p.Action == Create || p.Action == Replace || p.Revive || p.Importing != "") {
 		out = append(out, p.Path)
 	}
 	if c.PreviousPath != "" {
