@@ -246,6 +246,49 @@ func TestQuotaOfANamespaceThatIsGoneIsNotForgotten(t *testing.T) {
 	}
 }
 
+// The namespace was deleted by hand, and another stack made one there, with a quota. This
+// stack still had the note of its own, and took theirs away.
+func TestQuotaOfAnotherStackIsLeftToIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		left     bool // our quota, when the namespace was deleted
+		limit    int  // theirs, 0 for none
+		survives bool
+	}{
+		"raised":        {left: true, limit: 100, survives: true},
+		"made anew":     {limit: 50, survives: true},
+		"none declared": {left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			us, rest := s.provisioner(), s.tree(declare("/solo", kind.Election))
+			with := func(tree *plan.Tree, n int) *plan.Tree {
+				if n > 0 {
+					tree.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: n}}
+				}
+				return tree
+			}
+			s.apply(us, with(s.tree(declare("/solo", kind.Election), declare("/pay", kind.Namespace)), 50))
+			require.NoError(t, s.server.Delete(s.root+"/pay"))
+			limits, stats := plan.QuotaPath(s.root+"/pay")+"/zookeeper_limits", plan.QuotaPath(s.root+"/pay")+"/zookeeper_stats"
+			if !c.left {
+				require.NoError(t, s.session(us).Delete(t.Context(), stats, -1))
+				require.NoError(t, s.session(us).Delete(t.Context(), limits, -1))
+			}
+			bank := with(s.tree(declare("/pay", kind.Namespace, func(n *plan.Node) { n.Payload.Owner.Stack = "bank" })), c.limit)
+			bank.Stack = "bank"
+			s.apply(us, bank)
+			for _, o := range []plan.Options{{RefreshOnly: true}, {}} {
+				_, err := executor(us).Run(t.Context(), resaved(t, s.plan(us, rest, o)))
+				require.NoError(t, err)
+			}
+			_, there := s.server.Get(limits)
+			require.Equal(t, c.survives, there)
+			require.False(t, s.plan(us, bank).HasChanges())
+			require.False(t, s.plan(us, rest).HasChanges())
+		})
+	}
+}
+
 // moveNamespace is the shop without quotas, its namespace at another path.
 func moveNamespace(s *site) *plan.Tree {
 	tree := s.shop()

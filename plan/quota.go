@@ -104,6 +104,9 @@ func (d *differ) haveQuotas() {
 			d.doubtful[path] = live
 			continue
 		}
+		if !declared[path] && d.takenOver(n, live, e.Quota) {
+			continue
+		}
 		d.limits[path] = live
 		if d.ours(n) {
 			c := *n
@@ -111,6 +114,20 @@ func (d *differ) haveQuotas() {
 			d.have[path] = &c
 		}
 	}
+}
+
+// takenOver reports whether a quota that was ours is somebody else's by now, like the node
+// it limits: it is not what we set, or it was made after that stack had made its namespace.
+// Whoever declares the very number that we left there cannot be told from one who declares
+// none: the quota goes, and their next plan sets it again.
+func (d *differ) takenOver(n *Node, live LiveQuota, set int) bool {
+	switch {
+	case n == nil || d.ours(n):
+		return false
+	case live.MaxNodes != set:
+		return true
+	}
+	return n.Payload != nil && n.Payload.Owner.Stack != "" && n.Live != nil && live.Czxid >= n.Live.Czxid
 }
 
 // quotas compares the quotas of all namespaces that have one, or had one of ours.
