@@ -19,7 +19,8 @@ import (
 //
 // Of a namespace the index knows and notes no quota for, any quota is somebody else's: it is
 // not even looked at. What may be somebody's and not ours to read is left out for the same
-// reason, where a quota that is declared and cannot be read is an error.
+// reason, and so is what was ours when its namespace is not any more; a quota that is declared
+// and cannot be read is an error.
 func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
 	ours := map[string]bool{} // false: it may be somebody's
 	for path, f := range r.seen {
@@ -30,7 +31,7 @@ func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
 	if r.tree.Index != nil {
 		for _, e := range r.tree.Index.Resources {
 			if delete(ours, e.Path); e.Quota > 0 {
-				ours[e.Path] = true
+				ours[e.Path] = r.ours(r.seen[e.Path])
 			}
 		}
 	}

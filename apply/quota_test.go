@@ -289,6 +289,24 @@ func TestQuotaOfAnotherStackIsLeftToIt(t *testing.T) {
 	}
 }
 
+// What a stack set a quota on is somebody else's by now, with a quota nobody else may read:
+// no plan could be made any more, not even one that destroys.
+func TestQuotaThatIsNotOursToReadIsNoDeadEnd(t *testing.T) {
+	s := inMemory(t)
+	c, rest := s.provisioner(), s.tree(declare("/solo", kind.Election))
+	limited := s.tree(declare("/solo", kind.Election), declare("/pay", kind.Namespace))
+	limited.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
+	s.apply(c, limited)
+	require.NoError(t, s.server.Delete(s.root+"/pay"))
+	limits := plan.QuotaPath(s.root+"/pay") + "/zookeeper_limits"
+	_, err := s.session(c).SetACL(t.Context(), limits, []zk.ACL{{Scheme: "digest", ID: digest("bank:b"), Perms: zk.PermAll}}, -1)
+	require.NoError(t, err)
+	s.apply(c, rest)
+	require.False(t, s.plan(c, rest).HasChanges())
+	_, err = Read(t.Context(), s.session(c), limited)
+	require.ErrorIs(t, err, zk.ErrNoAuth, "what is declared must be known")
+}
+
 // moveNamespace is the shop without quotas, its namespace at another path.
 func moveNamespace(s *site) *plan.Tree {
 	tree := s.shop()
