@@ -154,6 +154,9 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 		return "Error acquiring the apply lock", lockedText(locked), "", true
 	case errors.As(err, &inUse):
 		return "Lock is in use", inUseText(inUse), inUse.Addr, true
+	case errors.As(err, &acl) && acl.Done == acl.Total:
+		return "A note about access lists is left", fmt.Sprintf("The transaction was committed, and all %d access lists of existing nodes were set. That they are to be set is still noted in ZooKeeper, where it could not be taken away: %s\n\nThe note does no harm: the next apply that changes anything takes it away.",
+			acl.Total, inner(acl.Err)), "", true
 	case errors.As(err, &acl):
 		return "Access lists are only partly set", fmt.Sprintf("The transaction was committed, and %d of %d access lists of existing nodes were set. Then: %s\n\nThe rest is noted in ZooKeeper: \"locktree plan\" shows it, and the next apply finishes it.",
 			acl.Done, acl.Total, inner(acl.Err)), "", true

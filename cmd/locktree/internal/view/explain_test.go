@@ -41,6 +41,7 @@ func TestExplain(t *testing.T) {
 		refused,
 		&apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")},
 		&apply.ACLPhaseError{ApplyID: "7f3a", Done: 1, Total: 3, Err: refused},
+		&apply.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: refused},
 		&apply.VerifyError{Differences: differences},
 		&apply.VerifyError{Err: errors.New("recipes: connection lost")},
 		&apply.VerifyError{Err: refused},
@@ -69,6 +70,14 @@ func TestExplain(t *testing.T) {
 		fmt.Fprintf(&b, "=== %T%s", err, text.String())
 	}
 	golden(t, "errors.txt", b.String())
+}
+
+// The lists were "only partly set", 3 of 3 of them, and a plan was to show the rest.
+func TestAccessListsThatAreAllSetAreNotSaidToBeSetInPart(t *testing.T) {
+	summary, detail, _ := explain(&apply.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: errors.New("recipes: connection lost")})
+	require.NotContains(t, summary, "partly")
+	require.NotContains(t, detail, "The rest")
+	require.Contains(t, detail, "all 3 access lists")
 }
 
 // "kind: " was taken out of the middle of a sentence: "lock is of another /t/ledger".
