@@ -72,6 +72,7 @@ func (c *Client) Check(ctx context.Context, paths ...string) ([]Condition, error
 	return found, ctx.Err()
 }
 
+// checkTimeout compares what the proof of a session rests on: see proof for why a tick may be a quarter of the timeout.
 func checkTimeout(t, tick time.Duration, how string) Condition {
 	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit proves that much only where a tick is at most a quarter of it",
 		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
@@ -85,6 +86,11 @@ func checkTimeout(t, tick time.Duration, how string) Condition {
 	return k
 }
 
+// checkStaleness compares how long a server may serve what it last knew with how long the leader waits for the session.
+// A follower that is cut off drops its clients after syncLimit ticks. The last that its leader heard of them is half a
+// tick and T/3 old by then at the most, go-zookeeper pinging that often, so it expires them 2T/3 less half a tick after
+// the cut at the earliest. Hence 2T/3 should be (syncLimit + 1/2) ticks. No promise rests on it: grants and leases rest
+// on commits, of which such a server has none.
 func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
 	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; it should drop its clients before the leader expires them, or they learn of their loss by the clock alone"}
 	least := time.Duration(syncLimit)*tick*3/2 + tick*3/4
@@ -103,6 +109,7 @@ func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condi
 	return k
 }
 
+// checkClock says what the clock of this system leaves out; see slept.
 func checkClock(system string) Condition {
 	k := Condition{Name: "clock", What: "deadlines follow the monotonic clock, and count the time the machine is suspended",
 		Why: "a lease must end in time by this machine's own clock; setting the date changes nothing"}
@@ -144,6 +151,7 @@ func (c *Client) checkAccess(ctx context.Context, s *Session, path string) (Cond
 	}
 	var refused *OpError
 	switch {
+	// A server's answer is a finding, also when it is that there is no such node. No answer is an error: nothing was seen.
 	case err != nil && errors.As(err, &refused) && refused.Outcome == Definite:
 		k.Verdict, k.What, k.Next = Fails, err.Error(), "declare the lock and run apply, or have read access granted to "+c.whoami()
 		return k, nil
@@ -163,7 +171,8 @@ func (c *Client) checkAccess(ctx context.Context, s *Session, path string) (Cond
 	return k, nil
 }
 
-// lacks returns the right's name if no entry gives it to us. Entries of schemes only a server can judge count as ours.
+// lacks returns the right's name if no entry gives it to us. Entries of schemes only a server can judge (ip, plugins) count
+// as ours: what is said to be lacking is lacking.
 func (c *Client) lacks(acl []zk.ACL, name string, perm int32) string {
 	for _, e := range acl {
 		ours := e.Scheme == "auth" || slices.ContainsFunc(c.Identities(), func(id Identity) bool {
@@ -216,7 +225,8 @@ func (s *Session) word(ctx context.Context, word string) (answer string) {
 	return answer
 }
 
-// shortestTimeout is what a server grants, in milliseconds, to a session that asks for one; 0 when it does not say.
+// shortestTimeout is what a server grants, in milliseconds, to a session that asks for one; 0 when it does not say. Asked
+// by hand, because go-zookeeper keeps what was negotiated to itself, and with the closeSession right behind.
 func (s *Session) shortestTimeout(ctx context.Context) (ms int) {
 	ask := make([]byte, 4, 64)
 	ask = append(ask, make([]byte, 12)...)                             // protocol version, last zxid

@@ -52,6 +52,7 @@ type contender struct {
 func protectedPrefix(w kind.Wire, marker string) string {
 	var u [16]byte
 	_, _ = rand.Read(u[:]) // crypto/rand.Read never fails
+	// A UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
 	h := hex.EncodeToString(u[:])
 	if w == kind.WireKazoo {
@@ -60,12 +61,13 @@ func protectedPrefix(w kind.Wire, marker string) string {
 	return fmt.Sprintf("_c_%s-%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:], marker)
 }
 
-// reserve books the bytes of the node about to be created.
+// reserve books the bytes of the node about to be created: its path with the ten digits a number has. One with a sign has
+// eleven characters, and is given back at once (exhausted).
 func (k *contender) reserve() error {
 	size := int64(len(k.dir) + 1 + len(k.prefix) + 10)
 	if k.bytes.Add(size) > maxEphemeralBytes {
 		k.bytes.Add(-size)
-		k.freed.Store(true)
+		k.freed.Store(true) // nothing is booked, so there is nothing to give back
 		return fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d; open another Client", ErrSessionFull,
 			k.bytes.Load()+size, maxEphemeralBytes)
 	}
@@ -102,7 +104,8 @@ func (k *contender) exhausted() error {
 	return fmt.Errorf("%w: %s handed out number %d; delete the node and apply it again while nobody queues", ErrSequenceExhausted, k.dir, k.seq)
 }
 
-// pick returns the child that is this contender, or "".
+// pick returns the child that is this contender, or "". The prefix has 122 random bits and ends in the marker, so no other
+// name begins with it.
 func (k *contender) pick(children []string) string {
 	for _, name := range children {
 		if strings.HasPrefix(name, k.prefix) {

@@ -73,6 +73,7 @@ func parseServer(s string) (string, error) {
 		host, root, _ := strings.Cut(s, "/")
 		return "", fmt.Errorf("recipes: server %q: a chroot suffix is not supported; use %q and begin every path with /%s", s, host, root)
 	}
+	// Before the colons are looked at: those of an IPv6 address separate no port.
 	if ip, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return net.JoinHostPort(ip.String(), "2181"), nil
 	}
@@ -99,7 +100,7 @@ func newHosts(live context.Context, names []string, resolve func(context.Context
 // Init ignores what go-zookeeper made of the names: it breaks IPv6 addresses without a port.
 func (h *hosts) Init([]string) error { return nil }
 
-// Len returns the number of names.
+// Len returns the number of names. go-zookeeper never asks.
 func (h *hosts) Len() int { return len(h.names) }
 
 // Next moves on to the next address. The first pass after a lost connection starts at once; each further one begins
@@ -117,7 +118,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	if !h.since.IsZero() && time.Since(h.since) >= settled {
 		h.pass = -1
 	}
-	h.since = time.Time{}
+	h.since = time.Time{} // Next is called when there is no connection any more
 	if h.pass < 0 || h.next == len(h.targets)-1 {
 		h.startPass(cmp.Or(most, time.Second))
 	} else {
@@ -127,7 +128,8 @@ func (h *hosts) Next() (server string, retryStart bool) {
 }
 
 // startPass resolves the names, with mu released and for no longer than most, and puts the address used last at the
-// end: it has just failed us.
+// end: it has just failed us. Only go-zookeeper's loop calls Next, so nobody else moves targets and next meanwhile; what
+// mu is released for are the readers, and addresses.
 func (h *hosts) startPass(most time.Duration) {
 	var last target
 	if len(h.targets) > 0 {
@@ -157,7 +159,7 @@ func (h *hosts) lookup(most time.Duration) []target {
 	ctx, cancel := context.WithTimeout(h.live, min(most, time.Second))
 	defer cancel()
 	for i, name := range h.names {
-		found[i] = []target{{name, name}}
+		found[i] = []target{{name, name}} // written before the goroutine below begins, which may replace it
 		host, port, err := net.SplitHostPort(name)
 		if _, ip := netip.ParseAddr(host); h.resolve == nil || err != nil || ip == nil {
 			continue
@@ -188,7 +190,7 @@ func (h *hosts) addresses(ctx context.Context, host string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var dns *net.DNSError
-	if err != nil && !(errors.As(err, &dns) && dns.IsNotFound) {
+	if err != nil && !(errors.As(err, &dns) && dns.IsNotFound) { // one that never resolved has none
 		return h.known[host]
 	}
 	h.known[host] = ips
@@ -203,7 +205,7 @@ func (h *hosts) current() (t target, pass int, first bool) {
 	return h.targets[h.next], h.pass, h.next == 0
 }
 
-// size is the number of addresses in the present pass, at least 1.
+// size is the number of addresses in the present pass, at least 1: it divides, and is asked for before the first pass.
 func (h *hosts) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -23,6 +23,7 @@ func identities(auth []Auth, config *tls.Config) []Identity {
 	}
 	if config != nil {
 		for _, certificate := range config.Certificates {
+			// One that cannot be read is none we could be taken for; the handshake tells what is wrong with it.
 			if subject, err := subjectOf(certificate); err == nil {
 				all = append(all, Identity{"x509", subject})
 			}
@@ -31,7 +32,8 @@ func identities(auth []Auth, config *tls.Config) []Identity {
 	return all
 }
 
-// digestID is user:base64(sha1(user:password)).
+// digestID is user:base64(sha1(user:password)), as DigestAuthenticationProvider.generateDigest makes it: the user stands
+// in what is hashed as well, and a password may have colons of its own.
 func digestID(credentials string) string {
 	user, _, _ := strings.Cut(credentials, ":")
 	sum := sha1.Sum([]byte(credentials))
@@ -47,6 +49,7 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 		switch user, password, ok := strings.Cut(string(a.Credentials), ":"); {
 		case a.Scheme == "":
 			return nil, errors.New("recipes: Config.Auth: an entry has no scheme; the usual one is digest")
+		// ZooKeeper would take any of these: it refuses no digest.
 		case a.Scheme == "digest" && (!ok || user == "" || password == ""):
 			return nil, errors.New("recipes: Config.Auth: credentials of scheme digest are user:password")
 		case a.Scheme == "sasl":

@@ -89,6 +89,8 @@ func (in *Inspection) classify(children []string) kind.Params {
 	return in.Kind.New()
 }
 
+// guess tells the kind by the names of contenders. All are looked at: kazoo's writers and candidates carry the names of
+// its mutexes, so that only a reader beside them tells more.
 func guess(children []string) *kind.Kind {
 	if slices.Contains(children, "leases") && slices.Contains(children, "locks") {
 		return kind.Semaphore
@@ -112,6 +114,8 @@ func guess(children []string) *kind.Kind {
 
 // read fills in holders and waiters.
 func (in *Inspection) read(ctx context.Context, s *Session, params kind.Params, children []string) error {
+	// All queues before any is judged, the permits before the antechamber: a Curator client that was granted its permit
+	// in between has left the antechamber by then, and counts as what it has become.
 	lines := make([][]Contender, len(in.Kind.Queues))
 	gated := map[int64]bool{} // sessions that stand in an antechamber
 	for i, q := range in.Kind.Queues {
@@ -142,6 +146,7 @@ func (in *Inspection) read(ctx context.Context, s *Session, params kind.Params, 
 // here, so whoever has one holds; and who was granted one keeps it when the number is lowered.
 func (in *Inspection) sort(params kind.Params, q kind.Queue, line []Contender, gated map[int64]bool) {
 	queue := make([]kind.Contender, len(line))
+	// Of those that are still there: one that left while it was read holds nobody up.
 	for i, c := range line {
 		queue[i], _ = kind.ParseContender(c.Name)
 	}
@@ -169,7 +174,8 @@ func tentative(c Contender, i int, gated map[int64]bool) bool {
 	return gated[c.Session]
 }
 
-// junk notes the children of dir that are neither contenders nor part of the layout.
+// junk notes the children of dir that are neither contenders nor part of the layout. A namespace has none: it is there for
+// children of whatever name.
 func (in *Inspection) junk(dir string, names []string) {
 	for _, name := range names {
 		if in.Kind != nil && (in.Kind.Container || dir == in.Path && slices.Contains(in.Kind.Children, name)) {
@@ -207,6 +213,7 @@ func readContenders(ctx context.Context, s *Session, dir string, children []stri
 	return out, junk, nil
 }
 
+// readContender reads one; nil without an error when it has gone.
 func readContender(ctx context.Context, s *Session, dir string, k kind.Contender) (*Contender, error) {
 	c := parsed(dir, k)
 	data, stat, err := s.Get(ctx, c.Path)

@@ -32,6 +32,8 @@ func parsed(dir string, c kind.Contender) Contender {
 	return Contender{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
 }
 
+// writerOf names the client by the marker, which kazoo and WriteLock share with nobody, and else by the form of the id.
+// This library writes Curator's and kazoo's names and is called after them: the data says whose program it is.
 func writerOf(c kind.Contender) string {
 	switch c.Marker {
 	case "__lock__", "__rlock__":
@@ -67,7 +69,8 @@ func (k *Contender) fill(who, user, host string, pid int, created time.Time) {
 // maxIDText bounds what is shown of a foreign client's data.
 const maxIDText = 256
 
-// printable is data as text when it is that, else "".
+// printable is data as text when it is that, else "". It ends up on terminals and in errors: control characters are not let
+// through, whoever wrote them.
 func printable(data []byte) string {
 	if len(data) > maxIDText || !utf8.Valid(data) {
 		return ""

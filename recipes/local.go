@@ -73,7 +73,7 @@ func (st *clientState) await(ctx context.Context, s *slot, turn chan baton, try 
 			st.mu.Unlock()
 			// The turn came at the same moment. It is ours to pass on, and whoever passed it has already sent it.
 			return <-turn, 0, nil
-		case err == nil && s.held == nil:
+		case err == nil && s.held == nil: // woken by waits
 			continue // whoever was known to wait has passed the turn on meanwhile
 		case err == nil:
 			held := *s.held // each caller's own: Identify writes into it
@@ -102,7 +102,8 @@ func (st *clientState) tryEnter(ctx context.Context, key string) (b baton, ok bo
 	return b, err == nil, err
 }
 
-// clearing says that the turn's owner is about to leave, and waits for nobody any more.
+// clearing says that the turn's owner is about to leave, and waits for nobody any more. A Try that comes now waits for the
+// cleaning up, which takes a round trip: it would be refused on account of what its own client is just deleting.
 func (st *clientState) clearing(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -112,7 +113,7 @@ func (st *clientState) clearing(key string) {
 	}
 }
 
-// unstick forgets what whoever had the turn waited for.
+// unstick forgets what whoever had the turn waited for. The channel that said so is closed; the next owner gets a new one.
 func (s *slot) unstick() {
 	if s.held != nil {
 		s.held, s.waits = nil, make(chan struct{})
@@ -146,11 +147,12 @@ func (st *clientState) pass(key string, b baton) bool {
 	if s == nil || len(s.waiters) == 0 {
 		return false
 	}
+	// Taken out under mu, by whoever passes it or by itself in await, never by both: the turn goes to exactly one.
 	next := s.waiters[0]
 	s.waiters = slices.Delete(s.waiters, 0, 1)
 	s.leaving = false
 	s.unstick()
-	if s.left != nil {
+	if s.left != nil { // vacant looks again, and finds somebody who is not cleaning up
 		close(s.left)
 		s.left = nil
 	}
@@ -158,7 +160,8 @@ func (st *clientState) pass(key string, b baton) bool {
 	return true
 }
 
-// crowded reports whether local goroutines wait for their turn.
+// crowded reports whether local goroutines wait for their turn. They may give up at any moment, so who prepares a place for
+// them must be able to delete it (see holding.close).
 func (st *clientState) crowded(key string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -188,7 +191,8 @@ func (st *clientState) vacant(ctx context.Context, key string) (bool, error) {
 	}
 }
 
-// taken reports whether somebody has the turn.
+// taken reports whether somebody has the turn. It may be another's, or nobody's, when the caller acts on that: permits
+// are then asked for beside the queue or behind it, and are safe either way (see draw.direct).
 func (st *clientState) taken(key string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -31,6 +31,7 @@ func newLogAdapter(log *slog.Logger) *logAdapter {
 
 // Printf implements zk.Logger. The format is the kind; go-zookeeper has about twenty.
 func (a *logAdapter) Printf(format string, args ...any) {
+	// First, so that nothing is formatted, and no kind remembered, for a log that nobody reads.
 	if !a.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
@@ -41,6 +42,7 @@ func (a *logAdapter) Printf(format string, args ...any) {
 	a.log.Debug("zookeeper client: "+fmt.Sprintf(format, args...), "left_out", left)
 }
 
+// admit lets a line pass, or counts it. left is how many of its kind have been left out since the last one.
 func (a *logAdapter) admit(kind string) (left int, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

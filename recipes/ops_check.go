@@ -21,8 +21,9 @@ func first(err error) error {
 	return err
 }
 
-// checkPath refuses what the servers would refuse, with a reason. Servers are written in Java and compare UTF-16
-// units, so everything beyond U+FFFF, being surrogates there, is refused too.
+// checkPath refuses what the servers would refuse (PathUtils.validatePath), with a reason. Servers are written in Java and
+// compare UTF-16 units, so everything beyond U+FFFF, being surrogates there, is refused too. A server says no more than
+// "bad arguments" about it, and go-zookeeper does not look at the paths of a transaction at all.
 func (s *Session) checkPath(o op, sequential bool) error {
 	if why := badPath(o.path, sequential); why != "" {
 		return s.refuse(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
@@ -30,6 +31,8 @@ func (s *Session) checkPath(o op, sequential bool) error {
 	return nil
 }
 
+// badPath says what is wrong with a path, or "". A sequential create's may end with a slash: the server looks at it with
+// a number behind it, which is then the whole name.
 func badPath(path string, sequential bool) string {
 	switch {
 	case path == "" || path[0] != '/':
@@ -42,7 +45,7 @@ func badPath(path string, sequential bool) string {
 		return "a path does not end with /"
 	}
 	start := 1
-	for i := 1; i <= len(path); i++ {
+	for i := 1; i <= len(path); i++ { // the end closes the last element, as a slash does the others
 		if i < len(path) && path[i] != '/' {
 			continue
 		}
@@ -62,6 +65,7 @@ func badPath(path string, sequential bool) string {
 	return ""
 }
 
+// checkACL refuses the list that no server takes (PrepRequestProcessor.fixupACL).
 func (s *Session) checkACL(o op, acl []zk.ACL) error {
 	if len(acl) == 0 {
 		return s.refuse(o, fmt.Errorf("%w: it is empty", zk.ErrInvalidACL), "grant at least one permission to somebody")
@@ -69,7 +73,8 @@ func (s *Session) checkACL(o op, acl []zk.ACL) error {
 	return nil
 }
 
-// checkSize compares a request body's size, with its header, with what a server reads.
+// checkSize compares a request body's size, with its header (xid and operation), with what a server reads. The sizes are
+// those of the encoding, to the byte: a server takes a frame of its limit and drops the connection at one byte more.
 func (s *Session) checkSize(o op, body int) error {
 	if n := 8 + body; n > maxRequest {
 		return s.refuse(o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
@@ -82,7 +87,7 @@ func (s *Session) checkMulti(o *op, ops []any) error {
 	if len(ops) == 0 {
 		return s.refuse(*o, errors.New("recipes: a transaction needs at least one operation"), "")
 	}
-	size := 9
+	size := 9 // the header that ends the operations
 	for i, each := range ops {
 		part := op{name: o.name, path: pathOf(each)}
 		if i == 0 {
@@ -106,7 +111,7 @@ func (s *Session) checkMulti(o *op, ops []any) error {
 		if err := s.checkPath(part, sequential); err != nil {
 			return err
 		}
-		size += 9 + n
+		size += 9 + n // its header: type, done, error
 	}
 	return s.checkSize(*o, size)
 }
@@ -126,7 +131,8 @@ func pathOf(op any) string {
 	return ""
 }
 
-// needOf returns the permission an operation needs, and where.
+// needOf returns the permission an operation needs, and where: of a check READ on its node
+// (PrepRequestProcessor, case check).
 func needOf(op any) string {
 	switch r := op.(type) {
 	case *zk.CreateRequest:
@@ -139,7 +145,8 @@ func needOf(op any) string {
 	return need("get", pathOf(op))
 }
 
-// opSize is the encoded size of an operation's body, 0 for a stranger.
+// opSize is the encoded size of an operation's body, 0 for a stranger: strings, byte arrays and vectors with four bytes
+// of length, flags and versions of four bytes.
 func opSize(op any) int {
 	switch r := op.(type) {
 	case *zk.CreateRequest:
@@ -154,6 +161,7 @@ func opSize(op any) int {
 	return 0
 }
 
+// aclSize is the encoded size of an access list: of each entry the permissions and two strings.
 func aclSize(acl []zk.ACL) int {
 	n := 4
 	for _, a := range acl {

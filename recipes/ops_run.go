@@ -27,6 +27,7 @@ var errNotSent = errors.New("not sent")
 // ctx keeps its slot until go-zookeeper lets go of it, at the latest when the connection is lost.
 func run[T any](ctx context.Context, s *Session, o op, fn func(*zk.Conn) (T, error)) (T, error) {
 	var zero T
+	// A confirm goes through the quorum as writes do, and changes nothing.
 	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
 		return zero, s.refuse(o, ErrReadOnlyClient, "")
 	}
@@ -42,6 +43,7 @@ func run[T any](ctx context.Context, s *Session, o op, fn func(*zk.Conn) (T, err
 		if ctx.Err() != nil {
 			return zero, wrapped
 		}
+		// Asked again only where the answer was lost: a definite one stands.
 		if try++; s.Err() == nil && o.read && !o.once && wrapped.Outcome == Unknown && try <= maxRetries {
 			continue
 		}
@@ -50,7 +52,8 @@ func run[T any](ctx context.Context, s *Session, o op, fn func(*zk.Conn) (T, err
 }
 
 // awaitLink waits until there is a connection. Nothing is given to go-zookeeper before: what waits in its queue
-// cannot be taken back.
+// cannot be taken back. It would be written into whatever connection comes next, when its caller has long been told that
+// it was given up. (A connection that ends between this and the write makes the outcome unknown, which is true.)
 func (s *Session) awaitLink(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return cause(ctx)
@@ -58,6 +61,7 @@ func (s *Session) awaitLink(ctx context.Context) error {
 	s.mu.Lock()
 	linked := s.linked
 	s.mu.Unlock()
+	// First, because a lost session may still have its link: which of two that are ready is taken is left to chance.
 	select {
 	case <-s.done:
 		return s.Err()
@@ -82,6 +86,8 @@ func cause(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, why)
 }
 
+// attempt hands fn to go-zookeeper and waits. Who stops waiting never sees the result, which is go-zookeeper's to write
+// until fn returns.
 func attempt[T any](ctx context.Context, s *Session, fn func(*zk.Conn) (T, error)) (T, error) {
 	type result struct {
 		v   T

@@ -16,13 +16,15 @@ const (
 	codeSASLRequired   int32 = -124
 )
 
-// definite are the answers of a server that did not apply the operation.
+// definite are the answers of a server that did not apply the operation. A moved or expired session is among them:
+// requests are held against the session's owner before anything is made of them (SessionTrackerImpl.checkSession).
 var definite = []error{
 	zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed,
 	zk.ErrNoChildrenForEphemerals, zk.ErrBadArguments, zk.ErrReconfigDisabled, zk.ErrSessionMoved, zk.ErrSessionExpired,
 }
 
-// unnamed are the codes go-zookeeper turns into "unknown error: N", with what they mean for a write.
+// unnamed are the codes go-zookeeper turns into "unknown error: N", with what they mean for a write. Definite are those
+// that a server gives before it proposes anything; of what went wrong within a server nothing is assumed.
 var unnamed = map[int]struct {
 	outcome Outcome
 	err     error
@@ -51,7 +53,7 @@ func classify(err error) (Outcome, error) {
 	switch {
 	case errors.Is(err, errNotSent), errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrInvalidFlags):
 		return NotSent, err
-	case errors.Is(err, zk.ErrNoServer):
+	case errors.Is(err, zk.ErrNoServer): // of what was still in go-zookeeper's queue (flushUnsentRequests), and of nothing else
 		return NotSent, err
 	}
 	for _, d := range definite {
@@ -82,10 +84,11 @@ func (s *Session) failed(o op, err error) *OpError {
 		// session over, as it is.
 		s.lose(ErrSessionExpired)
 	}
-	if outcome != Definite {
+	if outcome != Definite { // an answer, whatever it says, is no sign of a session that is over
 		s.look() // a machine just resumed has run no timer yet
 	}
-	// What go-zookeeper says once the session is over is less than what we know.
+	// What go-zookeeper says once the session is over is less than what we know. Not so a server's definite answer, nor
+	// that the caller gave up: the outcome stays what it was, whichever error tells it.
 	if lost := s.Err(); lost != nil && !errors.Is(err, ErrSessionLost) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && (outcome != Definite || errors.Is(err, zk.ErrSessionExpired)) {
 		err = lost
@@ -93,6 +96,7 @@ func (s *Session) failed(o op, err error) *OpError {
 	return s.opError(o, outcome, err)
 }
 
+// opError makes the error callers see: with the hint where one is known, and in words for what ZooKeeper words badly.
 func (s *Session) opError(o op, outcome Outcome, err error) *OpError {
 	e := &OpError{Op: o.name, Path: o.path, Outcome: outcome, Err: err}
 	switch {
@@ -123,7 +127,8 @@ type deniedError struct{ text string }
 func (e deniedError) Error() string        { return e.text }
 func (e deniedError) Is(target error) bool { return target == zk.ErrNoAuth }
 
-// need names the permission an operation needs, and on which node.
+// need names the permission an operation needs, and on which node: creating and deleting are rights of the parent
+// (PrepRequestProcessor), which is what people look for in the wrong place.
 func need(op, path string) string {
 	switch op {
 	case "create":

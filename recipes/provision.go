@@ -35,7 +35,7 @@ type declaration struct {
 	waiters int // max_waiters
 }
 
-// changed is closed when the declaration must be read again.
+// changed is closed when the declaration must be read again: it was written, or the watch may have missed that it was.
 func (d *declaration) changed() <-chan struct{} { return d.w.C() }
 
 // stale says that the node may have another declaration by now.
@@ -54,6 +54,7 @@ func (d *declaration) stale() bool {
 // not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, or what reading it gave.
 func (c *Client) declared(ctx context.Context, s *Session, q *queue) (*declaration, error) {
 	d, err := c.declaration(ctx, s, q.path)
+	// Once: who deletes it again in between is told that it is not there.
 	if isNoNode(err) && q.opts.params != nil && q.opts.create {
 		if err = c.createTree(ctx, s, q.path, q.kind); err == nil {
 			d, err = c.declaration(ctx, s, q.path)
@@ -71,6 +72,8 @@ func (c *Client) declared(ctx context.Context, s *Session, q *queue) (*declarati
 // open checks the declaration against the kind the program expects, and completes it with brought parameters.
 func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, error) {
 	if d.payload == nil {
+		// Parameters stand in for a declaration that was never made, not for one that is damaged or too new for us: what
+		// that says, others obey.
 		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
 			return nil, fmt.Errorf("%w: %s carries no declaration this program can read; declare it and run apply, or bring parameters: %w",
 				ErrNotProvisioned, d.path, d.why)
@@ -81,6 +84,8 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 		if err := kind.Validate(brought); err != nil {
 			return nil, fmt.Errorf("recipes: parameters brought for %s: %w", d.path, err)
 		}
+		// A copy: the declaration is shared by all callers of this client, and others may bring other parameters. The
+		// watch, and what says that it was dropped, stay the shared ones.
 		own := *d
 		own.set(brought, nil)
 		return &own, nil
@@ -129,11 +134,11 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 		}
 		reading := st.loading[path]
 		if reading == nil {
-			break
+			break // with mu held: what follows is this caller's to read
 		}
 		st.mu.Unlock()
 		select {
-		case <-reading:
+		case <-reading: // with an error, perhaps: the next round finds nothing, and one of those who waited reads itself
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -151,7 +156,7 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 	defer st.mu.Unlock()
 	delete(st.loading, path)
 	close(reading)
-	st.forget(path)
+	st.forget(path) // a stale one, or a lost session's
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +165,9 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 	return d, nil
 }
 
-// pin keeps the declaration at path, once it is read, from being pushed out until unpin is called.
+// pin keeps the declaration at path, once it is read, from being pushed out until unpin is called. Pinned ones may be more
+// than the bound: then each goes as its last call ends. (Pushing them out, 4,097 calls that wait would push out each
+// other's for ever: TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet.)
 func (st *clientState) pin(path string) (unpin func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -182,7 +189,7 @@ func (st *clientState) pin(path string) (unpin func()) {
 }
 
 // trim pushes out a declaration that is not pinned if there are too many; st.mu is held. It looks at a few only, which
-// are others each time, and reports false when all of these are pinned.
+// are others each time (a map is walked from a random place), and reports false when all of these are pinned.
 func (st *clientState) trim() bool {
 	if len(st.decls) <= maxDeclarations {
 		return true
@@ -200,7 +207,7 @@ func (st *clientState) trim() bool {
 	return false
 }
 
-// forget drops a declaration; st.mu is held.
+// forget drops a declaration; st.mu is held. Its holders are told: no watch of theirs would tell them of a change any more.
 func (st *clientState) forget(path string) {
 	if d := st.decls[path]; d != nil {
 		d.w.stop()
@@ -219,7 +226,7 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 	}()
 	data, stat, w, err := getWPersistent(ctx, s, path)
 	if err != nil {
-		cancel()
+		cancel() // it would ask for the list as long as the session lives
 	}
 	shared := <-inherited
 	cancel()
@@ -229,9 +236,10 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{})}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
-		d.payload = nil
+		d.payload = nil // it may be half of one
 	}
 	if d.payload == nil || d.payload.ChildACL == nil {
+		// Only now does it matter whether that worked.
 		if d.shared = shared.acl; shared.err != nil {
 			w.stop()
 			return nil, shared.err
@@ -267,7 +275,7 @@ func createNode(ctx context.Context, s *Session, path string) error {
 			_, err = s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
 		}
 	}
-	if errors.Is(err, zk.ErrNoAuth) {
+	if errors.Is(err, zk.ErrNoAuth) { // there, perhaps, and hidden from us: see Session.Exists
 		if stat, unknown := s.Exists(ctx, path); stat != nil || errors.Is(unknown, zk.ErrNoAuth) {
 			return nil
 		}
@@ -278,7 +286,8 @@ func createNode(ctx context.Context, s *Session, path string) error {
 	return err
 }
 
-// complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then.
+// complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then, which
+// errNotApplied says to whoever repeats. (declared looks at the lock node only, whose children may be missing.)
 func (q *queue) complete(ctx context.Context, s *Session, err error) error {
 	if !isNoNode(err) || q.opts.params == nil || !q.opts.create {
 		return err

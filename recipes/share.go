@@ -16,12 +16,13 @@ import (
 // A share is as good as the lease it joins: that one was granted by a committed write and is kept by the session's
 // heartbeat, and what ends one ends all.
 
-// admit gives everybody who waits for the turn to read a share of h, and gives the turn up.
+// admit gives everybody who waits for the turn to read a share of h, and gives the turn up. First of all h is made known:
+// who takes the turn behind this finds it there, so no reader of this client falls between the two moments.
 func (st *clientState) admit(key string, h *holding) {
 	st.reads(h)
 	st.mu.Lock()
 	if s := st.slots[key]; s != nil {
-		for len(s.waiters) > 0 && h.share() {
+		for len(s.waiters) > 0 && h.share() { // counted first: h is not given back before it is used
 			s.waiters[0] <- baton{shared: h}
 			s.waiters = s.waiters[1:]
 		}
@@ -42,7 +43,7 @@ func (st *clientState) reads(h *holding) {
 	}
 }
 
-// unshare forgets h, which is over.
+// unshare forgets h, which is over. Another may be in its place already, of the next session.
 func (st *clientState) unshare(h *holding) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -51,7 +52,8 @@ func (st *clientState) unshare(h *holding) {
 	}
 }
 
-// stuck tells those who only try that whoever has the turn waits for another contender.
+// stuck tells those who only try to read that whoever has the turn waits for another contender. Until then a Try waits
+// with it: the answer it has asked for is the Try's as well.
 func (st *clientState) stuck(key string, held *HeldError) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -65,7 +67,7 @@ func (st *clientState) stuck(key string, held *HeldError) {
 	s.held = held
 }
 
-// kept is the slot whose turn is kept while the lock is held.
+// kept is the slot whose turn is kept while the lock is held. A reader's is not: others are to join it.
 func (a *claim) kept() string {
 	if a.q.shared {
 		return ""
@@ -82,6 +84,8 @@ func (a *claim) share(ctx context.Context) (*holding, error) {
 	if h == nil || h.s != a.s {
 		return nil, nil
 	}
+	// A stale listing may not show a writer that has queued: a matter of who goes first, not of safety. h holds by its own
+	// proof, and whoever shares it is as safe as it is.
 	children, err := listChildren(ctx, a.s, a.q.dir())
 	if err != nil {
 		return nil, err
@@ -95,7 +99,7 @@ func (a *claim) share(ctx context.Context) (*holding, error) {
 		if !k.Shared {
 			return nil, nil
 		}
-		mine = mine || k.Name == h.ks[0].name
+		mine = mine || k.Name == h.ks[0].name // gone, it is about to be noticed
 	}
 	if !mine || !h.share() {
 		return nil, nil

@@ -71,6 +71,7 @@ func (st *clientState) account(s *Session) *atomic.Int64 {
 	if st.bytes == nil {
 		st.bytes, st.janitors = map[*Session]*atomic.Int64{}, map[*Session]*janitor{}
 	}
+	// Of a session that is over already it is forgotten at once: what holds the account goes on counting, for nobody.
 	a := &atomic.Int64{}
 	st.bytes[s], st.janitors[s] = a, &janitor{s: s, st: st}
 	st.spawn(func() {

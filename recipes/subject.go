@@ -38,7 +38,7 @@ func subjectOf(certificate tls.Certificate) (string, error) {
 	if _, err := asn1.Unmarshal(leaf.RawSubject, &subject); err != nil {
 		return "", fmt.Errorf("recipes: the certificate's subject is no sequence of names: %w", err)
 	}
-	slices.Reverse(subject) // last encoded first
+	slices.Reverse(subject) // RFC 2253 section 2.1: last encoded first
 	var parts []string
 	for _, set := range subject {
 		var together []string
@@ -65,7 +65,7 @@ func (a attribute) String() string {
 	if text, ok := a.text(); ok && known {
 		return keyword + "=" + escape(text)
 	}
-	return keyword + "=#" + hex.EncodeToString(a.Value.FullBytes)
+	return keyword + "=#" + hex.EncodeToString(a.Value.FullBytes) // RFC 2253 section 2.4: tag, length and value
 }
 
 // text is the value if it is one of ASN.1's strings; read as UTF-8 whichever it is, as Java does.
@@ -75,7 +75,7 @@ func (a attribute) text() (string, bool) {
 	}
 	switch a.Value.Tag {
 	case asn1.TagUTF8String, asn1.TagPrintableString, asn1.TagIA5String, asn1.TagT61String, asn1.TagGeneralString, asn1.TagBMPString:
-		return string([]rune(string(a.Value.Bytes))), true
+		return string([]rune(string(a.Value.Bytes))), true // through runes: bytes that are no UTF-8 become U+FFFD
 	}
 	return "", false
 }

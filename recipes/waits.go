@@ -90,10 +90,11 @@ type waitEdge struct {
 
 type waitGraph struct {
 	parties map[partyKey]*party
-	order   []*party
+	order   []*party // as they were met: the same inspections give the same answer
 	edges   []*waitEdge
 }
 
+// party is who c is part of: whoever owns its session. The first name that it gives itself counts.
 func (g *waitGraph) party(c Contender) *party {
 	key := partyKey{session: c.Session}
 	if c.Session == 0 {
@@ -145,7 +146,9 @@ func (g *waitGraph) add(in *Inspection) {
 	}
 }
 
-// blocker is who keeps the wait from ending, given who is known to go on; nil when nobody does.
+// blocker is who keeps the wait from ending, given who is known to go on; nil when nobody does. All those ahead must go
+// first. Of the holders all must leave, too, except where one permit may do: then one that goes on is enough. That a
+// waiter may need several permits, Inspect does not see; so a deadlock over several may be missed.
 func (e *waitEdge) blocker() (p *party, ahead bool) {
 	stuck := func(q *party) bool { return q != e.who && !q.free }
 	if i := slices.IndexFunc(e.held, stuck); i >= 0 && (!e.Any || !slices.ContainsFunc(e.held, func(q *party) bool { return !stuck(q) })) {
@@ -158,7 +161,8 @@ func (e *waitEdge) blocker() (p *party, ahead bool) {
 }
 
 // settle marks who goes on, beginning with those who wait for nobody, until nothing changes. Whoever is left is in a
-// circle or waits for one.
+// circle or waits for one: each of them is kept by one that is left too, and there are finitely many. A party goes on
+// only if all its waits end: it may need each of them to get to the point where it gives back what it holds.
 func (g *waitGraph) settle() {
 	for again := true; again; {
 		again = false
@@ -181,6 +185,8 @@ func (g *waitGraph) settle() {
 // circles follows from everybody who is stuck one of those who keep it there: that ends in a circle, each found once.
 func (g *waitGraph) circles() []Deadlock {
 	var out []Deadlock
+	// A walk that meets its own steps has found a circle; one that meets an earlier walk's has found nothing new, as that
+	// went on to its end. Each party has one next, so two circles have nobody in common.
 	seen := map[*party]int{} // the walk that came by
 	for walk, start := range g.order {
 		p := start
