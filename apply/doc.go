@@ -40,7 +40,8 @@
 //	result, err := x.Run(ctx, p)
 //
 // The error says whether anything of the plan was written: nothing, but for [*PartialError],
-// [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError].
+// [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. With a [*ClosedError] locks
+// stay closed that it had closed for the plan.
 //
 // # Where what is
 //

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -82,9 +81,8 @@ func (r *run) empty(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return r.reopen(ctx, r.closed, context.Cause(ctx))
-		// Not reopened: what is written without the lock is refused.
 		case <-r.lease.Context().Done():
-			return lockError(r.lease.Path(), context.Cause(r.lease.Context()))
+			return r.reopen(ctx, r.closed, lockError(r.lease.Path(), context.Cause(r.lease.Context())))
 		case <-time.After(min(drainPoll, time.Until(deadline))):
 		}
 	}
@@ -130,18 +128,29 @@ func (r *run) setState(ctx context.Context, c *plan.Change, state kind.State) er
 
 // reopen takes the draining back after a failure, as far as that is possible: a
 // lock that stays draining is opened by the next apply that finds it declared.
+// Nobody new gets into it until then, so whoever applied is told ([*ClosedError]).
 func (r *run) reopen(ctx context.Context, closed []*plan.Change, cause error) error {
-	if len(closed) == 0 || r.lease.Context().Err() != nil {
+	if len(closed) == 0 {
 		return cause
 	}
-	ctx, cancel := r.detached(ctx)
-	defer cancel()
-	for _, c := range closed {
-		if err := r.setState(ctx, c, kind.StateActive); err != nil {
-			cause = errors.Join(cause, err)
+	left, e := closed, &ClosedError{Err: cause}
+	if r.lease.Context().Err() == nil { // else what is written is refused, and another apply may have begun
+		ctx, cancel := r.detached(ctx)
+		defer cancel()
+		left = nil
+		for _, c := range closed {
+			if err := r.setState(ctx, c, kind.StateActive); err != nil {
+				left, e.Why = append(left, c), err
+			}
 		}
 	}
-	return cause
+	if len(left) == 0 {
+		return cause
+	}
+	for _, c := range left {
+		e.Locks = append(e.Locks, named(c.Addr, c.Path))
+	}
+	return e
 }
 
 // existing looks at nodes in parallel; absent ones have no entry.

@@ -121,6 +121,43 @@ func TestCrashWhileDrainingIsPutRight(t *testing.T) {
 	}
 }
 
+// Who loses the apply lock while others wait to get in must not write any more: the lock stays
+// shut, which was not told, or told as "nothing was written".
+func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
+	for name, fail := range map[string]func(*site, *recipes.Client){
+		"session expired": func(s *site, c *recipes.Client) { s.server.Expire(s.session(c).ID()) },
+		"not ours to write any more": func(s *site, c *recipes.Client) {
+			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", toZK([]kind.ACL{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
+			require.NoError(s.t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inMemory(t)
+				c := s.provisioner()
+				s.apply(c, s.shop())
+				_, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").Lock(t.Context())
+				require.NoError(t, err)
+				victim := s.provisioner()
+				x := executor(victim)
+				x.Events = func(e Event) {
+					if _, ok := e.(Draining); ok {
+						fail(s, victim)
+					}
+				}
+				_, err = x.Run(t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
+				var e *ClosedError
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
+				require.Contains(t, err.Error(), "nobody new gets in: pay.ledger.mutex (/locks/pay/ledger)")
+				require.NotContains(t, strings.ToLower(err.Error()), "nothing was written")
+				n, _ := s.server.Get(s.root + "/pay/ledger")
+				require.Contains(t, string(n.Data), "draining")
+			})
+		})
+	}
+}
+
 // By force: the holder learns it, and the apply says whose place it was.
 func TestForceBreakDeletesTheContendersAndNamesThem(t *testing.T) {
 	s := inMemory(t)

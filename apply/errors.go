@@ -13,7 +13,7 @@ import (
 // reached through Unwrap.
 //
 // They are told apart by what a person can do next: plan again (Stale, Conflict), wait (Locked,
-// InUse, Moved), apply again (ACLPhase, Partial), look (Unknown, Verify), change something
+// InUse, Moved), apply again (ACLPhase, Partial, Closed), look (Unknown, Verify), change something
 // (Problems, TooLarge, Node).
 
 // ProblemsError: the plan itself says that it must not be applied.
@@ -245,6 +245,35 @@ func (e *PartialError) Error() string {
 }
 
 func (e *PartialError) Unwrap() error { return e.Err }
+
+// ClosedError: nothing of the plan was written because of Err, but locks that were closed
+// for it, to be drained, could not be opened again: nobody new gets into them. The next
+// apply opens those that are declared, and finishes with the others.
+type ClosedError struct {
+	Locks []string // address and path of each
+	Err   error    // why the apply ended
+	Why   error    // why they could not be opened; nil when the apply lock was lost
+}
+
+func (e *ClosedError) Error() string {
+	why := ""
+	if e.Why != nil {
+		why = ": " + behind(e.Why)
+	}
+	return fmt.Sprintf("%s. What was being drained could not be opened again, so nobody new gets in: %s%s. "+
+		"Plan and apply again, which opens what is declared", behind(e.Err), e.Left(), why)
+}
+
+// Left names the first few of the locks.
+func (e *ClosedError) Left() string {
+	const room = 5
+	if len(e.Locks) <= room {
+		return strings.Join(e.Locks, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(e.Locks[:room], ", "), len(e.Locks)-room)
+}
+
+func (e *ClosedError) Unwrap() error { return e.Err }
 
 // VerifyError: the transaction WAS committed, but reading it back showed
 // something else than what was written, or failed.

@@ -75,9 +75,10 @@ func (f *applyFlags) exit(err error) error {
 		inUse  *apply.InUseError
 		part   *apply.PartialError
 		some   *view.SomeEnsembles
+		closed *apply.ClosedError
 	)
 	switch {
-	case !f.detailedExitcode, errors.As(err, &part), errors.As(err, &some): // the codes say that nothing was written
+	case !f.detailedExitcode, errors.As(err, &part), errors.As(err, &some), errors.As(err, &closed): // the codes say that nothing was written
 		return err
 	case errors.As(err, &stale):
 		return &codeError{exitStale, err}

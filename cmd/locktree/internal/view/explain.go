@@ -50,6 +50,11 @@ func explain(err error) (summary, detail, addr string) {
 		_, _, addr = explain(some.Err)
 		return "Only some of the ensembles were changed", some.text(), addr
 	}
+	var closed *apply.ClosedError
+	var partial *apply.PartialError
+	if errors.As(err, &closed) && !errors.As(err, &partial) { // which says it within
+		return closedText(closed)
+	}
 	if interrupted(err) {
 		return "Interrupted", "The command was stopped before it was done. \"locktree plan\" shows what is left to do.", ""
 	}
@@ -185,6 +190,17 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 			moved.Path, moved.Tries), "", true
 	}
 	return "", "", "", false
+}
+
+// closedText is what the error within says, and that locks are shut meanwhile: others notice
+// that before whoever applied does.
+func closedText(e *apply.ClosedError) (summary, detail, addr string) {
+	summary, _, addr = explain(e.Err)
+	detail = inner(e.Err) + "\n\nWhat was being drained could not be opened again, so nobody new gets in: " + e.Left() + "."
+	if e.Why != nil {
+		detail += " " + inner(e.Why)
+	}
+	return summary, detail + "\n\nRun \"locktree apply\" again: it opens what is declared, and finishes with what is to go.", addr
 }
 
 func nameOr(name, otherwise string) string {
