@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -86,12 +87,13 @@ func cause(err error) string {
 	return bare(op.Err)
 }
 
-// packages are the names errors begin with, their own and that of what they wrap.
-var packages = strings.NewReplacer("recipes: ", "", "kind: ", "", "plan: ", "", "zk: ", "", "json: ", "")
+// packages are the names errors begin with, their own and that of what they wrap. The same word
+// in the middle of a sentence is none: "lock is of another kind: /t/ledger".
+var packages = regexp.MustCompile(`(^|: |; |\(|\n)(?:(?:recipes|kind|plan|zk|json): )+`)
 
 // bare is an error's text without the names of packages, to stand within a sentence of
 // ours: those of a plan are read by people as they are.
-func bare(err error) string { return packages.Replace(err.Error()) }
+func bare(err error) string { return packages.ReplaceAllString(err.Error(), "$1") }
 
 // unwritten begins the next step after a refusal of the transaction, or of what comes
 // before it.

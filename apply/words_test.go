@@ -46,6 +46,11 @@ func TestPlansOfDamagedNodesNameNoPackage(t *testing.T) {
 	}
 }
 
+func TestWordInTheMiddleOfAnErrorIsNoPackage(t *testing.T) {
+	require.Equal(t, "lock is of another kind: /t/ledger (damaged: unexpected end)",
+		bare(errors.New("recipes: lock is of another kind: /t/ledger (kind: damaged: json: unexpected end)")))
+}
+
 // Whatever the servers answer, the error says what to do next.
 func TestEveryAnswerHasANextStep(t *testing.T) {
 	step := plan.ACLStep{Addr: "a.mutex", Path: "/locks/a"}
