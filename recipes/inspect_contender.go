@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 	"unicode"
@@ -45,6 +46,29 @@ func writerOf(c kind.Contender) string {
 		return "go-zookeeper" // 32 hexadecimal digits without the dashes of a UUID
 	}
 	return "curator"
+}
+
+// describe fills in what the holder wrote about itself: JSON of ours, Vitess's and Terraform's field names too, or
+// plain text.
+func (k *Contender) describe(data []byte) {
+	k.Data = data
+	k.Revoked = string(data) == revokeMessage
+	var h struct {
+		holderData
+		HostName  string    `json:"HostName"`
+		UserName  string    `json:"UserName"`
+		Who       string    `json:"Who"`
+		Created   time.Time `json:"Created"`
+		ProcessID int       `json:"ProcessID"`
+	}
+	if json.Unmarshal(data, &h) == nil {
+		k.ID, k.Host, k.PID, k.Since = h.ID, h.Host, h.PID, h.Since
+		k.fill(h.Who, h.UserName, h.HostName, h.ProcessID, h.Created)
+		return
+	}
+	if !k.Revoked {
+		k.ID = printable(data)
+	}
 }
 
 // fill takes what the other known field names say, where ours say nothing.

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -49,7 +48,7 @@ func (a *claim) wait(ctx context.Context, children []string) error {
 			if turn, err = a.await(ctx, v); err != nil {
 				return err
 			}
-			a.proven = a.proven && !turn
+			a.proven = a.proven && !turn // what made it our turn is newer than what was proven before
 		}
 		if turn {
 			if err := a.prove(ctx); err != nil {
@@ -58,6 +57,7 @@ func (a *claim) wait(ctx context.Context, children []string) error {
 			if !a.d.stale() {
 				return nil
 			}
+			// Still declared, but perhaps with other parameters: whether it is our turn under those, the queue tells.
 			if err := a.redeclare(ctx); err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ func (a *claim) list(ctx context.Context) ([]string, error) {
 		case err == nil && listErr == nil:
 			a.proven = true
 			return lists[0], nil
-		case err == nil: // a later listing is of a later state
+		case err == nil: // a later listing is of a later state: servers never go back in one session
 			a.proven = true
 			return a.plainList(ctx)
 		case errors.Is(err, zk.ErrNoAuth): // the queue is shown to us, our node is not
@@ -98,76 +98,17 @@ func (a *claim) plainList(ctx context.Context) ([]string, error) {
 	return listChildren(ctx, a.s, a.k.dir)
 }
 
-// listChildren lists a node, however often the answer is lost with its connection.
-func listChildren(ctx context.Context, s *Session, dir string) (children []string, err error) {
-	err = persist(ctx, s, func() error {
-		children, _, err = s.Children(ctx, dir)
-		return err
-	})
-	return children, err
-}
-
-// listAllAgain lists several nodes, one after the other: it is for lists that were lost.
-func listAllAgain(ctx context.Context, s *Session, dirs ...string) (lists [][]string, err error) {
-	lists = make([][]string, len(dirs))
-	for i, dir := range dirs {
-		if lists[i], err = listChildren(ctx, s, dir); err != nil {
-			return nil, err
-		}
-	}
-	return lists, nil
-}
-
-// persist repeats a read until it is answered. A session bounds how often it asks again; who waits in a queue must not
-// lose its place to a network that cuts a fourth connection while session and context live.
-func persist(ctx context.Context, s *Session, read func() error) error {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := read()
-		if err == nil {
-			return nil
-		}
-		if err := pauseOr(ctx, s, wait, err); err != nil {
-			return err
-		}
-	}
-}
-
-// getWPersistent is getW as persist does it.
-func getWPersistent(ctx context.Context, s *Session, path string) (data []byte, stat *zk.Stat, w *watch, err error) {
-	err = persist(ctx, s, func() error {
-		data, stat, w, err = s.getW(ctx, path)
-		return err
-	})
-	return data, stat, w, err
-}
-
-// childrenWPersistent is childrenW as persist does it.
-func childrenWPersistent(ctx context.Context, s *Session, path string) (children []string, w *watch, err error) {
-	err = persist(ctx, s, func() error {
-		children, _, w, err = s.childrenW(ctx, path)
-		return err
-	})
-	return children, w, err
-}
-
-// pauseOr waits before another try after cause; its error is final.
-func pauseOr(ctx context.Context, s *Session, d time.Duration, cause error) error {
-	hopeless := outcomeOf(cause) == Definite || outcomeOf(cause) == NotSent && !transient(cause) || errors.Is(cause, ErrClosed)
-	if hopeless || ctx.Err() != nil {
-		return cause
-	}
-	return pause(ctx, s, d)
-}
-
 // ahead takes note of who is ahead, and refuses a queue that is full or a Try.
 func (a *claim) ahead(dir string, v verdict) error {
 	a.position = v.position
+	// Of the same holder we may know more by now than its name.
 	if a.holder.Name != v.first.Name {
 		a.holder = parsed(dir, v.first)
 	}
 	if a.try {
 		return &HeldError{Path: a.q.path, Holder: a.holder, Position: v.position, c: a.q.c}
 	}
+	// Who waits already is not sent away when the bound is lowered, nor when somebody appears ahead.
 	if !a.queued && a.d.waiters > 0 && v.waiters >= a.d.waiters {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, a.q.path, a.d.waiters)
 	}
@@ -213,7 +154,7 @@ func (a *claim) await(ctx context.Context, v verdict) (turn bool, err error) {
 		switch event {
 		case zk.EventNodeDeleted:
 			return head, nil
-		case zk.EventNodeDataChanged:
+		case zk.EventNodeDataChanged: // the mark of a grant, perhaps: read it, and go on watching
 		default:
 			return false, nil
 		}
@@ -244,6 +185,8 @@ func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool,
 			return w, saysHeld(data), err
 		}
 	}
+	// A watch of the queue tells of changes behind the listing it came with. The one that was decided on is older, so the
+	// question is asked once more.
 	children, w, err := childrenWPersistent(ctx, a.s, a.k.dir)
 	if err != nil {
 		return nil, false, err
@@ -278,7 +221,7 @@ func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
 			}
 			return w.event(), nil
 		case <-silence.C:
-			if w.key.child {
+			if w.key.child { // what could have changed is the list: look at it
 				return zk.EventNotWatching, nil
 			}
 			// Whatever else goes wrong here is met by the next reconnect, or the next look.
@@ -300,7 +243,8 @@ func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
 	}
 }
 
-// redeclare reads the declaration again: the lock may be drained, moved, or have other parameters.
+// redeclare reads the declaration again: the lock may be drained, moved, or have other parameters. Who waits is told then,
+// and sent away where nothing is granted any more.
 func (a *claim) redeclare(ctx context.Context) error {
 	d, err := a.q.c.declared(ctx, a.s, a.q)
 	if err != nil {
@@ -310,7 +254,8 @@ func (a *claim) redeclare(ctx context.Context) error {
 	return nil
 }
 
-// obey reads the declaration again until it is the one in force.
+// obey reads the declaration again until it is the one in force. For the recipes that decide after their write by a listing
+// they have already; wait asks the queue again instead.
 func (a *claim) obey(ctx context.Context) error {
 	for a.d.stale() {
 		if err := a.redeclare(ctx); err != nil {
@@ -365,7 +310,7 @@ func (a *claim) prove(ctx context.Context) error {
 	if a.proven {
 		return nil
 	}
-	marking := a.q.chained()
+	marking := a.q.chained() // where nobody would read the mark, a check of our node is as good a commit, and wakes nobody
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var stat *zk.Stat
 		var err error
@@ -380,7 +325,7 @@ func (a *claim) prove(ctx context.Context) error {
 			return a.ours(stat)
 		case isNoNode(err):
 			return lostError(a.k.path, err)
-		case errors.Is(err, zk.ErrNoAuth) && marking:
+		case errors.Is(err, zk.ErrNoAuth) && marking: // nor we: our successor lists, then
 			marking = false
 			continue
 		case errors.Is(err, zk.ErrBadVersion):
@@ -413,28 +358,5 @@ func (a *claim) ours(stat *zk.Stat) error {
 func (c *Client) observe(f func(Observer)) {
 	if c.cfg.Observer != nil {
 		f(c.cfg.Observer)
-	}
-}
-
-// describe fills in what the holder wrote about itself: JSON of ours, Vitess's and Terraform's field names too, or
-// plain text.
-func (k *Contender) describe(data []byte) {
-	k.Data = data
-	k.Revoked = string(data) == revokeMessage
-	var h struct {
-		holderData
-		HostName  string    `json:"HostName"`
-		UserName  string    `json:"UserName"`
-		Who       string    `json:"Who"`
-		Created   time.Time `json:"Created"`
-		ProcessID int       `json:"ProcessID"`
-	}
-	if json.Unmarshal(data, &h) == nil {
-		k.ID, k.Host, k.PID, k.Since = h.ID, h.Host, h.PID, h.Since
-		k.fill(h.Who, h.UserName, h.HostName, h.ProcessID, h.Created)
-		return
-	}
-	if !k.Revoked {
-		k.ID = printable(data)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -34,6 +33,7 @@ type txn struct {
 // errors.Is errNotApplied, and an error of Outcome NotSent, allow another try. children is nil when the transaction
 // succeeded but its listings did not: list again.
 func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, err error) {
+	// Before anything is sent: a session that is full must not find out when the nodes exist.
 	for i, k := range t.born {
 		if err := k.reserve(); err != nil {
 			for _, done := range t.born[:i] {
@@ -44,11 +44,11 @@ func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, er
 	}
 	names, err, children, listErr := t.send(ctx, lists)
 	if err == nil {
-		if err = t.name(names); err != nil {
+		if err = t.name(names); err != nil { // they exist, under names we cannot work with
 			return nil, t.abandon(err)
 		}
 		if listErr != nil {
-			children = nil
+			children = nil // no reason to fail: the nodes exist, and can be listed again
 		}
 		return children, nil
 	}
@@ -68,6 +68,8 @@ func (t *txn) send(ctx context.Context, lists []string) ([]string, error, [][]st
 		name, err, children, listErr := t.s.createAndList(ctx, t.born[0].createRequest(), lists...)
 		return []string{name}, err, children, listErr
 	}
+	// The creates come first: by their place their results are found. The deletes could stand anywhere, as nobody sees a
+	// state between two operations.
 	ops := make([]any, 0, len(t.born)+len(t.with)+len(t.gone))
 	for _, k := range t.born {
 		ops = append(ops, k.createRequest())
@@ -92,7 +94,7 @@ func (t *txn) name(paths []string) error {
 		return fmt.Errorf("%w: %d results for %d creates", ErrProtocol, len(paths), len(t.born))
 	}
 	for i, k := range t.born {
-		if len(paths[i]) <= len(k.dir) {
+		if len(paths[i]) <= len(k.dir) { // an empty one, say, of a result that is none of a create's
 			return fmt.Errorf("%w: the server answered a create in %s with the path %q", ErrProtocol, k.dir, paths[i])
 		}
 		if err := k.found(lastName(paths[i])); err != nil {
@@ -105,12 +107,17 @@ func (t *txn) name(paths []string) error {
 	return nil
 }
 
-// resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so the
-// first born contender answers for all of it.
+// resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so any of the
+// nodes it creates says that it was applied. All are looked for nevertheless: see errPartly.
 //
 // Why "absent after a successful sync" is final: the reconnect made the new server the owner of the session, so a
 // create still on its way through the old one fails with SESSIONMOVED, and one on the same server is ahead of the
-// sync in its queue (reliability notes; ZooKeeper's Leader.revalidateSession).
+// sync in its queue (Leader.revalidateSession, SessionTrackerImpl.checkSession). A leader that has been cut off answers
+// a sync, too, until it notices; but not while it has proposals open (Leader.processSync), and not a client that has
+// seen a later state than it has: such a client it does not let in (ZooKeeperServer.processConnectRequest).
+//
+// It goes on for as long as the session does, whatever becomes of ctx: then the janitor goes on. Giving up after a few
+// failed searches is how go-zookeeper leaves nodes behind that block a lock for everybody.
 func (t *txn) resolve(ctx context.Context, cause error) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		found, err := t.look(ctx)
@@ -142,6 +149,8 @@ var errPartly = errors.New("some of the nodes it created have been deleted")
 // look searches for the born contenders, behind a sync so that this server has seen all there is to see.
 func (t *txn) look(ctx context.Context) (found bool, err error) {
 	there := 0
+	// A sync for each, though one for all would do in one session on one connection: a reconnect in between is met, and
+	// this is not what has to be quick.
 	for _, k := range t.born {
 		name, err := find(ctx, t.s, k)
 		if err != nil {
@@ -175,7 +184,7 @@ func find(ctx context.Context, s *Session, k *contender) (string, error) {
 		return "", err
 	}
 	children, _, err := s.Children(ctx, k.dir)
-	if isNoNode(err) {
+	if isNoNode(err) { // nothing stands in what does not exist
 		return "", nil
 	}
 	if err != nil {
@@ -198,7 +207,8 @@ func find(ctx context.Context, s *Session, k *contender) (string, error) {
 	return name, nil
 }
 
-// pause waits a little before another try; its error says why there must be none.
+// pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
+// which is what bounds every loop that pauses.
 func pause(ctx context.Context, s *Session, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -210,219 +220,4 @@ func pause(ctx context.Context, s *Session, d time.Duration) error {
 	case <-s.Done():
 		return s.Err()
 	}
-}
-
-// drop deletes contenders for good: it returns nil when they are known to be gone, else ErrReleasePending: ctx ended
-// before, or a server refused, and the deletion goes on; or their session was over first, with which they go.
-func (c *Client) drop(ctx context.Context, ks ...*contender) error {
-	done := make(chan error, 1)
-	c.state.spawn(func() { done <- c.dropNow(ctx, ks) })
-	return awaitRelease(ctx, done, ks)
-}
-
-// leaveBehind deletes contenders in the background, and calls then when they are gone. It returns as soon as the request
-// is on its way, or there is no connection for it: servers obey a session in order, so what this client asks next does
-// not meet its own dying contenders as rivals.
-func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) {
-	if len(ks) == 0 {
-		c.state.spawn(then)
-		return
-	}
-	code := opDelete
-	if len(ks) > 1 {
-		code = opMulti
-	}
-	s := ks[0].s
-	changed := s.stateChanged()
-	written, forget := s.guard.onWritten(code, ks[0].path)
-	defer forget()
-	done := make(chan struct{})
-	c.state.spawn(func() {
-		defer then()
-		defer close(done)
-		_ = c.dropNow(context.Background(), ks) // nobody is there to be told; the janitor goes on
-	})
-	if s.State() != Active {
-		return
-	}
-	select {
-	case <-written:
-	case <-done:
-	case <-changed:
-	case <-ctx.Done(): // who gives up is not kept
-	case <-s.Done():
-	}
-}
-
-// awaitRelease prefers what done says to ctx having ended.
-func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error {
-	var why error
-	select {
-	case why = <-done:
-	default:
-		select {
-		case why = <-done:
-		case <-ctx.Done():
-			why = context.Cause(ctx)
-		}
-	}
-	if why == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, ks[0].label(), why)
-}
-
-// label is how an error calls the contender.
-func (k *contender) label() string {
-	if k.path != "" {
-		return k.path
-	}
-	return kind.JoinPath(k.dir, k.prefix)
-}
-
-// dropNow deletes, and returns nil when the contenders are known to be gone; when their session is over first, its
-// error: the nodes go with it, but nobody has said that they have gone. A server's refusal (of an access
-// list that does not let us delete, say) is returned at once, while the janitor goes on trying.
-func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
-	if len(ks) == 0 {
-		return nil
-	}
-	s := ks[0].s
-	work, cancel := detached(ctx, s)
-	err := deleteAll(work, s, ks)
-	cancel()
-	if err == nil {
-		for _, k := range ks {
-			k.free()
-		}
-		return nil
-	}
-	pending := c.state.janitor(s).remove(ks...)
-	if errors.Is(err, zk.ErrNoAuth) {
-		return err
-	}
-	for _, done := range pending {
-		<-done
-	}
-	if lost := s.Err(); lost != nil {
-		return fmt.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
-	}
-	return nil
-}
-
-func deleteAll(ctx context.Context, s *Session, ks []*contender) error {
-	if len(ks) == 1 {
-		err := s.Delete(ctx, ks[0].path, -1)
-		if isNoNode(err) {
-			return nil
-		}
-		return err
-	}
-	ops := make([]any, len(ks))
-	for i, k := range ks {
-		ops[i] = &zk.DeleteRequest{Path: k.path, Version: -1}
-	}
-	_, err := s.Multi(ctx, ops...)
-	return err
-}
-
-// janitor removes what a session must not leave behind. One goroutine per session works through all chores, with
-// growing pauses, until none is left or the session is over: ten thousand failed searches are one goroutine.
-type janitor struct {
-	s       *Session
-	st      *clientState
-	mu      sync.Mutex
-	chores  []*chore
-	running bool
-}
-
-type chore struct {
-	k    *contender
-	done chan struct{}
-}
-
-// remove takes the contenders over; the channels are closed when each is gone, or its session is.
-func (j *janitor) remove(ks ...*contender) []<-chan struct{} {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []<-chan struct{}
-	for _, k := range ks {
-		c := &chore{k: k, done: make(chan struct{})}
-		j.chores = append(j.chores, c)
-		out = append(out, c.done)
-	}
-	if !j.running && len(j.chores) > 0 {
-		j.running = true
-		j.st.spawn(j.work)
-	}
-	return out
-}
-
-func (j *janitor) work() {
-	wait := 10 * time.Millisecond
-	for {
-		todo := j.take()
-		if todo == nil {
-			return
-		}
-		if left := j.sweep(todo); len(left) > 0 {
-			j.back(left)
-			_ = pause(context.Background(), j.s, wait) // a lost session makes the next sweep succeed
-			wait = min(2*wait, 5*time.Second)
-			continue
-		}
-		wait = 10 * time.Millisecond
-	}
-}
-
-func (j *janitor) take() []*chore {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	todo := j.chores
-	j.chores = nil
-	j.running = len(todo) > 0
-	if !j.running {
-		return nil
-	}
-	return todo
-}
-
-func (j *janitor) back(left []*chore) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.chores = append(left, j.chores...)
-}
-
-// sweep tries every chore once and returns what is left.
-func (j *janitor) sweep(todo []*chore) []*chore {
-	var left []*chore
-	for i, c := range todo {
-		switch err := j.try(c.k); {
-		case err == nil, j.s.State() == Lost:
-			c.k.free()
-			close(c.done)
-		case outcomeOf(err) == Definite:
-			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
-		default:
-			return append(append(left, c), todo[i+1:]...) // no connection: none would do better
-		}
-	}
-	return left
-}
-
-func (j *janitor) try(k *contender) error {
-	ctx, cancel := detached(context.Background(), j.s)
-	defer cancel()
-	path := k.path
-	if path == "" {
-		name, err := find(ctx, j.s, k)
-		if err != nil || name == "" {
-			return err
-		}
-		path = kind.JoinPath(k.dir, name)
-	}
-	if err := j.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
-		return err
-	}
-	return nil
 }

@@ -1,0 +1,245 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// drop deletes contenders for good: it returns nil when they are known to be gone, else ErrReleasePending: ctx ended
+// before, or a server refused, and the deletion goes on; or their session was over first, with which they go.
+//
+// The deletion has a goroutine of its own: a caller that has had enough must not end it.
+func (c *Client) drop(ctx context.Context, ks ...*contender) error {
+	done := make(chan error, 1)
+	c.state.spawn(func() { done <- c.dropNow(ctx, ks) })
+	return awaitRelease(ctx, done, ks)
+}
+
+// leaveBehind deletes contenders in the background, and calls then when they are gone. It returns as soon as the request
+// is on its way, or there is no connection for it: servers obey a session in order, so what this client asks next does
+// not meet its own dying contenders as rivals.
+func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) {
+	if len(ks) == 0 {
+		c.state.spawn(then)
+		return
+	}
+	code := opDelete
+	if len(ks) > 1 {
+		code = opMulti
+	}
+	s := ks[0].s
+	// Both asked for before the deletion begins, and changed before State is read: neither can be missed.
+	changed := s.stateChanged()
+	written, forget := s.guard.onWritten(code, ks[0].path)
+	defer forget()
+	done := make(chan struct{})
+	c.state.spawn(func() {
+		defer then()
+		defer close(done)
+		_ = c.dropNow(context.Background(), ks) // nobody is there to be told; the janitor goes on
+	})
+	if s.State() != Active {
+		return
+	}
+	select {
+	case <-written:
+	case <-done:
+	case <-changed:
+	case <-ctx.Done(): // who gives up is not kept
+	case <-s.Done():
+	}
+}
+
+// awaitRelease prefers what done says to ctx having ended: an Unlock with an ended ctx, of a lock that is given back, is no
+// error.
+func awaitRelease(ctx context.Context, done <-chan error, ks []*contender) error {
+	var why error
+	select {
+	case why = <-done:
+	default:
+		select {
+		case why = <-done:
+		case <-ctx.Done():
+			why = context.Cause(ctx)
+		}
+	}
+	if why == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is being deleted in the background: %w", ErrReleasePending, ks[0].label(), why)
+}
+
+// label is how an error calls the contender.
+func (k *contender) label() string {
+	if k.path != "" {
+		return k.path
+	}
+	return kind.JoinPath(k.dir, k.prefix)
+}
+
+// dropNow deletes, and returns nil when the contenders are known to be gone; when their session is over first, its
+// error: the nodes go with it, but nobody has said that they have gone. A server's refusal (of an access
+// list that does not let us delete, say) is returned at once, while the janitor goes on trying: lists can be changed.
+//
+// What became of the first request is not asked: deleting again what was deleted is no error. The names are ours alone,
+// so the node that is met can be no other's, even in a parent that was deleted and made again.
+func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
+	if len(ks) == 0 {
+		return nil
+	}
+	s := ks[0].s
+	work, cancel := detached(ctx, s)
+	err := deleteAll(work, s, ks)
+	cancel()
+	if err == nil {
+		for _, k := range ks {
+			k.free()
+		}
+		return nil
+	}
+	pending := c.state.janitor(s).remove(ks...)
+	if errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	for _, done := range pending {
+		<-done
+	}
+	if lost := s.Err(); lost != nil {
+		return fmt.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
+	}
+	return nil
+}
+
+// deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
+// one by one.
+func deleteAll(ctx context.Context, s *Session, ks []*contender) error {
+	if len(ks) == 1 {
+		err := s.Delete(ctx, ks[0].path, -1)
+		if isNoNode(err) {
+			return nil
+		}
+		return err
+	}
+	ops := make([]any, len(ks))
+	for i, k := range ks {
+		ops[i] = &zk.DeleteRequest{Path: k.path, Version: -1}
+	}
+	_, err := s.Multi(ctx, ops...)
+	return err
+}
+
+// janitor removes what a session must not leave behind. One goroutine per session works through all chores, with
+// growing pauses, until none is left or the session is over: ten thousand failed searches are one goroutine.
+type janitor struct {
+	s       *Session
+	st      *clientState
+	mu      sync.Mutex
+	chores  []*chore
+	running bool
+}
+
+// chore is a contender to be deleted, under its name if that is known, or found by its prefix.
+type chore struct {
+	k    *contender
+	done chan struct{}
+}
+
+// remove takes the contenders over; the channels are closed when each is gone, or its session is.
+func (j *janitor) remove(ks ...*contender) []<-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []<-chan struct{}
+	for _, k := range ks {
+		c := &chore{k: k, done: make(chan struct{})}
+		j.chores = append(j.chores, c)
+		out = append(out, c.done)
+	}
+	if !j.running && len(j.chores) > 0 {
+		j.running = true
+		j.st.spawn(j.work)
+	}
+	return out
+}
+
+// work sweeps until nothing is left. Pauses grow while something is: a parent that does not let us delete
+// may stay like that for as long as the session lives.
+func (j *janitor) work() {
+	wait := 10 * time.Millisecond
+	for {
+		todo := j.take()
+		if todo == nil {
+			return
+		}
+		if left := j.sweep(todo); len(left) > 0 {
+			j.back(left)
+			_ = pause(context.Background(), j.s, wait) // a lost session makes the next sweep succeed
+			wait = min(2*wait, 5*time.Second)
+			continue
+		}
+		wait = 10 * time.Millisecond
+	}
+}
+
+// take takes all chores. Finding none ends the worker, and says so, in the same hold of mu: a chore that comes later starts
+// another one, and none comes in between unseen.
+func (j *janitor) take() []*chore {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	todo := j.chores
+	j.chores = nil
+	j.running = len(todo) > 0
+	if !j.running {
+		return nil
+	}
+	return todo
+}
+
+// back puts chores back, before those that came meanwhile.
+func (j *janitor) back(left []*chore) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.chores = append(left, j.chores...)
+}
+
+// sweep tries every chore once and returns what is left.
+func (j *janitor) sweep(todo []*chore) []*chore {
+	var left []*chore
+	for i, c := range todo {
+		switch err := j.try(c.k); {
+		case err == nil, j.s.State() == Lost:
+			c.k.free()
+			close(c.done)
+		case outcomeOf(err) == Definite:
+			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
+		default:
+			return append(append(left, c), todo[i+1:]...) // no connection: none would do better
+		}
+	}
+	return left
+}
+
+// try deletes one contender; nil when it is known not to exist. It has a deadline, because a janitor that waits for one
+// answer is none for the others.
+func (j *janitor) try(k *contender) error {
+	ctx, cancel := detached(context.Background(), j.s)
+	defer cancel()
+	path := k.path
+	if path == "" {
+		name, err := find(ctx, j.s, k)
+		if err != nil || name == "" {
+			return err
+		}
+		path = kind.JoinPath(k.dir, name)
+	}
+	if err := j.s.Delete(ctx, path, -1); err != nil && !isNoNode(err) {
+		return err
+	}
+	return nil
+}
