@@ -51,7 +51,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.since, h.leases, h.known, h.begun = time.Now(), 1, make(chan struct{}), make(chan struct{})
 	h.life, h.end = context.WithCancelCause(context.Background())
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		drop, err := h.s.hold(h.ks[0].path, h.told) // which may be called before this returns
+		drop, err := h.register()
 		if err == nil {
 			h.drop = drop
 			break
@@ -76,6 +76,26 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
 	close(h.begun)
 	return h, nil
+}
+
+// register tells the session of every node we hold on the strength of: a heartbeat finds one that is gone even where its
+// event was lost. told may be called before it returns.
+func (h *holding) register() (drop func(), err error) {
+	var drops []func()
+	drop = func() {
+		for _, each := range drops {
+			each()
+		}
+	}
+	for _, k := range h.ks {
+		each, err := h.s.hold(k.path, h.told)
+		if err != nil {
+			drop()
+			return nil, err
+		}
+		drops = append(drops, each)
+	}
+	return drop, nil
 }
 
 // startWatching starts the goroutines that watch over the holding.

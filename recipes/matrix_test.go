@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -63,6 +64,49 @@ func TestAHolderWhoseDeletionIsNotReportedLearnsItFromItsHeartbeat(t *testing.T)
 		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 		l.nextIsServed("/m")
 	})
+}
+
+// A session makes one heartbeat, whatever it holds.
+func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) { // rows 8 and 36
+	for name, c := range map[string]struct {
+		lock func(context.Context, *Client) (*Lease, error)
+		node int
+	}{
+		"a second lock":      {func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) }, 0},
+		"a permit of two":    {func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }, 1},
+		"a member of a set":  {func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) }, 1},
+		"a permit of a set":  {func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 2).Lock(ctx) }, 4},
+		"a reader's, shared": {func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.everyKind()
+				a := l.client("a")
+				l.declare("/first", kind.Mutex.New())
+				first, err := a.Mutex("/first").Lock(t.Context())
+				require.NoError(t, err)
+				x, err := c.lock(t.Context(), a)
+				require.NoError(t, err)
+				l.settle()
+				node := x.h.ks[c.node].path
+				l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
+				require.NoError(t, l.srv.Delete(node))
+				start := time.Now()
+				select {
+				case <-x.Context().Done():
+				case <-time.After(time.Hour):
+					require.Fail(t, "never")
+				}
+				nodes := time.Duration(1 + len(x.h.ks))
+				require.LessOrEqual(t, time.Since(start), nodes*2*time.Second+2*oneWay, "a heartbeat every sixth of 12 s, on each in turn")
+				require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+				require.ErrorContains(t, context.Cause(x.Context()), node)
+				require.NoError(t, first.Context().Err(), "the session lives")
+				l.unlock(first)
+				l.nothingLeft()
+			})
+		})
+	}
 }
 
 // rewriting passes what a server says through f, frame by frame without the lengths.

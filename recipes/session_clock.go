@@ -44,8 +44,8 @@ type held struct {
 }
 
 // hold tells the session that the caller holds something on the strength of its node at path. While any hold is
-// outstanding the session commits a heartbeat (as confirm, on one held path, whichever was registered first and still
-// exists) whenever T/6 passed without a committed write, leaseDeadline applies, and the session is Lost when it passes.
+// outstanding the session commits a heartbeat (as confirm, on one held path that still exists, each in turn) whenever
+// T/6 passed without a committed write, leaseDeadline applies, and the session is Lost when it passes.
 // ErrStaleProof: no committed write is recent enough (the create's reply took long): confirm, then hold again.
 // ErrSessionLost when it is. release is idempotent and must be called. lost is called with Session.Err when the session
 // is Lost, unless released before: at once, on the goroutine that found it lost and before a closeSession is sent. It
@@ -202,10 +202,11 @@ func (s *Session) due(now time.Time) *held {
 	if s.beating || s.link == nil || now.Before(s.beatAt()) {
 		return nil
 	}
-	for _, h := range s.holds {
+	for i, h := range s.holds {
 		if !h.gone {
 			s.beating = true
 			s.nextBeat = now.Add(s.timeout / 32)
+			s.holds = append(slices.Delete(s.holds, i, i+1), h) // all in turn: each finds out whether its node is there
 			return h
 		}
 	}
