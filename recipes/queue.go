@@ -44,7 +44,8 @@ func (q *queue) slot() string {
 }
 
 // chained: the front of the queue can be proven without listing (see claim.await). Not where readers exist: a
-// downgrade puts a reader with an old number ahead of us. Not in elections, whose data is Curator's.
+// downgrade puts a reader with an old number ahead of us. Not in elections, whose data is Curator's: an id, with no room
+// for a mark. (Permits have no front: of theirs the mark tells Inspect that they are held.)
 func (q *queue) chained() bool { return q.kind.Queues[0].Shared == nil && q.kind != kind.Election }
 
 func (q *queue) id() string {
@@ -85,7 +86,7 @@ var errNotListed = errors.New("our contender is not in the queue")
 
 // decide asks the kind about the contender called name.
 func decide(k *kind.Kind, p kind.Params, children []string, name string) (verdict, error) {
-	line, _ := kind.SortContenders(children)
+	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
 	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
 	if i < 0 {
 		return verdict{}, errNotListed
@@ -95,6 +96,7 @@ func decide(k *kind.Kind, p kind.Params, children []string, name string) (verdic
 	if adm.Granted {
 		return v, nil
 	}
+	// "" waits for any change. So does whoever waits for a name that is not there any more when it is looked at.
 	if adm.Behind != kind.AnyChange {
 		v.behind, v.head = line[adm.Behind].Name, adm.Behind == 0
 	}
@@ -136,6 +138,7 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 	if err := kind.ValidatePath(q.path); err != nil {
 		return nil, fmt.Errorf("recipes: lock: %w", err)
 	}
+	// Before the turn is asked for, which the caller's own lease has.
 	if l, err := q.reenter(ctx); l != nil || err != nil {
 		return l, err
 	}
@@ -158,7 +161,9 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 	return g.lease(ctx), nil
 }
 
-// enter waits for this client's turn.
+// enter waits for this client's turn. A Try that excludes others is refused without a request where another goroutine has
+// the turn: that one holds the lock or is ahead of us. A Try to read may share what that one gets, and waits until it is
+// known to have to wait.
 func (a *claim) enter(ctx context.Context) (baton, error) {
 	key := a.q.slot()
 	a.turn = true
@@ -175,7 +180,7 @@ func (a *claim) enter(ctx context.Context) (baton, error) {
 	}
 	b, ahead, err := a.q.c.state.enter(ctx, key, a.try)
 	var stuck *HeldError
-	if errors.As(err, &stuck) {
+	if errors.As(err, &stuck) { // a Try, told what whoever has the turn waits for
 		return baton{}, stuck
 	}
 	if err != nil {
@@ -192,13 +197,13 @@ func (a *claim) run(ctx context.Context, b baton) (*holding, error) {
 		if err == nil {
 			return g, nil
 		}
-		if a.k == nil {
+		if a.k == nil { // a place that exists is given up, or inherited, and not taken twice
 			err = again(ctx, err, wait)
 		}
 		if err != nil {
 			return nil, a.giveUp(ctx, err)
 		}
-		b = baton{}
+		b = baton{} // what was inherited is used up, or went with its session
 	}
 }
 
@@ -273,6 +278,7 @@ func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
 	if a.k != nil && a.k.s != a.s { // it went with its session
 		a.k, b = nil, baton{}
 	}
+	// Also for a place that is granted already: a lock that is drained or moved is not passed on from hand to hand.
 	if a.d, err = a.q.c.declared(ctx, a.s, a.q); err != nil {
 		if a.k == nil {
 			err = notQueued(err)
@@ -297,6 +303,8 @@ func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
 	if err := a.k.exhausted(); err != nil {
 		return nil, err
 	}
+	// A listing that came with the create is read behind it, and makes of it the committed write of wait's proof. An
+	// inherited one came with a create of the same session, by whoever left us the place.
 	a.proven = children != nil
 	if err := a.wait(ctx, children); err != nil {
 		return nil, err
@@ -326,6 +334,9 @@ func (a *claim) join(ctx context.Context) ([]string, error) {
 
 // giveUp leaves the queue: a waiting goroutine of this client inherits the place, otherwise the contender is deleted
 // in the background and the turn passed on after that, so that nobody here meets it as a rival.
+//
+// Inherited is only a place whose owner has lost patience. Any other error is about the place or the lock, and an heir
+// would meet it again.
 func (a *claim) giveUp(ctx context.Context, err error) error {
 	st, key := &a.q.c.state, a.q.slot()
 	k := a.k

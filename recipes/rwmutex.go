@@ -77,6 +77,7 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 
 // yield makes a reader wait for writers to go first where the declaration prefers them.
 func (q *queue) yield(ctx context.Context, try bool) (waited bool, err error) {
+	// Who holds the lock would keep the writers waiting that it waits for. An ended context is for lock to report.
 	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); own != nil && own.ended() == nil || ctx.Err() != nil {
 		return false, nil
 	}
@@ -97,7 +98,8 @@ func (q *queue) yield(ctx context.Context, try bool) (waited bool, err error) {
 	}
 }
 
-// yieldOnce is one look for writers, and the wait for the last of them, if there is one.
+// yieldOnce is one look for writers, and the wait for the last of them, if there is one. What is seen may be old by the time
+// the reader queues: a preference, not a promise. What excludes is the order of the queue.
 func (q *queue) yieldOnce(ctx context.Context, try bool, start time.Time) (waited bool, err error) {
 	s, err := q.c.Session(ctx)
 	if err != nil {
@@ -180,6 +182,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, err
 	}
 	old := l.h
+	// Still held, and heartbeats go on: what a heartbeat finds gone meanwhile is not told (see holding.told).
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
@@ -193,6 +196,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	case errors.Is(err, errNotApplied), outcomeOf(err) != Unknown:
 		return nil, err
 	}
+	// The janitor has both nodes by now (txn.abandon), so neither lease would last.
 	old.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
 	return nil, l.ended()
 }
@@ -205,6 +209,8 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (*contender, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
+		// they were told to wait for a writer, the readers behind are let in.
 		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
 		_, err = (&txn{c: m.read.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
 		if err == nil {
@@ -216,7 +222,8 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (*contender, error) {
 	}
 }
 
-// replace ends l and hands out a lease on next, whose nodes exist.
+// replace ends l and hands out a lease on next, whose nodes exist. next is held before old is let go: the session is never
+// without a hold in between, and so never without heartbeats.
 func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease, error) {
 	h, err := hold(ctx, next)
 	if err == nil && next.q.shared {
@@ -251,6 +258,7 @@ func (m *RWMutex) mine(l *Lease, shared bool) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// Of readers the seal looks at that (see TryUpgrade), under the same lock as it closes the door.
 	if !shared && h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
 	}
@@ -264,6 +272,7 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	if err := m.mine(l, true); err != nil {
 		return nil, err
 	}
+	// From here on nobody joins this reader, so being alone stays true while the servers are asked.
 	if err := l.h.seal(); err != nil {
 		return nil, err
 	}
@@ -300,6 +309,8 @@ func (m *RWMutex) upgrade(ctx context.Context, old *holding) (*contender, error)
 	for ahead < len(line) && line[ahead].Name != k.name {
 		ahead++
 	}
+	// Our reader first and we right behind it; two in the list, because in a list without us ahead counts all of it. What
+	// proves it is our create, as in claim.wait.
 	if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
 		return k, nil
 	}

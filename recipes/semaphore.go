@@ -79,7 +79,8 @@ func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error
 	return h.lease(ctx), nil
 }
 
-// run takes the permits: without a turn while nobody of this client waits, else in turn.
+// run takes the permits: without a turn while nobody of this client waits, else in turn. The turn is one to wait with, not
+// to hold: it is passed on as soon as the permits are there, and many goroutines of one client hold at a time.
 func (d *draw) run(ctx context.Context) (*holding, error) {
 	key := d.q.path
 	if d.try {
@@ -97,6 +98,7 @@ func (d *draw) run(ctx context.Context) (*holding, error) {
 		if !errors.Is(err, ErrHeld) {
 			return h, err
 		}
+		// Somebody was there first: now it is the turn, and the antechamber, that keep the order.
 	}
 	b, ahead, err := d.q.c.state.enter(ctx, key, false)
 	if err != nil {
@@ -105,7 +107,7 @@ func (d *draw) run(ctx context.Context) (*holding, error) {
 	}
 	h, err := d.retrying(ctx, func(ctx context.Context) (*holding, error) {
 		k := b.k
-		b = baton{}
+		b = baton{} // inherited once: another try makes a place of its own
 		return d.gated(ctx, k)
 	})
 	d.unwatch()
@@ -116,7 +118,7 @@ func (d *draw) run(ctx context.Context) (*holding, error) {
 	return h, nil
 }
 
-// retrying repeats f as long as it fails without having done anything.
+// retrying repeats f as long as it fails without having done anything. A place that exists (d.k) is giveUp's to deal with.
 func (d *draw) retrying(ctx context.Context, f func(context.Context) (*holding, error)) (*holding, error) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		h, err := f(ctx)
@@ -140,6 +142,7 @@ func (d *draw) prepare(ctx context.Context) (err error) {
 	return d.possible()
 }
 
+// possible refuses what the number of permits that is known can never serve.
 func (d *draw) possible() error {
 	if most := d.limit(); d.n > most {
 		return fmt.Errorf("recipes: semaphore %s: %d permits asked for, %d are declared", d.q.path, d.n, most)
@@ -290,7 +293,8 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 	return d.hold(ctx)
 }
 
-// front waits until our place is the first in the queue of those who wait.
+// front waits until our place is the first in the queue of those who wait. That grants nothing yet, so it needs no proof: the
+// transaction in take deletes the place, and fails if it or its session is gone.
 func (d *draw) front(ctx context.Context, children []string) error {
 	for {
 		if err := d.possible(); err != nil { // who can never be served must not keep the others waiting
@@ -341,6 +345,7 @@ func (d *draw) serve(ctx context.Context) error {
 			}
 			continue
 		}
+		// There is a first one: were nobody there, n would be beyond the limit, which was looked at above.
 		if err := d.ahead(leases, verdict{position: len(line), first: line[0]}); err != nil {
 			w.stop()
 			return err
@@ -362,11 +367,11 @@ func (d *draw) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Not under a limit that has been lowered meanwhile.
+	// Not under a limit that has been lowered meanwhile: any write to the declaration fails this, and is read.
 	limit := &zk.CheckVersionRequest{Path: d.q.path, Version: d.d.version}
 	t := &txn{c: d.q.c, s: d.s, born: permits, gone: []*contender{d.k}, with: []any{limit}}
 	lists, err := t.run(ctx, permits[0].dir)
-	if t.abandoned {
+	if t.abandoned { // whatever the outcome turns out to be, the janitor deletes the place and the permits
 		d.k = nil // it is being deleted: nobody can inherit it
 	}
 	switch {
