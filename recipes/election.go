@@ -152,12 +152,21 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 					return
 				}
 			}
-			select {
-			case <-w.C():
-			case <-ctx.Done():
-			}
+			await(ctx, w)
 			w.stop()
 		}
+	}
+}
+
+// await waits for what is worth another look. As claim.sleep does, it looks by itself when nothing has spoken for a
+// session timeout.
+func await(ctx context.Context, w *watch) {
+	silence := time.NewTimer(w.s.Timeout())
+	defer silence.Stop()
+	select {
+	case <-w.C():
+	case <-silence.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func (l *lab) election(change ...func(*kind.ElectionParams)) string {
@@ -85,6 +86,70 @@ func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's 
 		_, open := <-states
 		require.False(t, open)
 	})
+}
+
+func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // reliability matrix, row 8
+	for name, c := range map[string]struct {
+		event  string // the path whose events are lost, "" = that of the leader
+		change func(t *testing.T, l *lab, leader *Leadership) *Leadership
+		then   string
+	}{
+		"the leader goes": {"", func(t *testing.T, _ *lab, x *Leadership) *Leadership {
+			require.NoError(t, x.Resign(t.Context()))
+			return nil
+		}, ""},
+		"the first one appears": {"/e", func(t *testing.T, l *lab, _ *Leadership) *Leadership { return l.elected("b") }, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.election()
+				var leader *Leadership
+				path := c.event
+				if path == "" {
+					leader = l.elected("a")
+					path = leader.Node()
+				}
+				states := make(chan string, 10)
+				watcher := l.client("watcher")
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() {
+					defer close(states)
+					for k := range watcher.Election("/e").Observe(ctx) {
+						states <- k.ID
+					}
+				}()
+				<-states
+				id := l.session(watcher)
+				lost := l.srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == path }, zktest.DropEvent)
+				leader = c.change(t, l, leader)
+				start := time.Now()
+				select {
+				case s := <-states:
+					require.Equal(t, c.then, s)
+				case <-time.After(time.Hour):
+					require.Fail(t, "never")
+				}
+				require.Equal(t, 1, lost.Hits())
+				require.LessOrEqual(t, time.Since(start), 12*time.Second+6*oneWay, "a session timeout")
+				time.Sleep(2 * time.Minute)
+				require.Empty(t, states, "nothing new")
+				cancel()
+				for range states {
+				}
+				if leader != nil {
+					require.NoError(t, leader.Resign(t.Context()))
+				}
+			})
+		})
+	}
+}
+
+// elected has a new client lead.
+func (l *lab) elected(id string) *Leadership {
+	l.t.Helper()
+	x, err := l.client(id).Election("/e").Campaign(l.t.Context())
+	require.NoError(l.t, err)
+	return x
 }
 
 func TestObserversCanBeRefused(t *testing.T) {
