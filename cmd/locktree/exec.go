@@ -118,13 +118,9 @@ func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 	if err != nil {
 		return err
 	}
-	token := lease.Token()
-	if token == 0 { // which says so
-		return &codeError{exitLost, x.lostBefore(lease)}
-	}
-	session, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
+	token, session, err := x.ready(client, lease)
 	if err != nil {
-		return &codeError{exitLost, x.lostBefore(lease)}
+		return err
 	}
 	p, err := child.Start(child.Command{Args: command, Env: x.environment(lease, token), Dir: x.dir, Stdin: x.stdin, Stdout: x.stdout, Stderr: x.stderr})
 	if err != nil {

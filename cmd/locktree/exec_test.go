@@ -269,3 +269,23 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 		})
 	}
 }
+
+// Servers from 3.8.4 and 3.9.2 on do not even say whose a node is that may not be read; older ones do, but nothing
+// can be proven by it on either.
+func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {
+	for name, hidden := range map[string]func(zktest.Request) bool{
+		"hidden":     zktest.On("exists", "getData", "multi"),
+		"unreadable": zktest.On("getData", "multi"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, dir := declareLedger(t)
+			server.Inject(func(r zktest.Request) bool { return hidden(r) && strings.HasPrefix(r.Path, execLock+"/") }, zktest.Fail(zktest.CodeNoAuth))
+			x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
+			x.ends(exitOwn)
+			require.Contains(t, x.stderr.String(), "Error: Lock cannot be kept")
+			require.Contains(t, x.stderr.String(), "To the servers we are world:anyone.")
+			n, _ := server.Get(execLock)
+			require.Empty(t, n.Children)
+		})
+	}
+}

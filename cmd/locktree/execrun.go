@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
@@ -81,9 +82,22 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease) error {
 	return exitWith(p.Code())
 }
 
-// lostBefore is for a lease that ended before the command was started.
-func (x *execution) lostBefore(lease *recipes.Lease) error {
-	return view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.", lease.Path(), view.Sentence(why(lease, nil)))
+// ready returns the lease's token and session, or why the command is not started: the lease
+// was lost, or it could not be kept. A node we may create but not read proves nothing.
+func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *recipes.Session, error) {
+	token := lease.Token()
+	proof := lease.Verify(lease.Context())
+	session, err := client.Session(lease.Context()) // the lease's; another one only if that is lost
+	switch {
+	case err != nil, isLost(lease):
+		return 0, nil, &codeError{exitLost, view.Failf("Lock lost", "%s was lost before the command was started: %s. It was not run.",
+			lease.Path(), view.Sentence(context.Cause(lease.Context())))}
+	case token == 0, errors.Is(proof, recipes.ErrCannotHeartbeat):
+		x.release(lease)
+		return 0, nil, own(denied(client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
+			"The command was not run, and %s is given back: the access list lets this program queue for it, but not read its own place there, by which a lock is proven to be held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path()))))
+	}
+	return token, session, nil
 }
 
 func why(lease *recipes.Lease, err error) error {
