@@ -26,7 +26,7 @@ func TestAProgramStoppedForMoreThanAThirdOfItsSessionTimeoutKeepsItsLease(t *tes
 			c.session, err = c.connect(t.Context())
 			require.NoError(t, err)
 			c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
-			_, err = c.session.hold("/mine", nil)
+			_, err = c.session.hold(nil, "/mine")
 			require.NoError(t, err)
 			time.Sleep(time.Minute)
 			rest := time.Until(c.session.leaseDeadline())

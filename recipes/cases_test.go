@@ -77,7 +77,7 @@ func TestABurstOfTenThousandEventsHidesNoLoss(t *testing.T) { // case 34: go-zoo
 		}
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
 		told := make(chan error, 1)
-		release, err := s.hold("/mine", func(err error) { told <- err })
+		release, err := s.hold(func(err error) { told <- err }, "/mine")
 		require.NoError(t, err)
 		defer release()
 		watches := make([]*watch, nodes)

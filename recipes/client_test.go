@@ -260,7 +260,7 @@ func TestNothingLeaksOverTCP(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, listErr)
 		require.Contains(t, lists[0], created[1:])
-		release, err := s.hold(created, nil)
+		release, err := s.hold(nil, created)
 		require.NoError(t, err)
 		_, _, w, err := s.getW(t.Context(), created)
 		require.NoError(t, err)

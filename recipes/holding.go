@@ -50,8 +50,13 @@ func newHolding(ctx context.Context, a *claim) (*holding, error) {
 func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.since, h.leases, h.known, h.begun = time.Now(), 1, make(chan struct{}), make(chan struct{})
 	h.life, h.end = context.WithCancelCause(context.Background())
+	// Every node: a heartbeat finds one that is gone even where its event was lost.
+	paths := make([]string, len(h.ks))
+	for i, k := range h.ks {
+		paths[i] = k.path
+	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		drop, err := h.register()
+		drop, err := h.s.hold(h.told, paths...) // told may be called before this returns
 		if err == nil {
 			h.drop = drop
 			break
@@ -76,26 +81,6 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
 	close(h.begun)
 	return h, nil
-}
-
-// register tells the session of every node we hold on the strength of: a heartbeat finds one that is gone even where its
-// event was lost. told may be called before it returns.
-func (h *holding) register() (drop func(), err error) {
-	var drops []func()
-	drop = func() {
-		for _, each := range drops {
-			each()
-		}
-	}
-	for _, k := range h.ks {
-		each, err := h.s.hold(k.path, h.told)
-		if err != nil {
-			drop()
-			return nil, err
-		}
-		drops = append(drops, each)
-	}
-	return drop, nil
 }
 
 // startWatching starts the goroutines that watch over the holding.

@@ -98,7 +98,7 @@ func TestRealZooKeeper(t *testing.T) {
 	})
 
 	t.Run("forged close ends the handle", func(t *testing.T) {
-		release, err := s.hold("/mine", nil)
+		release, err := s.hold(nil, "/mine")
 		require.NoError(t, err)
 		defer release()
 		th.end(t, s)
@@ -120,7 +120,7 @@ func TestRealZooKeeper(t *testing.T) {
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold("/mine", nil)
+		release, err := s.hold(nil, "/mine")
 		require.NoError(t, err)
 		defer release()
 		began := time.Now()

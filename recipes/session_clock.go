@@ -43,16 +43,17 @@ type held struct {
 	gone bool        // the node can no longer carry heartbeats
 }
 
-// hold tells the session that the caller holds something on the strength of its node at path. While any hold is
+// hold tells the session that the caller holds something on the strength of its nodes at paths. While any hold is
 // outstanding the session commits a heartbeat (as confirm, on one held path that still exists, each in turn) whenever
 // T/6 passed without a committed write, leaseDeadline applies, and the session is Lost when it passes.
 // ErrStaleProof: no committed write is recent enough (the create's reply took long): confirm, then hold again.
 // ErrSessionLost when it is. release is idempotent and must be called. lost is called with Session.Err when the session
 // is Lost, unless released before: at once, on the goroutine that found it lost and before a closeSession is sent. It
-// is called too, with zk.ErrNoNode, when a heartbeat finds that path is gone. It must not block; it may be nil.
+// is called too, with zk.ErrNoNode, when a heartbeat finds that a path is gone. It must not block; it may be nil. It is not
+// called when hold errs: all paths are registered at one moment, or none.
 //
 // So the order of a grant is: committed write (the create itself, or confirm, or any write), then hold, then hand out.
-func (s *Session) hold(path string, lost func(error)) (release func(), err error) {
+func (s *Session) hold(lost func(error), paths ...string) (release func(), err error) {
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,18 +62,19 @@ func (s *Session) hold(path string, lost func(error)) (release func(), err error
 	}
 	if !time.Now().Before(s.proof.deadline(s.clock, s.timeout)) {
 		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
-			ErrStaleProof, path, time.Since(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+			ErrStaleProof, paths[0], time.Since(s.proof.sent.at).Round(time.Millisecond), s.timeout)
 	}
-	h := &held{path: path, lost: lost}
-	s.holds = append(s.holds, h)
+	var own []*held
+	for _, path := range paths {
+		own = append(own, &held{path: path, lost: lost})
+	}
+	s.holds = append(s.holds, own...)
 	s.wake()
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if i := slices.Index(s.holds, h); i >= 0 {
-			s.holds = slices.Delete(s.holds, i, i+1)
-			s.wake()
-		}
+		s.holds = slices.DeleteFunc(s.holds, func(h *held) bool { return slices.Contains(own, h) })
+		s.wake()
 	}, nil
 }
 

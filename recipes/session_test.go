@@ -104,7 +104,7 @@ func TestLossPrecedesServerExpiry(t *testing.T) {
 						s.mustCreate(t, "/mine", zk.FlagEphemeral)
 						within := s.Timeout()
 						if holding {
-							release, err := s.hold("/mine", nil)
+							release, err := s.hold(nil, "/mine")
 							require.NoError(t, err)
 							defer release()
 							within /= 2
@@ -160,7 +160,7 @@ func TestPingsDoNotProlongALease(t *testing.T) {
 		srv := zktest.Start(t)
 		_, s := open(t, srv)
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold("/mine", nil)
+		release, err := s.hold(nil, "/mine")
 		require.NoError(t, err)
 		defer release()
 		time.Sleep(time.Minute)
@@ -180,7 +180,7 @@ func TestUncommittingServerIsLeft(t *testing.T) {
 		srv := zktest.Start(t)
 		_, s := open(t, srv, func(c *Config) { c.Servers = []string{"zk1", "zk2"} })
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold("/mine", nil)
+		release, err := s.hold(nil, "/mine")
 		require.NoError(t, err)
 		defer release()
 		time.Sleep(time.Minute)
@@ -202,7 +202,7 @@ func TestHeartbeatIsSentAtOnceOnANewConnection(t *testing.T) {
 		srv := zktest.Start(t)
 		_, s := open(t, srv)
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold("/mine", nil)
+		release, err := s.hold(nil, "/mine")
 		require.NoError(t, err)
 		defer release()
 		time.Sleep(time.Minute)
@@ -225,7 +225,7 @@ func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
 		srv := zktest.Start(t)
 		_, s := open(t, srv)
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold("/mine", nil)
+		release, err := s.hold(nil, "/mine")
 		require.NoError(t, err)
 		defer release()
 		heartbeat := srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
@@ -256,7 +256,7 @@ func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 		require.NoError(t, err)
 		s := c.session
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		_, err = s.hold("/mine", nil)
+		_, err = s.hold(nil, "/mine")
 		require.NoError(t, err)
 		asleep.Add(int64(2 * time.Second))
 		require.Equal(t, Active, s.State(), "a nap")
@@ -279,7 +279,7 @@ func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testin
 		c.session, err = c.connect(t.Context())
 		require.NoError(t, err)
 		c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
-		_, err = c.session.hold("/mine", nil)
+		_, err = c.session.hold(nil, "/mine")
 		require.NoError(t, err)
 		srv.Inject(func(r zktest.Request) bool {
 			if r.Op != "setACL" {
@@ -300,11 +300,11 @@ func TestStaleProofHoldsNothing(t *testing.T) {
 		_, s := open(t, srv)
 		s.mustCreate(t, "/mine", zk.FlagEphemeral)
 		time.Sleep(6 * time.Second)
-		_, err := s.hold("/mine", nil)
+		_, err := s.hold(nil, "/mine")
 		require.ErrorIs(t, err, ErrStaleProof)
 		require.Equal(t, Active, s.State())
 		require.NoError(t, s.confirm(t.Context(), "/mine"))
-		release, err := s.hold("/mine", nil)
+		release, err := s.hold(nil, "/mine")
 		require.NoError(t, err)
 		release()
 		release()
@@ -340,7 +340,7 @@ func TestHeartbeatMovesOnWhenItsNodeIsGone(t *testing.T) {
 		_, s := open(t, srv)
 		for _, p := range []string{"/first", "/second"} {
 			s.mustCreate(t, p, zk.FlagEphemeral)
-			release, err := s.hold(p, nil)
+			release, err := s.hold(nil, p)
 			require.NoError(t, err)
 			defer release()
 		}
@@ -373,7 +373,7 @@ func TestHeartbeatIsOneQuietWrite(t *testing.T) {
 			_, _, w, err := s.getW(t.Context(), p)
 			require.NoError(t, err)
 			defer w.stop()
-			release, err := s.hold(p, nil)
+			release, err := s.hold(nil, p)
 			require.NoError(t, err)
 			defer release()
 		}
@@ -444,7 +444,7 @@ func TestLoseIsFinal(t *testing.T) {
 		s.lose(first)
 		s.lose(errors.New("second"))
 		require.ErrorIs(t, s.Err(), first)
-		_, err := s.hold("/x", nil)
+		_, err := s.hold(nil, "/x")
 		require.ErrorIs(t, err, ErrSessionLost)
 		require.False(t, s.leaseDeadline().After(time.Now()))
 		<-s.joined

@@ -30,7 +30,7 @@ func TestNeitherReadsNorPingsProlongALease(t *testing.T) { // reliability notes 
 				srv := zktest.Start(t)
 				_, s := open(t, srv)
 				s.mustCreate(t, "/mine", zk.FlagEphemeral)
-				release, err := s.hold("/mine", nil)
+				release, err := s.hold(nil, "/mine")
 				require.NoError(t, err)
 				defer release()
 				time.Sleep(61 * time.Second) // no heartbeat is under way

@@ -1,0 +1,39 @@
+package recipes
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A session that ended when one of two permits had been registered told a lease that was never made: what waited for it
+// to begin waited for ever, and Close with it.
+func TestSessionLostBetweenThePermitsOfOneGrantHungClose(t *testing.T) {
+	for n := range int64(40) {
+		inLab(t, func(t *testing.T, l *lab) {
+			p := l.semaphore(2)
+			c := l.awake("c", l.dial)
+			warm, err := c.Semaphore(p).Acquire(t.Context(), 2) // the declaration is known from here on
+			require.NoError(t, err)
+			l.unlock(warm)
+			l.settle()
+			s, err := c.Session(t.Context())
+			require.NoError(t, err)
+			var looks atomic.Int64
+			s.mu.Lock()
+			s.clock.slept = func() time.Duration {
+				if looks.Add(1) > n {
+					return time.Hour
+				}
+				return 0
+			}
+			s.mu.Unlock()
+			if x, err := c.Semaphore(p).Acquire(t.Context(), 2); err == nil {
+				_ = x.Unlock(t.Context())
+			}
+			_ = c.Close() // what the servers say to it is not the matter here
+		})
+	}
+}
