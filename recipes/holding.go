@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 )
 
 // holding is what a grant means to this process: the contenders that hold, and the goroutines that watch over them.
-// Several leases share one when a lock is entered again.
+// Several leases share one when a lock is entered again, and when readers of one client share a place.
+//
+// It ends once, by finish, whoever comes first: the last lease that is given back (leave), or what lost it (lose). From
+// then on its leases' contexts are cancelled, and whoever ended it sees to the nodes, and after that to the turns (close):
+// in that order, so that no goroutine of this client meets the old nodes as rivals.
 type holding struct {
 	q       *queue
 	s       *Session
@@ -56,7 +58,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 		paths[i] = k.path
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		drop, err := h.s.hold(h.told, paths...) // told may be called before this returns
+		drop, err := h.s.hold(h.told, paths...) // told may be called before this returns: see begun
 		if err == nil {
 			h.drop = drop
 			break
@@ -64,7 +66,8 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 		if !errors.Is(err, ErrStaleProof) {
 			return nil, lostError(h.ks[0].path, err)
 		}
-		// The reply to the admitting write took longer than a lease lasts.
+		// The reply to the admitting write took longer than a lease lasts. The place may be good for all that: a fresh
+		// proof tells. A proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
 		if err := h.s.confirm(ctx, h.ks[0].path); err != nil {
 			if isNoNode(err) {
 				return nil, lostError(h.ks[0].path, err)
@@ -78,175 +81,16 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 		close(h.known)
 	}
 	h.startWatching()
+	// Acquired is told before Lost can be: that waits for begun.
 	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
 	close(h.begun)
 	return h, nil
-}
-
-// startWatching starts the goroutines that watch over the holding.
-func (h *holding) startWatching() {
-	ctx, blind := context.WithCancel(context.Background())
-	h.mu.Lock()
-	h.blind, h.blinded = blind, false
-	h.mu.Unlock()
-	st := &h.q.c.state
-	for i, k := range h.ks {
-		st.spawn(func() { h.guard(ctx, i, k) })
-	}
-	if h.q.c.cfg.OnSuspect == LoseOnSuspect || h.q.c.cfg.Observer != nil {
-		st.spawn(func() { h.doubt(ctx) })
-	}
-}
-
-// stopWatching ends them.
-func (h *holding) stopWatching() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.blinded = true
-	h.blind()
-}
-
-// told is what the session calls. A heartbeat may find the node gone that is just being exchanged for another.
-func (h *holding) told(err error) {
-	h.mu.Lock()
-	ignore := h.blinded && isNoNode(err)
-	h.mu.Unlock()
-	if !ignore {
-		h.lose(err)
-	}
 }
 
 func (h *holding) event() Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return Event{Path: h.q.path, Kind: h.q.kind, Node: h.ks[0].path, Token: uint64(h.czxid), Wait: h.wait, Held: time.Since(h.since)}
-}
-
-// guard watches one of our nodes: it tells the token, that the node is gone, and that somebody wants it back.
-func (h *holding) guard(ctx context.Context, i int, k *contender) {
-	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
-	for wait := 10 * time.Millisecond; ctx.Err() == nil && !h.finished(); {
-		data, stat, w, err := h.s.getW(ctx, k.path)
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return
-		case isNoNode(err):
-			h.lose(fmt.Errorf("the node was deleted by somebody else: %w", err))
-			return
-		case h.s.State() == Lost:
-			h.lose(h.s.Err())
-			return
-		case errors.Is(err, zk.ErrNoAuth):
-			h.guardBlind(ctx, i, k)
-			return
-		default:
-			_ = pause(ctx, h.s, wait) // every reason to stop is met above
-			wait = min(2*wait, time.Second)
-			continue
-		}
-		if !h.check(i, k, stat) {
-			w.stop()
-			return
-		}
-		if string(data) == revokeMessage {
-			h.revoke()
-		}
-		select {
-		case <-w.C():
-		case <-ctx.Done():
-		}
-		w.stop()
-	}
-}
-
-// guardBlind does what can be done about a node whose data we may not read, and which cannot be watched therefore: it
-// asks for the token, then once a session timeout whether the node is still there and ours. Servers that hide the node
-// (see Session.Exists) say only that it is there: such a lease has no token.
-func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
-	again := time.NewTicker(h.s.Timeout())
-	defer again.Stop()
-	for wait := 10 * time.Millisecond; ; {
-		stat, err := h.s.Exists(ctx, k.path)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, zk.ErrNoAuth):
-			h.nameless(i)
-		case err != nil && h.s.State() == Lost:
-			h.lose(h.s.Err())
-			return
-		case err != nil: // an answer that did not come, or says nothing of the node
-			_ = pause(ctx, h.s, wait) // every reason to stop is met above
-			wait = min(2*wait, time.Second)
-			continue
-		case stat == nil:
-			h.lose(fmt.Errorf("the node was deleted by somebody else: %w", zk.ErrNoNode))
-			return
-		case !h.check(i, k, stat):
-			return
-		}
-		wait = 10 * time.Millisecond
-		select {
-		case <-again.C:
-		case <-h.s.Done():
-		case <-ctx.Done():
-		}
-	}
-}
-
-// nameless gives up asking for the token.
-func (h *holding) nameless(i int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if i == 0 && h.czxid == 0 {
-		h.tokenKnown()
-	}
-}
-
-// tokenKnown lets go of who waits for the token, be it 0. mu is held.
-func (h *holding) tokenKnown() {
-	select {
-	case <-h.known:
-	default:
-		close(h.known)
-	}
-}
-
-// check verifies that the node is this session's and takes the token from the first one.
-func (h *holding) check(i int, k *contender, stat *zk.Stat) bool {
-	if stat.EphemeralOwner != h.s.ID() {
-		h.lose(fmt.Errorf("%s belongs to session %#x, ours is %#x", k.path, stat.EphemeralOwner, h.s.ID()))
-		return false
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if i == 0 && h.czxid == 0 {
-		h.czxid = stat.Czxid
-		h.tokenKnown()
-	}
-	return true
-}
-
-// doubt follows the session's state for those who want to know of doubts.
-func (h *holding) doubt(ctx context.Context) {
-	for {
-		changed := h.s.stateChanged()
-		if h.s.State() == Suspect {
-			h.q.c.observe(func(o Observer) { o.Suspected(h.event()) })
-			if h.q.c.cfg.OnSuspect == LoseOnSuspect {
-				h.lose(errors.New("the session is in doubt and Config.OnSuspect says that this ends a lease"))
-				return
-			}
-		}
-		select {
-		case <-changed:
-		case <-h.s.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // revoke tells the holder that somebody wants the lock. It stays held until Unlock.
@@ -257,8 +101,9 @@ func (h *holding) revoke() {
 	h.end(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path))
 }
 
-// lose ends the holding without its holder's doing: when it returns the leases' context is cancelled. What is left of it is deleted, so that nobody waits for a holder
-// that has been told it is none (CURATOR-202).
+// lose ends the holding without its holder's doing: when it returns the leases' context is cancelled. What is left of it
+// is deleted, so that nobody waits for a holder that has been told it is none (CURATOR-202). That takes requests, and lose
+// is called from where none may be waited for (see Session.hold), so a goroutine does it.
 func (h *holding) lose(cause error) {
 	err := lostError(h.ks[0].path, cause)
 	if !h.finish(err) {
@@ -266,7 +111,7 @@ func (h *holding) lose(cause error) {
 	}
 	h.clearing()
 	h.q.c.state.spawn(func() {
-		<-h.begun
+		<-h.begun // hold may not be through yet, and what close needs not be set
 		h.q.c.observe(func(o Observer) {
 			e := h.event()
 			e.Cause = err
@@ -306,12 +151,13 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	h.mu.Unlock()
 	if left > 0 {
 		l.end(releasedError(h.q.path))
+		// A share of readers is a lease of its own to who observes; one that was entered again is part of the outer one.
 		if over == nil && !l.inner {
 			h.q.c.observe(func(o Observer) { o.Released(h.event()) })
 		}
 		return over
 	}
-	if !h.finish(releasedError(h.q.path)) {
+	if !h.finish(releasedError(h.q.path)) { // lost before, or at this moment: lose does what is left to do
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.over
@@ -330,6 +176,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 			h.close(b)
 			return nil
 		}
+		// It failed without an effect, or a janitor has the nodes: deleting them is right in either case.
 	}
 	h.clearing()
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
@@ -351,6 +198,7 @@ func (h *holding) pass(ctx context.Context) (baton, bool) {
 	h.mu.Lock()
 	revoked := h.revoked
 	h.mu.Unlock()
+	// Not when somebody wants it back, when the declaration may have changed, or when the session is in doubt.
 	if h.handoff < h.q.opts.maxHandoffs && !revoked && !h.d.stale() && h.s.State() == Active {
 		return baton{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
 	}
@@ -387,6 +235,7 @@ func (h *holding) close(b baton) {
 		if st.bequeath(h.slot, b) {
 			return
 		}
+		// Whoever was waiting when it was made has given up since (TestTryMeetsThePlaceNobodyInherited).
 		st.clearing(h.slot)
 		_ = h.q.c.dropNow(context.Background(), []*contender{b.k}) // the janitor goes on
 	}
@@ -401,7 +250,7 @@ func (q *queue) reenter(ctx context.Context) (*Lease, error) {
 	}
 	h := outer.h
 	held := h.as(q.path)
-	if held.kind != q.kind {
+	if held.kind != q.kind { // another kind at the same path: the declaration will tell this handle
 		return nil, nil
 	}
 	if q.opts.nonReentry {
@@ -412,7 +261,7 @@ func (q *queue) reenter(ctx context.Context) (*Lease, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over != nil {
+	if h.over != nil { // ended since: the caller queues like anybody else
 		return nil, nil
 	}
 	h.leases++
