@@ -54,7 +54,7 @@
 //	declaration call callparts intent       blocks to declarations; address reads addresses
 //	reference graph                         the static pass, and the order of evaluation
 //	variable input                          what comes from outside; fromenvironment: without any file
-//	scope functions* gather jsonexpr        expressions to values; effort and operands count their steps
+//	scope functions* gather jsonexpr        expressions to values; effort, operands and unify count their steps
 //	ensemble policy node quota assert       what each declaration is worth; output, and callrun for modules
 //	check intentcheck hash                  the rules between declarations, and the result
 //

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
@@ -31,7 +30,7 @@ var pure = map[string]function.Function{
 	"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": index,
 	"keys": stdlib.KeysFunc, "length": length, "lookup": stdlib.LookupFunc, "matchkeys": matchKeys, "merge": stdlib.MergeFunc,
 	"one": one, "range": stdlib.RangeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
-	"setproduct": limited(stdlib.SetProductFunc, maxTextBytes, productSize), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
+	"setproduct": limited(listsOf(stdlib.SetProductFunc), maxTextBytes, productSize), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
 	"slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "sum": sum, "transpose": transpose, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 
 	"base64decode": base64Decode, "base64encode": base64Encode, "base64sha1": base64SHA1, "base64sha256": base64SHA256, "base64sha512": base64SHA512,
@@ -52,22 +51,23 @@ var pure = map[string]function.Function{
 var marking = map[string]function.Function{
 	"sensitive": makeSensitive, "nonsensitive": makeNonsensitive, "issensitive": isSensitive, "digest": digest,
 	// These take expressions and not values.
-	"try": tryfunc.TryFunc, "can": tryfunc.CanFunc, "convert": typeexpr.ConvertFunc,
+	"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
 }
 
 // functionsOf is every function an expression in this module can call.
 func (m *module) functionsOf() map[string]function.Function {
 	table := map[string]function.Function{
-		"env": m.env(), "file": guard(m.file(), &m.effort), "fileexists": guard(m.fileExists(), &m.effort),
+		"env": m.env(), "file": guard("file", m.file(), &m.effort), "fileexists": guard("fileexists", m.fileExists(), &m.effort),
+		"convert": makeConvert(&m.effort),
 	}
 	for name, f := range pure {
-		table[name] = guard(f, &m.effort)
+		table[name] = guard(name, f, &m.effort)
 	}
 	for name, f := range marking {
 		table[name] = f
 	}
 	// A template cannot render templates: nothing would bound the recursion.
-	table["templatefile"] = guard(m.templateFile(table), &m.effort)
+	table["templatefile"] = guard("templatefile", m.templateFile(table), &m.effort)
 	return table
 }
 
@@ -82,7 +82,7 @@ var errWithheld = errors.New("the reason is not shown because an argument is sen
 // The wrapper takes marked values where f does not, and calls f through cty, which takes the marks off and
 // puts them on the result: marks are seen here and lost nowhere. cty calls Type before each Impl, so
 // that the arguments are charged once, in Type; Impl charges the result.
-func guard(f function.Function, e *effort) function.Function {
+func guard(name string, f function.Function, e *effort) function.Function {
 	params := slices.Clone(f.Params())
 	wants := make([]cty.Type, len(params))
 	for i := range params {
@@ -106,6 +106,9 @@ func guard(f function.Function, e *effort) function.Function {
 		Description: f.Description(), Params: params, VarParam: rest,
 		Type: func(args []cty.Value) (cty.Type, error) {
 			if err := e.charge(&weigher{loose: true}, args...); err != nil {
+				return cty.NilType, err
+			}
+			if err := e.unify(pairsToCall(name, args, wants)); err != nil {
 				return cty.NilType, err
 			}
 			gathered, err := gatherAll(args, wants)

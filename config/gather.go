@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -107,5 +108,23 @@ func makeCollection(want cty.Type) function.Function {
 			}
 			return f.Call(args)
 		},
+	})
+}
+
+// listsOf wraps a function to which a tuple is the list of its elements, for which cty would look for their type.
+func listsOf(f function.Function) function.Function {
+	lists := func(args []cty.Value) []cty.Value {
+		out := slices.Clone(args)
+		for i, a := range args {
+			if plain, _ := a.Unmark(); plain.Type().IsTupleType() && plain.IsKnown() && !plain.IsNull() && sameTypes(plain) {
+				out[i], _ = gather(a, cty.List(cty.DynamicPseudoType)) // which fails for different types alone
+			}
+		}
+		return out
+	}
+	return function.New(&function.Spec{
+		Description: f.Description(), Params: f.Params(), VarParam: f.VarParam(),
+		Type: func(args []cty.Value) (cty.Type, error) { return f.ReturnTypeForValues(lists(args)) },
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return f.Call(lists(args)) },
 	})
 }

@@ -57,10 +57,8 @@ func (o *operands) stop(why string) (cty.Value, hcl.Diagnostics) {
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(o.at, "Too many steps", why)}
 }
 
-// pairsToUnify is what it costs cty to find a type for both values, in visits. For tuples of different
-// lengths, and objects of different attributes, that is a list or a map of one type, for which
-// convert.sortTypes compares each element with each other one: 16,000 take seconds, 100,000 minutes. A pair
-// takes about an eighth of a visit. Tuples of one length are unified place by place.
+// pairsToUnify is what it costs cty to find a type for both values, in visits. A pair takes about an eighth of
+// one. Tuples of one length are unified place by place.
 func pairsToUnify(a, b cty.Value) int {
 	if a == cty.NilVal || a.Type().Equals(b.Type()) {
 		return 0
@@ -68,20 +66,5 @@ func pairsToUnify(a, b cty.Value) int {
 	if a.Type() == cty.DynamicPseudoType || b.Type() == cty.DynamicPseudoType {
 		return 0 // null takes the type of the other one
 	}
-	n, m := ownTypes(a), ownTypes(b)
-	if n == m && a.Type().IsTupleType() == b.Type().IsTupleType() {
-		return 0
-	}
-	return (n + m) * (n + m) / 8
-}
-
-// ownTypes is how many elements have a type of their own.
-func ownTypes(v cty.Value) int {
-	switch ty := v.Type(); {
-	case ty.IsTupleType():
-		return ty.Length()
-	case ty.IsObjectType():
-		return len(ty.AttributeTypes())
-	}
-	return 0
+	return pairsOf([]cty.Type{a.Type(), b.Type()}) / 8
 }

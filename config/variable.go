@@ -61,7 +61,7 @@ func (m *module) evaluateVariable(d *decl) {
 	if v.sensitive {
 		m.secrets.collect(raw) // before the conversion, whose error may repeat a part of it
 	}
-	value, err := v.convert(raw)
+	value, err := v.convert(&m.effort, raw)
 	if err != nil {
 		if v.sensitive {
 			err = withoutKeys(err)
@@ -97,7 +97,7 @@ func (m *module) noValue(v *variable) {
 
 // convert applies the type's optional() defaults first: they may supply what the
 // conversion would miss.
-func (v *variable) convert(raw cty.Value) (cty.Value, error) {
+func (v *variable) convert(e *effort, raw cty.Value) (cty.Value, error) {
 	if raw.IsNull() {
 		if !v.nullable {
 			return raw, errors.New("it must not be null")
@@ -107,7 +107,7 @@ func (v *variable) convert(raw cty.Value) (cty.Value, error) {
 	if v.defaults != nil {
 		raw = v.defaults.Apply(raw)
 	}
-	return convert.Convert(raw, v.typ)
+	return e.fit(raw, v.typ)
 }
 
 // declareVariables reads the arguments of variable blocks that say what a value
