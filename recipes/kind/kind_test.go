@@ -280,3 +280,13 @@ func FuzzParseContender(f *testing.F) {
 		}
 	})
 }
+
+// ZooKeeper is written in Java and sees two surrogates in a character beyond U+FFFF: a configuration with such a name was
+// valid, and its apply refused.
+func TestNamesBeyondTheBasicPlaneAreNotZooKeepers(t *testing.T) {
+	for _, bad := range []string{"🔒", "a\U00010000", "\U0010ffff"} {
+		require.ErrorContains(t, kind.ValidateName(bad), "which ZooKeeper refuses", "%q", bad)
+		require.Error(t, kind.ValidatePath("/locks/"+bad), "%q", bad)
+	}
+	require.NoError(t, kind.ValidateName("Schlüssel"))
+}

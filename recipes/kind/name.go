@@ -33,6 +33,8 @@ func ValidateName(s string) error {
 	return nil
 }
 
+// illegalRune says why a name may not have r, or "". The ranges are those of PathUtils.validatePath, which looks at UTF-16
+// units: what is beyond U+FFFF is two surrogates there, and refused.
 func illegalRune(r rune) string {
 	switch {
 	case r == '/':
@@ -41,8 +43,8 @@ func illegalRune(r rune) string {
 		return "a NUL character, which ZooKeeper refuses"
 	case r < 0x20, r >= 0x7f && r <= 0x9f:
 		return fmt.Sprintf("the control character %U, which ZooKeeper refuses", r)
-	// The private use area and the specials; a surrogate is not valid UTF-8 already.
-	case r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0 && r <= 0xffff:
+	// The private use area, the specials, and the surrogates of what is beyond; a lone one is not valid UTF-8 already.
+	case r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
 		return fmt.Sprintf("the character %U, which ZooKeeper refuses", r)
 	default:
 		return ""
