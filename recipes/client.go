@@ -146,7 +146,7 @@ func (c *Client) connect(ctx context.Context) (*Session, error) {
 	if err == nil {
 		return s, nil
 	}
-	report := s.guard.hosts.report()
+	report := s.guard.hosts.report() // as it was when we gave up, not what giving up does to the attempt under way
 	s.lose(ErrUnreachable)
 	<-s.joined
 	switch {
@@ -195,6 +195,8 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
 		}
+		// The dialling has a bound of its own (ConnectTimeout), the caller has his. That no server was to be had for so
+		// long is no answer for who can wait longer; a refusal is.
 		switch {
 		case d.err == nil:
 			return d.session, nil
@@ -221,6 +223,7 @@ func (c *Client) current() (*Session, *dialling) {
 	return nil, c.dialing
 }
 
+// redial dials the next session. Not under the ctx of whoever asked first: the others who wait for it may have more time.
 func (c *Client) redial(d *dialling, old *Session) {
 	defer c.running.Done()
 	if old != nil {
@@ -254,6 +257,7 @@ func (c *Client) Close() error {
 	defer close(c.joined)
 	close(c.done)
 	c.end()
+	// closed is set, so no dialling begins any more: after this nobody but us touches c.session.
 	c.running.Wait()
 	var err error
 	if c.session != nil {

@@ -139,7 +139,7 @@ func (h *holding) tokenKnown() {
 
 // check verifies that the node is this session's and takes the token from the first one. Where a server
 // hands out another session unasked, what we asked for may have been made in that one
-// (TestAPermitCreatedInASessionThatWasSwappedIsNotTheCallers).
+// (TestANodeOfAnotherSessionIsNeverOurs).
 func (h *holding) check(i int, k *contender, stat *zk.Stat) bool {
 	if stat.EphemeralOwner != h.s.ID() {
 		h.lose(fmt.Errorf("%s belongs to session %#x, ours is %#x", k.path, stat.EphemeralOwner, h.s.ID()))

@@ -96,6 +96,8 @@ func (s *Session) start() error {
 	conn, events, err := zk.Connect(s.client.servers, s.client.cfg.SessionTimeout,
 		zk.WithDialer(s.guard.dial), zk.WithHostProvider(s.guard.hosts), zk.WithEventCallback(s.event),
 		zk.WithLogger(newLogAdapter(s.log)), zk.WithLogInfo(false),
+		// The guard refuses what is longer, with a reason. (Left alone go-zookeeper takes replies of any size, and 1.5 MB
+		// for requests that no server reads.)
 		zk.WithMaxBufferSize(maxReply+4), zk.WithMaxConnBufferSize(maxRequest+8))
 	if err != nil {
 		return err
@@ -169,6 +171,7 @@ func (s *Session) lose(cause error) {
 	s.move(Lost)
 	linked, err, holds := s.link != nil, s.err, slices.Clone(s.holds)
 	s.mu.Unlock()
+	// With mu released: who is told may ask this session for its state, or let go of what it holds.
 	close(s.done)
 	// Before anything below tells the servers: a rival may be granted as soon as they know.
 	for _, h := range holds {
@@ -223,6 +226,8 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	timeout := time.Duration(g.timeout) * time.Millisecond
 	s.mu.Lock()
 	pinned := s.id
+	// Refused with an error, the answer never reaches go-zookeeper, which would go on with whatever session it names: a
+	// second one on this handle, where requests made under the first would be run.
 	switch {
 	case s.state == Lost:
 		s.mu.Unlock()
@@ -250,7 +255,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	if first {
 		s.proof = proof{sent: sent, touched: sent} // the session's creation is a committed write
 	}
-	if len(s.holds) == 0 {
+	if len(s.holds) == 0 { // else a commit leads back: this server may be one that answers and commits nothing
 		s.move(Active)
 	}
 	close(s.linked)
@@ -259,7 +264,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 		close(s.ready)
 		go s.watchClock()
 	} else {
-		s.fireAll(zk.EventSession)
+		s.fireAll(zk.EventSession) // before go-zookeeper can send anything, so before anybody re-reads on the new link
 	}
 	s.wake()
 	return nil
@@ -308,7 +313,7 @@ func (s *Session) shutdown(cause error) error {
 	<-s.joined
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before == Lost || s.ended {
+	if before == Lost || s.ended { // one that was lost earlier was told then
 		return nil
 	}
 	return fmt.Errorf("recipes: session 0x%x was not confirmed closed (%s); what it created vanishes within %v",

@@ -106,7 +106,8 @@ func (s *Session) confirm(ctx context.Context, path string) error {
 	return err
 }
 
-// acked implements listener.
+// acked implements listener. An answer ends the doubt of a session that holds nothing. Of one that does it says only that a
+// server is there: see proof.
 func (s *Session) acked(sent stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,8 @@ func (s *Session) acked(sent stamp) {
 	}
 }
 
-// committed implements listener.
+// committed implements listener. Proofs do not come in the order of their worth: one that was sent later may rest on an
+// older touch, and then proves less.
 func (s *Session) committed(sent, touched stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,6 +161,7 @@ func (s *Session) look() (next time.Time) {
 		s.mu.Unlock()
 		return time.Now().Add(s.timeout)
 	}
+	// In the order of their weight: at a look that comes late, in a program that was stopped, several may have passed.
 	now := time.Now()
 	if !now.Before(s.lostAt()) {
 		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.at).Round(time.Millisecond), s.timeout)
@@ -241,6 +244,8 @@ func (s *Session) beatAt() time.Time {
 	return at
 }
 
+// beat sends one heartbeat. Mostly it is not its own bound that ends one without an answer, but the end of the connection:
+// see silentAt and uncommitting.
 func (s *Session) beat(h *held) {
 	ctx, cancel := context.WithTimeout(s.guard.live, s.Timeout()/3)
 	defer cancel()
@@ -258,7 +263,7 @@ func (s *Session) beat(h *held) {
 	}
 }
 
-// wake makes watchClock look again.
+// wake makes watchClock look again. One waiting kick is as good as many: it looks at everything.
 func (s *Session) wake() {
 	select {
 	case s.kick <- struct{}{}:

@@ -48,7 +48,7 @@ func ParseContender(name string) (Contender, bool) {
 			continue
 		}
 		seq, ok := parseSeq(name[i+len(m.text):])
-		if !ok {
+		if !ok { // a marker that is not followed by a number alone is part of something else
 			continue
 		}
 		return Contender{Name: name, GUID: guid(name[:i]), Shared: m.shared, Seq: seq, Marker: m.text}, true
@@ -87,10 +87,11 @@ func parseSeq(s string) (int32, bool) {
 			return 0, false
 		}
 	}
-	n, err := strconv.ParseInt(s, 10, 32)
+	n, err := strconv.ParseInt(s, 10, 32) // ten digits may be more than 31 bits hold
 	return int32(n), err == nil
 }
 
+// guid is what Curator's protection puts before a name; "" where there is none.
 func guid(prefix string) string {
 	g, ok := strings.CutPrefix(prefix, "_c_")
 	if !ok {
@@ -122,7 +123,8 @@ func SortContenders(children []string) (queue []Contender, junk []string) {
 	return fromWidestGap(queue), junk
 }
 
-// fromWidestGap rotates a sorted queue so that it begins behind its widest gap.
+// fromWidestGap rotates a sorted queue so that it begins behind its widest gap. A queue that spans fewer than 2^31 numbers
+// has its widest gap outside: the rest of the circle is more than 2^31 numbers.
 func fromWidestGap(queue []Contender) []Contender {
 	if len(queue) == 0 {
 		return queue

@@ -34,7 +34,8 @@ func (t Type) String() string {
 	return [...]string{"string", "number", "bool"}[t]
 }
 
-// Field is one parameter: its declaration and its value in one struct.
+// Field is one parameter: its declaration and its value in one struct. It is handed about by value and points into the
+// parameters it was made for, so a copy of it sets the same ones.
 type Field struct {
 	Name     string
 	Doc      string
@@ -73,9 +74,11 @@ func boolField(name string, v *bool, def bool, doc string) Field {
 	return Field{Name: name, Doc: doc, Type: TypeBool, Default: def, yes: v}
 }
 
+// A required parameter has no default: nil, so that applyDefaults passes it by.
 func (f Field) required() Field { f.Required, f.Default = true, nil; return f }
 func (f Field) replaces() Field { f.Replace = true; return f }
 
+// refuses gives the reason why a string that somebody will try is not in OneOf.
 func (f Field) refuses(value, why string) Field {
 	f.refused = map[string]string{value: why}
 	return f
@@ -102,7 +105,7 @@ func (f Field) Set(v any) error {
 	}
 	switch f.Type {
 	case TypeInt:
-		*f.num, _ = wholeNumber(v)
+		*f.num, _ = wholeNumber(v) // check has seen it
 	case TypeBool:
 		*f.yes = v.(bool)
 	default:
@@ -212,6 +215,7 @@ func Diff(before, after Params) []Change {
 		panic("kind: Diff of a " + before.Kind().Name + " and a " + after.Kind().Name)
 	}
 	var out []Change
+	// Of one kind, so of one table, in one order. The values are strings, ints and bools: == compares them.
 	bs := before.Fields()
 	for i, a := range after.Fields() {
 		if b, v := bs[i].Get(), a.Get(); b != v {

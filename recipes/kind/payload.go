@@ -74,7 +74,8 @@ func (e *PayloadError) Error() string {
 
 func (e *PayloadError) Unwrap() error { return e.Err }
 
-// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes.
+// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes. What Carry brought along comes first,
+// so that no field of an unknown version can stand in for one of ours.
 func (p *Payload) Encode() ([]byte, error) {
 	if p.Params == nil {
 		return nil, errors.New("kind: payload without parameters")
@@ -122,6 +123,7 @@ func Decode(data []byte) (*Payload, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Field by field, and each taken out of doc: what is left is what we do not know.
 	p := &Payload{}
 	var name string
 	spec := map[string]json.RawMessage{}
@@ -171,6 +173,7 @@ func envelope(data []byte) (map[string]json.RawMessage, error) {
 	}
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(data, &doc); err != nil {
+		// Taken for foreign, a damaged payload of ours would let parameters that a program brings stand in for it.
 		if bytes.Contains(data, []byte(`"locktree"`)) {
 			return nil, &PayloadError{Err: err}
 		}
@@ -208,6 +211,7 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 		if err := json.Unmarshal(raw, &v); err != nil {
 			return nil, &PayloadError{Field: "spec." + f.Name, Err: err}
 		}
+		// The rules of the declaration hold for what is read too: somebody else may have written it.
 		if err := f.Set(v); err != nil {
 			return nil, &PayloadError{Field: "spec." + f.Name, Err: err}
 		}
