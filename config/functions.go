@@ -27,7 +27,7 @@ var pure = map[string]function.Function{
 
 	"alltrue": allTrue, "anytrue": anyTrue, "chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc,
 	"coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
-	"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": index,
+	"distinct": distinct, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": index,
 	"keys": stdlib.KeysFunc, "length": length, "lookup": stdlib.LookupFunc, "matchkeys": matchKeys, "merge": stdlib.MergeFunc,
 	"one": one, "range": stdlib.RangeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
 	"setproduct": limited(listsOf(stdlib.SetProductFunc), maxTextBytes, productSize), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,

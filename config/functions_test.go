@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+	"pgregory.net/rapid"
 )
 
 // Every function of the language is called here; TestEveryFunctionIsTested
@@ -153,4 +156,33 @@ func TestFilesOutsideCannotBeReachedByALink(t *testing.T) {
 	_, problem := evalIn(t, dir, `file("link")`)
 	require.Contains(t, problem, "cannot read link")
 	require.NotContains(t, problem, "canary")
+}
+
+// distinct and matchkeys compared each element with each other one: 10,000 texts took a minute,
+// 100,000 an hour and a half.
+func TestElementsAreFoundWithoutComparingAllOfThem(t *testing.T) {
+	c := mustLoad(t, `locals {
+  many = [for p in setproduct(range(30), range(1000)) : "k-${p[0]}-${p[1]}"]
+}
+output "o" {
+  value = [length(distinct(local.many)), length(matchkeys(local.many, local.many, local.many)), length(distinct(concat(local.many, local.many)))]
+}
+`)
+	require.JSONEq(t, `[30000,30000,30000]`, string(c.Outputs[0].Value))
+}
+
+func TestDistinctIsThatOfTheLibrary(t *testing.T) {
+	element := rapid.SampledFrom([]cty.Value{
+		cty.NumberIntVal(1), cty.MustParseNumberVal("1.0"), cty.MustParseNumberVal("1.5"), cty.NullVal(cty.Number), cty.NumberIntVal(-1), cty.MustParseNumberVal("1e0"), cty.Zero,
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		list := cty.ListVal(rapid.SliceOfN(element, 1, 9).Draw(t, "list"))
+		for _, list := range []cty.Value{list, cty.ListVal([]cty.Value{list, list}), cty.ListValEmpty(cty.String)} {
+			want, err := stdlib.Distinct(list)
+			require.NoError(t, err)
+			got, err := distinct.Call([]cty.Value{list})
+			require.NoError(t, err)
+			require.True(t, want.RawEquals(got), "%#v: %#v, not %#v", list, got, want)
+		}
+	})
 }
