@@ -63,8 +63,10 @@ func childrenWPersistent(ctx context.Context, s *Session, path string) (children
 // pauseOr waits before another try after cause; its error is final. Hopeless is what will be no other the next time: a
 // server's answer, and what this side refuses to send. Of a lost session transient says that another one may do; here it
 // is the session that ends the trying, by pause.
+// A request that was shed was not looked at: a place in the queue, or a grant, is too much to pay for it.
 func pauseOr(ctx context.Context, s *Session, d time.Duration, cause error) error {
-	hopeless := outcomeOf(cause) == Definite || outcomeOf(cause) == NotSent && !transient(cause) || errors.Is(cause, ErrClosed)
+	answered := outcomeOf(cause) == Definite && !errors.Is(cause, ErrThrottled)
+	hopeless := answered || outcomeOf(cause) == NotSent && !transient(cause) || errors.Is(cause, ErrClosed)
 	if hopeless || ctx.Err() != nil {
 		return cause
 	}

@@ -386,7 +386,7 @@ func (d *draw) take(ctx context.Context) error {
 		return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(d.k.path, err), d.q.path, d.q.kind.Children)
 	case errors.Is(err, zk.ErrBadVersion):
 		return d.redeclare(ctx)
-	case transient(err) && ctx.Err() == nil:
+	case (transient(err) || errors.Is(err, ErrThrottled)) && ctx.Err() == nil:
 		return pause(ctx, d.s, 10*time.Millisecond)
 	default:
 		return d.timedOut(ctx, err)

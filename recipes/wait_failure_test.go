@@ -329,3 +329,54 @@ func TestAReadLostManyTimesDoesNotCostAPlaceInTheQueue(t *testing.T) { // a sess
 		l.unlock(r.v)
 	})
 }
+
+// A server that sheds a request has done nothing with it: there is nothing to lose a place for.
+func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
+	for name, lock := range map[string]func(context.Context, *Client) (*Lease, error){
+		"mutex":  func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) },
+		"reader": func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) },
+		"writer": func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").Lock(ctx) },
+		"permit": func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) },
+		"election": func(ctx context.Context, c *Client) (*Lease, error) {
+			l, err := c.Election("/e").Campaign(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return l.Lease, nil
+		},
+		"set": func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.everyKind()
+				b := l.client("holder")
+				write, err := b.RWMutex("/rw").Lock(t.Context())
+				require.NoError(t, err)
+				others, err := b.MultiLock(b.Mutex("/m"), b.Semaphore("/s").Share(3), b.Election("/e")).Lock(t.Context())
+				require.NoError(t, err)
+				c := l.client("waiter")
+				id := l.session(c)
+				w := async(func() (*Lease, error) { return lock(context.Background(), c) })
+				l.settle()
+				notYet(t, w, "it is held")
+				shed := map[string]int{}
+				l.srv.Inject(func(r zktest.Request) bool {
+					if r.Session != id || r.Op == "ping" || r.Op == "connect" || r.Op == "setWatches" || shed[r.Op] == 3 {
+						return false
+					}
+					shed[r.Op]++
+					return true
+				}, zktest.Fail(zktest.CodeThrottled))
+				l.srv.Disconnect(id) // whoever waits looks again
+				time.Sleep(5 * time.Second)
+				notYet(t, w, "it is held")
+				l.unlock(write)
+				l.unlock(others)
+				r := <-w
+				require.NoError(t, r.err)
+				require.GreaterOrEqual(t, len(shed), 2)
+				require.NoError(t, r.v.Unlock(t.Context()))
+			})
+		})
+	}
+}
