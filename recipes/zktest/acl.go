@@ -37,7 +37,8 @@ type identity struct{ scheme, id string }
 // super is what the server's own hand acts as.
 var super = []identity{{scheme: "super"}}
 
-// allowed says whether one of ids has one of perms under acl.
+// allowed says whether one of ids has one of perms under acl (ZooKeeperServer.checkACL).
+// An empty list, which no client can set, allows everything there too.
 func allowed(acl []ACL, perms int32, ids []identity) bool {
 	if len(acl) == 0 || slices.ContainsFunc(ids, func(i identity) bool { return i.scheme == "super" }) {
 		return true
@@ -58,6 +59,8 @@ func allowed(acl []ACL, perms int32, ids []identity) bool {
 	return false
 }
 
+// matches compares an entry with an identity of its scheme: by text, of addresses by
+// prefix.
 func matches(a ACL, id string) bool {
 	if a.Scheme != "ip" {
 		return id == a.ID
@@ -102,6 +105,8 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 	var out []ACL
 	var seen []ACL
 	for _, a := range acl {
+		// Of what was sent: an entry that "auth" turns into one that is there already
+		// stands there twice.
 		if slices.Contains(seen, a) {
 			continue
 		}
@@ -134,6 +139,8 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 	return out, CodeOK
 }
 
+// validID is what the scheme's provider says of an id. A scheme without a provider
+// makes the list invalid, and x509 has one only where TLS does.
 func validID(o options, a ACL) bool {
 	switch a.Scheme {
 	case "digest":

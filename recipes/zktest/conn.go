@@ -28,7 +28,7 @@ type conn struct {
 	oldClient bool
 	ending    bool // the session is closed, the reply not yet sent
 	closed    bool // by the server, or by the client as far as the server knows
-	dead      bool // the socket itself is gone
+	dead      bool // the socket itself is gone; a partition keeps the two apart
 	died      chan struct{}
 
 	in      []inbound // read, not yet executed
@@ -106,6 +106,8 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	return c
 }
 
+// signal leaves a mark for one goroutine that waits, or will: channels of capacity
+// one, so that nothing here ever waits itself.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -152,7 +154,7 @@ func (c *conn) reply(frame []byte) {
 	c.outSize += len(frame)
 	c.packetsOut++
 	c.s.packetsOut++
-	if c.outSize > maxQueue {
+	if c.outSize > maxQueue { // events: for replies the reader stops at softQueue
 		c.kill()
 	}
 	signal(c.wake)
@@ -181,7 +183,8 @@ func (c *conn) write() {
 	}
 }
 
-// drop ends the socket and forgets the connection.
+// drop ends the socket and forgets the connection, if the server has noticed its
+// end. Else the reader's eof does that, when it arrives.
 func (c *conn) drop() {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -217,6 +220,7 @@ const batchSize = 64 << 10
 func (c *conn) nextBatch() (batch []byte, last bool, wait time.Duration) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
+	// In order: what is not due, held back or cut off holds up all that is behind it.
 	for len(c.out) > 0 && len(batch) < batchSize && !c.cutOut && !last && !c.out[0].gated() {
 		o := c.out[0]
 		if left := time.Until(o.due); left > 0 {
@@ -255,6 +259,7 @@ func (c *conn) deliver(it inbound) bool {
 	}
 	c.in = append(c.in, it)
 	c.inSize += it.raw
+	// Timers may fire in any order; pump takes what is due from the front.
 	if s.opts.latency > 0 {
 		time.AfterFunc(s.opts.latency, c.lockedPump)
 	} else {
@@ -270,7 +275,8 @@ func (c *conn) lockedPump() {
 }
 
 // pump lets everything that is due arrive, which touches the session, and then
-// executes in order until the queue is empty or a fault holds it up.
+// executes in order until the queue is empty or a fault holds it up. The two are
+// apart because a held request must not keep the pings behind it from counting.
 func (c *conn) pump() {
 	for c.arrived < len(c.in) && !c.cutIn && !c.s.frozen && !c.s.closed {
 		it := &c.in[c.arrived]
@@ -312,6 +318,7 @@ func (c *conn) arrive(it *inbound) {
 	}
 	c.lastXid, c.lastOp = it.req.xid, wordOp(it.req.op)
 	c.countRequest(it.req.op)
+	// Whatever it asks, and before it is executed (ZooKeeperServer.touch).
 	if x := c.session; x != nil && c.s.sessions[x.id] == x {
 		c.s.touch(x)
 	}

@@ -9,7 +9,7 @@ func (c *conn) run(it *inbound) {
 	case it.eof:
 		c.gone()
 		return
-	case it.word != "":
+	case it.word != "": // no session, no fault, and no frame: the answer is text
 		c.reply([]byte(s.fourLetter(it.word)))
 		c.close()
 		return
@@ -30,6 +30,8 @@ func (c *conn) run(it *inbound) {
 		c.reply(replyFrame(it.req.xid, c.v.zxid(), it.fault.code).frame())
 		return
 	}
+	// With EventAfterReply the events of this request wait in held until its reply
+	// is queued. The server's lock is held throughout, so they are this request's.
 	c.hold = it.fault.kind == faultEventAfterReply
 	frame, end := c.execute(&it.req)
 	c.hold = false
@@ -60,6 +62,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	if x == nil || s.sessions[x.id] != x {
 		return nil, true // nothing is answered outside a session
 	}
+	// Before it is asked where the session is: a follower answers pings by itself.
 	if r.op == opPing {
 		return replyFrame(xidPing, c.v.zxid(), CodeOK).frame(), false
 	}
@@ -94,8 +97,8 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		return nil, false // outside a multi the server stumbles over the reply: there is none
 	}
 	e := replyFrame(r.xid, c.v.zxid(), code)
-	if code == CodeOK || r.op == opMultiRead && !r.bad {
-		e.b = append(e.b, body.b[4:]...)
+	if code == CodeOK || r.op == opMultiRead && !r.bad { // see multiRead
+		e.b = append(e.b, body.b[4:]...) // without the place for a length
 	}
 	return e.frame(), false
 }
@@ -110,7 +113,8 @@ func (c *conn) auth(r *request) ([]byte, bool) {
 	return replyFrame(r.xid, 0, CodeOK).frame(), false
 }
 
-// dispatch executes one operation and encodes its result.
+// dispatch executes one operation and encodes its result. A read-only server
+// refuses before it decodes (ReadOnlyRequestProcessor).
 func (c *conn) dispatch(r *request, e *encoder) Code {
 	s := c.s
 	write := isWrite(r.op)
@@ -139,7 +143,8 @@ func isWrite(op int32) bool {
 	return false
 }
 
-// write1 is a single write as a transaction.
+// write1 is a single write as a transaction. Also one that is refused has taken
+// its zxid, as every failed write in ZooKeeper has.
 func (c *conn) write1(r *request, e *encoder) Code {
 	t := c.s.begin(c.session.id, c.ids)
 	switch r.op {
@@ -179,7 +184,7 @@ func (c *conn) multi(r *request, e *encoder) Code {
 		if code == CodeOK {
 			path, stat, code = t.write(op)
 		}
-		if code == CodeMarshallingError {
+		if code == CodeMarshallingError { // the server falls over the request: there are no results
 			t.rollback()
 			return code
 		}
@@ -219,6 +224,8 @@ func multiType(op *request) Code {
 	return CodeOK
 }
 
+// encodeResult writes the result of one operation. A container or timed node
+// answers with a create2's result (go-zookeeper cannot read one), see multiType.
 func encodeResult(e *encoder, op int32, path string, stat Stat) {
 	switch op {
 	case opCreate:
@@ -236,6 +243,8 @@ func encodeResult(e *encoder, op int32, path string, stat Stat) {
 	}
 }
 
+// multiFailure is the reply of a transaction in which one operation failed. The
+// code stands in the header and again behind it (DataTree.processTxn).
 func multiFailure(e *encoder, n, culprit int, code Code) {
 	for i := range n {
 		c := code

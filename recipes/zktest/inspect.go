@@ -52,6 +52,7 @@ func (s *Server) Create(path string, data []byte) error {
 		return editError("create", path, CodeBadArguments)
 	}
 	var missing []string
+	// Ends at the root, which is always there.
 	for at, _ := splitPath(path); s.tree.nodes[at] == nil; at, _ = splitPath(at) {
 		missing = append(missing, at)
 	}
@@ -89,7 +90,8 @@ func (s *Server) deleteAll(path string) error {
 	return editError("delete", path, s.edit(&request{op: opDelete, path: path, version: -1}))
 }
 
-// edit is a write by the server's own hand.
+// edit is a write by the server's own hand: no session's, so nothing ephemeral, and
+// with the right to everything. It takes a zxid and fires watches like any other.
 func (s *Server) edit(r *request) Code {
 	t := s.begin(0, super)
 	_, _, code := t.write(r)

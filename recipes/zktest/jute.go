@@ -82,7 +82,9 @@ func (d *decoder) string() string {
 	return v
 }
 
-// count reads a vector's length; the elements take at least size bytes each.
+// count reads a vector's length; the elements take at least size bytes each. A
+// negative one is an empty vector: what the server makes of it is null, which is
+// treated like one.
 func (d *decoder) count(size int) int {
 	n := int(d.int32())
 	if n > len(d.b)/size {
@@ -103,6 +105,7 @@ func (d *decoder) strings() []string {
 	return out
 }
 
+// acls reads a list whose entries may have null for their texts: fixACL refuses them.
 func (d *decoder) acls() []ACL {
 	n := d.count(12)
 	out := make([]ACL, 0, n)
@@ -137,6 +140,7 @@ func (e *encoder) bool(v bool) {
 	}
 }
 
+// buffer writes nil as null, which ZooKeeper stores apart from empty data.
 func (e *encoder) buffer(v []byte) {
 	if v == nil {
 		e.int32(-1)
@@ -204,7 +208,8 @@ func replyFrame(xid int32, zxid int64, code Code) *encoder {
 	return e
 }
 
-// eventFrame is a watch event as the server pushes it.
+// eventFrame is a watch event as the server pushes it: it answers no request and has
+// no zxid.
 func eventFrame(typ int32, path string) []byte {
 	e := replyFrame(xidNotification, -1, CodeOK)
 	e.int32(typ)

@@ -49,6 +49,7 @@ func (s *Server) listen(addr string, v *view) (net.Listener, error) {
 		l.Close()
 		return nil, fmt.Errorf("zktest: listen on %s: the server is closed", addr)
 	}
+	// Under mu, and not closed: Close has not begun to wait, and closes l.
 	s.listeners = append(s.listeners, l)
 	s.wg.Add(1)
 	go s.accept(l, v)
@@ -82,6 +83,7 @@ func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, e
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", address, err)}
 	}
+	// A TCP connection takes a round trip before its first byte.
 	if trip := 2 * v.s.opts.latency; trip > 0 {
 		if timeout > 0 && timeout < trip {
 			time.Sleep(timeout)

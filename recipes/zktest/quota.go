@@ -18,6 +18,8 @@ const (
 // quotaTrack is the text form of limits and counts. A missing value is -1.
 type quotaTrack struct{ count, bytes, countHard, bytesHard int64 }
 
+// parseTrack reads pairs behind commas and semicolons, the form of StatsTrack, whose
+// own text has one = too many behind the bytes when hard limits follow.
 func parseTrack(data []byte) quotaTrack {
 	t := quotaTrack{-1, -1, -1, -1}
 	fields := map[string]*int64{
@@ -61,6 +63,8 @@ func (q *quotaState) remember(path string, data []byte) {
 	}
 }
 
+// keepPaths remembers which paths had limits, once: the first change is the one after
+// which they differ from what was before.
 func (q *quotaState) keepPaths(t *tree) {
 	if q.paths == nil {
 		q.paths = maps.Clone(t.quotas)
@@ -141,6 +145,8 @@ func (t *txn) accountSet(path string, bytes int64, old []byte) {
 	t.account(path, bytes, 0)
 }
 
+// account adds to the counts of the nearest path with limits, and to no other above
+// it, as ZooKeeper does. Without a stats node nothing is counted.
 func (t *txn) account(path string, bytes, count int64) {
 	owner, ok := quotaFor(t.s.tree.quotas, path)
 	if !ok {
@@ -152,6 +158,7 @@ func (t *txn) account(path string, bytes, count int64) {
 	}
 }
 
+// setTrack writes the counts into the stats node, in place: its Stat does not move.
 func (t *txn) setTrack(owner string, count, bytes int64) {
 	stats := t.s.tree.nodes[quotaPath+owner+"/"+statNode]
 	if stats == nil {

@@ -11,7 +11,7 @@ import (
 func (c *conn) read() {
 	defer c.s.wg.Done()
 	in := bufio.NewReader(c.nc)
-	if c.identify() != nil {
+	if c.identify() != nil { // TLS: the handshake failed
 		c.deliver(inbound{eof: true})
 		return
 	}
@@ -20,6 +20,7 @@ func (c *conn) read() {
 		if err != nil {
 			break
 		}
+		// Here, where no lock of the server is held: a predicate may look at it.
 		c.s.rules.apply(c, &it)
 		if !c.deliver(it) || !c.waitRoom() {
 			break
@@ -38,6 +39,7 @@ func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return inbound{}, err
 	}
+	// A word stands where a length would be, which would be more than a gigabyte's.
 	if first && knownWord(string(head[:])) {
 		return inbound{raw: 4, word: string(head[:])}, nil
 	}

@@ -13,7 +13,7 @@ func (c *conn) readOp(r *request, e *encoder) Code {
 		return c.getChildren(r, e)
 	case opGetACL:
 		return c.getACL(r, e)
-	case opSync:
+	case opSync: // of any path, also one that is not there; execute has caught up
 		e.string(r.path)
 		return CodeOK
 	case opSetWatches, opSetWatches2:
@@ -66,6 +66,8 @@ func (c *conn) exists(r *request, e *encoder) Code {
 	return CodeOK
 }
 
+// getData leaves a watch only where it answers with data: on a node that is missing
+// or not ours to read there is none.
 func (c *conn) getData(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead)
 	if code != CodeOK {
@@ -94,7 +96,8 @@ func (c *conn) getChildren(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// getACL shows digests only to those who may change the list.
+// getACL shows digests only to those who may change the list. Reading it takes READ
+// or ADMIN, as in 3.8.0.
 func (c *conn) getACL(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead|permAdmin)
 	if code != CodeOK {
@@ -146,6 +149,8 @@ func (c *conn) countBelow(r *request, e *encoder) Code {
 	return CodeOK
 }
 
+// getEphemerals lists the session's own, those whose path begins with what is
+// asked for: a prefix of text, not of names.
 func (c *conn) getEphemerals(r *request, e *encoder) Code {
 	var out []string
 	all := strings.TrimSpace(r.path) == "" || strings.TrimSpace(r.path) == "/"

@@ -36,6 +36,8 @@ func (s *Server) reap() {
 	s.scheduleReap()
 }
 
+// outlived follows ContainerManager.getCandidates. A container that never had a child
+// stays: it was made a moment ago, for a child that is on its way.
 func (n *node) outlived() bool {
 	switch {
 	case len(n.children) > 0:

@@ -45,6 +45,8 @@ func (v *view) freshen() {
 		return
 	}
 	v.old, v.oldZxid = v.s.tree.clone(), v.s.zxid
+	// Fired against the watches as they are now: one that was set on the older view
+	// is owed what has happened since, as on a follower that applies its log.
 	owed := v.owed
 	v.owed = nil
 	for _, c := range owed {

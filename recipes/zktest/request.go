@@ -40,7 +40,7 @@ func decodeConnect(b []byte) (request, error) {
 	if d.err != nil {
 		return request{}, d.err
 	}
-	c.old = len(d.b) == 0
+	c.old = len(d.b) == 0 // clients before 3.4 end with the password
 	c.readOnly = !c.old && d.bool()
 	return request{op: opConnect, connect: c}, nil
 }
@@ -59,6 +59,8 @@ func decodeRequest(b []byte) (request, error) {
 	return r, nil
 }
 
+// body reads what belongs to the operation. One without a case has no body that the
+// server looks at; bytes that are left over are nobody's concern.
 func (d *decoder) body(r *request) {
 	switch r.op {
 	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
@@ -103,6 +105,8 @@ func (d *decoder) create(r *request) {
 	}
 }
 
+// setWatches reads three vectors of paths (data, exist, child), or with setWatches2
+// five (persistent, and persistent recursive).
 func (d *decoder) setWatches(r *request) {
 	r.zxid = d.int64()
 	n := 3

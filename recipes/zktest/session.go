@@ -16,7 +16,8 @@ type session struct {
 	counts   Counts
 }
 
-// clamp is the timeout the server grants for the one a client asks.
+// clamp is the timeout the server grants for the one a client asks: two to twenty
+// ticks, ZooKeeper's defaults of minSessionTimeout and maxSessionTimeout.
 func (s *Server) clamp(ms int32) time.Duration {
 	return min(max(time.Duration(ms)*time.Millisecond, 2*s.opts.tick), 20*s.opts.tick)
 }
@@ -35,7 +36,8 @@ func (s *Server) openSession(timeout time.Duration) *session {
 }
 
 // expiry is when a session heard of just now runs out: its timeout from now, up
-// to the next whole tick, since ZooKeeper expires sessions in buckets.
+// to the next whole tick, since ZooKeeper expires sessions in buckets
+// (ExpiryQueue.roundToNextInterval). So never early, and up to a tick late.
 func (s *Server) expiry(timeout time.Duration) time.Time {
 	age := time.Since(s.born).Truncate(time.Millisecond)
 	ticks := (age+timeout)/s.opts.tick + 1
@@ -71,6 +73,7 @@ func (s *Server) expireIfDue(x *session) {
 func (s *Server) endSession(x *session) {
 	x.timer.Stop()
 	delete(s.sessions, x.id)
+	// By no client's right: an ephemeral goes whatever the lists say.
 	if !x.local {
 		t := s.begin(x.id, nil)
 		for _, path := range s.tree.owned(x.id) {
@@ -106,10 +109,11 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 		// ZooKeeper. One to another server stays until it is noticed there.
 		x.conn.close()
 	}
+	// Which of the two it was the client does not learn: both are an expired session.
 	if x == nil || string(r.password) != string(s.password(r.session)) {
 		return c.connectReply(nil), true
 	}
-	if x.swap {
+	if x.swap { // see Server.SwapSessionID
 		s.endSession(x)
 		x = s.openSession(timeout)
 	}

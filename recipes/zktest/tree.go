@@ -124,7 +124,8 @@ func (t *tree) get(path string) *node {
 	return t.nodes[path]
 }
 
-// put files a node and links it to its parent; it changes nobody's counters.
+// put files a node and links it to its parent; it changes nobody's counters. Those
+// are the transaction's to change, and to take back.
 func (t *tree) put(path string, n *node) {
 	t.nodes[path] = n
 	t.bytes += int64(len(path) + len(n.data))

@@ -32,7 +32,8 @@ func (s *Server) begin(session int64, ids []identity) *txn {
 	return &txn{s: s, zxid: s.zxid, now: nowMillis(), session: session, ids: ids, creates: map[string]int32{}}
 }
 
-// rollback takes back everything done so far.
+// rollback takes back everything done so far, last first: each step restores what
+// it found, which may be what an earlier one had made of it.
 func (t *txn) rollback() {
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		t.undo[i]()
@@ -40,7 +41,9 @@ func (t *txn) rollback() {
 	t.undo, t.changes = nil, nil
 }
 
-// commit fires the watches, on every server of the ensemble.
+// commit fires the watches, on every server of the ensemble, in the order of the
+// operations. The replies are not out yet, so a client hears of a change before it
+// can read it: ZooKeeper's promise about watches.
 func (t *txn) commit() {
 	t.s.scheduleReap()
 	for _, c := range t.changes {
@@ -50,6 +53,8 @@ func (t *txn) commit() {
 	}
 }
 
+// changed notes a trigger, with the list that says who may be told: a deleted node
+// has none any more when the watches fire.
 func (t *txn) changed(path string, typ int32, n *node) {
 	t.changes = append(t.changes, change{path, typ, n.acl})
 }
@@ -131,6 +136,8 @@ func (t *txn) create(r *request) (string, Stat, Code) {
 	return path, n.stat(), CodeOK
 }
 
+// checkMode refuses unknown flags, a lifetime that no TTL was asked for with, and a
+// TTL without one (PrepRequestProcessor.validateCreateRequest).
 func (t *txn) checkMode(r *request) (createMode, Code) {
 	mode, ok := parseMode(r.flags)
 	switch {
@@ -194,6 +201,8 @@ func (t *txn) insert(path string, n *node, created int32) {
 	t.changed(parentPath, eventChildrenChanged, parent)
 }
 
+// delete follows PrepRequestProcessor too. The right it takes is one on the parent,
+// looked at before anybody knows whether the node exists.
 func (t *txn) delete(path string, version int32) Code {
 	parentPath, code := parentForChange(path)
 	if code != CodeOK || special(path) {
@@ -219,7 +228,8 @@ func (t *txn) delete(path string, version int32) Code {
 	return CodeOK
 }
 
-// drop removes a node that may go.
+// drop removes a node that may go. The parent's pzxid moves, its count of creates
+// does not: no number is given out twice.
 func (t *txn) drop(path string, n *node) {
 	parentPath, _ := splitPath(path)
 	parent := t.s.tree.nodes[parentPath]
@@ -235,6 +245,7 @@ func (t *txn) drop(path string, n *node) {
 	t.changed(parentPath, eventChildrenChanged, parent)
 }
 
+// setData looks at the quota before the version, as PrepRequestProcessor does.
 func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Code) {
 	n, code := t.target(path, permWrite)
 	if code != CodeOK {
@@ -258,7 +269,8 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 	return path, n.stat(), CodeOK
 }
 
-// setACL touches neither mzxid nor pzxid and fires no watch.
+// setACL touches neither mzxid nor pzxid and fires no watch. It needs no undo: there
+// is no setACL in a multi.
 func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code) {
 	if !validPath(path) {
 		return "", Stat{}, CodeBadArguments
@@ -278,6 +290,8 @@ func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code)
 	return path, n.stat(), CodeOK
 }
 
+// check takes the right to read: the answer tells a node's version, or that it is
+// not there.
 func (t *txn) check(path string, version int32) Code {
 	n, code := t.target(path, permRead)
 	if code == CodeOK && version != -1 && version != n.version {

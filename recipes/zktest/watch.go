@@ -28,6 +28,8 @@ func newWatchTable() *watchTable {
 	return &watchTable{byPath: map[string]map[*conn]watchMode{}, byConn: map[*conn]map[string]struct{}{}}
 }
 
+// add sets a watch, in the place of an earlier one. A connection that the server has
+// ended gets none: forget has been there, and would not come again.
 func (t *watchTable) add(path string, c *conn, mode watchMode) {
 	if c.closed {
 		return
@@ -78,6 +80,8 @@ func (t *watchTable) forget(c *conn) {
 // but never a ChildrenChanged: they get the child's own event.
 func (t *watchTable) take(path string, typ int32) []*conn {
 	hit := map[*conn]struct{}{}
+	// Only recursive watches are looked for above the path, so without any the walk is
+	// one step.
 	for at := path; ; at, _ = splitPath(at) {
 		for c, mode := range maps.Clone(t.byPath[at]) {
 			switch {
@@ -168,6 +172,8 @@ func (w *watchSet) rearm(t *tree, c *conn, r *request) {
 	}
 }
 
+// rearmOne is one path of setWatches (DataTree.setWatches): an event or a watch, never
+// both, so nothing is told twice and nothing is missed.
 func (w *watchSet) rearmOne(table *watchTable, t *tree, c *conn, path string, seen int64, typ int32) {
 	n := t.get(path)
 	switch {

@@ -29,6 +29,8 @@ var words = map[string]func(*Server, *strings.Builder){
 // serverVersion is what the words report; the date keeps clients' parsers happy.
 const serverVersion = "3.8.0-zktest, built on 2022-02-25 08:49 UTC"
 
+// knownWord tells a word from the length of a connect request, also one that is not
+// answered here: ZooKeeper knows it, and does not wait for a frame of that length.
 func knownWord(w string) bool {
 	_, ok := words[w]
 	return ok
@@ -82,6 +84,7 @@ func (s *Server) statWord(b *strings.Builder, clients bool) {
 	fmt.Fprintf(b, "Zxid: 0x%x\nMode: %s\nNode count: %d\n", s.zxid, s.mode(), s.znodes())
 }
 
+// outstanding counts what has arrived and is not executed: held back by a fault.
 func (s *Server) outstanding() int {
 	n := 0
 	for c := range s.conns {
@@ -134,6 +137,8 @@ func (c *conn) remote() string {
 	return fmt.Sprintf("/%s:%d", c.ip, c.id) // a pipe has no port
 }
 
+// wordDump lists sessions by the moment they are due to expire. Those of one tick
+// expire together, which is why deadlines are equal to the nanosecond.
 func (s *Server) wordDump(b *strings.Builder) {
 	buckets := map[time.Time][]*session{}
 	for _, x := range s.sessionsByID() {
