@@ -291,7 +291,7 @@ func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
 	}
 	if a.k == nil && a.q.shared {
 		if g, err := a.share(ctx); g != nil || err != nil {
-			return g, err
+			return g, notQueued(err)
 		}
 	}
 	children := b.children

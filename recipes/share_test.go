@@ -271,3 +271,24 @@ func TestReadersJoinAWriterThatDowngraded(t *testing.T) {
 		l.nothingLeft()
 	})
 }
+
+// The lease that was to be shared went with its session. Whoever wanted a share had no place to lose.
+func TestAReaderWhoseSessionIsLostBeforeItSharesReadsInTheNext(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		m := c.RWMutex(l.rwlock())
+		first, err := m.RLock(t.Context())
+		require.NoError(t, err)
+		id := l.session(c)
+		listing := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" }), zktest.Hold)
+		second := async(func() (*Lease, error) { return m.RLock(t.Context()) })
+		<-listing.Hit()
+		l.srv.Expire(id)
+		r := <-second
+		require.NoError(t, r.err)
+		require.NotEqual(t, id, l.session(c))
+		require.ErrorIs(t, first.Unlock(t.Context()), ErrLost)
+		l.unlock(r.v)
+		listing.Release()
+	})
+}
