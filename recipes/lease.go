@@ -29,10 +29,22 @@ type leaseKey struct {
 func (h *holding) lease(ctx context.Context) *Lease {
 	l := &Lease{h: h}
 	// The caller's values go along, its deadline does not: it bounded the wait.
-	values := context.WithValue(context.WithoutCancel(ctx), leaseKey{h.q.c, h.q.path}, l)
+	values := l.within(context.WithoutCancel(ctx))
 	own, end := context.WithCancelCause(h.life)
 	l.ctx, l.end = joined{values, own}, end
 	return l
+}
+
+// within lets what l holds, of a set each member, be found in ctx.
+func (l *Lease) within(ctx context.Context) context.Context {
+	held := l.h.members
+	if held == nil {
+		held = []*queue{l.h.q}
+	}
+	for _, q := range held {
+		ctx = context.WithValue(ctx, leaseKey{q.c, q.path}, l)
+	}
+	return ctx
 }
 
 // joined is a context with the values of one and the end of another.

@@ -117,15 +117,7 @@ func (m *MultiLock) Do(ctx context.Context, fn func(context.Context, *Lease) err
 	if err != nil {
 		return err
 	}
-	return l.do(m.with(ctx, l), fn)
-}
-
-// with lets the members be found in ctx as held by l.
-func (m *MultiLock) with(ctx context.Context, l *Lease) context.Context {
-	for _, p := range m.parts {
-		ctx = context.WithValue(ctx, leaseKey{m.c, p.q.path}, l)
-	}
-	return ctx
+	return l.do(ctx, fn)
 }
 
 func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
@@ -149,9 +141,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	if err != nil {
 		return nil, b.giveUp(ctx, err)
 	}
-	l := h.lease(ctx)
-	l.ctx = m.with(l.ctx, l)
-	return l, nil
+	return h.lease(ctx), nil
 }
 
 // bid is one call of Lock or TryLock.

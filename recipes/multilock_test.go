@@ -185,3 +185,37 @@ func TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor(t *te
 		require.Empty(t, l.children(paths[1]))
 	})
 }
+
+// A lease entered again outlives the one it was entered from, and its context still says what is held.
+func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		outer, err := c.MultiLock(c.Mutex("/m"), c.Election("/e")).Lock(t.Context())
+		require.NoError(t, err)
+		inner, err := c.Mutex("/m").Lock(outer.Context())
+		require.NoError(t, err)
+		l.unlock(outer)
+		ctx, cancel := context.WithTimeout(inner.Context(), time.Minute)
+		defer cancel()
+		for _, again := range []func(context.Context) (*Lease, error){
+			c.Mutex("/m").Lock,
+			func(ctx context.Context) (*Lease, error) {
+				l, err := c.Election("/e").Campaign(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return l.Lease, nil
+			},
+		} {
+			x, err := again(ctx)
+			require.NoError(t, err)
+			require.Equal(t, inner.Token(), x.Token())
+			l.unlock(x)
+		}
+		_, err = c.MultiLock(c.Mutex("/m")).Lock(ctx)
+		require.ErrorIs(t, err, ErrWouldDeadlock)
+		l.unlock(inner)
+		l.nothingLeft()
+	})
+}

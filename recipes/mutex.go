@@ -49,7 +49,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.q.lock(c
 
 // do runs fn under the lease and gives it back.
 func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) (err error) {
-	inner, cancel := context.WithCancelCause(context.WithValue(ctx, leaseKey{l.h.q.c, l.h.q.path}, l))
+	inner, cancel := context.WithCancelCause(l.within(ctx))
 	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
 	defer func() {
 		stop()
