@@ -65,8 +65,24 @@ func (r *report) add(diags ...*hcl.Diagnostic) {
 		if r.seen[perPlace]++; r.seen[perPlace] > repeats {
 			continue
 		}
-		r.diags = append(r.diags, advise(d))
+		r.diags = append(r.diags, advise(withoutKey(d)))
 	}
+}
+
+// withoutKey hides the key two elements have, which HCL quotes also where it is of a sensitive map.
+func withoutKey(d *hcl.Diagnostic) *hcl.Diagnostic {
+	if d.Summary != "Duplicate object key" || d.EvalContext == nil {
+		return d
+	}
+	for _, v := range d.EvalContext.Variables {
+		if v.ContainsMarked() {
+			c := *d
+			c.Detail = fmt.Sprintf("Two different items produced the key %q in this 'for' expression. "+
+				"If duplicates are expected, use the ellipsis (...) after the value expression to enable grouping by key.", redacted)
+			return &c
+		}
+	}
+	return d
 }
 
 func (r *report) errorf(at hcl.Range, summary, format string, args ...any) {

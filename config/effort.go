@@ -51,7 +51,7 @@ func (e *effort) watch(expr hcl.Expression) {
 	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch n := n.(type) {
 		case *hclsyntax.ForExpr:
-			r := &repeat{effort: e, at: n.SrcRange}
+			r := &repeat{effort: e, at: n.SrcRange, vars: []string{n.KeyVar, n.ValVar}}
 			r.wrap(&n.CollExpr, true)
 			r.wrap(&n.KeyExpr, false)
 			r.wrap(&n.ValExpr, false)
@@ -113,6 +113,9 @@ type repeat struct {
 	bytes   int     // of text so far
 	sum     weigher // of arguments so far
 	stopped bool    // by the first mistake: HCL would report it for each element
+
+	vars  []string       // of a for expression
+	marks cty.ValueMarks // of its collection
 }
 
 // watched is an expression that is a part of a repeat. It embeds the original in
@@ -157,6 +160,7 @@ func (w *watched) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	if !w.spend(w.cost) {
 		return w.stop("Too many steps", w.advice())
 	}
+	w.mark(ctx)
 	v, diags := w.Expression.Value(ctx)
 	if diags.HasErrors() && (!w.first || w.text > 0 || w.args) {
 		w.stopped = true
@@ -169,6 +173,7 @@ func (w *watched) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 		return v, diags
 	}
 	if w.first && w.text == 0 {
+		_, w.marks = v.Unmark()
 		return v, diags // the collection, which is no text that is put together
 	}
 	if plain, _ := v.Unmark(); plain.Type() == cty.String && plain.IsKnown() && !plain.IsNull() {
@@ -182,6 +187,20 @@ func (w *watched) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 		return w.stop("Value too large", fmt.Sprintf("The texts put together here have more than %d MiB. Split it up.", limit>>20))
 	}
 	return v, diags
+}
+
+// mark gives the variables of a loop the marks of what it goes through. HCL takes them off and puts them on
+// the result, so that a mistake in the loop would quote an element of a sensitive list, and functions would
+// not know what they are given. ctx is of this step, which HCL made for it.
+func (w *watched) mark(ctx *hcl.EvalContext) {
+	if w.first || len(w.marks) == 0 {
+		return
+	}
+	for _, name := range w.vars {
+		if v, ok := ctx.Variables[name]; ok {
+			ctx.Variables[name] = v.WithMarks(w.marks)
+		}
+	}
 }
 
 func (r *repeat) stop(summary, detail string) (cty.Value, hcl.Diagnostics) {

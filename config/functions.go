@@ -57,7 +57,7 @@ var marking = map[string]function.Function{
 // functionsOf is every function an expression in this module can call.
 func (m *module) functionsOf() map[string]function.Function {
 	table := map[string]function.Function{
-		"env": m.env(), "file": guard("file", m.file(), &m.effort), "fileexists": guard("fileexists", m.fileExists(), &m.effort),
+		"env": guard("env", m.env(), &m.effort), "file": guard("file", m.file(), &m.effort), "fileexists": guard("fileexists", m.fileExists(), &m.effort),
 		"convert": makeConvert(&m.effort),
 	}
 	for name, f := range pure {

@@ -105,3 +105,55 @@ output "o" {
 	acl := c.Ensembles[0].Tree.Nodes[0].ACL
 	require.Equal(t, digestID("us", "correct horse"), acl[0].ID)
 }
+
+// HCL takes the marks off what a loop goes through and puts them on its result: in between, a number of
+// a sensitive list and a key of a sensitive map were quoted by mistakes, as "with v as 1234567".
+func TestMistakeInALoopOverSecretsQuotesNone(t *testing.T) {
+	const variables = `variable "pins" {
+  type      = list(number)
+  sensitive = true
+  default   = [8675309, 8675310]
+}
+variable "m" {
+  type      = map(string)
+  sensitive = true
+  default   = { "canary" = "x", "CANARY" = "y" }
+}
+`
+	for _, expr := range []string{
+		`[for v in var.pins : v.foo]`, `[for v in var.pins : tobool("${v}x")]`, `[for v in var.pins : v + null]`, `[for v in var.pins : v ? 1 : 2]`,
+		`[for v in var.pins : 1 if v]`, `{ for v in var.pins : null => v }`, `{ for v in var.pins : "${v - v + 8675309}" => v }`,
+		`[for v in [for w in var.pins : w] : v.foo]`, `"%{ for v in var.pins }${v + null}%{ endfor }"`, `[for i, v in var.pins : parseint("${v}x", 10)]`,
+		`[for k, v in var.m : k + 1]`, `{ for k, v in var.m : lower(k) => v }`, `[for k in keys(var.m) : k.foo]`, `[for k in keys(var.m) : tobool(k)]`,
+		`{ for k in [for q in keys(var.m) : q] : k => k + 1 }`, `[for e in [{ a = keys(var.m)[0] }] : e.a + 1]`, `[for k, v in var.m : { (k) = 1 }.foo]`,
+		`[for k, v in var.m : file(k)]`, `[for k, v in var.m : env(k)]`,
+	} {
+		_, diags := loadText(preamble+variables+"locals { a = "+expr+" }\n", Options{Environ: testEnviron})
+		require.True(t, diags.HasErrors(), expr)
+		var b strings.Builder
+		require.NoError(t, hcl.NewDiagnosticTextWriter(&b, nil, 0, false).WriteDiagnostics(diags))
+		for _, d := range diags {
+			for at := d.EvalContext; at != nil; at = at.Parent() {
+				for name, v := range at.Variables {
+					require.True(t, name != "v" && name != "k" && name != "w" && name != "q" || v.ContainsMarked(), "%s: %s is shown", expr, name)
+				}
+			}
+		}
+		require.NotContains(t, b.String(), "8675", expr)
+		require.NotContains(t, strings.ToLower(b.String()), "canary", expr)
+	}
+	c := mustLoad(t, variables+`
+output "o" {
+  value = nonsensitive([[for v in var.pins : v + 1 if v > 8675309], { for k, v in var.m : k => upper(v) }, "%{ for v in var.pins }${v};%{ endfor }", [for i, v in var.pins : i]])
+}
+output "hidden" {
+  value     = [for v in var.pins : v]
+  sensitive = true
+}
+`)
+	outputs := map[string]string{}
+	for _, o := range c.Outputs {
+		outputs[o.Name] = string(o.Value)
+	}
+	require.JSONEq(t, `[[8675311],{"canary":"X","CANARY":"Y"},"8675309;8675310;",[0,1]]`, outputs["o"])
+}
