@@ -127,3 +127,41 @@ func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 		})
 	}
 }
+
+// Whatever waits for a lock keeps its declaration, and nothing keeps it longer.
+func TestAWaitKeepsItsDeclarations(t *testing.T) {
+	for name, c := range map[string]struct {
+		lock  func(context.Context, *Client) (*Lease, error)
+		paths []string
+	}{
+		"mutex":  {func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) }, []string{"/m"}},
+		"reader": {func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) }, []string{"/rw"}},
+		"writer": {func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").Lock(ctx) }, []string{"/rw"}},
+		"permit": {func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) }, []string{"/s"}},
+		"set":    {func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) }, []string{"/m", "/rw", "/s", "/e"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.everyKind()
+				b, a := l.client("b"), l.client("a")
+				write, err := b.RWMutex("/rw").Lock(t.Context())
+				require.NoError(t, err)
+				others, err := b.MultiLock(b.Mutex("/m"), b.Semaphore("/s").Share(3), b.Election("/e")).Lock(t.Context())
+				require.NoError(t, err)
+				waiting := async(func() (*Lease, error) { return c.lock(context.Background(), a) })
+				l.settle()
+				notYet(t, waiting, "it is held")
+				a.state.mu.Lock()
+				for _, path := range c.paths {
+					require.Positive(t, a.state.pins[path], path)
+				}
+				require.Len(t, a.state.pins, len(c.paths))
+				a.state.mu.Unlock()
+				l.unlock(write)
+				l.unlock(others)
+				l.unlock((<-waiting).v)
+				require.Empty(t, a.state.pins)
+			})
+		})
+	}
+}
