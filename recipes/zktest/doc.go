@@ -82,4 +82,18 @@
 //   - several events that one transaction owes one connection come in order of
 //     path where ZooKeeper's order is that of a hash set; children are listed
 //     in order for the same reason
+//
+// # Where what is
+//
+// A frame's way: listen.go accepts, read.go cuts the stream into frames, request.go
+// and jute.go decode them, fault.go says what is to go wrong, conn.go queues them in
+// and their replies out, exec.go executes. session.go, tree.go, watch.go, acl.go and
+// quota.go are what it executes on; reads.go and txn.go are how. replica.go is what
+// another server of the ensemble shows; reap.go and the sessions' timers are what
+// happens by itself. inspect.go, counts.go, disrupt.go, event.go and readonly.go are
+// the test's own hands; words.go answers four-letter words.
+//
+// One lock guards all of it and is never held across I/O or a sleep: in a bubble a
+// goroutine that waits for a mutex stops the time. So whatever may block, a reader, a
+// writer, a predicate of a fault, runs without it.
 package zktest

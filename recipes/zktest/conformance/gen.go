@@ -26,6 +26,7 @@ var (
 	genFlags = rapid.SampledFrom([]int32{0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, -1})
 )
 
+// genAnyPath draws an odd path once in twenty: most are refused, and change nothing.
 func genAnyPath(t *rapid.T) string {
 	if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
 		return genOddPath.Draw(t, "path")
@@ -51,7 +52,7 @@ func genCreate(t *rapid.T, inMulti bool) Op {
 	case 4:
 		o.Op, o.TTL = opCreateTTL, rapid.SampledFrom([]int64{100_000, 0, -1, 1 << 40}).Draw(t, "ttl")
 		if o.Flags < 5 {
-			o.TTL = max(o.TTL, 0) // otherwise 3.8.0 dies of it, see Crashes
+			o.TTL = max(o.TTL, 0) // a negative one without a TTL mode ends the process of 3.8.0
 		}
 	}
 	if inMulti && o.Op != opCreateTTL && o.Flags > 4 {
@@ -60,6 +61,7 @@ func genCreate(t *rapid.T, inMulti bool) Op {
 	return o
 }
 
+// genWrite draws a part of a multi.
 func genWrite(t *rapid.T) Op {
 	switch rapid.IntRange(0, 6).Draw(t, "write") {
 	case 0, 1, 2:

@@ -64,6 +64,7 @@ func (h *shaker) endSessions() {
 	}
 }
 
+// hello is a connect request.
 type hello struct {
 	last    int64
 	timeout int32
@@ -126,6 +127,8 @@ func (h *shaker) expectEnd(what string, s *session) {
 	h.say("%s: %s", what, ending(err))
 }
 
+// ending tells a silence from an end, and of ends no more: a reset or a closed pipe is
+// the network's business.
 func ending(err error) string {
 	var timeout net.Error
 	switch {
@@ -144,6 +147,7 @@ func (h *shaker) afterwards(what string, raw []byte, outcome error) {
 	s := h.greet("a session for "+what, hello{timeout: 30_000}, true)
 	s.conn.Write(raw)
 	if outcome == nil {
+		// A server that is slower than this passes for one that waits: no false alarm.
 		s.conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 		_, err := io.ReadFull(s.conn, make([]byte, 1))
 		h.say("%s: %s", what, ending(err))

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Operation codes, as in ZooDefs.OpCode.
+// Operation codes, as in ZooDefs.OpCode; written down a second time, as the codec is
+// (see out).
 const (
 	opCreate          int32 = 1
 	opDelete          int32 = 2
@@ -110,13 +111,14 @@ func (o Op) String() string {
 	case opSetWatches, opSetWatches2:
 		fmt.Fprintf(&b, " since=-%d %q", o.Back, o.Lists)
 	}
+	// A part belongs to the step's session, whatever it says itself.
 	for _, sub := range o.Ops {
 		fmt.Fprintf(&b, "\n      + %s", strings.TrimPrefix(sub.String(), fmt.Sprintf("s%d ", sub.S)))
 	}
 	return b.String()
 }
 
-// encode writes the request's body.
+// encode writes the request's body. An operation without a case has none.
 func (o Op) encode(p *player, w *out, s *session) {
 	path := p.abs(o.Path)
 	switch o.Op {
@@ -173,6 +175,8 @@ func (o Op) encode(p *player, w *out, s *session) {
 	}
 }
 
+// encodeWatches says since when by the newest zxid this session has seen: the servers'
+// own differ.
 func (o Op) encodeWatches(p *player, w *out, s *session) {
 	w.i64(max(0, s.last-o.Back))
 	n := 3

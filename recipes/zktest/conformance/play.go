@@ -52,6 +52,8 @@ func play(dial Dial, root string, ops []Op) ([]string, error) {
 	return p.lines, nil
 }
 
+// close ends the sessions on the server too: one that expired later would be a
+// transaction amid the next sequence.
 func (p *player) close() {
 	for _, s := range p.sessions {
 		s.call(opClose, nil)
@@ -73,6 +75,7 @@ func (p *player) session(i int) (*session, error) {
 	return s, nil
 }
 
+// abs and rel put the sequence's root before a path, and take it away.
 func (p *player) abs(path string) string {
 	if raw, ok := strings.CutPrefix(path, "!"); ok {
 		return raw
@@ -151,6 +154,8 @@ func (p *player) pipeline(op Op, s *session) error {
 	return p.flush(op)
 }
 
+// flush pings every session. Its reply is behind all events that were due, and its
+// zxid tells whether a transaction was made that no reply has shown.
 func (p *player) flush(op Op) error {
 	for i := range sessionCount {
 		s := p.sessions[i]
@@ -186,7 +191,7 @@ func (p *player) reconnect(i int) error {
 	if err != nil {
 		return fmt.Errorf("session %d: %w", i, err)
 	}
-	s.xid = old.xid
+	s.xid = old.xid // never the same twice in one session
 	p.sessions[i] = s
 	p.log("   s%d has the same session: %v", i, s.id == old.id)
 	return nil

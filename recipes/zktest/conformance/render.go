@@ -8,13 +8,14 @@ import (
 
 // reply renders a reply: its code, its zxid, and its record when there is one.
 func (p *player) reply(op Op, f frame) (text string) {
+	// A record that is shorter than it should be is an answer to compare like others.
 	defer func() {
 		if recover() != nil {
 			text += " (the record is cut short)"
 		}
 	}()
 	zxid := p.zxid(f.zxid)
-	if op.Op == opAuth {
+	if op.Op == opAuth { // 0 here, and a 0 is told as it is
 		zxid = fmt.Sprint(f.zxid)
 	}
 	text = fmt.Sprintf("code=%d zxid=%s", f.code, zxid)
@@ -27,6 +28,8 @@ func (p *player) reply(op Op, f frame) (text string) {
 	return text
 }
 
+// zxid tells a transaction by its distance from the creation of the sequence's root,
+// so two servers with different pasts agree. 0 and -1 are told as they are.
 func (p *player) zxid(z int64) string {
 	if z <= 0 {
 		return fmt.Sprint(z)
@@ -34,6 +37,8 @@ func (p *player) zxid(z int64) string {
 	return fmt.Sprintf("%+d", z-p.base)
 }
 
+// record renders what follows the header of a reply that is no error. It reads no
+// more than the operation's record: reply tells of bytes that are left.
 func (p *player) record(op Op, i *in) string {
 	switch op.Op {
 	case opCreate, opSync:
@@ -67,6 +72,7 @@ func (p *player) record(op Op, i *in) string {
 	return ""
 }
 
+// data tells null from empty: ZooKeeper keeps both.
 func (p *player) data(i *in) string {
 	b := i.buf()
 	if b == nil {
@@ -112,7 +118,7 @@ func (p *player) stat(i *in) string {
 	if mzxid == czxid && mtime != ctime || mtime < ctime {
 		when = fmt.Sprintf("mtime-ctime=%d", mtime-ctime)
 	}
-	who := p.owners[owner]
+	who := p.owners[owner] // the ids are the servers' own
 	if who == "" {
 		who = fmt.Sprint(owner)
 	}
@@ -120,6 +126,8 @@ func (p *player) stat(i *in) string {
 		p.zxid(czxid), p.zxid(mzxid), p.zxid(pzxid), version, cversion, aversion, who, length, kids, when)
 }
 
+// results renders a transaction's, up to the header that says done. Their types tell
+// which record follows.
 func (p *player) results(i *in) string {
 	var b strings.Builder
 	for {

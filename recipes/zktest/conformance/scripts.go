@@ -87,6 +87,7 @@ func oddPaths() []Op {
 	return kept
 }
 
+// ownNodes looks at the nodes every server is born with, and tries to change them.
 func ownNodes() []Op {
 	var ops []Op
 	for _, path := range []string{"!/zookeeper", "!/zookeeper/quota", "!/zookeeper/config"} {
@@ -96,7 +97,8 @@ func ownNodes() []Op {
 		create(0, "!/zookeeper/config/x", 0), create(0, "!/zookeeper/x", 1), list(0, "!/zookeeper"), del(0, "!/zookeeper/x"))
 }
 
-// malformed cuts every kind of body short.
+// malformed cuts every kind of body short: none at all, one byte, a length that more
+// or as much follows than there is, the greatest length and the smallest.
 func malformed() []Op {
 	ops := []Op{create(0, "/a", 0)}
 	for _, code := range []int32{
@@ -113,6 +115,8 @@ func malformed() []Op {
 		Op{Op: opCheck, Path: "/a", Version: 7}, get(0, "/a")) // a check that holds is never answered: not waited for
 }
 
+// multis has what a transaction makes of flags and operation codes that do not go
+// together, of parts that see each other, and of a part that fails.
 func multis() []Op {
 	c2, cc := create(0, "/m2", 0), create(0, "/mc", 4)
 	c2.Op, cc.Op = opCreate2, opCreateContainer
@@ -133,6 +137,8 @@ func multis() []Op {
 	}
 }
 
+// persistentWatches mixes the three kinds on the same paths: which of them is told of
+// what, and which replaces which.
 func persistentWatches() []Op {
 	watch := func(path string, mode int32) Op { return Op{S: 1, Op: opAddWatch, Path: path, Mode: mode} }
 	remove := func(path string, mode int32) Op { return Op{S: 1, Op: opRemoveWatches, Path: path, Mode: mode} }
@@ -147,6 +153,8 @@ func persistentWatches() []Op {
 	}
 }
 
+// rearmed lets things happen between the end of a connection and setWatches, and
+// gives zxids from before and after them.
 func rearmed() []Op {
 	again := func(back int64, lists ...[]string) Op {
 		o := Op{S: 1, Op: opSetWatches, Back: back}
@@ -166,6 +174,8 @@ func rearmed() []Op {
 	}
 }
 
+// rights asks for every right of every operation, as somebody who has it and somebody
+// who has not, and for what becomes of lists and identities on the way.
 func rights() []Op {
 	login := func(s int, who string) Op { return Op{S: s, Op: opAuth, Path: "digest", Data: []byte(who)} }
 	acl := func(s int, path string, version int32, acl ...ACL) Op {
@@ -186,6 +196,8 @@ func rights() []Op {
 	}
 }
 
+// quotas go up to the hard limits and beyond, also within one transaction. They hang on
+// absolute paths, so what they leave behind is deleted at the end.
 func quotas() []Op {
 	at := func(path string) string { return "!/zookeeper/quota" + path }
 	limit := create(0, at("/gq/zookeeper_limits"), 0)

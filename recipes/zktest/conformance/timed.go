@@ -77,6 +77,7 @@ func (a *actor) deleted(session int, path string, every, limit time.Duration) {
 	a.t.Fatalf("%s is still there after %v", path, limit)
 }
 
+// expiry lets a session fall silent while another watches its ephemeral.
 func expiry(t *testing.T, dial Dial, clock Clock) {
 	a := newActor(t, dial, "/expiry")
 	timeout := 5 * clock.Tick
@@ -102,6 +103,7 @@ func expiry(t *testing.T, dial Dial, clock Clock) {
 	delete(a.p.sessions, 1)
 }
 
+// openFor is open with a timeout of one's own.
 func openFor(dial Dial, timeout time.Duration) (*session, error) {
 	c, err := dial()
 	if err != nil {
@@ -124,6 +126,8 @@ func openFor(dial Dial, timeout time.Duration) (*session, error) {
 	return s, nil
 }
 
+// reaping has of each kind one that must go and one that must stay: in use, never
+// used, or not yet old enough.
 func reaping(t *testing.T, dial Dial, clock Clock) {
 	a := newActor(t, dial, "/reaping")
 	ttl, born := 2*clock.Reap, time.Now()

@@ -58,7 +58,8 @@ type in struct{ b []byte }
 
 var errShort = errors.New("the server's answer is shorter than its record")
 
-// next panics with errShort; session.call turns that into an error.
+// next panics with errShort, so that records read without a check after each field.
+// greet, session.next and player.reply recover it.
 func (i *in) next(n int) []byte {
 	if n < 0 || n > len(i.b) {
 		panic(errShort)
@@ -121,7 +122,7 @@ func greet(dial Dial, id int64, passwd []byte, last int64, readOnly bool) (grant
 	var o out
 	o.i32(0)
 	o.i64(last)
-	o.i32(30_000)
+	o.i32(30_000) // longer than any sequence is silent
 	o.i64(id)
 	o.buf(passwd)
 	o.flag(readOnly)
@@ -147,6 +148,7 @@ func greet(dial Dial, id int64, passwd []byte, last int64, readOnly bool) (grant
 	return s, nil
 }
 
+// exchange is the handshake's: one packet there, one back, without headers.
 func (s *session) exchange(body []byte) ([]byte, error) {
 	if err := s.write(body); err != nil {
 		return nil, err
@@ -167,7 +169,7 @@ func (s *session) read() ([]byte, error) {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(head[:])
-	if n > 64<<20 {
+	if n > 64<<20 { // what is on the other end may be no ZooKeeper at all
 		return nil, fmt.Errorf("the server announces a packet of %d bytes", n)
 	}
 	body := make([]byte, n)
@@ -189,7 +191,7 @@ func (s *session) next() (f frame, err error) {
 	i := in{b}
 	f = frame{xid: i.i32(), zxid: i.i64(), code: i.i32()}
 	f.body = i
-	s.last = max(s.last, f.zxid)
+	s.last = max(s.last, f.zxid) // events carry -1
 	return f, nil
 }
 
@@ -220,6 +222,7 @@ func (s *session) await(xid int32) (reply frame, events []frame, err error) {
 	}
 }
 
+// call is send and await: what most steps do.
 func (s *session) call(op int32, body []byte) (reply frame, events []frame, err error) {
 	xid, err := s.send(op, body)
 	if err != nil {

@@ -94,6 +94,7 @@ func Words(t *testing.T, got, want Dial) {
 
 func hasKey(answer, key string) bool { return line(answer, key) != "" }
 
+// line is the one that begins with the key and a tab, "" when there is none.
 func line(answer, key string) string {
 	lines := strings.Split(answer, "\n")
 	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, key+"\t") }); i >= 0 {

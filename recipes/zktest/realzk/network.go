@@ -61,6 +61,7 @@ func InNetwork(tb NetworkTB) *Network {
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	})
+	// An exit status is the test's own verdict; anything else says that it did not run.
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && os.Getuid() == 0 {
 		// No user namespaces: they are switched off, or we are in a chroot. Root needs none.
@@ -218,7 +219,8 @@ func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 }
 
 // plug runs cmd in a network namespace of its own, where it begins its work when
-// begin has been called.
+// begin has been called: the namespace is there as soon as the process is, its cable
+// only when attach has been given its id, and ZooKeeper binds its address at once.
 func (h *host) plug(cmd *exec.Cmd) (begin func() error, err error) {
 	cmd.Args = append([]string{"sh", "-c", `read -r _ && exec "$@"`, "sh"}, cmd.Args...)
 	cmd.Path = "/bin/sh"

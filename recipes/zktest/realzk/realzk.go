@@ -172,6 +172,8 @@ func (s *Server) Log() string {
 	return string(b)
 }
 
+// prepare makes the server's directory and command line. Not its port: those of an
+// ensemble are in the configuration of every member.
 func prepare(tb TB, opts Options) *Server {
 	tb.Helper()
 	java, err := exec.LookPath("java")
@@ -194,7 +196,7 @@ func prepare(tb TB, opts Options) *Server {
 	}
 	s := &Server{Dir: dir, tb: tb, opts: opts}
 	tb.Cleanup(func() {
-		s.Kill()
+		s.Kill() // before the directory goes, which it would write into again
 		if tb.Failed() {
 			tb.Logf("the last of %s/zookeeper.log:\n%s", dir, tail(s.Log(), 30))
 		}
@@ -241,6 +243,7 @@ func (s *Server) configure(ip string, port int, peers []string) {
 		fmt.Sprintf("clientPort=%d", port), fmt.Sprintf("tickTime=%d", tick.Milliseconds()),
 		"initLimit=10", "syncLimit=5", "admin.enableServer=false", "4lw.commands.whitelist=*", "maxClientCnxns=0",
 	}
+	// A key of the caller's takes the place of ours.
 	for k, v := range s.opts.Config {
 		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, k+"=") })
 		lines = append(lines, k+"="+v)
@@ -286,6 +289,7 @@ func (s *Server) start() {
 	if err := begin(); err != nil {
 		s.tb.Fatalf("realzk: start %s: %v", s.args[0], err)
 	}
+	// One goroutine waits for each process, at once, so that no zombie answers a signal.
 	exited := make(chan struct{})
 	s.exited = exited
 	go func(cmd *exec.Cmd) {
@@ -322,6 +326,8 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
+// end sends the signal and waits, 20 s for a server that takes its time; then it is
+// killed: Restart needs its port and its directory.
 func (s *Server) end(sig syscall.Signal) {
 	if s.cmd == nil {
 		return
