@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -170,7 +172,7 @@ func await(ctx context.Context, w *watch) {
 	}
 }
 
-// look reads the leader and watches it; the list of candidates is watched only when it is empty.
+// look finds the leader and watches it.
 func (e *Election) look(ctx context.Context) (Contender, *watch, error) {
 	s, err := e.q.c.Session(ctx)
 	if err != nil {
@@ -184,28 +186,44 @@ func (e *Election) look(ctx context.Context) (Contender, *watch, error) {
 		if err != nil {
 			return Contender{}, nil, err
 		}
-		line, _ := kind.SortContenders(children)
-		if len(line) == 0 {
-			now, w, err := childrenWPersistent(ctx, s, e.q.dir())
-			if err != nil {
-				return Contender{}, nil, err
-			}
-			if line, _ = kind.SortContenders(now); len(line) == 0 {
-				return Contender{}, w, nil
-			}
-			w.stop()
+		leader, w, err := e.follow(ctx, s, children)
+		if w != nil || err != nil {
+			return leader, w, err
 		}
-		leader := parsed(e.q.dir(), line[0])
+	}
+}
+
+// follow watches the first of the candidates listed. Their list is watched only where there is none, or where the first
+// may not be read by us: all that is known of that one is its name. A nil watch without an error says that the list has
+// changed.
+func (e *Election) follow(ctx context.Context, s *Session, children []string) (Contender, *watch, error) {
+	var leader Contender
+	if line, _ := kind.SortContenders(children); len(line) > 0 {
+		leader = parsed(e.q.dir(), line[0])
 		data, stat, w, err := getWPersistent(ctx, s, leader.Path)
-		if isNoNode(err) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			leader.complete(data, stat)
+			return leader, w, nil
+		case isNoNode(err):
+			return Contender{}, nil, nil
+		case !errors.Is(err, zk.ErrNoAuth):
 			return Contender{}, nil, err
 		}
-		leader.complete(data, stat)
-		return leader, w, nil
 	}
+	now, w, err := childrenWPersistent(ctx, s, e.q.dir())
+	if err != nil {
+		return Contender{}, nil, err
+	}
+	first := ""
+	if line, _ := kind.SortContenders(now); len(line) > 0 {
+		first = line[0].Name
+	}
+	if first != leader.Name {
+		w.stop()
+		return Contender{}, nil, nil
+	}
+	return leader, w, nil
 }
 
 // observable obeys the declaration. Elections that are drained or moved may be watched to their end.

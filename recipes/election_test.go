@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +143,42 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // reliability
 			})
 		})
 	}
+}
+
+// Candidates of other programs may let only themselves read their nodes. Who leads is in the list.
+func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		watcher := l.client("watcher")
+		id := l.session(watcher)
+		l.srv.Inject(func(r zktest.Request) bool {
+			return r.Session == id && r.Op == "getData" && strings.HasPrefix(r.Path, "/e/")
+		}, zktest.Fail(zktest.CodeNoAuth))
+		ctx, cancel := context.WithCancel(t.Context())
+		states := make(chan string, 10)
+		go func() {
+			defer close(states)
+			for k, err := range watcher.Election("/e").Observe(ctx) {
+				if err != nil {
+					states <- err.Error()
+					return
+				}
+				states <- k.Path
+			}
+		}()
+		require.Equal(t, "", <-states)
+		a := l.elected("a")
+		require.Equal(t, a.Node(), <-states)
+		next := l.campaigning(l.client("b"))
+		require.NoError(t, a.Resign(t.Context()))
+		b := (<-next).v
+		require.Equal(t, b.Node(), <-states)
+		require.NoError(t, b.Resign(t.Context()))
+		require.Equal(t, "", <-states)
+		cancel()
+		for range states {
+		}
+	})
 }
 
 // elected has a new client lead.
