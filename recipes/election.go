@@ -147,6 +147,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				}
 				continue
 			}
+			// By the name of its node: who resigned and leads again has another one, and is told again.
 			if first || leader.Name != last {
 				first, last = false, leader.Name
 				if !yield(leader, nil) {

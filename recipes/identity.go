@@ -13,7 +13,8 @@ import (
 type Identity struct{ Scheme, ID string }
 
 // identities computes who the servers will take us for: world, digest users, and the subject of a client certificate.
-// Identities only a server can know (ip, the schemes of plugins) are missing.
+// Identities only a server can know (ip, the schemes of plugins) are missing, and so is the certificate that a
+// tls.Config.GetClientCertificate would choose.
 func identities(auth []Auth, config *tls.Config) []Identity {
 	all := []Identity{{"world", "anyone"}}
 	for _, a := range auth {

@@ -138,6 +138,7 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.path, Version: -1})
 	}
 	res, err := l.h.s.Multi(ctx, append(guarded, ops...)...)
+	// The first results are our own checks'. There are none when the reply did not come.
 	own := len(l.h.ks)
 	for i := range min(own, len(res)) {
 		if errors.Is(res[i].Error, zk.ErrNoNode) {

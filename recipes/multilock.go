@@ -153,7 +153,8 @@ type bid struct {
 	seats []*draw  // our places, one a member
 }
 
-// yield lets writers go first where a member to be read prefers them. It looks until none had to be waited for.
+// yield lets writers go first where a member to be read prefers them. It looks until none had to be waited for: while
+// one member's were, others may have come to the next.
 func (b *bid) yield(ctx context.Context) error {
 	for again := true; again; {
 		again = false
@@ -171,7 +172,8 @@ func (b *bid) yield(ctx context.Context) error {
 	return nil
 }
 
-// enter takes the turns in the process.
+// enter takes the turns in the process, of the members that exclude: in the order of the paths, as every set does, so no
+// two sets of one client wait for each other's turns. Nothing of ours stands in ZooKeeper meanwhile.
 func (b *bid) enter(ctx context.Context) error {
 	var qs []*queue
 	for _, p := range b.m.parts {
@@ -187,6 +189,8 @@ func (b *bid) enter(ctx context.Context) error {
 			return err
 		}
 		b.turns = append(b.turns, q.slot())
+		// A place left to us is of another transaction than ours will be, which the order of sets does not allow. Gone
+		// before ours is made, it is no rival of it either.
 		if turn.k != nil {
 			_ = b.m.c.drop(ctx, turn.k) // goes on in the background if it must
 		}
@@ -212,7 +216,8 @@ func (b *bid) giveUp(ctx context.Context, err error) error {
 	return err
 }
 
-// nodes are our contenders, those that exclude or read first.
+// nodes are our contenders, those that exclude or read first: the token is the first one's czxid, and a permit that was
+// taken through the antechamber has a later one than the others.
 func (b *bid) nodes() []*contender {
 	var ks, permits []*contender
 	for _, d := range b.seats {
@@ -228,6 +233,7 @@ func (b *bid) nodes() []*contender {
 
 // hold makes the lease's foundation.
 func (b *bid) hold(ctx context.Context) (*holding, error) {
+	// A holding has one way in. Of a set it is the first member's under the name of all; as tells them apart.
 	first := b.seats[0]
 	all := *first.q
 	all.path = b.m.path()

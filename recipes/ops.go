@@ -22,7 +22,7 @@ func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 		return nil, err
 	}
 	return run(ctx, s, o, func(c *zk.Conn) (*zk.Stat, error) {
-		// go-zookeeper says true together with connection errors: the error counts first.
+		// go-zookeeper says true together with errors of the connection: the error counts first.
 		there, stat, err := c.Exists(path)
 		if err != nil || !there {
 			return nil, err
@@ -139,6 +139,7 @@ func (s *Session) transact(ctx context.Context, o op, ops []any) ([]zk.MultiResp
 		return result{responses, nil}, err
 	})
 	if err == nil && r.err != nil {
+		// Those before the one that failed have no error, those behind it say that they were rolled back.
 		for i, response := range r.responses {
 			if response.Error != nil && response.Error.Error() != rolledBack {
 				o.path = pathOf(ops[i])
@@ -166,6 +167,7 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 	return err
 }
 
+// node and listing are what a read answers with, in one value for run.
 type node struct {
 	data []byte
 	stat *zk.Stat

@@ -147,6 +147,7 @@ func (s *Session) doubtAt() time.Time {
 func (s *Session) silentAt() time.Time { return s.clock.after(s.answered, s.timeout*2/3) }
 
 // lostAt is the end: the lease deadline while something is held, else T/8 before the servers can expire us. mu is held.
+// The first is a promise, the second good manners: a session that holds nothing need not be right to the tick.
 func (s *Session) lostAt() time.Time {
 	if len(s.holds) > 0 {
 		return s.proof.deadline(s.clock, s.timeout)
@@ -286,7 +287,8 @@ func (s *Session) watchClock() {
 	}
 }
 
-// nextLook is the first deadline after now; those up to now have been acted on. mu is held.
+// nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away
+// costs a look too early, one that comes nearer needs a kick: whoever moves one calls wake.
 func (s *Session) nextLook(now time.Time) time.Time {
 	next := s.lostAt()
 	ahead := []time.Time{s.doubtAt(), s.silentAt()}
