@@ -281,15 +281,9 @@ func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testin
 		c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
 		_, err = c.session.hold(nil, "/mine")
 		require.NoError(t, err)
-		srv.Inject(func(r zktest.Request) bool {
-			if r.Op != "setACL" {
-				return false
-			}
-			asleep.Add(int64(time.Minute))
-			return true
-		}, zktest.CutBefore)
-		_, err = c.session.SetACL(t.Context(), "/mine", openACL, -1)
-		require.ErrorIs(t, err, ErrSessionLost)
+		asleep.Add(int64(time.Minute))
+		require.NoError(t, c.session.Err(), "no timer has run")
+		require.ErrorIs(t, c.session.failed(op{name: "setACL", path: "/mine"}, zk.ErrConnectionClosed), ErrSessionLost)
 		require.NoError(t, c.Close())
 	})
 }
