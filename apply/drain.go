@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -99,7 +100,7 @@ func (r *run) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 			}
 		}
 	}
-	return existing(ctx, r.s, paths)
+	return existing(ctx, r.s, paths, nil)
 }
 
 // setState writes the state of a lock that is to go, fenced, and notes the version
@@ -153,11 +154,17 @@ func (r *run) reopen(ctx context.Context, closed []*plan.Change, cause error) er
 	return e
 }
 
-// existing looks at nodes in parallel; absent ones have no entry.
-func existing(ctx context.Context, s *recipes.Session, paths []string) (map[string]*zk.Stat, error) {
+// existing looks at nodes in parallel; absent ones have no entry. One of those that were absent,
+// and that we may not look at, was made by somebody, see reader.unreadable: its entry says no
+// more than that. Of any other the credentials are more likely to be wrong.
+func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
 	err := each(ctx, len(paths), func(ctx context.Context, i int) (err error) {
-		if found[i], err = s.Exists(ctx, paths[i]); err != nil {
+		found[i], err = s.Exists(ctx, paths[i])
+		switch {
+		case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
+			found[i] = &zk.Stat{}
+		case err != nil:
 			return readError(paths[i], err)
 		}
 		return nil

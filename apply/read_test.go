@@ -223,3 +223,20 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, s.plan(c, s.shop(), plan.Options{Excludes: []string{"solo.election"}}).HasChanges())
 }
+
+// Where a lock is to be made, somebody made a node that those servers hide. That was an answer about
+// a password that might be wrong.
+func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.tree(declare("/pay", kind.Namespace)))
+	p := s.plan(c, s.shop())
+	path := s.root + "/solo"
+	require.NoError(t, s.server.Create(path, nil))
+	s.server.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == path }, zktest.Fail(zktest.CodeNoAuth))
+	_, err := executor(c).Run(t.Context(), p)
+	var e *StaleError
+	require.ErrorAs(t, err, &e)
+	require.Len(t, e.Differences, 1)
+	require.Equal(t, "solo.election ("+path+"): created", e.Differences[0].String())
+}

@@ -19,11 +19,11 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 		return readError("/", err)
 	}
 	pins := append(reachable(p.Pins), p.Index)
-	paths := make([]string, len(pins))
+	paths, absent := make([]string, len(pins)), map[string]bool{}
 	for i, pin := range pins {
-		paths[i] = pin.Path
+		paths[i], absent[pin.Path] = pin.Path, pin.Absent
 	}
-	stats, err := existing(ctx, s, paths)
+	stats, err := existing(ctx, s, paths, absent)
 	if err != nil {
 		return err
 	}
