@@ -134,6 +134,7 @@ func (g *guard) budget(pass int) time.Duration {
 	return each
 }
 
+// open makes one connection: dialling and TLS within ctx, which a Dialer of the caller's may not obey.
 func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, error) {
 	conn, err := g.dialer(ctx, network, t.addr)
 	if err != nil || g.tls == nil {
@@ -223,6 +224,8 @@ func (g *guard) onWritten(op int32, path string) (written <-chan *link, forget f
 	}
 }
 
+// writing tells whoever waits for this frame, before it is written. That is early enough: it is go-zookeeper's one writer
+// that is here, and what it is given from now on it writes later.
 func (g *guard) writing(r request, l *link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -234,6 +237,7 @@ func (g *guard) writing(r request, l *link) {
 	delete(g.wrote, k)
 }
 
+// saw notes a reply's zxid. An error's counts as well: the server was that far when it answered.
 func (g *guard) saw(zxid int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// inheritance is inheritedACL's answer, from the goroutine that asks.
 type inheritance struct {
 	acl []zk.ACL
 	err error

@@ -53,6 +53,7 @@ type joined struct {
 	context.Context
 }
 
+// Value asks the one that ends first: there package context finds what cancels it, and needs no goroutine for a child.
 func (j joined) Value(key any) any {
 	if v := j.Context.Value(key); v != nil {
 		return v

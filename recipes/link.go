@@ -372,6 +372,7 @@ func (l *link) settle(xid int32) (pending, error) {
 	return p, nil
 }
 
+// pong is the answer to the oldest ping. All pings have the same xid, so their order is what tells them apart.
 func (l *link) pong() error {
 	l.mu.Lock()
 	if len(l.pings) == 0 {

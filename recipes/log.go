@@ -18,6 +18,7 @@ type logAdapter struct {
 	last map[string]*logged
 }
 
+// logged is a kind of line: when one passed last, and how many have been left out since.
 type logged struct {
 	at   time.Time
 	left int

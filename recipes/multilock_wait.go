@@ -215,6 +215,7 @@ func (b *bid) free(lists [][][]string) (bool, error) {
 	return true, nil
 }
 
+// permits says whether permits are among the seats: places that others count although nobody holds them.
 func (b *bid) permits() bool {
 	for _, d := range b.seats {
 		if d.permits != nil {

@@ -216,6 +216,8 @@ func (st *clientState) forget(path string) {
 	}
 }
 
+// readDeclaration reads what the node says, watches it, and reads what its contenders are to be created with. The watch is
+// the declaration's to keep: forget stops it.
 func readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
 	// Side by side: the second costs no round trip, where it turns out not to be needed neither.
 	inherited := make(chan inheritance, 1)

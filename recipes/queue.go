@@ -254,6 +254,7 @@ func againIn(ctx context.Context, s *Session, err error, wait time.Duration) err
 	return fmt.Errorf("%w: %w", s.Err(), err)
 }
 
+// pauseFor is pause where no session is concerned: the next one will do.
 func pauseFor(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -193,6 +193,7 @@ func (d *draw) direct(ctx context.Context) (*holding, error) {
 	return d.hold(ctx)
 }
 
+// exhaustedAny is exhausted of several. They have consecutive numbers, but those may run out between two of them.
 func exhaustedAny(ks []*contender) error {
 	for _, k := range ks {
 		if err := k.exhausted(); err != nil {

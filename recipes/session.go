@@ -73,6 +73,8 @@ type Session struct {
 // cancel one, so a server that answers pings and nothing else would gather them without end.
 const maxInFlight = 1024
 
+// newSession makes a session that begins to connect with start. Until a server grants one it has the timeout that is
+// asked for, and id 0.
 func newSession(c *Client) *Session {
 	live, refuse := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
 	s := &Session{

@@ -72,6 +72,7 @@ type partyKey struct {
 	node    string
 }
 
+// party is somebody who holds and waits, and how settle sees him.
 type party struct {
 	key   partyKey
 	name  string
@@ -82,6 +83,7 @@ type party struct {
 	ahead bool
 }
 
+// waitEdge is a Wait with the parties of its contenders.
 type waitEdge struct {
 	Wait
 	who          *party

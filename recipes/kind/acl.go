@@ -129,6 +129,7 @@ func EqualACL(a, b []ACL) bool {
 	})
 }
 
+// sameID compares two ids of one scheme. "x" for a hash stands for any: see EqualACL.
 func sameID(x, y ACL) bool {
 	if x.ID == y.ID {
 		return true

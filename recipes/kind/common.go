@@ -28,6 +28,7 @@ type Common struct {
 	Wire string
 }
 
+// fields is the table of what every kind has, bound to c. wires are those the kind has names for.
 func (c *Common) fields(wires ...Wire) []Field {
 	names := make([]string, len(wires))
 	for i, w := range wires {

@@ -144,6 +144,8 @@ func fromWidestGap(queue []Contender) []Contender {
 // distance is how many numbers later than a's b's was handed out, the wrap included.
 func distance(a, b Contender) uint32 { return uint32(b.Seq) - uint32(a.Seq) }
 
+// compareContenders orders by number, as a plain integer: where the circle begins is fromWidestGap's to find. No two
+// children of a node compare equal, because their names differ, so every client gets the same order.
 func compareContenders(a, b Contender) int {
 	switch {
 	case a.Seq != b.Seq:

@@ -114,6 +114,8 @@ func (f Field) Set(v any) error {
 	return nil
 }
 
+// check holds a value against the declaration. It is for values from outside (Set) and for the present one (Validate), so
+// it knows the types of both.
 func (f Field) check(v any) error {
 	switch f.Type {
 	case TypeInt:

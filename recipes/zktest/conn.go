@@ -73,6 +73,7 @@ type outbound struct {
 	gate  chan struct{} // not before this is closed; nil for at once
 }
 
+// gated says whether the frame is held back still; HoldReply's is, until its release.
 func (o *outbound) gated() bool {
 	if o.gate == nil {
 		return false
@@ -92,6 +93,8 @@ const (
 	maxQueue  = 64 << 20
 )
 
+// newConn adopts a connection; Server.mu is held. One without a TCP address is taken
+// to come from the same machine: a pipe does.
 func newConn(s *Server, v *view, nc net.Conn) *conn {
 	ip := "127.0.0.1"
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {

@@ -251,6 +251,7 @@ func (c *conn) park(it *inbound) bool {
 	return true
 }
 
+// resume executes what was held up; its fault has been spent by park.
 func (c *conn) resume() {
 	c.stalled = false
 	c.pump()

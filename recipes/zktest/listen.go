@@ -79,6 +79,8 @@ func (s *Server) Dialer() func(network, address string, timeout time.Duration) (
 	return s.views[0].dial
 }
 
+// dial is Dialer's function. What it answers looks like net's own errors, so that
+// clients which look at them behave as over TCP.
 func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", address, err)}

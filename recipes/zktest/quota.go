@@ -138,6 +138,7 @@ func (t *txn) accountDelete(path string, data []byte) {
 	t.account(path, -int64(len(data)), -1)
 }
 
+// accountSet takes the difference in size. The count of nodes stays.
 func (t *txn) accountSet(path string, bytes int64, old []byte) {
 	if _, _, ok := quotaNode(path); ok {
 		t.quota.remember(path, old)

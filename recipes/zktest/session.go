@@ -57,6 +57,8 @@ func (s *Server) checkExpiry(x *session) {
 	}
 }
 
+// expireIfDue ends the session if its time is up. A deadline that has moved on since
+// the timer was set sets it again.
 func (s *Server) expireIfDue(x *session) {
 	if left := time.Until(x.deadline); left > 0 {
 		x.timer.Reset(left)
@@ -120,6 +122,8 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 	return s.attach(c, x, timeout), false
 }
 
+// attach gives the session to the connection. Its timeout is what this handshake
+// asked for: a reconnect may change it.
 func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 	c.session, x.conn, x.view, x.timeout = x, c, c.v, timeout
 	c.sid.Store(x.id)

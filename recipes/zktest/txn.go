@@ -79,6 +79,7 @@ func (t *txn) write(r *request) (string, Stat, Code) {
 // createMode is what the flags of a create ask for.
 type createMode struct{ ephemeral, sequential, container, ttl bool }
 
+// parseMode reads flags as CreateMode.fromFlag does.
 func parseMode(flags int32) (createMode, bool) {
 	modes := []createMode{
 		{}, {ephemeral: true}, {sequential: true}, {ephemeral: true, sequential: true},

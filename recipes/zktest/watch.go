@@ -69,6 +69,8 @@ func (t *watchTable) remove(path string, c *conn) bool {
 	return true
 }
 
+// forget drops a connection's watches: they do not outlive it, and a client sets them
+// again on the next one (setWatches).
 func (t *watchTable) forget(c *conn) {
 	for path := range maps.Clone(t.byConn[c]) {
 		t.remove(path, c)

@@ -130,6 +130,7 @@ func (s *Server) listConns(b *strings.Builder, details bool) {
 	b.WriteString("\n")
 }
 
+// remote is the client's address, in Java's way of writing one.
 func (c *conn) remote() string {
 	if a, ok := c.raw.RemoteAddr().(*net.TCPAddr); ok {
 		return "/" + a.String()
