@@ -228,3 +228,33 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// What it waited for was the cleaning of one; behind that came another, who waits for permits.
+func TestATryForPermitsEndsWhenTheTurnGoesToAWaiter(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		a, b := l.client("a"), l.client("b")
+		x, err := b.Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := async(func() (*Lease, error) { return a.Semaphore("/s").Acquire(ctx, 1) })
+		l.settle()
+		id := l.session(a)
+		leaving := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "delete" }), zktest.Hold)
+		cancel()
+		require.ErrorIs(t, (<-first).err, ErrHeld)
+		tried := async(func() (*Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 1) })
+		l.settle()
+		notYet(t, tried, "one is cleaning up")
+		second := l.drawing(a, 1)
+		leaving.Release()
+		select {
+		case r := <-tried:
+			require.ErrorIs(t, r.err, ErrHeld)
+		case <-time.After(time.Hour):
+			require.Fail(t, "never")
+		}
+		l.unlock(x)
+		l.unlock((<-second).v)
+	})
+}
