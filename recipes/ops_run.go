@@ -53,7 +53,7 @@ func run[T any](ctx context.Context, s *Session, o op, fn func(*zk.Conn) (T, err
 
 // awaitLink waits until there is a connection. Nothing is given to go-zookeeper before: what waits in its queue
 // cannot be taken back. It would be written into whatever connection comes next, when its caller has long been told that
-// it was given up. (A connection that ends between this and the write makes the outcome unknown, which is true.)
+// it was given up. (One that ends between this and the write leaves the request to the next one, or its outcome unknown.)
 func (s *Session) awaitLink(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return cause(ctx)

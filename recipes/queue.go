@@ -96,7 +96,6 @@ func decide(k *kind.Kind, p kind.Params, children []string, name string) (verdic
 	if adm.Granted {
 		return v, nil
 	}
-	// "" waits for any change. So does whoever waits for a name that is not there any more when it is looked at.
 	if adm.Behind != kind.AnyChange {
 		v.behind, v.head = line[adm.Behind].Name, adm.Behind == 0
 	}
