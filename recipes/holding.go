@@ -52,11 +52,7 @@ func newHolding(ctx context.Context, a *claim) (*holding, error) {
 func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.since, h.leases, h.known, h.begun = time.Now(), 1, make(chan struct{}), make(chan struct{})
 	h.life, h.end = context.WithCancelCause(context.Background())
-	// Every node: a heartbeat finds one that is gone even where its event was lost.
-	paths := make([]string, len(h.ks))
-	for i, k := range h.ks {
-		paths[i] = k.path
-	}
+	paths := h.paths() // all: a heartbeat finds one that is gone even where its event was lost
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		drop, err := h.s.hold(h.told, paths...) // told may be called before this returns: see begun
 		if err == nil {
@@ -68,7 +64,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 		}
 		// The reply to the admitting write took longer than a lease lasts. The place may be good for all that: a fresh
 		// proof tells. A proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
-		if err := h.s.confirm(ctx, h.ks[0].path); err != nil {
+		if err := h.s.confirm(ctx, paths...); err != nil {
 			if isNoNode(err) {
 				return nil, lostError(h.ks[0].path, err)
 			}
@@ -85,6 +81,15 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
 	close(h.begun)
 	return h, nil
+}
+
+// paths are those of all nodes we hold on the strength of.
+func (h *holding) paths() []string {
+	paths := make([]string, len(h.ks))
+	for i, k := range h.ks {
+		paths[i] = k.path
+	}
+	return paths
 }
 
 func (h *holding) event() Event {

@@ -102,7 +102,7 @@ func (l *Lease) Verify(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return err
 	}
-	err := l.h.s.confirm(ctx, l.Node())
+	err := l.h.s.confirm(ctx, l.h.paths()...)
 	if isNoNode(err) {
 		l.h.lose(err)
 	}

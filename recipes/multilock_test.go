@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // mutexes declares n mutexes.
@@ -218,4 +219,36 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 		l.unlock(inner)
 		l.nothingLeft()
 	})
+}
+
+func TestVerifyAsksForEveryNodeThatIsHeld(t *testing.T) {
+	for name, lock := range map[string]func(context.Context, *Client) (*Lease, error){
+		"set":     func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 2).Lock(ctx) },
+		"permits": func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.everyKind()
+				c := l.client("a")
+				for i := 0; ; i++ {
+					x, err := lock(t.Context(), c)
+					require.NoError(t, err)
+					l.settle()
+					if i == len(x.h.ks) {
+						l.unlock(x)
+						break
+					}
+					node := x.h.ks[i].path
+					late := l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
+					require.NoError(t, l.srv.Delete(node))
+					err = x.Verify(t.Context())
+					require.ErrorIs(t, err, ErrLost, "node %d", i)
+					require.ErrorContains(t, err, node)
+					require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+					late.Remove()
+				}
+				l.nothingLeft()
+			})
+		})
+	}
 }

@@ -93,12 +93,16 @@ func (s *Session) leaseDeadline() time.Time {
 }
 
 // confirm proves the session now: it sends, and waits for, a committed write of this session. The write is a
-// transaction that only checks that path exists (any version): ZooKeeper takes it through the quorum like every
-// multi, but it changes nothing, wakes no watcher and needs only READ on path. So path is the caller's own contender:
-// zk.ErrNoNode means it is gone. ErrCannotHeartbeat when its ACL hides it from us. nil advances leaseDeadline to at
-// least T/2 after the moment confirm was called (see proof for the exception).
-func (s *Session) confirm(ctx context.Context, path string) error {
-	_, err := s.multi(ctx, op{name: "confirm", path: path}, []any{&zk.CheckVersionRequest{Path: path, Version: -1}})
+// transaction that only checks that paths exist (any version): ZooKeeper takes it through the quorum like every
+// multi, but it changes nothing, wakes no watcher and needs only READ on them. So they are the caller's own contenders:
+// zk.ErrNoNode means that one is gone. ErrCannotHeartbeat when its ACL hides it from us. nil advances leaseDeadline to
+// at least T/2 after the moment confirm was called (see proof for the exception).
+func (s *Session) confirm(ctx context.Context, paths ...string) error {
+	checks := make([]any, len(paths))
+	for i, path := range paths {
+		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
+	}
+	_, err := s.multi(ctx, op{name: "confirm", path: paths[0]}, checks)
 	var failed *OpError
 	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
 		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
