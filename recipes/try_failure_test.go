@@ -258,3 +258,30 @@ func TestATryForPermitsEndsWhenTheTurnGoesToAWaiter(t *testing.T) {
 		l.unlock((<-second).v)
 	})
 }
+
+// The turn of one who cleans up went to one who waits for another client: a try is refused again, and does not wait too.
+func TestATryIsRefusedOnceTheTurnHasGoneToAWaiter(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		a, b := l.client("a"), l.client("b")
+		m := l.mutex()
+		x, err := b.Mutex(m).Lock(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := async(func() (*Lease, error) { return a.Mutex(m).Lock(ctx) })
+		l.settle()
+		id := l.session(a)
+		leaving := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "delete" }), zktest.Hold)
+		cancel()
+		require.ErrorIs(t, (<-first).err, ErrHeld)
+		second := l.locking(a.Mutex(m))
+		leaving.Release()
+		l.settle()
+		notYet(t, second, "it is held")
+		tried := async(func() (*Lease, error) { return a.Mutex(m).TryLock(t.Context()) })
+		l.settle()
+		require.Len(t, tried, 1)
+		require.ErrorIs(t, (<-tried).err, ErrHeld)
+		l.unlock(x)
+		l.unlock((<-second).v)
+	})
+}
