@@ -175,6 +175,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 
 // giveBack deletes our nodes for good, or turns the node over to the goroutine of this client that waits for it.
 func (h *holding) giveBack(ctx context.Context) error {
+	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	st := &h.q.c.state
 	if h.slot != "" && st.crowded(h.slot) && h.s.State() != Lost {
 		if b, ok := h.pass(ctx); ok {
@@ -184,7 +185,6 @@ func (h *holding) giveBack(ctx context.Context) error {
 		// It failed without an effect, or a janitor has the nodes: deleting them is right in either case.
 	}
 	h.clearing()
-	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	err := h.q.c.dropNow(ctx, h.ks)
 	h.close(baton{})
 	return err

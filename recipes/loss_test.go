@@ -215,6 +215,36 @@ func TestReleaseDuringADisconnectIsFinishedLater(t *testing.T) { // case 36: CUR
 	})
 }
 
+// What is given back is held no more, also while a goroutine of the same client waits for it: the session lasts as long as
+// one that holds nothing.
+func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		l.declare("/other", kind.Mutex.New())
+		a, b := l.client("a"), l.client("b")
+		other, err := b.Mutex("/other").Lock(t.Context())
+		require.NoError(t, err)
+		x, err := a.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		near, far := l.locking(a.Mutex("/m")), l.locking(a.Mutex("/other"))
+		line := l.queue("/other")
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(l.session(a))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, x.Unlock(ctx), ErrReleasePending)
+		time.Sleep(7 * time.Second) // a lease lasts 6 s
+		notYet(t, far, "its place is lost")
+		l.srv.RefuseDials(false)
+		r := <-near
+		require.NoError(t, r.err)
+		require.Equal(t, line, l.queue("/other"))
+		l.unlock(r.v)
+		l.unlock(other)
+		l.unlock((<-far).v)
+	})
+}
+
 func TestALostDeleteReplyIsADelete(t *testing.T) { // case 36: both outcomes of a delete whose reply is lost
 	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore} {
 		t.Run(name, func(t *testing.T) {
