@@ -122,21 +122,91 @@ func NormalizeACL(in []ACL) []ACL {
 
 // EqualACL reports whether two lists grant the same. A digest the server masked
 // to "user:x", as it does for readers without ADMIN (FinalRequestProcessor,
-// case getACL), equals any digest of that user: the reader cannot know more.
+// case getACL), equals any digest of that user: the reader cannot know more. A
+// user may have several, two while a password is replaced; masked they have one
+// text, but are as many.
 func EqualACL(a, b []ACL) bool {
-	return slices.EqualFunc(NormalizeACL(a), NormalizeACL(b), func(x, y ACL) bool {
-		return x.Scheme == y.Scheme && x.Perms == y.Perms && sameID(x, y)
-	})
+	var hidden map[string]bool // users of whom one of the lists does not show the hash
+	for _, list := range [][]ACL{a, b} {
+		for _, e := range list {
+			if user, masked := digestUser(e); masked {
+				if hidden == nil {
+					hidden = map[string]bool{}
+				}
+				hidden[user] = true
+			}
+		}
+	}
+	if hidden == nil { // as in all but a few of a large tree's comparisons
+		return slices.Equal(NormalizeACL(a), NormalizeACL(b))
+	}
+	restA, ofA := splitACL(a, hidden)
+	restB, ofB := splitACL(b, hidden)
+	if !slices.Equal(restA, restB) {
+		return false
+	}
+	for user := range hidden {
+		if !ofA[user].couldBe(ofB[user]) {
+			return false
+		}
+	}
+	return true
 }
 
-// sameID compares two ids of one scheme. "x" for a hash stands for any: see EqualACL.
-func sameID(x, y ACL) bool {
-	if x.ID == y.ID {
-		return true
+// digestUser is the user of a digest, and whether its hash is masked.
+func digestUser(a ACL) (user string, masked bool) {
+	user, hash, _ := strings.Cut(a.ID, ":")
+	return user, a.Scheme == "digest" && hash == "x"
+}
+
+// granted is what a list grants to one user by digests: an element for each, sorted.
+type granted struct {
+	perms  []Perm
+	masked bool // some may be of one digest that stands in the list more than once
+}
+
+// splitACL takes the digests of the hidden users out of a list, which is normalised.
+func splitACL(list []ACL, hidden map[string]bool) (rest []ACL, of map[string]granted) {
+	of = map[string]granted{}
+	var shown []ACL
+	for _, a := range list {
+		if user, masked := digestUser(a); masked {
+			of[user] = granted{append(of[user].perms, a.Perms), true}
+		} else {
+			shown = append(shown, a)
+		}
 	}
-	ux, hx, _ := strings.Cut(x.ID, ":")
-	uy, hy, _ := strings.Cut(y.ID, ":")
-	return x.Scheme == "digest" && ux == uy && (hx == "x" || hy == "x")
+	for _, a := range NormalizeACL(shown) {
+		if user, _ := digestUser(a); a.Scheme == "digest" && hidden[user] {
+			of[user] = granted{append(of[user].perms, a.Perms), of[user].masked}
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	for _, g := range of {
+		slices.Sort(g.perms)
+	}
+	return rest, of
+}
+
+// couldBe says whether both may be the same digests. As many with the same rights
+// are. More entries, masked, may be fewer digests, of which only the sum is known.
+func (g granted) couldBe(other granted) bool {
+	more, fewer := g, other
+	if len(more.perms) < len(fewer.perms) {
+		more, fewer = other, g
+	}
+	if len(more.perms) == len(fewer.perms) {
+		return slices.Equal(more.perms, fewer.perms)
+	}
+	return more.masked && len(fewer.perms) > 0 && sum(more.perms) == sum(fewer.perms)
+}
+
+func sum(perms []Perm) (all Perm) {
+	for _, p := range perms {
+		all |= p
+	}
+	return all
 }
 
 // Role is a word of the configuration language for a set of permissions. It
