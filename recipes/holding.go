@@ -117,6 +117,7 @@ func (h *holding) lose(cause error) {
 	h.clearing()
 	h.q.c.state.spawn(func() {
 		<-h.begun // hold may not be through yet, and what close needs not be set
+		h.drop()  // as in giveBack: deleting takes a connection, and may take long
 		h.q.c.observe(func(o Observer) {
 			e := h.event()
 			e.Cause = err

@@ -245,6 +245,32 @@ func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
 	})
 }
 
+func TestALeaseThatIsLostByItselfCostsNoSession(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		l.declare("/other", kind.Mutex.New())
+		a, b := l.client("a", func(cfg *Config) { cfg.OnSuspect = LoseOnSuspect }), l.client("b")
+		other, err := b.Mutex("/other").Lock(t.Context())
+		require.NoError(t, err)
+		x, err := a.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		far := l.locking(a.Mutex("/other"))
+		line := l.queue("/other")
+		l.srv.RefuseDials(true)
+		l.srv.Disconnect(l.session(a))
+		<-x.Context().Done()
+		time.Sleep(7 * time.Second) // a lease lasts 6 s
+		notYet(t, far, "its place is lost")
+		l.srv.RefuseDials(false)
+		l.settle()
+		require.Equal(t, line, l.queue("/other"))
+		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		l.unlock(other)
+		l.unlock((<-far).v)
+		l.nextIsServed("/m")
+	})
+}
+
 func TestALostDeleteReplyIsADelete(t *testing.T) { // case 36: both outcomes of a delete whose reply is lost
 	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore} {
 		t.Run(name, func(t *testing.T) {
