@@ -148,7 +148,7 @@ func (c *Client) connect(ctx context.Context) (*Session, error) {
 	}
 	report := s.guard.hosts.report() // as it was when we gave up, not what giving up does to the attempt under way
 	s.lose(ErrUnreachable)
-	<-s.joined
+	<-s.joined // nothing of the attempt is left when Dial returns, not a socket, nor a session where one was just granted
 	switch {
 	case errors.Is(err, ErrAuth):
 		return nil, err
@@ -168,6 +168,7 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	// One after the other, each until it is answered: go-zookeeper presents on later connections what was accepted once.
 	for _, a := range c.cfg.Auth {
 		if err := s.addAuth(ctx, a); err != nil {
 			if lost := s.Err(); errors.Is(lost, ErrAuth) || errors.Is(err, zk.ErrAuthFailed) {

@@ -139,7 +139,7 @@ var hostname = sync.OnceValue(func() string {
 // contenderData is the data of a fresh contender: JSON, except that candidates of an election carry the plain id
 // Curator's getParticipants decodes.
 func contenderData(k *kind.Kind, id string) []byte {
-	if k == kind.Election {
+	if k == kind.Election { // getParticipants shows whatever is there as a candidate's id
 		return []byte(id)
 	}
 	return holderSelf(id).encode()

@@ -120,7 +120,8 @@ func (g *guard) pause(pass int) bool {
 // budget bounds one attempt: dialling, TLS and the connect request's answer together. A silent server is noticed
 // 2T/3 after its last sign, so all servers together get the T/3 that remain: one that accepts and says nothing must not
 // cost the session while another would serve it. When a whole pass failed the budget doubles, for slow networks; not
-// while something is held, because on one that slow no lease could be kept.
+// while something is held, because on one that slow no lease could be kept. With many servers each still gets half a
+// second, or T/6 of a short session, though not all of them fit into the T/3 then.
 func (g *guard) budget(pass int) time.Duration {
 	if _, held := g.hosts.hurry(); held {
 		pass = 0

@@ -112,7 +112,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	if h.live.Err() != nil {
 		return h.names[0], true
 	}
-	most, _ := h.hurry()
+	most, _ := h.hurry() // before mu: it takes the session's, and the session asks for size under that
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.since.IsZero() && time.Since(h.since) >= settled {

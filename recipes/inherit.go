@@ -34,6 +34,7 @@ func inheritedACL(ctx context.Context, s *Session, path string) (acl []zk.ACL, e
 // contend (CREATE) reads and writes them, who may look looks. A lock that everybody may use has contenders open to
 // everybody, which is what Curator's and kazoo's are.
 func contendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
+	// CREATE and DELETE make and unmake contenders, READ sees them.
 	const use, look = zk.PermCreate | zk.PermDelete, zk.PermRead
 	var acl []zk.ACL
 	if authenticated {

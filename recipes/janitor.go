@@ -108,6 +108,7 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 	if errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
+	// The end of the session closes these as well, so this waits no longer than that.
 	for _, done := range pending {
 		<-done
 	}

@@ -109,6 +109,7 @@ func (d *declaration) set(p kind.Params, childACL []kind.ACL) {
 	if childACL != nil {
 		d.acl = toZK(childACL)
 	}
+	// By name: the fields are the kind's, of which this needs to know no more.
 	for _, f := range p.Fields() {
 		switch v := f.Get().(type) {
 		case string:

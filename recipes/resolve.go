@@ -53,7 +53,7 @@ func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, er
 		return children, nil
 	}
 	switch outcomeOf(err) {
-	case Definite, NotSent:
+	case Definite, NotSent: // none of the nodes exists: a transaction is all or nothing
 		for _, k := range t.born {
 			k.free()
 		}

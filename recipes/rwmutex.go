@@ -139,7 +139,7 @@ func lastWriter(children []string) (writer kind.Contender, ahead int) {
 // asks by itself when nothing has spoken for a session timeout.
 func (q *queue) yieldTo(ctx context.Context, s *Session, d *declaration, held *HeldError, start time.Time) error {
 	_, _, w, err := getWPersistent(ctx, s, held.Holder.Path)
-	if isNoNode(err) {
+	if isNoNode(err) { // gone since it was listed
 		return nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) { // its data is not for us: the queue tells when it goes

@@ -201,7 +201,7 @@ func (s *Session) join(linked bool) {
 		defer close(closing)
 		s.conn.Close()
 	}()
-	if linked {
+	if linked { // else there is nothing to carry it, and waiting would only delay whoever waits for the end
 		timer := time.NewTimer(politely)
 		select {
 		case <-closing:

@@ -8,6 +8,10 @@ import (
 
 // clientState is what the recipes keep per Client; its zero value is ready. Its mutex is never held across a request:
 // everything that waits, waits on channels.
+//
+// Locks are taken in this order: Client.mu, clientState.mu, then a Session's or a holding's (never both), then hosts' and
+// the guard's. So a session, or a holding, that has news for the recipes lets go of its own first. Observers are called,
+// and leases' contexts cancelled, with none of the last four held.
 type clientState struct {
 	mu       sync.Mutex
 	slots    map[string]*slot        // local queues, by lock
