@@ -44,17 +44,15 @@ func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
 // asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
 // returned. When fn returns while it still leads, Lead gives the leadership up and returns fn's error: a loss behind
 // that runs nothing again. It returns ctx's error when ctx ends, and why when standing is impossible
-// (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not
-// such a reason.
+// (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not such
+// a reason, nor is a server that sheds requests.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadership) error) error {
 	for wait := 10 * time.Millisecond; ; {
 		l, err := e.Campaign(ctx)
 		if err != nil {
-			if ctx.Err() == nil && (errors.Is(err, ErrLost) || errors.Is(err, ErrSessionLost) || errors.Is(err, ErrRevoked)) && !errors.Is(err, ErrClosed) {
-				if pauseFor(ctx, wait) == nil {
-					wait = min(2*wait, 5*time.Second)
-					continue
-				}
+			if passing(err) && pauseFor(ctx, wait) == nil {
+				wait = min(2*wait, 5*time.Second)
+				continue
 			}
 			return err
 		}
@@ -77,6 +75,16 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadershi
 		}
 		return err
 	}
+}
+
+// passing reports whether a campaign that failed with err may be won a little later.
+func passing(err error) bool {
+	for _, reason := range []error{ErrLost, ErrSessionLost, ErrRevoked, ErrThrottled} {
+		if errors.Is(err, reason) {
+			return !errors.Is(err, ErrClosed)
+		}
+	}
+	return false
 }
 
 // deposed reports whether a leadership was lost or asked back.

@@ -253,6 +253,16 @@ func TestLeadCampaignsAgainAfterALossAndReturnsWhatItsFunctionDoes(t *testing.T)
 	})
 }
 
+func TestLeadStandsAgainWhereAServerShedTheRequest(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election()
+		shed := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "create" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
+		err := l.client("a").Election("/e").Lead(t.Context(), func(context.Context, *Leadership) error { return errors.New("finished") })
+		require.ErrorContains(t, err, "finished")
+		require.Equal(t, 3, shed.Hits())
+	})
+}
+
 func TestCampaignReportsALostSessionAndNotALeadership(t *testing.T) { // case 56: phantom leader
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
