@@ -88,7 +88,7 @@ func guard(name string, f function.Function, e *effort) function.Function {
 	for i := range params {
 		params[i].AllowMarked = true
 		wants[i] = params[i].Type
-		if isLoose(wants[i]) {
+		if isLoose(wants[i]) || isPlain(wants[i]) {
 			params[i].Type = cty.DynamicPseudoType // gather converts it instead of hcl
 		}
 	}
@@ -96,7 +96,7 @@ func guard(name string, f function.Function, e *effort) function.Function {
 	if v := f.VarParam(); v != nil {
 		c := *v
 		c.AllowMarked = true
-		if isLoose(v.Type) {
+		if isLoose(v.Type) || isPlain(v.Type) {
 			c.Type = cty.DynamicPseudoType
 		}
 		rest = &c

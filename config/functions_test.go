@@ -171,6 +171,27 @@ output "o" {
 	require.JSONEq(t, `[30000,30000,30000]`, string(c.Outputs[0].Value))
 }
 
+// To make a list of texts of a tuple took cty the square of its length: a minute for 100,000, in a
+// function or for a variable.
+func TestListsOfTextsAreMadeInLinearTime(t *testing.T) {
+	c := mustLoad(t, `locals {
+  many = [for p in setproduct(range(60), range(1000)) : "k-${p[0]}-${p[1]}"]
+}
+variable "v" {
+  type    = list(string)
+  default = [1, "a", null, true]
+}
+output "o" {
+  value = [length(compact(local.many)), length(sort(local.many)), length(join("", local.many)) > 0, join("-", [1, "a"]), alltrue(["true", true]), var.v, sort([])]
+}
+`)
+	require.JSONEq(t, `[60000,60000,true,"1-a",true,["1","a",null,"true"],[]]`, string(c.Outputs[0].Value))
+	for expr, want := range map[string]string{`join("-", "a")`: "list of string required", `join("-", ["a", {}])`: "string required", `alltrue([true, "x"])`: "a bool is required"} {
+		_, diags := loadText(preamble+"locals { a = "+expr+" }\n", Options{Environ: testEnviron})
+		require.Contains(t, summaries(diags), want)
+	}
+}
+
 func TestDistinctIsThatOfTheLibrary(t *testing.T) {
 	element := rapid.SampledFrom([]cty.Value{
 		cty.NumberIntVal(1), cty.MustParseNumberVal("1.0"), cty.MustParseNumberVal("1.5"), cty.NullVal(cty.Number), cty.NumberIntVal(-1), cty.MustParseNumberVal("1e0"), cty.Zero,

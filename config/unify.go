@@ -171,7 +171,7 @@ func makeConvert(e *effort) function.Function {
 
 // fit converts a value to the type of a variable.
 func (e *effort) fit(v cty.Value, want cty.Type) (cty.Value, error) {
-	if isLoose(want) && v.CanIterateElements() && sameTypes(v) {
+	if v.CanIterateElements() && (isPlain(want) || isLoose(want) && sameTypes(v)) {
 		return gather(v, want)
 	}
 	if err := e.unify(pairsToFit(v.Type(), want) / 8); err != nil {
