@@ -209,7 +209,7 @@ func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 // A connection that is cut is made again; only when nothing has been proven for a third of the session timeout is there
 // something to end a command for.
 func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
-	x := startExec(t, "-session-timeout=4s", execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`)
+	x := startExec(t, "-session-timeout=9s", execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`)
 	x.says("started")
 	// A heartbeat comes each sixth of the session timeout: with the fourth, what was proven at first is older than a third.
 	proven := x.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N == 4 }, zktest.Delay(0))
