@@ -153,52 +153,6 @@ func TestProblemsOfWhatIsNotPlannedDoNotStopAPlan(t *testing.T) {
 	require.True(t, Diff(nil, tree, Options{Identities: us, Targets: []string{"namespace.x.namespace.locks_pay"}}).Applyable())
 }
 
-// An address that is declared, and in whose way something stands, was said to match nothing,
-// with itself as what was meant.
-func TestAddressOfWhatCannotBePlannedIsNoMistake(t *testing.T) {
-	const pay, pool, solo = "namespace.x.namespace.locks_pay", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
-	tree := base()
-	require.Equal(t, pool, tree.Nodes[2].Addr)
-	tree.Nodes[2].Path = "/elsewhere"
-	live := &Tree{Root: testRoot, Stack: testStack, Nodes: []*Node{
-		{Path: "/locks/pay", Live: &Live{Czxid: 4, Trouble: TroubleForeign}},
-		{Path: "/locks/solo", Live: &Live{Czxid: 5, Trouble: TroubleForeign}},
-	}}
-	for i, o := range []Options{
-		{Replace: []string{solo, pay, pool}}, {Targets: []string{solo, pool}}, {Excludes: []string{pay, pool}}, {ForceBreak: []string{solo, pool}},
-		{Targets: []string{"**.locks_pay_ledger"}, Excludes: []string{solo, pool}}, {RefreshOnly: true, Targets: []string{solo, pool}},
-	} {
-		o.Identities = us
-		require.NotContains(t, codes(Diff(live, tree, o)), "warning target", "%d", i)
-	}
-}
-
-// One list of two locks is told of once, at the first of them. Where a target or an exclusion left
-// that one out, its problem went with it, and the other lock was made open to everybody, or
-// so that nobody could manage it.
-func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
-	const ledger, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.election.locks_solo"
-	for code, list := range map[ProblemCode][]kind.ACL{
-		ProblemWorldWritable: kind.WorldAll(),
-		ProblemLockOut:       {{Scheme: "digest", ID: "somebody:else", Perms: kind.PermAll}},
-		ProblemNoACL:         nil,
-	} {
-		tree := base()
-		tree.Nodes[1].ACL, tree.Nodes[3].ACL = list, list
-		for i, o := range []Options{{}, {Targets: []string{solo}}, {Excludes: []string{ledger}}, {Targets: []string{ledger}}} {
-			o.Identities = us
-			p := Diff(nil, tree, o)
-			at := slices.IndexFunc(p.Problems, func(q Problem) bool { return q.Code == code })
-			require.NotEqual(t, -1, at, "%s %d", code, i)
-			require.False(t, p.Applyable())
-			require.Equal(t, []string{ledger, solo, solo, ledger}[i], p.Problems[at].Addr)
-			require.Contains(t, p.Problems[at].Detail, p.Problems[at].Addr)
-			require.Equal(t, []int{1, 0, 0, 0}[i], p.Problems[at].AlsoAffected, "%s %d", code, i)
-		}
-		require.True(t, Diff(nil, tree, Options{Identities: us, Targets: []string{"**.locks_pay_pool"}}).Applyable())
-	}
-}
-
 // Whatever is targeted: the model accepts it, and a plan for the rest converges.
 func TestTargetedPlansApply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
