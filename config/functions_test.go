@@ -171,9 +171,9 @@ output "o" {
 	require.JSONEq(t, `[30000,30000,30000]`, string(c.Outputs[0].Value))
 }
 
-// To make a list of texts of a tuple took cty the square of its length: a minute for 100,000, in a
-// function or for a variable.
-func TestListsOfTextsAreMadeInLinearTime(t *testing.T) {
+// To make a list of texts of a tuple, or a map of an object, took cty the square of its length: a
+// minute for 100,000, in a function or for a variable.
+func TestPlainListsAndMapsAreMadeInLinearTime(t *testing.T) {
 	c := mustLoad(t, `locals {
   many = [for p in setproduct(range(60), range(1000)) : "k-${p[0]}-${p[1]}"]
 }
@@ -181,11 +181,16 @@ variable "v" {
   type    = list(string)
   default = [1, "a", null, true]
 }
+variable "m" {
+  type    = map(list(string))
+  default = { a = [1], b = null, c = [] }
+}
 output "o" {
-  value = [length(compact(local.many)), length(sort(local.many)), length(join("", local.many)) > 0, join("-", [1, "a"]), alltrue(["true", true]), var.v, sort([])]
+  value = [length(compact(local.many)), length(sort(local.many)), length(join("", local.many)) > 0, join("-", [1, "a"]), alltrue(["true", true]), var.v, sort([]),
+    length(transpose({ for w in local.many : w => [w] })), var.m, transpose({ a = [1, "x"], b = ["x"] })]
 }
 `)
-	require.JSONEq(t, `[60000,60000,true,"1-a",true,["1","a",null,"true"],[]]`, string(c.Outputs[0].Value))
+	require.JSONEq(t, `[60000,60000,true,"1-a",true,["1","a",null,"true"],[],60000,{"a":["1"],"b":null,"c":[]},{"1":["a"],"x":["a","b"]}]`, string(c.Outputs[0].Value))
 	for expr, want := range map[string]string{`join("-", "a")`: "list of string required", `join("-", ["a", {}])`: "string required", `alltrue([true, "x"])`: "a bool is required"} {
 		_, diags := loadText(preamble+"locals { a = "+expr+" }\n", Options{Environ: testEnviron})
 		require.Contains(t, summaries(diags), want)

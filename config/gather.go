@@ -21,9 +21,37 @@ func isLoose(ty cty.Type) bool {
 	return ty.IsCollectionType() && ty.ElementType() == cty.DynamicPseudoType
 }
 
-// isPlain reports whether this is a list of texts, numbers or truth values. To make one of a tuple takes
-// cty the square of its length, too: 9 s for 40,000 texts.
-func isPlain(ty cty.Type) bool { return ty.IsListType() && ty.ElementType().IsPrimitiveType() }
+// isPlain reports whether this is a list or a map of texts, numbers or truth values, or of such lists and maps. To
+// make one of a tuple or an object takes cty the square of its length, too: 9 s for 40,000 texts.
+func isPlain(ty cty.Type) bool {
+	return (ty.IsListType() || ty.IsMapType()) && (ty.ElementType().IsPrimitiveType() || isPlain(ty.ElementType()))
+}
+
+// plainly is convert.Convert to a plain type in linear time. ok is false when it does not fit.
+func plainly(v cty.Value, want cty.Type) (out cty.Value, ok bool) {
+	ty := v.Type()
+	switch {
+	case !isPlain(want) || v.IsMarked() || !v.IsKnown() || v.IsNull():
+	case want.IsListType() && ty.IsTupleType() && ty.Length() > 0:
+		elements := v.AsValueSlice()
+		for i, e := range elements {
+			if elements[i], ok = plainly(e, want.ElementType()); !ok {
+				return cty.NilVal, false
+			}
+		}
+		return cty.ListVal(elements), true
+	case want.IsMapType() && ty.IsObjectType() && len(ty.AttributeTypes()) > 0:
+		elements := v.AsValueMap()
+		for name, e := range elements {
+			if elements[name], ok = plainly(e, want.ElementType()); !ok {
+				return cty.NilVal, false
+			}
+		}
+		return cty.MapVal(elements), true
+	}
+	out, err := convert.Convert(v, want)
+	return out, err == nil
+}
 
 // gatherAll converts arguments to the loose types among wants; the last of
 // wants is for all further arguments.
@@ -49,18 +77,11 @@ func gather(v cty.Value, want cty.Type) (cty.Value, error) {
 	plain, marks := v.Unmark()
 	ty := plain.Type()
 	switch {
-	case ty.IsTupleType() && isPlain(want) && ty.Length() > 0:
-		elements := plain.AsValueSlice()
-		for i, e := range elements {
-			c, err := convert.Convert(e, want.ElementType())
-			if err != nil {
-				return convert.Convert(v, want) // which says where
-			}
-			elements[i] = c
-		}
-		return cty.ListVal(elements).WithMarks(marks), nil
 	case isPlain(want):
-		return convert.Convert(v, want)
+		if c, ok := plainly(plain, want); ok {
+			return c.WithMarks(marks), nil
+		}
+		return convert.Convert(v, want) // which says where
 	case ty.IsTupleType() && !want.IsMapType() && sameTypes(plain):
 		elements := plain.AsValueSlice()
 		if want.IsSetType() {
