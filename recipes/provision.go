@@ -208,6 +208,15 @@ func (st *clientState) trim() bool {
 	return false
 }
 
+// outdated drops d, which a server has said is not what the node holds.
+func (st *clientState) outdated(d *declaration) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if kept := st.decls[d.path]; kept != nil && kept.w == d.w { // d may be a copy: see open
+		st.forget(d.path)
+	}
+}
+
 // forget drops a declaration; st.mu is held. Its holders are told: no watch of theirs would tell them of a change any more.
 func (st *clientState) forget(path string) {
 	if d := st.decls[path]; d != nil {

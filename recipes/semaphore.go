@@ -386,6 +386,7 @@ func (d *draw) take(ctx context.Context) error {
 	case isNoNode(err):
 		return fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(d.k.path, err), d.q.path, d.q.kind.Children)
 	case errors.Is(err, zk.ErrBadVersion):
+		d.q.c.state.outdated(d.d) // its event precedes this answer, unless it was lost
 		return d.redeclare(ctx)
 	case (transient(err) || errors.Is(err, ErrThrottled)) && ctx.Err() == nil:
 		return pause(ctx, d.s, 10*time.Millisecond)

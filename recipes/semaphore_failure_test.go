@@ -303,3 +303,29 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 		require.Empty(t, l.children("/s/leases"))
 	})
 }
+
+// The front of the queue takes its permits under the number it knows. Where the event of another number was lost, the
+// server refused that, and it took them under the same number again, for ever and without a pause.
+func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		x, err := l.client("b").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		a := l.client("a")
+		id := l.session(a)
+		w := l.drawing(a, 1)
+		lost := l.srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id && e.Path == "/s" }, zktest.DropEvent)
+		l.semaphore(2)
+		l.settle()
+		require.Equal(t, 1, lost.Hits())
+		l.unlock(x)
+		select {
+		case r := <-w:
+			require.NoError(t, r.err)
+			l.unlock(r.v)
+		case <-time.After(time.Minute):
+			_ = a.Close()
+			require.Fail(t, "never")
+		}
+	})
+}
