@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,39 +19,41 @@ import (
 // A plan costs a read of each node, one of its access list, and a fixed number for
 // the rest; an apply as many transactions as the plan says, and a check of each node.
 func TestAPlanAsksForEachNodeOnce(t *testing.T) {
-	const locks, fixed = 2500, 60 // fixed: root, index and its parts, apply lock, namespaces' children
-	s := inMemory(t)
-	c := s.provisioner()
-	tree := s.tree(bulk(locks, 0, "x")...)
-	nodes := len(tree.Nodes)
+	synctest.Test(t, func(t *testing.T) {
+		const locks, fixed = 2500, 60 // fixed: root, index and its parts, apply lock, namespaces' children
+		s := inMemory(t)
+		c := s.provisioner()
+		tree := s.tree(bulk(locks, 0, "x")...)
+		nodes := len(tree.Nodes)
 
-	s.server.ResetCounts()
-	p := s.plan(c, tree)
-	require.Less(t, s.server.Counts().Total, fixed, "what is not there is not asked for: %v", s.server.Counts().ByOp)
+		s.server.ResetCounts()
+		p := s.plan(c, tree)
+		require.Less(t, s.server.Counts().Total, fixed, "what is not there is not asked for: %v", s.server.Counts().ByOp)
 
-	s.server.ResetCounts()
-	res, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
-	counts := s.server.Counts()
-	require.Equal(t, len(p.Batches), res.Transactions)
-	require.Greater(t, res.Transactions, 1)
-	require.LessOrEqual(t, counts.ByOp["multi"], res.Transactions+2, "%v", counts.ByOp) // the apply lock, the scaffold
-	require.LessOrEqual(t, counts.Total, 2*nodes+fixed+2*res.Transactions, "read back once: %v", counts.ByOp)
+		s.server.ResetCounts()
+		res, err := executor(c).Run(t.Context(), p)
+		require.NoError(t, err)
+		counts := s.server.Counts()
+		require.Equal(t, len(p.Batches), res.Transactions)
+		require.Greater(t, res.Transactions, 1)
+		require.LessOrEqual(t, counts.ByOp["multi"], res.Transactions+2, "%v", counts.ByOp) // the apply lock, the scaffold
+		require.LessOrEqual(t, counts.Total, 2*nodes+fixed+2*res.Transactions, "read back once: %v", counts.ByOp)
 
-	s.server.ResetCounts()
-	p = s.plan(c, tree)
-	require.False(t, p.HasChanges())
-	counts = s.server.Counts()
-	require.LessOrEqual(t, counts.ByOp["getData"]+counts.ByOp["getACL"], 2*nodes+fixed, "%v", counts.ByOp)
-	require.LessOrEqual(t, counts.Total, 2*nodes+2*fixed, "%v", counts.ByOp)
-	require.Zero(t, counts.ByOp["multi"])
+		s.server.ResetCounts()
+		p = s.plan(c, tree)
+		require.False(t, p.HasChanges())
+		counts = s.server.Counts()
+		require.LessOrEqual(t, counts.ByOp["getData"]+counts.ByOp["getACL"], 2*nodes+fixed, "%v", counts.ByOp)
+		require.LessOrEqual(t, counts.Total, 2*nodes+2*fixed, "%v", counts.ByOp)
+		require.Zero(t, counts.ByOp["multi"])
 
-	for i := range 25 { // one in a hundred
-		set("description", "changed")(tree.Nodes[100*i+50])
-	}
-	p = s.plan(c, tree)
-	require.Equal(t, plan.Counts{Change: 25}, p.Summary())
-	require.LessOrEqual(t, p.Transaction.Ops, 25+25+1, "each change, the part of the index it stands in, the index")
+		for i := range 25 { // one in a hundred
+			set("description", "changed")(tree.Nodes[100*i+50])
+		}
+		p = s.plan(c, tree)
+		require.Equal(t, plan.Counts{Change: 25}, p.Summary())
+		require.LessOrEqual(t, p.Transaction.Ops, 25+25+1, "each change, the part of the index it stands in, the index")
+	})
 }
 
 // bytesPerLock is what a plan may keep for each lock that stays as it is: the node as

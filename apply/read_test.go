@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -35,18 +36,20 @@ func (s *site) shut(c *recipes.Client) {
 }
 
 func TestForeignNeighboursAreNeitherReadNorListed(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	for i := range 50 {
-		require.NoError(t, s.server.Create(fmt.Sprintf("/locks/kafka/brokers/%d", i), nil))
-	}
-	s.shut(c)
-	s.apply(c, s.shop())
-	s.server.ResetCounts()
-	p := s.plan(c, s.shop())
-	require.False(t, p.HasChanges())
-	require.Empty(t, p.Problems)
-	require.Less(t, s.server.Counts().Total, 40, "%v", s.server.Counts().ByOp)
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		for i := range 50 {
+			require.NoError(t, s.server.Create(fmt.Sprintf("/locks/kafka/brokers/%d", i), nil))
+		}
+		s.shut(c)
+		s.apply(c, s.shop())
+		s.server.ResetCounts()
+		p := s.plan(c, s.shop())
+		require.False(t, p.HasChanges())
+		require.Empty(t, p.Problems)
+		require.Less(t, s.server.Counts().Total, 40, "%v", s.server.Counts().ByOp)
+	})
 }
 
 func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -71,22 +72,24 @@ func TestReadSendsNoWriteAndWorksReadOnly(t *testing.T) {
 }
 
 func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	nodes := []*plan.Node{declare("/many", kind.Namespace)}
-	for i := range 1000 {
-		nodes = append(nodes, declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex))
-	}
-	s.server.ResetCounts()
-	p := s.plan(c, s.tree(nodes...))
-	require.LessOrEqual(t, s.server.Counts().Total, 5)
-	s.server.ResetCounts()
-	_, err := executor(c).Run(t.Context(), p)
-	require.NoError(t, err)
-	// Two verifications, the scaffold, the lock, the transaction and its check.
-	require.LessOrEqual(t, s.server.Counts().Total, 30, "%v", s.server.Counts().ByOp)
-	require.Equal(t, 2, s.server.Counts().ByOp["multi"], "the scaffold's and the apply's: %v", s.server.Counts().ByOp)
-	require.False(t, s.plan(c, s.tree(nodes...)).HasChanges())
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		nodes := []*plan.Node{declare("/many", kind.Namespace)}
+		for i := range 1000 {
+			nodes = append(nodes, declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex))
+		}
+		s.server.ResetCounts()
+		p := s.plan(c, s.tree(nodes...))
+		require.LessOrEqual(t, s.server.Counts().Total, 5)
+		s.server.ResetCounts()
+		_, err := executor(c).Run(t.Context(), p)
+		require.NoError(t, err)
+		// Two verifications, the scaffold, the lock, the transaction and its check.
+		require.LessOrEqual(t, s.server.Counts().Total, 30, "%v", s.server.Counts().ByOp)
+		require.Equal(t, 2, s.server.Counts().ByOp["multi"], "the scaffold's and the apply's: %v", s.server.Counts().ByOp)
+		require.False(t, s.plan(c, s.tree(nodes...)).HasChanges())
+	})
 }
 
 func TestHandEditIsPutBack(t *testing.T) { handEdit(t, inMemory(t)) }
@@ -245,40 +248,44 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 }
 
 func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	require.NoError(t, s.server.Create("/locks/pay", []byte("somebody's")))
-	p := s.plan(c, s.shop())
-	s.server.ResetCounts()
-	_, err := executor(c).Run(t.Context(), p)
-	var e *ProblemsError
-	require.ErrorAs(t, err, &e)
-	require.ErrorContains(t, err, "Path is taken")
-	require.Zero(t, s.server.Counts().Total)
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		require.NoError(t, s.server.Create("/locks/pay", []byte("somebody's")))
+		p := s.plan(c, s.shop())
+		s.server.ResetCounts()
+		_, err := executor(c).Run(t.Context(), p)
+		var e *ProblemsError
+		require.ErrorAs(t, err, &e)
+		require.ErrorContains(t, err, "Path is taken")
+		require.Zero(t, s.server.Counts().Total)
+	})
 }
 
 func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
-	s := inMemory(t)
-	c := s.provisioner()
-	p := s.plan(c, s.shop())
-	var in, out int64
-	x := executor(c)
-	x.Events = func(e Event) {
-		switch e.(type) {
-		case Verified:
-			in = s.server.Counts().BytesIn
-		case Committed:
-			out = s.server.Counts().BytesIn
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c := s.provisioner()
+		p := s.plan(c, s.shop())
+		var in, out int64
+		x := executor(c)
+		x.Events = func(e Event) {
+			switch e.(type) {
+			case Verified:
+				in = s.server.Counts().BytesIn
+			case Committed:
+				out = s.server.Counts().BytesIn
+			}
 		}
-	}
-	res, err := x.Run(t.Context(), p)
-	require.NoError(t, err)
-	ops, err := p.Operations("0123456789abcdef", ownACL(c))
-	require.NoError(t, err)
-	require.Equal(t, plan.Size(ops), res.Bytes)
-	// The frame also carries the fencing check, whose path is the contender's.
-	check := int64(9 + 4 + len(plan.LockPath(s.root, stack)) + 1 + len("_c_00000000-0000-0000-0000-000000000000-lock-0000000000") + 4)
-	require.Equal(t, int64(res.Bytes)+check, out-in)
+		res, err := x.Run(t.Context(), p)
+		require.NoError(t, err)
+		ops, err := p.Operations("0123456789abcdef", ownACL(c))
+		require.NoError(t, err)
+		require.Equal(t, plan.Size(ops), res.Bytes)
+		// The frame also carries the fencing check, whose path is the contender's.
+		check := int64(9 + 4 + len(plan.LockPath(s.root, stack)) + 1 + len("_c_00000000-0000-0000-0000-000000000000-lock-0000000000") + 4)
+		require.Equal(t, int64(res.Bytes)+check, out-in)
+	})
 }
 
 func TestForbiddenOperationNamesThePermission(t *testing.T) {
