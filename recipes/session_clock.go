@@ -41,6 +41,7 @@ type held struct {
 	path string
 	lost func(error) // told when the session is Lost, or a heartbeat finds the node gone
 	gone bool        // the node can no longer carry heartbeats
+	over bool        // released
 }
 
 // hold tells the session that the caller holds something on the strength of its nodes at paths. While any hold is
@@ -73,7 +74,10 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.holds = slices.DeleteFunc(s.holds, func(h *held) bool { return slices.Contains(own, h) })
+		for _, h := range own {
+			h.over = true
+		}
+		s.holds = slices.DeleteFunc(s.holds, func(h *held) bool { return h.over })
 		s.wake()
 	}, nil
 }
@@ -260,7 +264,7 @@ func (s *Session) beat(h *held) {
 	if isNoNode(err) || errors.Is(err, ErrCannotHeartbeat) {
 		h.gone, s.nextBeat = true, time.Time{}
 	}
-	held := slices.Contains(s.holds, h)
+	held := !h.over
 	s.wake()
 	s.mu.Unlock()
 	if isNoNode(err) && held && h.lost != nil { // the deletion's event should have said so
