@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,16 +17,22 @@ import (
 const longestReply = 260
 
 func TestAConnectionCutAtAnyByteOfAnyReplyLeavesOneHolderAndNoGhost(t *testing.T) {
-	for _, op := range []string{"create", "getChildren2", "getData", "setData", "multi", "delete", "sync", "exists"} {
-		t.Run(op, func(t *testing.T) {
+	for _, name := range []string{"create", "getChildren2", "getData", "setData", "multi", "delete", "multi of a search", "exists of a search"} {
+		t.Run(name, func(t *testing.T) {
+			op, _, search := strings.Cut(name, " of a ")
 			inLab(t, func(t *testing.T, l *lab) {
 				m := l.mutex()
 				a, b := l.client("a"), l.client("b")
 				struck := 0
 				for n := range longestReply {
-					rules := []*zktest.Injection{l.srv.Inject(zktest.Once(at(op)), zktest.CutAt(n))}
-					if op == "sync" || op == "exists" { // they only happen when a create's reply is lost first
-						rules = append(rules, l.srv.Inject(zktest.Once(at("create")), zktest.DropReply))
+					lost := !search // a search only happens when a create's reply is lost first
+					rules := []*zktest.Injection{l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return lost && at(op)(r) }), zktest.CutAt(n))}
+					if search {
+						rules = append(rules, l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+							hit := at("create")(r)
+							lost = lost || hit
+							return hit
+						}), zktest.DropReply))
 					}
 					l.scene(m, a, b, fmt.Sprintf("%s cut at byte %d", op, n))
 					for i, rule := range rules {

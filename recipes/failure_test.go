@@ -65,7 +65,7 @@ func TestALostReplyWhoseSearchFailsTooLeavesNoOrphan(t *testing.T) { // case 4, 
 		m := l.client("a").Mutex(l.mutex())
 		l.warm(m)
 		l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
-		searches := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "sync" && r.N <= 4 }, zktest.CutBefore)
+		searches := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N <= 4 }, zktest.CutBefore)
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 4, searches.Hits())
@@ -150,7 +150,7 @@ func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Cur
 			require.NoError(t, err)
 			ks = append(ks, k)
 		}
-		rule := l.srv.Inject(zktest.On("sync"), zktest.Fail(zktest.CodeThrottled))
+		rule := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
 		before := runtime.NumGoroutine()
 		done := c.state.janitor(s).remove(ks...)
 		require.Len(t, done, 10_000)

@@ -338,7 +338,7 @@ func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
 
 func TestARefusalIsNeverTakenForSuccess(t *testing.T) { // row 51: throttled, over quota, moved
 	for _, code := range []zktest.Code{zktest.CodeThrottled, zktest.CodeQuotaExceeded, zktest.CodeSessionMoved, zktest.CodeSystemError, zktest.CodeOperationTimeout} {
-		for _, op := range []string{"create", "getChildren2", "getData", "setData", "delete", "multi", "sync"} {
+		for _, op := range []string{"create", "getChildren2", "getData", "setData", "delete", "multi"} {
 			t.Run(code.String()+" "+op, func(t *testing.T) {
 				inLab(t, func(t *testing.T, l *lab) {
 					m := l.mutex()

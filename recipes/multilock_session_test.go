@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func TestASetWhoseSessionIsLostWhileItQueuesAnewIsToldAndDoesNotAskForEver(t *te
 			return r.Session == id && r.Op == "multi" && multis == 2
 		}, zktest.CutBefore)
 		resolved := l.srv.Inject(func(r zktest.Request) bool {
-			if r.Session == id && r.Op == "sync" && r.Path == "/s/locks" { // the last place that is searched for
+			if r.Session == id && r.Op == "multi" && slices.Equal(r.Paths, []string{"/s/locks"}) { // the last place that is searched for
 				searched = true
 			}
 			return searched && r.Session == id && r.Op == "getChildren2" && r.Path == "/s/locks"

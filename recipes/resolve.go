@@ -110,11 +110,13 @@ func (t *txn) name(paths []string) error {
 // resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so any of the
 // nodes it creates says that it was applied. All are looked for nevertheless: see errPartly.
 //
-// Why "absent after a successful sync" is final: the reconnect made the new server the owner of the session, so a
+// Why "absent behind a committed write" is final: the reconnect made the new server the owner of the session, so a
 // create still on its way through the old one fails with SESSIONMOVED, and one on the same server is ahead of the
-// sync in its queue (Leader.revalidateSession, SessionTrackerImpl.checkSession). A leader that has been cut off answers
-// a sync, too, until it notices; but not while it has proposals open (Leader.processSync), and not a client that has
-// seen a later state than it has: such a client it does not let in (ZooKeeperServer.processConnectRequest).
+// write in its queue (Leader.revalidateSession, SessionTrackerImpl.checkSession). What a leader that was cut off has not
+// committed the others have taken over before they commit anything of their own, or it is gone for good. Once the write
+// is answered we have seen its zxid: a server behind it does not let us in (ZooKeeperServer.processConnectRequest), should
+// the listing need another connection. A sync proves none of this: a leader that was cut off answers it by itself until it
+// notices (Leader.processSync, ZOOKEEPER-1675), and says of what the others have committed that it is not there.
 //
 // It goes on for as long as the session does, whatever becomes of ctx: then the janitor goes on. Giving up after a few
 // failed searches is how go-zookeeper leaves nodes behind that block a lock for everybody.
@@ -146,10 +148,10 @@ func (t *txn) resolve(ctx context.Context, cause error) error {
 // errPartly: of a transaction's nodes some exist and some do not. It was applied, then, and somebody has deleted some.
 var errPartly = errors.New("some of the nodes it created have been deleted")
 
-// look searches for the born contenders, behind a sync so that this server has seen all there is to see.
+// look searches for the born contenders.
 func (t *txn) look(ctx context.Context) (found bool, err error) {
 	there := 0
-	// A sync for each, though one for all would do in one session on one connection: a reconnect in between is met, and
+	// A write for each, though one for all would do in one session on one connection: a reconnect in between is met, and
 	// this is not what has to be quick.
 	for _, k := range t.born {
 		name, err := find(ctx, t.s, k)
@@ -177,10 +179,12 @@ func (t *txn) abandon(cause error) error {
 	return cause
 }
 
-// find returns the name under which the contender exists in this session, or "". A node of that name that belongs to
-// another session is a dying one and counts as absent (CURATOR-498, CURATOR-604).
+// find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that
+// name that belongs to another session is a dying one and counts as absent (CURATOR-498, CURATOR-604).
 func find(ctx context.Context, s *Session, k *contender) (string, error) {
-	if err := s.Sync(ctx, k.dir); err != nil {
+	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it says as
+	// much where the directory is gone, or not ours to read; but not where the request was shed, or the session moved on.
+	if err := s.confirm(ctx, k.dir); err != nil && !isNoNode(err) && !errors.Is(err, zk.ErrNoAuth) {
 		return "", err
 	}
 	children, _, err := s.Children(ctx, k.dir)

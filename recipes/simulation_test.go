@@ -127,7 +127,7 @@ func (w *world) nemesis() {
 	c.mu.Unlock()
 	some := func(most time.Duration) time.Duration { return time.Duration(w.rnd.Int64N(int64(most))) }
 	faults := []zktest.Fault{zktest.DropReply, zktest.CutBefore, zktest.CutAfter, zktest.CutAt(w.rnd.IntN(24)), zktest.DelayReply(some(5 * time.Second))}
-	ops := []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "sync"}
+	ops := []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "exists"}
 	kinds := 5
 	if !w.honest {
 		kinds = 8

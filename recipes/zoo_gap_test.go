@@ -149,6 +149,40 @@ func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follo
 	})
 }
 
+// A leader that was cut off answers a sync by itself: the node was taken for absent, and a second one stood behind it.
+func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		old := l.srv.Replica()
+		var moved atomic.Bool
+		c := l.client("a", func(cfg *Config) {
+			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if !moved.Load() {
+					return l.dial(ctx, network, address)
+				}
+				by, _ := ctx.Deadline()
+				return old.Dialer()(network, address, time.Until(by))
+			}
+		})
+		m := c.Mutex(l.mutex())
+		l.warm(m)
+		old.CutOff()
+		moved.Store(true)
+		lost := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
+		w := async(func() (*Lease, error) { return m.Lock(t.Context()) })
+		<-lost.Hit()
+		time.Sleep(3 * time.Second) // it is asked there, for as long as it has not noticed
+		require.Empty(t, w)
+		moved.Store(false)
+		l.srv.Disconnect(l.session(c))
+		time.Sleep(3 * time.Second)
+		require.Len(t, w, 1, "it stands behind itself: %v", l.children("/m"))
+		r := <-w
+		require.NoError(t, r.err)
+		require.Len(t, l.children("/m"), 1)
+		l.unlock(r.v)
+	})
+}
+
 func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, CURATOR-678, vault #4491
 	inLab(t, func(t *testing.T, l *lab) {
 		// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.

@@ -32,7 +32,7 @@
 // disconnected, partitioned, swapped sessions ([Server.Expire],
 // [Server.Disconnect], [Server.Partition], [Server.SwapSessionID]), a frozen,
 // refusing or read-only server ([Server.Freeze], [Server.RefuseDials],
-// [Server.SetReadOnly]) and followers that lag behind ([Server.Replica]).
+// [Server.SetReadOnly]) and followers that lag behind or leaders that were cut off ([Server.Replica]).
 //
 // # Limits
 //

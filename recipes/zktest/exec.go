@@ -79,6 +79,9 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	case r.op == opAuth:
 		return c.auth(r)
 	}
+	if c.v.cutOff && (isWrite(r.op) || r.op == opCloseSession) {
+		return nil, false
+	}
 	if r.op == opCloseSession {
 		c.ending = true // endSession must not cut before the reply is out
 		s.endSession(x)

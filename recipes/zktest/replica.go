@@ -14,6 +14,7 @@ type view struct {
 	old     *tree // nil: the live tree
 	oldZxid int64
 	owed    []change
+	cutOff  bool // see Replica.CutOff
 }
 
 func (v *view) tree() *tree {
@@ -41,7 +42,7 @@ func (v *view) see(c change) {
 
 // freshen brings a lagging view up to now; it lags again from here.
 func (v *view) freshen() {
-	if v.old == nil {
+	if v.old == nil || v.cutOff {
 		return
 	}
 	v.old, v.oldZxid = v.s.tree.clone(), v.s.zxid
@@ -99,11 +100,22 @@ func (r *Replica) Lag() {
 	}
 }
 
-// CatchUp ends [Replica.Lag]: the watches of everything missed fire, in order.
+// CutOff makes this the leader of before, which has lost its followers and has not noticed: it lags, and so do its syncs,
+// as it asks nobody (Leader.processSync); what takes a quorum, it leaves unanswered, unexecuted. Sessions it knows may
+// come to it. A real one steps down after at most syncLimit ticks: see [Server.Disconnect].
+func (r *Replica) CutOff() {
+	r.Lag()
+	r.v.s.mu.Lock()
+	defer r.v.s.mu.Unlock()
+	r.v.cutOff = true
+}
+
+// CatchUp ends [Replica.Lag] and [Replica.CutOff]: the watches of everything missed fire, in order.
 func (r *Replica) CatchUp() {
 	v := r.v
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
+	v.cutOff = false
 	v.freshen()
 	v.old = nil
 }

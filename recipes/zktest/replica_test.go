@@ -68,6 +68,40 @@ func TestALaggingReplicaShowsTheOldViewUntilItIsSyncedOrWrittenThrough(t *testin
 	})
 }
 
+func TestAReplicaThatIsCutOffAnswersSyncsAndNoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := zktest.New()
+		defer s.Close()
+		r := s.Replica()
+		require.NoError(t, s.Create("/a", []byte("old")))
+		c := dialVia(t, map[string]dialer{"r": r.Dialer()}, "r")
+		defer c.end()
+		r.CutOff()
+		require.NoError(t, s.Set("/a", []byte("new")))
+		_, err := c.Sync("/a")
+		require.NoError(t, err)
+		data, _, err := c.Get("/a")
+		require.NoError(t, err)
+		require.Equal(t, "old", string(data), "it asks nobody")
+		written := make(chan error, 1)
+		go func() {
+			_, err := c.Create("/b", nil, 0, open)
+			written <- err
+		}()
+		time.Sleep(time.Minute)
+		require.Empty(t, written)
+		r.CatchUp()
+		s.Disconnect(c.SessionID())
+		require.ErrorIs(t, <-written, zk.ErrConnectionClosed)
+		_, ok := s.Get("/b")
+		require.False(t, ok)
+		c.await(t, zk.StateHasSession)
+		data, _, err = c.Get("/a")
+		require.NoError(t, err)
+		require.Equal(t, "new", string(data))
+	})
+}
+
 func TestAReconnectLandsOnStaleStateAndCatchUpTellsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.New()

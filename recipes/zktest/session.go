@@ -97,6 +97,9 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 	if c.session != nil || r.lastZxid > c.v.zxid() || s.readOnly && !r.readOnly {
 		return nil, true // "client must try another server"
 	}
+	if c.v.cutOff && r.session == 0 { // to open one takes a quorum
+		return nil, false
+	}
 	c.oldClient = r.old
 	timeout := s.clamp(r.timeout)
 	if r.session == 0 {
