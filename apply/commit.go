@@ -205,7 +205,7 @@ var errLostAgain = errors.New("the connection broke each time the transaction wa
 // resolve finds out whether the transaction was committed, by the apply id in the
 // index. It must not be asked too early: a transaction that was sent may still
 // arrive as long as the session that sent it is alive. So either that session is
-// back and has synced behind it, or its contender is gone, without which the
+// back and has written behind it, or its contender is gone, without which the
 // fencing check refuses the transaction for ever.
 //
 // It waits for either as long as run.detached allows, which is longer than the servers keep a
@@ -238,8 +238,9 @@ func (r *run) resolve(ctx context.Context) (outcome, error) {
 var errFlying = errors.New("the session that sent the transaction is still alive")
 
 func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
-	// The server we are connected to now may be behind the one that ran the transaction.
-	if err := s.Sync(ctx, "/"); err != nil {
+	// The server we are connected to now may be behind the one that ran the transaction, or a leader that was cut off since,
+	// which answers a sync all the same (ZOOKEEPER-1675). No such server answers a write; a refusal counts as one.
+	if _, err := s.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}); err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return undecided, err
 	}
 	h, landed, err := r.landed(ctx, s)

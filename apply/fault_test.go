@@ -1,9 +1,13 @@
 package apply
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,6 +62,47 @@ func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The reply is lost, and the client meets the leader of before, which has lost its followers and has not noticed. It
+// knows nothing of the transaction, and the lock was lost while it left the next one unanswered: the user was told that
+// nothing was written.
+func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		c0 := s.provisioner()
+		s.apply(c0, s.shop())
+		tree := s.shop(set("description", "other"))
+		old := s.server.Replica()
+		var moved atomic.Bool
+		theirs := *s
+		theirs.config.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if !moved.Load() {
+				return s.config.Dialer(ctx, network, address)
+			}
+			by, _ := ctx.Deadline()
+			return old.Dialer()(network, address, time.Until(by))
+		}
+		c := theirs.provisioner()
+		p := s.plan(c, tree)
+		x := executor(c)
+		var ev events
+		x.Events = ev.add
+		in := s.server.Inject(zktest.Once(func(r zktest.Request) bool {
+			if !transaction(s)(r) {
+				return false
+			}
+			old.CutOff()
+			moved.Store(true)
+			return true
+		}), zktest.DropReply)
+		time.AfterFunc(s.config.SessionTimeout, func() { moved.Store(false) }) // in a new session: who has none gets none there
+		_, err := x.Run(t.Context(), p)
+		require.Equal(t, 1, in.Hits())
+		require.NoError(t, err)
+		require.True(t, find[Committed](ev).Resolved)
+		require.False(t, s.plan(c0, tree).HasChanges())
+	})
 }
 
 // The transaction is stuck on the way, the connection breaks, the client comes

@@ -74,7 +74,7 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 			gone = gone || hit
 			return hit
 		}, zktest.DropReply)
-		held := server.Inject(zktest.Once(func(r zktest.Request) bool { return gone && r.Op == "sync" }), zktest.Hold)
+		held := server.Inject(zktest.Once(func(r zktest.Request) bool { return gone && r.Op == "multi" && r.Path == "/" }), zktest.Hold)
 		go func() {
 			select {
 			case <-held.Hit():
