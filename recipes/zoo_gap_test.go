@@ -121,19 +121,24 @@ func TestTheQueueKeepsItsOrderWhereNumbersWrap(t *testing.T) { // case 58: ZooKe
 	})
 }
 
+// movedTo makes a client connect to r while moved says so.
+func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*Config) {
+	return func(cfg *Config) {
+		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if !moved.Load() {
+				return l.dial(ctx, network, address)
+			}
+			by, _ := ctx.Deadline()
+			return r.Dialer()(network, address, time.Until(by))
+		}
+	}
+}
+
 func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follower hides the node, a second one is made
 	inLab(t, func(t *testing.T, l *lab) {
 		follower := l.srv.Replica()
 		var moved atomic.Bool
-		c := l.client("a", func(cfg *Config) {
-			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-				if !moved.Load() {
-					return l.dial(ctx, network, address)
-				}
-				by, _ := ctx.Deadline()
-				return follower.Dialer()(network, address, time.Until(by))
-			}
-		})
+		c := l.client("a", l.movedTo(follower, &moved))
 		m := c.Mutex(l.mutex())
 		l.warm(m)
 		follower.Lag()
@@ -154,15 +159,7 @@ func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		old := l.srv.Replica()
 		var moved atomic.Bool
-		c := l.client("a", func(cfg *Config) {
-			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-				if !moved.Load() {
-					return l.dial(ctx, network, address)
-				}
-				by, _ := ctx.Deadline()
-				return old.Dialer()(network, address, time.Until(by))
-			}
-		})
+		c := l.client("a", l.movedTo(old, &moved))
 		m := c.Mutex(l.mutex())
 		l.warm(m)
 		old.CutOff()
