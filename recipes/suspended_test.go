@@ -12,20 +12,25 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
+// sleeper is a client that holds /mine, and how long its machine has slept so far.
+func sleeper(t *testing.T, servers ...string) (*Client, *atomic.Int64) {
+	var asleep atomic.Int64
+	c, err := newClient(Config{Servers: servers, Dialer: pipeTo(zktest.Start(t)), SessionTimeout: 12 * time.Second})
+	require.NoError(t, err)
+	c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
+	c.session, err = c.connect(t.Context())
+	require.NoError(t, err)
+	c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
+	_, err = c.session.hold(nil, "/mine")
+	require.NoError(t, err)
+	return c, &asleep
+}
+
 // golang/go#24595: the monotonic clock stands still in a suspended machine, timers with it.
 func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		var asleep atomic.Int64
-		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second})
-		require.NoError(t, err)
-		c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
-		c.session, err = c.connect(t.Context())
-		require.NoError(t, err)
+		c, asleep := sleeper(t, "zk")
 		s := c.session
-		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		_, err = s.hold(nil, "/mine")
-		require.NoError(t, err)
 		asleep.Add(int64(2 * time.Second))
 		require.Equal(t, Active, s.State(), "a nap")
 		require.Equal(t, 4*time.Second, time.Until(s.leaseDeadline()), "6 s from the create's send, less the nap")
@@ -39,19 +44,28 @@ func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 // is over: told of a closed connection, its caller would wait for the next.
 func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		var asleep atomic.Int64
-		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second})
-		require.NoError(t, err)
-		c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
-		c.session, err = c.connect(t.Context())
-		require.NoError(t, err)
-		c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
-		_, err = c.session.hold(nil, "/mine")
-		require.NoError(t, err)
+		c, asleep := sleeper(t, "zk")
 		asleep.Add(int64(time.Minute))
 		require.NoError(t, c.session.Err(), "no timer has run")
 		require.ErrorIs(t, c.session.failed(op{name: "setACL", path: "/mine"}, zk.ErrConnectionClosed), ErrSessionLost)
 		require.NoError(t, c.Close())
 	})
+}
+
+// A program that runs again after a third of its session timeout finds a heartbeat due, and its server behind with
+// commits, at the same look. The connection was dropped, and the heartbeat counted as under way for ever: the session
+// made no other, on any connection.
+func TestAProgramStoppedForMoreThanAThirdOfItsSessionTimeoutKeepsItsLease(t *testing.T) {
+	for step := range 16 { // from a third to a half
+		synctest.Test(t, func(t *testing.T) {
+			c, asleep := sleeper(t, "zk1", "zk2")
+			time.Sleep(time.Minute)
+			rest := time.Until(c.session.leaseDeadline())
+			asleep.Add(int64(rest - 2*time.Second*time.Duration(16-step)/16))
+			require.NotEqual(t, Lost, c.session.State())
+			time.Sleep(time.Minute)
+			require.NoError(t, c.session.Err(), "step %d", step)
+			require.NoError(t, c.Close())
+		})
+	}
 }
