@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/stretchr/testify/require"
 )
@@ -269,6 +270,57 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
 	}
+}
+
+// expiring is a context whose deadline passes when the test says so.
+type expiring struct {
+	context.Context
+	over chan struct{}
+}
+
+func (e *expiring) Done() <-chan struct{} { return e.over }
+
+func (e *expiring) Err() error {
+	select {
+	case <-e.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// expireOnce lets the time be up as soon as its program is in the queue.
+type expireOnce struct {
+	*execution
+	expire func()
+}
+
+func (o *expireOnce) Queued(e recipes.Event) {
+	o.execution.Queued(e)
+	o.expire()
+}
+
+func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
+	server, _ := declareLedger(t)
+	holder, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{server.Addr()}, ID: "someone"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = holder.Close() })
+	lease, err := holder.Mutex(execLock).Lock(t.Context())
+	require.NoError(t, err)
+	stderr := &lockedBuffer{}
+	x := &execution{app: &app{terminal: terminal{stderr: stderr}}, conflict: exitConflict}
+	wait := &expiring{t.Context(), make(chan struct{})}
+	client, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{server.Addr()}, Observer: &expireOnce{x, sync.OnceFunc(func() { close(wait.over) })}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	_, err = x.lock(wait, client, kind.Mutex, execLock)
+	err = x.notAcquired(t.Context(), client, execLock, err)
+	var code *codeError
+	require.ErrorAs(t, err, &code)
+	require.Equal(t, exitConflict, code.code)
+	require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, since \S+; 1 ahead. Waited for \S+\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
+	require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
+	require.NoError(t, lease.Unlock(t.Context()))
 }
 
 // Servers from 3.8.4 and 3.9.2 on do not even say whose a node is that may not be read; older ones do, but nothing
