@@ -62,6 +62,12 @@ func (b *believers) contend(ctx context.Context, m *Mutex) error {
 	return nil
 }
 
+// busyTimeout is for a lease that must outlast what the servers of a busy machine take for an election or a restart; the
+// servers have to allow it.
+const busyTimeout = 60 * time.Second
+
+var longSessions = map[string]string{"maxSessionTimeout": "60000"}
+
 // ensemble is three real servers with a mutex at /m.
 type ensemble struct {
 	t       *testing.T
@@ -128,6 +134,17 @@ func (e *ensemble) stopped(t *testing.T, victim *realzk.Server, rest ...*realzk.
 	}
 }
 
+// outlasts waits until a lease is proven again after what has happened to the servers, which must not have cost it.
+func outlasts(t *testing.T, x *Lease) {
+	t.Helper()
+	err := x.Verify(t.Context())
+	for err != nil && x.Context().Err() == nil {
+		err = x.Verify(t.Context())
+	}
+	require.NoError(t, err, "%v", context.Cause(x.Context()))
+	require.NoError(t, x.Context().Err())
+}
+
 // atLeast waits for that many grants.
 func (b *believers) atLeast(t *testing.T, n int) {
 	t.Helper()
@@ -145,7 +162,8 @@ func (b *believers) atLeast(t *testing.T, n int) {
 // Rows 18 to 20, 24 and 26 of the failure matrix, as far as signals make them.
 func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
 	t.Parallel()
-	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Config: longSessions,
+		Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	e := &ensemble{t, servers}
 	declareReal(t, e.client(t, 4*time.Second, servers...), "/m", kind.Mutex.New())
 
@@ -161,7 +179,7 @@ func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
 
 	t.Run("the holder's server stops and another one is known", func(t *testing.T) {
 		_, followers := e.roles()
-		c := e.client(t, 8*time.Second, followers...)
+		c := e.client(t, 20*time.Second, followers...)
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		s, err := c.Session(t.Context())
@@ -177,32 +195,26 @@ func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
 		for s.linkNumber() < 2 {
 			require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
 		}
-		require.NoError(t, x.Verify(t.Context()))
-		t.Logf("proven on another server after %v of a session timeout of 8s", time.Since(began).Round(10*time.Millisecond))
-		require.NoError(t, x.Context().Err())
+		outlasts(t, x)
+		t.Logf("proven on another server after %v of a session timeout of 20s", time.Since(began).Round(10*time.Millisecond))
 		require.NoError(t, x.Unlock(t.Context()))
 	})
 
 	t.Run("the leader is killed while a lock is held", func(t *testing.T) {
 		leader, followers := e.roles()
 		var b believers
-		c := e.client(t, 10*time.Second, followers...)
+		c := e.client(t, busyTimeout, followers...)
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, b.granted(x))
 		rival := async(func() (*Lease, error) {
-			return e.client(t, 10*time.Second, followers...).Mutex("/m").Lock(context.Background())
+			return e.client(t, busyTimeout, followers...).Mutex("/m").Lock(context.Background())
 		})
 		queued(t, c, "/m", 2)
 		leader.Kill()
 		killed := time.Now()
-		proven := x.Verify(t.Context())
-		for proven != nil && x.Context().Err() == nil {
-			proven = x.Verify(t.Context())
-		}
-		require.NoError(t, proven, "%v", context.Cause(x.Context()))
+		outlasts(t, x)
 		t.Logf("proven under a new leader after %v", time.Since(killed).Round(10*time.Millisecond))
-		require.NoError(t, x.Context().Err(), "a change of leaders costs no lock")
 		require.NoError(t, x.Unlock(t.Context()))
 		r := <-rival
 		require.NoError(t, r.err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // inside marks the process that InNetwork started.
@@ -45,6 +46,7 @@ type host struct {
 type NetworkTB interface {
 	TB
 	Name() string
+	Deadline() (time.Time, bool)
 }
 
 // InNetwork runs the calling top-level test once more, alone, in a process with
@@ -56,7 +58,7 @@ func InNetwork(tb NetworkTB) *Network {
 	if os.Getenv(inside) != "" {
 		return newNetwork(tb)
 	}
-	out, err := again(tb.Name(), &syscall.SysProcAttr{
+	out, err := again(tb, &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
@@ -65,7 +67,7 @@ func InNetwork(tb NetworkTB) *Network {
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && os.Getuid() == 0 {
 		// No user namespaces: they are switched off, or we are in a chroot. Root needs none.
-		out, err = again(tb.Name(), &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS})
+		out, err = again(tb, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS})
 	}
 	switch {
 	case errors.As(err, &exit):
@@ -79,10 +81,14 @@ func InNetwork(tb NetworkTB) *Network {
 	return nil
 }
 
-// again runs a test in another process of this binary.
-func again(test string, attr *syscall.SysProcAttr) ([]byte, error) {
+// again runs a test in another process of this binary. When it hangs it says where, before this process's own time is up.
+func again(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	attr.Setpgid, attr.Pdeathsig = true, syscall.SIGKILL
-	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+test+"$", "-test.v", "-test.timeout", "10m")
+	within := 10 * time.Minute
+	if end, ok := tb.Deadline(); ok {
+		within = min(within, max(time.Until(end)-30*time.Second, time.Second))
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+tb.Name()+"$", "-test.v", "-test.timeout", within.String())
 	cmd.Env = append(os.Environ(), inside+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // where Debian has ip
 	cmd.SysProcAttr = attr
 	return cmd.CombinedOutput()
