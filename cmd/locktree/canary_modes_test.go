@@ -100,7 +100,7 @@ type canaryFailure struct {
 var canaryFailures = map[string]canaryFailure{
 	"wrong password":     {func(c *canary) { c.setenv("LOCKTREE_VAR_password", wrong) }, "assword first"},
 	"no password":        {func(c *canary) { c.setenv("LOCKTREE_VAR_password", "") }, "assword"},
-	"refused connection": {func(c *canary) { c.unreachable(closedPort()) }, "connection refused"},
+	"refused connection": {func(c *canary) { c.unreachable(nobody) }, "connection refused"},
 	"no such host":       {func(c *canary) { c.unreachable("no-such-host.invalid:2181") }, "Cannot reach ZooKeeper"},
 	"mute server": {func(c *canary) {
 		c.unreachable(c.server.Addr())

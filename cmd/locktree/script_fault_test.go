@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -172,7 +171,7 @@ func picked(ts *testscript.TestScript, operation, path string) func(zktest.Reque
 // meddle does what "zk VERB ..." does. What went wrong is told to the script by the
 // next such command of its own.
 func (h *hand) meddle(args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, err := h.do(ctx, args); err != nil {
 		h.mu.Lock()

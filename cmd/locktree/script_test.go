@@ -100,8 +100,9 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			// Under the race detector a program sleeps for a second before it exits, so that others
 			// may still be caught racing; hundreds of commands of a few milliseconds need not.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			env.Setenv("DOWN", closedPort())
-			env.Setenv("LISTEN", closedPort())
+			// A command outlives a machine that stops for half a session: as long as the servers grant.
+			env.Setenv("ZOOKEEPER_SESSION", "40")
+			env.Setenv("DOWN", nobody)
 			env.Setenv("HTTP", webServer(env))
 			hand, err := newHand(addr)
 			if err != nil {
@@ -121,15 +122,9 @@ func allVerbs() map[string]func(*testscript.TestScript, bool, []string) {
 	return all
 }
 
-// closedPort is an address nobody listens on.
-func closedPort() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "127.0.0.1:1"
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+// nobody is an address nobody listens on. A port that was free a moment ago may be somebody's by now; this one is given
+// to nobody who asks for any.
+const nobody = "127.0.0.1:1"
 
 // webServer is what stands behind a wrong port number more often than ZooKeeper:
 // it answers whatever it reads with an HTTP error.

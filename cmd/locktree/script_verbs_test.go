@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -29,19 +29,23 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		}
 	},
 
-	// within DURATION NUMBER COMMAND... is code with a limit to the time it takes.
-	"within": func(ts *testscript.TestScript, _ bool, args []string) {
-		limit, err := time.ParseDuration(args[0])
+	// until PATTERN NUMBER COMMAND... is code, again for as long as the output does not
+	// match: for what a program looks for within a time of its own, which on a machine
+	// that stops meanwhile is over before it has looked.
+	"until": func(ts *testscript.TestScript, _ bool, args []string) {
+		pattern, err := regexp.Compile("(?m)" + args[0])
 		ts.Check(err)
 		want, err := strconv.Atoi(args[1])
 		ts.Check(err)
-		start := time.Now()
-		if got := exitCode(ts, args[2:]); got != want {
-			ts.Fatalf("exit code %d, want %d", got, want)
+		for range 5 {
+			if got := exitCode(ts, args[2:]); got != want {
+				ts.Fatalf("%s: exit code %d, want %d", strings.Join(args[2:], " "), got, want)
+			}
+			if pattern.MatchString(ts.ReadFile("stdout") + ts.ReadFile("stderr")) {
+				return
+			}
 		}
-		if took := time.Since(start); took > limit {
-			ts.Fatalf("took %v, limit %v", took, limit)
-		}
+		ts.Fatalf("%s: five times the output does not match %s", strings.Join(args[2:], " "), args[0])
 	},
 
 	// hush SECRET COMMAND... runs a command, whatever its exit code among those it
@@ -116,22 +120,22 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	// knows that a command it started in the background got that far.
 	"await": func(ts *testscript.TestScript, _ bool, args []string) {
 		h := ts.Value(handKey{}).(*hand)
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		ts.Check(h.awaitChildren(ctx, args[0], args[1]))
 	},
 
-	// awaitport ADDRESS waits until something listens there.
-	"awaitport": func(ts *testscript.TestScript, _ bool, args []string) {
-		deadline := time.Now().Add(30 * time.Second)
+	// awaitline FILE VARIABLE waits until a file has a line, and puts it into a variable.
+	"awaitline": func(ts *testscript.TestScript, _ bool, args []string) {
+		deadline := time.Now().Add(patience)
 		for {
-			conn, err := net.DialTimeout("tcp", args[0], time.Second)
-			if err == nil {
-				ts.Check(conn.Close())
+			text, err := os.ReadFile(ts.MkAbs(args[0]))
+			if line, _, ok := strings.Cut(string(text), "\n"); ok {
+				ts.Setenv(args[1], line)
 				return
 			}
 			if time.Now().After(deadline) {
-				ts.Fatalf("nothing listens on %s: %v", args[0], err)
+				ts.Fatalf("no line is in %s: %q, %v", args[0], text, err)
 			}
 			time.Sleep(10 * time.Millisecond) // another process: there is nothing to wait on
 		}

@@ -23,8 +23,8 @@ type hand struct {
 	client *recipes.Client
 
 	mu       sync.Mutex
-	holders  []*recipes.Client
-	programs map[string]program
+	holders  []*program
+	programs map[string]*program
 	faults   []*zktest.Injection
 	trouble  error // of what was done at a moment of the server's
 
@@ -35,9 +35,14 @@ type hand struct {
 type program struct {
 	client *recipes.Client
 	waits  queued
+	locks  []string // it was told to take
 }
 
 type handKey struct{}
+
+// patience is how long a verb of a script may take. Only one that hangs takes that long; a session that was not closed
+// in time is over before.
+const patience = 90 * time.Second
 
 func newHand(addr string) (*hand, error) {
 	h := &hand{addr: addr, over: make(chan struct{})}
@@ -48,24 +53,71 @@ func newHand(addr string) (*hand, error) {
 
 func (h *hand) dial(id string, o recipes.Observer) (*recipes.Client, error) {
 	return recipes.Dial(context.Background(), recipes.Config{
-		Servers: []string{h.addr}, ID: id, Observer: o, ConnectTimeout: 20 * time.Second,
+		Servers: []string{h.addr}, ID: id, Observer: o, ConnectTimeout: 30 * time.Second, SessionTimeout: 40 * time.Second,
 		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "super:super"}},
 	})
 }
 
 func (h *hand) close() {
 	close(h.over)
-	h.releaseAll()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.holders {
+		_ = p.client.Close()
+	}
 	_ = h.client.Close()
 }
 
-func (h *hand) releaseAll() {
+// releaseAll ends all programs. When it returns, nothing of them is in a queue.
+func (h *hand) releaseAll(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, c := range h.holders {
-		_ = c.Close()
+	for _, p := range h.holders {
+		s, err := p.client.Session(ctx)
+		if err != nil {
+			return err
+		}
+		if p.client.Close() == nil {
+			continue
+		}
+		// The servers were slow to confirm it, and may not have closed the session yet.
+		for _, path := range p.locks {
+			if err := h.awaitNothingOf(ctx, s.ID(), path); err != nil {
+				return err
+			}
+		}
 	}
 	h.holders = nil
+	return nil
+}
+
+// awaitNothingOf waits until no node below path is the session's.
+func (h *hand) awaitNothingOf(ctx context.Context, session int64, path string) error {
+	s, err := h.client.Session(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		stat, err := s.Exists(ctx, path)
+		switch {
+		case err != nil || stat == nil:
+			return err
+		case stat.EphemeralOwner != session:
+			children, _, err := s.Children(ctx, path)
+			if errors.Is(err, zk.ErrNoNode) { // it went meanwhile
+				return nil
+			}
+			for _, child := range children {
+				err = errors.Join(err, h.awaitNothingOf(ctx, session, path+"/"+child))
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is still the session's that was closed: %w", path, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // zkCommand is the verb "zk" of the scripts:
@@ -83,7 +135,7 @@ func (h *hand) releaseAll() {
 //	zk release             all of them end
 func zkCommand(ts *testscript.TestScript, neg bool, args []string) {
 	h := ts.Value(handKey{}).(*hand)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if len(args) == 3 && args[0] == "setfile" {
 		args = []string{"set", args[1], strings.TrimSuffix(ts.ReadFile(args[2]), "\n")}
@@ -150,8 +202,7 @@ func (h *hand) do(ctx context.Context, args []string) (string, error) {
 		h.mu.Unlock()
 		return "", h.run(ctx, p, true, arg(1), arg(2))
 	case "release":
-		h.releaseAll()
-		return "", nil
+		return "", h.releaseAll(ctx)
 	}
 	return "", fmt.Errorf("zk: no such verb %q", arg(0))
 }
@@ -223,11 +274,11 @@ func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 	if err != nil {
 		return err
 	}
-	p := program{c, o}
+	p := &program{client: c, waits: o}
 	h.mu.Lock()
-	h.holders = append(h.holders, c)
+	h.holders = append(h.holders, p)
 	if h.programs == nil {
-		h.programs = map[string]program{}
+		h.programs = map[string]*program{}
 	}
 	h.programs[id] = p
 	h.mu.Unlock()
@@ -235,21 +286,28 @@ func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 }
 
 // run lets a program lock path.
-func (h *hand) run(ctx context.Context, p program, wait bool, id, path string) error {
+func (h *hand) run(ctx context.Context, p *program, wait bool, id, path string) error {
+	h.mu.Lock()
+	p.locks = append(p.locks, path)
+	h.mu.Unlock()
 	done := make(chan error, 1)
 	go func() {
 		done <- h.lock(context.WithoutCancel(ctx), p.client, path)
 	}()
+	waits := p.waits.c
 	if !wait {
-		return <-done
+		waits = nil
 	}
 	select {
-	case <-p.waits.c:
+	case <-waits:
 		return nil
 	case err := <-done:
-		return fmt.Errorf("%s did not have to wait: %v", id, err)
+		if wait {
+			return fmt.Errorf("%s did not have to wait: %v", id, err)
+		}
+		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("%s has neither the lock nor a place in its queue: %w", id, ctx.Err())
 	}
 }
 
