@@ -20,8 +20,10 @@ func TestANetworkLosesWhatItIsToldToLose(t *testing.T) {
 		return
 	}
 	s := n.StartEnsemble(1, realzk.Options{TickTime: 500 * time.Millisecond})[0]
+	// A server that is slower than a word's time passes for one that cannot be reached: no false alarm.
 	answers := func() bool { return s.Word("ruok") == "imok" }
-	require.True(t, answers())
+	answersAgain := func() { saying(t, s, "ruok", "imok") }
+	answersAgain()
 	for name, cut := range map[string]func(bool){
 		"to":   func(lost bool) { n.Lose(nil, s, lost) },
 		"from": func(lost bool) { n.Lose(s, nil, lost) },
@@ -30,10 +32,10 @@ func TestANetworkLosesWhatItIsToldToLose(t *testing.T) {
 		cut(true)
 		require.False(t, answers(), name)
 		cut(false)
-		require.True(t, answers(), name)
+		answersAgain()
 	}
 	s.Restart()
-	require.True(t, answers())
+	answersAgain()
 	n.Lose(nil, s, true)
 	before := strings.Count(s.Log(), "binding to port")
 	s.RestartWithoutWaiting()
@@ -43,5 +45,5 @@ func TestANetworkLosesWhatItIsToldToLose(t *testing.T) {
 	}
 	require.False(t, answers(), "a cut outlives the server")
 	n.Lose(nil, s, false)
-	require.True(t, answers())
+	answersAgain()
 }

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TB is what a server needs of a test.
@@ -48,7 +50,8 @@ type Options struct {
 	// HeapMiB bounds the server's Java heap, 192 when zero: 100,000 nodes with their
 	// requests need more.
 	HeapMiB int
-	// ReadyWithin is how long the server may take to serve, 60 s when zero.
+	// ReadyWithin is how long the server may take to serve, five minutes when zero:
+	// one that ends instead is noticed at once.
 	ReadyWithin time.Duration
 }
 
@@ -81,8 +84,8 @@ var jars = []string{
 // serves.
 func Start(tb TB, opts Options) *Server {
 	tb.Helper()
+	port := FreePorts(tb, 1)[0] // kept until after the server has ended
 	s := prepare(tb, opts)
-	port := FreePorts(tb, 1)[0]
 	s.configure("127.0.0.1", port, nil)
 	s.start()
 	s.awaitReady()
@@ -136,9 +139,24 @@ func (s *Server) RestartWithoutWaiting() {
 	s.start()
 }
 
-// Pause stops the process where it stands (SIGSTOP): it accepts connections
-// and answers nothing.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+// Pause stops the process where it stands (SIGSTOP) and returns when all its
+// threads have stopped: it accepts connections and answers nothing.
+func (s *Server) Pause() {
+	s.signal(syscall.SIGSTOP)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	// The signal wakes one thread, which stops the others when it comes to run; until then they serve.
+	for s.Running() && !s.stopped() {
+		<-tick.C
+	}
+}
+
+// stopped asks the kernel, which says so when the last thread stands, and leaves the process to be waited for.
+func (s *Server) stopped() bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, s.Pid, &info, unix.WSTOPPED|unix.WNOWAIT|unix.WNOHANG, nil)
+	return err == nil && info.Signo != 0
+}
 
 // Resume lets a paused process go on.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
@@ -304,7 +322,7 @@ func (s *Server) awaitReady() {
 	s.tb.Helper()
 	within := s.opts.ReadyWithin
 	if within == 0 {
-		within = time.Minute
+		within = 5 * time.Minute
 	}
 	deadline := time.After(within)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -340,20 +358,4 @@ func (s *Server) end(sig syscall.Signal) {
 		s.cmd.Process.Kill()
 		<-s.exited
 	}
-}
-
-// FreePorts finds n TCP ports that nobody listens on. Nothing keeps them free
-// afterwards, so use them soon.
-func FreePorts(tb TB, n int) []int {
-	tb.Helper()
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatalf("realzk: no free port on the loopback interface: %v", err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }

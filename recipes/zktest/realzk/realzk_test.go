@@ -3,6 +3,10 @@
 package realzk_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,8 +20,8 @@ import (
 
 func TestAServerKeepsItsDataThroughACrash(t *testing.T) {
 	s := realzk.Start(t, realzk.Options{})
-	require.Contains(t, s.Word("srvr"), "3.8.0")
-	c, _, err := zk.Connect([]string{s.Addr}, 10*time.Second, zk.WithLogInfo(false))
+	saying(t, s, "srvr", "3.8.0")
+	c, _, err := zk.Connect([]string{s.Addr}, 40*time.Second, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll))
@@ -28,7 +32,7 @@ func TestAServerKeepsItsDataThroughACrash(t *testing.T) {
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	s.Restart()
 	require.NotEqual(t, pid, s.Pid)
-	c2, _, err := zk.Connect([]string{s.Addr}, 10*time.Second, zk.WithLogInfo(false))
+	c2, _, err := zk.Connect([]string{s.Addr}, 40*time.Second, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	defer c2.Close()
 	data, _, err := c2.Get("/a")
@@ -50,12 +54,61 @@ func TestAServerKeepsItsDataThroughACrash(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestAnEnsembleElectsOneLeader(t *testing.T) {
-	leaders := 0
-	for _, s := range realzk.StartEnsemble(t, 3, realzk.Options{}) {
-		if strings.Contains(s.Word("srvr"), "Mode: leader") {
-			leaders++
-		}
+// saying waits for an answer to a four-letter word that contains text: a busy machine may be too late with one.
+func saying(t *testing.T, s *realzk.Server, word, text string) (answer string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(answer, text); answer = s.Word(word) {
+		require.True(t, s.Running(), "the server has ended")
+		require.True(t, time.Now().Before(deadline), "%s is answered %q", word, answer)
 	}
-	require.Equal(t, 1, leaders)
+	return answer
+}
+
+func TestAnEnsembleElectsOneLeader(t *testing.T) {
+	servers := realzk.StartEnsemble(t, 3, realzk.Options{})
+	var modes []string
+	for _, s := range servers {
+		_, mode, _ := strings.Cut(saying(t, s, "srvr", "Mode: "), "Mode: ")
+		modes = append(modes, strings.Fields(mode)[0])
+	}
+	slices.Sort(modes)
+	require.Equal(t, []string{"follower", "follower", "leader"}, modes)
+}
+
+// A thread that was awake when its process was told to stop answered one more request.
+func TestAPausedServerHasStoppedWhenPauseReturns(t *testing.T) {
+	s := realzk.Start(t, realzk.Options{})
+	for range 20 {
+		s.Pause()
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Pid))
+		require.NoError(t, err)
+		require.NotEmpty(t, threads)
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			require.NoError(t, err)
+			_, state, _ := strings.Cut(string(stat), ") ") // behind the thread's name
+			require.Equal(t, "T", state[:1], "%s", stat)
+		}
+		s.Resume()
+		saying(t, s, "ruok", "imok")
+	}
+}
+
+// A port found free was given to a client that connected to another server, and the server it was meant for, or one that
+// was restarted on it, found its address in use.
+func TestAPortFoundFreeIsGivenToNobodyElse(t *testing.T) {
+	var low, high int
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	require.NoError(t, err)
+	_, err = fmt.Sscan(string(text), &low, &high)
+	require.NoError(t, err)
+	if low <= 10_000 && high == 1<<16-1 {
+		low, high = 0, -1 // this machine leaves nothing else to choose from
+	}
+	found := map[int]bool{}
+	for _, port := range append(realzk.FreePorts(t, 50), realzk.FreePorts(t, 50)...) {
+		require.False(t, low <= port && port <= high, "the kernel gives %d away", port)
+		require.False(t, found[port], "%d was given twice", port)
+		found[port] = true
+	}
 }

@@ -1,0 +1,57 @@
+//go:build linux
+
+package realzk
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+)
+
+// FreePorts finds n TCP ports of the loopback interface that nobody listens on,
+// and keeps them for the test: the kernel gives them to nobody who connects or
+// asks for any port at all, and no other test that asks here gets them, in
+// whatever process. A program that wants one of them by its number can have it.
+func FreePorts(tb TB, n int) []int {
+	tb.Helper()
+	low, high := ephemeral()
+	var ports []int
+	for tries := 0; len(ports) < n; tries++ {
+		port := 10_000 + rand.IntN(1<<16-10_000)
+		// Where the kernel gives away nearly all ports there is nothing left to choose from.
+		if low <= port && port <= high && tries < 1000 {
+			continue
+		}
+		if tries > 10_000 {
+			tb.Fatalf("realzk: no free port on the loopback interface in %d tries", tries)
+		}
+		if kept, err := keep(port); err == nil {
+			tb.Cleanup(func() { _ = kept.Close() })
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
+// keep marks a free port as taken with a socket in the abstract namespace, which goes with the process that made it.
+func keep(port int) (mark net.Listener, err error) {
+	if mark, err = net.Listen("unix", fmt.Sprintf("@realzk-port-%d", port)); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		_ = mark.Close()
+		return nil, err
+	}
+	return mark, l.Close()
+}
+
+// ephemeral is the range of the ports that the kernel gives away.
+func ephemeral() (low, high int) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if n, _ := fmt.Sscan(string(text), &low, &high); err != nil || n != 2 {
+		return 32768, 60999 // Linux's own
+	}
+	return low, high
+}
