@@ -79,6 +79,23 @@ func TestLogIsOffUnlessAskedFor(t *testing.T) {
 	require.False(t, appWith("LOCKTREE_LOG=warn").logger().Enabled(t.Context(), slog.LevelInfo))
 }
 
+// Servers that do not answer are given up when the connect timeout is over: nobody waits longer, nor gives up before.
+func TestServersThatDoNotAnswerAreGivenUpInTheConnectTimeout(t *testing.T) {
+	inFakeTime(t, "", func(t *testing.T, b *bench) {
+		for name, silence := range map[string]func(){"refuses": func() { b.server.RefuseDials(true) }, "is mute": func() { b.server.RefuseDials(false); b.server.Freeze() }} {
+			silence()
+			for _, command := range []string{"plan", "apply -auto-approve", "status"} {
+				start := time.Now()
+				stdout, stderr := b.run(exitError, strings.Fields(command)...)
+				require.InDelta(t, 10, time.Since(start).Seconds(), 0.1, "%s of a server that %s", command, name)
+				require.Empty(t, stdout)
+				require.Contains(t, stderr, "Error: Cannot reach ZooKeeper")
+				require.Contains(t, stderr, "No session within 10s; zk:2181: ")
+			}
+		}
+	})
+}
+
 // What only looks must not be able to write: its client refuses to. That such a
 // client does refuse is proven beside it, in recipes.
 func TestLookingCommandsConnectReadOnly(t *testing.T) {
