@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -309,5 +308,5 @@ func linearizable(m porcupine.Model, history []event) porcupine.CheckResult {
 	for i, e := range history {
 		ops[i] = porcupine.Operation{ClientId: e.client, Input: e, Call: e.call, Return: e.ret}
 	}
-	return porcupine.CheckOperationsTimeout(m, ops, 20*time.Second)
+	return porcupine.CheckOperationsTimeout(m, ops, patience)
 }
