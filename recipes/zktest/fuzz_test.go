@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -64,25 +65,27 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte("ruokmntr"), false)
 	f.Add([]byte("\x7f\xff\xff\xff"), false)
 	f.Fuzz(func(t *testing.T, stream []byte, greeted bool) {
-		s := New(WithExtendedTypes(), WithQuotaEnforcement())
-		defer s.Close()
-		c := rawDial(t, s.views[0])
-		c.SetDeadline(time.Now().Add(10 * time.Second))
-		if greeted {
-			c.greet(0, nil, false)
-		}
-		go io.Copy(io.Discard, c)
-		c.Write(stream) // an error means that the server has hung up: fine
-		c.Close()
+		synctest.Test(t, func(t *testing.T) {
+			s := New(WithExtendedTypes(), WithQuotaEnforcement())
+			defer s.Close()
+			c := rawDial(t, s.views[0])
+			c.SetDeadline(time.Now().Add(10 * time.Second))
+			if greeted {
+				c.greet(0, nil, false)
+			}
+			go io.Copy(io.Discard, c)
+			c.Write(stream) // an error means that the server has hung up: fine
+			c.Close()
 
-		next := rawDial(t, s.views[0])
-		next.SetDeadline(time.Now().Add(10 * time.Second))
-		next.greet(0, nil, false)
-		next.watch("/zookeeper")
-		_, code := next.header()
-		require.Equal(t, CodeOK, code)
-		s.Dump()
-		next.Close()
+			next := rawDial(t, s.views[0])
+			next.SetDeadline(time.Now().Add(10 * time.Second))
+			next.greet(0, nil, false)
+			next.watch("/zookeeper")
+			_, code := next.header()
+			require.Equal(t, CodeOK, code)
+			s.Dump()
+			next.Close()
+		})
 	})
 }
 
@@ -96,35 +99,43 @@ func FuzzTwoFrames(f *testing.F) {
 		if len(body) < 8 || int32(binary.BigEndian.Uint32(body[4:])) == opCloseSession {
 			return // not a request that leaves the session open
 		}
-		s := New()
-		defer s.Close()
-		c := rawDial(t, s.views[0])
-		c.SetDeadline(time.Now().Add(10 * time.Second))
-		c.greet(0, nil, false)
-		if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
+		synctest.Test(t, func(t *testing.T) {
+			s := New()
+			defer s.Close()
+			askTwice(t, s, body, path)
+		})
+	})
+}
+
+// askTwice sends a request and a sync behind it, and reads up to the answer of that.
+func askTwice(t *testing.T, s *Server, body, path []byte) {
+	const second = 77_000_001
+	c := rawDial(t, s.views[0])
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.greet(0, nil, false)
+	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
+		return
+	}
+	e := newEncoder()
+	e.int32(second)
+	e.int32(opSync)
+	e.string(string(path))
+	go c.Write(e.frame())
+	for {
+		var head [4]byte
+		if _, err := io.ReadFull(c, head[:]); err != nil {
+			return // an unknown operation or a failed authentication ends the connection
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		require.LessOrEqual(t, n, uint32(len(body)+len(path)*6+4096))
+		reply := make([]byte, n)
+		_, err := io.ReadFull(c, reply)
+		require.NoError(t, err)
+		d := decoder{b: reply}
+		xid, _, _ := d.int32(), d.int64(), d.int32()
+		require.NoError(t, d.err)
+		if xid == second {
 			return
 		}
-		e := newEncoder()
-		e.int32(77_000_001)
-		e.int32(opSync)
-		e.string(string(path))
-		go c.Write(e.frame())
-		for {
-			var head [4]byte
-			if _, err := io.ReadFull(c, head[:]); err != nil {
-				return // an unknown operation or a failed authentication ends the connection
-			}
-			n := binary.BigEndian.Uint32(head[:])
-			require.LessOrEqual(t, n, uint32(len(body)+len(path)*6+4096))
-			reply := make([]byte, n)
-			_, err := io.ReadFull(c, reply)
-			require.NoError(t, err)
-			d := decoder{b: reply}
-			xid, _, _ := d.int32(), d.int64(), d.int32()
-			require.NoError(t, d.err)
-			if xid == 77_000_001 {
-				return
-			}
-		}
-	})
+	}
 }

@@ -43,7 +43,7 @@ func TestACertificatesSubjectIsAnX509Identity(t *testing.T) {
 		Certificates: []tls.Certificate{server}, ClientCAs: trustAlice, ClientAuth: tls.VerifyClientCertIfGiven,
 	}))
 	connect := func(certs ...tls.Certificate) *zk.Conn {
-		c, events, err := zk.Connect([]string{s.Addr()}, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}),
+		c, events, err := zk.Connect([]string{s.Addr()}, 40*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}),
 			zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
 				return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address,
 					&tls.Config{ServerName: "zk", RootCAs: trustServer, Certificates: certs})
