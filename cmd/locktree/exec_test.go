@@ -6,14 +6,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -66,7 +69,7 @@ func declareLedger(t *testing.T) (*zktest.Server, string) {
 	text = strings.NewReplacer("variable \"zk\" {}\n", "", "variable \"root\" {}\n", "").Replace(text)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
 	var out bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, nil, strings.NewReader(""), &out, &out), out.String())
+	require.Zero(t, run(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, []string{"ZOOKEEPER_SESSION=40"}, strings.NewReader(""), &out, &out), out.String())
 	return server, dir
 }
 
@@ -76,39 +79,110 @@ func startExec(t *testing.T, args ...string) *execRun {
 	return startExecOn(t, server, dir, args...)
 }
 
+// startExecOn gives the session a time in which a machine may stop for seconds; args may have another one.
 func startExecOn(t *testing.T, server *zktest.Server, dir string, args ...string) *execRun {
 	t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
 	ctx, cancel := context.WithCancel(t.Context())
 	x := &execRun{t: t, server: server, dir: dir, out: r, lines: bufio.NewScanner(r), stderr: &lockedBuffer{wrote: make(chan struct{}, 1)}, code: make(chan int, 1), cancel: cancel}
 	t.Cleanup(cancel)
 	go func() {
-		x.code <- run(ctx, append([]string{"-chdir=" + dir, "exec"}, args...), os.Environ(), strings.NewReader(""), w, x.stderr)
+		x.code <- run(ctx, append([]string{"-chdir=" + dir, "exec", "-session-timeout=40s"}, args...), environ(), strings.NewReader(""), w, x.stderr)
 		_ = w.Close()
 	}()
 	return x
 }
 
+// hanging is how long anything here may take before it is taken to hang.
+const hanging = 3 * time.Minute
+
+// environ is the environment without what would have the program do something else.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "LOCKTREE_") || strings.HasPrefix(e, "ZOOKEEPER_") || strings.HasPrefix(e, "CLICOLOR")
+	})
+}
+
+// line is the next line of the command.
+func (x *execRun) line() string {
+	x.t.Helper()
+	require.True(x.t, x.lines.Scan(), "the command ended or hangs (%v), and exec said: %s", x.lines.Err(), x.stderr)
+	return x.lines.Text()
+}
+
 // says waits for a line of the command.
 func (x *execRun) says(want string) {
 	x.t.Helper()
-	require.True(x.t, x.lines.Scan(), "the command ended, and said: %s", x.stderr)
-	require.Equal(x.t, want, x.lines.Text())
+	require.Equal(x.t, want, x.line())
+}
+
+// speaks waits until exec itself has said something.
+func (x *execRun) speaks() {
+	x.t.Helper()
+	select {
+	case <-x.stderr.wrote:
+	case <-time.After(hanging):
+		require.Fail(x.t, "exec hangs")
+	}
 }
 
 // ends waits until all of the command has ended, and then for the exit code.
 func (x *execRun) ends(code int) {
 	x.t.Helper()
-	rest, err := io.ReadAll(x.out)
-	require.NoError(x.t, err)
-	require.Empty(x.t, string(rest))
-	require.Equal(x.t, code, <-x.code, x.stderr.String())
+	rest, got := x.rest()
+	require.Empty(x.t, rest)
+	require.Equal(x.t, code, got, x.stderr.String())
+}
+
+// rest is what the command says until all of it has ended, and the exit code.
+func (x *execRun) rest() (string, int) {
+	x.t.Helper()
+	var rest strings.Builder
+	for x.lines.Scan() { // which may have read on already
+		rest.WriteString(x.lines.Text() + "\n")
+	}
+	require.NoError(x.t, x.lines.Err(), "the command hangs, and exec said: %s", x.stderr)
+	return rest.String(), <-x.code
+}
+
+// inTime runs a command whose session is in doubt at some time: what it has to say is said in time, or was not for that
+// reason alone. A sixth of a session timeout, or whatever the code leaves a command, passes on a machine that stops for so
+// long; so there are other tries, with longer and longer timeouts. try says what was otherwise than it should be.
+func inTime(t *testing.T, try func(t *testing.T, timeout string) (otherwise string)) {
+	t.Helper()
+	otherwise := ""
+	for _, timeout := range []string{"4s", "12s", "40s"} {
+		if otherwise = try(t, "-session-timeout="+timeout); otherwise == "" {
+			return
+		}
+		t.Logf("with a session timeout of %s: %s", timeout, otherwise)
+	}
+	require.Fail(t, "never", otherwise)
+}
+
+// otherwise compares what the command said from the beginning to its end, the exit code, and texts exec has to say; nil
+// is nothing.
+func (x *execRun) otherwise(said string, code int, texts []string, gotSaid string, gotCode int) string {
+	ok := said == gotSaid && code == gotCode && (texts != nil || x.stderr.String() == "")
+	for _, text := range texts {
+		ok = ok && strings.Contains(x.stderr.String(), text)
+	}
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf("it said %q and ended with %d, not %q and %d; exec said %q, and has to say %q", gotSaid, gotCode, said, code, x.stderr, texts)
+}
+
+// unhurried is a client whose session outlives a machine that stops for seconds.
+func unhurried(server *zktest.Server, id string, o recipes.Observer) recipes.Config {
+	return recipes.Config{Servers: []string{server.Addr()}, ID: id, Observer: o, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second}
 }
 
 func (x *execRun) other() *recipes.Client {
 	x.t.Helper()
-	c, err := recipes.Dial(x.t.Context(), recipes.Config{Servers: []string{x.server.Addr()}})
+	c, err := recipes.Dial(x.t.Context(), unhurried(x.server, "", nil))
 	require.NoError(x.t, err)
 	x.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -120,39 +194,42 @@ const stubborn = `trap 'echo asked to end' TERM; sh -c 'trap "" TERM; echo start
 // etcdctl lock lets its command run on without the lock, and consul lock ends only the
 // shell in front of it (hashicorp/consul#2022, #873).
 func TestExecEndsAllOfTheCommandWhenTheLockIsLost(t *testing.T) {
-	x := startExec(t, "-session-timeout=2s", execLock, "--", "sh", "-c", stubborn)
-	x.says("started")
-	x.server.Freeze()
-	x.says("asked to end")
-	x.ends(exitLost)
-	require.Contains(t, x.stderr.String(), "the connection to ZooKeeper is in doubt: telling the command to end")
-	require.Contains(t, x.stderr.String(), "Error: Lock lost")
+	inTime(t, func(t *testing.T, timeout string) string {
+		x := startExec(t, timeout, execLock, "--", "sh", "-c", stubborn)
+		x.lines.Scan()
+		first := x.lines.Text()
+		x.server.Freeze()
+		rest, code := x.rest()
+		return x.otherwise("started\nasked to end\n", exitLost,
+			[]string{"the connection to ZooKeeper is in doubt: telling the command to end", "Error: Lock lost"}, first+"\n"+rest, code)
+	})
 }
 
 // A command that ends when it is asked to, in doubt, has kept its lock until then.
 func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
-	x := startExec(t, "-session-timeout=6s", execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; while :; do sleep 0.05; done`)
-	x.says("started")
-	x.server.Freeze()
-	x.says("asked to end")
-	x.ends(9)
-	require.Contains(t, x.stderr.String(), "could not be given back yet")
+	inTime(t, func(t *testing.T, timeout string) string {
+		x := startExec(t, timeout, execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; while :; do sleep 0.05; done`)
+		x.lines.Scan()
+		first := x.lines.Text()
+		x.server.Freeze()
+		rest, code := x.rest()
+		return x.otherwise("started\nasked to end\n", 9, []string{"could not be given back yet"}, first+"\n"+rest, code)
+	})
 }
 
 // Deleting the contender is how an operator takes a lock away.
 func TestExecEndsTheCommandWhenItsContenderIsDeleted(t *testing.T) {
 	x := startExec(t, execLock, "--", "sh", "-c", `trap "" TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
-	require.True(t, x.lines.Scan())
+	contender := x.line()
 	s, err := x.other().Session(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, s.Delete(t.Context(), x.lines.Text(), -1))
+	require.NoError(t, s.Delete(t.Context(), contender, -1))
 	x.ends(exitLost)
 }
 
 func TestExecTellsTheCommandThatTheLockIsAskedBack(t *testing.T) {
 	x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit 9' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
-	require.True(t, x.lines.Scan())
-	require.NoError(t, x.other().Revoke(t.Context(), x.lines.Text()))
+	require.NoError(t, x.other().Revoke(t.Context(), x.line()))
 	x.ends(9)
 	require.Contains(t, x.stderr.String(), "somebody asks for /t/ledger back")
 }
@@ -177,7 +254,7 @@ func TestExecInterruptedWhileItWaitsLeavesTheQueue(t *testing.T) {
 	lease, err := holder.Mutex(execLock).Lock(t.Context())
 	require.NoError(t, err)
 	x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
-	<-x.stderr.wrote
+	x.speaks()
 	require.Contains(t, x.stderr.String(), "waiting for "+execLock)
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 	x.ends(128 + int(syscall.SIGTERM))
@@ -194,7 +271,9 @@ func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 	require.NoError(t, err)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	cmd := &exec.Cmd{Path: self, Args: []string{"locktree", "-chdir=" + dir, "exec", execLock, "--", "sh", "-c", "echo started; exec sleep 1000"}, Stdout: w, Stderr: os.Stderr}
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
+	cmd := &exec.Cmd{Path: self, Args: []string{"locktree", "-chdir=" + dir, "exec", "-session-timeout=40s", execLock, "--", "sh", "-c", "echo started; exec sleep 1000"},
+		Env: environ(), Stdout: w, Stderr: os.Stderr}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, w.Close())
 	out := bufio.NewReader(r)
@@ -210,19 +289,24 @@ func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 // A connection that is cut is made again; only when nothing has been proven for a third of the session timeout is there
 // something to end a command for.
 func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
-	x := startExec(t, "-session-timeout=9s", execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`)
-	x.says("started")
-	// A heartbeat comes each sixth of the session timeout: with the fourth, what was proven at first is older than a third.
-	proven := x.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N == 4 }, zktest.Delay(0))
-	x.server.Disconnect(0)
-	select {
-	case <-proven.Hit():
-	case code := <-x.code:
-		require.Fail(t, "it ended", "with %d: %s", code, x.stderr)
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(x.dir, "over"), nil, 0o600))
-	x.ends(0)
-	require.Empty(t, x.stderr.String())
+	inTime(t, func(t *testing.T, timeout string) string {
+		x := startExec(t, timeout, execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`)
+		x.lines.Scan()
+		first := x.lines.Text()
+		// A heartbeat comes each sixth of the session timeout: with the fourth, what was proven at first is older than a third.
+		proven := x.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N == 4 }, zktest.Delay(0))
+		x.server.Disconnect(0)
+		select {
+		case <-proven.Hit():
+		case code := <-x.code:
+			x.code <- code
+		case <-time.After(hanging):
+			require.Fail(t, "no heartbeats come", x.stderr)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(x.dir, "over"), nil, 0o600))
+		rest, code := x.rest()
+		return x.otherwise("started\n", 0, nil, first+"\n"+rest, code)
+	})
 }
 
 // What can happen to a lock, or to a place in its queue, while exec waits for it.
@@ -263,7 +347,7 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 			lease, err := holder.Mutex(execLock).Lock(t.Context())
 			require.NoError(t, err)
 			x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
-			<-x.stderr.wrote
+			x.speaks()
 			c.happens(t, x, holder)
 			x.ends(c.code)
 			require.Contains(t, x.stderr.String(), c.says)
@@ -302,7 +386,7 @@ func (o *expireOnce) Queued(e recipes.Event) {
 
 func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 	server, _ := declareLedger(t)
-	holder, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{server.Addr()}, ID: "someone"})
+	holder, err := recipes.Dial(t.Context(), unhurried(server, "someone", nil))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = holder.Close() })
 	lease, err := holder.Mutex(execLock).Lock(t.Context())
@@ -310,7 +394,7 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 	stderr := &lockedBuffer{}
 	x := &execution{app: &app{terminal: terminal{stderr: stderr}}, conflict: exitConflict}
 	wait := &expiring{t.Context(), make(chan struct{})}
-	client, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{server.Addr()}, Observer: &expireOnce{x, sync.OnceFunc(func() { close(wait.over) })}})
+	client, err := recipes.Dial(t.Context(), unhurried(server, "", &expireOnce{x, sync.OnceFunc(func() { close(wait.over) })}))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	_, err = x.lock(wait, client, kind.Mutex, execLock)
