@@ -196,11 +196,17 @@ func (a *app) view() view.View {
 }
 
 // interruptible says what happens when ctx is cancelled while a command works,
-// in the words people know. The returned function ends the watch.
+// in the words people know. The returned function, to be called once, ends the watch:
+// what was begun to be said is said when it returns.
 func (a *app) interruptible(ctx context.Context) (stop func()) {
-	v := a.view() // not in the function: that runs beside the command
+	v, said := a.view(), make(chan struct{}) // not in the function: that runs beside the command
 	cancel := context.AfterFunc(ctx, func() {
+		defer close(said)
 		v.Message("\nInterrupt received.\nPlease wait for locktree to exit or data loss may occur.\nGracefully shutting down...\n")
 	})
-	return func() { cancel() }
+	return func() {
+		if !cancel() {
+			<-said
+		}
+	}
 }
