@@ -48,7 +48,7 @@ func ReadOnly(t *testing.T, dial Dial) {
 	}
 }
 
-// retry gives a server that is settling a few seconds.
+// retry gives a server that is settling its time.
 func retry[T any](t *testing.T, what string, f func() (T, error)) T {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {

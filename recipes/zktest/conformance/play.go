@@ -25,7 +25,7 @@ type player struct {
 // sessionCount is how many sessions a sequence has.
 const sessionCount = 3
 
-const codeNodeExists = -110
+const codeNoNode, codeNodeExists = -101, -110
 
 // play runs a sequence below root, which it creates unless it is there. The transcript has one
 // entry for every reply and every event.

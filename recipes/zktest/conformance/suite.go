@@ -109,5 +109,5 @@ func pipe(s *zktest.Server) Dial {
 
 // TCP dials an address.
 func TCP(addr string) Dial {
-	return func() (net.Conn, error) { return net.DialTimeout("tcp", addr, 5*time.Second) }
+	return func() (net.Conn, error) { return net.DialTimeout("tcp", addr, patience) }
 }

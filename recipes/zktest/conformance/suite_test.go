@@ -3,7 +3,9 @@
 package conformance_test
 
 import (
+	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/locktree/locktree/recipes/zktest"
@@ -44,15 +46,23 @@ var clock = conformance.Clock{Tick: 200 * time.Millisecond, Reap: 400 * time.Mil
 
 func TestTheRealServersClock(t *testing.T) {
 	s := realzk.Start(t, realzk.Options{
-		TickTime: clock.Tick, Config: map[string]string{"extendedTypesEnabled": "true"},
+		TickTime: clock.Tick, Config: map[string]string{"extendedTypesEnabled": "true", "maxSessionTimeout": "30000"},
 		Properties: map[string]string{"znode.container.checkIntervalMs": "400"},
 	})
-	conformance.Timed(t, conformance.TCP(s.Addr), clock)
+	for name, part := range conformance.Timed {
+		t.Run(name, func(t *testing.T) { part(t, conformance.TCP(s.Addr), clock) })
+	}
 }
 
 func TestTheClockOfTheServerInMemory(t *testing.T) {
-	s := zktest.Start(t, zktest.WithTickTime(clock.Tick), zktest.WithReapInterval(clock.Reap), zktest.WithExtendedTypes())
-	conformance.Timed(t, conformance.TCP(s.Addr()), clock)
+	for name, part := range conformance.Timed {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := zktest.Start(t, zktest.WithExtendedTypes()) // with ZooKeeper's own tick of 2 s, and a look at containers each minute
+				part(t, func() (net.Conn, error) { return s.Dialer()("tcp", "zktest", time.Second) }, conformance.Clock{Tick: 2 * time.Second, Reap: time.Minute})
+			})
+		})
+	}
 }
 
 func TestFourLetterWordsReadLikeZooKeepers(t *testing.T) {
