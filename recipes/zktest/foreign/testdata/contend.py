@@ -6,11 +6,11 @@ import threading
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-WAIT = 20
+WAIT = 300  # seconds; nothing is proven by their passing
 
 
 def client(address):
-    zk = KazooClient(hosts=address, timeout=10)
+    zk = KazooClient(hosts=address, timeout=40)
     zk.start(timeout=WAIT)
     return zk
 
