@@ -177,7 +177,7 @@ func explain(err error) string {
 func explainSilence(err error) string {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server? a TLS port?)"
+		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum?)"
 	}

@@ -145,16 +145,21 @@ func outlasts(t *testing.T, x *Lease) {
 	require.NoError(t, x.Context().Err())
 }
 
-// atLeast waits for that many grants.
+// atLeast waits for that many grants. A minute and a half without any is not slow but stuck, and the servers' logs, which a
+// failed test prints, say more about that than a run that times out.
 func (b *believers) atLeast(t *testing.T, n int) {
 	t.Helper()
-	for {
+	for last, since := -1, time.Now(); ; {
 		b.mu.Lock()
 		got := len(b.leases)
 		b.mu.Unlock()
 		if got >= n {
 			return
 		}
+		if got != last {
+			last, since = got, time.Now()
+		}
+		require.Less(t, time.Since(since), 90*time.Second, "nobody is granted the lock any more, after %d of %d", got, n)
 		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
 	}
 }

@@ -74,7 +74,8 @@ func TestRealPartitions(t *testing.T) {
 	if net == nil {
 		return
 	}
-	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Config: longSessions,
+	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Config: map[string]string{
+		"maxSessionTimeout": "60000", "syncLimit": "8"}, // a leader that stalls for three ticks stays the leader, on a busy machine, too
 		Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	n := &network{ensemble{t, servers}, net}
 	declareReal(t, n.client(t, 4*time.Second, servers...), "/m", kind.Mutex.New())
@@ -172,18 +173,22 @@ func TestRealPartitions(t *testing.T) {
 		kept             bool
 	}{{busyTimeout, 6 * time.Second, true}, {6 * time.Second, 4500 * time.Millisecond, false}, {6 * time.Second, 18 * time.Second, false}} {
 		t.Run(fmt.Sprintf("row 26: no quorum for %v of a session timeout of %v", c.without, c.timeout), func(t *testing.T) {
-			leader, followers := n.roles()
+			_, followers := n.roles()
 			var b believers
 			x := n.holder(t, &b, c.timeout, servers...)
 			stop := n.rivals(t, &b, c.timeout, followers...)
-			for _, s := range []*realzk.Server{leader, followers[0]} {
-				s.Pause()
-				defer s.Resume()
+			// Not the leader: one of 3.8.0 that is stopped beside a follower goes on, in its old epoch, to propose what it has
+			// to expire, and takes the first acknowledgement of that for the one of NEWLEADER when the followers come back.
+			// The ensemble looks well then and never commits again (ZOOKEEPER-4685; 1 run in 20).
+			for _, f := range followers {
+				f.Pause()
+				defer f.Resume()
 			}
 			began := time.Now()
 			_ = pauseFor(t.Context(), c.without)
-			leader.Resume()
-			followers[0].Resume()
+			for _, f := range followers {
+				f.Resume()
+			}
 			if c.kept {
 				outlasts(t, x)
 			} else {
