@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/stretchr/testify/require"
@@ -106,15 +105,9 @@ var canaryFailures = map[string]canaryFailure{
 		c.unreachable(c.server.Addr())
 		c.server.Freeze()
 	}, "Cannot reach ZooKeeper"},
-	"reads cut for good": {func(c *canary) {
-		c.patience = 200 * time.Millisecond
-		c.server.Inject(zktest.On("getData"), zktest.CutBefore)
-	}, "Error: Interrupted"},
-	"transaction cut": {func(c *canary) { c.server.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply) }, "Apply complete!"},
-	"system error": {func(c *canary) {
-		c.patience = 200 * time.Millisecond
-		c.server.Inject(zktest.On("getData"), zktest.Fail(zktest.CodeSystemError))
-	}, "server error: system error"},
+	"reads cut for good":  {func(c *canary) { c.forGood(1, zktest.On("getData"), zktest.CutBefore) }, "Error: Interrupted"},
+	"transaction cut":     {func(c *canary) { c.server.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply) }, "Apply complete!"},
+	"system error":        {func(c *canary) { c.forGood(20, zktest.On("getData"), zktest.Fail(zktest.CodeSystemError)) }, "server error: system error"},
 	"no right to read":    {func(c *canary) { c.server.Inject(zktest.On("getData"), zktest.Fail(zktest.CodeNoAuth)) }, "digest:admin"},
 	"no right to write":   {func(c *canary) { c.server.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeNoAuth)) }, "digest:admin"},
 	"no right to connect": {func(c *canary) { c.server.Inject(zktest.On("auth"), zktest.Fail(zktest.CodeAuthFailed)) }, "refused the authentication"},

@@ -14,11 +14,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // core stands in every secret of these tests, and nowhere else. What follows it is
@@ -76,8 +79,23 @@ type canary struct {
 	stdin string          // of every command that reads the configuration, "" for its own
 	args  []string        // behind every command that reads the configuration
 	given map[string]bool // files the secret was put into by ourselves
-	// patience is how long a command may take before it is interrupted.
-	patience time.Duration
+
+	struck    atomic.Int64                       // how often the fault of [canary.forGood] struck the command that runs
+	interrupt atomic.Pointer[context.CancelFunc] // of that command
+}
+
+// forGood is a fault that does not end. A command it has struck so often is interrupted: it would ask again for as long
+// as it is let.
+func (c *canary) forGood(enough int64, match func(zktest.Request) bool, fault zktest.Fault) {
+	c.server.Inject(func(r zktest.Request) bool {
+		if !match(r) {
+			return false
+		}
+		if c.struck.Add(1) >= enough {
+			(*c.interrupt.Load())()
+		}
+		return true
+	}, fault)
 }
 
 // secretive is the configuration: the password opens the connection, makes a
@@ -191,9 +209,9 @@ func TestCanaryLinesNameEveryCommand(t *testing.T) {
 }
 
 func newCanary(t *testing.T) *canary {
-	c := &canary{bench: newBench(t, ""), given: map[string]bool{}, patience: 20 * time.Second}
+	c := &canary{bench: newBench(t, ""), given: map[string]bool{}}
 	require.NoError(t, os.Remove(filepath.Join(c.dir, "base.locktree.hcl")))
-	c.env = []string{"LOCKTREE_VAR_zk=" + c.server.Addr(), "LOCKTREE_VAR_root=/t", "LOCKTREE_VAR_password=" + password, "LOCKTREE_LOG=debug"}
+	c.env = []string{"LOCKTREE_VAR_zk=" + c.server.Addr(), "LOCKTREE_VAR_root=/t", "LOCKTREE_VAR_password=" + password, "LOCKTREE_LOG=debug", "ZOOKEEPER_SESSION=40"}
 	c.write("locks.locktree.hcl", secretive)
 	return c
 }
@@ -241,9 +259,18 @@ func (c *canary) quiet(code int, stdin string, args ...string) string {
 		stdin = cmp.Or(c.stdin, stdin)
 	}
 	ctx, interrupt := context.WithCancel(c.t.Context())
-	defer time.AfterFunc(c.patience, interrupt).Stop()
+	defer interrupt()
+	c.struck.Store(0)
+	c.interrupt.Store(&interrupt)
+	out.heard = func(text string) {
+		if strings.Contains(text, "locktree: waiting for ") { // for a lock nobody gives back
+			interrupt()
+		}
+	}
+	hangs := time.AfterFunc(hanging, interrupt)
 	got := run(ctx, line, c.env, strings.NewReader(stdin), &out, &out)
 	text := out.String()
+	require.True(c.t, hangs.Stop(), "%v hangs: %s", args, text)
 	require.Empty(c.t, leak(text, shown), "%v shows a secret:\n%s", args, text)
 	require.NotContains(c.t, text, "panic", "%v", args)
 	if code >= 0 {
@@ -264,13 +291,17 @@ func readsConfiguration(args []string) bool {
 // paper is written on by a command and by the log beside it, which in a process of
 // its own are two writers of one file.
 type paper struct {
-	mu   sync.Mutex
-	text strings.Builder
+	mu    sync.Mutex
+	text  strings.Builder
+	heard func(string) // told what is written, where it is not nil
 }
 
 func (p *paper) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.heard != nil {
+		p.heard(string(b))
+	}
 	return p.text.Write(b)
 }
 

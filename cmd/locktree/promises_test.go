@@ -105,7 +105,7 @@ func (b *bench) write(name, text string) {
 func (b *bench) run(code int, args ...string) (stdout, stderr string) {
 	b.t.Helper()
 	var out, errs strings.Builder
-	env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t"}
+	env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40"}
 	a := &app{terminal: terminal{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: env}, dialClient: b.dial}
 	got := a.run(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...))
 	require.Equal(b.t, code, got, "%s%s", out.String(), errs.String())
