@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -34,12 +35,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// realTick and realTimeout satisfy T >= 4 ticks. realTimeout is for sessions whose end is waited for; longTimeout, the
-// longest there is, for those that must not end on a busy machine.
-const realTick, realTimeout, longTimeout = 500 * time.Millisecond, 2 * time.Second, 20 * realTick
+// realTimeout is for sessions whose end is waited for, and that must not come before; busyTimeout for those that live on.
+const realTick, realTimeout = 500 * time.Millisecond, 20 * time.Second
 
-// holdUntilKilled says on standard output what its lease does: "held TOKEN", then "ended CAUSE".
-// spec is "ADDRESS TIMEOUT".
+// lastingSessions lets a server grant sessions of more than twenty ticks.
+var lastingSessions = map[string]string{"maxSessionTimeout": "60000"}
+
+// holdUntilKilled says on standard output what its lease does: "held TOKEN", then "ended CAUSE"; and for every line on
+// standard input "proven ERROR". spec is "ADDRESS TIMEOUT".
 func holdUntilKilled(spec string) {
 	addr, timeout, _ := strings.Cut(spec, " ")
 	limit, err := time.ParseDuration(timeout)
@@ -47,7 +50,7 @@ func holdUntilKilled(spec string) {
 		fmt.Println("failed", err)
 		return
 	}
-	c, err := Dial(context.Background(), Config{Servers: []string{addr}, SessionTimeout: limit, ID: "victim"})
+	c, err := Dial(context.Background(), Config{Servers: []string{addr}, SessionTimeout: limit, ConnectTimeout: patience, ID: "victim"})
 	if err != nil {
 		fmt.Println("failed", err)
 		return
@@ -58,6 +61,11 @@ func holdUntilKilled(spec string) {
 		return
 	}
 	fmt.Println("held", l.Token())
+	go func() {
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			fmt.Println("proven", l.Verify(context.Background()))
+		}
+	}()
 	<-l.Context().Done()
 	fmt.Println("ended", context.Cause(l.Context()))
 	_, err = l.Multi(context.Background(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
@@ -67,6 +75,7 @@ func holdUntilKilled(spec string) {
 // victim is a holder process.
 type victim struct {
 	cmd   *exec.Cmd
+	in    io.Writer
 	lines *bufio.Scanner
 	token uint64
 }
@@ -77,6 +86,8 @@ func startVictim(t *testing.T, addr string, timeout time.Duration) *victim {
 	v.cmd.Env = append(os.Environ(), holdVariable+"="+addr+" "+timeout.String())
 	v.cmd.Stderr = os.Stderr
 	out, err := v.cmd.StdoutPipe()
+	require.NoError(t, err)
+	v.in, err = v.cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, v.cmd.Start())
 	t.Cleanup(func() {
@@ -89,19 +100,38 @@ func startVictim(t *testing.T, addr string, timeout time.Duration) *victim {
 	return v
 }
 
+// hears waits for the process's next line; false when there is none any more.
+func (v *victim) hears() bool {
+	defer time.AfterFunc(patience, func() { _ = v.cmd.Process.Kill() }).Stop()
+	return v.lines.Scan()
+}
+
 // says waits for the process's next line, which must begin with prefix.
 func (v *victim) says(t *testing.T, prefix string) string {
 	t.Helper()
-	require.True(t, v.lines.Scan(), "the holder process ended early: %v", v.lines.Err())
+	require.True(t, v.hears(), "the holder process ended early: %v", v.lines.Err())
 	rest, ok := strings.CutPrefix(v.lines.Text(), prefix)
 	require.True(t, ok, "the holder process says %q, wanted %q", v.lines.Text(), prefix)
 	return rest
 }
 
+// proves lets the process prove its lease now, and returns why it could not, or "<nil>".
+func (v *victim) proves() string {
+	_, _ = io.WriteString(v.in, "\n") // one that has ended says so below
+	said := "nothing"
+	for v.hears() {
+		if err, ok := strings.CutPrefix(v.lines.Text(), "proven "); ok {
+			return err
+		}
+		said = v.lines.Text()
+	}
+	return "the process has ended, having said " + said
+}
+
 // realServer is a real ZooKeeper with a mutex declared at /m and a client on it.
 func realServer(t *testing.T) (*realzk.Server, *Client) {
 	t.Helper()
-	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	c := realClient(t, srv, "test")
 	declareReal(t, c, "/m", kind.Mutex.New())
 	return srv, c
@@ -109,7 +139,7 @@ func realServer(t *testing.T) (*realzk.Server, *Client) {
 
 func realClient(t *testing.T, srv *realzk.Server, id string) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: longTimeout, ID: id})
+	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: patience, ID: id})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -132,17 +162,34 @@ func declareReal(t *testing.T, c *Client, path string, p kind.Params) {
 // queued waits until n contenders stand at path.
 func queued(t *testing.T, c *Client, path string, n int) {
 	t.Helper()
-	s, err := c.Session(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := c.Session(ctx)
 	require.NoError(t, err)
 	for {
-		children, _, w, err := s.childrenW(t.Context(), path)
+		children, _, w, err := s.childrenW(ctx, path)
 		require.NoError(t, err)
 		if len(children) >= n {
 			w.stop()
 			return
 		}
-		<-w.C()
+		select {
+		case <-w.C():
+		case <-ctx.Done():
+			require.Failf(t, "nobody comes", "%s has not %d contenders but %v", path, n, children)
+		}
 		w.stop()
+	}
+}
+
+// fires waits for a watch.
+func fires(t *testing.T, w *watch) {
+	t.Helper()
+	select {
+	case <-w.C():
+		w.stop()
+	case <-time.After(patience):
+		require.Fail(t, "the watch is never told")
 	}
 }
 

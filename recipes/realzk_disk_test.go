@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,21 +45,16 @@ func (d *disks) free(s *realzk.Server) {
 	require.NoError(d.t, os.Remove(filepath.Join(s.Dir, "data", "ballast")))
 }
 
-// writeUntil writes until ended, so that the servers' logs must grow. It says how many writes failed.
-func writeUntil(t *testing.T, c *Client, ended func() bool) (failed int) {
+// write lets the servers' logs grow.
+func write(t *testing.T, c *Client) error {
 	t.Helper()
-	for !ended() {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		s, err := c.Session(ctx)
-		if err == nil {
-			_, err = s.Set(ctx, "/data", bytes.Repeat([]byte("x"), 50_000), -1)
-		}
-		if err != nil {
-			failed++
-		}
-		cancel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	s, err := c.Session(ctx)
+	if err == nil {
+		_, err = s.Set(ctx, "/data", bytes.Repeat([]byte("x"), 50_000), -1)
 	}
-	return failed
+	return err
 }
 
 // Row 28: a server whose disk is full goes down; one of three costs nothing, two of three cost the lock, to one holder.
@@ -68,9 +64,9 @@ func TestRealFullDisks(t *testing.T) {
 	if net == nil {
 		return
 	}
-	const timeout = 10 * time.Second
+	const timeout = realTimeout
 	d := &disks{t: t}
-	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Prepare: d.mount,
+	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Prepare: d.mount, Config: lastingSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "256"}})
 	e := &ensemble{t, servers}
 	c, w := e.client(t, timeout, servers...), e.client(t, timeout, servers...)
@@ -83,18 +79,25 @@ func TestRealFullDisks(t *testing.T) {
 	leader, followers := e.roles()
 
 	d.fill(followers[0])
-	writes := 0
-	writeUntil(t, w, func() bool { writes++; return writes > 20 }) // a megabyte, four times what a log has in reserve
-	require.Contains(t, followers[0].Log(), "No space left on device")
-	require.NoError(t, x.Verify(t.Context()), "two servers go on")
+	for written := 0; written < 20; { // a megabyte, four times what a log has in reserve
+		if write(t, w) == nil {
+			written++
+		}
+	}
+	for deadline := time.Now().Add(patience); !strings.Contains(followers[0].Log(), "No space left on device"); {
+		require.True(t, time.Now().Before(deadline), "its disk is full and it does not notice")
+		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
+	}
+	outlasts(t, x) // two servers go on
 
 	rival := async(func() (*Lease, error) {
 		return e.client(t, timeout, leader, followers[1]).Mutex("/m").Lock(context.Background())
 	})
 	queued(t, c, "/m", 2)
 	d.fill(followers[1])
-	failed := writeUntil(t, w, func() bool { return x.Context().Err() != nil })
-	require.Positive(t, failed, "nothing can be written, and writers are told")
+	for told := false; !told || x.Context().Err() == nil; { // nothing can be written, and writers are told
+		told = write(t, w) != nil || told
+	}
 	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	_, err = c.Mutex("/m").Lock(ctx)
@@ -120,11 +123,12 @@ func TestRealFullDisks(t *testing.T) {
 
 // Row 35: a parent that a foreign client made as a container goes whenever nobody queues.
 func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
-	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Properties: map[string]string{"znode.container.checkIntervalMs": "20"}})
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions,
+		Properties: map[string]string{"znode.container.checkIntervalMs": "20"}})
 	c := realClient(t, srv, "test")
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
-	foreign, _, err := zk.Connect([]string{srv.Addr}, realTimeout)
+	foreign, _, err := zk.Connect([]string{srv.Addr}, busyTimeout)
 	require.NoError(t, err)
 	defer foreign.Close()
 	m := c.Mutex("/container", WithParams(kind.Mutex.New()))
@@ -140,8 +144,7 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 		_, _, w, err := s.getW(t.Context(), "/container")
 		require.NoError(t, err)
 		require.NoError(t, x.Unlock(t.Context()))
-		<-w.C()
-		w.stop()
+		fires(t, w)
 		_, err = m.Lock(t.Context())
 		require.ErrorIs(t, err, ErrNotProvisioned, "and what to do")
 	}

