@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +48,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	d.dir = dir
-	d.srv = zktest.New(zktest.WithTickTime(500 * time.Millisecond))
+	d.srv = zktest.New()
 	defer d.srv.Close()
 	d.say("An in-memory ZooKeeper for this demo listens on %s.", d.srv.Addr())
 	if err := d.provision(ctx); err != nil {

@@ -23,6 +23,10 @@ const (
 // others queue, short enough that nobody waits for the demo.
 const demoWork = 40 * time.Millisecond
 
+// demoSession is the programs' session timeout: as long as the server grants, so that the demo goes on after a machine
+// that slept or swapped. Nothing of it waits for a session to end.
+const demoSession = 40 * time.Second
+
 // fleet is a few programs, each with a session of its own, and the paper they write on.
 type fleet struct {
 	mu      sync.Mutex
@@ -34,7 +38,7 @@ func newFleet(ctx context.Context, out io.Writer, addr string, n int) (*fleet, e
 	f := &fleet{out: out}
 	for i := range n {
 		c, err := recipes.Dial(ctx, recipes.Config{
-			Servers: []string{addr}, SessionTimeout: 5 * time.Second, ID: fmt.Sprintf("program-%d", i+1),
+			Servers: []string{addr}, SessionTimeout: demoSession, ConnectTimeout: 30 * time.Second, ID: fmt.Sprintf("program-%d", i+1),
 		})
 		if err != nil {
 			f.close()
