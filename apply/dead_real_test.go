@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -42,9 +43,9 @@ var moments = map[string]func(Event) bool{
 	"lists":   func(e Event) bool { _, ok := e.(ACLPhase); return ok },
 }
 
-// victimTimeout is how long the others wait for the session of one that is struck. A lease lasts half of it, which must
-// be enough for a machine that runs all these tests at once.
-const victimTimeout = 3 * time.Second
+// victimTimeout is how long the others wait for the session of one that is struck. A lease lasts half of it: long enough
+// for one to come to where it is struck on a machine that stops for seconds.
+const victimTimeout = 20 * time.Second
 
 // applier applies closing to the tree the parent has made, says when the moment has
 // come, waits for a line of input there, and says how it ended.
@@ -55,7 +56,7 @@ func applier(spec string) {
 	}
 	ctx := context.Background()
 	c, err := recipes.Dial(ctx, recipes.Config{
-		Servers: []string{address}, SessionTimeout: victimTimeout, ID: "child",
+		Servers: []string{address}, SessionTimeout: victimTimeout, ConnectTimeout: patience, ID: "child",
 		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "provisioner:secret"}},
 	})
 	if err != nil {
@@ -94,22 +95,23 @@ func (s *site) closing() *plan.Tree {
 // TestRealZooKeeperOutlivesItsAppliers: what a program does that was stopped past
 // its session, and what one leaves that died, on Apache ZooKeeper.
 func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
-	server := realzk.Start(t, realzk.Options{TickTime: 500 * time.Millisecond})
-	at := func(t *testing.T, root string) *site {
-		return &site{t: t, root: root, config: recipes.Config{Servers: []string{server.Addr}, SessionTimeout: 10 * time.Second}}
-	}
+	server := realzk.Start(t, realzk.Options{})
+	var all sync.WaitGroup // and not t.Parallel: they wait for sessions to end, all at the same time on however few processors
+	defer all.Wait()
 	for moment := range moments {
-		t.Run("stopped "+moment, func(t *testing.T) {
-			t.Parallel()
-			stopped(t, at(t, "/stopped-"+moment), server.Addr, moment)
+		all.Go(func() {
+			t.Run("stopped "+moment, func(t *testing.T) {
+				stopped(t, real(t, server.Addr, "/stopped-"+moment), server.Addr, moment)
+			})
 		})
 	}
 	// lock, two transactions, eight access lists, journal, unlock: every third point.
 	for i, k := range []int{1, 2, 2, 3, 3, 4, 6, 9, 10, 11} {
 		executed := i%2 == 0
-		t.Run(fmt.Sprintf("dead at write %d, executed %t", k, executed), func(t *testing.T) {
-			t.Parallel()
-			dead(t, at(t, fmt.Sprintf("/dead-%d-%t", k, executed)), k, executed)
+		all.Go(func() {
+			t.Run(fmt.Sprintf("dead at write %d, executed %t", k, executed), func(t *testing.T) {
+				dead(t, real(t, server.Addr, fmt.Sprintf("/dead-%d-%t", k, executed)), k, executed)
+			})
 		})
 	}
 }
@@ -129,9 +131,10 @@ func stopped(t *testing.T, s *site, address, moment string) {
 	stdout, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	hangs := time.AfterFunc(patience, func() { _ = child.Process.Kill() }) // what it says ends then
+	t.Cleanup(func() { hangs.Stop(); _ = child.Process.Kill(); _ = child.Wait() })
 	out := bufio.NewScanner(stdout)
-	require.True(t, out.Scan())
+	require.True(t, out.Scan(), "the applier ended or hangs")
 	require.Equal(t, "here", out.Text())
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
 	_, err = in.Write([]byte("\n")) // it goes on at once when it goes on
@@ -145,7 +148,7 @@ func stopped(t *testing.T, s *site, address, moment string) {
 	after := s.dump(c)
 
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
-	require.True(t, out.Scan())
+	require.True(t, out.Scan(), "the applier ended or hangs")
 	require.Contains(t, out.Text(), "ended: apply: ")
 	require.Contains(t, out.Text(), "lost")
 	require.Equal(t, after, s.dump(c), "it wrote after another had finished")
@@ -245,5 +248,5 @@ func dead(t *testing.T, s *site, k int, executed bool) {
 // TestRealZooKeeperWithASmallBuffer: a server set to read less than the default.
 func TestRealZooKeeperWithASmallBuffer(t *testing.T) {
 	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"jute.maxbuffer": "250000"}})
-	halved(t, &site{t: t, root: "/small", config: recipes.Config{Servers: []string{server.Addr}, SessionTimeout: 10 * time.Second}}, 250_000)
+	halved(t, real(t, server.Addr, "/small"), 250_000)
 }

@@ -63,7 +63,7 @@ func duel(t *testing.T, seed int) (outcomes []string) {
 		wg.Go(func() {
 			time.Sleep(time.Duration(chance(80, seed, "start", i)) * time.Millisecond) // fake
 			x := executor(c)
-			x.LockTimeout = time.Duration(chance(2, seed, "wait", i)) * patience
+			x.LockTimeout = time.Duration(chance(2, seed, "wait", i)) * 30 * time.Second
 			live, err := Read(t.Context(), s.session(c), trees[i])
 			if err == nil {
 				results[i], err = x.Run(t.Context(), plan.Diff(live, trees[i], plan.Options{Identities: identities(c), AllowMassDestroy: true}))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -51,8 +51,7 @@ func TestRealZooKeeper(t *testing.T) {
 		"what would be refused is known before": checkRefuses,
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := "/" + fmt.Sprintf("%x", name)[:16]
-			body(t, &site{t: t, root: root, config: recipes.Config{Servers: []string{server.Addr}, SessionTimeout: 10 * time.Second}})
+			body(t, real(t, server.Addr, "/"+strings.ReplaceAll(name, " ", "-")))
 		})
 	}
 }
@@ -136,11 +135,14 @@ func lostReply(t *testing.T, s *site) {
 	c := s.provisioner()
 	p := s.plan(c, s.shop(set("description", "lost")))
 	n.armed.Store(true)
+	session := s.session(watcher)
 	go func() {
 		<-n.sent
 		// Until the transaction is there for all to see, so that only its reply is lost.
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
 		for {
-			h, err := readHead(t.Context(), s.session(watcher), p.Index.Path)
+			h, err := readHead(ctx, session, p.Index.Path)
 			if err != nil || h.index.Config == "lost" {
 				break
 			}

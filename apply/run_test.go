@@ -62,7 +62,7 @@ func TestReadSendsNoWriteAndWorksReadOnly(t *testing.T) {
 	s.apply(c, s.shop())
 	s.config.ReadOnly = true
 	reader := s.provisioner()
-	s.wroteNothing(c, func() {
+	s.wroteNothing(reader, func() {
 		p := s.plan(reader, s.shop())
 		require.False(t, p.HasChanges(), "%s", p)
 	})
