@@ -77,22 +77,29 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	}
 }
 
-// wait waits as long as it may, and says for whom. What a TryLock found is asked
-// who it is in any case: it goes into the error.
+// wait waits as long as it may, and says for whom. What a TryLock found (found) is asked
+// who it is in any case: it goes into the error, unless the wait finds another one.
 // Asking costs a request more, which TryLock saves for those who do not want to know.
-func (r *run) wait(ctx context.Context, m *recipes.Mutex, err error) (*recipes.Lease, error) {
+func (r *run) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
-	if errors.As(err, &held) {
+	if errors.As(found, &held) {
 		// Best effort: a holder that left meanwhile tells nothing.
 		_ = held.Identify(ctx)
 	}
 	if r.x.LockTimeout <= 0 {
-		return nil, err
+		return nil, found
 	}
 	r.emit(LockWaiting{Info: holderInfo(held)})
 	ctx, cancel := context.WithTimeout(ctx, r.x.LockTimeout)
 	defer cancel()
-	return m.Lock(ctx)
+	lease, err := m.Lock(ctx)
+	// The time may be over before it is known who is ahead.
+	var late *recipes.HeldError
+	away := errors.Is(err, recipes.ErrUnreachable) || errors.Is(err, recipes.ErrSessionLost)
+	if errors.Is(err, context.DeadlineExceeded) && !away && (!errors.As(err, &late) || late.Holder.ID == "") {
+		return nil, found
+	}
+	return lease, err
 }
 
 func holderInfo(e *recipes.HeldError) *LockInfo {

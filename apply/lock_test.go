@@ -164,6 +164,27 @@ func TestLockTimeoutIsKept(t *testing.T) {
 	})
 }
 
+// A time that is over before our place in the queue is known: whose the lock is was asked before. "See that the servers run"
+// was said, and that it is locked was not.
+func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
+	for timeout := time.Duration(1); timeout < 64*time.Millisecond; timeout += 3 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			s := inMemory(t, zktest.WithLatency(5*time.Millisecond))
+			a, b := s.provisioner(), s.provisioner()
+			s.apply(a, s.shop())
+			held, err := a.Mutex(plan.LockPath(s.root, stack), recipes.WithID(`{"ID":"7f3a","Who":"me@here"}`)).Lock(t.Context())
+			require.NoError(t, err)
+			x := executor(b)
+			x.LockTimeout = timeout
+			_, err = x.Run(t.Context(), s.plan(b, s.tree()))
+			var locked *LockedError
+			require.ErrorAs(t, err, &locked, timeout)
+			require.Equal(t, "me@here", locked.Info.Who, timeout)
+			require.NoError(t, held.Unlock(t.Context()))
+		})
+	}
+}
+
 // Servers that keep the session alive and cut every connection that reads the lock's declaration held apply for ever.
 func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
