@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/stretchr/testify/require"
 )
@@ -175,14 +174,10 @@ func (x *execRun) otherwise(said string, code int, texts []string, gotSaid strin
 	return fmt.Sprintf("it said %q and ended with %d, not %q and %d; exec said %q, and has to say %q", gotSaid, gotCode, said, code, x.stderr, texts)
 }
 
-// unhurried is a client whose session outlives a machine that stops for seconds.
-func unhurried(server *zktest.Server, id string, o recipes.Observer) recipes.Config {
-	return recipes.Config{Servers: []string{server.Addr()}, ID: id, Observer: o, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second}
-}
-
+// other is a client whose session outlives a machine that stops for seconds.
 func (x *execRun) other() *recipes.Client {
 	x.t.Helper()
-	c, err := recipes.Dial(x.t.Context(), unhurried(x.server, "", nil))
+	c, err := recipes.Dial(x.t.Context(), recipes.Config{Servers: []string{x.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second})
 	require.NoError(x.t, err)
 	x.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -356,55 +351,29 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 	}
 }
 
-// expiring is a context whose deadline passes when the test says so.
-type expiring struct {
-	context.Context
-	over chan struct{}
-}
-
-func (e *expiring) Done() <-chan struct{} { return e.over }
-
-func (e *expiring) Err() error {
-	select {
-	case <-e.over:
-		return context.DeadlineExceeded
-	default:
-		return nil
-	}
-}
-
-// expireOnce lets the time be up as soon as its program is in the queue.
-type expireOnce struct {
-	*execution
-	expire func()
-}
-
-func (o *expireOnce) Queued(e recipes.Event) {
-	o.execution.Queued(e)
-	o.expire()
-}
-
 func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
-	server, _ := declareLedger(t)
-	holder, err := recipes.Dial(t.Context(), unhurried(server, "someone", nil))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = holder.Close() })
-	lease, err := holder.Mutex(execLock).Lock(t.Context())
-	require.NoError(t, err)
-	stderr := &lockedBuffer{}
-	x := &execution{app: &app{terminal: terminal{stderr: stderr}}, conflict: exitConflict}
-	wait := &expiring{t.Context(), make(chan struct{})}
-	client, err := recipes.Dial(t.Context(), unhurried(server, "", &expireOnce{x, sync.OnceFunc(func() { close(wait.over) })}))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	_, err = x.lock(wait, client, kind.Mutex, execLock)
-	err = x.notAcquired(t.Context(), client, execLock, err)
-	var code *codeError
-	require.ErrorAs(t, err, &code)
-	require.Equal(t, exitConflict, code.code)
-	require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, since \S+; 1 ahead. Waited for \S+\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
-	require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
-	require.NoError(t, lease.Unlock(t.Context()))
+	inFakeTime(t, "mutex \"ledger\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		stderr := &lockedBuffer{}
+		x := &execution{app: &app{terminal: terminal{stderr: stderr}}, timeout: 10 * time.Millisecond, conflict: exitConflict}
+		dial := func(id string, o recipes.Observer) *recipes.Client {
+			c, err := b.dial(t.Context(), recipes.Config{Servers: []string{b.addr()}, ID: id, Observer: o})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}
+		lease, err := dial("someone", nil).Mutex(execLock).Lock(t.Context())
+		require.NoError(t, err)
+		client := dial("", x)
+		_, err = x.acquire(t.Context(), client, execLock)
+		err = x.notAcquired(t.Context(), client, execLock, err)
+		var code *codeError
+		require.ErrorAs(t, err, &code)
+		require.Equal(t, exitConflict, code.code)
+		require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, since \S+; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
+		require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
 }
 
 // Servers from 3.8.4 and 3.9.2 on do not even say whose a node is that may not be read; older ones do, but nothing
