@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -183,7 +182,7 @@ func goElection(c *recipes.Client, path string) goLock {
 
 // goZookeeper is the lock that comes with the Go client library, which this library uses no part of.
 func goZookeeper(t *testing.T, l *lab, path string) *entry {
-	c, events, err := zk.Connect([]string{l.zk.Addr}, 30*time.Second, zk.WithLogInfo(false))
+	c, events, err := zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	for e := range events {

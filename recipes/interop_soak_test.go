@@ -25,9 +25,9 @@ const (
 	soakJava   = 800 // each of two processes
 	soakPython = 500 // each of two processes
 	soakTotal  = 4*soakGo + 2*soakJava + 2*soakPython
-	// What the lock waits for after a kill. The others' sessions last longer than a busy machine can make them wait:
-	// neither Curator nor kazoo tells a holder in time that it is none any more.
-	doomedSession, livingSession = 4 * time.Second, 60 * time.Second
+	// What the lock waits for after a kill, and what lasts longer than a busy machine can make others wait: neither Curator
+	// nor kazoo tells a holder in time that it is none any more.
+	doomedSession, livingSession = 20 * time.Second, 60 * time.Second
 )
 
 // grant is one acknowledged addition to the counter.
@@ -108,7 +108,7 @@ func (l *lab) soak(t *testing.T) {
 	java2, python2, go2, go3 := start(l.startJava, "java-2", livingSession), start(l.startPython, "python-2", livingSession),
 		start(l.startGo, "go-2", livingSession), start(l.startGo, "go-3", livingSession)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	begin := time.Now()
 	done := make(chan error, 16)
@@ -125,7 +125,7 @@ func (l *lab) soak(t *testing.T) {
 	living(go3, "soak", "mutex", soakGo)
 	doomed(java1, "mutex", soakJava, "stop=250")
 	doomed(go1, "mutex", soakGo, "stop=200")
-	doomed(python1, "curator-lock", soakPython)
+	doomed(python1, "curator-lock", 100*soakPython) // it has not finished when we come to kill it
 
 	killed, lost := map[string]bool{}, map[string]int64{}
 	kill := func(p *peer) {
@@ -146,7 +146,7 @@ func (l *lab) soak(t *testing.T) {
 		case <-pythonEnd:
 			pythonEnd = nil
 			kill(python1)
-			living(start(l.startPython, "python-3", livingSession), "soak", "curator-lock", soakPython-s.of("python-1"))
+			living(start(l.startPython, "python-3", livingSession), "soak", "curator-lock", max(0, soakPython-s.of("python-1")))
 		case err := <-done:
 			require.NoError(t, err)
 			left--
@@ -181,7 +181,8 @@ func (s *soak) doomed(done chan<- error, err error) {
 // allowed exactly where the next holder found its name in the owner node, and nowhere else.
 func (s *soak) settle(t *testing.T, killed map[string]bool, lost map[string]int64, took time.Duration) {
 	grants := slices.SortedFunc(slices.Values(s.grants), func(a, b grant) int { return int(a.value - b.value) })
-	require.Len(t, grants, soakTotal)
+	total := soakTotal + max(0, s.by["python-1"]-soakPython) // it may have lived longer than it was to
+	require.Len(t, grants, total)
 	byLanguage, handOvers, heirs := map[string]int{}, 0, []string{}
 	next := int64(1)
 	for i, g := range grants {
@@ -208,7 +209,7 @@ func (s *soak) settle(t *testing.T, killed map[string]bool, lost map[string]int6
 	}
 	data, _, err := s.admin.Get(s.counter)
 	require.NoError(t, err)
-	unacknowledged := next - 1 - soakTotal
+	unacknowledged := next - 1 - int64(total)
 	require.Equal(t, fmt.Sprint(next-1), string(data), "the counter is what the books say")
 	require.Len(t, killed, 3)
 	for _, who := range []string{"java-1", "go-1"} {
@@ -221,7 +222,7 @@ func (s *soak) settle(t *testing.T, killed map[string]bool, lost map[string]int6
 	s.awaitContenders(t, s.lock, 0)
 	t.Logf("%d grants in %v (%.0f a second), %v, %d changes of language, killed %v, of them while holding %v, "+
 		"counter %d = grants + %d unacknowledged of the killed, no overlap, order by sequence and by token",
-		soakTotal, took.Round(time.Millisecond), soakTotal/took.Seconds(), byLanguage, handOvers, killed, heirs, next-1, unacknowledged)
+		total, took.Round(time.Millisecond), float64(total)/took.Seconds(), byLanguage, handOvers, killed, heirs, next-1, unacknowledged)
 }
 
 func sequenceOf(t *testing.T, node string) int32 {

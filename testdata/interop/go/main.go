@@ -46,7 +46,7 @@ func main() {
 
 func run(connect string, timeout time.Duration, id string) error {
 	c, err := recipes.Dial(context.Background(), recipes.Config{
-		Servers: []string{connect}, ID: id, SessionTimeout: timeout, ConnectTimeout: 20 * time.Second,
+		Servers: []string{connect}, ID: id, SessionTimeout: timeout, ConnectTimeout: 5 * time.Minute,
 	})
 	if err != nil {
 		return err

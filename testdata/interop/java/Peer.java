@@ -29,8 +29,8 @@ public final class Peer {
                 .connectionTimeoutMs(sessionMillis).retryPolicy(new RetryNTimes(3, 100))
                 .defaultData(id.getBytes(StandardCharsets.UTF_8)).build();
         curator.start();
-        if (!curator.blockUntilConnected(20, TimeUnit.SECONDS)) {
-            throw new IllegalStateException("no session at " + connect + " within 20 s");
+        if (!curator.blockUntilConnected(300, TimeUnit.SECONDS)) {
+            throw new IllegalStateException("no session at " + connect + " within 300 s");
         }
     }
 

@@ -146,7 +146,7 @@ class Peer:
         self.ident = ident
         self.handles = {}
         self.client = KazooClient(hosts=connect, timeout=session_millis / 1000)
-        self.client.start(timeout=20)
+        self.client.start(timeout=300)
 
     def obey(self, number, verb, args):
         """Commands that may wait run in the handle's thread, the others at once."""
