@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/stretchr/testify/require"
@@ -142,7 +143,7 @@ func (c *canary) payload(path string) []byte {
 
 // hold is a program that holds a lock.
 func (c *canary) hold(path string) {
-	client, err := recipes.Dial(c.t.Context(), recipes.Config{Servers: []string{c.server.Addr()}, Auth: []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret("admin:" + password)}}})
+	client, err := recipes.Dial(c.t.Context(), recipes.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second, Auth: []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret("admin:" + password)}}})
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = client.Close() })
 	_, err = client.Mutex(path).Lock(c.t.Context())

@@ -63,7 +63,7 @@ func raw(t *rapid.T, create func(path string, acl ...zk.ACL), path string, depth
 func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")
-	client, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{b.server.Addr()}})
+	client, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{b.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	session, err := client.Session(t.Context())
@@ -80,7 +80,7 @@ func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
 		n := raw(t, create, root, 2)
 		command := func(code int, args ...string) string {
 			var out paper
-			env := []string{"LOCKTREE_VAR_zk=" + b.server.Addr(), "LOCKTREE_VAR_root=" + root}
+			env := []string{"LOCKTREE_VAR_zk=" + b.server.Addr(), "LOCKTREE_VAR_root=" + root, "ZOOKEEPER_SESSION=40"}
 			require.Equal(t, code, run(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...), env, strings.NewReader(""), &out, &out), "%s\n%s", out.String(), generated(b.dir))
 			return out.String()
 		}

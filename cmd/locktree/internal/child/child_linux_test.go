@@ -9,10 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
+
+// hanging is how long anything here may take before it is taken to hang.
+const hanging = 3 * time.Minute
 
 // asTypist makes the test binary a program that runs a command on its terminal.
 const asTypist = "LOCKTREE_TEST_TYPIST"
@@ -53,8 +57,10 @@ func TestACommandReadsWhatIsTyped(t *testing.T) {
 	require.NoError(t, tty.Close())
 	_, err = io.WriteString(screen, "one\ntwo\n")
 	require.NoError(t, err)
-	text, _ := io.ReadAll(screen) // ends with EIO when nobody has the terminal any more
+	hangs := time.AfterFunc(hanging, func() { _ = cmd.Process.Kill() }) // and its command with it
+	text, _ := io.ReadAll(screen)                                       // ends with EIO when nobody has the terminal any more
 	require.NoError(t, cmd.Wait(), "%s", text)
+	hangs.Stop()
 	for _, line := range []string{"read one", "went on", "then read two"} {
 		require.Contains(t, strings.ReplaceAll(string(text), "\r", ""), line+"\n")
 	}
@@ -96,6 +102,7 @@ func TestKillReachesWhatTheCommandLeftBehind(t *testing.T) {
 	require.NoError(t, w.Close())
 	<-p.Done()
 	p.Kill()
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
 	rest, err := io.ReadAll(r) // as long as anybody can write
 	require.NoError(t, err)
 	require.Equal(t, "gone\n", string(rest))
