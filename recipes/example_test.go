@@ -30,7 +30,7 @@ func provisioned(path string, p kind.Params) (*recipes.Client, func()) {
 	}
 	dial := srv.Dialer()
 	c, err := recipes.Dial(context.Background(), recipes.Config{
-		Servers: []string{"zookeeper"}, ID: "worker-1",
+		Servers: []string{"zookeeper"}, ID: "worker-1", SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute,
 		Dialer: func(_ context.Context, network, address string) (net.Conn, error) {
 			return dial(network, address, time.Second)
 		},
