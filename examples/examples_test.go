@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -86,6 +88,9 @@ func walk(t *testing.T, addr, dir string) {
 	run(2, "plan", "-detailed-exitcode")
 }
 
+// hanging is how long anything may take before it is taken to hang.
+const hanging = 3 * time.Minute
+
 // canary is the example's administrator password: it may appear nowhere.
 const canary = "canary-7f3a-password"
 
@@ -107,6 +112,15 @@ func locktreeAt(t *testing.T, addr, dir string, args ...string) (string, int) {
 	return output(t, cmd, addr)
 }
 
+// environ is the environment without what would have a program do something else, and with a session timeout that
+// outlives a machine that stops for seconds.
+func environ(addr string, more ...string) []string {
+	own := slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "LOCKTREE_") || strings.HasPrefix(e, "ZOOKEEPER_") || strings.HasPrefix(e, "CLICOLOR")
+	})
+	return append(append(own, "NO_COLOR=1", "ZOOKEEPER_SESSION=40", "ZOOKEEPER_SERVERS="+addr, `LOCKTREE_VAR_servers=["`+addr+`"]`), more...)
+}
+
 func goRun(t *testing.T, srv *zktest.Server, pkg string) string {
 	t.Helper()
 	bin, err := binary()
@@ -118,11 +132,13 @@ func goRun(t *testing.T, srv *zktest.Server, pkg string) string {
 
 func output(t *testing.T, cmd *exec.Cmd, addr string) (string, int) {
 	t.Helper()
-	cmd.Env = append(os.Environ(), "NO_COLOR=1", "ZOOKEEPER_SERVERS="+addr,
-		`LOCKTREE_VAR_servers=["`+addr+`"]`, "LOCKTREE_VAR_admin_password="+canary)
+	cmd.Env = environ(addr, "LOCKTREE_VAR_admin_password="+canary)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	require.NoError(t, cmd.Start())
+	hangs := time.AfterFunc(hanging, func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	hangs.Stop()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(t, err)

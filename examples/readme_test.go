@@ -58,7 +58,7 @@ func steady(srv *zktest.Server, out string) string { return steadyAt(srv.Addr(),
 func steadyAt(addr, out string) string {
 	out = strings.ReplaceAll(out, addr, "127.0.0.1:2181") // where `locktree dev` listens
 	out = regexp.MustCompile(`token \d+`).ReplaceAllString(out, "token 12")
-	return regexp.MustCompile(`after \d+s`).ReplaceAllString(out, "after 0s")
+	return regexp.MustCompile(`after (\d+[hm])*\d+s`).ReplaceAllString(out, "after 0s")
 }
 
 // The blocks stand in the order a reader would type them, so they run in that

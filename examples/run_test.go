@@ -73,7 +73,7 @@ func newRecorder(t *testing.T, addr string) *recorder {
 
 	shell := exec.CommandContext(t.Context(), "bash", "--norc")
 	shell.Dir = dir
-	shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "NO_COLOR=1", "ZOOKEEPER_SERVERS="+addr, `LOCKTREE_VAR_servers=["`+addr+`"]`)
+	shell.Env = environ(addr, "PATH="+bin+":"+os.Getenv("PATH"))
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its programs can be ended with it
 	stdin, err := shell.StdinPipe()
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func (r *recorder) line() string {
 	case line, ok := <-r.lines:
 		require.True(r.t, ok, "the shell has ended")
 		return line
-	case <-time.After(20 * time.Second):
+	case <-time.After(hanging):
 		require.Fail(r.t, "the shell says nothing any more", "last command: %s", r.last)
 		return ""
 	}
@@ -188,15 +188,15 @@ func steadyRun(addr, out string) string {
 	out = steadyAt(addr, out)
 	out = regexp.MustCompile(`0x[0-9a-f]{6,}`).ReplaceAllString(out, "0x100002a5c340000")
 	out = regexp.MustCompile(`token \d+`).ReplaceAllString(out, "token 12")
-	return regexp.MustCompile(`(for|  )\s*\d+s\b`).ReplaceAllString(out, "${1} 0s")
+	return regexp.MustCompile(`(for|  )\s*(\d+[hm])*\d+s\b`).ReplaceAllString(out, "${1} 0s")
 }
 
 // byHand is somebody with another client.
 func (r *recorder) byHand(args []string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), hanging)
 	defer cancel()
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{r.addr}})
+	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{r.addr}, ConnectTimeout: hanging, SessionTimeout: 40 * time.Second})
 	require.NoError(r.t, err)
 	defer c.Close()
 	s, err := c.Session(ctx)
