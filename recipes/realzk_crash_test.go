@@ -38,9 +38,6 @@ func TestMain(m *testing.M) {
 // realTimeout is for sessions whose end is waited for, and that must not come before; busyTimeout for those that live on.
 const realTick, realTimeout = 500 * time.Millisecond, 20 * time.Second
 
-// lastingSessions lets a server grant sessions of more than twenty ticks.
-var lastingSessions = map[string]string{"maxSessionTimeout": "60000"}
-
 // holdUntilKilled says on standard output what its lease does: "held TOKEN", then "ended CAUSE"; and for every line on
 // standard input "proven ERROR". spec is "ADDRESS TIMEOUT".
 func holdUntilKilled(spec string) {
@@ -131,7 +128,7 @@ func (v *victim) proves() string {
 // realServer is a real ZooKeeper with a mutex declared at /m and a client on it.
 func realServer(t *testing.T) (*realzk.Server, *Client) {
 	t.Helper()
-	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	c := realClient(t, srv, "test")
 	declareReal(t, c, "/m", kind.Mutex.New())
 	return srv, c

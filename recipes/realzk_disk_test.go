@@ -66,7 +66,7 @@ func TestRealFullDisks(t *testing.T) {
 	}
 	const timeout = realTimeout
 	d := &disks{t: t}
-	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Prepare: d.mount, Config: lastingSessions,
+	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Prepare: d.mount, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "256"}})
 	e := &ensemble{t, servers}
 	c, w := e.client(t, timeout, servers...), e.client(t, timeout, servers...)
@@ -123,7 +123,7 @@ func TestRealFullDisks(t *testing.T) {
 
 // Row 35: a parent that a foreign client made as a container goes whenever nobody queues.
 func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
-	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions,
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"znode.container.checkIntervalMs": "20"}})
 	c := realClient(t, srv, "test")
 	s, err := c.Session(t.Context())

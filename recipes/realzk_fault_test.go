@@ -87,7 +87,7 @@ func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 
 
 func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with one server; case 33
 	// A busy machine took nine seconds to start a server: the session must outlive that.
-	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions})
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions})
 	a, b := realClient(t, srv, "a"), realClient(t, srv, "b")
 	declareReal(t, a, "/m", kind.Mutex.New())
 	var held believers

@@ -18,7 +18,7 @@ import (
 func TestRealZooKeeper(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { noneLeft(t, before) }) // after the server's own
-	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions})
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions})
 	cfg := Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: patience,
 		Auth: []Auth{{"digest", "alice:hunter2"}}}
 	c, err := Dial(t.Context(), cfg)

@@ -49,7 +49,7 @@ func (w *wallClock) set(off time.Duration) {
 // Row 31: whoever sets the date of a server takes no lock away, keeps no dead one, and changes no order.
 func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	wall := newWallClock(t)
-	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: lastingSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
+	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	e := &ensemble{t, []*realzk.Server{srv}}
 	const timeout = busyTimeout // what ends within it ends because of the clock
 	c := e.client(t, timeout, srv)
