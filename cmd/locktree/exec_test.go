@@ -94,9 +94,6 @@ func startExecOn(t *testing.T, server *zktest.Server, dir string, args ...string
 	return x
 }
 
-// hanging is how long anything here may take before it is taken to hang.
-const hanging = 3 * time.Minute
-
 // environ is the environment without what would have the program do something else.
 func environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool {

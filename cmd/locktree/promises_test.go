@@ -54,6 +54,9 @@ func TestPromisesNameTests(t *testing.T) {
 	}
 }
 
+// hanging is how long anything in these tests may take before it is taken to hang.
+const hanging = 3 * time.Minute
+
 // bench is a configuration in a directory of its own, and a server for it.
 type bench struct {
 	t      *testing.T
@@ -229,5 +232,10 @@ func awaitReaper(t *testing.T, b *bench) {
 	_, _, gone, err := conn.ExistsW("/container")
 	require.NoError(t, err)
 	require.NoError(t, conn.Delete("/container/child", -1))
-	require.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
+	select {
+	case e := <-gone:
+		require.Equal(t, zk.EventNodeDeleted, e.Type)
+	case <-time.After(hanging):
+		require.Fail(t, "nothing is reaped")
+	}
 }
