@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -185,9 +186,11 @@ func goZookeeper(t *testing.T, l *lab, path string) *entry {
 	c, events, err := zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	for e := range events {
-		if e.State == zk.StateHasSession {
-			break
+	for deadline := time.After(patience); c.State() != zk.StateHasSession; {
+		select {
+		case <-events:
+		case <-deadline:
+			t.Fatal("go-zookeeper has no session")
 		}
 	}
 	lock := zk.NewLock(c, path, zk.WorldACL(zk.PermAll))

@@ -64,7 +64,7 @@ func TestRealFullDisks(t *testing.T) {
 	if net == nil {
 		return
 	}
-	const timeout = realTimeout
+	const timeout = 2 * realTimeout // a lease outlasts an election
 	d := &disks{t: t}
 	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Prepare: d.mount, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "256"}})
