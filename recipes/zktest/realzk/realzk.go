@@ -292,6 +292,7 @@ func (s *Server) start() {
 	defer log.Close()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Dir = log, log, s.Dir
+	s.cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // Java says in the user's language that a disk is full
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	begin := func() error { return nil }
 	if s.host != nil {
