@@ -5,6 +5,7 @@ package recipes
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -159,19 +160,31 @@ func declareReal(t *testing.T, c *Client, path string, p kind.Params) {
 // queued waits until n contenders stand at path.
 func queued(t *testing.T, c *Client, path string, n int) {
 	t.Helper()
+	queuedUnless(t, c, path, n, nil)
+}
+
+// queuedUnless is queued, and returns false when over is closed before.
+func queuedUnless(t *testing.T, c *Client, path string, n int, over <-chan struct{}) bool {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := c.Session(ctx)
-	require.NoError(t, err)
 	for {
+		s, err := c.Session(ctx)
+		require.NoError(t, err)
 		children, _, w, err := s.childrenW(ctx, path)
+		if errors.Is(err, ErrSessionLost) { // on a machine that stopped for too long
+			continue
+		}
 		require.NoError(t, err)
 		if len(children) >= n {
 			w.stop()
-			return
+			return true
 		}
 		select {
 		case <-w.C():
+		case <-over:
+			w.stop()
+			return false
 		case <-ctx.Done():
 			require.Failf(t, "nobody comes", "%s has not %d contenders but %v", path, n, children)
 		}
