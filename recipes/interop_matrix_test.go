@@ -12,6 +12,7 @@ import (
 )
 
 func TestInterop(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	for _, g := range grids {
 		t.Run(g.recipe, func(t *testing.T) { l.matrix(t, g) })

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,11 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(holdVariable); spec != "" {
 		holdUntilKilled(spec)
 		return
+	}
+	// Tests on real servers wait most of their time: for sessions to end, for elections. So more of them run at once than
+	// there are processors, unless -parallel says otherwise.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -204,6 +210,7 @@ func fires(t *testing.T, w *watch) {
 }
 
 func TestRealKillOfAHolderGrantsTheNextInTime(t *testing.T) {
+	t.Parallel()
 	srv, c := realServer(t)
 	v := startVictim(t, srv.Addr, realTimeout)
 	got := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
@@ -218,6 +225,7 @@ func TestRealKillOfAHolderGrantsTheNextInTime(t *testing.T) {
 }
 
 func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { // case 31: redis-semaphore #24, redisson #2665
+	t.Parallel()
 	srv, c := realServer(t)
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)

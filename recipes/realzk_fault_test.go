@@ -18,6 +18,7 @@ import (
 )
 
 func TestRealHolderStoppedForAQuarterOfItsSessionKeepsItsLock(t *testing.T) { // matrix 16
+	t.Parallel()
 	srv, c := realServer(t)
 	timeout := realTimeout / 2
 	for !stoppedForAQuarter(t, srv, c, timeout) {

@@ -42,7 +42,7 @@ func lostInTime(t *testing.T, x *Lease, since time.Time, timeout time.Duration) 
 
 // Rows 19 to 23, 25, 26 and 29 of the failure matrix, with a network that loses packets.
 func TestRealPartitions(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel()
 	net := realzk.InNetwork(t)
 	if net == nil {
 		return
