@@ -369,6 +369,8 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 		require.Equal(t, exitConflict, code.code)
 		require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, since \S+; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
 		require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
+		before := x.notAcquired(t.Context(), client, execLock, context.DeadlineExceeded) // it had no place in the queue yet
+		require.EqualError(t, before, `Lock not acquired: /t/ledger was not had within 10ms, and who has it was not known by then: "locktree status /t/ledger" shows it.`)
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }

@@ -109,7 +109,7 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 		}
 		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s", heldText(held))}
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s was not had within %v.", path, x.timeout)}
+		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s was not had within %v, and who has it was not known by then: \"locktree status %s\" shows it.", path, x.timeout, path)}
 	case errors.Is(err, recipes.ErrRevoked):
 		return &codeError{x.conflict, view.Failf("Lock not acquired", "Somebody asked this program to leave the queue of %s. \"locktree status %s\" shows the queue.", path, path)}
 	case errors.Is(err, recipes.ErrQueueFull):
