@@ -26,8 +26,8 @@ BOUNDS = TestExpansionIsBounded|TestExpansionInJSONIsBounded|TestHostile(Input|J
 SWEEPS = TestSimulation|TestACutBehindEveryByteIsInvisibleToCallers|TestCutsInTheMiddleOfCuringACutLeaveNothing|TestCrashAtEveryWrite.*|TestPausedApplierWritesNothing.*|TestLostIndexIsTold.*
 
 unit: ## unit, fake-time, script and integration tests under the race detector; then every seed, byte and crash point
-	$(GO) test -race -shuffle=on -timeout 30m -skip '^($(BOUNDS))$$' ./...
-	$(GO) test -timeout 10m -run '^($(BOUNDS)|$(SWEEPS))$$' ./recipes ./apply ./config
+	$(GO) test -race -shuffle=on -timeout 60m -skip '^($(BOUNDS))$$' ./...
+	$(GO) test -timeout 30m -run '^($(BOUNDS)|$(SWEEPS))$$' ./recipes ./apply ./config
 
 build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree
