@@ -185,15 +185,15 @@ func (s *Session) look() (next time.Time) {
 	if !now.Before(s.doubtAt()) {
 		s.move(Suspect)
 	}
-	dead := s.link != nil && (!now.Before(s.silentAt()) || s.uncommitting(now))
+	dead := s.link // which was judged, and no other: the guard may have the next one by now
 	var beat *held
-	if !dead { // else the next link is for it: one that due gives out must be made
-		beat = s.due(now)
+	if dead != nil && now.Before(s.silentAt()) && !s.uncommitting(now) {
+		dead, beat = nil, s.due(now) // else the next link is for it: one that due gives out must be made
 	}
 	next = s.nextLook(now)
 	s.mu.Unlock()
-	if dead {
-		s.guard.kill(errSilent)
+	if dead != nil {
+		dead.fail(errSilent)
 	}
 	if beat != nil {
 		go s.beat(beat)

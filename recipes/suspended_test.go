@@ -1,6 +1,9 @@
 package recipes
 
 import (
+	"context"
+	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,8 +17,12 @@ import (
 
 // sleeper is a client that holds /mine, and how long its machine has slept so far.
 func sleeper(t *testing.T, servers ...string) (*Client, *atomic.Int64) {
+	return sleeperThrough(t, pipeTo(zktest.Start(t)), servers...)
+}
+
+func sleeperThrough(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), servers ...string) (*Client, *atomic.Int64) {
 	var asleep atomic.Int64
-	c, err := newClient(Config{Servers: servers, Dialer: pipeTo(zktest.Start(t)), SessionTimeout: 12 * time.Second})
+	c, err := newClient(Config{Servers: servers, Dialer: dial, SessionTimeout: 12 * time.Second})
 	require.NoError(t, err)
 	c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
 	c.session, err = c.connect(t.Context())
@@ -48,6 +55,49 @@ func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testin
 		asleep.Add(int64(time.Minute))
 		require.NoError(t, c.session.Err(), "no timer has run")
 		require.ErrorIs(t, c.session.failed(op{name: "setACL", path: "/mine"}, zk.ErrConnectionClosed), ErrSessionLost)
+		require.NoError(t, c.Close())
+	})
+}
+
+// lateHanger is a connection whose end is heard of late: Close returns when told to, and has closed at once.
+type lateHanger struct {
+	net.Conn
+	once sync.Once
+	over <-chan struct{}
+}
+
+func (l *lateHanger) Close() error {
+	err := l.Conn.Close()
+	l.once.Do(func() { <-l.over })
+	return err
+}
+
+// Whoever looked between the end of a connection that commits nothing and the session's hearing of it ended the next one,
+// which was being made: up to every server was passed over, and the pause after that cost a lease that ends soon.
+func TestALookBetweenTwoConnectionsLeavesTheNextOneAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		over, dials := make(chan struct{}), 0
+		c, asleep := sleeperThrough(t, func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := pipeTo(server)(ctx, network, address)
+			if dials++; dials > 1 {
+				return conn, err
+			}
+			return &lateHanger{Conn: conn, over: over}, err
+		}, "zk1", "zk2")
+		time.Sleep(time.Minute + time.Second) // between two heartbeats
+		answered := server.Inject(zktest.On("connect"), zktest.Delay(10*time.Millisecond))
+		defer answered.Remove()
+		asleep.Add(int64(time.Until(c.session.leaseDeadline()) - 200*time.Millisecond))
+		go c.session.State()
+		synctest.Wait()
+		require.Equal(t, 2, dials, "the next connection is being made")
+		require.NotEqual(t, Lost, c.session.State())
+		close(over)
+		time.Sleep(time.Second)
+		require.NoError(t, c.session.Err())
+		require.Equal(t, Active, c.session.State())
+		require.Equal(t, 2, dials)
 		require.NoError(t, c.Close())
 	})
 }
