@@ -263,6 +263,7 @@ func TestZxidIsKeptByTheGuard(t *testing.T) {
 		c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
 		require.NoError(t, err)
 		s, _ := c.Session(t.Context())
+		synctest.Wait() // or go-zookeeper, which is about to set the watches it has, may find the first one there already
 		_, _, w, err := s.getW(t.Context(), "/a")
 		require.NoError(t, err)
 		_, _, err = s.Get(t.Context(), "/a")
