@@ -189,10 +189,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	for s.linkNumber() < 2 && x.Context().Err() == nil {
 		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
 	}
-	err = x.Verify(t.Context())
-	for err != nil && x.Context().Err() == nil {
-		err = x.Verify(t.Context())
-	}
+	err = proven(t, x)
 	t.Logf("on another server after %v of a session timeout of %v: %v", time.Since(began).Round(10*time.Millisecond), timeout, err)
 	if err != nil {
 		return false
@@ -201,14 +198,19 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	return true
 }
 
-// outlasts waits until a lease is proven again after what has happened to the servers, which must not have cost it.
-func outlasts(t *testing.T, x *Lease) {
-	t.Helper()
+// proven verifies a lease until it is proven, or lost: the error says how.
+func proven(t *testing.T, x *Lease) error {
 	err := x.Verify(t.Context())
 	for err != nil && x.Context().Err() == nil {
 		err = x.Verify(t.Context())
 	}
-	require.NoError(t, err, "%v", context.Cause(x.Context()))
+	return err
+}
+
+// outlasts requires that what has happened to the servers has not cost a lease.
+func outlasts(t *testing.T, x *Lease) {
+	t.Helper()
+	require.NoError(t, proven(t, x), "%v", context.Cause(x.Context()))
 	require.NoError(t, x.Context().Err())
 }
 
