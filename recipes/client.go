@@ -70,6 +70,7 @@ type Client struct {
 	live    context.Context // ends when Close begins; what background dialling runs under
 	end     context.CancelFunc
 	slept   func() time.Duration // how long the machine has been suspended; replaced by tests
+	preempt func()               // called by tests where the scheduler may stop a goroutine that is about to hand a request over
 	state   clientState          // the recipes' own
 
 	mu      sync.Mutex

@@ -135,9 +135,35 @@ func (g *guard) budget(pass int) time.Duration {
 	return each
 }
 
-// open makes one connection: dialling and TLS within ctx, which a Dialer of the caller's may not obey.
+// call runs the Dialer within ctx. One of the caller's may not obey it: then its goroutine is left behind, and closes the
+// connection it may still come back with.
+func (g *guard) call(ctx context.Context, network, addr string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	dialled := make(chan result)
+	go func() {
+		conn, err := g.dialer(ctx, network, addr)
+		select {
+		case dialled <- result{conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = conn.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-dialled:
+		return r.conn, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// open makes one connection: dialling and TLS within ctx.
 func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, error) {
-	conn, err := g.dialer(ctx, network, t.addr)
+	conn, err := g.call(ctx, network, t.addr)
 	if err != nil || g.tls == nil {
 		return conn, err
 	}

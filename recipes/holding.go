@@ -183,7 +183,7 @@ func (h *holding) giveBack(ctx context.Context) error {
 			h.close(b)
 			return nil
 		}
-		// It failed without an effect, or a janitor has the nodes: deleting them is right in either case.
+		// It failed without an effect, or the nodes are gone: deleting them is right in either case.
 	}
 	h.clearing()
 	err := h.q.c.dropNow(ctx, h.ks)
@@ -214,8 +214,12 @@ func (h *holding) pass(ctx context.Context) (baton, bool) {
 	}
 	work, cancel := detached(ctx, h.s)
 	defer cancel()
-	lists, err := (&txn{c: h.q.c, s: h.s, born: []*contender{next}, gone: h.ks}).run(work, next.dir)
+	t := &txn{c: h.q.c, s: h.s, born: []*contender{next}, gone: h.ks}
+	lists, err := t.run(work, next.dir)
 	if err != nil {
+		if t.left != nil { // the turn is passed on when nothing is left to meet
+			<-t.left
+		}
 		return baton{}, false
 	}
 	b := baton{k: next}

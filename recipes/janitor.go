@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -209,14 +210,50 @@ func (j *janitor) back(left []*chore) {
 	j.chores = append(left, j.chores...)
 }
 
-// sweep tries every chore once and returns what is left.
+// batch is how many nodes the janitor deletes in one request.
+const batch = 100
+
+// sweep tries every chore once and returns what is left: many at a time where nothing is in the way.
 func (j *janitor) sweep(todo []*chore) []*chore {
+	var left []*chore
+	for some := range slices.Chunk(todo, batch) {
+		if !j.together(some) {
+			left = append(left, j.oneByOne(some)...)
+		}
+	}
+	return left
+}
+
+// together deletes all in one request, and reports whether that was possible.
+func (j *janitor) together(todo []*chore) bool {
+	ks := make([]*contender, len(todo))
+	for i, c := range todo {
+		if ks[i] = c.k; c.k.path == "" {
+			return false
+		}
+	}
+	ctx, cancel := detached(context.Background(), j.s)
+	defer cancel()
+	if deleteAll(ctx, j.s, ks) != nil {
+		return false
+	}
+	for _, c := range todo {
+		c.finish()
+	}
+	return true
+}
+
+func (c *chore) finish() {
+	c.k.free()
+	close(c.done)
+}
+
+func (j *janitor) oneByOne(todo []*chore) []*chore {
 	var left []*chore
 	for i, c := range todo {
 		switch err := j.try(c.k); {
 		case err == nil, j.s.State() == Lost:
-			c.k.free()
-			close(c.done)
+			c.finish()
 		case outcomeOf(err) == Definite:
 			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
 		default:

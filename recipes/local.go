@@ -113,6 +113,25 @@ func (st *clientState) clearing(key string) {
 	}
 }
 
+// keepOut makes those who come next wait, as for somebody who is only cleaning up, until left is closed. For an abandoned
+// transaction of a recipe that takes no turn for it; whoever has the turn keeps it.
+func (st *clientState) keepOut(key string, left <-chan struct{}) {
+	if left == nil {
+		return
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.slots[key] != nil {
+		return
+	}
+	s, _ := st.line(key)
+	s.leaving = true
+	st.spawn(func() {
+		<-left
+		st.leave(key, baton{})
+	})
+}
+
 // unstick forgets what whoever had the turn waited for. The channel that said so is closed; the next owner gets a new one.
 func (s *slot) unstick() {
 	if s.held != nil {

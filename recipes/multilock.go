@@ -149,8 +149,9 @@ type bid struct {
 	m     *MultiLock
 	try   bool
 	start time.Time
-	turns []string // the local queues whose turn we have
-	seats []*draw  // our places, one a member
+	turns []string        // the local queues whose turn we have
+	seats []*draw         // our places, one a member
+	left  <-chan struct{} // see claim.left
 }
 
 // yield lets writers go first where a member to be read prefers them. It looks until none had to be waited for: while
@@ -179,6 +180,10 @@ func (b *bid) enter(ctx context.Context) error {
 	for _, p := range b.m.parts {
 		if p.n == 0 && !p.q.shared {
 			qs = append(qs, p.q)
+			continue
+		}
+		if _, err := b.m.c.state.vacant(ctx, p.q.slot()); err != nil { // see clientState.keepOut
+			return fmt.Errorf("recipes: multi-lock %s: %w", b.m.path(), err)
 		}
 	}
 	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.path, y.path) })
@@ -212,7 +217,10 @@ func (b *bid) giveUp(ctx context.Context, err error) error {
 	for _, key := range b.turns {
 		st.clearing(key)
 	}
-	b.m.c.leaveBehind(ctx, b.nodes(), b.leave)
+	for _, p := range b.m.parts {
+		st.keepOut(p.q.slot(), b.left) // of members that need no turn
+	}
+	b.m.c.leaveBehind(ctx, b.nodes(), func() { b.m.c.whenLeft(b.left, b.leave) })
 	return err
 }
 

@@ -100,6 +100,7 @@ func (b *bid) sit(ctx context.Context, seats []*draw, gone []*contender) ([][][]
 		dirs = append(dirs, d.dirs()...)
 	}
 	flat, err := t.run(ctx, dirs...)
+	b.left = t.left
 	if isNoNode(err) && gone != nil {
 		return nil, lostError(b.m.path(), err) // the parents existed when those were created
 	}

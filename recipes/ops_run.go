@@ -12,9 +12,12 @@ import (
 type op struct {
 	name string
 	path string
-	read bool   // changes nothing: asked again when its answer was lost with a connection
-	once bool   // a read that must not be asked again
-	need string // the permission it needs, for a multi's failed operation
+	read bool // changes nothing: asked again when its answer was lost with a connection
+	once bool // a read that must not be asked again
+	// handed is closed when the operation is handed to go-zookeeper. With it ctx bounds the way there only: what was
+	// handed over is waited for until it is answered, or never will be.
+	handed chan struct{}
+	need   string // the permission it needs, for a multi's failed operation
 }
 
 // maxRetries bounds how often a read is asked again, in case it is its answer that breaks the connection.
@@ -35,7 +38,7 @@ func run[T any](ctx context.Context, s *Session, o op, fn func(*zk.Conn) (T, err
 		if err := s.awaitLink(ctx); err != nil {
 			return zero, s.opError(o, NotSent, err)
 		}
-		v, err := attempt(ctx, s, fn)
+		v, err := attempt(ctx, s, o.handed, fn)
 		if err == nil {
 			return v, nil
 		}
@@ -86,9 +89,10 @@ func cause(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// attempt hands fn to go-zookeeper and waits. Who stops waiting never sees the result, which is go-zookeeper's to write
-// until fn returns.
-func attempt[T any](ctx context.Context, s *Session, fn func(*zk.Conn) (T, error)) (T, error) {
+// attempt hands fn to go-zookeeper and waits: with handed until fn has returned, whatever becomes of ctx. Without it a
+// caller whose ctx ends never sees the result, which is go-zookeeper's to write until fn returns. Such a caller knows
+// nothing of the order either: fn may begin later than what is asked next.
+func attempt[T any](ctx context.Context, s *Session, handed chan struct{}, fn func(*zk.Conn) (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
@@ -101,9 +105,16 @@ func attempt[T any](ctx context.Context, s *Session, fn func(*zk.Conn) (T, error
 	case <-s.done:
 		return zero, fmt.Errorf("%w: %w", errNotSent, s.Err())
 	}
+	if handed != nil {
+		close(handed)
+		ctx = context.WithoutCancel(ctx)
+	}
 	answered := make(chan result, 1)
 	go func() {
 		defer func() { <-s.slots }()
+		if s.client.preempt != nil {
+			s.client.preempt()
+		}
 		v, err := fn(s.conn)
 		answered <- result{v, err}
 	}()

@@ -166,9 +166,9 @@ func TestContextEndsAnyOperation(t *testing.T) {
 			},
 			"getW": func(ctx context.Context) error { _, _, _, err := s.getW(ctx, "/"); return err },
 			"createAndList": func(ctx context.Context) error {
-				_, err, _, listErr := s.createAndList(ctx, &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
-				require.ErrorIs(t, listErr, context.DeadlineExceeded)
-				return err
+				p := s.createAndList(ctx, &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
+				require.ErrorIs(t, p.listErr, context.DeadlineExceeded)
+				return p.outcome(ctx)
 			},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -302,8 +302,8 @@ func TestReadOnlyClientSendsNoWrite(t *testing.T) {
 		_, err2 := s.Set(t.Context(), "/a", nil, -1)
 		_, err3 := s.SetACL(t.Context(), "/a", openACL, -1)
 		_, err4 := s.Multi(t.Context(), &zk.DeleteRequest{Path: "/a", Version: -1})
-		_, err5, _, err6 := s.createAndList(t.Context(), &zk.CreateRequest{Path: "/b", Acl: openACL}, "/")
-		for _, err := range []error{err1, err2, err3, err4, err5, err6, s.Delete(t.Context(), "/a", -1)} {
+		p := s.createAndList(t.Context(), &zk.CreateRequest{Path: "/b", Acl: openACL}, "/")
+		for _, err := range []error{err1, err2, err3, err4, p.err, p.listErr, s.Delete(t.Context(), "/a", -1)} {
 			require.ErrorIs(t, err, ErrReadOnlyClient)
 			require.Equal(t, NotSent, outcomeOf(err))
 		}
@@ -337,13 +337,13 @@ func TestCreateAndListIsOneOrderedRoundTrip(t *testing.T) {
 		}
 		for i := range 200 {
 			began := time.Now()
-			created, err, lists, listErr := s.createAndList(t.Context(),
+			p := s.createAndList(t.Context(),
 				&zk.CreateRequest{Path: fmt.Sprintf("/q/_c_%d-lock-", i), Acl: openACL, Flags: zk.FlagEphemeralSequential}, "/q", "/r")
-			require.NoError(t, err)
-			require.NoError(t, listErr)
+			require.NoError(t, p.err)
+			require.NoError(t, p.listErr)
 			require.Equal(t, 40*time.Millisecond, time.Since(began))
-			require.Contains(t, lists[0], strings.TrimPrefix(created, "/q/"))
-			require.Empty(t, lists[1])
+			require.Contains(t, p.children[0], strings.TrimPrefix(p.names[0], "/q/"))
+			require.Empty(t, p.children[1])
 		}
 		close(stop)
 		noise.Wait()
@@ -356,17 +356,17 @@ func TestMultiAndListIsOneOrderedRoundTrip(t *testing.T) {
 		_, s := open(t, srv)
 		s.mustCreate(t, "/q", 0)
 		began := time.Now()
-		results, err, lists, listErr := s.multiAndList(t.Context(), []any{
+		p := s.multiAndList(t.Context(), []any{
 			&zk.CreateRequest{Path: "/q/a-", Acl: openACL, Flags: zk.FlagEphemeralSequential},
 			&zk.CreateRequest{Path: "/q/b-", Acl: openACL, Flags: zk.FlagEphemeralSequential},
 		}, "/q")
-		require.NoError(t, err)
-		require.NoError(t, listErr)
-		require.Equal(t, "/q/a-0000000000", results[0].String)
-		require.ElementsMatch(t, []string{"a-0000000000", "b-0000000001"}, lists[0])
+		require.NoError(t, p.err)
+		require.NoError(t, p.listErr)
+		require.Equal(t, "/q/a-0000000000", p.names[0])
+		require.ElementsMatch(t, []string{"a-0000000000", "b-0000000001"}, p.children[0])
 		require.Equal(t, 40*time.Millisecond, time.Since(began))
-		_, err, _, _ = s.multiAndList(t.Context(), []any{&zk.CreateRequest{Path: "/none/a", Acl: openACL}}, "/q")
-		require.ErrorIs(t, err, zk.ErrNoNode)
+		p = s.multiAndList(t.Context(), []any{&zk.CreateRequest{Path: "/none/a", Acl: openACL}}, "/q")
+		require.ErrorIs(t, p.err, zk.ErrNoNode)
 	})
 }
 
@@ -385,17 +385,17 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 				_, s := open(t, srv)
 				srv.Inject(zktest.Once(zktest.On(c.op)), c.fault)
 				link := s.linkNumber()
-				created, err, lists, listErr := s.createAndList(t.Context(), &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
-				if listErr == nil {
-					require.NoError(t, err)
-					require.Equal(t, "/u", created)
-					require.Contains(t, lists[0], "u")
+				p := s.createAndList(t.Context(), &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
+				if p.listErr == nil {
+					require.NoError(t, p.err)
+					require.Equal(t, "/u", p.names[0])
+					require.Contains(t, p.children[0], "u")
 					require.Equal(t, "cut after the listing", name)
 					return
 				}
-				require.Nil(t, lists)
+				require.Nil(t, p.children)
 				if c.op == "create" {
-					require.Equal(t, Unknown, outcomeOf(err), "%v", err)
+					require.Equal(t, Unknown, outcomeOf(p.err), "%v", p.err)
 				}
 				time.Sleep(3 * time.Second)
 				require.Equal(t, link+1, s.linkNumber())
@@ -413,9 +413,9 @@ func TestPipelineNotSentListsNothing(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err, _, listErr := s.createAndList(ctx, &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
-		require.Equal(t, NotSent, outcomeOf(err))
-		require.Equal(t, err, listErr)
+		p := s.createAndList(ctx, &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
+		require.Equal(t, NotSent, outcomeOf(p.outcome(ctx)))
+		require.Equal(t, p.err, p.listErr)
 		require.Empty(t, s.guard.wrote)
 	})
 }

@@ -116,12 +116,13 @@ type claim struct {
 	s       *Session
 	d       *declaration
 	k       *contender
-	turn    bool   // the slot is ours
-	own     *watch // on k
-	deaf    bool   // k may not be read by us
-	version int32  // of k's data
-	czxid   int64  // of k; 0 until read
-	proven  bool   // a committed write was made after, or by, the fact that admits us
+	left    <-chan struct{} // closed when the background has undone what we asked for and left; nil: nothing
+	turn    bool            // the slot is ours
+	own     *watch          // on k
+	deaf    bool            // k may not be read by us
+	version int32           // of k's data
+	czxid   int64           // of k; 0 until read
+	proven  bool            // a committed write was made after, or by, the fact that admits us
 	handoff int
 	queued  bool
 
@@ -318,8 +319,9 @@ func (a *claim) join(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	lists, err := (&txn{c: a.q.c, s: a.s, born: []*contender{k}}).run(ctx, k.dir)
-	if err != nil {
+	t := &txn{c: a.q.c, s: a.s, born: []*contender{k}}
+	lists, err := t.run(ctx, k.dir)
+	if a.left = t.left; err != nil {
 		if isNoNode(err) {
 			err = fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, k.dir, err)
 		}
@@ -333,7 +335,8 @@ func (a *claim) join(ctx context.Context) ([]string, error) {
 }
 
 // giveUp leaves the queue: a waiting goroutine of this client inherits the place, otherwise the contender is deleted
-// in the background and the turn passed on after that, so that nobody here meets it as a rival.
+// in the background and the turn passed on after that, so that nobody here meets it as a rival. The same goes for one that
+// may or may not exist: callers that give up before the network has answered leave one behind at most.
 //
 // Inherited is only a place whose owner has lost patience. Any other error is about the place or the lock, and an heir
 // would meet it again.
@@ -343,11 +346,11 @@ func (a *claim) giveUp(ctx context.Context, err error) error {
 	if k != nil && ctx.Err() != nil && !a.try && k.s.State() != Lost && st.bequeath(key, baton{k: k}) {
 		return err
 	}
+	st.clearing(key)
 	if k == nil {
-		st.leave(key, baton{})
+		a.q.c.whenLeft(a.left, func() { st.leave(key, baton{}) })
 		return err
 	}
-	st.clearing(key)
 	a.q.c.leaveBehind(ctx, []*contender{k}, func() { st.leave(key, baton{}) })
 	return err
 }

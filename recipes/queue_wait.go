@@ -75,13 +75,14 @@ func (a *claim) list(ctx context.Context) ([]string, error) {
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		check := &zk.CheckVersionRequest{Path: a.k.path, Version: -1}
-		_, err, lists, listErr := a.s.multiAndList(ctx, []any{check}, a.k.dir)
+		p := a.s.multiAndList(ctx, []any{check}, a.k.dir)
+		err := p.outcome(ctx)
 		switch {
 		case isNoNode(err):
 			return nil, lostError(a.k.path, nil)
-		case err == nil && listErr == nil:
+		case err == nil && p.listErr == nil:
 			a.proven = true
-			return lists[0], nil
+			return p.children[0], nil
 		case err == nil: // a later listing is of a later state: servers never go back in one session
 			a.proven = true
 			return a.plainList(ctx)
@@ -333,6 +334,9 @@ func (a *claim) prove(ctx context.Context) error {
 			a.unwatch()
 			if err := a.readOwn(ctx); err != nil {
 				return a.timedOut(ctx, err)
+			}
+			if a.deaf { // the version it has now is nothing we may read, nor a request to step back
+				a.version = -1
 			}
 			continue
 		}

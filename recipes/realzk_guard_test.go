@@ -53,11 +53,11 @@ func TestRealZooKeeper(t *testing.T) {
 	t.Run("listing behind a create contains it", func(t *testing.T) {
 		s.mustCreate(t, "/q", 0)
 		for i := range 200 {
-			created, err, lists, listErr := s.createAndList(t.Context(), &zk.CreateRequest{
+			p := s.createAndList(t.Context(), &zk.CreateRequest{
 				Path: fmt.Sprintf("/q/%d-", i), Acl: openACL, Flags: zk.FlagEphemeralSequential}, "/q")
-			require.NoError(t, err)
-			require.NoError(t, listErr)
-			require.Contains(t, lists[0], created[len("/q/"):])
+			require.NoError(t, p.err)
+			require.NoError(t, p.listErr)
+			require.Contains(t, p.children[0], p.names[0][len("/q/"):])
 		}
 	})
 

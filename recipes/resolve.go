@@ -14,8 +14,8 @@ import (
 // errNotApplied: a transaction whose outcome was unknown is now known never to have happened.
 var errNotApplied = errors.New("the transaction was not applied")
 
-// txn creates contenders, and deletes others in the same transaction. After run the outcome is known, or a janitor
-// has taken over finding it out and undoing it.
+// txn creates contenders, and deletes others in the same transaction. After run the outcome is known, or it is found out
+// and undone in the background.
 type txn struct {
 	c    *Client
 	s    *Session
@@ -23,12 +23,14 @@ type txn struct {
 	gone []*contender
 	with []any // further operations, after the creates
 
-	abandoned bool // run failed, and the janitor deletes born and gone
+	// left is closed when nothing is left of a transaction that was abandoned: when run failed without knowing the
+	// outcome. Whoever keeps others from the queue keeps them until then; see Client.whenLeft. Nil otherwise.
+	left chan struct{}
 }
 
-// run executes the transaction with the listings pipelined behind it. On an error nothing of it remains, now or after
-// the janitor has been: born contenders do not exist, and gone ones, where the outcome is not known (abandoned), are on
-// their way out too; else they are what they were.
+// run executes the transaction with the listings pipelined behind it. On an error nothing of it remains, now or once left
+// is closed: born contenders do not exist, and gone ones, of an abandoned transaction, do not either; else they are what
+// they were.
 //
 // errors.Is errNotApplied, and an error of Outcome NotSent, allow another try. children is nil when the transaction
 // succeeded but its listings did not: list again.
@@ -42,31 +44,26 @@ func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, er
 			return nil, err
 		}
 	}
-	names, err, children, listErr := t.send(ctx, lists)
-	if err == nil {
-		if err = t.name(names); err != nil { // they exist, under names we cannot work with
-			return nil, t.abandon(err)
-		}
-		if listErr != nil {
-			children = nil // no reason to fail: the nodes exist, and can be listed again
-		}
-		return children, nil
+	p := t.send(ctx, lists)
+	if !p.answered() { // the caller has left
+		return nil, t.abandon(p, p.outcome(ctx))
 	}
-	switch outcomeOf(err) {
-	case Definite, NotSent: // none of the nodes exists: a transaction is all or nothing
-		for _, k := range t.born {
-			k.free()
-		}
+	settled, err := t.settle(ctx, p)
+	switch {
+	case !settled:
+		return nil, t.abandon(p, err)
+	case err != nil:
 		return nil, err
+	case p.listErr != nil: // no reason to fail: the nodes exist, and can be listed again
+		return nil, nil
 	}
-	return nil, t.resolve(ctx, err)
+	return p.children, nil
 }
 
 // send puts the transaction on the wire: a plain create where that is enough, it is what the pipelining saves most for.
-func (t *txn) send(ctx context.Context, lists []string) ([]string, error, [][]string, error) {
+func (t *txn) send(ctx context.Context, lists []string) *pipelined {
 	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 {
-		name, err, children, listErr := t.s.createAndList(ctx, t.born[0].createRequest(), lists...)
-		return []string{name}, err, children, listErr
+		return t.s.createAndList(ctx, t.born[0].createRequest(), lists...)
 	}
 	// The creates come first: by their place their results are found. The deletes could stand anywhere, as nobody sees a
 	// state between two operations.
@@ -78,14 +75,62 @@ func (t *txn) send(ctx context.Context, lists []string) ([]string, error, [][]st
 	for _, k := range t.gone {
 		ops = append(ops, &zk.DeleteRequest{Path: k.path, Version: -1})
 	}
-	res, err, children, listErr := t.s.multiAndList(ctx, ops, lists...)
-	names := make([]string, 0, len(t.born))
-	for i := range t.born {
-		if i < len(res) {
-			names = append(names, res[i].String)
-		}
+	return t.s.multiAndList(ctx, ops, lists...)
+}
+
+// settle makes of an answer, or of its absence, what became of the transaction: applied when err is nil, else not.
+// Not settled: nobody knows yet, or it was applied and cannot be worked with.
+func (t *txn) settle(ctx context.Context, p *pipelined) (settled bool, err error) {
+	switch {
+	case p.err == nil:
+		err := t.name(p.names[:min(len(t.born), len(p.names))])
+		return err == nil, err
+	case outcomeOf(p.err) == Unknown:
+		return t.resolve(ctx, p.err)
 	}
-	return names, err, children, listErr
+	for _, k := range t.born { // none exists: a transaction is all or nothing
+		k.free()
+	}
+	return true, p.err
+}
+
+// abandon leaves the transaction to the background, where what it did, or may still do, is found out and undone. It
+// returns cause.
+//
+// Its answer is waited for first, or the end of its connection. It costs nothing, because it is on its way, and without
+// it nothing would be known: the goroutine that hands the request to go-zookeeper may have been preempted before it did, and a
+// search made meanwhile finds nothing of what is still to be created. See resolve.
+func (t *txn) abandon(p *pipelined, cause error) error {
+	t.left = make(chan struct{})
+	t.c.state.spawn(func() {
+		defer close(t.left)
+		<-p.done
+		ks := t.gone
+		switch settled, err := t.settle(context.Background(), p); {
+		case !settled: // the session is over, or some of the nodes cannot be told by name
+			ks = append(append([]*contender(nil), t.born...), t.gone...)
+			for _, done := range t.c.state.janitor(t.s).remove(ks...) {
+				<-done
+			}
+			return
+		case err == nil:
+			ks = t.born
+		}
+		_ = t.c.dropNow(context.Background(), ks) // nobody is there to be told; the janitor goes on
+	})
+	return cause
+}
+
+// whenLeft calls f when left is closed: at once, if there is nothing to wait for.
+func (c *Client) whenLeft(left <-chan struct{}, f func()) {
+	if left == nil {
+		f()
+		return
+	}
+	c.state.spawn(func() {
+		<-left
+		f()
+	})
 }
 
 // name gives the born contenders the paths the server answered with.
@@ -110,17 +155,27 @@ func (t *txn) name(paths []string) error {
 // resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so any of the
 // nodes it creates says that it was applied. All are looked for nevertheless: see errPartly.
 //
-// Why "absent behind a committed write" is final: the reconnect made the new server the owner of the session, so a
-// create still on its way through the old one fails with SESSIONMOVED, and one on the same server is ahead of the
-// write in its queue (Leader.revalidateSession, SessionTrackerImpl.checkSession). What a leader that was cut off has not
-// committed the others have taken over before they commit anything of their own, or it is gone for good. Once the write
-// is answered we have seen its zxid: a server behind it does not let us in (ZooKeeperServer.processConnectRequest), should
-// the listing need another connection. A sync proves none of this: a leader that was cut off answers it by itself until it
-// notices (Leader.processSync, ZOOKEEPER-1675), and says of what the others have committed that it is not there.
+// Absent behind a committed write means: not applied so far, and nearly always for good. go-zookeeper has let go of the
+// request: it went out on a connection that has ended since, or never will, so it was sent before the write. That order is
+// made, not assumed: nothing is searched for while the request is still to be handed over or answered (pipelined.done).
+// A server takes the requests of a session in the order it reads them, and one that reaches the leader through a server
+// that is no longer the session's is refused (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
+// What a leader that was cut off has not committed the others have taken over before they commit anything of their own, or
+// it is gone for good. Once the write is answered we have seen its zxid: a server behind it does not let us in
+// (ZooKeeperServer.processConnectRequest), should the listing need another connection. A sync proves none of this: a leader
+// that was cut off answers it by itself until it notices (Leader.processSync, ZOOKEEPER-1675), and says of what the others
+// have committed that it is not there.
 //
-// It goes on for as long as the session does, whatever becomes of ctx: then the janitor goes on. Giving up after a few
+// Nearly: measured on 3.8.0, a server that has read a request, or holds it unread, while one of its threads stands still can
+// execute it after that write, if the session has come back to that server meanwhile (the new connection overtakes the old
+// one in NIOServerCnxn; Learner.validateSession overtakes the follower's queues). Only the end of the session makes absence
+// final. So what was not applied is looked for again (recheck). A transaction that also deletes needs more, because
+// what it deletes is ours to use: every caller deletes that, or tries the same again, before it relies on anything, and of
+// two transactions that delete one node the second fails as a whole.
+//
+// It goes on for as long as the session does, whatever becomes of ctx: then the background goes on. Giving up after a few
 // failed searches is how go-zookeeper leaves nodes behind that block a lock for everybody.
-func (t *txn) resolve(ctx context.Context, cause error) error {
+func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		found, err := t.look(ctx)
 		switch {
@@ -128,21 +183,61 @@ func (t *txn) resolve(ctx context.Context, cause error) error {
 			for _, k := range t.gone {
 				k.free()
 			}
-			return nil
+			return true, nil
 		case err == nil:
 			for _, k := range t.born {
 				k.free()
 			}
-			return fmt.Errorf("%w: %w", errNotApplied, cause)
+			t.recheck(time.Second)
+			return true, fmt.Errorf("%w: %w", errNotApplied, cause)
 		case t.s.State() == Lost:
-			return t.abandon(fmt.Errorf("%w: %w", t.s.Err(), cause))
-		case errors.Is(err, errPartly):
-			return t.abandon(lostError(t.born[0].dir, fmt.Errorf("%w: %w", err, cause)))
+			return false, fmt.Errorf("%w: %w", t.s.Err(), cause)
+		case errors.Is(err, errPartly), errors.Is(err, ErrProtocol):
+			return false, lostError(t.born[0].dir, fmt.Errorf("%w: %w", err, cause))
 		}
 		if err := pause(ctx, t.s, wait); err != nil {
-			return t.abandon(fmt.Errorf("%w: %w", err, cause))
+			return false, fmt.Errorf("%w: %w", err, cause)
 		}
 	}
+}
+
+// recheckUntil bounds how long recheck waits between two looks, so that the last one is more than an hour behind the
+// transaction. A request waits as long as a thread of a server stands still while the rest of the server goes on.
+const recheckUntil = 4096 * time.Second
+
+// recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely. It
+// deletes what a server that took its time has made of them: nobody else would, and it would block the queue for as long
+// as the session lives.
+func (t *txn) recheck(wait time.Duration) {
+	if wait > recheckUntil {
+		return
+	}
+	time.AfterFunc(wait, func() {
+		if t.s.State() == Lost {
+			return
+		}
+		t.c.state.spawn(func() {
+			if !t.dropLate() {
+				t.recheck(2 * wait)
+			}
+		})
+	})
+}
+
+// dropLate deletes those of the contenders that exist after all, and reports whether there were any.
+func (t *txn) dropLate() bool {
+	var late []*contender
+	for _, k := range t.born {
+		ctx, cancel := detached(context.Background(), t.s)
+		children, _, err := t.s.Children(ctx, k.dir)
+		cancel()
+		if name := k.pick(children); err == nil && name != "" {
+			k.path = kind.JoinPath(k.dir, name)
+			late = append(late, k)
+		}
+	}
+	_ = t.c.dropNow(context.Background(), late) // nobody is there to be told; the janitor goes on
+	return len(late) > 0
 }
 
 // errPartly: of a transaction's nodes some exist and some do not. It was applied, then, and somebody has deleted some.
@@ -170,13 +265,6 @@ func (t *txn) look(ctx context.Context) (found bool, err error) {
 		return false, errPartly
 	}
 	return there > 0, nil
-}
-
-// abandon leaves what is unknown to the janitor and returns cause.
-func (t *txn) abandon(cause error) error {
-	t.abandoned = true
-	t.c.state.janitor(t.s).remove(append(append([]*contender(nil), t.born...), t.gone...)...)
-	return cause
 }
 
 // find returns the name under which the contender exists in this session, or "", behind a committed write. A node of that

@@ -196,7 +196,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	case errors.Is(err, errNotApplied), outcomeOf(err) != Unknown:
 		return nil, err
 	}
-	// The janitor has both nodes by now (txn.abandon), so neither lease would last.
+	// Both nodes are being deleted by now (txn.abandon), so neither lease would last.
 	old.lose(fmt.Errorf("whether it was exchanged for another lease is unknown: %w", err))
 	return nil, l.ended()
 }
@@ -282,27 +282,29 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, errors.Join(fmt.Errorf("%w: this client waits to write %s", ErrUpgradeConflict, q.path), err)
 	}
 	old := l.h
-	next, err := m.upgrade(ctx, old)
+	next, left, err := m.upgrade(ctx, old)
 	if err != nil {
-		q.c.state.leave(q.slot(), baton{})
+		q.c.state.clearing(q.slot())
+		q.c.whenLeft(left, func() { q.c.state.leave(q.slot(), baton{}) })
 		return nil, err
 	}
 	defer q.c.state.spawn(func() { _ = q.c.dropNow(context.Background(), old.ks) }) // whoever waits for it finds the writer
 	return m.replace(ctx, l, &holding{q: q, s: old.s, d: old.d, ks: []*contender{next}, slot: q.slot()})
 }
 
-// upgrade queues as a writer and looks whether our own reader is all that is ahead.
-func (m *RWMutex) upgrade(ctx context.Context, old *holding) (*contender, error) {
-	k, lists, err := m.joinWriters(ctx, old)
+// upgrade queues as a writer and looks whether our own reader is all that is ahead. left is closed when nothing is left of a
+// place that was given up before it was known to exist.
+func (m *RWMutex) upgrade(ctx context.Context, old *holding) (_ *contender, left <-chan struct{}, err error) {
+	k, lists, left, err := m.joinWriters(ctx, old)
 	if err != nil {
-		return nil, err
+		return nil, left, err
 	}
 	var children []string
 	if lists != nil {
 		children = lists[0]
 	} else if children, err = listChildren(ctx, old.s, k.dir); err != nil {
 		_ = m.write.c.drop(ctx, k) // goes on in the background if it must
-		return nil, err
+		return nil, nil, err
 	}
 	line, _ := kind.SortContenders(children)
 	ahead := 0
@@ -312,25 +314,26 @@ func (m *RWMutex) upgrade(ctx context.Context, old *holding) (*contender, error)
 	// Our reader first and we right behind it; two in the list, because in a list without us ahead counts all of it. What
 	// proves it is our create, as in claim.wait.
 	if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
-		return k, nil
+		return k, nil, nil
 	}
 	_ = m.write.c.drop(ctx, k) // goes on in the background if it must
-	return nil, fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, m.Path())
+	return nil, nil, fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, m.Path())
 }
 
 // joinWriters creates the upgrader's place, again as long as a try has done nothing.
-func (m *RWMutex) joinWriters(ctx context.Context, old *holding) (*contender, [][]string, error) {
+func (m *RWMutex) joinWriters(ctx context.Context, old *holding) (_ *contender, _ [][]string, left <-chan struct{}, err error) {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		k, err := m.write.contender(old.s, old.d, m.write.kind.Queues[0], false)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
-		lists, err := (&txn{c: m.write.c, s: old.s, born: []*contender{k}}).run(ctx, k.dir)
+		t := &txn{c: m.write.c, s: old.s, born: []*contender{k}}
+		lists, err := t.run(ctx, k.dir)
 		if err == nil {
-			return k, lists, nil
+			return k, lists, nil, nil
 		}
 		if err = againIn(ctx, old.s, err, wait); err != nil {
-			return nil, nil, err
+			return nil, nil, t.left, err
 		}
 	}
 }

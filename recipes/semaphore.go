@@ -167,8 +167,10 @@ func (d *draw) direct(ctx context.Context) (*holding, error) {
 		return nil, err
 	}
 	leases, gate := subdir(d.q.path, leasesOf(d.q.kind).Child), subdir(d.q.path, gateOf(d.q.kind).Child)
-	lists, err := (&txn{c: d.q.c, s: d.s, born: permits}).run(ctx, leases, gate)
+	t := &txn{c: d.q.c, s: d.s, born: permits}
+	lists, err := t.run(ctx, leases, gate)
 	if err != nil {
+		d.q.c.state.keepOut(d.q.path, t.left)
 		return nil, d.missing(ctx, err)
 	}
 	d.permits = permits
@@ -268,8 +270,9 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 		if err != nil {
 			return nil, err
 		}
-		lists, err := (&txn{c: d.q.c, s: d.s, born: []*contender{place}}).run(ctx, place.dir)
-		if err != nil {
+		t := &txn{c: d.q.c, s: d.s, born: []*contender{place}}
+		lists, err := t.run(ctx, place.dir)
+		if d.left = t.left; err != nil {
 			return nil, d.missing(ctx, err)
 		}
 		k = place
@@ -372,8 +375,8 @@ func (d *draw) take(ctx context.Context) error {
 	limit := &zk.CheckVersionRequest{Path: d.q.path, Version: d.d.version}
 	t := &txn{c: d.q.c, s: d.s, born: permits, gone: []*contender{d.k}, with: []any{limit}}
 	lists, err := t.run(ctx, permits[0].dir)
-	if t.abandoned { // whatever the outcome turns out to be, the janitor deletes the place and the permits
-		d.k = nil // it is being deleted: nobody can inherit it
+	if d.left = t.left; d.left != nil { // whatever the outcome turns out to be, the place and the permits are deleted
+		d.k = nil // nobody can inherit it
 	}
 	switch {
 	case err == nil:

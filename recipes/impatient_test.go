@@ -1,0 +1,307 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// takers are how each recipe takes the locks that declareAll declares, for tests of what they all must do.
+var takers = map[string]func(ctx context.Context, c *Client, i int) (*Lease, error){
+	"mutex": func(ctx context.Context, c *Client, i int) (*Lease, error) { return c.Mutex(numbered("/m", i)).Lock(ctx) },
+	"read":  func(ctx context.Context, c *Client, i int) (*Lease, error) { return c.RWMutex(numbered("/rw", i)).RLock(ctx) },
+	"write": func(ctx context.Context, c *Client, i int) (*Lease, error) { return c.RWMutex(numbered("/rw", i)).Lock(ctx) },
+	"semaphore": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+		return c.Semaphore(numbered("/s", i)).Acquire(ctx, 2)
+	},
+	"election": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+		l, err := c.Election(numbered("/e", i)).Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l.Lease, nil
+	},
+	"multi": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+		return c.MultiLock(c.Mutex(numbered("/m", i)), c.Semaphore(numbered("/s", i)), c.RWMutex(numbered("/rw", i)).Reader()).Lock(ctx)
+	},
+}
+
+func numbered(path string, i int) string { return fmt.Sprint(path, i) }
+
+// declareAll declares, n times, what takers take.
+func (l *lab) declareAll(n int) (queues []string) {
+	for i := range n {
+		s := kind.Semaphore.New().(*kind.SemaphoreParams)
+		s.Permits = 2
+		for path, p := range map[string]kind.Params{"/m": kind.Mutex.New(), "/rw": kind.RWLock.New(), "/s": s, "/e": kind.Election.New()} {
+			l.declare(numbered(path, i), p)
+		}
+		queues = append(queues, numbered("/m", i), numbered("/rw", i), numbered("/s", i)+"/locks", numbered("/s", i)+"/leases", numbered("/e", i))
+	}
+	return queues
+}
+
+// A client whose callers gave up before the network had answered left a contender for each behind, and cleaned up one at a
+// time: ten seconds of 30 ms timeouts at 40 ms of round trip kept the lock from everybody else for 43 s.
+func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.T) {
+	for name, take := range takers {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				queues := l.declareAll(1)
+				a, b := l.client("a"), l.client("b")
+				for _, c := range []*Client{a, b} { // from here on the declarations are known
+					x, err := take(t.Context(), c, 0)
+					require.NoError(t, err)
+					l.unlock(x)
+				}
+				l.settle()
+				most, sid := 0, l.session(a)
+				l.srv.Inject(func(zktest.Request) bool {
+					for _, dir := range queues {
+						own := 0
+						for _, child := range l.children(dir) {
+							if n, ok := l.srv.Get(kind.JoinPath(dir, child)); ok && n.Stat.EphemeralOwner == sid {
+								own++
+							}
+						}
+						most = max(most, own)
+					}
+					return false
+				}, zktest.Fault{})
+				end := time.Now().Add(time.Minute)
+				var callers sync.WaitGroup
+				for range impatient(name) {
+					callers.Go(func() {
+						for time.Now().Before(end) {
+							ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+							x, err := take(ctx, a, 0)
+							cancel()
+							if err == nil {
+								_ = x.Unlock(context.Background())
+							}
+						}
+					})
+				}
+				time.Sleep(20 * time.Second)
+				meanwhile, err := take(t.Context(), b, 0)
+				require.NoError(t, err)
+				l.unlock(meanwhile)
+				callers.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				x, err := take(ctx, b, 0)
+				require.NoError(t, err, "%s", l.srv.Dump())
+				l.unlock(x)
+				l.settle()
+				require.LessOrEqual(t, most, contenders(name), "contenders of one client in one queue")
+				for _, dir := range queues {
+					require.Empty(t, l.children(dir))
+				}
+			})
+		})
+	}
+}
+
+// impatient is how many goroutines call at once: permits are taken side by side, so of them one.
+func impatient(recipe string) int {
+	if recipe == "semaphore" || recipe == "multi" {
+		return 1
+	}
+	return 5
+}
+
+// contenders is how many nodes one acquisition has in one queue.
+func contenders(recipe string) int {
+	if recipe == "semaphore" {
+		return 2
+	}
+	return 1
+}
+
+// The same over TCP, in real time, while other goroutines fight for the processors: 2,760 contenders were left.
+func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
+	l := &lab{t: t, srv: zktest.Start(t)}
+	const n = 8
+	queues := l.declareAll(n)
+	dial := func() *Client {
+		c, err := Dial(t.Context(), Config{Servers: []string{l.srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: patience})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	a, b := dial(), dial()
+	var stop atomic.Bool
+	var busy, callers sync.WaitGroup
+	for range 2 {
+		busy.Go(func() {
+			for !stop.Load() {
+			}
+		})
+	}
+	for _, take := range takers {
+		for i := range n {
+			callers.Go(func() {
+				for range 60 {
+					ctx, cancel := context.WithTimeout(context.Background(), rand.N(15*time.Millisecond))
+					if x, err := take(ctx, a, i); err == nil {
+						_ = x.Unlock(context.Background())
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	callers.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for name, take := range takers {
+		for i := range n {
+			x, err := take(ctx, b, i)
+			require.NoError(t, err, "%s %d: %s", name, i, l.srv.Dump())
+			require.NoError(t, x.Unlock(ctx))
+		}
+	}
+	stop.Store(true)
+	busy.Wait()
+	for _, dir := range queues {
+		for len(l.children(dir)) > 0 {
+			require.NoError(t, ctx.Err(), "%s: %v", dir, l.children(dir))
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// The goroutine that hands a create to go-zookeeper was preempted before it did, and the caller's context ended in that time.
+// The search for the contender found none and was done with it; then the create went out: a contender nobody knew of.
+func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
+	for name, take := range takers {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				queues := l.declareAll(1)
+				a, b := l.client("a"), l.client("b")
+				for _, c := range []*Client{a, b} {
+					x, err := take(t.Context(), c, 0)
+					require.NoError(t, err)
+					l.unlock(x)
+				}
+				l.settle()
+				ctx, cancel := context.WithCancel(t.Context())
+				var done atomic.Bool
+				a.preempt = func() {
+					if done.CompareAndSwap(false, true) {
+						cancel()
+						time.Sleep(10 * time.Second)
+					}
+				}
+				_, err := take(ctx, a, 0)
+				require.ErrorIs(t, err, context.Canceled)
+				time.Sleep(11 * time.Second)
+				l.settle()
+				for _, dir := range queues {
+					require.Empty(t, l.children(dir), dir)
+				}
+				x, err := take(t.Context(), b, 0)
+				require.NoError(t, err)
+				l.unlock(x)
+			})
+		})
+	}
+}
+
+// A create that a slow server executes when its session has been elsewhere and come back, behind the write that had shown it
+// absent: a contender nobody knew of stood for as long as the session lived.
+func TestACreateExecutedLateIsDeleted(t *testing.T) {
+	for name, take := range takers {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				queues := l.declareAll(1)
+				a, b := l.client("a"), l.client("b")
+				x, err := take(t.Context(), a, 0)
+				require.NoError(t, err)
+				l.unlock(x)
+				sid := l.session(a)
+				rule := l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.Delay(20*time.Second))
+				go func() {
+					<-rule.Hit()
+					l.settle()
+					l.srv.Disconnect(sid)
+				}()
+				x, err = take(t.Context(), a, 0)
+				require.NoError(t, err)
+				l.unlock(x)
+				time.Sleep(21 * time.Second)
+				x, err = take(t.Context(), b, 0)
+				require.NoError(t, err)
+				l.unlock(x)
+				time.Sleep(20 * time.Second)
+				for _, dir := range queues {
+					require.Empty(t, l.children(dir), dir)
+				}
+			})
+		})
+	}
+}
+
+// Who may write its own node but not read it, and whose first confirming write lost its reply, wrote with an old version again
+// and again, without a pause: 7,483 requests in five minutes, and never granted.
+func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedByACheck(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
+			p.ChildACL = []kind.ACL{{Perms: kind.PermWrite, Scheme: "world", ID: "anyone"}}
+		})
+		a, b := l.client("a"), l.client("b")
+		x, err := a.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err)
+		ch := l.locking(b.Mutex("/m"))
+		l.srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
+		before := l.srv.Counts().Total
+		l.unlock(x)
+		r := <-ch
+		require.NoError(t, r.err)
+		require.Less(t, l.srv.Counts().Total-before, 40)
+		l.unlock(r.v)
+	})
+}
+
+// A Dialer that never returned, whatever became of its context, kept Close and every later session waiting.
+func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		forever, blocked := make(chan struct{}), make(chan struct{}, 1)
+		var block atomic.Bool
+		l.mutex()
+		c := l.client("c", func(cfg *Config) {
+			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if block.CompareAndSwap(true, false) {
+					blocked <- struct{}{}
+					<-forever
+					return nil, errors.New("too late")
+				}
+				return l.dial(ctx, network, address)
+			}
+		})
+		block.Store(true)
+		l.srv.Disconnect(0)
+		<-blocked
+		x, err := c.Mutex("/m").Lock(t.Context())
+		require.NoError(t, err, "the next attempt is made beside the one that hangs")
+		l.unlock(x)
+		block.Store(true)
+		l.srv.Disconnect(0)
+		<-blocked
+		_ = c.Close() // of a session whose end no server has confirmed; that it returns is what counts
+		close(forever)
+		synctest.Wait()
+	})
+}
