@@ -113,9 +113,10 @@ func TestLateTransactionIsNotAppliedTwice(t *testing.T) {
 		c := s.provisioner()
 		s.apply(c, s.shop())
 		p := s.plan(c, s.shop(set("description", "late")))
-		in := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
+		in := s.server.Inject(zktest.Once(transaction(s)), zktest.HoldReader)
 		go func() {
 			<-in.Hit()
+			synctest.Wait()
 			s.server.Disconnect(s.session(c).ID())
 		}()
 		x := executor(c)
@@ -139,9 +140,10 @@ func TestRefusalOfTheSecondCopyIsNotMistakenForAConflict(t *testing.T) {
 		c := s.provisioner()
 		s.apply(c, s.shop())
 		p := s.plan(c, s.shop(set("description", "late")))
-		first := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
+		first := s.server.Inject(zktest.Once(transaction(s)), zktest.HoldReader)
 		go func() {
 			<-first.Hit()
+			synctest.Wait()
 			second := s.server.Inject(zktest.Once(transaction(s)), zktest.Hold)
 			s.server.Disconnect(s.session(c).ID())
 			<-second.Hit()

@@ -23,6 +23,8 @@ type conn struct {
 	id  int64
 
 	session   *session
+	behind    *conn // the session's connection to this server before this one, see waits
+	follower  *conn // the one whose behind this is
 	claims    int64 // the session id the handshake asks for
 	ids       []identity
 	oldClient bool
@@ -35,6 +37,7 @@ type conn struct {
 	arrived int       // how many of in have reached the server
 	inSize  int
 	stalled bool // the first of in is held by a fault
+	reading bool // the reader is held by a fault, with the first that has not arrived in its hands
 	cutIn   bool // partitioned: nothing arrives
 	room    chan struct{}
 
@@ -63,6 +66,7 @@ type inbound struct {
 	inj   *Injection
 	eof   bool
 	word  string // a four-letter word instead of a frame
+	read  bool   // the reader has had it in its hands: it arrives, whatever becomes of the connection
 }
 
 // outbound is a frame on its way out. The last one of a connection closes it.
@@ -281,21 +285,27 @@ func (c *conn) lockedPump() {
 // executes in order until the queue is empty or a fault holds it up. The two are
 // apart because a held request must not keep the pings behind it from counting.
 func (c *conn) pump() {
-	for c.arrived < len(c.in) && !c.cutIn && !c.s.frozen && !c.s.closed {
+	if c.behind != nil {
+		c.behind.pump() // it may be off the list of connections
+	}
+	for c.arrived < len(c.in) && !c.reading && !c.cutIn && !c.s.frozen && !c.s.closed {
 		it := &c.in[c.arrived]
 		if time.Until(it.due) > 0 {
 			break
 		}
-		if c.closed && !it.eof {
+		if c.closed && !it.eof && !it.read {
 			c.inSize -= it.raw // the server's end is closed: nothing arrives there any more
 			c.in = slices.Delete(c.in, c.arrived, c.arrived+1)
 			continue
 		}
+		if it.read = c.park(it, faultDelayReader, faultHoldReader, &c.reading); it.read {
+			break
+		}
 		c.arrived++
 		c.arrive(it)
 	}
-	for c.arrived > 0 && !c.stalled && !c.s.frozen && !c.s.closed {
-		if c.park(&c.in[0]) {
+	for c.arrived > 0 && !c.stalled && !c.waits() && !c.s.frozen && !c.s.closed {
+		if c.park(&c.in[0], faultDelay, faultHold, &c.stalled) {
 			return
 		}
 		it := c.in[0]
@@ -306,7 +316,25 @@ func (c *conn) pump() {
 		c.run(&it)
 	}
 	signal(c.room)
+	if f := c.follower; f != nil && !c.busy() {
+		c.follower, f.behind = nil, nil
+		f.pump()
+	}
 }
+
+// follow puts the connection behind the one its session has had to this server.
+func (c *conn) follow(older *conn) {
+	if older != nil && older.busy() {
+		c.behind, older.follower = older, c
+	}
+}
+
+// busy says whether requests of this connection, or of one before it, are in the server's pipeline.
+func (c *conn) busy() bool { return c.arrived > 0 || c.behind != nil }
+
+// waits says whether the next request has to wait for those of an older connection: a server's pipeline is one queue,
+// whatever becomes of the connections. Credentials do not go through it (ZooKeeperServer.processPacket).
+func (c *conn) waits() bool { return c.behind != nil && c.in[0].req.op != opAuth }
 
 // arrive is the moment a frame reaches the server: it is counted, and the
 // session has been heard of.

@@ -42,6 +42,8 @@ const (
 	faultDelay
 	faultDelayReply
 	faultHold
+	faultDelayReader
+	faultHoldReader
 	faultHoldReply
 	faultFail
 	faultEventAfterReply
@@ -64,12 +66,21 @@ var (
 	CutBefore = Fault{kind: faultCutBefore}
 	// CutAfter cuts the connection once the reply is sent in full.
 	CutAfter = Fault{kind: faultCutAfter}
-	// Hold keeps the request, and behind it all later ones of its connection,
-	// unexecuted until [Injection.Release]. Their arrival still keeps the
-	// session alive. If the client leaves meanwhile, they are executed at
-	// release all the same, as from the pipeline of a slow server, unless the
-	// session is over by then.
+	// Hold keeps the request in the server's pipeline until [Injection.Release],
+	// as a slow disk does, and behind it all later ones of its session at this
+	// server, also those of a new connection. Their arrival keeps the session
+	// alive. If the client leaves meanwhile, they are executed at release all
+	// the same, unless the session is over by then, or attached to another
+	// server ([Replica]).
 	Hold = Fault{kind: faultHold}
+	// HoldReader keeps the request in the hands of the thread that has read it,
+	// until [Injection.Release]: it is not in the pipeline yet, and nothing more
+	// is read from its connection. A new connection of its session overtakes
+	// it, so that it can be executed after writes that were sent later, and
+	// answered. ZooKeeper does that when the thread is not given a processor in
+	// time. To a program it looks the same when its session has moved to another
+	// server and back while the first one was slow, which is less rare.
+	HoldReader = Fault{kind: faultHoldReader}
 	// HoldReply executes the request and keeps its reply, and everything sent
 	// on the connection after it, until [Injection.Release].
 	HoldReply = Fault{kind: faultHoldReply}
@@ -82,9 +93,11 @@ var (
 // reply, counting the four bytes of length.
 func CutAt(n int) Fault { return Fault{kind: faultCutAt, n: n} }
 
-// Delay executes the request, and behind it all later ones of its connection,
-// d later. Its arrival keeps the session alive at once.
+// Delay is [Hold] for d.
 func Delay(d time.Duration) Fault { return Fault{kind: faultDelay, d: d} }
+
+// DelayReader is [HoldReader] for d.
+func DelayReader(d time.Duration) Fault { return Fault{kind: faultDelayReader, d: d} }
 
 // DelayReply executes the request and sends its reply, and everything on the
 // connection after it, d later.
@@ -104,8 +117,8 @@ type Injection struct {
 	hits  int            // guarded by rules.mu; of an event rule by Server.mu
 	hit   chan struct{}
 
-	released bool    // guarded by Server.mu, as is waiting
-	waiting  []*conn // held connections
+	released bool     // guarded by Server.mu, as is waiting
+	waiting  []func() // resume what is held
 	gate     chan struct{}
 	events   *eventRule // of InjectEvent
 }
@@ -144,8 +157,8 @@ func (i *Injection) Hits() int {
 	return i.hits
 }
 
-// Hit is closed when the fault strikes for the first time. With [Hold] the
-// request may still be on its way into the queue then; it is not executed.
+// Hit is closed when the fault strikes for the first time. With [Hold] and
+// [HoldReader] the request may still be on its way then; it is not executed.
 func (i *Injection) Hit() <-chan struct{} { return i.hit }
 
 // Remove ends the fault for requests that have not been read yet. What is held
@@ -180,8 +193,8 @@ func (i *Injection) Release() {
 			send()
 		}
 	}
-	for _, c := range i.waiting {
-		c.resume()
+	for _, resume := range i.waiting {
+		resume()
 	}
 	i.waiting = nil
 }
@@ -231,30 +244,30 @@ func (r *rules) apply(c *conn, it *inbound) {
 	}
 }
 
-// park holds up the first request of the queue when its fault says so.
-func (c *conn) park(it *inbound) bool {
-	fault := it.fault
-	switch {
-	case fault.kind == faultDelay:
-		time.AfterFunc(fault.d, func() {
+// park holds up a request when its fault is one of the two given, and sets stalled meanwhile.
+func (c *conn) park(it *inbound, delay, hold faultKind, stalled *bool) bool {
+	resume := func() {
+		*stalled = false
+		c.pump()
+	}
+	switch it.fault.kind {
+	case delay:
+		time.AfterFunc(it.fault.d, func() {
 			c.s.mu.Lock()
 			defer c.s.mu.Unlock()
-			c.resume()
+			resume()
 		})
-	case fault.kind == faultHold && !it.inj.released:
-		it.inj.waiting = append(it.inj.waiting, c)
+	case hold:
+		if it.inj.released {
+			return false
+		}
+		it.inj.waiting = append(it.inj.waiting, resume)
 	default:
 		return false
 	}
-	it.fault.kind = faultNone
-	c.stalled = true
+	it.fault.kind = faultNone // spent
+	*stalled = true
 	return true
-}
-
-// resume executes what was held up; its fault has been spent by park.
-func (c *conn) resume() {
-	c.stalled = false
-	c.pump()
 }
 
 // finish sends the reply of an executed request, or what its fault makes of it.

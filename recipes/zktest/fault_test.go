@@ -25,6 +25,7 @@ func TestFaultsDoToTheNodeAndTheCallerWhatTheySay(t *testing.T) {
 		{"CutAt a byte", zktest.CutAt(10), true, "zk: connection closed", false},
 		{"Fail", zktest.Fail(zktest.CodeThrottled), false, "unknown error: -127", true},
 		{"Delay", zktest.Delay(time.Second), true, "", true},
+		{"DelayReader", zktest.DelayReader(time.Second), true, "", true},
 		{"DelayReply", zktest.DelayReply(time.Second), true, "", true},
 	}
 	for _, tt := range tests {
@@ -76,9 +77,9 @@ func TestADroppedRequestOrReplyLeavesTheRestOfTheConnectionAlone(t *testing.T) {
 	}
 }
 
-func TestAHeldCreateCommitsAfterItsClientHasMovedOn(t *testing.T) {
+func TestACreateThatItsReaderHoldsCommitsAfterItsClientHasMovedOn(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
-		i := s.Inject(zktest.On("create"), zktest.Hold)
+		i := s.Inject(zktest.On("create"), zktest.HoldReader)
 		done := make(chan error, 1)
 		go func() {
 			_, err := c.Create("/late", nil, zk.FlagEphemeral, open)
@@ -95,6 +96,34 @@ func TestAHeldCreateCommitsAfterItsClientHasMovedOn(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, c.SessionID(), stat.EphemeralOwner)
+	})
+}
+
+func TestAHeldCreateKeepsItsPlaceThroughReconnects(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *zktest.Server, c *client) {
+		i := s.Inject(zktest.On("create"), zktest.Hold)
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Create("/late", nil, zk.FlagEphemeral, open)
+			done <- err
+		}()
+		<-i.Hit()
+		require.ErrorIs(t, <-done, zk.ErrConnectionClosed)
+		c.await(t, zk.StateHasSession)
+		c.await(t, zk.StateHasSession) // pings wait too, so the client tries once more
+		go func() {
+			ok, _, err := c.Exists("/late")
+			if err == nil && !ok {
+				err = zk.ErrNoNode
+			}
+			done <- err
+		}()
+		s.Freeze()
+		i.Release()
+		synctest.Wait()
+		require.Empty(t, done)
+		s.Thaw()
+		require.NoError(t, <-done)
 	})
 }
 

@@ -138,11 +138,12 @@ func TestContainersAndTTLNodesAreReapedOnTheBeat(t *testing.T) {
 // Close, or a bubble, from ending.
 func TestCloseJoinsEverythingWhateverIsHeld(t *testing.T) {
 	hold := map[string]func(s *zktest.Server, c *client){
-		"hold":      func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Hold) },
-		"holdReply": func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.HoldReply) },
-		"delay":     func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Delay(time.Hour)) },
-		"freeze":    func(s *zktest.Server, _ *client) { s.Freeze() },
-		"partition": func(s *zktest.Server, c *client) { s.Partition(c.SessionID(), zktest.Both) },
+		"hold":       func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Hold) },
+		"holdReader": func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.HoldReader) },
+		"holdReply":  func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.HoldReply) },
+		"delay":      func(s *zktest.Server, _ *client) { s.Inject(zktest.On("create"), zktest.Delay(time.Hour)) },
+		"freeze":     func(s *zktest.Server, _ *client) { s.Freeze() },
+		"partition":  func(s *zktest.Server, c *client) { s.Partition(c.SessionID(), zktest.Both) },
 	}
 	for name, f := range hold {
 		t.Run(name, func(t *testing.T) {

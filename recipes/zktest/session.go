@@ -10,9 +10,10 @@ type session struct {
 	deadline time.Time
 	timer    *time.Timer
 	conn     *conn
-	view     *view // of the server it is attached to
-	swap     bool  // give it a new id at the next reconnect
-	local    bool  // of a read-only server, which cannot commit one
+	view     *view           // of the server it is attached to
+	pipes    map[*view]*conn // its latest connection to each server, that may have left requests there
+	swap     bool            // give it a new id at the next reconnect
+	local    bool            // of a read-only server, which cannot commit one
 	counts   Counts
 }
 
@@ -27,7 +28,7 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	if !s.readOnly {
 		s.zxid++
 	}
-	x := &session{id: s.nextSession, local: s.readOnly, timeout: timeout, counts: newCounts()}
+	x := &session{id: s.nextSession, local: s.readOnly, timeout: timeout, counts: newCounts(), pipes: map[*view]*conn{}}
 	s.nextSession++
 	s.sessions[x.id] = x
 	x.deadline = s.expiry(timeout)
@@ -129,6 +130,8 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 // asked for: a reconnect may change it.
 func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 	c.session, x.conn, x.view, x.timeout = x, c, c.v, timeout
+	c.follow(x.pipes[c.v])
+	x.pipes[c.v] = c
 	c.sid.Store(x.id)
 	c.partition()
 	s.touch(x)

@@ -53,6 +53,8 @@ type Options struct {
 	// ReadyWithin is how long the server may take to serve, five minutes when zero:
 	// one that ends instead is noticed at once.
 	ReadyWithin time.Duration
+	// Debug is for [Server.Halt].
+	Debug bool
 }
 
 // Server is one running ZooKeeper process. Its fields do not change while it
@@ -229,6 +231,9 @@ func prepare(tb TB, opts Options) *Server {
 		java, fmt.Sprintf("-Xmx%dm", heap), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dzookeeper.preAllocSize=1024", "-Djava.net.preferIPv4Stack=true",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+	}
+	if opts.Debug {
+		s.args = append(s.args, debugged)
 	}
 	for k, v := range opts.Properties {
 		s.args = append(s.args, "-D"+k+"="+v)

@@ -1,0 +1,94 @@
+//go:build linux
+
+package realzk
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// debugged is how a server is started for Halt; the port is in its log.
+const debugged = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=127.0.0.1:0"
+
+var debugPort = regexp.MustCompile(`Listening for transport dt_socket at address: (\d+)`)
+
+// Halt stops the next thread that enters the given method of the server's, and
+// that thread only: a disk that is slow, or a thread that is not given a
+// processor, at exactly that place. held waits until one is there, and release
+// lets it go on. It is for servers with [Options].Debug.
+func (s *Server) Halt(method string) (held, release func()) {
+	s.tb.Helper()
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		// The one before may just be leaving, and the server takes one at a time.
+		if d := s.debug(method); d != nil {
+			return func() {
+				s.tb.Helper()
+				if !d.await("Breakpoint hit") {
+					s.tb.Fatalf("realzk: no thread of the server came to %s", method)
+				}
+				fmt.Fprintln(d.in, "clear", method)
+				d.await("Removed")
+			}, d.end
+		}
+		if time.Now().After(end) {
+			s.tb.Fatalf("realzk: the debugger cannot stop threads in %s; the server's log ends:\n%s", method, tail(s.Log(), 10))
+		}
+	}
+}
+
+// debugger is a jdb. When it goes, the server lets go what it has stopped.
+type debugger struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func (s *Server) debug(method string) *debugger {
+	s.tb.Helper()
+	ports := debugPort.FindAllStringSubmatch(s.Log(), -1)
+	if len(ports) == 0 {
+		return nil
+	}
+	cmd := exec.Command("jdb", "-attach", "127.0.0.1:"+ports[len(ports)-1][1])
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		s.tb.Fatalf("realzk: %v", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.tb.Fatalf("realzk: %v", err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.tb.Fatalf("realzk: start jdb, which this test needs: %v; install it with: %s", err, install)
+	}
+	d := &debugger{cmd, in, bufio.NewScanner(out)}
+	s.tb.Cleanup(d.end)
+	fmt.Fprintln(in, "stop thread in", method)
+	if !d.await("Set breakpoint") {
+		d.end()
+		return nil
+	}
+	return d
+}
+
+// await reads what the debugger says up to a text; false when it ends before.
+func (d *debugger) await(text string) bool {
+	for d.out.Scan() {
+		if strings.Contains(d.out.Text(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *debugger) end() {
+	d.cmd.Process.Kill()
+	d.cmd.Wait()
+}
