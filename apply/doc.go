@@ -33,11 +33,16 @@
 //
 // # How to use it
 //
-//	live, err := apply.Read(ctx, session, desired) // desired comes from package config
-//	p := plan.Diff(live, desired, plan.Options{Identities: who})
+//	live, err := apply.Read(ctx, session, e.Tree) // e is one of the Ensembles of config.Load
+//	p := plan.Diff(live, e.Tree, plan.Options{Identities: who})
 //	// show p; stop unless p.Applyable()
 //	x := &apply.Executor{Client: client, Events: show}
 //	result, err := x.Run(ctx, p)
+//
+// That is what the command does. The tree says everything that is declared: the nodes, and in
+// its Intent what was moved, imported and removed, quotas and outputs. A tree that is copied
+// without its Intent plans the deletion of what was moved. The example of the package is a
+// whole program.
 //
 // The error says whether anything of the plan was written: nothing, but for [*PartialError],
 // [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. With a [*ClosedError] locks

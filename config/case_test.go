@@ -138,19 +138,19 @@ func dump(c *Config, origins bool) string {
 		}
 	}
 	for _, e := range c.Ensembles {
-		for _, v := range e.Intent.Moves {
+		for _, v := range e.Tree.Intent.Moves {
 			fmt.Fprintf(&b, "%s moved %s to %s one %v\n", e.Name, v.From, v.To, v.One)
 		}
-		for _, v := range e.Intent.PathMoves {
+		for _, v := range e.Tree.Intent.PathMoves {
 			fmt.Fprintf(&b, "%s moved %s to %s\n", e.Name, v.From, v.To)
 		}
-		for _, v := range e.Intent.Imports {
+		for _, v := range e.Tree.Intent.Imports {
 			fmt.Fprintf(&b, "%s import %s as %s at %s\n", e.Name, v.Path, v.To, v.Target)
 		}
-		for _, v := range e.Intent.Quotas {
+		for _, v := range e.Tree.Intent.Quotas {
 			fmt.Fprintf(&b, "%s quota %d of %s at %s\n", e.Name, v.MaxNodes, v.Addr, v.Path)
 		}
-		for _, v := range e.Intent.Removals {
+		for _, v := range e.Tree.Intent.Removals {
 			fmt.Fprintf(&b, "%s removed %s destroy %v\n", e.Name, v.From, v.Destroy)
 		}
 	}

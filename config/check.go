@@ -115,7 +115,7 @@ func (m *module) trees(stack string) []*Ensemble {
 	if len(m.moves)+len(m.pathMoves)+len(m.imports)+len(m.removals) > 0 {
 		have := m.declared()
 		for _, e := range out {
-			e.Intent = m.intentOf(e, have)
+			e.Tree.Intent = m.intentOf(e, have)
 		}
 	}
 	for _, i := range m.instances {
@@ -124,10 +124,10 @@ func (m *module) trees(stack string) []*Ensemble {
 	for _, e := range out {
 		for _, other := range out {
 			if other != e {
-				e.Intent.Elsewhere = append(e.Intent.Elsewhere, other.Tree)
+				e.Tree.Intent.Elsewhere = append(e.Tree.Intent.Elsewhere, other.Tree)
 			}
 		}
-		slices.SortFunc(e.Intent.Quotas, func(a, b plan.Quota) int { return strings.Compare(a.Path, b.Path) })
+		slices.SortFunc(e.Tree.Intent.Quotas, func(a, b plan.Quota) int { return strings.Compare(a.Path, b.Path) })
 	}
 	return out
 }

@@ -67,10 +67,9 @@ type Ensemble struct {
 	SessionTimeout, ConnectTimeout time.Duration
 	TLS                            *TLS // nil: plain TCP
 	Auth                           []Auth
-	// Tree is what is declared, with the paths an apply will use.
+	// Tree is all that is declared here: the nodes, with the paths an apply will use, and
+	// in its Intent what the configuration says besides them.
 	Tree *plan.Tree
-	// Intent is what the configuration says besides the tree.
-	Intent plan.Intent
 	// DeclRange is where the block stands.
 	DeclRange hcl.Range
 }

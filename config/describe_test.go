@@ -87,7 +87,7 @@ func TestDefaultsOfTheSchemaHold(t *testing.T) {
 		}
 	})
 	require.Equal(t, defaults["ensemble.root"], e.Root)
-	require.Equal(t, defaults["lifecycle.destroy"], e.Intent.Removals[0].Destroy)
+	require.Equal(t, defaults["lifecycle.destroy"], e.Tree.Intent.Removals[0].Destroy)
 	require.Equal(t, defaults["output.sensitive"], c.Outputs[0].Sensitive)
 	require.Equal(t, defaults["variable.nullable"], string(c.Outputs[0].Value) == "null")
 	require.Equal(t, defaults["acl.allow_lockout"], e.Tree.Nodes[0].AllowLockout)

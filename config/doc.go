@@ -34,7 +34,8 @@
 // # What is said besides the tree
 //
 // moved, import and removed blocks name addresses, which are parsed and never
-// evaluated; they become the [plan.Intent] of each ensemble. Checks are evaluated
+// evaluated; with quotas and outputs they become the [plan.Intent] of the tree of
+// each ensemble, so that the tree is all [plan.Diff] needs. Checks are evaluated
 // into warnings and [Config.Checks].
 //
 // # Secrets

@@ -51,7 +51,9 @@ func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 		Imports:  []plan.Import{{To: "namespace.payments.rwlock.catalog", Path: "/curator/catalog", Target: "/platform/locks/payments/catalog", Origin: "payments.locktree.hcl:83"}},
 		Removals: []plan.Removal{{From: "namespace.legacy", Origin: "payments.locktree.hcl:87"}},
 		Quotas:   []plan.Quota{{Addr: "namespace.payments", Path: "/platform/locks/payments", MaxNodes: 5000, Origin: "payments.locktree.hcl:55"}},
-	}, e.Intent)
+		Outputs:  c.Outputs, ConfigHash: c.Hash,
+	}, e.Tree.Intent)
+	require.Equal(t, "ledger_path", c.Outputs[0].Name)
 	require.Equal(t, []plan.Check{{Addr: "check.small_pools", Origin: "payments.locktree.hcl:91", Verdict: plan.CheckPass}}, c.Checks)
 }
 

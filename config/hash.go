@@ -30,7 +30,7 @@ func hash(c *Config) string {
 			}
 			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), kind.NormalizeACL(n.ACL), n.AllowWorld, n.AllowLockout})
 		}
-		for _, q := range e.Intent.Quotas {
+		for _, q := range e.Tree.Intent.Quotas {
 			_ = line.Encode([]any{"quota", q.Path, q.MaxNodes})
 		}
 	}

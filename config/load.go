@@ -164,8 +164,15 @@ func (m *module) finish(c *Config) {
 	c.Outputs = m.encodeOutputs()
 	slices.SortFunc(m.checks, func(a, b plan.Check) int { return strings.Compare(a.Addr, b.Addr) })
 	c.Checks = m.checks
-	if !m.hasErrors() {
-		c.Hash = hash(c)
+	if m.hasErrors() {
+		return
+	}
+	c.Hash = hash(c)
+	for i, e := range c.Ensembles {
+		e.Tree.Intent.ConfigHash = c.Hash
+		if i == 0 { // outputs belong to the configuration as a whole: one index keeps them
+			e.Tree.Intent.Outputs = c.Outputs
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ removed {
 }
 `)
 	require.Equal(t, "anyone", c.Ensembles[0].Tree.Nodes[0].ACL[0].ID)
-	require.True(t, c.Ensembles[0].Intent.Removals[0].Destroy)
+	require.True(t, c.Ensembles[0].Tree.Intent.Removals[0].Destroy)
 }
 
 func TestNullServersAreThoseOfTheEnvironment(t *testing.T) {

@@ -44,7 +44,7 @@ func (m *module) evaluateQuota(i *instance, s scope, b *block) {
 // addQuota carries the quota of a namespace to the planner.
 func (m *module) addQuota(i *instance) {
 	if i.quota > 0 {
-		in := &i.ensemble.Intent
+		in := &i.ensemble.Tree.Intent
 		in.Quotas = append(in.Quotas, plan.Quota{Addr: i.addr, Path: i.path, MaxNodes: i.quota, Origin: m.where(i.decl.head)})
 	}
 }

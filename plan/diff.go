@@ -72,7 +72,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		intent: desired.Intent, given: desired.Nodes,
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack,
-			Destroy: opts.Destroy, ConfigHash: opts.ConfigHash,
+			Destroy: opts.Destroy, ConfigHash: desired.Intent.ConfigHash,
 		},
 	}
 	d.index(desired)

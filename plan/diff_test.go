@@ -240,12 +240,13 @@ func TestMaskedListIsNoEvidenceOfDrift(t *testing.T) {
 func TestOutputsAreChangesToo(t *testing.T) {
 	m := newModel(testRoot, testStack)
 	read := func() *Tree { return m.read(t, testRoot, testStack) }
-	one := Options{Outputs: []Output{{Name: "a", Value: json.RawMessage(`"x"`)}, {Name: "s", Value: json.RawMessage(`"hunter2"`), Sensitive: true}}}
-	m.apply(t, Diff(read(), base(), one))
+	tree := base()
+	tree.Intent.Outputs = []Output{{Name: "a", Value: json.RawMessage(`"x"`)}, {Name: "s", Value: json.RawMessage(`"hunter2"`), Sensitive: true}}
+	m.apply(t, Diff(read(), tree, Options{}))
 	require.NotContains(t, string(m.nodes[IndexPath(testRoot, testStack)].data), "hunter2")
-	require.False(t, Diff(read(), base(), one).HasChanges())
-	two := Options{Outputs: []Output{{Name: "a", Value: json.RawMessage(`"y"`)}}}
-	p := Diff(read(), base(), two)
+	require.False(t, Diff(read(), tree, Options{}).HasChanges())
+	tree.Intent.Outputs = []Output{{Name: "a", Value: json.RawMessage(`"y"`)}}
+	p := Diff(read(), tree, Options{})
 	require.True(t, p.HasChanges())
 	require.Equal(t, Counts{}, p.Summary())
 	require.Equal(t, Update, p.Outputs[0].Action)

@@ -29,7 +29,7 @@
 // # Where what is
 //
 // What goes in and comes out: tree.go, usage.go (what is declared and what was found, with
-// who is in it), intent.go (moves, imports, removals, quotas), options.go; plan.go,
+// who is in it), intent.go (moves, imports, removals, quotas, outputs), options.go; plan.go,
 // change.go, action.go, problem.go.
 //
 // From two trees to a Plan: diff.go, whose function diff says in which order the steps come

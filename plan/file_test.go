@@ -21,11 +21,10 @@ func richPlan(t testing.TB) *Plan {
 		declare("/locks/pay/ledger", kind.Mutex, set("wire", "kazoo")),
 		declare("/locks/pay/pool", kind.Semaphore, set("permits", 5), acl(admin)),
 	)
+	tree.Intent.ConfigHash = "cafe"
+	tree.Intent.Outputs = []Output{{Name: "o", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"v"`)}}
 	current := held(m.read(t, testRoot, testStack), "/locks/pay/pool", 2, 1)
-	return Diff(current, tree, Options{
-		Identities: us, ConfigHash: "cafe",
-		Outputs: []Output{{Name: "o", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"v"`)}},
-	})
+	return Diff(current, tree, Options{Identities: us})
 }
 
 func saved(t testing.TB, plans ...*Plan) []byte {

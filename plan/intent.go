@@ -4,13 +4,19 @@ import "strings"
 
 // Intent is what a configuration says about one ensemble besides the tree that
 // shall be there: what things were called before, what to take over, what to let
-// go of. It is data; the zero value intends nothing.
+// go of, what to limit, which values to publish. It is data, and the only place for
+// it: [Diff] asks nobody else. The zero value intends nothing.
 type Intent struct {
 	Moves     []Move     // by From
 	PathMoves []PathMove // by From
 	Imports   []Import   // by To
 	Removals  []Removal  // by From
 	Quotas    []Quota    // by Path
+	// Outputs are the values that the index of this ensemble keeps: all of the
+	// configuration's, on its first ensemble.
+	Outputs []Output
+	// ConfigHash identifies the configuration; it is stored in the index.
+	ConfigHash string
 	// Elsewhere is what is declared on the other ensembles: an address that matches
 	// nothing may be meant for one of theirs. Nothing else is planned from it.
 	Elsewhere []*Tree

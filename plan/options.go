@@ -1,7 +1,8 @@
 package plan
 
-// Options steer [Diff]. What a desired tree intends besides its nodes (moves,
-// imports, removals, quotas) stands in [Tree].Intent.
+// Options are what a person asks of one run of [Diff]. What is declared is in the
+// desired tree alone: the nodes, and the rest (moves, imports, removals, quotas,
+// outputs) in its Intent.
 type Options struct {
 	// Destroy plans the deletion of everything the stack owns. The desired tree
 	// still says what is protected.
@@ -9,10 +10,9 @@ type Options struct {
 	// Identities are who we are to the servers. Empty: the lock-out check is left
 	// out (nobody is connected).
 	Identities []Identity
-	// Outputs are the declared outputs.
-	Outputs []Output
-	// ConfigHash identifies the configuration; it is stored in the index.
-	ConfigHash string
+	// Elsewhere is what the stack has on its other ensembles, which somebody may mean
+	// with an address that is not declared any more. Nothing else is planned from it.
+	Elsewhere []*Tree
 
 	// Targets limit the plan to the addresses they match and to what these need:
 	// the namespaces around what is created, the contents of what is deleted.

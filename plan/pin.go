@@ -72,7 +72,7 @@ func (d *differ) outputs() {
 		clear(before)
 	}
 	if !stay && !d.opts.Destroy {
-		for _, o := range d.opts.Outputs {
+		for _, o := range d.intent.Outputs {
 			if o.Sensitive {
 				o.Value = nil
 			}

@@ -112,7 +112,7 @@ func (d *differ) addrs(containers bool) (out []string) {
 	for _, n := range d.given {
 		see(n, n.Addr)
 	}
-	for _, tree := range d.intent.Elsewhere {
+	for _, tree := range slices.Concat(d.intent.Elsewhere, d.opts.Elsewhere) {
 		for _, n := range tree.Nodes {
 			see(n, n.Addr)
 		}

@@ -44,12 +44,14 @@ func TestTargetPullsInTheNamespacesAroundIt(t *testing.T) {
 }
 
 func TestTargetThatMatchesNothingChangesNoOutput(t *testing.T) {
-	output := func(v string) []Output { return []Output{{Name: "o", Value: json.RawMessage(v)}} }
+	tree := base()
+	tree.Intent.Outputs = []Output{{Name: "o", Value: json.RawMessage(`"a"`)}}
 	m := newModel(testRoot, testStack)
-	m.apply(t, Diff(nil, base(), Options{Identities: us, Outputs: output(`"a"`)}))
+	m.apply(t, Diff(nil, tree, Options{Identities: us}))
+	tree.Intent.Outputs = []Output{{Name: "o", Value: json.RawMessage(`"b"`)}, {Name: "new", Value: json.RawMessage(`1`)}}
 	plan := func(o Options) *Plan {
-		o.Identities, o.Outputs = us, append(output(`"b"`), Output{Name: "new", Value: json.RawMessage(`1`)})
-		return Diff(m.read(t, testRoot, testStack), base(), o)
+		o.Identities = us
+		return Diff(m.read(t, testRoot, testStack), tree, o)
 	}
 	for _, o := range []Options{{}, {Destroy: true}, {RefreshOnly: true}} {
 		o.Targets = []string{"mutex.typo"}

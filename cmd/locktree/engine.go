@@ -27,7 +27,6 @@ type stack struct {
 func (a *app) connect(ctx context.Context, cfg *config.Config, readOnly bool) (*stack, error) {
 	s := &stack{Config: cfg}
 	for _, e := range cfg.Ensembles {
-		e.Tree.Intent = e.Intent
 		c, err := a.dial(ctx, e, readOnly)
 		if err != nil {
 			s.close()
@@ -64,17 +63,12 @@ func (s *stack) plans(trees []*plan.Tree, destroy bool) []*plan.Plan {
 	return s.diff(trees, plan.Options{Destroy: destroy})
 }
 
-// diff is plans with everything a person may ask for. Outputs belong to the
-// configuration as a whole; they are kept by its first ensemble.
+// diff is plans with everything a person may ask for.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 	out := make([]*plan.Plan, len(trees))
 	for i, e := range slices.Backward(s.Ensembles) {
 		one := opts
-		one.ConfigHash, one.Identities = s.Hash, identities(s.clients[i])
-		if i == 0 && !opts.Destroy {
-			one.Outputs = s.Outputs
-		}
-		e.Tree.Intent.Elsewhere = append(slices.Clone(e.Intent.Elsewhere), s.liveElsewhere(trees, i)...)
+		one.Identities, one.Elsewhere = identities(s.clients[i]), s.liveElsewhere(trees, i)
 		out[i] = plan.Diff(trees[i], e.Tree, one)
 		opts.TargetElsewhere = opts.TargetElsewhere || !out[i].Missed()
 	}

@@ -91,7 +91,7 @@ func newGenerator(cfg *config.Config, e *config.Ensemble, file string) *generato
 			}
 		}
 	}
-	for _, i := range e.Intent.Imports {
+	for _, i := range e.Tree.Intent.Imports {
 		g.imported[i.Path] = true
 	}
 	return g
@@ -295,10 +295,10 @@ func declareImport(cfg *config.Config, addr, path string) error {
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
 			if n.Addr == addr {
-				if i := slices.IndexFunc(e.Intent.Imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
-					return beside(e.Intent.Imports[i], addr, path)
+				if i := slices.IndexFunc(e.Tree.Intent.Imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
+					return beside(e.Tree.Intent.Imports[i], addr, path)
 				}
-				e.Intent.Imports = append(e.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin, ByCommand: true})
+				e.Tree.Intent.Imports = append(e.Tree.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin, ByCommand: true})
 				return nil
 			}
 		}

@@ -1,0 +1,177 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// provision makes the first ensemble of the configuration in dir what is declared for it, and returns the plan that
+// did it.
+func provision(ctx context.Context, dir string, inputs ...config.Input) (*plan.Plan, error) {
+	cfg, diags := config.Load(dir, config.Options{Inputs: inputs, Environ: os.Environ()})
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	e := cfg.Ensembles[0]
+	dial := recipes.Config{Servers: e.Servers, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout}
+	for _, a := range e.Auth {
+		dial.Auth = append(dial.Auth, recipes.Auth{Scheme: a.Scheme, Credentials: recipes.Secret(a.Username + ":" + string(a.Password))})
+	}
+	client, err := recipes.Dial(ctx, dial)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	session, err := client.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live, err := apply.Read(ctx, session, e.Tree)
+	if err != nil {
+		return nil, err
+	}
+	var who []plan.Identity
+	for _, id := range client.Identities() {
+		who = append(who, plan.Identity(id))
+	}
+	p := plan.Diff(live, e.Tree, plan.Options{Identities: who})
+	if !p.Applyable() {
+		return p, errors.New("the plan has errors")
+	}
+	x := &apply.Executor{Client: client, LockTimeout: time.Minute, Who: "a program"}
+	_, err = x.Run(ctx, p)
+	return p, err
+}
+
+// settings are the part of the configurations below that stays.
+const settings = `
+locktree { stack = "shop" }
+variable "servers" {}
+variable "password" { sensitive = true }
+ensemble "main" {
+  servers         = [var.servers]
+  root            = "/locks"
+  session_timeout = "40s"
+  connect_timeout = "60s"
+  auth "digest" {
+    username = "provisioner"
+    password = var.password
+  }
+}
+`
+
+// server is a ZooKeeper in memory, with a lock that some other program made.
+func server() (*zktest.Server, []config.Input) {
+	srv := zktest.New()
+	for _, path := range []string{"/curator", "/curator/catalog"} {
+		if err := srv.Create(path, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+	return srv, []config.Input{{Var: "servers=" + srv.Addr()}, {Var: "password=correct horse"}}
+}
+
+// write puts a configuration into dir.
+func write(dir, blocks string) {
+	if err := os.WriteFile(filepath.Join(dir, "main.locktree.hcl"), []byte(settings+blocks), 0o600); err != nil {
+		log.Fatal(err)
+	}
+}
+
+const first = `
+namespace "payments" {
+  mutex "books" {}
+}
+mutex "legacy" {}
+`
+
+const second = `
+namespace "payments" {
+  quota { max_nodes = 500 }
+  mutex "ledger" {}
+  rwlock "catalog" {}
+}
+moved {
+  from = namespace.payments.mutex.books
+  to   = namespace.payments.mutex.ledger
+}
+import {
+  to   = namespace.payments.rwlock.catalog
+  path = "/curator/catalog"
+}
+removed {
+  from = mutex.legacy
+  lifecycle { destroy = false }
+}
+output "ledger" { value = namespace.payments.mutex.ledger.path }
+`
+
+// Provision locks, and then with a changed configuration: one lock has got another name, one is taken over from another
+// program, one is let go, and the namespace gets a quota. Function provision, above, is all that it takes.
+func Example() {
+	srv, inputs := server()
+	defer srv.Close()
+	dir, err := os.MkdirTemp("", "locktree-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	for _, blocks := range []string{first, second} {
+		write(dir, blocks)
+		p, err := provision(context.Background(), dir, inputs...)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(p)
+	}
+
+	// Output:
+	// + mutex.legacy
+	// + namespace.payments
+	// + namespace.payments.mutex.books
+	// ~ namespace.payments.rwlock.catalog
+	// . mutex.legacy
+	// ~ namespace.payments
+	// ~ namespace.payments.mutex.books
+	// + namespace.payments.rwlock.catalog
+	// + namespace.payments.mutex.ledger (was namespace.payments.mutex.books)
+}
+
+// A move was destroy and create: what a configuration intends was in two places, and only the command put them together.
+func TestProgramThatFollowsThePackageDocumentationKeepsAMovedLock(t *testing.T) {
+	srv, inputs := server()
+	defer srv.Close()
+	dir := t.TempDir()
+	write(dir, first)
+	_, err := provision(t.Context(), dir, inputs...)
+	require.NoError(t, err)
+	write(dir, second)
+	_, err = provision(t.Context(), dir, inputs...)
+	require.NoError(t, err)
+
+	payload := func(path string) *kind.Payload {
+		node, ok := srv.Get(path)
+		require.True(t, ok, "%s is gone", path)
+		decoded, err := kind.Decode(node.Data)
+		require.NoError(t, err)
+		return decoded
+	}
+	require.Equal(t, "/locks/payments/ledger", payload("/locks/payments/books").MovedTo, "who knows the old path finds the new one")
+	require.Equal(t, int64(2), payload("/locks/payments/ledger").Gen, "the same declaration goes on")
+}

@@ -1,0 +1,65 @@
+package plan_test
+
+import (
+	"fmt"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Trees by hand. Those of package config come with their Intent, and those of package apply with all that was found.
+func ExampleDiff() {
+	node := func(addr, path string, k *kind.Kind) *plan.Node {
+		return &plan.Node{
+			Addr: addr, Path: path, ACL: kind.WorldAll(), AllowWorld: true,
+			Payload: &kind.Payload{Params: k.New(), Owner: kind.Owner{Stack: "shop", Addr: addr}, State: kind.StateActive},
+		}
+	}
+	found := func(n *plan.Node) *plan.Node {
+		n.Live = &plan.Live{Czxid: 1}
+		return n
+	}
+	live := &plan.Tree{Root: "/", Stack: "shop", Nodes: []*plan.Node{
+		{Path: "/curator", Live: &plan.Live{Czxid: 1, Trouble: plan.TroubleForeign}}, // somebody else's
+		found(node("mutex.books", "/books", kind.Mutex)),
+		found(node("mutex.legacy", "/legacy", kind.Mutex)),
+		found(node("namespace.jobs", "/jobs", kind.Namespace)),
+	}}
+	desired := &plan.Tree{
+		Root: "/", Stack: "shop",
+		Nodes: []*plan.Node{
+			node("mutex.ledger", "/ledger", kind.Mutex),
+			node("namespace.jobs", "/jobs", kind.Namespace),
+			node("rwlock.catalog", "/catalog", kind.RWLock),
+		},
+		Intent: plan.Intent{
+			Moves:    []plan.Move{{From: "mutex.books", To: "mutex.ledger"}},
+			Imports:  []plan.Import{{To: "rwlock.catalog", Path: "/curator", Target: "/catalog"}},
+			Removals: []plan.Removal{{From: "mutex.legacy"}},
+			Quotas:   []plan.Quota{{Addr: "namespace.jobs", Path: "/jobs", MaxNodes: 500}},
+		},
+	}
+	show := func() {
+		for _, c := range plan.Diff(live, desired, plan.Options{}).Changes {
+			fmt.Println(c.Action.Symbol(), c.Addr, c.Path)
+		}
+	}
+	show()
+	desired.Intent = plan.Intent{}
+	fmt.Println("without its Intent:")
+	show()
+
+	// Output:
+	// ~ mutex.books /books
+	// + rwlock.catalog /catalog
+	// ~ rwlock.catalog /curator
+	// ~ namespace.jobs /jobs
+	// + mutex.ledger /ledger
+	// . mutex.legacy /legacy
+	// without its Intent:
+	// - mutex.legacy /legacy
+	// - mutex.books /books
+	// + rwlock.catalog /catalog
+	//   namespace.jobs /jobs
+	// + mutex.ledger /ledger
+}
