@@ -34,7 +34,6 @@ func OpenConsole(dir string, opts Options) (*Console, hcl.Diagnostics) {
 	c.m.files.fsys = root
 	c.m.open = func(sub string) (fs.FS, error) { return c.open(filepath.Join(dir, filepath.FromSlash(sub))) }
 	c.m.build(&Config{Dir: dir})
-	c.m.secrets.redact(c.m.diags)
 	return c, c.m.sorted()
 }
 
@@ -68,7 +67,6 @@ func (c *Console) Eval(src string) (string, hcl.Diagnostics) {
 	m.effort = effort{left: maxEffort}
 	m.files.files[consoleFile] = &hcl.File{Bytes: []byte(src)}
 	v, ok := c.value(src)
-	m.secrets.redact(m.diags)
 	if !ok {
 		return "", m.sorted()
 	}

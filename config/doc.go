@@ -43,7 +43,9 @@
 // A sensitive value carries a cty mark from where it enters (a sensitive
 // variable, env, digest) to where it leaves: a password, an access list, an
 // output declared sensitive. Everywhere else it is refused, and no diagnostic
-// repeats it. What a person writes as a literal into a file is shown with the
+// repeats it: where a message would quote a value, its mark is asked first. Nothing looks
+// for secrets in finished messages, which would damage other words and give the
+// secret away. What a person writes as a literal into a file is shown with the
 // line it stands on when that line is wrong.
 //
 // # The files
@@ -60,7 +62,7 @@
 //	check intentcheck hash                  the rules between declarations, and the result
 //
 // load.go calls them; module.go holds what they share. diagnostic, advice, advicetable and suggest word the
-// mistakes, secret and secrets keep values out of them. Beside Load stand console (with valuetext), describe
+// mistakes, secret keeps values out of what is printed. Beside Load stand console (with valuetext), describe
 // (the language as data) and format.
 //
 // A new argument is a line in language.go and one where it is evaluated; a new kind of lock is neither: its

@@ -91,7 +91,6 @@ func loadWithin(left int, fsys fstest.MapFS, opts Options) (*Config, hcl.Diagnos
 	if m.build(c); m.hasErrors() {
 		c = &Config{Sources: files.files}
 	}
-	m.secrets.redact(m.diags)
 	return c, m.sorted()
 }
 

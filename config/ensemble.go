@@ -85,7 +85,6 @@ func (m *module) authOfEnvironment(s scope, e *Ensemble) {
 	if user == "" {
 		return
 	}
-	m.secrets.add(password)
 	if password == "" || strings.Contains(user, ":") {
 		m.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and %s its password.", e.Name, usernameVariable, passwordVariable)
 		s.d.failed = true
@@ -189,7 +188,6 @@ func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
 		s.d.failed = true
 		return
 	}
-	m.secrets.add(password)
 	switch {
 	case user == "" || strings.Contains(user, ":"):
 		s.wrong(b.attrs["username"], "Invalid user name", "The user name must not be empty and cannot contain a colon, which ends it in the protocol.")

@@ -17,7 +17,6 @@ func FromEnvironment(environ []string) (*Ensemble, error) {
 	e, s := &Ensemble{Name: "environment", Root: "/"}, scope{m: m, d: &decl{}}
 	m.serversOfEnvironment(s, e)
 	m.authOfEnvironment(s, e)
-	m.secrets.redact(r.diags)
 	if r.hasErrors() {
 		var texts []string
 		for _, d := range r.sorted() {

@@ -51,7 +51,7 @@ var pure = map[string]function.Function{
 var marking = map[string]function.Function{
 	"sensitive": makeSensitive, "nonsensitive": makeNonsensitive, "issensitive": isSensitive, "digest": digest,
 	// These take expressions and not values.
-	"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
+	"try": try, "can": tryfunc.CanFunc,
 }
 
 // functionsOf is every function an expression in this module can call.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/customdecode"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -39,6 +40,36 @@ var isSensitive = function.New(&function.Spec{
 	Params: []function.Parameter{markParam("value")}, Type: function.StaticReturnType(cty.Bool),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return cty.BoolVal(args[0].IsMarked()), nil },
 })
+
+// try is HCL's own, whose error quotes the mistakes of all its arguments.
+var try = function.New(&function.Spec{
+	VarParam: &function.Parameter{Name: "expressions", Type: customdecode.ExpressionClosureType},
+	Type: func(args []cty.Value) (cty.Type, error) {
+		v, err := firstGood(args)
+		if err != nil {
+			return cty.NilType, err
+		}
+		return v.Type(), nil
+	},
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return firstGood(args) },
+})
+
+func firstGood(args []cty.Value) (cty.Value, error) {
+	if len(args) == 0 {
+		return cty.NilVal, errors.New("at least one argument is required")
+	}
+	var b strings.Builder
+	for _, a := range args {
+		v, diags := customdecode.ExpressionClosureFromVal(a).Value()
+		if !diags.HasErrors() {
+			return v, nil
+		}
+		for _, d := range diags {
+			fmt.Fprintf(&b, "- %s (at %s)\n  %s\n", d.Summary, d.Subject, discreet(d).Detail)
+		}
+	}
+	return cty.NilVal, fmt.Errorf("no expression succeeded:\n%s\nAt least one expression must produce a successful result", b.String())
+}
 
 // digest is ZooKeeper's digest id of a user: "user:base64(sha1(user:password))". It
 // is sensitive: a weak password can be guessed from it.
@@ -97,7 +128,6 @@ func (m *module) env() function.Function {
 			case !utf8.ValidString(value):
 				return cty.NilVal, fmt.Errorf("the environment variable %s is not UTF-8 text", args[0].AsString())
 			}
-			m.secrets.add(value)
 			return cty.StringVal(value).Mark(sensitive), nil
 		},
 	})
@@ -191,6 +221,9 @@ func (m *module) templateFile(table map[string]function.Function) function.Funct
 			m.effort.watch(expr)
 			v, diags := expr.Value(&hcl.EvalContext{Variables: args[1].AsValueMap(), Functions: callable})
 			if diags.HasErrors() {
+				for i, d := range diags {
+					diags[i] = discreet(d)
+				}
 				return cty.NilVal, diags
 			}
 			return v, nil

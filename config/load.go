@@ -57,7 +57,6 @@ func loadTree(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, er
 	if m.build(c); m.hasErrors() {
 		*c = Config{Dir: dir, Sources: files.files}
 	}
-	m.secrets.redact(m.diags)
 	return c, m.sorted()
 }
 

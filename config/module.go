@@ -10,7 +10,6 @@ import (
 // session is what all modules of one Load share.
 type session struct {
 	opts      Options
-	secrets   secrets
 	expanded  int         // nodes and modules so far
 	calls     int         // module blocks so far
 	effort    effort      // left for evaluations

@@ -263,6 +263,7 @@ func (m *module) principals(s scope, a *attribute) ([]kind.ACL, bool) {
 	if !ok {
 		return nil, false
 	}
+	secret := v.ContainsMarked()
 	v, _ = v.UnmarkDeep()
 	ty := v.Type()
 	if v.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
@@ -278,6 +279,9 @@ func (m *module) principals(s scope, a *attribute) ([]kind.ACL, bool) {
 		}
 		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}
 		if err := checkPrincipal(p.Scheme, p.ID); err != nil {
+			if secret { // it may have been written here as an object, with any scheme
+				err = errWithheld
+			}
 			s.wrong(a, "Invalid principal", sentence(err.Error()))
 			return nil, false
 		}

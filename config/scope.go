@@ -182,7 +182,7 @@ func isNull(v cty.Value) bool {
 func (s scope) convert(a *attribute, v cty.Value, want cty.Type) (cty.Value, bool) {
 	c, err := convert.Convert(v, want)
 	if err != nil {
-		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.name, typeName(want), conversionError(err)))
+		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.name, typeName(want), conversionError(err, v.ContainsMarked())))
 	}
 	return c, true
 }

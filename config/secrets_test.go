@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/require"
-	"github.com/zclconf/go-cty/cty"
 )
 
 func TestSecretShowsItselfNowhere(t *testing.T) {
@@ -52,21 +54,77 @@ mutex "d" {
 	require.NotContains(t, text, "canary")
 }
 
-// The case file sensitive.txtar walks every way a value could get into a
-// message; whatever -update writes there, the value must not be in it.
-func TestNoSensitiveValueInAnyDiagnostic(t *testing.T) {
-	secrets := secrets{}
-	secrets.collect(cty.ObjectVal(map[string]cty.Value{
-		"list": cty.ListVal([]cty.Value{cty.StringVal("canary one"), cty.StringVal("no")}),
-		"deep": cty.MapVal(map[string]cty.Value{"k": cty.StringVal("canary one and two").Mark(sensitive)}),
-		"null": cty.NullVal(cty.String), "number": cty.NumberIntVal(3),
-	}).Mark(sensitive))
-	diags := hcl.Diagnostics{errorAt(fileStart("x"), "About canary one and two", "canary one, no")}
-	shared := diags[0]
-	secrets.redact(diags)
-	require.Equal(t, "About (sensitive)", diags[0].Summary)
-	require.Equal(t, "(sensitive), no", diags[0].Detail)
-	require.Equal(t, "canary one, no", shared.Detail, "a diagnostic of somebody else was changed")
+// What is sensitive was looked for in finished messages and taken out: the secret "name" made of every message about
+// a name one that could not be read, and said what the secret is. And keys of sensitive maps were not looked for.
+func TestSecretThatIsACommonWordNeitherDamagesAMessageNorIsInIt(t *testing.T) {
+	configuration := preamble + `
+variable "word" { sensitive = true }
+variable "keys" {
+  type      = map(number)
+  sensitive = true
+}
+variable "plain" { type = object({ permits = number }) }
+variable "rule" {
+  sensitive = true
+  validation {
+    condition     = length(var.rule) > 100
+    error_message = "Too short: ${var.rule}"
+  }
+}
+principal "p" {
+  scheme = "digest"
+  id     = var.word
+}
+acl "a" {
+  grant {
+    to    = [{ name = "x", scheme = var.word, id = "y" }]
+    allow = "lock"
+  }
+}
+mutex "m" {
+  argumnt     = 1
+  max_waiters = { (var.word) = 1 }
+}
+module "m" {
+  source = "./m"
+  keys   = { (var.word) = [] }
+}
+output "o" { value = var.nmae }
+locals {
+`
+	for i, expr := range []string{
+		`{ for k in [var.word, var.word] : k => 1 }`, `{ for k in [env("WORD"), env("WORD")] : k => 1 }`, `try({ for k in [var.word, var.word] : k => 1 })`,
+		`true ? { (var.word) = 1 } : { b = [] }`, `true ? { (env("WORD")) = { c = 1 } } : { b = [] }`, `try(true ? [{ (var.word) = 1 }] : [{ b = [] }])`,
+		`convert({ (var.word) = [] }, map(number))`, `tomap({ (var.word) = 1, b = [] })`, `merge({ (var.word) = 1 }, 3)`, `setsubtract({ (var.word) = [] }, [1])`,
+		`templatefile("t.tmpl", { w = [var.word, var.word] })`, `templatefile("env.tmpl", {})`, `{ a = 1 }[var.word]`, `var.word.foo`, `var.word + 1`, `-var.word`, `var.word ? 1 : 2`,
+		`digest("${var.word}:", "x")`, `parseint(var.word, 10)`, `regex(var.word, "(")`, `file(var.word)`, `env(var.word)`, `jsondecode(var.word)`, `timeadd(var.word, "1s")`,
+		`transpose({ (var.word) = {} })`, `nonsensitive(tonumber(var.word))`, `[for w in [var.word] : tonumber(w)]`, `znodepath("a", "..", var.word)`,
+	} {
+		configuration += fmt.Sprintf("  l%d = %s\n", i, expr)
+	}
+	configuration += "}\n"
+	files := fstest.MapFS{
+		"main.locktree.hcl":   {Data: []byte(configuration)},
+		"m/m.locktree.hcl":    {Data: []byte("variable \"keys\" { type = map(number) }\n")},
+		"t.tmpl":              {Data: []byte(`${jsonencode({ for k in w : k => 1 })}`)},
+		"env.tmpl":            {Data: []byte(`${jsonencode({ for k in [env("WORD"), env("WORD")] : k => 1 })}`)},
+		"s.auto.ltvars":       {Data: []byte("plain = {}\n")},
+		"other.locktree.json": {Data: []byte(`{ "locals": { "j": { "${var.word}": 1, "b": "${{ for k in [var.word, var.word] : k => 1 }}" } } }`)},
+	}
+	messages := func(word string) string {
+		c, diags := loadFS(files, ".", Options{
+			Environ: append(slices.Clone(testEnviron), "WORD="+word),
+			Inputs:  vars("word="+word, "rule="+word, "keys={ "+strconv.Quote(word)+" = [] }"),
+		})
+		return render(t, c, diags)
+	}
+	want := messages("xyzzy")
+	require.NotContains(t, want, "xyzzy")
+	require.Contains(t, want, `An argument named "argumnt" is not expected in a mutex block.`)
+	require.Contains(t, want, `attribute "permits" is required`)
+	for _, word := range []string{"name", "value", "argument", "sensitive", "element", "keys"} {
+		require.Equal(t, want, messages(word), word)
+	}
 }
 
 // A value that does not fit its type was not known to be a secret yet.

@@ -163,9 +163,13 @@ func makeConvert(e *effort) function.Function {
 					return cty.NilType, err
 				}
 			}
-			return f.ReturnTypeForValues(args)
+			ty, err := f.ReturnTypeForValues(args)
+			return ty, withhold(err, args)
 		},
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return f.Call(args) },
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			v, err := f.Call(args)
+			return v, withhold(err, args)
+		},
 	})
 }
 

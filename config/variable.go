@@ -3,7 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -58,15 +58,9 @@ func (m *module) evaluateVariable(d *decl) {
 		m.noValue(v)
 		return
 	}
-	if v.sensitive {
-		m.secrets.collect(raw) // before the conversion, whose error may repeat a part of it
-	}
 	value, err := v.convert(&m.effort, raw)
 	if err != nil {
-		if v.sensitive {
-			err = withoutKeys(err)
-		}
-		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s.", d.block.name(), from, conversionError(err))
+		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s.", d.block.name(), from, conversionError(err, v.sensitive || raw.ContainsMarked()))
 		d.failed = true
 		return
 	}
@@ -76,7 +70,6 @@ func (m *module) evaluateVariable(d *decl) {
 		return
 	}
 	if v.sensitive {
-		m.secrets.collect(value) // with what the defaults of its type have added
 		value = value.Mark(sensitive)
 	}
 	d.value = value
@@ -227,29 +220,17 @@ func (m *module) checkRule(v *variable, rule *block, s scope) bool {
 	return false
 }
 
-// withoutKeys hides the keys on the way to a mistake. They are a part of the value where it is a map. (Names of
-// attributes stand in the type.) To take them out as [secrets] does would be wrong: with "name" and "user"
-// gone, no message could be read.
-func withoutKeys(err error) error {
-	var at cty.PathError
-	if !errors.As(err, &at) {
-		return err
-	}
-	at.Path = slices.Clone(at.Path)
-	for i, step := range at.Path {
-		if _, ok := step.(cty.IndexStep); ok {
-			at.Path[i] = cty.IndexStep{Key: cty.UnknownVal(cty.String)}
-		}
-	}
-	return at
-}
-
 // conversionError writes the path of a mistake in front of it: element "b",
-// attribute "permits": a number is required.
-func conversionError(err error) string {
+// attribute "permits": a number is required. The keys of a secret map are a part of the secret, and are left
+// out; names of attributes are in the type.
+func conversionError(err error, secret bool) string {
+	why := err.Error()
+	if secret && strings.Contains(why, quotedKey) {
+		why = "the reason is not shown because the value is sensitive"
+	}
 	var at cty.PathError
 	if !errors.As(err, &at) || len(at.Path) == 0 {
-		return err.Error()
+		return why
 	}
 	text := ""
 	for _, step := range at.Path {
@@ -259,7 +240,7 @@ func conversionError(err error) string {
 		case cty.IndexStep:
 			key, _ := s.Key.Unmark()
 			switch {
-			case !key.IsKnown() || key.IsNull():
+			case secret || !key.IsKnown() || key.IsNull():
 			case key.Type() == cty.String:
 				text += fmt.Sprintf("element %q, ", key.AsString())
 			case key.Type() == cty.Number:
@@ -268,7 +249,7 @@ func conversionError(err error) string {
 		}
 	}
 	if text == "" {
-		return at.Error()
+		return why
 	}
-	return text[:len(text)-2] + ": " + at.Error()
+	return text[:len(text)-2] + ": " + why
 }
