@@ -37,7 +37,7 @@ func (b *bid) join(ctx context.Context) ([][][]string, error) {
 	}
 	seats := make([]*draw, len(b.m.parts))
 	for i, p := range b.m.parts {
-		seats[i] = &draw{claim: claim{q: p.q, try: b.try, start: b.start, s: s}, n: p.n}
+		seats[i] = &draw{claim: claim{q: p.q, n: p.n, try: b.try, start: b.start, s: s}}
 		d := seats[i]
 		if d.d, err = d.q.c.declared(ctx, s, d.q); err != nil {
 			return nil, notQueued(err) // reads are all there was so far
@@ -73,7 +73,7 @@ func (b *bid) requeue(ctx context.Context) ([][][]string, error) {
 func (b *bid) queue(ctx context.Context) ([][][]string, error) {
 	seats := make([]*draw, len(b.seats))
 	for i, old := range b.seats {
-		seats[i] = &draw{claim: claim{q: old.q, start: b.start, s: old.s, d: old.d}, n: old.n}
+		seats[i] = &draw{claim: claim{q: old.q, n: old.n, start: b.start, s: old.s, d: old.d}}
 		in := old.q.kind.Queues[0]
 		if old.n > 0 {
 			in = gateOf(old.q.kind)

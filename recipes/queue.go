@@ -110,6 +110,7 @@ func decide(k *kind.Kind, p kind.Params, children []string, name string) (verdic
 // claim is one call of Lock or TryLock.
 type claim struct {
 	q     *queue
+	n     int // permits wanted; 0 where there are none
 	try   bool
 	start time.Time
 

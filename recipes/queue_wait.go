@@ -99,8 +99,11 @@ func (a *claim) plainList(ctx context.Context) ([]string, error) {
 	return listChildren(ctx, a.s, a.k.dir)
 }
 
-// ahead takes note of who is ahead, and refuses a queue that is full or a Try.
+// ahead takes note of who is ahead, and refuses a queue that is full, a Try, or what can never be granted.
 func (a *claim) ahead(dir string, v verdict) error {
+	if err := a.possible(); err != nil {
+		return err
+	}
 	a.position = v.position
 	// Of the same holder we may know more by now than its name.
 	if a.holder.Name != v.first.Name {

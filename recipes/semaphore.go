@@ -29,8 +29,8 @@ func (m *Semaphore) Path() string { return m.q.path }
 // other half-served (two clients of Curator's that want 2 of 2 do). Waiters are served in the order of arrival: one
 // that wants many is not overtaken by those that want few. ctx bounds the wait.
 //
-// Errors are those of Mutex.Lock; asking for more than the declared number fails at once, unless the number is raised
-// later it could never be granted.
+// Errors are those of Mutex.Lock. Asking for more than the declared number fails at once, and a wait fails when the number
+// is lowered below n: unless it were raised later, that could never be granted.
 func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return m.acquire(ctx, n, false)
 }
@@ -56,7 +56,6 @@ func gateOf(k *kind.Kind) kind.Queue   { return k.Queues[1] }
 // draw is one call of Acquire.
 type draw struct {
 	claim
-	n       int
 	permits []*contender
 }
 
@@ -71,7 +70,7 @@ func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error
 		return nil, fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, n)
 	}
 	defer m.q.c.state.pin(m.q.path)()
-	d := &draw{claim: claim{q: m.q, try: try, start: time.Now()}, n: n}
+	d := &draw{claim: claim{q: m.q, try: try, n: n, start: time.Now()}}
 	h, err := d.run(ctx)
 	if err != nil {
 		return nil, err
@@ -142,15 +141,20 @@ func (d *draw) prepare(ctx context.Context) (err error) {
 	return d.possible()
 }
 
-// possible refuses what the number of permits that is known can never serve.
-func (d *draw) possible() error {
-	if most := d.limit(); d.n > most {
-		return fmt.Errorf("recipes: semaphore %s: %d permits asked for, %d are declared", d.q.path, d.n, most)
+// possible refuses what the declared number of permits can never serve. A waiter asks whenever it looks at the queue and
+// is not admitted (see ahead): the number may have been lowered meanwhile, and its place, or the permits it has in the
+// order but was not granted, would keep everybody else out.
+func (a *claim) possible() error {
+	if a.n == 0 {
+		return nil
+	}
+	if most := a.limit(); a.n > most {
+		return fmt.Errorf("recipes: semaphore %s: %d permits asked for, %d are declared", a.q.path, a.n, most)
 	}
 	return nil
 }
 
-func (d *draw) limit() int { return d.d.params.(*kind.SemaphoreParams).Permits }
+func (a *claim) limit() int { return a.d.params.(*kind.SemaphoreParams).Permits }
 
 // direct creates the permits and looks whether that was within the limit with nobody waiting: one round trip.
 //
@@ -207,6 +211,9 @@ func exhaustedAny(ks []*contender) error {
 
 // held is the error of a try.
 func (d *draw) held(ahead int, first *kind.Contender) error {
+	if err := d.possible(); err != nil { // any more
+		return err
+	}
 	e := &HeldError{Path: d.q.path, Position: ahead, c: d.q.c}
 	if first != nil {
 		e.Holder = parsed(subdir(d.q.path, leasesOf(d.q.kind).Child), *first)
@@ -301,9 +308,6 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 // transaction in take deletes the place, and fails if it or its session is gone.
 func (d *draw) front(ctx context.Context, children []string) error {
 	for {
-		if err := d.possible(); err != nil { // who can never be served must not keep the others waiting
-			return err
-		}
 		if children == nil {
 			var err error
 			if children, err = d.plainList(ctx); err != nil {
