@@ -48,8 +48,7 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not reentrant: a caller who holds the lock by a lease in ctx would get in beside itself.
-	m := r.x.Client.Mutex(info.Path, recipes.WithID(string(text)), recipes.WithoutReentrancy())
+	m := r.x.Client.Mutex(info.Path, recipes.WithID(string(text)))
 	start := time.Now()
 	try, cancel := context.WithTimeout(ctx, unanswered)
 	defer cancel()

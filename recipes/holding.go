@@ -252,8 +252,9 @@ func (h *holding) close(b baton) {
 	st.leave(h.slot, baton{})
 }
 
-// reenter answers a caller that holds the lock already, which its context tells.
-func (q *queue) reenter(ctx context.Context) (*Lease, error) {
+// reenter answers a caller that holds the lock already, which its context tells. permits is how many it wants of a
+// semaphore, else 0.
+func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 	outer, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease)
 	if outer == nil || outer.ended() != nil {
 		return nil, nil
@@ -263,11 +264,23 @@ func (q *queue) reenter(ctx context.Context) (*Lease, error) {
 	if held.kind != q.kind { // another kind at the same path: the declaration will tell this handle
 		return nil, nil
 	}
-	if q.opts.nonReentry {
-		return nil, fmt.Errorf("%w: %s is held by the caller", ErrWouldDeadlock, q.path)
-	}
 	if held.shared && !q.shared {
-		return nil, fmt.Errorf("%w: the caller reads %s; release it and lock it for writing", ErrUpgradeConflict, q.path)
+		return nil, fmt.Errorf("%w: %w: the context comes from a read lease of %s; give it back first, or use TryUpgrade",
+			ErrUpgradeConflict, ErrWouldDeadlock, q.path)
+	}
+	if !q.opts.reentrant {
+		return nil, fmt.Errorf("%w: the context comes from a lease of %s; a nested call needs WithReentrancy, a goroutine that is to queue a context of its own",
+			ErrWouldDeadlock, q.path)
+	}
+	have := 0
+	for _, k := range h.ks { // of a set only the permits of this semaphore
+		if k.dir == q.dir() {
+			have++
+		}
+	}
+	if permits > have {
+		return nil, fmt.Errorf("%w: the context comes from a lease of %d permits of %s, %d are wanted; take them all at once",
+			ErrWouldDeadlock, have, q.path, permits)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

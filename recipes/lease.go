@@ -158,7 +158,7 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 // ErrReleasePending as long as that is not confirmed. ErrLost says that the lease was lost before, so that what it
 // guarded may have been disturbed.
 //
-// A lock entered several times (see Mutex.Lock) is given back by the last Unlock.
+// A lock entered several times (see WithReentrancy) is given back by the last Unlock.
 func (l *Lease) Unlock(ctx context.Context) error {
 	l.mu.Lock()
 	again := l.released

@@ -88,11 +88,12 @@ func (m *MultiLock) check(ctx context.Context) error {
 		case p.q.c != m.c:
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", p.q.path)
 		case seen[p.q.path]:
-			return fmt.Errorf("%w: the multi-lock names %s twice", ErrWouldDeadlock, p.q.path)
+			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, p.q.path)
 		case p.n < 0 || p.n == 0 && p.q.kind.Children != nil:
 			return fmt.Errorf("recipes: multi-lock: semaphore %s: at least 1 permit is needed", p.q.path)
 		case own != nil && own.ended() == nil:
-			return fmt.Errorf("%w: the caller holds %s, which the multi-lock wants too", ErrWouldDeadlock, p.q.path)
+			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
+				ErrWouldDeadlock, p.q.path)
 		}
 		seen[p.q.path] = true
 	}
@@ -105,7 +106,7 @@ func (m *MultiLock) check(ctx context.Context) error {
 // The lease's token is one number for all members that are no semaphores, larger than those of their earlier grants.
 // Of a set of semaphores alone it is the first permit's.
 //
-// With a context of the lease, a member that is no semaphore can be locked again; it enters this lease.
+// With a context of the lease, a member's own handle that asks for WithReentrancy enters this lease again.
 func (m *MultiLock) Lock(ctx context.Context) (*Lease, error) { return m.lock(ctx, false) }
 
 // TryLock takes all members if nobody is ahead in any of them, else it returns a *HeldError for the first that is held.

@@ -194,15 +194,15 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 		c := l.client("a")
 		outer, err := c.MultiLock(c.Mutex("/m"), c.Election("/e")).Lock(t.Context())
 		require.NoError(t, err)
-		inner, err := c.Mutex("/m").Lock(outer.Context())
+		inner, err := c.Mutex("/m", WithReentrancy()).Lock(outer.Context())
 		require.NoError(t, err)
 		l.unlock(outer)
 		ctx, cancel := context.WithTimeout(inner.Context(), time.Minute)
 		defer cancel()
 		for _, again := range []func(context.Context) (*Lease, error){
-			c.Mutex("/m").Lock,
+			c.Mutex("/m", WithReentrancy()).Lock,
 			func(ctx context.Context) (*Lease, error) {
-				l, err := c.Election("/e").Campaign(ctx)
+				l, err := c.Election("/e", WithReentrancy()).Campaign(ctx)
 				if err != nil {
 					return nil, err
 				}

@@ -20,7 +20,8 @@ func (c *Client) Mutex(path string, opts ...Option) *Mutex {
 // Path is the lock's path.
 func (m *Mutex) Path() string { return m.q.path }
 
-// Do runs fn while the lock is held. fn's context is ctx, cancelled also when the lease ends; fn should stop then.
+// Do runs fn while the lock is held. fn's context is ctx, cancelled also when the lease ends; fn should stop then. It
+// carries the lease, and locks nothing that the lease has: see WithReentrancy.
 // The lock is given back after fn has returned, never before, whatever ctx is by then. The error joins fn's, and
 // ErrLost if the lease was lost while fn ran.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
@@ -35,8 +36,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // the holder, and the place in the queue is given up. Goroutines of one client wait in the process and keep one
 // contender in ZooKeeper between them.
 //
-// With a context derived from the Context of a lease of this lock, Lock enters it again at once: the leases share
-// their token, and the last Unlock gives the lock back. With WithoutReentrancy it is ErrWouldDeadlock.
+// With a context derived from the Context of a lease of this lock, Lock is ErrWouldDeadlock; see WithReentrancy.
 //
 // Errors: *HeldError, ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrQueueFull, ErrRevoked (somebody
 // asked this contender to leave), ErrLost (its node was deleted) and ErrSessionLost (the place in the queue went with

@@ -62,7 +62,7 @@ type Option func(*options)
 type options struct {
 	params      kind.Params
 	create      bool
-	nonReentry  bool
+	reentrant   bool
 	maxHandoffs int
 	id          string
 }
@@ -75,8 +75,17 @@ func WithParams(p kind.Params) Option { return func(o *options) { o.params = p }
 // open to everybody, without a declaration. It needs [WithParams], and is for trees nobody provisions.
 func WithCreate() Option { return func(o *options) { o.create = true } }
 
-// WithoutReentrancy answers ErrWouldDeadlock where a lock would be entered again through its lease's context.
-func WithoutReentrancy() Option { return func(o *options) { o.nonReentry = true } }
+// WithReentrancy lets this handle lock again with a context derived from the Context of a lease of the same lock (which
+// the function of Do gets too), whichever handle gave that lease. Without it that is ErrWouldDeadlock: a context is
+// shared by goroutines, and those that a holder starts with its own would all be inside at once. With it they are, so ask
+// for it only where calls nest.
+//
+// What comes back shares the outer lease: its token, its node and its end; the last Unlock of all gives the lock back. A
+// writer that locks for reading goes on writing. A reader that locks for writing gets ErrUpgradeConflict (which is
+// ErrWouldDeadlock too), with and without this option. Of a semaphore, up to as many permits as the outer lease has are
+// shared; more are ErrWouldDeadlock. A member of a MultiLock is entered through its own handle. A MultiLock itself never
+// is: one that wants a lock its caller holds is ErrWouldDeadlock.
+func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
 // WithLocalHandoff lets up to max goroutines of this client in a row take a lock over from each other without any
 // request. The price: other processes wait that much longer, and those holders share one token, so a store that must

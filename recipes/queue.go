@@ -140,7 +140,7 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 		return nil, fmt.Errorf("recipes: lock: %w", err)
 	}
 	// Before the turn is asked for, which the caller's own lease has.
-	if l, err := q.reenter(ctx); l != nil || err != nil {
+	if l, err := q.reenter(ctx, 0); l != nil || err != nil {
 		return l, err
 	}
 	defer q.c.state.pin(q.path)()

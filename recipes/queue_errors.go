@@ -27,7 +27,8 @@ var (
 	ErrReleased = errors.New("recipes: lock released")
 	// ErrRevoked: somebody asked the holder to give the lock back. It is still held until Unlock.
 	ErrRevoked = errors.New("recipes: revocation requested")
-	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock, and the handle is not reentrant.
+	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or, where
+	// the calls nest, ask for WithReentrancy. Also a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = errors.New("recipes: would wait for itself")
 	// ErrUpgradeConflict: a reader wants to write while others hold or wait. It would wait for itself.
 	ErrUpgradeConflict = errors.New("recipes: cannot upgrade to a write lock")

@@ -28,15 +28,16 @@ func (c *Client) RWMutex(path string, opts ...Option) *RWMutex {
 // Path is the lock's path.
 func (m *RWMutex) Path() string { return m.write.path }
 
-// Lock waits for the lock as the only holder. See Mutex.Lock; with a context of a read lease of this lock it is
+// Lock waits for the lock as the only holder. See Mutex.Lock. With a context of a read lease of this lock it is
 // ErrUpgradeConflict: it would wait for itself.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, false) }
 
 // TryLock takes the lock as the only holder if nobody is ahead, else it returns a *HeldError.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, true) }
 
-// RLock waits for the lock as one of its readers. With a context of a write lease of this lock it enters that lease
-// again: what it returns is then no reader's lease, and excludes others until its last Unlock.
+// RLock waits for the lock as one of its readers. With a context of a lease of this lock it is ErrWouldDeadlock;
+// WithReentrancy it enters that lease again. If that is a write lease, so is what RLock returns: it excludes others until
+// the last Unlock.
 //
 // Where the lock is declared with preference = "writer", RLock waits before it queues until no writer is queued, which
 // costs a round trip, and may wait for as long as writers keep coming.

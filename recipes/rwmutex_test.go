@@ -187,7 +187,7 @@ func TestUpgradeErrsInsteadOfHanging(t *testing.T) { // case 44: Curator never r
 
 func TestAWriterMayReadWhatItHolds(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").RWMutex(l.rwlock())
+		m := l.client("a").RWMutex(l.rwlock(), WithReentrancy())
 		err := m.Do(t.Context(), func(ctx context.Context, w *Lease) error {
 			return m.RDo(ctx, func(_ context.Context, r *Lease) error {
 				require.Equal(t, w.Token(), r.Token())

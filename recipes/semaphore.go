@@ -29,6 +29,9 @@ func (m *Semaphore) Path() string { return m.q.path }
 // other half-served (two clients of Curator's that want 2 of 2 do). Waiters are served in the order of arrival: one
 // that wants many is not overtaken by those that want few. ctx bounds the wait.
 //
+// With a context of a lease of this semaphore, Acquire is ErrWouldDeadlock: who takes permits while holding some can
+// wait for itself. WithReentrancy it shares the permits that the lease has.
+//
 // Errors are those of Mutex.Lock. Asking for more than the declared number fails at once, and a wait fails when the number
 // is lowered below n: unless it were raised later, that could never be granted.
 func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
@@ -68,6 +71,9 @@ func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error
 	}
 	if n < 1 {
 		return nil, fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, n)
+	}
+	if l, err := m.q.reenter(ctx, n); l != nil || err != nil {
+		return l, err
 	}
 	defer m.q.c.state.pin(m.q.path)()
 	d := &draw{claim: claim{q: m.q, try: try, n: n, start: time.Now()}}

@@ -166,9 +166,9 @@ func (w *simWorld) enterAgain(ctx context.Context, st simStep, g *simGrant) {
 	var err error
 	switch p := g.parts[0]; p.recipe { // of a set, any member but permits
 	case "mutex":
-		inner, err = c.Mutex(p.lock).Lock(ctx)
+		inner, err = c.Mutex(p.lock, WithReentrancy()).Lock(ctx)
 	case "rwlock":
-		inner, err = c.RWMutex(p.lock).RLock(ctx)
+		inner, err = c.RWMutex(p.lock, WithReentrancy()).RLock(ctx)
 	default:
 		return
 	}
