@@ -47,6 +47,30 @@ func secondApplier(t *testing.T, s *site) {
 	require.ErrorAs(t, err, &stale)
 }
 
+// Two applies over one Client: the second was told that it had locked itself out.
+func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
+	for _, timeout := range []time.Duration{0, 5 * time.Millisecond} {
+		s := inMemory(t)
+		c := s.provisioner()
+		s.apply(c, s.shop())
+		first, second := s.plan(c, s.shop(set("description", "a"))), s.plan(c, s.shop(set("description", "b")))
+		x, y := executor(c), executor(c)
+		x.Who, y.Who, y.LockTimeout = "winner@here", "loser@here", timeout
+		x.Events = func(e Event) {
+			if _, ok := e.(Verified); !ok {
+				return
+			}
+			_, err := y.Run(t.Context(), second)
+			var locked *LockedError
+			require.ErrorAs(t, err, &locked)
+			require.NotNil(t, locked.Info)
+			require.Equal(t, "winner@here", locked.Info.Who)
+		}
+		_, err := x.Run(t.Context(), first)
+		require.NoError(t, err)
+	}
+}
+
 func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	s := inMemory(t)
 	a, b := s.provisioner(), s.provisioner()

@@ -36,6 +36,7 @@ type contender struct {
 	prefix string // unique part of its name, up to the sequence number
 	digits string // the number, where the server is not to choose it
 	data   []byte
+	id     string // whom data names; "" while a write that changes that is under way
 	acl    []zk.ACL
 	flags  int32
 	bytes  *atomic.Int64 // its session's account of ephemeral path bytes
@@ -158,14 +159,14 @@ func (h holderData) encode() []byte {
 	return b
 }
 
-// heldData is data with the mark of a confirmed grant; data that is not ours is returned as it is.
-func heldData(data []byte, now time.Time) []byte {
-	var h holderData
-	if json.Unmarshal(data, &h) != nil {
-		return data
+// heldData is a contender's data with the mark of a confirmed grant to id.
+func heldData(k *kind.Kind, data []byte, id string) []byte {
+	h := holderSelf(id)
+	now := h.Since
+	if k == kind.Election || json.Unmarshal(data, &h) != nil {
+		return contenderData(k, id)
 	}
-	now = now.UTC()
-	h.Held = &now
+	h.ID, h.Held = id, &now
 	return h.encode()
 }
 

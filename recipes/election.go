@@ -142,8 +142,8 @@ func (e *Election) Candidates(ctx context.Context) ([]Contender, error) {
 // states when it can pass (a lost session); one that cannot ends the loop.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
-		last := "" // no leader has an empty name, so "nobody" is told too
-		first := true
+		var last Contender
+		first := true // "nobody" is told too
 		for ctx.Err() == nil {
 			leader, w, err := e.look(ctx)
 			if err != nil {
@@ -155,9 +155,10 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				}
 				continue
 			}
-			// By the name of its node: who resigned and leads again has another one, and is told again.
-			if first || leader.Name != last {
-				first, last = false, leader.Name
+			// By the name of its node: who resigned and leads again has another one, and is told again. A candidate that has
+			// inherited its place writes its own ID when it leads. (A revocation overwrites that, and is no new leader.)
+			if first || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
+				first, last = false, leader
 				if !yield(leader, nil) {
 					w.stop()
 					return

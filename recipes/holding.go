@@ -76,6 +76,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	if h.czxid != 0 {
 		close(h.known)
 	}
+	h.q.c.state.granted(h.slot)
 	h.startWatching()
 	// Acquired is told before Lost can be: that waits for begun.
 	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
@@ -178,8 +179,8 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	st := &h.q.c.state
-	if h.slot != "" && st.crowded(h.slot) && h.s.State() != Lost {
-		if b, ok := h.pass(ctx); ok {
+	if heir := st.heir(h.slot); heir != "" && h.s.State() != Lost {
+		if b, ok := h.pass(ctx, heir); ok {
 			h.close(b)
 			return nil
 		}
@@ -200,15 +201,19 @@ func (h *holding) clearing() {
 
 // pass prepares the next local holder: with our own node while WithLocalHandoff allows, else with a new one at the
 // end of the queue, made in the transaction that deletes ours, so that other processes get their turn.
-func (h *holding) pass(ctx context.Context) (baton, bool) {
+//
+// What the node says of its holder must be true of the next one, so only one of the same name gets ours.
+func (h *holding) pass(ctx context.Context, heir string) (baton, bool) {
 	h.mu.Lock()
 	revoked := h.revoked
 	h.mu.Unlock()
 	// Not when somebody wants it back, when the declaration may have changed, or when the session is in doubt.
-	if h.handoff < h.q.opts.maxHandoffs && !revoked && !h.d.stale() && h.s.State() == Active {
+	if h.handoff < h.q.opts.maxHandoffs && !revoked && h.ks[0].id == heir && !h.d.stale() && h.s.State() == Active {
 		return baton{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
 	}
-	next, err := h.q.contender(h.s, h.d, h.q.kind.Queues[0], h.q.shared)
+	to := *h.q
+	to.opts.id = heir
+	next, err := to.contender(h.s, h.d, to.kind.Queues[0], to.shared)
 	if err != nil {
 		return baton{}, false
 	}

@@ -20,9 +20,15 @@ import (
 
 // takers are how each recipe takes the locks that declareAll declares, for tests of what they all must do.
 var takers = map[string]func(ctx context.Context, c *Client, i int) (*Lease, error){
-	"mutex": func(ctx context.Context, c *Client, i int) (*Lease, error) { return c.Mutex(numbered("/m", i)).Lock(ctx) },
-	"read":  func(ctx context.Context, c *Client, i int) (*Lease, error) { return c.RWMutex(numbered("/rw", i)).RLock(ctx) },
-	"write": func(ctx context.Context, c *Client, i int) (*Lease, error) { return c.RWMutex(numbered("/rw", i)).Lock(ctx) },
+	"mutex": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+		return c.Mutex(numbered("/m", i)).Lock(ctx)
+	},
+	"read": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+		return c.RWMutex(numbered("/rw", i)).RLock(ctx)
+	},
+	"write": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+		return c.RWMutex(numbered("/rw", i)).Lock(ctx)
+	},
 	"semaphore": func(ctx context.Context, c *Client, i int) (*Lease, error) {
 		return c.Semaphore(numbered("/s", i)).Acquire(ctx, 2)
 	},

@@ -2,17 +2,35 @@ package recipes
 
 import (
 	"context"
+	"os"
 	"slices"
 )
 
 // slot lets one goroutine of this client at a time contend for a lock in ZooKeeper; the others queue here, first come
 // first served. It is what keeps a thousand goroutines down to one contender.
 type slot struct {
-	leaving bool          // whoever has the turn is only cleaning up
-	waiters []chan baton  // each of capacity 1: handing over never blocks
+	owner   string        // the id of whoever has the turn
+	leaving bool          // it is only cleaning up
+	waiters []waiter      // in the order of arrival
 	held    *HeldError    // what whoever has the turn waits for, if it is known to wait
 	waits   chan struct{} // closed when held is set
 	left    chan struct{} // closed when who has the turn has left; nil while nobody asks
+}
+
+// waiter is a goroutine that waits for its turn.
+type waiter struct {
+	id   string
+	turn chan baton // of capacity 1: handing over never blocks
+}
+
+// ahead says who is in the way of a goroutine with i others between it and whoever has the turn; mu is held.
+func (s *slot) ahead(i int) *HeldError {
+	if s.held != nil { // somebody else's contender, which all of us wait for
+		held := *s.held // each caller's own: Identify writes into it
+		held.Position += i + 1
+		return &held
+	}
+	return &HeldError{Holder: Contender{ID: s.owner, Host: hostname(), PID: os.Getpid()}, Position: i + 1, Local: true}
 }
 
 // baton is what a goroutine passes on with its turn.
@@ -24,36 +42,37 @@ type baton struct {
 	shared   *holding   // not the turn, but a share of this: one of its leases is the receiver's
 }
 
-// enter waits for the caller's turn. position is how many local turns are ahead when ctx ends first. With try, the
-// error is a *HeldError as soon as whoever has the turn is known to wait.
-func (st *clientState) enter(ctx context.Context, key string, try bool) (b baton, position int, err error) {
+// enter waits for the turn of a caller called id. held says who was in the way when ctx ended (its Cause) or, with try,
+// as soon as whoever has the turn is known to wait.
+func (st *clientState) enter(ctx context.Context, key, id string, try bool) (b baton, held *HeldError) {
 	st.mu.Lock()
-	s, turn := st.line(key)
+	s, turn := st.line(key, id)
 	if turn == nil {
 		st.mu.Unlock()
-		return baton{}, 0, nil
+		return baton{}, nil
 	}
 	return st.await(ctx, s, turn, try)
 }
 
 // line takes the turn if it is free, else a place among those who wait for it; mu is held. A nil turn is ours already.
-func (st *clientState) line(key string) (s *slot, turn chan baton) {
+func (st *clientState) line(key, id string) (s *slot, turn chan baton) {
 	if s = st.slots[key]; s == nil {
 		if st.slots == nil {
 			st.slots = map[string]*slot{}
 		}
-		s = &slot{waits: make(chan struct{})}
+		s = &slot{owner: id, waits: make(chan struct{})}
 		st.slots[key] = s
 		return s, nil
 	}
 	turn = make(chan baton, 1)
-	s.waiters = append(s.waiters, turn)
+	s.waiters = append(s.waiters, waiter{id, turn})
 	return s, turn
 }
 
 // await is enter from there on. It is called with mu held and returns without.
-func (st *clientState) await(ctx context.Context, s *slot, turn chan baton, try bool) (b baton, position int, err error) {
+func (st *clientState) await(ctx context.Context, s *slot, turn chan baton, try bool) (b baton, held *HeldError) {
 	for {
+		var err error
 		var waits <-chan struct{}
 		if try {
 			waits = s.waits
@@ -61,45 +80,46 @@ func (st *clientState) await(ctx context.Context, s *slot, turn chan baton, try 
 		st.mu.Unlock()
 		select {
 		case b = <-turn:
-			return b, 0, nil
+			return b, nil
 		case <-waits:
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
 		st.mu.Lock()
-		i := slices.Index(s.waiters, turn)
+		i := slices.IndexFunc(s.waiters, func(w waiter) bool { return w.turn == turn })
 		switch {
 		case i < 0:
 			st.mu.Unlock()
 			// The turn came at the same moment. It is ours to pass on, and whoever passed it has already sent it.
-			return <-turn, 0, nil
+			return <-turn, nil
 		case err == nil && s.held == nil: // woken by waits
 			continue // whoever was known to wait has passed the turn on meanwhile
-		case err == nil:
-			held := *s.held // each caller's own: Identify writes into it
-			err = &held
 		}
+		if held = s.ahead(i); err == nil {
+			held.Position = s.held.Position // the place it would have shared
+		}
+		held.Cause = err
 		s.waiters = slices.Delete(s.waiters, i, i+1)
 		st.mu.Unlock()
-		return baton{}, i + 1, err
+		return baton{}, held
 	}
 }
 
 // tryEnter takes the turn if nobody has it; who is only cleaning up is waited for, and hands over nothing but the turn.
-func (st *clientState) tryEnter(ctx context.Context, key string) (b baton, ok bool, err error) {
+// held says who has it, or why that wait ended (its Cause).
+func (st *clientState) tryEnter(ctx context.Context, key, id string) (b baton, held *HeldError) {
 	st.mu.Lock()
 	s := st.slots[key]
 	if s != nil && (!s.leaving || len(s.waiters) > 0) {
-		st.mu.Unlock()
-		return baton{}, false, nil
+		defer st.mu.Unlock()
+		return baton{}, s.ahead(len(s.waiters))
 	}
-	s, turn := st.line(key) // with the same hold of mu: somebody else might get the turn between the look and this
+	s, turn := st.line(key, id) // with the same hold of mu: somebody else might get the turn between the look and this
 	if turn == nil {
 		st.mu.Unlock()
-		return baton{}, true, nil
+		return baton{}, nil
 	}
-	b, _, err = st.await(ctx, s, turn, false)
-	return b, err == nil, err
+	return st.await(ctx, s, turn, false)
 }
 
 // clearing says that the turn's owner is about to leave, and waits for nobody any more. A Try that comes now waits for the
@@ -124,12 +144,21 @@ func (st *clientState) keepOut(key string, left <-chan struct{}) {
 	if st.slots[key] != nil {
 		return
 	}
-	s, _ := st.line(key)
+	s, _ := st.line(key, "")
 	s.leaving = true
 	st.spawn(func() {
 		<-left
 		st.leave(key, baton{})
 	})
+}
+
+// granted says that the turn's owner holds the lock, and waits for nobody any more.
+func (st *clientState) granted(key string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if s := st.slots[key]; s != nil {
+		s.unstick()
+	}
 }
 
 // unstick forgets what whoever had the turn waited for. The channel that said so is closed; the next owner gets a new one.
@@ -169,33 +198,38 @@ func (st *clientState) pass(key string, b baton) bool {
 	// Taken out under mu, by whoever passes it or by itself in await, never by both: the turn goes to exactly one.
 	next := s.waiters[0]
 	s.waiters = slices.Delete(s.waiters, 0, 1)
-	s.leaving = false
+	s.owner, s.leaving = next.id, false
 	s.unstick()
 	if s.left != nil { // vacant looks again, and finds somebody who is not cleaning up
 		close(s.left)
 		s.left = nil
 	}
-	next <- b
+	next.turn <- b
 	return true
 }
 
-// crowded reports whether local goroutines wait for their turn. They may give up at any moment, so who prepares a place for
-// them must be able to delete it (see holding.close).
-func (st *clientState) crowded(key string) bool {
+// heir is the id of the goroutine that is next; none is "". It may give up at any moment, so who prepares a place for it
+// must be able to delete it (see holding.close), and who inherits one looks whose name it has (see claim.named).
+func (st *clientState) heir(key string) string {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	s := st.slots[key]
-	return s != nil && len(s.waiters) > 0
+	if s := st.slots[key]; s != nil && len(s.waiters) > 0 {
+		return s.waiters[0].id
+	}
+	return ""
 }
 
-// vacant reports whether nobody has the turn. Who is only cleaning up is waited for, if nobody is to follow.
-func (st *clientState) vacant(ctx context.Context, key string) (bool, error) {
+// vacant returns nil when nobody has the turn, else who has. Who is only cleaning up is waited for, if nobody is to follow.
+func (st *clientState) vacant(ctx context.Context, key string) (held *HeldError, err error) {
 	for {
 		st.mu.Lock()
 		s := st.slots[key]
 		if s == nil || !s.leaving || len(s.waiters) > 0 {
+			if s != nil {
+				held = s.ahead(len(s.waiters))
+			}
 			st.mu.Unlock()
-			return s == nil, nil
+			return held, nil
 		}
 		if s.left == nil {
 			s.left = make(chan struct{})
@@ -205,7 +239,7 @@ func (st *clientState) vacant(ctx context.Context, key string) (bool, error) {
 		select {
 		case <-left:
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }

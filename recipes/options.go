@@ -88,11 +88,14 @@ func WithCreate() Option { return func(o *options) { o.create = true } }
 func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
 // WithLocalHandoff lets up to max goroutines of this client in a row take a lock over from each other without any
-// request. The price: other processes wait that much longer, and those holders share one token, so a store that must
-// tell them apart cannot. A revocation request or a drained lock ends the row.
+// request. The price: other processes wait that much longer, and those holders share one token and what the node says of
+// them, so nobody else can tell them apart. A revocation request or a drained lock ends the row, and so does a goroutine
+// of another ID (see [WithID]): the node must name who holds.
 func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs = max } }
 
-// WithID replaces Config.ID in what this handle writes into its contenders.
+// WithID replaces Config.ID in what this handle writes into its contenders: who holds the lock, or waits for it. Readers
+// of one client that share a place are shown as the one that made it; a goroutine that inherits the place of another one
+// that has given up is shown as that one until it holds.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
 func collect(opts []Option) options {

@@ -66,7 +66,7 @@ func (q *queue) contender(s *Session, d *declaration, in kind.Queue, shared bool
 		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
 	}
 	return &contender{
-		s: s, dir: subdir(q.path, in.Child), prefix: protectedPrefix(d.wire, marker),
+		s: s, dir: subdir(q.path, in.Child), prefix: protectedPrefix(d.wire, marker), id: q.id(),
 		data: contenderData(q.kind, q.id()), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: q.c.state.account(s),
 	}, nil
 }
@@ -168,26 +168,27 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 func (a *claim) enter(ctx context.Context) (baton, error) {
 	key := a.q.slot()
 	a.turn = true
-	self := Contender{ID: a.q.id(), Host: hostname()}
 	if a.try && !a.q.shared {
-		b, ok, err := a.q.c.state.tryEnter(ctx, key)
-		if err != nil {
-			return baton{}, fmt.Errorf("recipes: lock %s: %w", a.q.path, err)
+		b, held := a.q.c.state.tryEnter(ctx, key, a.q.id())
+		if held != nil && held.Cause != nil {
+			return baton{}, fmt.Errorf("recipes: lock %s: %w", a.q.path, held.Cause)
 		}
-		if !ok {
-			return baton{}, &HeldError{Path: a.q.path, Holder: self, Position: 1, Local: true, c: a.q.c}
-		}
-		return b, nil
+		return b, a.refused(held)
 	}
-	b, ahead, err := a.q.c.state.enter(ctx, key, a.try)
-	var stuck *HeldError
-	if errors.As(err, &stuck) { // a Try, told what whoever has the turn waits for
-		return baton{}, stuck
+	b, held := a.q.c.state.enter(ctx, key, a.q.id(), a.try)
+	return b, a.refused(held)
+}
+
+// refused completes what the local queue says is in the way; nil when it is nothing.
+func (a *claim) refused(held *HeldError) error {
+	if held == nil {
+		return nil
 	}
-	if err != nil {
-		return baton{}, &HeldError{Path: a.q.path, Holder: self, Position: ahead, Local: true, Waited: time.Since(a.start), Cause: err, c: a.q.c}
+	held.Path, held.c = a.q.path, a.q.c
+	if held.Cause != nil {
+		held.Waited = time.Since(a.start)
 	}
-	return b, nil
+	return held
 }
 
 // run contends until granted. On an error the turn has been passed on and the contender is gone or going.
@@ -288,7 +289,10 @@ func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
 		return nil, err
 	}
 	if b.granted {
-		a.handoff, a.proven = b.handoffs, true
+		a.handoff, a.proven = b.handoffs, a.named()
+		if err := a.prove(ctx); err != nil {
+			return nil, err
+		}
 		return newHolding(ctx, a)
 	}
 	if a.k == nil && a.q.shared {
@@ -307,12 +311,16 @@ func (a *claim) once(ctx context.Context, b baton) (g *holding, err error) {
 	}
 	// A listing that came with the create is read behind it, and makes of it the committed write of wait's proof. An
 	// inherited one came with a create of the same session, by whoever left us the place.
-	a.proven = children != nil
+	a.proven = children != nil && a.named()
 	if err := a.wait(ctx, children); err != nil {
 		return nil, err
 	}
 	return newHolding(ctx, a)
 }
+
+// named reports whether the place says that it is ours. One that was inherited may have been made for another goroutine
+// of this client: then prove writes our name, in the write that it makes anyway unless the place was granted already.
+func (a *claim) named() bool { return a.k.id == a.q.id() }
 
 // join creates the contender and lists the queue in one round trip.
 func (a *claim) join(ctx context.Context) ([]string, error) {

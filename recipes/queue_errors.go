@@ -52,9 +52,9 @@ var (
 type HeldError struct {
 	Path     string        // the lock
 	Holder   Contender     // who holds it; of a Try only name, path and number are known (see Identify)
-	Position int           // contenders ahead, the holders included
+	Position int           // contenders ahead, the holders and goroutines of this client included
 	Waited   time.Duration // how long the caller waited; 0 for a Try
-	Local    bool          // the holder is a goroutine of this same client
+	Local    bool          // Holder is a goroutine of this same client: it holds the lock, or has just gone to ask for it
 	Cause    error         // why the wait ended; nil for a Try
 
 	c *Client

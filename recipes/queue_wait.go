@@ -81,10 +81,10 @@ func (a *claim) list(ctx context.Context) ([]string, error) {
 		case isNoNode(err):
 			return nil, lostError(a.k.path, nil)
 		case err == nil && p.listErr == nil:
-			a.proven = true
+			a.proven = a.named()
 			return p.children[0], nil
 		case err == nil: // a later listing is of a later state: servers never go back in one session
-			a.proven = true
+			a.proven = a.named()
 			return a.plainList(ctx)
 		case errors.Is(err, zk.ErrNoAuth): // the queue is shown to us, our node is not
 			return a.plainList(ctx)
@@ -116,9 +116,7 @@ func (a *claim) ahead(dir string, v verdict) error {
 	if !a.queued && a.d.waiters > 0 && v.waiters >= a.d.waiters {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, a.q.path, a.d.waiters)
 	}
-	if a.turn && a.q.shared {
-		a.q.c.state.stuck(a.q.slot(), &HeldError{Path: a.q.path, Holder: a.holder, Position: v.position, c: a.q.c})
-	}
+	a.tell()
 	if !a.queued {
 		a.queued = true
 		a.q.c.observe(func(o Observer) {
@@ -126,6 +124,13 @@ func (a *claim) ahead(dir string, v verdict) error {
 		})
 	}
 	return nil
+}
+
+// tell lets the goroutines of this client that wait behind us know whom for.
+func (a *claim) tell() {
+	if a.turn {
+		a.q.c.state.stuck(a.q.slot(), &HeldError{Path: a.q.path, Holder: a.holder, Position: a.position, c: a.q.c})
+	}
 }
 
 // await waits for the contender that v says is in the way. turn is true when its departure alone makes it our turn;
@@ -168,13 +173,13 @@ func (a *claim) await(ctx context.Context, v verdict) (turn bool, err error) {
 // identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
 // the front may be somebody else. Best effort, and once for each front seen.
 func (a *claim) identify(ctx context.Context) {
-	if a.holder.Data != nil {
-		return
+	if a.holder.Data == nil {
+		a.holder.Data = []byte{}
+		if data, _, err := a.s.Get(ctx, a.holder.Path); err == nil {
+			a.holder.describe(data)
+		}
 	}
-	a.holder.Data = []byte{}
-	if data, _, err := a.s.Get(ctx, a.holder.Path); err == nil {
-		a.holder.describe(data)
-	}
+	a.tell()
 }
 
 // watchAhead watches the contender v names, or the queue when none is named or ours may not read it. A nil watch
@@ -314,23 +319,27 @@ func (a *claim) prove(ctx context.Context) error {
 	if a.proven {
 		return nil
 	}
-	marking := a.q.chained() // where nobody would read the mark, a check of our node is as good a commit, and wakes nobody
+	// Where nobody would read the mark, a check of our node is as good a commit, and wakes nobody. But who holds is named.
+	marking, named := a.q.chained() || !a.named(), a.k.id
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var stat *zk.Stat
 		var err error
 		if marking {
-			stat, err = a.s.Set(ctx, a.k.path, heldData(a.k.data, time.Now()), a.version)
+			a.k.id = "" // until we know
+			stat, err = a.s.Set(ctx, a.k.path, heldData(a.q.kind, a.k.data, a.q.id()), a.version)
 		} else {
 			err = a.s.confirm(ctx, a.k.path)
 		}
 		switch {
 		case err == nil:
-			a.proven = true
+			if a.proven = true; marking {
+				a.k.id = a.q.id()
+			}
 			return a.ours(stat)
 		case isNoNode(err):
 			return lostError(a.k.path, err)
 		case errors.Is(err, zk.ErrNoAuth) && marking: // nor we: our successor lists, then
-			marking = false
+			marking, a.k.id = false, named
 			continue
 		case errors.Is(err, zk.ErrBadVersion):
 			// Somebody wrote our node, or an earlier try of ours did without our hearing of it.

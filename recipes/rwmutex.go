@@ -279,8 +279,8 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	}
 	defer l.h.unseal()
 	q := m.write
-	if _, ok, err := q.c.state.tryEnter(ctx, q.slot()); err != nil || !ok {
-		return nil, errors.Join(fmt.Errorf("%w: this client waits to write %s", ErrUpgradeConflict, q.path), err)
+	if _, held := q.c.state.tryEnter(ctx, q.slot(), q.id()); held != nil {
+		return nil, errors.Join(fmt.Errorf("%w: this client waits to write %s", ErrUpgradeConflict, q.path), held.Cause)
 	}
 	old := l.h
 	next, left, err := m.upgrade(ctx, old)

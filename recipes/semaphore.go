@@ -89,12 +89,12 @@ func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error
 func (d *draw) run(ctx context.Context) (*holding, error) {
 	key := d.q.path
 	if d.try {
-		vacant, err := d.q.c.state.vacant(ctx, key)
+		held, err := d.q.c.state.vacant(ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("recipes: semaphore %s: %w", key, err)
 		}
-		if !vacant {
-			return nil, &HeldError{Path: key, Holder: Contender{ID: d.q.id(), Host: hostname()}, Position: 1, Local: true, c: d.q.c}
+		if held != nil {
+			return nil, d.refused(held)
 		}
 		return d.retrying(ctx, d.direct)
 	}
@@ -105,11 +105,11 @@ func (d *draw) run(ctx context.Context) (*holding, error) {
 		}
 		// Somebody was there first: now it is the turn, and the antechamber, that keep the order.
 	}
-	b, ahead, err := d.q.c.state.enter(ctx, key, false)
-	if err != nil {
-		return nil, &HeldError{Path: key, Holder: Contender{ID: d.q.id(), Host: hostname()}, Position: ahead, Local: true,
-			Waited: time.Since(d.start), Cause: err, c: d.q.c}
+	b, held := d.q.c.state.enter(ctx, key, d.q.id(), false)
+	if held != nil {
+		return nil, d.refused(held)
 	}
+	d.turn = true
 	h, err := d.retrying(ctx, func(ctx context.Context) (*holding, error) {
 		k := b.k
 		b = baton{} // inherited once: another try makes a place of its own

@@ -23,7 +23,7 @@ func (st *clientState) admit(key string, h *holding) {
 	st.mu.Lock()
 	if s := st.slots[key]; s != nil {
 		for len(s.waiters) > 0 && h.share() { // counted first: h is not given back before it is used
-			s.waiters[0] <- baton{shared: h}
+			s.waiters[0].turn <- baton{shared: h}
 			s.waiters = s.waiters[1:]
 		}
 	}
@@ -52,8 +52,8 @@ func (st *clientState) unshare(h *holding) {
 	}
 }
 
-// stuck tells those who only try to read that whoever has the turn waits for another contender. Until then a Try waits
-// with it: the answer it has asked for is the Try's as well.
+// stuck says which contender whoever has the turn waits for: to those who wait behind it, for their errors, and at once to
+// those who only try to read. Until then such a Try waits with it: the answer it has asked for is the Try's as well.
 func (st *clientState) stuck(key string, held *HeldError) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -169,13 +169,13 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 func TestATryThatWakesForAHolderWhoHasLeftWaitsOn(t *testing.T) {
 	inLab(t, func(t *testing.T, _ *lab) {
 		var st clientState
-		_, _, err := st.enter(t.Context(), "k", false)
-		require.NoError(t, err)
+		_, held := st.enter(t.Context(), "k", "a", false)
+		require.Nil(t, held)
 		tries := make([]<-chan result[baton], 2)
 		for i := range tries {
 			tries[i] = async(func() (baton, error) {
-				b, _, err := st.enter(context.Background(), "k", true)
-				return b, err
+				b, held := st.enter(context.Background(), "k", "b", true)
+				return b, held
 			})
 		}
 		synctest.Wait()

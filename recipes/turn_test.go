@@ -24,12 +24,12 @@ func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
 				for ready.Add(1); ready.Load() < 2; {
 					runtime.Gosched()
 				}
-				_, ok, err := st.tryEnter(context.Background(), "k")
-				tried <- ok && err == nil
+				_, held := st.tryEnter(context.Background(), "k", "a")
+				tried <- held == nil
 			}()
 		}
 		for len(tried) < cap(tried) {
-			if st.crowded("k") {
+			if st.heir("k") != "" {
 				st.leave("k", baton{})
 				require.FailNow(t, "a try waits for the turn")
 			}

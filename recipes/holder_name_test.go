@@ -1,0 +1,242 @@
+package recipes
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// named are the ways of one goroutine, called id, to lock what everyKind declares.
+func named(c *Client, id string, more ...Option) map[string]func(context.Context) (*Lease, error) {
+	all := reentry(c, append(more, WithID(id))...)
+	return map[string]func(context.Context) (*Lease, error){"/m": all["mutex"], "/rw": all["write"], "/e": all["election"]}
+}
+
+// says is whom the first contender in dir names.
+func (l *lab) says(dir string) string {
+	l.t.Helper()
+	in, err := l.client("who").Inspect(l.t.Context(), dir)
+	require.NoError(l.t, err)
+	require.NotEmpty(l.t, in.Holders)
+	return in.Holders[0].ID
+}
+
+// The error named the caller, which waits, as the holder.
+func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("c")
+		for path, lock := range named(c, "holder") {
+			x, err := lock(t.Context())
+			require.NoError(t, err)
+			long, cancelLong := context.WithTimeout(t.Context(), time.Minute)
+			waiting := async(func() (*Lease, error) { return named(c, "first")[path](long) })
+			l.settle()
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err = named(c, "second")[path](short)
+			cancel()
+			for position, err := range []error{(<-waiting).err, err} {
+				var held *HeldError
+				require.ErrorAs(t, err, &held)
+				require.Equal(t, "holder", held.Holder.ID, path)
+				require.Equal(t, hostname(), held.Holder.Host)
+				require.NotZero(t, held.Holder.PID)
+				require.True(t, held.Local)
+				require.Equal(t, position+1, held.Position)
+			}
+			cancelLong()
+			l.unlock(x)
+			l.nothingLeft()
+		}
+		x, err := c.Mutex("/m", WithID("holder")).Lock(t.Context())
+		require.NoError(t, err)
+		_, err = c.Mutex("/m", WithID("caller")).TryLock(t.Context())
+		require.EqualError(t, err, "recipes: lock /m is held by this client (holder), 1 ahead")
+		l.unlock(x)
+	})
+}
+
+// A goroutine that waits behind another of its client was told that the lock is held by itself, while another process had it.
+func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c, other := l.client("c"), l.client("other")
+		permits := func(c *Client, id string) func(context.Context) (*Lease, error) {
+			return func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s", WithID(id)).Acquire(ctx, 2) }
+		}
+		for _, path := range []string{"/m", "/rw", "/e", "/s"} {
+			lock := func(c *Client, id string) func(context.Context) (*Lease, error) {
+				if path == "/s" {
+					return permits(c, id)
+				}
+				return named(c, id)[path]
+			}
+			x, err := lock(other, "stranger")(t.Context())
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			first := async(func() (*Lease, error) { return lock(c, "first")(ctx) })
+			l.settle()
+			short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
+			_, err = lock(c, "second")(short)
+			cancelShort()
+			require.ErrorIs(t, (<-first).err, context.DeadlineExceeded)
+			cancel()
+			var held *HeldError
+			require.ErrorAs(t, err, &held, path)
+			require.Equal(t, "stranger", held.Holder.ID, path)
+			require.False(t, held.Local, path)
+			require.Greater(t, held.Position, 1, path)
+			l.settle()
+			w := async(func() (*Lease, error) { return lock(c, "third")(t.Context()) })
+			l.settle()
+			l.unlock(x)
+			x = (<-w).v
+			if path != "/s" { // permits are no turn
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				_, err = lock(c, "fourth")(short)
+				cancel()
+				require.ErrorAs(t, err, &held, path)
+				require.Equal(t, "third", held.Holder.ID, "%s: it waited, and holds now", path)
+			}
+			l.unlock(x)
+			l.nothingLeft()
+		}
+	})
+}
+
+// Other processes were told the name of who had given the lock up.
+func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
+	t.Run("rotated", func(t *testing.T) {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.everyKind()
+			c := l.client("c")
+			for path := range named(c, "") {
+				x, err := named(c, "0", WithLocalHandoff(10))[path](t.Context())
+				require.NoError(t, err)
+				for _, id := range []string{"1", "2", "2", "3"} {
+					w := async(func() (*Lease, error) { return named(c, id, WithLocalHandoff(10))[path](t.Context()) })
+					l.settle()
+					l.srv.ResetCounts()
+					l.unlock(x)
+					x = (<-w).v
+					writes := 0
+					for _, op := range []string{"create", "delete", "setData", "multi"} {
+						writes += l.srv.Counts().ByOp[op]
+					}
+					require.LessOrEqual(t, writes, 1, "%s to %s: %v", path, id, l.srv.Counts().ByOp)
+					require.Equal(t, id, l.says(path), path)
+				}
+				l.unlock(x)
+				l.nothingLeft()
+			}
+		})
+	})
+	t.Run("inherited", func(t *testing.T) {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.everyKind()
+			c, other := l.client("c"), l.client("other")
+			for path, lock := range named(other, "stranger") {
+				x, err := lock(t.Context())
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				gone := async(func() (*Lease, error) { return named(c, "gone")[path](ctx) })
+				l.settle()
+				place := l.queue(path)[1]
+				w := async(func() (*Lease, error) { return named(c, "heir")[path](t.Context()) })
+				l.settle()
+				cancel()
+				require.ErrorIs(t, (<-gone).err, context.Canceled)
+				l.settle()
+				l.unlock(x)
+				x = (<-w).v
+				require.Equal(t, place, x.Node(), "the place is inherited")
+				require.Equal(t, "heir", l.says(path), path)
+				l.unlock(x)
+				l.nothingLeft()
+			}
+		})
+	})
+}
+
+// Who was to have the place gives up while it is made, and somebody else gets it.
+func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
+	for _, handoff := range []int{0, 10} {
+		inLab(t, func(t *testing.T, l *lab) {
+			l.everyKind()
+			c := l.client("c")
+			for path := range named(c, "") {
+				x, err := named(c, "same", WithLocalHandoff(handoff))[path](t.Context())
+				require.NoError(t, err)
+				l.settle()
+				ctx, cancel := context.WithCancel(t.Context())
+				gone := async(func() (*Lease, error) { return named(c, "same")[path](ctx) })
+				l.settle()
+				w := async(func() (*Lease, error) { return named(c, "heir")[path](t.Context()) })
+				l.settle()
+				slow := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))
+				go func() { _ = x.Unlock(context.Background()) }()
+				if handoff == 0 {
+					<-slow.Hit()
+				}
+				cancel()
+				_ = (<-gone).err
+				r := <-w
+				slow.Remove()
+				require.NoError(t, r.err)
+				require.Equal(t, "heir", l.says(path), path)
+				l.unlock(r.v)
+				l.nothingLeft()
+			}
+		})
+	}
+}
+
+func TestObserversHearTheNameOfALeaderThatInheritedItsPlace(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("c")
+		x, err := named(l.client("other"), "stranger")["/e"](t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		_ = async(func() (*Lease, error) { return named(c, "gone")["/e"](ctx) })
+		l.settle()
+		w := async(func() (*Lease, error) { return named(c, "heir")["/e"](t.Context()) })
+		l.settle()
+		cancel()
+		l.settle()
+		var last Contender
+		watching, stop := context.WithCancel(t.Context())
+		ended := async(func() (any, error) {
+			for leader := range l.client("who").Election("/e").Observe(watching) {
+				last = leader
+			}
+			return nil, nil
+		})
+		l.settle()
+		l.unlock(x)
+		x = (<-w).v
+		l.settle()
+		stop()
+		<-ended
+		require.Equal(t, "heir", last.ID)
+		l.unlock(x)
+	})
+}
+
+func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
+	about := holderSelf("a")
+	about.Limit = 3
+	var h holderData
+	require.NoError(t, json.Unmarshal(heldData(kind.Semaphore, about.encode(), "b"), &h))
+	require.Equal(t, "b", h.ID)
+	require.Equal(t, 3, h.Limit)
+	require.NotNil(t, h.Held)
+	require.True(t, about.Since.Equal(h.Since))
+	require.Equal(t, `{"id":"x"}`, string(heldData(kind.Election, []byte("7"), `{"id":"x"}`)), "an id and no mark, whatever it looks like")
+}
