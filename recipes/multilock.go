@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,6 +65,10 @@ type MultiLock struct {
 func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
+		if isNil(each) {
+			m.parts = append(m.parts, part{q: &queue{c: c, wrong: errors.New("recipes: multi-lock: a member is nil")}})
+			continue
+		}
 		m.parts = append(m.parts, each.member())
 	}
 	return m
@@ -85,6 +90,8 @@ func (m *MultiLock) check(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, p := range m.parts {
 		switch own, _ := ctx.Value(leaseKey{m.c, p.q.path}).(*Lease); {
+		case p.q.wrong != nil:
+			return p.q.wrong
 		case p.q.c != m.c:
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", p.q.path)
 		case seen[p.q.path]:

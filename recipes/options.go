@@ -1,6 +1,9 @@
 package recipes
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -68,11 +71,13 @@ type options struct {
 }
 
 // WithParams brings parameters for a node that carries no declaration. A declaration found at the node wins: it is
-// what every other program obeys. The node must exist unless [WithCreate] is given too.
+// what every other program obeys. The node must exist unless [WithCreate] is given too. Empty strings are defaults; other
+// values are taken as they are, so start from New of the kind (kind.Election.New) where zero and false are not meant.
 func WithParams(p kind.Params) Option { return func(o *options) { o.params = p } }
 
 // WithCreate creates the node, its parents and the children its kind needs when they are missing: persistent nodes
-// open to everybody, without a declaration. It needs [WithParams], and is for trees nobody provisions.
+// open to everybody, without a declaration. It needs [WithParams], and is for trees nobody provisions. Nothing is
+// created for parameters that are of another kind or not valid.
 func WithCreate() Option { return func(o *options) { o.create = true } }
 
 // WithReentrancy lets this handle lock again with a context derived from the Context of a lease of the same lock (which
@@ -98,10 +103,51 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 // that has given up is shown as that one until it holds.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
-func collect(opts []Option) options {
-	var o options
+// collect applies the options of a handle on a lock of kind k.
+func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 	for _, opt := range opts {
+		if opt == nil {
+			return o, errors.New("an option is nil; leave it out")
+		}
 		opt(&o)
 	}
-	return o
+	if o.params != nil {
+		o.params, wrong = complete(o.params, k)
+	}
+	return o, wrong
+}
+
+// complete is a copy of what a program brings, which nobody changes any more, with defaults in place of empty strings.
+func complete(p kind.Params, k *kind.Kind) (kind.Params, error) {
+	if isNil(p) {
+		return nil, errors.New("the parameters are nil")
+	}
+	if p.Kind() != k {
+		return nil, fmt.Errorf("%w: parameters of a %s were brought", ErrKindMismatch, p.Kind())
+	}
+	full := k.New()
+	fields, errs := full.Fields(), []error(nil)
+	for i, f := range p.Fields() {
+		if v := f.Get(); v != "" {
+			errs = append(errs, fields[i].Set(v))
+		}
+	}
+	return full, errors.Join(errs...)
+}
+
+// isNil reports whether v is nil, or a nil pointer.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return v == nil || r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// missing names the option that would have made a node that does not exist.
+func (o options) missing() string {
+	switch {
+	case o.create && o.params == nil:
+		return ", or say with WithParams what WithCreate is to make"
+	case o.params != nil && !o.create:
+		return ", or let WithCreate make it with those parameters"
+	}
+	return ""
 }

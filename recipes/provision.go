@@ -53,6 +53,9 @@ func (d *declaration) stale() bool {
 // declared returns the declaration of q's lock, checked against what the program opens, reading it only when it is
 // not known or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, or what reading it gave.
 func (c *Client) declared(ctx context.Context, s *Session, q *queue) (*declaration, error) {
+	if q.wrong != nil {
+		return nil, q.wrong
+	}
 	d, err := c.declaration(ctx, s, q.path)
 	// Once: who deletes it again in between is told that it is not there.
 	if isNoNode(err) && q.opts.params != nil && q.opts.create {
@@ -61,7 +64,7 @@ func (c *Client) declared(ctx context.Context, s *Session, q *queue) (*declarati
 		}
 	}
 	if isNoNode(err) {
-		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply: %w", ErrNotProvisioned, q.path, err)
+		return nil, fmt.Errorf("%w: %s does not exist; declare it and run apply%s: %w", ErrNotProvisioned, q.path, q.opts.missing(), err)
 	}
 	if err != nil {
 		return nil, err
@@ -75,14 +78,8 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 		// Parameters stand in for a declaration that was never made, not for one that is damaged or too new for us: what
 		// that says, others obey.
 		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
-			return nil, fmt.Errorf("%w: %s carries no declaration this program can read; declare it and run apply, or bring parameters: %w",
+			return nil, fmt.Errorf("%w: %s carries no declaration this program can read; declare it and run apply, or bring parameters with WithParams: %w",
 				ErrNotProvisioned, d.path, d.why)
-		}
-		if brought.Kind() != k {
-			return nil, fmt.Errorf("%w: parameters of a %s were brought for the %s %s", ErrKindMismatch, brought.Kind(), k, d.path)
-		}
-		if err := kind.Validate(brought); err != nil {
-			return nil, fmt.Errorf("recipes: parameters brought for %s: %w", d.path, err)
 		}
 		// A copy: the declaration is shared by all callers of this client, and others may bring other parameters. The
 		// watch, and what says that it was dropped, stay the shared ones.

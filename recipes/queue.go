@@ -19,10 +19,21 @@ type queue struct {
 	path   string // the lock node
 	shared bool
 	opts   options
+	wrong  error // with how the handle was made; every use of it says so, before it sends anything
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	return &queue{c: c, kind: k, path: path, shared: shared, opts: collect(opts)}
+	q := &queue{c: c, kind: k, path: path, shared: shared}
+	q.opts, q.wrong = collect(opts, k)
+	if path == "/" {
+		q.wrong = errors.New("the root of the tree is no lock; name a node below it")
+	} else if err := kind.ValidatePath(path); err != nil {
+		q.wrong = err
+	}
+	if q.wrong != nil {
+		q.wrong = fmt.Errorf("recipes: %s %s: %w", k, path, q.wrong)
+	}
+	return q
 }
 
 // dir is where the contenders of the deciding queue stand.
@@ -136,8 +147,8 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("recipes: lock %s: %w", q.path, context.Cause(ctx))
 	}
-	if err := kind.ValidatePath(q.path); err != nil {
-		return nil, fmt.Errorf("recipes: lock: %w", err)
+	if q.wrong != nil {
+		return nil, q.wrong
 	}
 	// Before the turn is asked for, which the caller's own lease has.
 	if l, err := q.reenter(ctx, 0); l != nil || err != nil {

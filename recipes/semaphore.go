@@ -66,8 +66,8 @@ func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("recipes: semaphore %s: %w", m.q.path, context.Cause(ctx))
 	}
-	if err := kind.ValidatePath(m.q.path); err != nil {
-		return nil, fmt.Errorf("recipes: semaphore: %w", err)
+	if m.q.wrong != nil {
+		return nil, m.q.wrong
 	}
 	if n < 1 {
 		return nil, fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, n)
