@@ -72,6 +72,7 @@ type Client struct {
 	slept   func() time.Duration // how long the machine has been suspended; replaced by tests
 	preempt func()               // called by tests where the scheduler may stop a goroutine that is about to hand a request over
 	state   clientState          // the recipes' own
+	events  eventQueue           // for Config.Observer
 
 	mu      sync.Mutex
 	session *Session  // the newest
@@ -246,7 +247,7 @@ func (c *Client) redial(d *dialling, old *Session) {
 // Close ends the client: the session is Lost with ErrClosed (every lease's context is cancelled first), then closed on
 // the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
 // not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
-// answer. Closing again waits likewise and returns nil.
+// answer, and 1.5 s more when Config.Observer is slow. Closing again waits likewise and returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.closed
@@ -266,6 +267,7 @@ func (c *Client) Close() error {
 		err = c.session.shutdown(ErrClosed)
 	}
 	c.state.join() // what the recipes run ends with the session
+	c.events.wait(politely)
 	return err
 }
 

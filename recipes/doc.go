@@ -103,7 +103,7 @@
 // declaration that provision.go reads; contender.go is its place, resolve.go the transaction
 // that makes it and what became of that, queue_wait.go the wait and its proof. A grant is a
 // holding (holding.go), watched by holding_guard.go, of which callers have leases (lease.go).
-// janitor.go deletes what must not stay.
+// janitor.go deletes what must not stay; observe.go tells the Observer.
 //
 // The recipes are small beside that: mutex.go; rwmutex.go, with share.go for the readers of
 // one client; semaphore.go; election.go; multilock.go and multilock_wait.go. What only looks:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,7 +23,6 @@ type holding struct {
 	slot    string       // whose turn it passes on; "" = none
 	turns   []string     // further turns, of a multi-lock, which are passed on without a contender
 	members []*queue     // of a multi-lock; nil otherwise
-	since   time.Time
 	wait    time.Duration
 	handoff int // local hand-offs in a row that led here
 
@@ -31,10 +31,12 @@ type holding struct {
 	known chan struct{} // closed: czxid is known
 	begun chan struct{} // closed: all the rest is set
 	drop  func()        // the session's hold
+	first *tenure       // of whoever it was made for
 
 	mu      sync.Mutex
 	blind   context.CancelFunc // ends the goroutines that watch
 	leases  int
+	tenures []*tenure // that have begun and not ended
 	czxid   int64
 	over    error // why it is not held any more
 	revoked bool
@@ -50,7 +52,7 @@ func newHolding(ctx context.Context, a *claim) (*holding, error) {
 
 // hold starts the holding. When it fails the contenders are still the caller's.
 func hold(ctx context.Context, h *holding) (*holding, error) {
-	h.since, h.leases, h.known, h.begun = time.Now(), 1, make(chan struct{}), make(chan struct{})
+	h.leases, h.known, h.begun = 1, make(chan struct{}), make(chan struct{})
 	h.life, h.end = context.WithCancelCause(context.Background())
 	paths := h.paths() // all: a heartbeat finds one that is gone even where its event was lost
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -77,9 +79,8 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 		close(h.known)
 	}
 	h.q.c.state.granted(h.slot)
+	h.first = h.acquired(h.wait)
 	h.startWatching()
-	// Acquired is told before Lost can be: that waits for begun.
-	h.q.c.observe(func(o Observer) { o.Acquired(h.event()) })
 	close(h.begun)
 	return h, nil
 }
@@ -91,12 +92,6 @@ func (h *holding) paths() []string {
 		paths[i] = k.path
 	}
 	return paths
-}
-
-func (h *holding) event() Event {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return Event{Path: h.q.path, Kind: h.q.kind, Node: h.ks[0].path, Token: uint64(h.czxid), Wait: h.wait, Held: time.Since(h.since)}
 }
 
 // revoke tells the holder that somebody wants the lock. It stays held until Unlock.
@@ -112,18 +107,13 @@ func (h *holding) revoke() {
 // is called from where none may be waited for (see Session.hold), so a goroutine does it.
 func (h *holding) lose(cause error) {
 	err := lostError(h.ks[0].path, cause)
-	if !h.finish(err) {
+	if !h.finish(err, Observer.Lost, err) {
 		return
 	}
 	h.clearing()
 	h.q.c.state.spawn(func() {
 		<-h.begun // hold may not be through yet, and what close needs not be set
 		h.drop()  // as in giveBack: deleting takes a connection, and may take long
-		h.q.c.observe(func(o Observer) {
-			e := h.event()
-			e.Cause = err
-			o.Lost(e)
-		})
 		if h.s.State() != Lost {
 			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody is there to be told; the janitor goes on
 		}
@@ -131,14 +121,18 @@ func (h *holding) lose(cause error) {
 	})
 }
 
-// finish records the end, once, and cancels the leases' context.
-func (h *holding) finish(why error) bool {
+// finish records the end, once, tells it of every tenure, and cancels the leases' context.
+func (h *holding) finish(why error, what func(Observer, Event), cause error) bool {
 	h.mu.Lock()
 	if h.over != nil {
 		h.mu.Unlock()
 		return false
 	}
 	h.over = why
+	for _, g := range h.tenures {
+		h.tell(what, g, cause)
+	}
+	h.tenures = nil
 	h.mu.Unlock()
 	h.end(why)
 	return true
@@ -154,24 +148,24 @@ func (h *holding) finished() bool {
 func (h *holding) leave(ctx context.Context, l *Lease) error {
 	h.mu.Lock()
 	h.leases--
+	l.g.leases--
 	left, over := h.leases, h.over
+	if left > 0 && over == nil && l.g.leases == 0 {
+		h.tell(Observer.Released, l.g, nil)
+		h.tenures = slices.DeleteFunc(h.tenures, func(g *tenure) bool { return g == l.g })
+	}
 	h.mu.Unlock()
 	if left > 0 {
 		l.end(releasedError(h.q.path))
-		// A share of readers is a lease of its own to who observes; one that was entered again is part of the outer one.
-		if over == nil && !l.inner {
-			h.q.c.observe(func(o Observer) { o.Released(h.event()) })
-		}
 		return over
 	}
-	if !h.finish(releasedError(h.q.path)) { // lost before, or at this moment: lose does what is left to do
+	if !h.finish(releasedError(h.q.path), Observer.Released, nil) { // lost before, or at this moment: lose does what is left to do
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.over
 	}
 	done := make(chan error, 1)
 	h.q.c.state.spawn(func() { done <- h.giveBack(ctx) })
-	h.q.c.observe(func(o Observer) { o.Released(h.event()) })
 	return awaitRelease(ctx, done, h.ks)
 }
 
@@ -293,9 +287,8 @@ func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 		return nil, nil
 	}
 	h.leases++
-	l := h.lease(ctx)
-	l.inner = true
-	return l, nil
+	outer.g.leases++
+	return h.leaseOf(ctx, outer.g), nil
 }
 
 // as is the way by which the lock at path came to be held.

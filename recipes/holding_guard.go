@@ -160,7 +160,9 @@ func (h *holding) doubt(ctx context.Context) {
 	for {
 		changed := h.s.stateChanged()
 		if h.s.State() == Suspect {
-			h.q.c.observe(func(o Observer) { o.Suspected(h.event()) })
+			h.mu.Lock()
+			h.tell(Observer.Suspected, h.first, nil)
+			h.mu.Unlock()
 			if h.q.c.cfg.OnSuspect == LoseOnSuspect {
 				h.lose(errors.New("the session is in doubt and Config.OnSuspect says that this ends a lease"))
 				return

@@ -12,9 +12,9 @@ import (
 // Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.
 type Lease struct {
 	h        *holding
+	g        *tenure // its holder's, who may have entered it several times
 	ctx      context.Context
 	end      context.CancelCauseFunc // of ctx
-	inner    bool                    // its holder held the lock already
 	mu       sync.Mutex
 	released bool
 }
@@ -25,9 +25,12 @@ type leaseKey struct {
 	path string
 }
 
-// lease hands out one more Lease on the holding.
-func (h *holding) lease(ctx context.Context) *Lease {
-	l := &Lease{h: h}
+// lease hands out the first Lease on the holding.
+func (h *holding) lease(ctx context.Context) *Lease { return h.leaseOf(ctx, h.first) }
+
+// leaseOf hands out a Lease on the holding.
+func (h *holding) leaseOf(ctx context.Context, g *tenure) *Lease {
+	l := &Lease{h: h, g: g}
 	// The caller's values go along, its deadline does not: it bounded the wait.
 	values := l.within(context.WithoutCancel(ctx))
 	own, end := context.WithCancelCause(h.life)

@@ -128,7 +128,13 @@ func (m *MultiLock) Do(ctx context.Context, fn func(context.Context, *Lease) err
 	return l.do(ctx, fn)
 }
 
-func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
+func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
+	b := &bid{m: m, try: try, start: time.Now()}
+	defer func() {
+		if err != nil && len(m.parts) > 0 {
+			m.c.refused(m.path(), m.parts[0].q.kind, nil, b.start, err)
+		}
+	}()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("recipes: multi-lock %s: %w", m.path(), context.Cause(ctx))
 	}
@@ -138,7 +144,6 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (*Lease, error) {
 	for _, p := range m.parts {
 		defer m.c.state.pin(p.q.path)()
 	}
-	b := &bid{m: m, try: try, start: time.Now()}
 	if err := b.yield(ctx); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,10 +141,17 @@ type claim struct {
 
 	position int
 	holder   Contender
+	shares   *tenure // ours, of a holding that was shared
 }
 
 // lock takes the lock, waiting unless try.
-func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
+func (q *queue) lock(ctx context.Context, try bool) (l *Lease, err error) {
+	a := &claim{q: q, try: try, start: time.Now()}
+	defer func() {
+		if err != nil {
+			q.c.refused(q.path, q.kind, a.k, a.start, err)
+		}
+	}()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("recipes: lock %s: %w", q.path, context.Cause(ctx))
 	}
@@ -155,7 +163,11 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 		return l, err
 	}
 	defer q.c.state.pin(q.path)()
-	a := &claim{q: q, try: try, start: time.Now()}
+	if q.shared {
+		if _, err := q.yield(ctx, try); err != nil {
+			return nil, err
+		}
+	}
 	b, err := a.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -170,7 +182,7 @@ func (q *queue) lock(ctx context.Context, try bool) (*Lease, error) {
 	if q.shared {
 		q.c.state.admit(q.slot(), g)
 	}
-	return g.lease(ctx), nil
+	return g.leaseOf(ctx, cmp.Or(a.shares, g.first)), nil
 }
 
 // enter waits for this client's turn. A Try that excludes others is refused without a request where another goroutine has

@@ -119,9 +119,7 @@ func (a *claim) ahead(dir string, v verdict) error {
 	a.tell()
 	if !a.queued {
 		a.queued = true
-		a.q.c.observe(func(o Observer) {
-			o.Queued(Event{Path: a.q.path, Kind: a.q.kind, Node: a.k.path, Wait: time.Since(a.start)})
-		})
+		a.q.c.observe(Observer.Queued, Event{Path: a.q.path, Kind: a.q.kind, Node: a.k.path, Wait: time.Since(a.start)})
 	}
 	return nil
 }
@@ -368,11 +366,4 @@ func (a *claim) ours(stat *zk.Stat) error {
 	}
 	a.version, a.czxid = stat.Version, stat.Czxid
 	return nil
-}
-
-// observe calls the observer, if there is one.
-func (c *Client) observe(f func(Observer)) {
-	if c.cfg.Observer != nil {
-		f(c.cfg.Observer)
-	}
 }

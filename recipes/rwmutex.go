@@ -42,19 +42,11 @@ func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.
 // Where the lock is declared with preference = "writer", RLock waits before it queues until no writer is queued, which
 // costs a round trip, and may wait for as long as writers keep coming.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	defer m.read.c.state.pin(m.Path())()
-	if _, err := m.read.yield(ctx, false); err != nil {
-		return nil, err
-	}
 	return m.read.lock(ctx, false)
 }
 
 // TryRLock takes the lock as one of its readers if no writer is ahead, else it returns a *HeldError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	defer m.read.c.state.pin(m.Path())()
-	if _, err := m.read.yield(ctx, true); err != nil {
-		return nil, err
-	}
 	return m.read.lock(ctx, true)
 }
 
@@ -235,7 +227,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	l.mu.Lock()
 	l.released = true
 	l.mu.Unlock()
-	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path)) {
+	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), Observer.Released, nil) {
 		old.close(baton{})
 	}
 	if err != nil {

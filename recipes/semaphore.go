@@ -62,7 +62,13 @@ type draw struct {
 	permits []*contender
 }
 
-func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error) {
+func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (l *Lease, err error) {
+	d := &draw{claim: claim{q: m.q, try: try, n: n, start: time.Now()}}
+	defer func() {
+		if err != nil {
+			m.q.c.refused(m.q.path, m.q.kind, d.k, d.start, err)
+		}
+	}()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("recipes: semaphore %s: %w", m.q.path, context.Cause(ctx))
 	}
@@ -76,7 +82,6 @@ func (m *Semaphore) acquire(ctx context.Context, n int, try bool) (*Lease, error
 		return l, err
 	}
 	defer m.q.c.state.pin(m.q.path)()
-	d := &draw{claim: claim{q: m.q, try: try, n: n, start: time.Now()}}
 	h, err := d.run(ctx)
 	if err != nil {
 		return nil, err

@@ -183,8 +183,8 @@ func (s *Session) lose(cause error) {
 	}
 	s.guard.refuse()
 	s.fireAll(zk.EventNotWatching)
-	s.log.Info("session lost", "session", hexID(s.ID()), "cause", cause)
 	go s.join(linked)
+	s.log.Info("session lost", "session", hexID(s.ID()), "cause", cause)
 }
 
 // politely is how long an ended session's connection may take to carry the closeSession.

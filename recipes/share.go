@@ -104,21 +104,13 @@ func (a *claim) share(ctx context.Context) (*holding, error) {
 	if !mine || !h.share() {
 		return nil, nil
 	}
-	h.q.c.observe(func(o Observer) { o.Acquired(a.event(h)) })
+	a.shares = h.acquired(time.Since(a.start))
 	return h, nil
 }
 
 // beside is the lease of a share that was handed over.
 func (a *claim) beside(ctx context.Context, h *holding) *Lease {
-	h.q.c.observe(func(o Observer) { o.Acquired(a.event(h)) })
-	return h.lease(ctx)
-}
-
-// event is h's, with the time this claim waited.
-func (a *claim) event(h *holding) Event {
-	e := h.event()
-	e.Wait = time.Since(a.start)
-	return e
+	return h.leaseOf(ctx, h.acquired(time.Since(a.start)))
 }
 
 // share counts one lease more, unless the holding ends, is asked back, or is being exchanged for another. A timer that

@@ -10,8 +10,8 @@ import (
 // everything that waits, waits on channels.
 //
 // Locks are taken in this order: Client.mu, clientState.mu, then a Session's or a holding's (never both), then hosts' and
-// the guard's. So a session, or a holding, that has news for the recipes lets go of its own first. Observers are called,
-// and leases' contexts cancelled, with none of the last four held.
+// the guard's. So a session, or a holding, that has news for the recipes lets go of its own first. Leases' contexts are
+// cancelled with none of the last four held, and Observers called with none at all.
 type clientState struct {
 	mu       sync.Mutex
 	slots    map[string]*slot        // local queues, by lock

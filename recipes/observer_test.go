@@ -1,0 +1,297 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// calling is an Observer that does something with every event.
+type calling func(what string, e Event)
+
+func (f calling) Queued(e Event)    { f("queued", e) }
+func (f calling) Acquired(e Event)  { f("acquired", e) }
+func (f calling) Suspected(e Event) { f("suspected", e) }
+func (f calling) Lost(e Event)      { f("lost", e) }
+func (f calling) Released(e Event)  { f("released", e) }
+func (f calling) Refused(e Event)   { f("refused", e) }
+
+// misbehaving is an Observer of which one method does harm.
+func misbehaving(what string, harm func()) Observer {
+	return calling(func(event string, _ Event) {
+		if event == what {
+			harm()
+		}
+	})
+}
+
+// inside runs f as net/http runs a handler: what panics in it is nobody's concern.
+func inside(f func()) {
+	defer func() { _ = recover() }()
+	f()
+}
+
+// A panic in a callback, recovered by the caller of Lock, left the turn and the contender behind: nobody was granted the lock
+// any more, and Close waited for ever. A callback that did not return kept the lock from everybody.
+func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
+	for name, harm := range map[string]func(over <-chan struct{}){
+		"panics":             func(<-chan struct{}) { panic("a bug in metrics code") },
+		"ends its goroutine": func(<-chan struct{}) { runtime.Goexit() }, // as a test's FailNow does
+		"never returns":      func(over <-chan struct{}) { <-over },
+	} {
+		for _, event := range []string{"queued", "acquired", "suspected", "lost", "released", "refused"} {
+			t.Run(event+" "+name, func(t *testing.T) {
+				forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+					over := make(chan struct{})
+					defer close(over)
+					observer := misbehaving(event, func() { harm(over) })
+					c := l.client("observed", func(cfg *Config) { cfg.Observer, cfg.OnSuspect = observer, LoseOnSuspect })
+					l.throughEveryEvent(c, way)
+					l.grantedSoon(way, "after all of that")
+					require.NoError(t, within(t, 2*time.Second, c.Close), "Close waits for what is under way")
+					l.grantedSoon(way, "after the client has closed")
+				})
+			})
+		}
+	}
+}
+
+// throughEveryEvent lets c refuse, wait, hold, release, and lose what it holds.
+func (l *lab) throughEveryEvent(c *Client, way recipeWay) {
+	t := l.t
+	t.Helper()
+	x, err := way.block(l.client("other"))(t.Context())
+	require.NoError(t, err)
+	inside(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := way.take(c)(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+	granted := make(chan *Lease, 1)
+	go inside(func() {
+		defer close(granted)
+		y, err := way.take(c)(context.Background())
+		if assert.NoError(t, err) {
+			granted <- y
+		}
+	})
+	l.settle()
+	l.unlock(x)
+	y := within(t, time.Second, func() *Lease { return <-granted })
+	require.NotNil(t, y, "the waiter is granted")
+	time.Sleep(3 * time.Minute)
+	require.NoError(t, y.Context().Err(), "its session lives on")
+	require.NoError(t, within(t, time.Second, func() error { return y.Unlock(t.Context()) }))
+	l.grantedSoon(way, "after the release")
+
+	inside(func() { y, err = way.take(c)(t.Context()) })
+	require.NoError(t, err)
+	l.srv.Disconnect(l.session(c))
+	synctest.Wait()
+	within(t, time.Second, func() struct{} { <-ended(y); return struct{}{} })
+	require.ErrorIs(t, context.Cause(y.Context()), ErrLost)
+	l.grantedSoon(way, "after the loss")
+}
+
+// grantedSoon requires that another client is granted the lock, whatever is in the way, within two seconds.
+func (l *lab) grantedSoon(way recipeWay, when string) {
+	l.t.Helper()
+	for _, take := range []func(*Client) func(context.Context) (*Lease, error){way.take, way.block} {
+		ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Second)
+		x, err := take(l.client("next"))(ctx)
+		cancel()
+		require.NoError(l.t, err, when)
+		l.unlock(x)
+	}
+}
+
+// within runs f, which must come to an end in that (fake) time.
+func within[T any](t *testing.T, most time.Duration, f func() T) T {
+	t.Helper()
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	select {
+	case v := <-done:
+		return v
+	case <-time.After(most):
+		require.Failf(t, "it hangs", "for more than %v", most)
+		panic("unreachable")
+	}
+}
+
+// books are what an Observer was told.
+type books struct {
+	t      *testing.T
+	events []string
+	last   map[string]Event
+}
+
+// observed is a client of which books are kept.
+func (l *lab) observed(id string) (*Client, *books) {
+	b := &books{t: l.t, last: map[string]Event{}}
+	return l.client(id, func(cfg *Config) {
+		cfg.Observer = calling(func(what string, e Event) {
+			if what != "suspected" {
+				b.events, b.last[what] = append(b.events, what), e
+			}
+		})
+	}), b
+}
+
+// say requires what was told since the last time.
+func (b *books) say(events ...string) {
+	b.t.Helper()
+	synctest.Wait()
+	require.Equal(b.t, events, b.events)
+	b.events = nil
+}
+
+// A gauge of what is held drifted: some ends were told twice, some never.
+func TestEveryAcquiredHasExactlyOneEnd(t *testing.T) {
+	t.Run("the outer lease goes first", func(t *testing.T) {
+		inLab(t, func(t *testing.T, l *lab) {
+			c, told := l.observed("a")
+			outer, err := c.Mutex(l.mutex()).Lock(t.Context())
+			require.NoError(t, err)
+			inner, err := c.Mutex("/m").Lock(outer.Context())
+			require.NoError(t, err)
+			l.unlock(outer)
+			told.say("acquired")
+			l.unlock(inner)
+			told.say("released")
+		})
+	})
+	t.Run("leases are exchanged", func(t *testing.T) {
+		inLab(t, func(t *testing.T, l *lab) {
+			c, told := l.observed("a")
+			m := c.RWMutex(l.rwlock())
+			w, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			r, err := m.Downgrade(t.Context(), w)
+			require.NoError(t, err)
+			told.say("acquired", "acquired", "released")
+			w, err = m.TryUpgrade(t.Context(), r)
+			require.NoError(t, err)
+			told.say("acquired", "released")
+			l.unlock(w)
+			told.say("released")
+		})
+	})
+	t.Run("an exchange of unknown outcome", func(t *testing.T) {
+		inLab(t, func(t *testing.T, l *lab) {
+			c, told := l.observed("a")
+			m := c.RWMutex(l.rwlock())
+			w, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = m.Downgrade(ctx, w)
+			require.ErrorIs(t, err, ErrLost)
+			told.say("acquired", "lost")
+			require.ErrorIs(t, w.Unlock(t.Context()), ErrLost)
+			told.say()
+		})
+	})
+	t.Run("readers share a place", func(t *testing.T) {
+		inLab(t, func(t *testing.T, l *lab) {
+			c, told := l.observed("a")
+			m := c.RWMutex(l.rwlock())
+			first, err := m.RLock(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			second, err := m.RLock(t.Context())
+			require.NoError(t, err)
+			again, err := m.RLock(second.Context())
+			require.NoError(t, err)
+			told.say("acquired", "acquired")
+			l.unlock(second)
+			told.say()
+			l.unlock(again)
+			told.say("released")
+			require.Less(t, told.last["released"].Held, time.Second, "its own time, and not that of the place")
+			_, err = m.RLock(t.Context())
+			require.NoError(t, err)
+			told.say("acquired")
+			l.srv.Expire(l.session(c))
+			<-ended(first)
+			told.say("lost", "lost")
+			require.ErrorIs(t, told.last["lost"].Cause, ErrLost)
+			require.ErrorIs(t, first.Unlock(t.Context()), ErrLost)
+			told.say()
+		})
+	})
+	t.Run("a share is handed over and lost before it is taken", func(t *testing.T) {
+		inLab(t, func(t *testing.T, l *lab) {
+			c, told := l.observed("a")
+			x, err := c.RWMutex(l.rwlock()).RLock(t.Context())
+			require.NoError(t, err)
+			require.True(t, x.h.share())
+			x.h.lose(ErrSessionLost)
+			told.say("acquired", "lost")
+			y := (&claim{q: x.h.q, start: time.Now()}).beside(t.Context(), x.h)
+			told.say("acquired", "lost")
+			require.ErrorIs(t, y.Unlock(t.Context()), ErrLost)
+			told.say()
+		})
+	})
+}
+
+// A wait that came to nothing was told to nobody: neither waiters nor failures could be counted.
+func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		c, told := l.observed("a")
+		x, err := way.block(l.client("holder"))(t.Context())
+		require.NoError(t, err)
+		for _, why := range []error{context.DeadlineExceeded, errors.New("enough")} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(why) })
+			_, err = way.take(c)(ctx)
+			require.ErrorIs(t, err, why)
+			told.say("queued", "refused")
+			e := told.last["refused"]
+			require.Equal(t, err, e.Cause)
+			require.ErrorIs(t, e.Cause, ErrHeld)
+			require.Contains(t, e.Path, way.path)
+			require.Equal(t, time.Second, e.Wait)
+			if e.Node != "" { // of a set there are several
+				require.Equal(t, told.last["queued"].Node, e.Node)
+			}
+		}
+		l.redeclare(way, asIs, draining)
+		_, err = way.take(c)(t.Context())
+		require.ErrorIs(t, err, ErrDraining)
+		told.say("refused")
+		l.unlock(x)
+	})
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c, told := l.observed("a")
+		other := l.client("holder")
+		for _, lock := range []func(context.Context) (*Lease, error){other.Mutex("/m").Lock, other.RWMutex("/rw").Lock} {
+			_, err := lock(t.Context())
+			require.NoError(t, err)
+		}
+		_, err := other.Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		tries := []func(context.Context) (*Lease, error){
+			c.Mutex("/m").TryLock, c.RWMutex("/rw").TryLock, c.RWMutex("/rw").TryRLock, mixed(c, 1).TryLock,
+			func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 3) },
+			func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 0) },
+		}
+		for _, try := range tries {
+			_, err := try(t.Context())
+			require.Error(t, err)
+			told.say("refused")
+		}
+	})
+}
