@@ -245,7 +245,8 @@ func (e *Election) observable(ctx context.Context, s *Session) error {
 	if err != nil {
 		return err
 	}
-	if !d.params.(*kind.ElectionParams).Observers {
+	// Who has the turn of this client stands: it campaigns or leads.
+	if !d.params.(*kind.ElectionParams).Observers && !e.q.c.state.taken(e.q.slot()) {
 		return fmt.Errorf("%w: %s", ErrObserversRefused, e.q.path)
 	}
 	return nil

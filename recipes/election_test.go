@@ -201,6 +201,36 @@ func TestObserversCanBeRefused(t *testing.T) {
 	})
 }
 
+// The documentation says that candidates may; the leader itself was refused.
+func TestWhoStandsMayObserveAnElectionThatRefusesObservers(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.election(func(p *kind.ElectionParams) { p.Observers = false })
+		leader, follower := l.client("a"), l.client("b")
+		lead, err := leader.Election("/e").Campaign(t.Context())
+		require.NoError(t, err)
+		w := l.campaigning(follower)
+		for _, c := range []*Client{leader, follower} {
+			for who, err := range c.Election("/e").Observe(t.Context()) {
+				require.NoError(t, err)
+				require.Equal(t, "a", who.ID)
+				break
+			}
+		}
+		refused := make(chan error, 1)
+		go func() {
+			for _, err := range leader.Election("/e").Observe(context.Background()) {
+				if err != nil {
+					refused <- err
+				}
+			}
+		}()
+		l.settle()
+		require.NoError(t, lead.Resign(t.Context()))
+		require.ErrorIs(t, <-refused, ErrObserversRefused, "it stands no more")
+		require.NoError(t, (<-w).v.Resign(t.Context()))
+	})
+}
+
 func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: client-go releases while the leader still runs
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()

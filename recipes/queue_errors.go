@@ -43,7 +43,7 @@ var (
 	// ErrSessionFull: the paths of this session's contenders add up to more than maxEphemeralBytes. A server must be
 	// able to list them all in one transaction when the session ends (ZOOKEEPER-4306).
 	ErrSessionFull = errors.New("recipes: too many contenders in one session")
-	// ErrObserversRefused: the election is declared with observers = false and this client is no candidate.
+	// ErrObserversRefused: the election is declared with observers = false and this client neither campaigns nor leads.
 	ErrObserversRefused = errors.New("recipes: election refuses observers")
 )
 
