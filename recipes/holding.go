@@ -39,6 +39,7 @@ type holding struct {
 	tenures []*tenure // that have begun and not ended
 	czxid   int64
 	over    error // why it is not held any more
+	ended   time.Time
 	revoked bool
 	sealed  bool // nobody may share it
 	blinded bool // the watching has been ended: what happens to the nodes is our own doing
@@ -128,7 +129,7 @@ func (h *holding) finish(why error, what func(Observer, Event), cause error) boo
 		h.mu.Unlock()
 		return false
 	}
-	h.over = why
+	h.over, h.ended = why, time.Now()
 	for _, g := range h.tenures {
 		h.tell(what, g, cause)
 	}

@@ -16,7 +16,7 @@ type Lease struct {
 	ctx      context.Context
 	end      context.CancelCauseFunc // of ctx
 	mu       sync.Mutex
-	released bool
+	released time.Time // when Unlock was called
 }
 
 // leaseKey finds the lease of a lock in the contexts derived from it.
@@ -96,8 +96,22 @@ func (l *Lease) Token() uint64 {
 }
 
 // Deadline is until when the lease is safe without another word from ZooKeeper: half a session timeout after the last
-// committed write of its session was sent. It moves on while the connection is good.
-func (l *Lease) Deadline() time.Time { return l.h.s.leaseDeadline() }
+// committed write of its session was sent. It moves on while the connection is good. Of a lease that has ended it is no
+// later than its end.
+func (l *Lease) Deadline() time.Time {
+	at := l.h.s.leaseDeadline()
+	l.mu.Lock()
+	released := l.released
+	l.mu.Unlock()
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	for _, ended := range []time.Time{released, l.h.ended} {
+		if !ended.IsZero() && ended.Before(at) {
+			at = ended
+		}
+	}
+	return at
+}
 
 // Verify proves, by a committed write, that the lease is held at a moment after the call began. One round trip.
 // Errors are ErrLost, ErrReleased, or one that says the proof could not be made.
@@ -120,7 +134,7 @@ func (l *Lease) ended() error {
 	l.mu.Lock()
 	released := l.released
 	l.mu.Unlock()
-	if released {
+	if !released.IsZero() {
 		return releasedError(l.Path())
 	}
 	l.h.mu.Lock()
@@ -163,12 +177,18 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 //
 // A lock entered several times (see WithReentrancy) is given back by the last Unlock.
 func (l *Lease) Unlock(ctx context.Context) error {
-	l.mu.Lock()
-	again := l.released
-	l.released = true
-	l.mu.Unlock()
-	if again {
+	if l.release() {
 		return nil
 	}
 	return l.h.leave(ctx, l)
+}
+
+// release marks the lease as given back, and reports whether it was before.
+func (l *Lease) release() (again bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if again = !l.released.IsZero(); !again {
+		l.released = time.Now()
+	}
+	return again
 }

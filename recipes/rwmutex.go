@@ -224,9 +224,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	}
 	old := l.h
 	old.stopWatching() // its node is gone, or going, by our own hand
-	l.mu.Lock()
-	l.released = true
-	l.mu.Unlock()
+	l.release()
 	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), Observer.Released, nil) {
 		old.close(baton{})
 	}
