@@ -34,7 +34,8 @@
 //     and re-created nodes. A resource that refuses tokens smaller than the
 //     largest it has seen never obeys a stale holder. This needs no clock.
 //   - Guarded writes. What [Lease.Multi] writes to ZooKeeper is never applied
-//     after the lease is gone. This needs no clock.
+//     after the lease is gone; of readers that share a contender, after the last
+//     of them. This needs no clock.
 //   - One believer. No two processes hold a valid Lease at once, if the session
 //     timeout is at least four ticks of the servers, and this process's clock
 //     runs at the right rate, within a sixteenth, while the process is scheduled.

@@ -40,6 +40,7 @@ type holding struct {
 	czxid   int64
 	over    error // why it is not held any more
 	ended   time.Time
+	writes  int // of Lease.Multi that may still be applied
 	revoked bool
 	sealed  bool // nobody may share it
 	blinded bool // the watching has been ended: what happens to the nodes is our own doing
@@ -200,10 +201,11 @@ func (h *holding) clearing() {
 // What the node says of its holder must be true of the next one, so only one of the same name gets ours.
 func (h *holding) pass(ctx context.Context, heir string) (baton, bool) {
 	h.mu.Lock()
-	revoked := h.revoked
+	kept := !h.revoked && h.writes == 0
 	h.mu.Unlock()
-	// Not when somebody wants it back, when the declaration may have changed, or when the session is in doubt.
-	if h.handoff < h.q.opts.maxHandoffs && !revoked && h.ks[0].id == heir && !h.d.stale() && h.s.State() == Active {
+	// Not when somebody wants it back, when a write that checks this very node may still be applied, when the declaration
+	// may have changed, or when the session is in doubt.
+	if h.handoff < h.q.opts.maxHandoffs && kept && h.ks[0].id == heir && !h.d.stale() && h.s.State() == Active {
 		return baton{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
 	}
 	to := *h.q

@@ -146,9 +146,13 @@ func (l *Lease) ended() error {
 // nothing is written by a holder that lost its lock without knowing. ErrLost then, and the lease has ended. The
 // results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
 // *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes), else ErrTooLarge and nothing
-// is sent. When the reply is lost the error's Outcome is Unknown: read to find out.
+// is sent. When the reply is lost the error's Outcome is Unknown: read to find out. What it checks is the lease's node: readers
+// of one client share that, so a write of unknown outcome may also be applied while another of them still reads.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := l.ended(); err != nil {
+		return nil, err
+	}
+	if err := l.h.beginWrite(); err != nil {
 		return nil, err
 	}
 	guarded := make([]any, 0, len(l.h.ks)+len(ops))
@@ -156,6 +160,7 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 		guarded = append(guarded, &zk.CheckVersionRequest{Path: k.path, Version: -1})
 	}
 	res, err := l.h.s.Multi(ctx, append(guarded, ops...)...)
+	l.h.endWrite(err)
 	// The first results are our own checks'. There are none when the reply did not come.
 	own := len(l.h.ks)
 	for i := range min(own, len(res)) {
@@ -168,6 +173,26 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 		res = res[own:]
 	}
 	return res, err
+}
+
+// beginWrite counts a guarded write, unless the holding has ended: what is not counted was not sent before the end.
+func (h *holding) beginWrite() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over == nil {
+		h.writes++
+	}
+	return h.over
+}
+
+// endWrite takes a write off the count, unless it may still be applied: one that was given up, or whose reply was lost. The
+// node it checks is handed to nobody then (see pass).
+func (h *holding) endWrite(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil || outcomeOf(err) != Unknown {
+		h.writes--
+	}
 }
 
 // Unlock gives the lock back. It returns nil when that is done, and again when called again. ctx bounds the wait for

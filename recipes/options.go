@@ -106,8 +106,8 @@ func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
 // WithLocalHandoff lets up to max goroutines of this client in a row take a lock over from each other without any
 // request. The price: other processes wait that much longer, and those holders share one token and what the node says of
-// them, so nobody else can tell them apart. A revocation request or a drained lock ends the row, and so does a goroutine
-// of another ID (see [WithID]): the node must name who holds.
+// them, so a store that must tell them apart cannot. A revocation request, a drained lock or a [Lease.Multi] of unknown
+// outcome ends the row, and so does a goroutine of another ID (see [WithID]): the node must name who holds.
 func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs = max } }
 
 // WithID replaces Config.ID in what this handle writes into its contenders: who holds the lock, or waits for it. Readers
