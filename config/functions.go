@@ -25,10 +25,10 @@ var pure = map[string]function.Function{
 	"title": stdlib.TitleFunc, "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc,
 	"trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc,
 
-	"alltrue": allTrue, "anytrue": anyTrue, "chunklist": stdlib.ChunklistFunc, "coalesce": stdlib.CoalesceFunc,
+	"alltrue": allTrue, "anytrue": anyTrue, "chunklist": stdlib.ChunklistFunc, "coalesce": coalesce,
 	"coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
 	"distinct": distinct, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": index,
-	"keys": stdlib.KeysFunc, "length": length, "lookup": stdlib.LookupFunc, "matchkeys": matchKeys, "merge": stdlib.MergeFunc,
+	"keys": stdlib.KeysFunc, "length": length, "lookup": lookup, "matchkeys": matchKeys, "merge": stdlib.MergeFunc,
 	"one": one, "range": stdlib.RangeFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
 	"setproduct": limited(listsOf(stdlib.SetProductFunc), maxTextBytes, productSize), "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
 	"slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "sum": sum, "transpose": transpose, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,

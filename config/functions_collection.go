@@ -37,16 +37,18 @@ func boolFold(start bool) function.Function {
 	})
 }
 
-// length counts characters of a string and elements of everything else.
+// length counts characters of a string and elements of everything else. How many there are says nothing of what a
+// sensitive element is.
 var length = function.New(&function.Spec{
-	Params: []function.Parameter{anyParam("value")},
+	Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowMarked: true}},
 	Type:   function.StaticReturnType(cty.Number),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		switch v := args[0]; {
+		switch v, marks := args[0].Unmark(); {
 		case v.Type() == cty.String:
-			return stdlib.Strlen(v)
+			n, err := stdlib.Strlen(v)
+			return n.WithMarks(marks), err
 		case v.CanIterateElements():
-			return cty.NumberIntVal(int64(v.LengthInt())), nil
+			return cty.NumberIntVal(int64(v.LengthInt())).WithMarks(marks), nil
 		default:
 			return cty.NilVal, errors.New("must be a string, a list, a set, a map or an object")
 		}
@@ -85,6 +87,71 @@ var one = function.New(&function.Spec{
 
 var errOne = errors.New("must be a list, set or tuple with no or one element")
 
+// coalesce is the first of its arguments that is neither null nor the empty string, of the type that all of them have.
+var coalesce = function.New(&function.Spec{
+	Description: stdlib.CoalesceFunc.Description(), VarParam: stdlib.CoalesceFunc.VarParam(),
+	Type: func(args []cty.Value) (cty.Type, error) { return stdlib.CoalesceFunc.ReturnTypeForValues(args) },
+	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+		for _, a := range args {
+			v, err := convert.Convert(a, ty)
+			if err != nil {
+				return cty.NilVal, err
+			}
+			if !v.IsNull() && !(v.Type() == cty.String && v.AsString() == "") {
+				return v, nil
+			}
+		}
+		return cty.NilVal, errors.New("every argument is null or an empty string")
+	},
+})
+
+// lookup is an element of a map, or an attribute of an object, or else the default. stdlib's takes no null for it.
+// Marks of other elements stay where they are.
+var lookup = function.New(&function.Spec{
+	Params: []function.Parameter{
+		{Name: "map", Type: cty.DynamicPseudoType, AllowMarked: true}, {Name: "key", Type: cty.String},
+	},
+	VarParam: &function.Parameter{Name: "default", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true, AllowMarked: true},
+	Type: func(args []cty.Value) (cty.Type, error) {
+		v, err := lookUp(args)
+		if err != nil {
+			return cty.NilType, err
+		}
+		return v.Type(), nil
+	},
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return lookUp(args) },
+})
+
+func lookUp(args []cty.Value) (cty.Value, error) {
+	in, marks := args[0].Unmark()
+	key, ty := args[1].AsString(), in.Type()
+	switch {
+	case len(args) > 3:
+		return cty.NilVal, function.NewArgErrorf(3, "there is one default at most")
+	case !ty.IsObjectType() && !ty.IsMapType():
+		return cty.NilVal, function.NewArgErrorf(0, "must be a map or an object")
+	}
+	var or cty.Value
+	if len(args) == 3 {
+		or = args[2]
+		if ty.IsMapType() {
+			var err error
+			if or, err = convert.Convert(or, ty.ElementType()); err != nil {
+				return cty.NilVal, function.NewArgErrorf(2, "must be of the type of the elements: %s", err)
+			}
+		}
+	}
+	switch {
+	case ty.IsObjectType() && ty.HasAttribute(key):
+		return in.GetAttr(key).WithMarks(marks), nil
+	case ty.IsMapType() && in.HasIndex(args[1]).True():
+		return in.Index(args[1]).WithMarks(marks), nil
+	case or == cty.NilVal:
+		return cty.NilVal, function.NewArgErrorf(1, "there is no %q, and no default: write lookup(MAP, KEY, DEFAULT)", key)
+	}
+	return or.WithMarks(marks), nil
+}
+
 // index finds a value in a list.
 var index = function.New(&function.Spec{
 	Params: []function.Parameter{anyParam("list"), anyParam("value")},
@@ -110,6 +177,9 @@ var sum = function.New(&function.Spec{
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		if ty := args[0].Type(); !ty.IsListType() && !ty.IsSetType() && !ty.IsTupleType() {
 			return cty.NilVal, function.NewArgErrorf(0, "must be a list, set or tuple of numbers")
+		}
+		if args[0].LengthInt() == 0 {
+			return cty.NilVal, function.NewArgErrorf(0, "it has no elements: write sum(concat([0], ...)) where that may be")
 		}
 		total := cty.Zero
 		for it := args[0].ElementIterator(); it.Next(); {
@@ -163,7 +233,20 @@ var matchKeys = function.New(&function.Spec{
 	},
 	Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
 	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
-		values, keys, wanted := args[0].AsValueSlice(), args[1].AsValueSlice(), args[2].AsValueSlice()
+		of, _ := convert.UnifyUnsafe([]cty.Type{args[1].Type(), args[2].Type()})
+		if of == cty.NilType {
+			return cty.NilVal, errors.New("keys and searchset must be of one type")
+		}
+		// They unify, so that only what a text says may keep one from being converted.
+		keyList, err := convert.Convert(args[1], of)
+		if err != nil {
+			return cty.NilVal, function.NewArgError(1, err)
+		}
+		wantedList, err := convert.Convert(args[2], of)
+		if err != nil {
+			return cty.NilVal, function.NewArgError(2, err)
+		}
+		values, keys, wanted := args[0].AsValueSlice(), keyList.AsValueSlice(), wantedList.AsValueSlice()
 		if len(values) != len(keys) {
 			return cty.NilVal, fmt.Errorf("values and keys must be of one length: they have %d and %d elements", len(values), len(keys))
 		}

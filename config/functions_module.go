@@ -19,7 +19,7 @@ import (
 
 // markParam takes a value with its marks.
 func markParam(name string) function.Parameter {
-	return function.Parameter{Name: name, Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true}
+	return function.Parameter{Name: name, Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true, AllowDynamicType: true}
 }
 
 func sameType(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil }
@@ -187,7 +187,10 @@ func (m *module) fileExists() function.Function {
 			return cty.NilVal, err
 		}
 		info, err := fs.Stat(m.files.fsys, inside)
-		return cty.BoolVal(err == nil && info.Mode().IsRegular()), nil
+		if err == nil && !info.Mode().IsRegular() {
+			return cty.NilVal, fmt.Errorf("%s is a directory or a device, and no file", inside)
+		}
+		return cty.BoolVal(err == nil), nil
 	})
 }
 

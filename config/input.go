@@ -95,11 +95,11 @@ func (m *module) readSetting(setting string) {
 	m.inputs[name] = m.parseInput(v, text, "the option -var")
 }
 
-// parseInput reads a value that stands outside of a file. Text is taken as it is
-// where the type asks for a string, a number or a bool, or for nothing; where it
-// asks for a list or a map it must be an expression.
+// parseInput reads a value that stands outside of a file, as Terraform does. Text is
+// taken as it is where the type is a string, a number or a bool, or where none is
+// declared; for every other type, any included, it must be an expression.
 func (m *module) parseInput(v *variable, text, from string) input {
-	if v.typ.IsPrimitiveType() || v.typ == cty.DynamicPseudoType {
+	if v.typ.IsPrimitiveType() || v.block.attrs["type"] == nil {
 		return input{value: cty.StringVal(text), from: from}
 	}
 	name := v.block.name()
@@ -111,7 +111,7 @@ func (m *module) parseInput(v *variable, text, from string) input {
 	if v.sensitive {
 		why = ""
 	}
-	m.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. A list is written [\"a\", \"b\"], a map { a = 1 }.", name, from, why)
+	m.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. A string is written \"a\", a list [\"a\", \"b\"], a map { a = 1 }.", name, from, why)
 	return input{failed: true}
 }
 

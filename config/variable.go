@@ -31,49 +31,54 @@ func (m *module) evaluateVariable(d *decl) {
 		d.failed = true
 		return
 	}
-	var raw cty.Value
-	at, from := d.head, "the default"
-	if in, ok := m.inputs[d.block.name()]; ok {
-		if in.failed {
-			d.failed = true
-			return
-		}
-		raw, from = in.value, in.from
-		if !v.sensitive && in.rng != nil {
-			at = *in.rng
-		}
-	} else if a := d.block.attrs["default"]; a != nil {
-		// No scope: a default is a constant, so that it can be read without
-		// evaluating anything.
-		value, ok := m.constant(a.expr, "default")
-		if !ok {
-			d.failed = true
-			return
-		}
-		raw = value
+	fallback, ok := cty.NilVal, true
+	if a := d.block.attrs["default"]; a != nil {
+		at := d.head
 		if !v.sensitive {
 			at = a.expr.Range()
 		}
-	} else {
-		m.noValue(v)
-		return
+		// No scope: a default is a constant, so that it can be read without
+		// evaluating anything.
+		if fallback, ok = m.constant(a.expr, "default"); ok {
+			fallback, ok = m.fitting(v, fallback, at, "the default")
+		}
 	}
+	in, given := m.inputs[d.block.name()]
+	switch {
+	case !ok || in.failed:
+		d.failed = true
+	case given && !(isNull(in.value) && !v.nullable && fallback != cty.NilVal): // which takes the default, as in Terraform
+		at := d.head
+		if !v.sensitive && in.rng != nil {
+			at = *in.rng
+		}
+		if d.value, ok = m.fitting(v, in.value, at, in.from); !ok {
+			d.failed = true
+		}
+	case fallback != cty.NilVal:
+		d.value = fallback
+	default:
+		m.noValue(v)
+	}
+}
+
+// fitting is a value of the variable's type. at is where to point when it is wrong.
+func (m *module) fitting(v *variable, raw cty.Value, at hcl.Range, from string) (cty.Value, bool) {
+	name := v.block.name()
 	value, err := v.convert(&m.effort, raw)
 	if err != nil {
-		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s.", d.block.name(), from, conversionError(err, v.sensitive || raw.ContainsMarked()))
-		d.failed = true
-		return
+		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s.", name, from, conversionError(err, v.sensitive || raw.ContainsMarked()))
+		return cty.NilVal, false
 	}
 	if tooLarge(value) {
-		m.errorf(at, "Value too large", "The value of var.%s, from %s, has more than %d elements, or a text of more than %d MiB.", d.block.name(), from, maxValueElements, maxTextBytes>>20)
-		d.failed = true
-		return
+		m.errorf(at, "Value too large", "The value of var.%s, from %s, has more than %d elements, or a text of more than %d MiB.", name, from, maxValueElements, maxTextBytes>>20)
+		return cty.NilVal, false
 	}
 	if v.sensitive {
 		value = value.Mark(sensitive)
 	}
-	d.value = value
 	v.at = at
+	return value, true
 }
 
 // noValue tells where a value may be given. The command line of a program is there for all
@@ -125,6 +130,14 @@ func (m *module) readType(v *variable, expr hcl.Expression) bool {
 	if d != nil {
 		m.add(d)
 		return false
+	}
+	switch hcl.ExprAsKeyword(expr) { // Terraform's shorthands
+	case "list":
+		v.typ = cty.List(cty.DynamicPseudoType)
+		return true
+	case "map":
+		v.typ = cty.Map(cty.DynamicPseudoType)
+		return true
 	}
 	ty, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
 	m.add(diags...)

@@ -1,0 +1,132 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+)
+
+// TestLanguageIsTerraforms compares what expressions and variables are worth here with what Terraform made of them,
+// which testdata/terraform/record.sh has recorded. What has another value here, and is to keep it, must be listed in
+// "help from-terraform", with that value, and nothing else may be. Functions that only one of the two has are listed, too.
+func TestLanguageIsTerraforms(t *testing.T) {
+	recorded, err := os.ReadFile("../testdata/terraform/language.txt")
+	require.NoError(t, err)
+	topic, err := os.ReadFile("../cmd/locktree/topics/from-terraform.txt")
+	require.NoError(t, err)
+	console := consoleOf(t, "", "")
+	var different []string
+	compared := 0
+	lines := strings.Split(string(recorded), "\n")
+	for i, given := range lines[:len(lines)-1] {
+		theirs, ok := strings.CutPrefix(lines[i+1], "\t")
+		if strings.HasPrefix(given, "\t") || !ok || given == "version" {
+			continue
+		}
+		compared++
+		if given == "functions" {
+			functionsAreListed(t, string(topic), strings.Fields(theirs))
+			continue
+		}
+		if strings.HasPrefix(theirs, "error") {
+			theirs = "error" // in other words
+		}
+		ours := ""
+		if strings.HasPrefix(given, "variable | ") {
+			ours = variableHere(t, given)
+		} else {
+			ours = worth(console, given)
+		}
+		if ours != theirs {
+			different = append(different, "    "+given+"  "+ours)
+		}
+	}
+	_, list, _ := strings.Cut(string(topic), "Values that differ, with their types:\n")
+	require.Equal(t, strings.Join(different, "\n"), strings.TrimRight(list, "\n"))
+	require.Greater(t, compared, 500)
+}
+
+// functionsAreListed holds the two lists of functions in the topic: those that only Terraform has, and those that it
+// does not have.
+func functionsAreListed(t *testing.T, topic string, theirs []string) {
+	ours, but := Schema().Functions, func(all, some []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return slices.Contains(some, f) })
+	}
+	for before, want := range map[string][]string{"these functions:\n": but(theirs, ours), "more here:": but(ours, theirs)} {
+		_, list, found := strings.Cut(topic, before)
+		require.True(t, found, before)
+		list, _, _ = strings.Cut(list, ".")
+		require.Equal(t, want, strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(" \n,", r) }), before)
+	}
+}
+
+// consoleOf evaluates expressions in a configuration like that of record.go.
+func consoleOf(t *testing.T, root, child string, opts ...func(*Options)) *Console {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"main.locktree.hcl": "locktree { stack = \"s\" }\nensemble \"main\" {}\n" + root, "m/m.locktree.hcl": child,
+		"note.txt": "one\ntwo\n", "t.tmpl": "%{ for x in xs }<${x}>%{ endfor }",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	var o Options
+	for _, f := range opts {
+		f(&o)
+	}
+	c, _ := OpenConsole(dir, o)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// variableHere is variable of record.go.
+func variableHere(t *testing.T, line string) string {
+	part := strings.Split(line, " | ")
+	declaration, value := "variable \"x\" {\n"+strings.ReplaceAll(part[1], "; ", "\n")+"\n}\n", part[3]
+	root, child, expression := declaration, "", "var.x"
+	give := func(*Options) {}
+	switch part[2] {
+	case "environment":
+		give = func(o *Options) { o.Environ = []string{envPrefix + "x=" + value} }
+	case "file":
+		give = func(o *Options) {
+			o.Inputs = []Input{{File: "x" + inputSuffix, Reader: strings.NewReader("x = " + value + "\n")}}
+		}
+	case "argument":
+		root = "module \"m\" {\n  source = \"./m\"\n  x = " + value + "\n}\n"
+		child, expression = declaration+"output \"x\" { value = var.x }\n", "module.m.x"
+	}
+	c := consoleOf(t, root, child, give)
+	if c.m.hasErrors() {
+		return "error"
+	}
+	return worth(c, expression)
+}
+
+// worth is result of record.go.
+func worth(c *Console, expression string) string {
+	_, diags := c.Eval(expression)
+	if diags.HasErrors() {
+		return "error"
+	}
+	v, _ := c.value(expression)
+	v, marks := v.UnmarkDeep()
+	typ, err := ctyjson.MarshalType(v.Type())
+	if err != nil {
+		return "error"
+	}
+	value, err := ctyjson.Marshal(v, v.Type())
+	if err != nil {
+		return "error"
+	}
+	text := string(typ) + " " + string(value)
+	if len(marks) > 0 {
+		text += " sensitive"
+	}
+	return text
+}
