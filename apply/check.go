@@ -25,19 +25,15 @@ func (x *Executor) Check(ctx context.Context, p *plan.Plan) error {
 	if !p.HasChanges() {
 		return nil
 	}
-	r := &run{x: x, p: p}
+	r := x.run(p)
 	if err := r.prepare(); err != nil {
 		return err
 	}
-	s, err := x.Client.Session(ctx)
-	if err != nil {
+	// Who has the lock, or would wait for it, is not refused for it.
+	if err := r.verify(ctx); err != nil || r.fresh || x.LockTimeout > 0 {
 		return err
 	}
-	// Who would wait for the lock is not refused for it.
-	if err := verify(ctx, s, p); err != nil || x.LockTimeout > 0 {
-		return err
-	}
-	return free(ctx, s, plan.LockPath(p.Root, p.Stack))
+	return free(ctx, r.s, plan.LockPath(p.Root, p.Stack))
 }
 
 // free reports who holds an apply lock. Whoever may not look is told when they queue.

@@ -33,16 +33,21 @@
 //
 // # How to use it
 //
-//	live, err := apply.Read(ctx, session, e.Tree) // e is one of the Ensembles of config.Load
+//	x := &apply.Executor{Client: client, Events: show, LockTimeout: time.Minute}
+//	locked, err := x.Lock(ctx, e.Tree) // e is one of the Ensembles of config.Load
+//	defer x.Unlock(ctx)
+//	live, err := apply.Read(locked, session, e.Tree)
 //	p := plan.Diff(live, e.Tree, plan.Options{Identities: who})
-//	// show p; stop unless p.Applyable()
-//	x := &apply.Executor{Client: client, Events: show}
+//	// show p; stop unless p.Applyable(); ask
 //	result, err := x.Run(ctx, p)
 //
-// That is what the command does. The tree says everything that is declared: the nodes, and in
-// its Intent what was moved, imported and removed, quotas and outputs. A tree that is copied
-// without its Intent plans the deletion of what was moved. The example of the package is a
-// whole program.
+// That is what the command does. The lock comes first: a plan that is made under it is still
+// right when it is approved. Without Lock, Run takes the lock itself. That is for a plan that
+// was saved: it is refused as stale when another apply has finished since.
+//
+// The tree says everything that is declared: the nodes, and in its Intent what was moved,
+// imported and removed, quotas and outputs. A tree that is copied without its Intent plans the
+// deletion of what was moved. The example of the package is a whole program.
 //
 // The error says whether anything of the plan was written: nothing, but for [*PartialError],
 // [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. With a [*ClosedError] locks
@@ -55,7 +60,7 @@
 //
 // A Run, in its order (run.go): all transactions are built and measured, before anything is
 // asked; verify.go compares the pins; scaffold.go makes the nodes the lock needs; lock.go
-// takes it, and everything is verified again under it; widen.go and drain.go prepare nodes
+// takes it, unless Lock has, and everything is verified again under it; widen.go and drain.go prepare nodes
 // that need it; commit.go sends each transaction and finds out what became of it, with
 // break.go in front of it; aclphase.go sets the access lists and reads back. check.go is the
 // part of that which writes nothing.

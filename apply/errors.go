@@ -29,8 +29,12 @@ func (e *ProblemsError) Error() string {
 	return "apply: the plan cannot be applied: " + strings.Join(lines, "; ")
 }
 
-// StaleError: nodes the plan relied on changed since it was made.
-type StaleError struct{ Differences []Difference }
+// StaleError: nodes the plan relied on changed since it was made. Locked says that it was
+// made under the apply lock: no apply did that, but somebody by hand.
+type StaleError struct {
+	Differences []Difference
+	Locked      bool
+}
 
 // Difference is one node that is not as the plan saw it.
 type Difference struct {

@@ -41,7 +41,13 @@ func provision(ctx context.Context, dir string, inputs ...config.Input) (*plan.P
 	if err != nil {
 		return nil, err
 	}
-	live, err := apply.Read(ctx, session, e.Tree)
+	x := &apply.Executor{Client: client, LockTimeout: time.Minute, Who: "a program"}
+	locked, err := x.Lock(ctx, e.Tree)
+	if err != nil {
+		return nil, err
+	}
+	defer x.Unlock(ctx)
+	live, err := apply.Read(locked, session, e.Tree)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +59,6 @@ func provision(ctx context.Context, dir string, inputs ...config.Input) (*plan.P
 	if !p.Applyable() {
 		return p, errors.New("the plan has errors")
 	}
-	x := &apply.Executor{Client: client, LockTimeout: time.Minute, Who: "a program"}
 	_, err = x.Run(ctx, p)
 	return p, err
 }

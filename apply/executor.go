@@ -15,4 +15,6 @@ type Executor struct {
 	LockTimeout time.Duration
 	// Operation, Who and Version are written into the apply lock for others to read.
 	Operation, Who, Version string
+
+	held *held // by Lock, for the next Run
 }

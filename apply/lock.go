@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -33,22 +35,113 @@ func (l LockInfo) String() string {
 // asks again for as long as its caller likes, and nobody sits before a run of CI.
 const unanswered = time.Minute
 
-// lock takes the apply lock of the plan's stack. What it says about us stands in
+// held is the apply lock of one stack, with the session it belongs to.
+type held struct {
+	id    string // of the apply it is for
+	lease *recipes.Lease
+	s     *recipes.Session
+	end   func() // ends the context that Lock returned
+}
+
+// Lock takes the apply lock of desired's stack for the next Run, so that no other apply
+// changes what is read, planned and approved until then. That Run gives it back.
+//
+// The context it returns is ctx, and is cancelled with the cause when the lock is lost: read
+// and ask for the approval under it. It ends with that Run, or with Unlock.
+//
+// A stack that was never applied has no lock yet, and nothing is made before a plan is
+// approved: then Lock returns ctx itself. Run makes the lock, takes it, and returns a
+// [*StaleError] when another apply was first.
+func (x *Executor) Lock(ctx context.Context, desired *plan.Tree) (context.Context, error) {
+	s, err := x.Client.Session(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	path := plan.LockPath(desired.Root, desired.Stack)
+	switch stat, err := s.Exists(ctx, path); {
+	case errors.Is(err, zk.ErrNoAuth): // it is there, see reader.unreadable
+	case err != nil:
+		return ctx, readError(path, err)
+	case stat == nil:
+		return ctx, nil
+	}
+	h, err := x.lock(ctx, newID(), path)
+	if err != nil {
+		return ctx, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(h.lease.Context(), func() { cancel(h.lost()) })
+	h.end = func() { stop(); cancel(nil) }
+	x.held = h
+	return ctx, nil
+}
+
+// Unlock gives back what Lock took, where there was no Run.
+func (x *Executor) Unlock(ctx context.Context) {
+	if h := x.held; h != nil {
+		x.held = nil
+		h.unlock(ctx)
+	}
+}
+
+// lost says that the lock is lost, if it is.
+func (h *held) lost() error {
+	if h.lease.Context().Err() == nil {
+		return nil
+	}
+	return lockError(h.lease.Path(), context.Cause(h.lease.Context()))
+}
+
+// unlock gives the lock back, also when ctx has ended. An error here takes
+// nothing away from what was applied: the lock goes with its session at the latest.
+func (h *held) unlock(ctx context.Context) {
+	if h.end != nil {
+		h.end()
+	}
+	ctx, cancel := detached(ctx, h.s)
+	defer cancel()
+	_ = h.lease.Unlock(ctx)
+}
+
+// lock takes the apply lock at path.
+func (x *Executor) lock(ctx context.Context, id, path string) (*held, error) {
+	s, err := x.Client.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := x.queue(ctx, id, path)
+	if err != nil {
+		return nil, err
+	}
+	h := &held{id: id, lease: lease, s: s}
+	// A client has one session at a time, and the lease is of one that was there before: when the
+	// lease is still good, the session of now is its own.
+	// The lease's session: an earlier one may have been lost while we waited. A later
+	// one is never used under the lock: access lists are fenced by their session alone.
+	if s, err = x.Client.Session(ctx); err == nil {
+		err = h.lost()
+	}
+	if err != nil {
+		h.unlock(ctx)
+		return nil, err
+	}
+	h.s = s
+	return h, nil
+}
+
+// queue waits for the apply lock. What it says about us stands in
 // our contender's id, where the next applier reads it.
 //
 // It is an ephemeral node of an ordinary mutex of ours. A program that dies takes it along, so
 // there is no command to force it open; one that is paused past its session finds every
 // transaction refused, which checks that node first (recipes.Lease.Multi).
-func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
-	info := LockInfo{
-		ID: r.id, Path: plan.LockPath(r.p.Root, r.p.Stack), Operation: r.x.Operation, Who: r.x.Who,
-		Version: r.x.Version, Created: time.Now().UTC(),
-	}
+func (x *Executor) queue(ctx context.Context, id, path string) (*recipes.Lease, error) {
+	info := LockInfo{ID: id, Path: path, Operation: x.Operation, Who: x.Who, Version: x.Version, Created: time.Now().UTC()}
 	text, err := json.Marshal(info)
 	if err != nil {
 		return nil, err
 	}
-	m := r.x.Client.Mutex(info.Path, recipes.WithID(string(text)))
+	m := x.Client.Mutex(info.Path, recipes.WithID(string(text)))
 	start := time.Now()
 	try, cancel := context.WithTimeout(ctx, unanswered)
 	defer cancel()
@@ -57,12 +150,12 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 	held := errors.Is(err, recipes.ErrHeld)
 	mute := err != nil && !held && try.Err() != nil // of the question alone: a wait may outlast it
 	if held {
-		lease, err = r.wait(ctx, m, err)
+		lease, err = x.wait(ctx, m, err)
 	}
 	var holder *recipes.HeldError
 	switch {
 	case err == nil:
-		r.emit(LockAcquired{Info: info})
+		x.emit(LockAcquired{Info: info})
 		return lease, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -79,17 +172,17 @@ func (r *run) lock(ctx context.Context) (*recipes.Lease, error) {
 // wait waits as long as it may, and says for whom. What a TryLock found (found) is asked
 // who it is in any case: it goes into the error, unless the wait finds another one.
 // Asking costs a request more, which TryLock saves for those who do not want to know.
-func (r *run) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
+func (x *Executor) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(found, &held) {
 		// Best effort: a holder that left meanwhile tells nothing.
 		_ = held.Identify(ctx)
 	}
-	if r.x.LockTimeout <= 0 {
+	if x.LockTimeout <= 0 {
 		return nil, found
 	}
-	r.emit(LockWaiting{Info: holderInfo(held)})
-	ctx, cancel := context.WithTimeout(ctx, r.x.LockTimeout)
+	x.emit(LockWaiting{Info: holderInfo(held)})
+	ctx, cancel := context.WithTimeout(ctx, x.LockTimeout)
 	defer cancel()
 	lease, err := m.Lock(ctx)
 	// The time may be over before it is known who is ahead.

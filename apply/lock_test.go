@@ -311,3 +311,138 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 		require.Contains(t, err.Error(), "Nothing was written: apply again")
 	})
 }
+
+// The plan was made before the lock was taken: an apply that waited for another one found its own plan stale, for which
+// nobody had asked.
+func TestPlanMadeUnderTheLockIsNotStale(t *testing.T) { planUnderLock(t, inMemory(t)) }
+
+func planUnderLock(t *testing.T, s *site) {
+	a, b := s.provisioner(), s.provisioner()
+	s.apply(a, s.shop())
+	first := executor(a)
+	_, err := first.Lock(t.Context(), s.shop())
+	require.NoError(t, err)
+	waiting, done := make(chan *LockInfo, 1), make(chan error, 1)
+	second := executor(b)
+	second.LockTimeout = patience
+	second.Events = func(e Event) {
+		if w, ok := e.(LockWaiting); ok {
+			waiting <- w.Info
+		}
+	}
+	s.session(b)
+	go func() {
+		done <- func() error {
+			tree := s.shop(set("description", "b"))
+			ctx, err := second.Lock(t.Context(), tree)
+			if err != nil {
+				return err
+			}
+			session, err := b.Session(ctx)
+			if err != nil {
+				return err
+			}
+			live, err := Read(ctx, session, tree)
+			if err != nil {
+				return err
+			}
+			_, err = second.Run(t.Context(), plan.Diff(live, tree, plan.Options{Identities: identities(b)}))
+			return err
+		}()
+	}()
+	require.Equal(t, "me@here", (<-waiting).Who)
+	result, err := first.Run(t.Context(), s.plan(a, s.shop(set("description", "a"))))
+	require.NoError(t, err)
+	require.NotEmpty(t, result.ApplyID)
+	require.NoError(t, <-done)
+	require.False(t, s.plan(a, s.shop(set("description", "b"))).HasChanges())
+	require.NoError(t, free(t.Context(), s.session(a), plan.LockPath(s.root, stack)), "both gave the lock back")
+}
+
+// A stack that was never applied has no lock: it is not made before somebody has approved a plan.
+func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	x := executor(c)
+	s.wroteNothing(c, func() {
+		ctx, err := x.Lock(t.Context(), s.shop())
+		require.NoError(t, err)
+		require.Equal(t, t.Context(), ctx)
+		x.Unlock(ctx)
+	})
+	p := s.plan(c, s.shop(set("description", "late")))
+	s.apply(s.provisioner(), s.shop())
+	_, err := x.Run(t.Context(), p)
+	var stale *StaleError
+	require.ErrorAs(t, err, &stale)
+	require.False(t, stale.Locked, "another apply was first: plan again")
+}
+
+func TestLockLostBeforeTheApprovalEndsTheApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inMemory(t)
+		a, b := s.provisioner(), s.provisioner()
+		s.apply(a, s.shop())
+		x := executor(a)
+		ctx, err := x.Lock(t.Context(), s.shop())
+		require.NoError(t, err)
+		p := s.plan(a, s.shop(set("description", "a")))
+		s.server.Expire(s.session(a).ID())
+		<-ctx.Done()
+		require.ErrorContains(t, context.Cause(ctx), "another apply may have begun")
+		s.unchanged(b, func() {
+			for _, run := range []func() error{
+				func() error { return x.Check(t.Context(), p) },
+				func() error { _, err := x.Run(t.Context(), p); return err },
+			} {
+				err := run()
+				require.ErrorIs(t, err, recipes.ErrSessionLost)
+				require.ErrorContains(t, err, "Nothing was written: apply again")
+			}
+		})
+		_, err = x.Run(t.Context(), s.plan(a, s.shop(set("description", "a"))))
+		require.NoError(t, err, "the lock that was lost is no longer in the way")
+	})
+}
+
+// Under the lock no other apply can have changed anything: who changes a node by hand is not taken for one.
+func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	x := executor(c)
+	_, err := x.Lock(t.Context(), s.shop())
+	require.NoError(t, err)
+	p := s.plan(c, s.shop(set("description", "a")))
+	require.NoError(t, x.Check(t.Context(), p), "the lock is our own")
+	_, err = s.session(c).Set(t.Context(), s.root+"/pay/ledger", []byte("x"), -1)
+	require.NoError(t, err)
+	s.unchanged(c, func() {
+		_, err := x.Run(t.Context(), p)
+		var stale *StaleError
+		require.ErrorAs(t, err, &stale)
+		require.True(t, stale.Locked)
+	})
+	require.NoError(t, free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+}
+
+func TestUnlockGivesBackWhatLockTook(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	x := executor(c)
+	ctx, err := x.Lock(t.Context(), s.shop())
+	require.NoError(t, err)
+	require.Error(t, free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	x.Unlock(t.Context())
+	require.Error(t, ctx.Err())
+	x.Unlock(t.Context())
+	require.NoError(t, free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+
+	_, err = x.Lock(t.Context(), s.shop())
+	require.NoError(t, err)
+	result, err := x.Run(t.Context(), s.plan(c, s.shop()))
+	require.NoError(t, err, "nothing to do")
+	require.Empty(t, result.ApplyID)
+	require.NoError(t, free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+}

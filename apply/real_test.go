@@ -31,6 +31,7 @@ func TestRealZooKeeper(t *testing.T) {
 		"destroy removes everything":                  destroyAll,
 		"access lists are set after the transaction":  accessLists,
 		"second applier is told who is at it":         secondApplier,
+		"plan made under the lock is not stale":       planUnderLock,
 		"appliers at once are serialised or refused":  func(t *testing.T, s *site) { manyAppliers(t, s, 10) },
 		"lost reply is resolved":                      lostReply,
 		"large plan is applied in batches":            batched,

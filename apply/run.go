@@ -23,6 +23,8 @@ type run struct {
 	id    string // apply id
 	start time.Time
 	own   []kind.ACL // list of the tool's own nodes
+	held  *held      // the apply lock: from Lock, or taken by open
+	fresh bool       // it was held before the plan was made
 	lease *recipes.Lease
 	s     *recipes.Session
 
@@ -43,17 +45,22 @@ type run struct {
 	index plan.Pin // the index before it
 }
 
-// Run applies the plan. A plan without changes does nothing and needs no lock.
+// Run applies the plan: under the lock that Lock took before the plan was made, which Run
+// gives back, or, a saved plan, under one that it takes. A plan without changes does
+// nothing and needs no lock.
 //
 // Cancelling ctx stops it before the transaction is sent; afterwards the
 // transaction is seen through (its outcome is found out with a context of its
 // own), and the access lists that are left are noted for the next apply.
 func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
-	r := &run{x: x, p: p, start: time.Now(), started: map[*plan.Change]bool{}}
+	r := x.run(p)
+	defer func() { r.unlock(ctx) }()
+	x.held = nil
 	if !p.Applyable() {
 		return nil, &ProblemsError{Problems: p.Problems}
 	}
 	if !p.HasChanges() {
+		r.id = ""
 		return r.finish(), nil
 	}
 	if err := r.prepare(); err != nil {
@@ -62,7 +69,6 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
-	defer r.unlock(ctx)
 	if err := r.change(ctx); err != nil {
 		return nil, err
 	}
@@ -75,7 +81,7 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
 // One that is too long is cut, if it can be: the yield of Transactions says so by the error.
 // How many there are is a guess from here on, as servers may take less.
 func (r *run) prepare() error {
-	r.id, r.own, r.index = newID(), ownACL(r.x.Client), r.p.Index
+	r.own, r.index = ownACL(r.x.Client), r.p.Index
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
 		r.total++
 		if n := plan.Size(tx.Ops); n > MaxBytes {
@@ -86,13 +92,10 @@ func (r *run) prepare() error {
 	})
 }
 
-// open verifies the plan, and takes the lock. The first verification costs some
-// reads and saves a refused apply from writing anything at all, be it a contender.
+// open verifies the plan, and takes the lock of one that was saved. The first verification costs
+// some reads and saves a refused apply from writing anything at all, be it a contender.
 func (r *run) open(ctx context.Context) (err error) {
-	if r.s, err = r.x.Client.Session(ctx); err != nil {
-		return err
-	}
-	if err = verify(ctx, r.s, r.p); err != nil {
+	if err = r.verify(ctx); err != nil {
 		return err
 	}
 	made, err := scaffold(ctx, r.s, r.p, r.own)
@@ -102,34 +105,41 @@ func (r *run) open(ctx context.Context) (err error) {
 	if len(made) > 0 {
 		r.emit(Scaffolded{Paths: made})
 	}
-	if r.lease, err = r.lock(ctx); err != nil {
+	if r.fresh {
+		return nil
+	}
+	if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
 		return err
 	}
-	// A client has one session at a time, and the lease is of one that was there before: when the
-	// lease is still good, the session of now is its own.
-	// The lease's session: an earlier one may have been lost while we waited. A later
-	// one is never used under the lock: access lists are fenced by their session alone.
-	s, err := r.x.Client.Session(ctx)
-	if err == nil && r.lease.Context().Err() != nil {
-		err = lockError(r.lease.Path(), context.Cause(r.lease.Context()))
+	r.lease, r.s = r.held.lease, r.held.s
+	return r.verify(ctx)
+}
+
+// verify compares the tree with what the plan relied on.
+//
+// A saved plan is verified again under the lock, because between the first verification and the
+// lock another apply may have finished. From there on none can; what is changed by hand at a
+// node they write is met by the versions in the transactions.
+func (r *run) verify(ctx context.Context) (err error) {
+	if r.fresh {
+		if err := r.held.lost(); err != nil {
+			return err
+		}
+	} else if r.held == nil {
+		if r.s, err = r.x.Client.Session(ctx); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		r.unlock(ctx)
-		return err
+	err = verify(ctx, r.s, r.p)
+	var stale *StaleError
+	if errors.As(err, &stale) {
+		stale.Locked = r.fresh
 	}
-	r.s = s
-	return nil
+	return err
 }
 
 // change is everything under the lock.
-//
-// The plan is verified again, because between the first verification and the lock another
-// apply may have finished. From here on none can; what is changed by hand at a node they
-// write is met by the versions in the transactions.
 func (r *run) change(ctx context.Context) error {
-	if err := verify(ctx, r.s, r.p); err != nil {
-		return err
-	}
 	if err := r.widen(ctx); err != nil {
 		return err
 	}
@@ -270,23 +280,36 @@ func (r *run) finish() *Result {
 	return res
 }
 
-// unlock gives the lock back, also when ctx has ended. An error here takes
-// nothing away from what was applied: the lock goes with its session at the latest.
 func (r *run) unlock(ctx context.Context) {
-	ctx, cancel := r.detached(ctx)
-	defer cancel()
-	_ = r.lease.Unlock(ctx)
+	if r.held != nil {
+		r.held.unlock(ctx)
+	}
+}
+
+// run begins one Run. With the lock that Lock took comes the id that it names.
+func (x *Executor) run(p *plan.Plan) *run {
+	r := &run{x: x, p: p, id: newID(), start: time.Now(), started: map[*plan.Change]bool{}, held: x.held, fresh: x.held != nil}
+	if r.fresh {
+		r.id, r.lease, r.s = r.held.id, r.held.lease, r.held.s
+	}
+	return r
 }
 
 // detached is a context for what must be finished once the transaction was sent:
 // long enough for the session to come back or to be given up by the servers.
 func (r *run) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 3*r.s.Timeout()+10*time.Second)
+	return detached(ctx, r.s)
 }
 
-func (r *run) emit(e Event) {
-	if r.x.Events != nil {
-		r.x.Events(e)
+func detached(ctx context.Context, s *recipes.Session) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
+}
+
+func (r *run) emit(e Event) { r.x.emit(e) }
+
+func (x *Executor) emit(e Event) {
+	if x.Events != nil {
+		x.Events(e)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
 	"github.com/spf13/cobra"
 )
 
@@ -29,8 +31,10 @@ func applyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply [PLAN]",
 		Short: "Make the live tree what the configuration says",
-		Long: "apply plans, asks and applies, in one ZooKeeper transaction an ensemble. With a file of\n" +
-			"\"plan -out\" it applies exactly that plan, or nothing when something changed since.",
+		Long: "apply takes the apply lock of the stack, then plans, asks and applies, in one ZooKeeper\n" +
+			"transaction an ensemble. It holds the lock while it asks, so nobody else can apply until you\n" +
+			"answer. With a file of \"plan -out\" it applies exactly that plan, or nothing when something\n" +
+			"changed since.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -65,12 +69,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		return err
 	}
 	defer s.close()
-	plans, err := s.plan(ctx, opts)
-	if err != nil {
-		return err
-	}
-	a.view().Plan(view.Plan{Plans: plans, Operation: f.operation(), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
-	return a.approveAndExecute(ctx, f, s, plans)
+	return a.planAndApply(ctx, f, s, f.operation(), func(ctx context.Context) ([]*plan.Plan, error) { return s.plan(ctx, opts) })
 }
 
 func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error {
@@ -98,5 +97,13 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 		return err
 	}
 	defer s.close()
-	return a.execute(ctx, f, s, file.Plans)
+	all := make([]*apply.Executor, len(file.Plans))
+	for i, p := range file.Plans {
+		client, err := s.clientFor(p)
+		if err != nil {
+			return err
+		}
+		all[i] = f.executor(client, p.Destroy)
+	}
+	return a.execute(ctx, all, file.Plans)
 }

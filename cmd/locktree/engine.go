@@ -44,14 +44,16 @@ func (s *stack) close() {
 }
 
 // read reads the live tree of every ensemble.
-func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) {
+func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) { return s.readWith(ctx, apply.Read) }
+
+func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
 	trees := make([]*plan.Tree, len(s.Ensembles))
 	for i, e := range s.Ensembles {
 		session, err := s.clients[i].Session(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if trees[i], err = apply.Read(ctx, session, e.Tree); err != nil {
+		if trees[i], err = read(ctx, session, e.Tree); err != nil {
 			return nil, denied(s.clients[i], err)
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 )
 
 const (
@@ -38,8 +40,55 @@ func (a *app) confirm(ctx context.Context, f *applyFlags) error {
 	return err
 }
 
-// approveAndExecute asks about the plans that were just shown and carries them out.
-func (a *app) approveAndExecute(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) error {
+// firstTries bounds how often the first apply of a stack plans again, because another first
+// apply of it was faster.
+const firstTries = 3
+
+// planAndApply is an apply without a saved plan: it locks, plans, shows, asks and applies.
+//
+// A stack that was never applied has no lock yet. Until the approval there is nothing that
+// keeps others out, so another apply may be first; the plan is made again behind it.
+func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, operation string, plans func(context.Context) ([]*plan.Plan, error)) error {
+	for try := 1; ; try++ {
+		err := a.planAndApplyOnce(ctx, f, s, operation, plans)
+		var stale *apply.StaleError
+		var some *view.SomeEnsembles
+		if try == firstTries || !errors.As(err, &stale) || stale.Locked || errors.As(err, &some) {
+			return err
+		}
+		a.view().Message("\nAnother first apply of this stack was faster. This is the plan after it:")
+	}
+}
+
+func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, operation string, plans func(context.Context) ([]*plan.Plan, error)) error {
+	all := make([]*apply.Executor, len(s.Ensembles))
+	locked := ctx // ends when one of the locks is lost
+	for i, e := range s.Ensembles {
+		x := f.executor(s.clients[i], f.destroy)
+		x.Events = func(event apply.Event) { a.view().Event(e.Name, event) }
+		defer x.Unlock(ctx)
+		var err error
+		if locked, err = x.Lock(locked, e.Tree); err != nil {
+			return denied(x.Client, err)
+		}
+		all[i] = x
+	}
+	made, err := plans(locked)
+	if err == nil {
+		a.view().Plan(view.Plan{Plans: made, Operation: operation, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+		err = a.approval(locked, f, made)
+	}
+	switch {
+	case err != nil && ctx.Err() == nil && locked.Err() != nil:
+		return context.Cause(locked)
+	case err != nil:
+		return err
+	}
+	return a.execute(ctx, all, made)
+}
+
+// approval asks about the plans that were just shown.
+func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) error {
 	if !applyable(plans) {
 		return exitWith(exitError)
 	}
@@ -47,20 +96,17 @@ func (a *app) approveAndExecute(ctx context.Context, f *applyFlags, s *stack, pl
 		return err
 	}
 	if hasChanges(plans) && !f.autoApprove {
-		if err := a.confirm(ctx, f); err != nil {
-			return err
-		}
+		return a.confirm(ctx, f)
 	}
-	return a.execute(ctx, f, s, plans)
+	return nil
 }
 
 // execute carries out the plans, one transaction an ensemble. Ensembles know
 // nothing of each other: when a later one fails all the same, the earlier ones stay
 // applied, which the error says, and the next plan shows what is left.
-func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) error {
+func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error {
 	done := view.Applied{Operation: "apply"}
-	all, err := executors(ctx, f, s, plans)
-	if err != nil {
+	if err := check(ctx, all, plans); err != nil {
 		return err
 	}
 	var changed []string
@@ -89,26 +135,27 @@ func (a *app) execute(ctx context.Context, f *applyFlags, s *stack, plans []*pla
 	return nil
 }
 
-// executors are those of the plans. What is refused on any ensemble as things stand is
-// refused here, before anything is written on another one.
-func executors(ctx context.Context, f *applyFlags, s *stack, plans []*plan.Plan) ([]*apply.Executor, error) {
-	all := make([]*apply.Executor, len(plans))
-	for i, p := range plans {
-		client, err := s.clientFor(p)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = &apply.Executor{Client: client, LockTimeout: f.lockTimeout, Operation: operationType(p), Who: who(), Version: version()}
+// executor applies on one ensemble. The operation is the word Terraform writes into its lock.
+func (f *applyFlags) executor(c *recipes.Client, destroy bool) *apply.Executor {
+	operation := "OperationTypeApply"
+	if destroy {
+		operation = "OperationTypeDestroy"
 	}
+	return &apply.Executor{Client: c, LockTimeout: f.lockTimeout, Operation: operation, Who: who(), Version: version()}
+}
+
+// check refuses what is refused on any ensemble as things stand, before anything is
+// written on another one.
+func check(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error {
 	if len(plans) == 1 {
-		return all, nil // Run looks first, too
+		return nil // Run looks first, too
 	}
 	for i, p := range plans {
 		if err := all[i].Check(ctx, p); err != nil {
-			return nil, denied(all[i].Client, busyImport(p, err))
+			return denied(all[i].Client, busyImport(p, err))
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // busyImport tells the one lock in use of which a new plan would make something else: what
@@ -119,14 +166,6 @@ func busyImport(p *plan.Plan, err error) error {
 		return &view.BusyImport{Err: err}
 	}
 	return err
-}
-
-// operationType is the word Terraform writes into its lock.
-func operationType(p *plan.Plan) string {
-	if p.Destroy {
-		return "OperationTypeDestroy"
-	}
-	return "OperationTypeApply"
 }
 
 // inUse is the refusal of plans that delete or replace a lock somebody uses: asking

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
@@ -64,15 +63,13 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 		return err
 	}
 	defer s.close()
-	plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.overwriteData})
-	if err != nil {
-		return err
-	}
-	for _, p := range plans { // an import is about one address: nobody limited it
-		p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
-	}
-	a.view().Plan(view.Plan{Plans: plans, Operation: "apply", Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
-	return a.approveAndExecute(ctx, &f.applyFlags, s, plans)
+	return a.planAndApply(ctx, &f.applyFlags, s, "apply", func(ctx context.Context) ([]*plan.Plan, error) {
+		plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.overwriteData})
+		for _, p := range plans { // an import is about one address: nobody limited it
+			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
+		}
+		return plans, err
+	})
 }
 
 // lockTypes are the types of locks, and not of what holds them.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -40,17 +39,11 @@ func (a *app) rebuild(ctx context.Context, f *applyFlags) error {
 		return err
 	}
 	defer s.close()
-	trees := make([]*plan.Tree, len(cfg.Ensembles))
-	for i, e := range cfg.Ensembles {
-		session, err := s.clients[i].Session(ctx)
+	return a.planAndApply(ctx, f, s, "refresh", func(ctx context.Context) ([]*plan.Plan, error) {
+		trees, err := s.readWith(ctx, apply.ReadAll)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if trees[i], err = apply.ReadAll(ctx, session, e.Tree); err != nil {
-			return denied(s.clients[i], err)
-		}
-	}
-	plans := s.diff(trees, plan.Options{RefreshOnly: true})
-	a.view().Plan(view.Plan{Plans: plans, Operation: "refresh", Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
-	return a.approveAndExecute(ctx, f, s, plans)
+		return s.diff(trees, plan.Options{RefreshOnly: true}), nil
+	})
 }

@@ -152,6 +152,9 @@ func explainApply(err error) (summary, detail, addr string, ok bool) {
 	case errors.As(err, &problems) && len(problems.Problems) > 0:
 		p := problems.Problems[0]
 		return p.Summary, p.Detail, p.Addr, true
+	case errors.As(err, &stale) && stale.Locked:
+		return "ZooKeeper was changed during the apply", "Somebody changed it by hand after the plan was made:\n" + differences(stale.Differences) +
+			"\n\n" + nothingWritten + " Apply again: the new plan shows it.", "", true
 	case errors.As(err, &stale):
 		return "Saved plan is stale", "The plan can no longer be applied, because ZooKeeper was changed after it was made:\n" + differences(stale.Differences) +
 			"\n\n" + nothingWritten + " Make a new plan and apply that.", "", true

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// asked is a standard input that answers when the test says so.
+type asked struct {
+	now    chan struct{} // closed when the question is asked
+	answer chan string
+}
+
+func newAsked() *asked { return &asked{now: make(chan struct{}), answer: make(chan string)} }
+
+func (a *asked) Read(b []byte) (int, error) {
+	close(a.now)
+	return copy(b, <-a.answer), nil
+}
+
+const ledger = "mutex \"ledger\" {\n  acl = acl.open\n}\n"
+
+// start runs a command whose question in answers. It ends when the returned function is called, with its output.
+func (b *bench) start(in *asked, args ...string) (end func(code int) string) {
+	var out strings.Builder
+	env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40"}
+	a := &app{terminal: terminal{stdin: in, stdout: &out, stderr: &out, env: env}, dialClient: b.dial}
+	got := make(chan int)
+	go func() { got <- a.run(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...)) }()
+	return func(code int) string {
+		require.Equal(b.t, code, <-got, "%s", &out)
+		return out.String()
+	}
+}
+
+// From before the plan to the end the lock is held: who plans, reads and answers is not overtaken.
+func TestApplyHoldsItsLockWhileItAsks(t *testing.T) {
+	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		b.write("locks.locktree.hcl", ledger+strings.ReplaceAll(ledger, "ledger", "books"))
+		for _, command := range []string{"apply", "destroy", "state rebuild"} {
+			if command == "state rebuild" {
+				require.NoError(t, b.server.Set("/t/.locktree/stacks/shop", []byte("damaged")))
+			}
+			in := newAsked()
+			end := b.start(in, strings.Fields(command)...)
+			<-in.now
+			_, stderr := b.run(exitLocked, "apply", "-auto-approve", "-detailed-exitcode")
+			require.Contains(t, stderr, "Error: Error acquiring the apply lock", command)
+			b.run(exitOK, "plan")
+			in.answer <- "no\n"
+			require.Contains(t, end(exitError), " cancelled.", command)
+		}
+		b.run(exitOK, "apply", "-auto-approve")
+	})
+}
+
+// An apply that waited for another one was refused: its plan was older than the lock.
+func TestApplyThatWaitedForAnotherOneSucceeds(t *testing.T) {
+	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		b.write("locks.locktree.hcl", ledger+strings.ReplaceAll(ledger, "ledger", "books"))
+		in := newAsked()
+		first := b.start(in, "apply")
+		<-in.now
+		b.write("locks.locktree.hcl", ledger+strings.ReplaceAll(ledger, "ledger", "tills"))
+		second := b.start(newAsked(), "apply", "-auto-approve", "-lock-timeout=1h")
+		time.Sleep(time.Minute)
+		in.answer <- "yes\n"
+		require.Contains(t, first(exitOK), "Resources: 1 added, 0 changed, 0 destroyed")
+		require.Contains(t, second(exitOK), "Resources: 1 added, 0 changed, 1 destroyed")
+		b.run(exitOK, "plan", "-detailed-exitcode")
+	})
+}
+
+// Before the first apply there is no lock, and nothing is made before the approval: who is
+// overtaken there plans again.
+func TestTwoFirstAppliesBothSucceed(t *testing.T) {
+	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+		in := newAsked()
+		first := b.start(in, "apply")
+		<-in.now
+		_, ok := b.server.Get("/t")
+		require.False(t, ok, "nothing is approved yet")
+		b.run(exitOK, "apply", "-auto-approve")
+		in.answer <- "yes\n"
+		out := first(exitOK)
+		require.Contains(t, out, "Another first apply of this stack was faster.")
+		require.Contains(t, out, "No changes.")
+	})
+}
+
+// The lock is lost while nobody answers: the question ends, and nothing is written whatever is answered.
+func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
+	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		before := b.server.Dump()
+		b.write("locks.locktree.hcl", "")
+		in := newAsked()
+		end := b.start(in, "destroy")
+		<-in.now
+		for _, s := range b.server.Sessions() {
+			b.server.Expire(s.ID)
+		}
+		out := end(exitError)
+		require.Contains(t, out, "Error: Cannot keep others from applying")
+		require.Regexp(t, `/t/.locktree/apply/shop: the lock was lost \(.*\), so another apply may have begun\.`, out)
+		require.Contains(t, out, "Nothing was written: apply again.")
+		in.answer <- "yes\n" // to nobody
+		synctest.Wait()
+		require.Equal(t, before, b.server.Dump())
+	})
+}
+
+func TestHandEditWhileAskingIsNotCalledASavedPlan(t *testing.T) {
+	inFakeTime(t, ledger, func(t *testing.T, b *bench) {
+		b.run(exitOK, "apply", "-auto-approve")
+		b.write("locks.locktree.hcl", "")
+		in := newAsked()
+		end := b.start(in, "apply", "-detailed-exitcode", "-allow-mass-destroy")
+		<-in.now
+		n, _ := b.server.Get("/t/ledger")
+		p, err := kind.Decode(n.Data)
+		require.NoError(t, err)
+		p.Gen++
+		data, err := p.Encode()
+		require.NoError(t, err)
+		require.NoError(t, b.server.Set("/t/ledger", data))
+		in.answer <- "yes\n"
+		out := end(exitStale)
+		require.Contains(t, out, "Error: ZooKeeper was changed during the apply\n\nSomebody changed it by hand after the plan was made:")
+		require.Contains(t, out, "mutex.ledger (/t/ledger): data changed, data version 0 -> 1")
+		require.NotContains(t, out, "aved plan")
+	})
+}
