@@ -12,7 +12,7 @@ import (
 )
 
 // someTree draws a declaration of two levels from few names, so that two of them
-// meet in every way.
+// meet in every way, in the place of structural children included.
 func someTree(t *rapid.T, s *site) *plan.Tree {
 	var nodes []*plan.Node
 	add := func(path string) *plan.Node {
@@ -27,12 +27,12 @@ func someTree(t *rapid.T, s *site) *plan.Tree {
 		nodes = append(nodes, n)
 		return n
 	}
-	for _, a := range []string{"a", "b", "c"} {
+	for _, a := range []string{"a", "b", "locks"} {
 		n := add("/" + a)
 		if n == nil || !n.Kind().Container {
 			continue
 		}
-		for _, b := range []string{"a", "a-a"} {
+		for _, b := range []string{"a", "leases", "locks"} {
 			add(fmt.Sprintf("/%s/%s", a, b))
 		}
 	}

@@ -345,6 +345,13 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	}
 }
 
+// structural reports whether the node is a part of the lock above it, one that is let go: that
+// lock has it in its Parts. What is in a lock of ours is not visited.
+func (r *reader) structural(path string) bool {
+	above := r.seen[kind.ParentPath(path)]
+	return above != nil && slices.ContainsFunc(above.node.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.node.Path, p.Name) == path })
+}
+
 // collect puts what was seen into the tree: nodes of ours, and others where one
 // is named.
 //
@@ -357,7 +364,7 @@ func (r *reader) collect() {
 			continue
 		}
 		_, named := slices.BinarySearch(r.names, path)
-		if r.ours(f) || named {
+		if r.ours(f) || named && !r.structural(path) {
 			r.tree.Nodes = append(r.tree.Nodes, f.node)
 		}
 		if !r.ours(f) && r.ours(r.seen[kind.ParentPath(path)]) {

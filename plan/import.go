@@ -48,6 +48,10 @@ func (d *differ) adoptable(imp *Import, want, have *Node) bool {
 		d.problem(Error, ProblemImport, n, summary, fmt.Sprintf(format, args...))
 		return false
 	}
+	if lock := d.have[kind.ParentPath(imp.Path)]; have == nil && lock.Kind() != nil && !lock.Kind().Container {
+		return refuse("Import of a part of a lock", "%s is inside %s, which is a %s: what is in a lock belongs to it, and is nothing of its own. Correct the path.",
+			imp.Path, lock.Path, lock.Kind().Name)
+	}
 	if have == nil {
 		or := "remove the import block"
 		if imp.ByCommand {

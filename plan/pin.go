@@ -12,8 +12,7 @@ import (
 //
 // Every node of the current tree is pinned, those the plan leaves alone and, with targets, those it
 // did not plan included: what they are is part of what a person approved. Their children and
-// who is in them are not, so that traffic makes no plan stale. A path is pinned once: it is
-// absent and declared, or was found.
+// who is in them are not, so that traffic makes no plan stale. A path is pinned once.
 func (d *differ) pins() {
 	d.p.Pins = make([]Pin, 0, max(len(d.desired), len(d.current.Nodes)))
 	for _, n := range d.desired {
@@ -36,7 +35,12 @@ func (d *differ) pins() {
 			d.p.Pins = append(d.p.Pins, part.pin(n.Path, addr))
 		}
 	}
-	slices.SortFunc(d.p.Pins, func(a, b Pin) int { return cmp.Compare(a.Path, b.Path) })
+	// A declared node that is to stand where a semaphore that goes has one of its structural children is
+	// no node of the current tree, and yet its path is not absent: the child's pin is the true one.
+	slices.SortFunc(d.p.Pins, func(a, b Pin) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(b.Czxid, a.Czxid), cmp.Compare(a.Addr, b.Addr))
+	})
+	d.p.Pins = slices.CompactFunc(d.p.Pins, func(a, b Pin) bool { return a.Path == b.Path })
 	d.p.Index, d.p.Destroys = d.current.IndexPin, d.current.Destroys
 	if d.p.Index.Path == "" {
 		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
