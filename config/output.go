@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,7 +66,7 @@ func containsCapsule(ty cty.Type) bool {
 func (m *module) encodeOutputs() []plan.Output {
 	out := make([]plan.Output, 0, len(m.outputs))
 	for _, d := range m.outputs {
-		o := plan.Output{Name: d.block.name(), Sensitive: d.value.IsMarked()}
+		o := plan.Output{Name: d.block.name(), Sensitive: d.value.IsMarked(), From: nodesOf(d)}
 		if !o.Sensitive {
 			var err error
 			if o.Type, err = ctyjson.MarshalType(d.value.Type()); err == nil {
@@ -80,4 +81,48 @@ func (m *module) encodeOutputs() []plan.Output {
 	}
 	slices.SortFunc(out, func(a, b plan.Output) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// inModule is a declaration, of a module that is called somewhere, with the call and where that stands.
+type inModule struct {
+	d      *decl
+	prefix string
+	call   *call // nil in the configuration itself
+	outer  *inModule
+}
+
+// nodesOf are the blocks of nodes that an output comes from. What these refer to is theirs.
+func nodesOf(output *decl) []string {
+	found, seen := map[string]bool{}, map[*decl]bool{}
+	queue := []inModule{{d: output}}
+	for len(queue) > 0 {
+		at := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if seen[at.d] {
+			continue
+		}
+		seen[at.d] = true
+		reach := func(to *decl) { queue = append(queue, inModule{to, at.prefix, at.call, at.outer}) }
+		switch {
+		case at.d.node != nil:
+			found[at.prefix+at.d.addr] = true
+			continue
+		case at.d.output != nil:
+			c := at.d.call
+			queue = append(queue, inModule{at.d.output, at.prefix + c.block.addr + ".", c, &at})
+		case at.call != nil && at.call.inputs[at.d] != nil:
+			out := *at.outer
+			out.d = at.call.inputs[at.d]
+			queue = append(queue, out)
+		}
+		for _, a := range at.d.attrs {
+			for _, to := range a.deps {
+				reach(to)
+			}
+		}
+		for _, e := range at.d.after {
+			reach(e.to)
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }

@@ -139,6 +139,27 @@ func splitKey(addr string) (base, key string, ok bool) {
 	return addr[:at], addr[at+1 : len(addr)-1], true
 }
 
+// unkeyed is an address without any instance keys: that of the block.
+func unkeyed(addr string) string {
+	var b strings.Builder
+	quoted, start := false, 0
+	for i := 0; i < len(addr); i++ {
+		switch {
+		case quoted && addr[i] == '\\':
+			i++
+		case addr[i] == '"':
+			quoted = !quoted
+		case quoted:
+		case addr[i] == '[':
+			b.WriteString(addr[start:i])
+		case addr[i] == ']':
+			start = i + 1
+		}
+	}
+	b.WriteString(addr[start:])
+	return b.String()
+}
+
 // shortAddr is the block's own part of an address, type.name, as Terraform
 // writes it in reasons.
 func shortAddr(base string) string {

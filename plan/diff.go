@@ -33,6 +33,7 @@ type differ struct {
 	limits    map[string]LiveQuota // quotas that were found, by path: those that are ours to change
 	doubtful  map[string]LiveQuota // and those of which nobody knows
 	outside   map[string]bool      // paths that Targets and Excludes leave out
+	asked     map[string]bool      // blocks, by their address, of which something is planned with Targets and Excludes
 	replace   *globs
 	breaks    map[string]bool // addresses whose contenders are deleted with them
 }
@@ -69,6 +70,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		current: current, opts: opts,
 		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[string]bool{},
 		movesTo: map[string]*Node{}, movesFrom: map[string]*Node{}, imports: map[string]*Import{}, refused: map[string]bool{},
+		asked:  map[string]bool{},
 		intent: desired.Intent, given: desired.Nodes,
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack,

@@ -19,11 +19,10 @@ type Options struct {
 	// Excludes leave out what they match and what needs it: the contents of a
 	// namespace that is not created, the namespaces around what is not deleted.
 	// Both are address globs: "*" is anything within one name, "**" anything, and a
-	// pattern covers the instances and contents of what it matches.
+	// pattern covers the instances and contents of what it matches. An output is planned
+	// when everything it comes from is, with Targets only if it comes from anything: those
+	// that are left out, and those that are not declared any more, stay as they were stored.
 	Targets, Excludes []string
-	// TargetElsewhere says that a target matches in another ensemble. When none does
-	// anywhere, the outputs stay as they are, too.
-	TargetElsewhere bool
 	// Replace are address globs of locks to delete and create again.
 	Replace []string
 	// RefreshOnly plans no write to any node: changes are left out, drift is told,

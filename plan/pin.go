@@ -58,9 +58,10 @@ func (p *Plan) Pin(path string) *Pin {
 
 // outputs compares the declared output values with the stored ones.
 //
-// They have no node, and are values of the configuration as a whole: of a plan whose targets
-// match nothing, in no ensemble, they stay what they were. A sensitive one is stored without
-// its value, so a new value of it is no change that could be told.
+// They have no node, and are values of the configuration as a whole. Nobody can name one as a
+// target, so a plan with targets has those that come from its nodes alone, as Terraform's
+// (its TargetsTransformer, 1.x). A sensitive one is stored without its value, so a new value
+// of it is no change that could be told.
 func (d *differ) outputs() {
 	before := map[string]*Output{}
 	if x := d.current.Index; x != nil {
@@ -68,15 +69,17 @@ func (d *differ) outputs() {
 			before[name] = &Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive}
 		}
 	}
-	stay := d.p.missed && !d.opts.TargetElsewhere
-	if stay {
-		for name, o := range before {
-			d.p.Outputs = append(d.p.Outputs, OutputChange{Name: name, Action: NoOp, Before: o, After: o})
-		}
-		clear(before)
+	gone := make(map[string]bool, len(before)) // of those that are stored
+	for name := range before {
+		gone[name] = !d.p.Targeted
 	}
-	if !stay && !d.opts.Destroy {
-		for _, o := range d.intent.Outputs {
+	for _, o := range d.intent.Outputs {
+		switch {
+		case !d.asksFor(o):
+			gone[o.Name] = false
+		case d.opts.Destroy:
+			gone[o.Name] = true
+		default:
 			if o.Sensitive {
 				o.Value = nil
 			}
@@ -85,7 +88,11 @@ func (d *differ) outputs() {
 		}
 	}
 	for name, o := range before {
-		d.p.Outputs = append(d.p.Outputs, OutputChange{Name: name, Action: Delete, Before: o})
+		c := OutputChange{Name: name, Action: Delete, Before: o}
+		if !gone[name] {
+			c.Action, c.After = NoOp, o
+		}
+		d.p.Outputs = append(d.p.Outputs, c)
 	}
 	slices.SortFunc(d.p.Outputs, func(a, b OutputChange) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -119,7 +126,8 @@ func (p *Plan) outputsChange() bool {
 }
 
 // dropsIndex reports whether no index is left: everything is destroyed, nothing had to
-// stay, and there is no note to keep. There may be none to drop, when it was lost.
+// stay, and there is no note or output to keep. There may be none to drop, when it was lost.
 func (p *Plan) dropsIndex() bool {
-	return p.Destroy && len(p.kept) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() })
+	return p.Destroy && len(p.kept) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
+		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })
 }

@@ -44,9 +44,8 @@ type Plan struct {
 	RefreshOnly bool  // no node is written
 	Drain       int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
-	// What follows is for the transactions, and for one question of the caller's (Missed). It is
-	// saved with the plan where it cannot be found out again from the rest.
-	missed     bool                       // there were targets, and none matches anything
+	// What follows is for the transactions. It is saved with the plan where it cannot be found
+	// out again from the rest.
 	clash      map[string]bool            // paths of nodes whose address another one has, too
 	shards     []Shard                    // parts of the index, as read
 	strays     []Shard                    // parts of an index that could not be understood
@@ -82,6 +81,9 @@ type Output struct {
 	Value json.RawMessage `json:"value,omitempty"` // nil when Sensitive: such values are stored nowhere
 	// Sensitive outputs are known by name only.
 	Sensitive bool `json:"sensitive,omitempty"`
+	// From are the addresses of the blocks, without instance keys, whose nodes a declared
+	// value comes from. They are not stored.
+	From []string `json:"-"`
 }
 
 // OutputChange is an output value that is new, changed, gone or the same.
@@ -148,10 +150,6 @@ func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() && !p.Index.Absent || p.renames() || p.MendsIndex() || len(p.leftQuotas) > 0 ||
 		p.RefreshOnly && len(p.Drifted) > 0
 }
-
-// Missed reports whether [Options].Targets matched nothing. A plan that was read from a
-// file does not know.
-func (p *Plan) Missed() bool { return p.missed }
 
 // renames reports whether an address is written anew at a node that changes in
 // nothing else.

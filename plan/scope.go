@@ -139,12 +139,52 @@ func (d *differ) limit() {
 	if !d.opts.RefreshOnly {
 		d.limitChanges(targets, excludes)
 	}
-	d.p.missed = len(d.opts.Targets) > 0 && !slices.Contains(targets.used, true)
+	d.sources(targets, excludes)
 	d.unused("target", targets)
 	d.unused("exclusion", excludes)
 	d.problem(Warning, ProblemTargeted, &Node{}, "Resource targeting is in effect",
 		"The plan was limited with -target or -exclude, so it may not represent everything the configuration asks for. "+
 			"These options are for exceptional situations, such as recovering from mistakes: plan again without them afterwards.")
+}
+
+// sources finds the blocks of which something was asked for, here or in another ensemble: which
+// outputs are planned is decided by the one that keeps them.
+func (d *differ) sources(targets, excludes *globs) {
+	for _, o := range d.intent.Outputs {
+		for _, block := range o.From { // it may have no instances
+			d.asked[block] = targets.scope(excludes, block)
+		}
+	}
+	see := func(n *Node) {
+		if block := unkeyed(n.Addr); !d.asked[block] {
+			d.asked[block] = targets.scope(excludes, n.Addr)
+		}
+	}
+	if len(d.asked) == 0 {
+		return
+	}
+	for _, n := range d.given {
+		see(n)
+	}
+	for _, tree := range d.intent.Elsewhere {
+		for _, n := range tree.Nodes {
+			see(n)
+		}
+	}
+}
+
+// asksFor reports whether an output is planned, see [Options].
+func (d *differ) asksFor(o Output) bool {
+	if !d.p.Targeted {
+		return true
+	}
+	return (len(o.From) > 0 || len(d.opts.Targets) == 0) && !slices.ContainsFunc(o.From, func(block string) bool { return !d.asked[block] })
+}
+
+// scope reports whether an address is among the targets, where there are any, and not excluded.
+func (g *globs) scope(excludes *globs, addrs ...string) bool {
+	in, out := len(g.patterns) == 0 || g.match(addrs...), excludes.match(addrs...) // both note what they match
+	return in && !out
 }
 
 // limitChanges finds what was asked for, adds what that needs, takes away what was excluded
@@ -162,9 +202,6 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 		in[c.Path] = len(d.opts.Targets) == 0 || targets.match(c.Addr, c.PreviousAddr)
 		out[c.Path] = excludes.match(c.Addr, c.PreviousAddr)
 	}
-	scope := func(q *Problem) bool {
-		return (len(d.opts.Targets) == 0 || targets.match(q.Addr)) && !excludes.match(q.Addr)
-	}
 	d.pullIn(in)
 	d.pushOut(out)
 	var kept []Change
@@ -176,7 +213,7 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 			if _, planned := in[at]; !planned && c.Before == nil && d.want[at] != nil {
 				wanted[d.want[at].Addr] = true // what is wrong with it is why nothing is planned for it
 			}
-			wanted[c.Addr] = true
+			wanted[c.Addr], d.asked[unkeyed(c.Addr)] = true, true
 			kept = append(kept, c)
 			continue
 		}
@@ -198,7 +235,7 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 		if _, planned := in[q.Path]; planned {
 			return dropped[q.Path]
 		}
-		return !scope(&q)
+		return !targets.scope(excludes, q.Addr)
 	}
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, unplanned)
 	d.shared.without(unplanned)
@@ -209,8 +246,7 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 func (d *differ) limitNotes(targets, excludes *globs) {
 	d.outside = map[string]bool{}
 	see := func(path string, addrs ...string) {
-		in, out := len(d.opts.Targets) == 0 || targets.match(addrs...), excludes.match(addrs...)
-		d.outside[path] = !in || out
+		d.outside[path] = !targets.scope(excludes, addrs...)
 	}
 	byPath := d.byPath()
 	for path, c := range byPath {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -81,4 +82,66 @@ func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
 		}
 		require.True(t, Diff(nil, tree, Options{Identities: us, Targets: []string{"**.locks_pay_pool"}}).Applyable())
 	}
+}
+
+// A destroy of one lock deleted every output. In Terraform those go that come from nothing but targets.
+func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
+	const pay, ledger, pool, solo = "namespace.x.namespace.locks_pay", "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
+	const far, many = "namespace.far.mutex.m", `module.a.namespace.x.mutex.many`
+	outputs := func(value string) []Output {
+		var out []Output
+		for name, from := range map[string][]string{
+			"ledger": {ledger}, "solo": {solo}, "both": {ledger, solo}, "constant": nil, "far": {far}, "many": {many}, "none": {"mutex.none"},
+		} {
+			out = append(out, Output{Name: name, Value: json.RawMessage(value), From: from})
+		}
+		return out
+	}
+	first, second := base(), base()
+	first.Intent.Outputs = append(outputs(`1`), Output{Name: "orphan", Value: json.RawMessage(`1`)})
+	second.Intent.Outputs = outputs(`2`)
+	second.Intent.Elsewhere = []*Tree{declared(declare("/far", kind.Mutex, addr(far)),
+		declare("/many/a", kind.Mutex, addr(`module.a["x.y[0]\"]"].namespace.x.mutex.many["a"]`)), declare("/many/b", kind.Mutex, addr(`module.a["z"].namespace.x.mutex.many["b"]`)))}
+	m := newModel(testRoot, testStack)
+	m.apply(t, Diff(nil, first, Options{Identities: us}))
+	live := m.read(t, testRoot, testStack)
+	for name, c := range map[string]struct {
+		o       Options
+		planned []string
+	}{
+		"target":            {Options{Targets: []string{ledger}}, []string{"ledger"}},
+		"two targets":       {Options{Targets: []string{ledger, solo}}, []string{"both", "ledger", "solo"}},
+		"of elsewhere":      {Options{Targets: []string{far}}, []string{"far"}},
+		"one instance":      {Options{Targets: []string{`**.many["b"]`}}, []string{"many"}},
+		"without instances": {Options{Targets: []string{"mutex.none"}}, []string{"none"}},
+		"exclusion":         {Options{Excludes: []string{ledger, `**.many["b"]`}}, []string{"constant", "far", "many", "none", "solo"}},
+		"refresh":           {Options{Targets: []string{solo}, RefreshOnly: true}, []string{"solo"}},
+		"everything":        {Options{}, []string{"both", "constant", "far", "ledger", "many", "none", "orphan", "solo"}},
+	} {
+		for _, destroy := range []bool{false, true} {
+			if c.o.RefreshOnly && destroy {
+				continue
+			}
+			c.o.Identities, c.o.Destroy = us, destroy
+			p := Diff(live, second, c.o)
+			var planned []string
+			for _, o := range p.Outputs {
+				if o.Action == NoOp {
+					require.Equal(t, `1`, string(o.After.Value), "%s: %s", name, o.Name)
+					continue
+				}
+				planned = append(planned, o.Name)
+				require.Equal(t, destroy || o.Name == "orphan", o.Action == Delete, "%s: %s", name, o.Name)
+			}
+			require.Equal(t, c.planned, planned, "%s, destroy %v", name, destroy)
+		}
+	}
+
+	// What keeps an output keeps the index.
+	m.apply(t, Diff(live, second, Options{Identities: us, Destroy: true, Targets: []string{ledger, pay, pool, solo}}))
+	live = m.read(t, testRoot, testStack)
+	require.Empty(t, live.Nodes)
+	require.Len(t, live.Index.Outputs, 5)
+	m.apply(t, Diff(live, second, Options{Identities: us, Destroy: true}))
+	require.Nil(t, m.read(t, testRoot, testStack).Index)
 }

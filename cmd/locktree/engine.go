@@ -68,11 +68,10 @@ func (s *stack) plans(trees []*plan.Tree, destroy bool) []*plan.Plan {
 // diff is plans with everything a person may ask for.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 	out := make([]*plan.Plan, len(trees))
-	for i, e := range slices.Backward(s.Ensembles) {
+	for i, e := range s.Ensembles {
 		one := opts
 		one.Identities, one.Elsewhere = identities(s.clients[i]), s.liveElsewhere(trees, i)
 		out[i] = plan.Diff(trees[i], e.Tree, one)
-		opts.TargetElsewhere = opts.TargetElsewhere || !out[i].Missed()
 	}
 	onlyUnmatched(out)
 	return out

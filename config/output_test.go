@@ -1,0 +1,70 @@
+package config
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What an output comes from decides whether a plan with targets has it.
+func TestOutputKnowsTheNodesItComesFrom(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	c, diags := loadFS(fstest.MapFS{
+		"main.locktree.hcl": file(`
+locktree { stack = "s" }
+ensemble "main" {
+  servers = ["zk:2181"]
+  auth "digest" {
+    username = "u"
+    password = "long enough"
+  }
+}
+variable "n" { default = 3 }
+locals {
+  far  = namespace.a.mutex.one.path
+  more = [for k, v in namespace.a.mutex.many : v.path]
+}
+namespace "a" {
+  mutex "one" { description = namespace.a.mutex.two.path }
+  mutex "two" {}
+  mutex "many" { for_each = toset(["x", "y"]) }
+}
+module "m" {
+  source   = "./m"
+  for_each = toset(["k"])
+  given    = namespace.a.mutex.two.path
+}
+output "one" { value = namespace.a.mutex.one.path }
+output "local" { value = "${local.far} ${local.more[0]} ${var.n}" }
+output "constant" { value = var.n }
+output "inside" { value = module.m["k"].inside }
+output "through" { value = module.m["k"].through }
+output "deeper" { value = module.m["k"].deeper }
+output "whole" { value = keys(module.m) }
+`),
+		"m/m.locktree.hcl": file(`
+variable "given" {}
+mutex "inner" {}
+mutex "other" {}
+module "d" { source = "../d" }
+output "inside" { value = mutex.inner.path }
+output "through" { value = var.given }
+output "deeper" { value = module.d.path }
+`),
+		"d/d.locktree.hcl": file(`
+mutex "deep" {}
+output "path" { value = mutex.deep.path }
+`),
+	}, ".", Options{})
+	require.False(t, diags.HasErrors(), "%s", diags)
+	from := map[string][]string{}
+	for _, o := range c.Outputs {
+		from[o.Name] = o.From
+	}
+	const one, two, many = "namespace.a.mutex.one", "namespace.a.mutex.two", "namespace.a.mutex.many"
+	require.Equal(t, map[string][]string{
+		"one": {one}, "local": {many, one}, "constant": nil, "inside": {"module.m.mutex.inner"}, "through": {two}, "deeper": {"module.m.module.d.mutex.deep"},
+		"whole": {"module.m.module.d.mutex.deep", "module.m.mutex.inner", two},
+	}, from)
+}
