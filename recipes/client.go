@@ -183,8 +183,10 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 }
 
 // Session returns the live session; when the last one was lost it dials a new one, and keeps trying until ctx ends:
-// then the error is ErrUnreachable and ctx's. Refused authentication (ErrAuth) ends the trying at once.
+// then the error is ErrUnreachable and ctx's, with what the last try found. Refused authentication (ErrAuth) ends the
+// trying at once.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
+	var tried error // why the last try failed
 	for {
 		s, d := c.current()
 		switch {
@@ -196,6 +198,9 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		select {
 		case <-d.done:
 		case <-ctx.Done():
+			if tried != nil {
+				return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // .0: the text is the last try's alone
+			}
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
 		}
 		// The dialling has a bound of its own (ConnectTimeout), the caller has his. That no server was to be had for so
@@ -206,6 +211,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		case ctx.Err() != nil || !errors.Is(d.err, ErrUnreachable):
 			return nil, d.err
 		}
+		tried = d.err
 	}
 }
 

@@ -415,6 +415,7 @@ func TestSessionWaitObeysContext(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, ErrUnreachable)
 		require.Equal(t, 20*time.Second, time.Since(began))
+		require.ErrorContains(t, err, "no session within", "and says what the last try found")
 
 		go func() {
 			time.Sleep(30 * time.Second)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"os/user"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/apply"
@@ -49,15 +51,32 @@ func (s *stack) read(ctx context.Context) ([]*plan.Tree, error) { return s.readW
 func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipes.Session, *plan.Tree) (*plan.Tree, error)) ([]*plan.Tree, error) {
 	trees := make([]*plan.Tree, len(s.Ensembles))
 	for i, e := range s.Ensembles {
-		session, err := s.clients[i].Session(ctx)
+		err := s.look(ctx, i, func(session *recipes.Session) (err error) {
+			trees[i], err = read(ctx, session, e.Tree)
+			return denied(s.clients[i], err)
+		})
 		if err != nil {
 			return nil, err
 		}
-		if trees[i], err = read(ctx, session, e.Tree); err != nil {
-			return nil, denied(s.clients[i], err)
-		}
 	}
 	return trees, nil
+}
+
+// look calls f, which only looks at ensemble i, and calls it once more when the session was lost meanwhile. A new session
+// is waited for as long as a command waits for its first one, and then for what the last try found.
+func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error) error {
+	for again := true; ; again = false {
+		wait, cancel := context.WithTimeout(ctx, 2*cmp.Or(s.Ensembles[i].ConnectTimeout, 5*time.Second))
+		session, err := s.clients[i].Session(wait)
+		cancel()
+		if err != nil {
+			return err
+		}
+		err = f(session)
+		if err == nil || !again || session.State() != recipes.Lost {
+			return err
+		}
+	}
 }
 
 // plans compares the live trees with the configuration.

@@ -107,10 +107,16 @@ func (b *bench) write(name, text string) {
 // run is a command of the program, in this process.
 func (b *bench) run(code int, args ...string) (stdout, stderr string) {
 	b.t.Helper()
+	return b.runUnder(b.t.Context(), code, args...)
+}
+
+// runUnder is run with a context that stands for an interrupt.
+func (b *bench) runUnder(ctx context.Context, code int, args ...string) (stdout, stderr string) {
+	b.t.Helper()
 	var out, errs strings.Builder
 	env := []string{"LOCKTREE_VAR_zk=" + b.addr(), "LOCKTREE_VAR_root=/t", "ZOOKEEPER_SESSION=40"}
 	a := &app{terminal: terminal{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: env}, dialClient: b.dial}
-	got := a.run(b.t.Context(), append([]string{"-chdir=" + b.dir}, args...))
+	got := a.run(ctx, append([]string{"-chdir=" + b.dir}, args...))
 	require.Equal(b.t, code, got, "%s%s", out.String(), errs.String())
 	return out.String(), errs.String()
 }

@@ -101,11 +101,15 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	servers := serverLists(s.Config)
 	for i, e := range s.Ensembles {
 		found := view.LocksOf{Ensemble: e.Name, Servers: servers[i], Path: path}
-		walk := lockSearch{c: s.clients[i], out: &found}
-		if err := walk.visit(ctx, path); err != nil {
-			if errors.Is(err, zk.ErrNoNode) {
-				continue
-			}
+		err := s.look(ctx, i, func(session *recipes.Session) error {
+			found.Found, found.Closed, found.Cut = nil, nil, false
+			walk := lockSearch{c: s.clients[i], session: session, out: &found}
+			return walk.visit(ctx, path)
+		})
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		found.Waits = recipes.WaitsFor(found.Found...)
@@ -124,9 +128,10 @@ const maxLookedAt = 5000
 
 // lockSearch looks for locks at a path and below.
 type lockSearch struct {
-	c    *recipes.Client
-	out  *view.LocksOf
-	seen int
+	c       *recipes.Client
+	session *recipes.Session
+	out     *view.LocksOf
+	seen    int
 }
 
 // visit notes the lock at path, or what is below it when it is none.
@@ -134,6 +139,9 @@ func (w *lockSearch) visit(ctx context.Context, path string) error {
 	if w.seen++; w.seen > maxLookedAt {
 		w.out.Cut = true
 		return nil
+	}
+	if w.session.State() == recipes.Lost { // else the client would wait for a new one, without end
+		return w.session.Err()
 	}
 	if path != "/" {
 		in, err := w.c.Inspect(ctx, path)
@@ -149,11 +157,7 @@ func (w *lockSearch) visit(ctx context.Context, path string) error {
 			return nil
 		}
 	}
-	session, err := w.c.Session(ctx)
-	if err != nil {
-		return err
-	}
-	children, _, err := session.Children(ctx, path)
+	children, _, err := w.session.Children(ctx, path)
 	if err != nil {
 		return err
 	}

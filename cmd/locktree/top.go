@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -21,7 +23,8 @@ func topCommand(a *app) *cobra.Command {
 		Short:      "Watch who holds and who waits",
 		Long: "top shows the locks of the stack that are in use, the longest queue first, and looks again\n" +
 			"every two seconds until it is interrupted. On a terminal it repaints the screen; elsewhere\n" +
-			"it prints one table after the other. It goes on where a look fails, and says so.\n\n" +
+			"it prints one table after the other. When ZooKeeper cannot be reached, top keeps trying,\n" +
+			"shows what it saw last, and since when that is stale. It ends with 1 if it ends then.\n\n" +
 			"Each look reads all locks of the stack: for a large one, choose a longer -interval.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -54,41 +57,84 @@ type topRun struct {
 	last     view.Top
 }
 
-// run looks until it is told to end, which is how it is meant to end.
+// run looks until it is told to end, which is how it is meant to end. Where a look fails, or takes longer than the
+// interval, what the last one found stays, and it is said how old that is.
 func (t *topRun) run(ctx context.Context, s *stack) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	screen := t.screen()
 	screen.open()
 	defer screen.close()
 	next := time.NewTicker(t.interval)
 	defer next.Stop()
-	for n := 1; ; n++ {
-		err := t.look(ctx, s)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && (!screen.on || t.last.Trees == nil) {
-			return err
-		}
-		screen.show(t.last)
-		if n == t.count {
-			return nil
-		}
+	looks := make(chan topLook, 1)
+	look := func() { go func() { looks <- lookFrom(ctx, s) }() }
+	look()
+	for looking, n := true, 0; ; {
 		select {
+		case found := <-looks:
+			looking = false
+			if err := t.take(found); err != nil {
+				return err
+			}
+			n++
 		case <-next.C:
+			if !looking {
+				looking = true
+				look()
+				continue
+			}
+			if t.last.Trees == nil {
+				continue
+			}
+			t.last.Error = cmp.Or(t.last.Error, errNoAnswer)
 		case <-ctx.Done():
-			return nil
+			return t.verdict()
+		}
+		t.last.ShownMs = time.Now().UnixMilli()
+		screen.show(t.last)
+		if n > 0 && n == t.count {
+			return t.verdict()
 		}
 	}
 }
 
-func (t *topRun) look(ctx context.Context, s *stack) error {
+var errNoAnswer = errors.New("no answer yet")
+
+// topLook is what one look found, or why it failed.
+type topLook struct {
+	view.Status
+	err error
+}
+
+func lookFrom(ctx context.Context, s *stack) topLook {
 	trees, err := s.read(ctx)
-	if t.last.Error = err; err != nil {
-		return err
+	if err != nil {
+		return topLook{err: err}
 	}
-	t.last.Status = view.Status{Trees: trees, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
+	found := view.Status{Trees: trees, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
 	for _, tree := range trees {
-		t.last.Waits = append(t.last.Waits, recipes.WaitsFor(inspections(tree)...))
+		found.Waits = append(found.Waits, recipes.WaitsFor(inspections(tree)...))
+	}
+	return topLook{Status: found}
+}
+
+// take takes over what a look found. Only the first one may not fail: there is nothing to show.
+func (t *topRun) take(found topLook) error {
+	t.last.Error = found.err
+	switch {
+	case found.err == nil:
+		t.last.Status = found.Status
+	case t.last.Trees == nil:
+		return found.err
+	}
+	return nil
+}
+
+// verdict is the exit code for what was shown last.
+func (t *topRun) verdict() error {
+	if t.last.Error != nil {
+		return exitWith(exitError)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (h *human) Top(t Top) {
 	h.out.printf("%s  %s, %d in use, %d held, %d waiting\n", time.UnixMilli(t.NowMs).UTC().Format(time.RFC3339),
 		fmt.Sprintf("%d %s", locks, plural(locks, "lock", "locks")), len(rows), held, waiting)
 	if t.Error != nil {
-		h.out.printf("%s\n", h.out.paint(red)("This is how it was before: "+strings.ReplaceAll(clean(inner(t.Error)), "\n", " ")))
+		h.out.printf("%s\n", h.out.paint(red)(t.stale()))
 	}
 	for _, w := range t.Waits {
 		h.deadlocks(w)
@@ -56,6 +56,13 @@ func (h *human) Top(t Top) {
 	if left > 0 {
 		h.out.printf("and %d more\n", left)
 	}
+}
+
+// stale says since when what is shown is no longer how it is, and why.
+func (t Top) stale() string {
+	why, _, _ := strings.Cut(inner(t.Error), "\n") // the rest is what to do, for which there is no place on a screen
+	age := time.Duration(t.ShownMs-t.NowMs) * time.Millisecond
+	return fmt.Sprintf("stale since %s (%s): %s", time.UnixMilli(t.NowMs).UTC().Format(time.TimeOnly), age.Round(time.Second), clean(why))
 }
 
 // topRows are the locks in use: the longest queue first, then what is held longest.

@@ -31,7 +31,7 @@ func TestTop(t *testing.T) {
 	v, out, _ := capture(nil)
 	v.Top(Top{Status: Status{Trees: trees, Waits: []*recipes.Waits{recipes.WaitsFor(crossed()...)}, NowMs: now}})
 	out.WriteString("===\n")
-	v.Top(Top{Status: Status{Trees: trees[:1], NowMs: now}, Rows: 1, Error: errors.New("recipes: connection lost")})
+	v.Top(Top{Status: Status{Trees: trees[:1], NowMs: now}, Rows: 1, Error: errors.New("recipes: connection lost"), ShownMs: now + 35_000})
 	golden(t, "top.txt", out.String())
 	require.NotContains(t, out.String(), "\x1b")
 }

@@ -103,8 +103,9 @@ type Status struct {
 // Top is one look at what is in use.
 type Top struct {
 	Status
-	Rows  int   // at most so many locks; 0: all
-	Error error // why the look failed: what is shown is the one before
+	Rows    int   // at most so many locks; 0: all
+	Error   error // why nothing newer is known: what is shown is stale since NowMs
+	ShownMs int64 // when it is shown
 }
 
 // Locks is what stands at a path and below it, on each ensemble that has it.
