@@ -24,9 +24,10 @@ address of the configuration, as in namespace.payments.mutex.ledger, or a path, 
 /locks/payments/ledger. With a path and ZOOKEEPER_SERVERS no configuration is read.
 
 It ends with the command's own exit code, or 128+N when signal N killed it. Codes that commands
-leave alone by convention say what happened to the lock: 123 when it was lost while the command
-ran, 124 when it could not be had (-E sets another one), 125 when something else failed, 126 and
-127 when the command could not be run.
+leave alone by convention say what happened to the lock: 123 when the lock was lost, or locktree
+ended the command for its sake, whatever the command made of that; 124 when it could not be had
+(-E sets another one), 125 when something else failed, 126 and 127 when the command could not be
+run.
 
 When nothing was proven for a third of the session timeout, the command and all it started get
 SIGTERM; after a half they are killed, which is before anybody else can have the lock. A longer

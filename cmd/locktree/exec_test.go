@@ -197,6 +197,21 @@ func TestExecEndsAllOfTheCommandWhenTheLockIsLost(t *testing.T) {
 	})
 }
 
+// Its exit code was the program's: 0 of a command that traps SIGTERM, though it was ended in the middle of its work.
+func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
+	for _, code := range []string{"0", "9"} {
+		x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit `+code+`' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
+		require.NoError(t, x.other().Revoke(t.Context(), x.line()))
+		x.ends(exitLost)
+		require.Contains(t, x.stderr.String(), "somebody asks for /t/ledger back: telling the command to end")
+		require.Contains(t, x.stderr.String(), "(somebody asks for /t/ledger back), and ended with "+code+".")
+	}
+	x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit 0' TERM; echo started; while :; do sleep 0.05; done`)
+	x.says("started")
+	x.cancel()
+	x.ends(exitLost)
+}
+
 // A command that ends when it is asked to, in doubt, has kept its lock until then.
 func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 	inTime(t, func(t *testing.T, timeout string) string {
@@ -205,7 +220,7 @@ func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 		first := x.lines.Text()
 		x.server.Freeze()
 		rest, code := x.rest()
-		return x.otherwise("started\nasked to end\n", 9, []string{"could not be given back yet"}, first+"\n"+rest, code)
+		return x.otherwise("started\nasked to end\n", exitLost, []string{"could not be given back yet", "Error: Command was ended"}, first+"\n"+rest, code)
 	})
 }
 
@@ -217,13 +232,6 @@ func TestExecEndsTheCommandWhenItsContenderIsDeleted(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Delete(t.Context(), contender, -1))
 	x.ends(exitLost)
-}
-
-func TestExecTellsTheCommandThatTheLockIsAskedBack(t *testing.T) {
-	x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit 9' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
-	require.NoError(t, x.other().Revoke(t.Context(), x.line()))
-	x.ends(9)
-	require.Contains(t, x.stderr.String(), "somebody asks for /t/ledger back")
 }
 
 func TestExecPassesSignalsOn(t *testing.T) {

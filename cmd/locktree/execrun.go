@@ -23,19 +23,24 @@ func (x *execution) supervise(ctx context.Context, p *child.Process, lease *reci
 	untilDoubt := func() time.Duration { return time.Until(lease.Deadline()) - session.Timeout()/6 }
 	doubt := time.NewTimer(untilDoubt())
 	defer doubt.Stop()
-	stopped := false // it was told to end, so nothing of it may stay
+	stopped := "" // why it was told to end: nothing of it may stay then
 	stop := func(why string) {
+		select {
+		case <-p.Done():
+			return // it was faster
+		default:
+		}
 		x.say("%s: telling the command to end", why)
-		stopped = true
+		stopped = why
 		p.Stop()
 	}
 	for {
 		select {
 		case <-p.Done():
-			if stopped || isLost(lease) {
+			if stopped != "" || isLost(lease) {
 				p.Kill()
 			}
-			return x.finish(p, lease)
+			return x.finish(p, lease, stopped)
 		case s := <-signals:
 			p.Signal(s)
 		case <-cancelled:
@@ -66,9 +71,9 @@ func isLost(lease *recipes.Lease) bool {
 	return errors.Is(context.Cause(lease.Context()), recipes.ErrLost)
 }
 
-// finish gives the lock back, and answers with the command's exit code, or that the lock
-// was gone before.
-func (x *execution) finish(p *child.Process, lease *recipes.Lease) error {
+// finish gives the lock back. The exit code is the command's own only if it ended by itself with the lock held: what it
+// makes of a signal of ours, be it 0, says nothing of whether its work is done.
+func (x *execution) finish(p *child.Process, lease *recipes.Lease, stopped string) error {
 	err := x.release(lease)
 	select {
 	case <-x.lost:
@@ -78,6 +83,10 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease) error {
 	if isLost(lease) || errors.Is(err, recipes.ErrLost) {
 		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so it was ended: %s. What it did last may have met another holder's work. \"locktree status %s\" shows who holds the lock now.",
 			lease.Path(), view.Sentence(why(lease, err)), lease.Path())}
+	}
+	if stopped != "" {
+		return &codeError{exitLost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and ended with %d. %s was held until then. Run exec again to do the work again.",
+			stopped, p.Code(), lease.Path())}
 	}
 	return exitWith(p.Code())
 }

@@ -23,7 +23,7 @@ const (
 
 	// Only of exec, which ends with the codes of its command otherwise; they are out of
 	// the way of what commands use, as those of timeout(1) and env(1).
-	exitLost      = 123             // the lock was lost while the command ran
+	exitLost      = 123             // the lock was lost while the command ran, or the command was ended for its sake
 	exitConflict  = 124             // somebody else has the lock; -E sets another one
 	exitOwn       = 125             // anything else that is not the command's
 	exitCannotRun = child.CannotRun // the command is no program, or may not be run

@@ -34,7 +34,7 @@ var exitCodes = []struct {
 	{exitStale, "apply with -detailed-exitcode: the saved plan is stale"},
 	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
 	{exitInUse, "apply with -detailed-exitcode: a lock to be removed, replaced or moved is in use"},
-	{exitLost, "exec: the lock was lost while the command ran"},
+	{exitLost, "exec: the lock was lost while the command ran, or locktree ended the command"},
 	{exitConflict, "exec: the lock could not be had; -E sets another code"},
 	{exitOwn, "exec: something else failed that is not the command's"},
 	{exitCannotRun, "exec: the command is no program, or may not be run"},
@@ -48,7 +48,7 @@ func topics() []*cobra.Command {
 	for _, e := range exitCodes {
 		fmt.Fprintf(&codes, "  %-3d  %s\n", e.code, e.when)
 	}
-	codes.WriteString("\nexec ends with the codes of its command, and with 128+N when signal N killed it.\n")
+	codes.WriteString("\nexec ends with the codes of its command where that ended by itself, and with 128+N when signal N killed it.\n")
 	codes.WriteString("\nWhat is said of apply holds for destroy, import and state rebuild. 4, 5 and 6 also say that\n" +
 		"nothing was written: an apply of several transactions, or ensembles, that ended between two of\nthem ends with 1.\n\n" +
 		"A second interrupt (Ctrl-C) ends the program at once, with 1. A transaction is then done or\nnot done; \"locktree plan\" tells.")
