@@ -70,12 +70,15 @@ func (in Input) read() ([]byte, error) {
 	if in.Reader != nil {
 		return readAtMost(in.Reader, maxFileBytes)
 	}
+	if err := regular(os.Stat(in.File)); err != nil {
+		return nil, err
+	}
 	f, err := os.Open(in.File)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readFile(f, maxFileBytes)
+	return readAtMost(f, maxFileBytes)
 }
 
 // readSetting takes one NAME=VALUE of the command line.

@@ -141,23 +141,23 @@ func parseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostic
 
 // readLimited reads a regular file of at most limit bytes.
 func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	if err := regular(fs.Stat(fsys, name)); err != nil {
+		return nil, err
+	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readFile(f, limit)
+	return readAtMost(f, limit)
 }
 
-func readFile(f fs.File, limit int64) ([]byte, error) {
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", info.Name())
+// regular is asked before a file is opened: opening a FIFO waits for somebody who writes.
+func regular(info fs.FileInfo, err error) error {
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", info.Name())
 	}
-	return readAtMost(f, limit)
+	return err
 }
 
 func readAtMost(r io.Reader, limit int64) ([]byte, error) {

@@ -106,12 +106,21 @@ func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 	signal.Notify(signals, child.Forwarded...)
 	defer signal.Stop(signals)
 
-	ctx, stopListening := x.untilSignal(c.Context(), signals)
+	ctx := c.Context()
+	before, after := make(chan struct{}), make(chan struct{})
+	defer close(after)
+	listens := x.listen(signals, before)
 	client, lease, err := x.take(ctx, lock)
-	stopListening()
 	if client != nil {
 		defer client.Close() // the session goes, and with it what is left of the lock
 	}
+	var token uint64
+	var session *recipes.Session
+	if err == nil {
+		token, session, err = x.ready(client, lease)
+	}
+	close(before)
+	<-listens // or it would take a signal that is the command's
 	var by interrupted
 	if errors.As(context.Cause(ctx), &by) {
 		return exitWith(128 + child.Number(by.Signal))
@@ -119,16 +128,19 @@ func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 	if err != nil {
 		return err
 	}
-	token, session, err := x.ready(client, lease)
-	if err != nil {
-		return err
-	}
+	x.underWay <- struct{}{} // a signal is the command's, and ends this program only after it
 	p, err := child.Start(child.Command{Args: command, Env: x.environment(lease, token), Dir: x.dir, Stdin: x.stdin, Stdout: x.stdout, Stderr: x.stderr})
+	stopped := ""
+	if err == nil {
+		stopped = x.supervise(ctx, p, lease, session, signals)
+	}
+	<-x.underWay
+	x.listen(signals, after)
 	if err != nil {
 		x.release(lease)
 		return &codeError{child.CodeOf(err), view.Failf("Cannot run the command", "%v. The lock is given back.", err)}
 	}
-	return x.supervise(c.Context(), p, lease, session, signals)
+	return x.finish(p, lease, stopped)
 }
 
 // take connects and takes the lock.

@@ -14,33 +14,24 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// interrupted is a signal that came before the command ran.
-type interrupted struct{ os.Signal }
-
-func (i interrupted) Error() string { return "interrupted: " + i.String() }
-
-// untilSignal ends the context it returns at a signal that ends programs, until listening
-// is stopped: signals are the command's then.
-func (x *execution) untilSignal(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stopListening func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	over, ended := make(chan struct{}), make(chan struct{})
+// listen interrupts this program at a signal that ends programs, until over is closed: while the command runs, signals
+// are the command's.
+func (x *execution) listen(signals <-chan os.Signal, over <-chan struct{}) (ended <-chan struct{}) {
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		for {
 			select {
 			case s := <-signals:
 				if child.Ends(s) {
-					cancel(interrupted{s})
+					x.interrupt(interrupted{s})
 				}
 			case <-over:
 				return
 			}
 		}
 	}()
-	return ctx, func() {
-		close(over)
-		<-ended // or it would take a signal that is the command's
-	}
+	return done
 }
 
 // acquire takes the lock, as what it is declared.

@@ -12,18 +12,17 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// supervise waits for the command, and ends it when it may not go on.
+// supervise waits for the command, and ends it when it may not go on: stopped is why it was told to end.
 //
 // In time means: SIGTERM a third of a session timeout after the last committed write of
 // the session, and SIGKILL when the lease ends, at half of it. No server has given the
 // session up by then; see Lease.Context. A lost connection alone is no reason: it is made
 // again within that time, as a rule.
-func (x *execution) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, session *recipes.Session, signals <-chan os.Signal) error {
+func (x *execution) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, session *recipes.Session, signals <-chan os.Signal) (stopped string) {
 	lost, ended, cancelled := x.lost, lease.Context().Done(), ctx.Done()
 	untilDoubt := func() time.Duration { return time.Until(lease.Deadline()) - session.Timeout()/6 }
 	doubt := time.NewTimer(untilDoubt())
 	defer doubt.Stop()
-	stopped := "" // why it was told to end: nothing of it may stay then
 	stop := func(why string) {
 		select {
 		case <-p.Done():
@@ -38,9 +37,9 @@ func (x *execution) supervise(ctx context.Context, p *child.Process, lease *reci
 		select {
 		case <-p.Done():
 			if stopped != "" || isLost(lease) {
-				p.Kill()
+				p.Kill() // what it left behind
 			}
-			return x.finish(p, lease, stopped)
+			return stopped
 		case s := <-signals:
 			p.Signal(s)
 		case <-cancelled:

@@ -115,8 +115,10 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 			done.Operation = "destroy"
 		}
 		told, x := a.progress(p.Ensemble), all[i]
-		x.Events = told.event
+		var over func()
+		x.Events, over = a.watched(told.event)
 		result, err := x.Run(ctx, p)
+		over()
 		told.stop()
 		if err != nil {
 			err = denied(x.Client, busyImport(p, err))

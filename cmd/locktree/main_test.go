@@ -32,6 +32,10 @@ func TestSecondInterruptExits(t *testing.T) {
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
 		require.Equal(t, -1, code)
 		require.Empty(t, text.String())
+		signals <- os.Interrupt // the same one, as timeout(1) sends it
+		synctest.Wait()
+		require.Equal(t, -1, code)
+		time.Sleep(time.Second)
 		signals <- os.Interrupt
 		<-done
 		require.Equal(t, exitError, code)

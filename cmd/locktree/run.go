@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -19,10 +21,15 @@ type app struct {
 	terminal
 	dir  string   // -chdir: what every relative path is relative to
 	json jsonKind // the verb's -json, 0 without
-	v    view.View
+
+	showing sync.Mutex // an interrupt is answered beside the command
+	v       view.View
 
 	compact bool // the verb's -compact-warnings
 
+	underWay  chan struct{}           // holds one while an interrupt must wait, see await
+	changing  atomic.Bool             // an apply is, meanwhile
+	interrupt context.CancelCauseFunc // interrupts the command
 	// dialClient is recipes.Dial; a test looks at what the verbs ask it for.
 	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
 }
@@ -44,7 +51,12 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetArgs(normalizeArgs(root, args))
 	root.SetIn(a.stdin)
 	root.SetErr(a.stderr)
-	err = root.ExecuteContext(ctx)
+	a.underWay = make(chan struct{}, 1)
+	ctx, a.interrupt = context.WithCancelCause(ctx)
+	defer a.interrupt(nil)
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	err = a.await(ctx, done)
 	if err != nil && err.Error() != "" {
 		a.view().Error(err)
 	}
@@ -92,6 +104,7 @@ func (a *app) rootCommand() *cobra.Command {
 		},
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			a.compact, _ = c.Flags().GetBool(compactFlag) // false where the command has none
+			a.view()                                      // while nothing runs beside
 			return a.checkDir()
 		},
 	}
@@ -180,6 +193,8 @@ func (a *app) jsonFlag(c *cobra.Command, k jsonKind, help string) {
 
 // view is made at its first use: -json and -no-color are known by then.
 func (a *app) view() view.View {
+	a.showing.Lock()
+	defer a.showing.Unlock()
 	if a.v != nil {
 		return a.v
 	}
@@ -193,20 +208,4 @@ func (a *app) view() view.View {
 		a.v = view.NewHuman(view.Stream{Writer: a.stdout, Color: a.color(a.stdout), Terminal: isTerminal(a.stdout), Width: a.width(a.stdout)}, stderr)
 	}
 	return a.v
-}
-
-// interruptible says what happens when ctx is cancelled while a command works,
-// in the words people know. The returned function, to be called once, ends the watch:
-// what was begun to be said is said when it returns.
-func (a *app) interruptible(ctx context.Context) (stop func()) {
-	v, said := a.view(), make(chan struct{}) // not in the function: that runs beside the command
-	cancel := context.AfterFunc(ctx, func() {
-		defer close(said)
-		v.Message("\nInterrupt received.\nPlease wait for locktree to exit or data loss may occur.\nGracefully shutting down...\n")
-	})
-	return func() {
-		if !cancel() {
-			<-said
-		}
-	}
 }

@@ -51,7 +51,8 @@ func topics() []*cobra.Command {
 	codes.WriteString("\nexec ends with the codes of its command where that ended by itself, and with 128+N when signal N killed it.\n")
 	codes.WriteString("\nWhat is said of apply holds for destroy, import and state rebuild. 4, 5 and 6 also say that\n" +
 		"nothing was written: an apply of several transactions, or ensembles, that ended between two of\nthem ends with 1.\n\n" +
-		"A second interrupt (Ctrl-C) ends the program at once, with 1. A transaction is then done or\nnot done; \"locktree plan\" tells.")
+		"An interrupt (Ctrl-C) or SIGTERM ends the program within two seconds, but for a transaction that\n" +
+		"was sent: what became of it is found out first. A second one ends the program at once, with 1. A\ntransaction is then done or not done; \"locktree plan\" tells.")
 	return []*cobra.Command{
 		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "What the program ends with", Long: codes.String()},
 		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "The variables the program looks at", Long: strings.TrimRight(environmentVariables, "\n")},

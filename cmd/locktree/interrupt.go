@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
+)
+
+// grace is how long an interrupted command may take to end by itself.
+const grace = time.Second
+
+// twin is how long after the first signal another one is the same: timeout(1) signals the process, and then its group.
+const twin = 300 * time.Millisecond
+
+// onSignals lets the first signal cancel the command, which says itself what it
+// still has to finish, and the second end the program where it stands: an apply
+// is one transaction, so nothing is left half written.
+func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, exit func(int)) {
+	<-signals
+	cancel()
+	for first := time.Now(); ; {
+		<-signals
+		if time.Since(first) > twin {
+			break
+		}
+	}
+	fmt.Fprintln(stderr, "\nTwo interrupts received. Exiting immediately. Run the command again to see what is left to do.")
+	exit(exitError)
+}
+
+// interrupted is a signal that ends exec while no command runs.
+type interrupted struct{ os.Signal }
+
+func (i interrupted) Error() string { return "interrupted: " + i.String() }
+
+// await waits for the command. Nothing can end the evaluation of an expression from within, or the reading of a FIFO; so
+// a command that has not ended some time after an interrupt is left where it is, and the program ends without it. What
+// is under way is seen through before, and nothing begins any more.
+func (a *app) await(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case a.underWay <- struct{}{}:
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(grace):
+	}
+	var by interrupted
+	if errors.As(context.Cause(ctx), &by) {
+		return exitWith(128 + child.Number(by.Signal))
+	}
+	return context.Canceled
+}
+
+// interruptible says what happens when ctx is cancelled while a command works,
+// in the words people know. The returned function, to be called once, ends the watch:
+// what was begun to be said is said when it returns.
+func (a *app) interruptible(ctx context.Context) (stop func()) {
+	v, said := a.view(), make(chan struct{}) // not in the function: that runs beside the command
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(said)
+		what := "Gracefully shutting down..."
+		if a.changing.Load() {
+			what = "Changes are under way. Please wait for locktree to see them through; a second interrupt does not."
+		}
+		v.Message("\nInterrupt received.\n" + what + "\n")
+	})
+	return func() {
+		if !cancel() {
+			<-said
+		}
+	}
+}
+
+// watched passes the events of an apply on. What the first of these announces is under way until the returned function
+// is called.
+func (a *app) watched(events func(apply.Event)) (_ func(apply.Event), over func()) {
+	begun := false
+	return func(e apply.Event) {
+			switch e.(type) {
+			case apply.ACLWidened, apply.Draining, apply.Breaking, apply.Started:
+				if !begun {
+					begun = true
+					a.underWay <- struct{}{}
+					a.changing.Store(true)
+				}
+			}
+			events(e)
+		}, func() {
+			if begun {
+				a.changing.Store(false)
+				<-a.underWay
+			}
+		}
+}

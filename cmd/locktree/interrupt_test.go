@@ -1,0 +1,137 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/stretchr/testify/require"
+)
+
+// promptly is how soon an interrupt ends a command.
+const promptly = 2 * time.Second
+
+// onItsOwn is the program on a configuration in a directory of its own.
+func onItsOwn(t *testing.T, text string, args ...string) (cmd *exec.Cmd, stdin io.Writer, stderr *lockedBuffer) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(text), 0o600))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	stderr = &lockedBuffer{wrote: make(chan struct{}, 1)}
+	cmd = &exec.Cmd{Path: self, Args: append([]string{"locktree", "-chdir=" + dir}, args...), Env: environ(), Stdout: io.Discard, Stderr: stderr}
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	hangs := time.AfterFunc(hanging, func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() { hangs.Stop(); in.Close() })
+	return cmd, in, stderr
+}
+
+// endsWith waits for the program. One that hangs is killed, which is another code.
+func endsWith(t *testing.T, cmd *exec.Cmd, code int, stderr *lockedBuffer) {
+	t.Helper()
+	_ = cmd.Wait()
+	require.Equal(t, code, cmd.ProcessState.ExitCode(), stderr)
+	require.NotContains(t, stderr.String(), "data loss")
+}
+
+// "timeout 10 locktree validate" hung: who reads a configuration cannot be told to stop.
+func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
+	server := zktest.Start(t)
+	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		for command, code := range map[string]int{
+			"validate": exitError, "plan": exitError, "plan -json": exitError, "status": exitError, "top": exitError, "console": exitError,
+			"exec mutex.a -- true": 128 + int(signal),
+		} {
+			t.Run(command+" "+signal.String(), func(t *testing.T) {
+				t.Parallel()
+				args := strings.Fields(command)
+				cmd, stdin, stderr := onItsOwn(t, text, append([]string{args[0], "-var-file=-"}, args[1:]...)...)
+				_, err := stdin.Write(make([]byte, 1<<20)) // more than a pipe holds: it has begun to read, and reads on
+				require.NoError(t, err)
+				require.NoError(t, cmd.Process.Signal(signal))
+				endsWith(t, cmd, code, stderr)
+			})
+		}
+		t.Run("the approval "+signal.String(), func(t *testing.T) {
+			cmd, _, stderr := onItsOwn(t, text, "apply")
+			for !strings.Contains(stderr.String(), "Waiting for the approval") {
+				select {
+				case <-stderr.wrote:
+				case <-time.After(hanging):
+					require.Fail(t, "nobody is asked", stderr)
+				}
+			}
+			require.NoError(t, cmd.Process.Signal(signal))
+			endsWith(t, cmd, exitError, stderr)
+			require.Contains(t, stderr.String(), "Error: Interrupted")
+		})
+	}
+}
+
+// To open one waits for somebody who writes.
+func TestAFIFOIsRefusedBeforeItIsOpened(t *testing.T) {
+	text := "locktree {\n  stack = \"s\"\n}\n"
+	for _, c := range [][]string{{text + "output \"o\" {\n  value = file(\"fifo\")\n}\n", "validate"}, {text, "validate", "-var-file=fifo"}} {
+		cmd, _, stderr := onItsOwn(t, c[0], c[1:]...)
+		endsWith(t, cmd, exitError, stderr)
+		require.Contains(t, stderr.String(), "ifo is not a regular file")
+	}
+}
+
+// Servers that fall silent are waited for, and even to give up on them takes seconds; an interrupt ends that, wherever it was.
+func TestAnInterruptEndsTheWaitForSilentServers(t *testing.T) {
+	for _, command := range []string{"plan", "apply -auto-approve", "status", "status /t", "doctor", "top", "show", "output"} {
+		for round := range 12 { // trips to the servers before they fall silent
+			inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
+				b.run(exitOK, "apply", "-auto-approve")
+				b.write("more.locktree.hcl", strings.ReplaceAll(oneLedger, "ledger", "books"))
+				ctx, interrupt := context.WithCancel(t.Context())
+				began := time.Now()
+				go func() {
+					time.Sleep(time.Duration(round)*50*time.Millisecond - 20*time.Millisecond)
+					b.server.Freeze()
+					time.Sleep(4*time.Second - time.Since(began))
+					interrupt()
+				}()
+				defer time.Sleep(2 * time.Minute) // what was left behind ends, too: there is no program that ends with it
+				b.runUnder(ctx, -1, strings.Fields(command)...)
+				require.LessOrEqual(t, time.Since(began), 4*time.Second+promptly, "%s, whose servers fell silent after %d round trips", command, round)
+			}, zktest.WithLatency(50*time.Millisecond))
+		}
+	}
+}
+
+// What was sent is seen through, however long that takes, and then the command ends.
+func TestAnInterruptWaitsForTheTransaction(t *testing.T) {
+	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
+		held := b.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, "/t/ledger") }), zktest.Hold)
+		ctx, interrupt := context.WithCancel(t.Context())
+		began := time.Now()
+		go func() {
+			<-held.Hit()
+			interrupt()
+			time.Sleep(8 * time.Second)
+			held.Release()
+		}()
+		_, stderr := b.runUnder(ctx, -1, "apply", "-auto-approve")
+		require.GreaterOrEqual(t, time.Since(began), 8*time.Second)
+		require.Contains(t, stderr, "Changes are under way.")
+		_, there := b.server.Get("/t/ledger")
+		require.True(t, there)
+		out, _ := b.run(exitOK, "plan")
+		require.Contains(t, out, "No changes.")
+	})
+}
