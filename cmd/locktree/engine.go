@@ -157,6 +157,27 @@ func denied(c *recipes.Client, err error) error {
 	return d
 }
 
+// unreadable is the error of a command that showed all there is but what stands at these paths.
+func unreadable(paths []string) error {
+	return view.Failf("Not everything can be read", "%s cannot be read, so who holds and waits there is not known: %s.",
+		view.Plural(len(paths), "node"), view.FirstFew(paths))
+}
+
+// allRead is that error for what stands in the trees.
+func (s *stack) allRead(trees []*plan.Tree) error {
+	for i, tree := range trees {
+		gaps := tree.Gaps()
+		closed := view.Closed(gaps)
+		switch {
+		case slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Trouble == plan.TroubleUnreadable }):
+			return denied(s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(closed)))
+		case len(closed) > 0:
+			return unreadable(closed)
+		}
+	}
+	return nil
+}
+
 // plan reads and compares in one go.
 func (s *stack) plan(ctx context.Context, opts plan.Options) ([]*plan.Plan, error) {
 	trees, err := s.read(ctx)

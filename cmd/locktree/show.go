@@ -35,21 +35,21 @@ func showCommand(a *app) *cobra.Command {
 // showTree shows what is there, and the outputs of the last apply below it.
 func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 	trees, err := a.owned(ctx, flags, nil)
-	if err != nil {
+	if trees == nil {
 		return err
 	}
 	a.view().Tree(trees)
 	if a.json != 0 {
-		return nil // the document has them
+		return err // the document has the outputs
 	}
-	if !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
+	if err == nil && !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
 		a.view().Message("This stack has nothing in ZooKeeper. \"locktree plan\" shows what an apply would create.")
 	}
 	if outputs := storedOutputs(trees); len(outputs) > 0 {
 		fmt.Fprint(a.stdout, "\nOutputs:\n\n")
 		a.view().Outputs(outputs)
 	}
-	return nil
+	return err
 }
 
 // showPlan needs neither the configuration nor a server: the file says it all.

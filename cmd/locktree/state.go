@@ -60,14 +60,14 @@ func (a *app) stateShow() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			trees, err := a.owned(c.Context(), &flags, nil)
-			if err != nil {
-				return err
-			}
 			trees = slices.DeleteFunc(trees, func(tree *plan.Tree) bool {
 				tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Payload.Owner.Addr != args[0] })
 				return len(tree.Nodes) == 0
 			})
-			if len(trees) == 0 {
+			switch {
+			case len(trees) == 0 && err != nil:
+				return err
+			case len(trees) == 0:
 				return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree state list\" lists what it has.", args[0])
 			}
 			a.view().Tree(trees)
@@ -80,7 +80,7 @@ func (a *app) stateShow() *cobra.Command {
 }
 
 // owned are the live trees with this stack's nodes alone, those whose addresses
-// match one of the patterns where there are some.
+// match one of the patterns where there are some. With an error and trees, they are what could be read.
 func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) ([]*plan.Tree, error) {
 	defer a.interruptible(ctx)()
 	cfg, err := a.load(flags)
@@ -93,6 +93,9 @@ func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) ([
 	}
 	defer s.close()
 	trees, err := s.read(ctx)
+	if err == nil {
+		err = s.allRead(trees)
+	}
 	for _, tree := range trees {
 		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool {
 			return n.Payload == nil || n.Payload.Owner.Stack != cfg.Stack || !matchesAny(patterns, n.Payload.Owner.Addr)

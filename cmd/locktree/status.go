@@ -25,7 +25,8 @@ func statusCommand(a *app) *cobra.Command {
 			"and sessions, whether some of them wait for each other in a circle, and whether the tree\n" +
 			"still is what the configuration says.\n\n" +
 			"With a PATH it shows the lock there, or all locks below: of this stack, of others, and those\n" +
-			"that Java (Curator), Python (kazoo) and other programs made for themselves.",
+			"that Java (Curator), Python (kazoo) and other programs made for themselves.\n\n" +
+			"It ends with 1 when some of them cannot be read, and names them.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && detailedExitcode {
@@ -64,6 +65,9 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 		st.Waits = append(st.Waits, recipes.WaitsFor(inspections(tree)...))
 	}
 	a.view().Status(st)
+	if err := s.allRead(trees); err != nil {
+		return err
+	}
 	if detailedExitcode && (hasChanges(plans) || !applyable(plans)) {
 		return exitWith(exitChanges)
 	}
@@ -99,6 +103,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	}
 	out := view.Locks{NowMs: time.Now().UnixMilli()}
 	servers := serverLists(s.Config)
+	var closed error
 	for i, e := range s.Ensembles {
 		found := view.LocksOf{Ensemble: e.Name, Servers: servers[i], Path: path}
 		err := s.look(ctx, i, func(session *recipes.Session) error {
@@ -112,6 +117,9 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 		if err != nil {
 			return err
 		}
+		if len(found.Closed) > 0 {
+			closed = denied(s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(found.Closed)))
+		}
 		found.Waits = recipes.WaitsFor(found.Found...)
 		out.Ensembles = append(out.Ensembles, found)
 	}
@@ -119,7 +127,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 		return view.Failf("Nothing there", "There is no node %s on any ensemble of this configuration.", path)
 	}
 	a.view().Locks(out)
-	return nil
+	return closed
 }
 
 // maxLookedAt is how many nodes status PATH looks at: each is two requests, and

@@ -24,7 +24,8 @@ func topCommand(a *app) *cobra.Command {
 		Long: "top shows the locks of the stack that are in use, the longest queue first, and looks again\n" +
 			"every two seconds until it is interrupted. On a terminal it repaints the screen; elsewhere\n" +
 			"it prints one table after the other. When ZooKeeper cannot be reached, top keeps trying,\n" +
-			"shows what it saw last, and since when that is stale. It ends with 1 if it ends then.\n\n" +
+			"shows what it saw last, and since when that is stale. It ends with 1 if it ends then, or when\n" +
+			"some locks cannot be read.\n\n" +
 			"Each look reads all locks of the stack: for a large one, choose a longer -interval.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -89,12 +90,12 @@ func (t *topRun) run(ctx context.Context, s *stack) error {
 			}
 			t.last.Error = cmp.Or(t.last.Error, errNoAnswer)
 		case <-ctx.Done():
-			return t.verdict()
+			return t.verdict(s)
 		}
 		t.last.ShownMs = time.Now().UnixMilli()
 		screen.show(t.last)
 		if n > 0 && n == t.count {
-			return t.verdict()
+			return t.verdict(s)
 		}
 	}
 }
@@ -131,12 +132,12 @@ func (t *topRun) take(found topLook) error {
 	return nil
 }
 
-// verdict is the exit code for what was shown last.
-func (t *topRun) verdict() error {
+// verdict is how top ends, by what was shown last.
+func (t *topRun) verdict(s *stack) error {
 	if t.last.Error != nil {
 		return exitWith(exitError)
 	}
-	return nil
+	return s.allRead(t.last.Trees)
 }
 
 // screen is a terminal that is repainted, or any other output, which is written on.
@@ -166,7 +167,7 @@ func (s *screen) close() {
 }
 
 // frameLines are the lines of a frame that are no locks, with one to spare.
-const frameLines = 6
+const frameLines = 8
 
 func (s *screen) show(top view.Top) {
 	if !s.on {

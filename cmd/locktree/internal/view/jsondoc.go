@@ -118,7 +118,10 @@ func (d *documents) Status(s Status) {
 			}
 			locks = append(locks, f)
 		}
-		e := fields{"ensemble": tree.Ensemble, "servers": at(s.Servers, i), "root": tree.Root, "stack": tree.Stack, "locks": locks, "unmanaged": nonNil(tree.Unmanaged)}
+		gaps := tree.Gaps()
+		unreadable, missing := gapsJSON(gaps)
+		e := fields{"ensemble": tree.Ensemble, "servers": at(s.Servers, i), "root": tree.Root, "stack": tree.Stack, "locks": append(locks, missing...),
+			"unreadable": unreadable, "unmanaged": nonNil(unmanaged(tree, gaps))}
 		if i < len(s.Drift) {
 			c := s.Drift[i].Summary()
 			e["changes"] = fields{"add": c.Add, "change": c.Change, "remove": c.Destroy}

@@ -44,13 +44,10 @@ func (h *human) Locks(l Locks) {
 			_ = w.Flush()
 		}
 		h.out.printf("\n")
-		for _, path := range e.Closed {
-			h.out.printf("%s may not be read with this identity.\n", clean(path))
-		}
 		if e.Cut {
 			h.out.printf("There are more nodes below %s than were looked at. Give a longer path.\n", clean(e.Path))
 		}
-		h.out.printf("%s\n", locksSummary(e.Found))
+		h.out.printf("%s\n", locksSummary(e))
 		h.deadlocks(e.Waits)
 	}
 }
@@ -110,13 +107,16 @@ func process(c recipes.Contender) string {
 	return fmt.Sprintf("%s/%d", clean(c.Host), c.PID)
 }
 
-func locksSummary(found []*recipes.Inspection) string {
-	held, waiting := 0, 0
+func locksSummary(e LocksOf) string {
+	found, held, waiting, closed := e.Found, 0, 0, ""
+	if n := len(e.Closed); n > 0 {
+		closed = fmt.Sprintf(", %d cannot be read", n)
+	}
 	for _, in := range found {
 		held += min(1, len(in.Holders))
 		waiting += len(in.Waiters)
 	}
-	return fmt.Sprintf("%d %s, %d held, %d waiting.", len(found), plural(len(found), "lock", "locks"), held, waiting)
+	return fmt.Sprintf("%d %s, %d held, %d waiting%s.", len(found), plural(len(found), "lock", "locks"), held, waiting, closed)
 }
 
 // Locks writes what stands at a path.

@@ -45,7 +45,8 @@ func at(list []string, i int) string {
 // namespace that is not this stack's.
 type twig struct {
 	path string
-	node *plan.Node // nil for what is not ours
+	node *plan.Node // nil for what is not ours, and for a gap
+	gap  *plan.Gap
 	subs []*twig
 }
 
@@ -58,7 +59,11 @@ func rootOf(tree *plan.Tree) *twig {
 			all = append(all, &twig{path: n.Path, node: n})
 		}
 	}
-	for _, path := range tree.Unmanaged {
+	gaps := tree.Gaps()
+	for i := range gaps {
+		all = append(all, &twig{path: gaps[i].Path, gap: &gaps[i]})
+	}
+	for _, path := range unmanaged(tree, gaps) {
 		all = append(all, &twig{path: path})
 	}
 	slices.SortFunc(all, func(a, b *twig) int { return strings.Compare(a.path+"/", b.path+"/") })
@@ -89,14 +94,17 @@ func (b branch) children(t *twig, indent string) {
 			tee, bar = "└── ", "    "
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/")
-		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, clean(name), describe(sub.node))
+		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, clean(name), describe(sub))
 		b.contenders(sub.node, indent+bar)
 		b.children(sub, indent+bar)
 	}
 }
 
-func describe(n *plan.Node) string {
+func describe(t *twig) string {
+	n := t.node
 	switch {
+	case t.gap != nil:
+		return "\t" + t.gap.Type + "\t" + gapText(t.gap)
 	case n == nil:
 		return "\tnot managed by this stack"
 	case n.Kind() == kind.Namespace:
@@ -189,7 +197,7 @@ func statusSummary(tree *plan.Tree) string {
 			waiting += len(u.Waiters)
 		}
 	}
-	return fmt.Sprintf("%d %s, %d held, %d waiting.", locks, plural(locks, "lock", "locks"), held, waiting)
+	return fmt.Sprintf("%d %s, %d held, %d waiting%s.", locks, plural(locks, "lock", "locks"), held, waiting, count(tree.Gaps()))
 }
 
 // driftLine says in one line whether the configuration is in force.

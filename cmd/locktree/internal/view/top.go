@@ -26,8 +26,15 @@ func (h *human) Top(t Top) {
 		held += len(r.use.Holders)
 		waiting += len(r.use.Waiters)
 	}
-	h.out.printf("%s  %s, %d in use, %d held, %d waiting\n", time.UnixMilli(t.NowMs).UTC().Format(time.RFC3339),
-		fmt.Sprintf("%d %s", locks, plural(locks, "lock", "locks")), len(rows), held, waiting)
+	var gaps []plan.Gap
+	for _, tree := range t.Trees {
+		gaps = append(gaps, tree.Gaps()...)
+	}
+	h.out.printf("%s  %s, %d in use, %d held, %d waiting%s\n", time.UnixMilli(t.NowMs).UTC().Format(time.RFC3339),
+		fmt.Sprintf("%d %s", locks, plural(locks, "lock", "locks")), len(rows), held, waiting, count(gaps))
+	if closed := Closed(gaps); len(closed) > 0 {
+		h.out.printf("%s\n", h.out.paint(red)("Cannot be read: "+clean(FirstFew(closed))))
+	}
 	if t.Error != nil {
 		h.out.printf("%s\n", h.out.paint(red)(t.stale()))
 	}
