@@ -17,6 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const execHelp = `exec takes a lock, runs a command while it is held, and gives the lock back. LOCK is an
@@ -26,8 +27,8 @@ address of the configuration, as in namespace.payments.mutex.ledger, or a path, 
 It ends with the command's own exit code, or 128+N when signal N killed it. Codes that commands
 leave alone by convention say what happened to the lock: 123 when the lock was lost, or locktree
 ended the command for its sake, whatever the command made of that; 124 when it could not be had
-(-E sets another one), 125 when something else failed, 126 and 127 when the command could not be
-run.
+(-E sets another one, and nothing is said then), 125 when something else failed, 126 and 127 when
+the command could not be run.
 
 When nothing was proven for a third of the session timeout, the command and all it started get
 SIGTERM; after a half they are killed, which is before anybody else can have the lock. A longer
@@ -70,10 +71,12 @@ func execCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&x.id, "id", "", "who we are, for those who ask who holds the lock")
 	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, where there are several")
 	c.Flags().DurationVar(&x.session, "session-timeout", 0, "in place of the ensemble's session timeout")
-	c.Flags().IntVarP(&x.conflict, "conflict-exit-code", "E", exitConflict, "what to end with when the lock could not be had")
+	c.Flags().IntVarP(&x.conflict, conflictFlag, "E", exitConflict, "what to end with, without a word, when the lock could not be had")
 	c.Flags().BoolVar(&x.quiet, "quiet", false, "say nothing while waiting")
 	return c
 }
+
+const conflictFlag = "conflict-exit-code"
 
 // execution is one run of exec.
 type execution struct {
@@ -89,6 +92,7 @@ type execution struct {
 	session  time.Duration
 	conflict int
 	quiet    bool
+	given    map[string]bool // the flags of the command line
 
 	lost chan struct{}
 	lose func() // closes it, once
@@ -174,6 +178,8 @@ func own(err error) error {
 }
 
 func (x *execution) checkFlags(c *cobra.Command) error {
+	x.given = map[string]bool{}
+	c.Flags().Visit(func(f *pflag.Flag) { x.given[f.Name] = true })
 	switch {
 	case x.mode != "read" && x.mode != "write":
 		return usage(c, "Bad flag", "-mode=%s: it is read or write.", x.mode)

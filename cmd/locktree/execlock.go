@@ -43,6 +43,9 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, path st
 	if in.Payload == nil {
 		return nil, recipes.ErrNotProvisioned
 	}
+	if err := x.fits(in.Kind, path); err != nil {
+		return nil, err
+	}
 	wait := ctx
 	if x.timeout > 0 {
 		timed, stop := context.WithTimeout(ctx, x.timeout)
@@ -50,6 +53,16 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, path st
 		wait = timed
 	}
 	return x.lock(wait, client, in.Kind, path)
+}
+
+// fits refuses a flag that says nothing of a lock of this kind: who gives it takes the lock for another one.
+func (x *execution) fits(k *kind.Kind, path string) error {
+	for flag, of := range map[string]*kind.Kind{"mode": kind.RWLock, "permits": kind.Semaphore} {
+		if x.given[flag] && k != of && !k.Container {
+			return view.Failf("Flag of another kind of lock", "-%s is for locks of the type %s, and %s is declared as %s. Leave the flag out, or name another lock.", flag, of.Name, path, k.Name)
+		}
+	}
+	return nil
 }
 
 // lock calls the recipe of the kind.
@@ -88,25 +101,33 @@ func (x *execution) lock(ctx context.Context, client *recipes.Client, k *kind.Ki
 	return nil, view.Failf("Not a lock", "%s is a %s, which nobody can hold.", path, k.Name)
 }
 
+// notHad is for a lock that others have. Who gives a code of his own for that expects it, as with flock(1): nothing is said.
+func (x *execution) notHad(detail string, args ...any) error {
+	if x.given[conflictFlag] {
+		return &codeError{code: x.conflict} // also 0: there is no lock
+	}
+	return &codeError{x.conflict, view.Failf("Lock not acquired", detail, args...)}
+}
+
 // notAcquired says why there is no lock, with the exit code for that.
 func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, path string, err error) error {
 	var held *recipes.HeldError
 	switch {
 	case errors.As(err, &held):
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !x.given[conflictFlag] {
 			asking, stop := context.WithTimeout(ctx, 2*time.Second)
 			_ = held.Identify(asking) // it is only to say more
 			stop()
 		}
-		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s", heldText(held))}
+		return x.notHad("%s", heldText(held))
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s was not had within %v, and who has it was not known by then: \"locktree status %s\" shows it.", path, x.timeout, path)}
+		return x.notHad("%s was not had within %v, and who has it was not known by then: \"locktree status %s\" shows it.", path, x.timeout, path)
 	case errors.Is(err, recipes.ErrRevoked):
-		return &codeError{x.conflict, view.Failf("Lock not acquired", "Somebody asked this program to leave the queue of %s. \"locktree status %s\" shows the queue.", path, path)}
+		return x.notHad("Somebody asked this program to leave the queue of %s. \"locktree status %s\" shows the queue.", path, path)
 	case errors.Is(err, recipes.ErrQueueFull):
-		return &codeError{x.conflict, view.Failf("Lock not acquired", "As many wait for %s already as its max_waiters allows. Try again later; \"locktree status %s\" shows the queue.", path, path)}
+		return x.notHad("As many wait for %s already as its max_waiters allows. Try again later; \"locktree status %s\" shows the queue.", path, path)
 	case errors.Is(err, recipes.ErrDraining):
-		return &codeError{x.conflict, view.Failf("Lock not acquired", "%s is being drained: an apply waits until nobody holds it, to change or delete it, and nobody new gets it before. Try again later. If that apply was interrupted, the next one opens the lock again.", path)}
+		return x.notHad("%s is being drained: an apply waits until nobody holds it, to change or delete it, and nobody new gets it before. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrMoved):
 		return own(view.Failf("Lock moved", "It is not to be had here: %s. Use that path, or the address in the configuration.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then

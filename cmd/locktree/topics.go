@@ -35,7 +35,7 @@ var exitCodes = []struct {
 	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
 	{exitInUse, "apply with -detailed-exitcode: a lock to be removed, replaced or moved is in use"},
 	{exitLost, "exec: the lock was lost while the command ran, or locktree ended the command"},
-	{exitConflict, "exec: the lock could not be had; -E sets another code"},
+	{exitConflict, "exec: the lock could not be had; -E sets another code, and nothing is said"},
 	{exitOwn, "exec: something else failed that is not the command's"},
 	{exitCannotRun, "exec: the command is no program, or may not be run"},
 	{exitNotFound, "exec: there is no such command"},
