@@ -1,10 +1,12 @@
 package apply
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -129,6 +131,31 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	lease(late, "leases", "_c_b-lease-0000000009")
 	holders, waiters = count()
 	require.Equal(t, []int{3, 2}, []int{holders, waiters})
+}
+
+func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	lease, err := s.dial("worker:w").Semaphore("/locks/pay/pool").Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := s.dial("worker:w").Semaphore("/locks/pay/pool").Acquire(ctx, 3)
+		ended <- err
+	}()
+	usage := func() *plan.Usage {
+		live, err := Read(t.Context(), s.session(c), s.shop())
+		require.NoError(t, err)
+		return live.Find("/locks/pay/pool").Live.Usage
+	}
+	require.Eventually(t, func() bool { return len(usage().Waiters) > 0 && len(usage().Holders) == 2 }, time.Minute, 10*time.Millisecond)
+	require.Equal(t, []int{1, 1}, []int{usage().Holders[0].Permits, usage().Holders[1].Permits})
+	require.Eventually(t, func() bool { return len(usage().Waiters) == 1 && usage().Waiters[0].Permits == 3 }, time.Minute, 10*time.Millisecond)
+	cancel()
+	require.Error(t, <-ended)
+	require.NoError(t, lease.Unlock(t.Context()))
 }
 
 // The last of those who are asked who they are had a permit to all appearance: its place in

@@ -151,7 +151,13 @@ func sortUsage(k *kind.Kind, line []entry, junk []string) *plan.Usage {
 	delete(gated, 0) // a session that was not read is nobody's
 	u := &plan.Usage{Junk: junk}
 	for _, e := range line {
-		if e.admitted || !e.gate && e.granted(gated, hasGate) {
+		holds := e.admitted || !e.gate && e.granted(gated, hasGate)
+		// A node outside the antechamber is one permit. Permits that are not granted yet are not counted
+		// while their client is in the antechamber: its node there has the number.
+		if hasGate && !e.gate && (holds || !gated[e.Session]) {
+			e.Permits = 1
+		}
+		if holds {
 			u.Holders = append(u.Holders, e.Holder)
 		} else {
 			u.Waiters = append(u.Waiters, e.Holder)
@@ -207,13 +213,17 @@ const maxID = 120
 // a short text, which is what other clients write.
 func (e *entry) tell(data []byte) {
 	var ours struct {
-		ID    string          `json:"id"`
-		Limit int             `json:"limit"`
-		Held  json.RawMessage `json:"held"`
+		ID      string          `json:"id"`
+		Limit   int             `json:"limit"`
+		Held    json.RawMessage `json:"held"`
+		Permits int             `json:"permits"`
 	}
 	id := string(data)
 	if json.Unmarshal(data, &ours) == nil {
 		id, e.limit, e.held = ours.ID, ours.Limit, ours.Held != nil
+	}
+	if e.gate { // clients that do not say how many take one at a time
+		e.Permits = max(1, ours.Permits)
 	}
 	if len(id) <= maxID && utf8.ValidString(id) && !strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		e.ID = id

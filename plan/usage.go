@@ -26,6 +26,9 @@ type Holder struct {
 	Token   uint64 `json:"token"`            // fencing token: the czxid of the contender; 0 when not read
 	SinceMs int64  `json:"since_ms"`         // since when it stands there, by the server's clock; 0 when not read
 	Shared  bool   `json:"shared,omitempty"` // a reader
+	// Permits is how many permits of a semaphore it holds or waits for; 0 where that is not known or
+	// another node of it says so.
+	Permits int `json:"permits,omitempty"`
 }
 
 // Busy reports whether anything stands in the lock's queues. A nil Usage is idle.

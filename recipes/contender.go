@@ -127,6 +127,8 @@ type holderData struct {
 	// Limit is, in a permit that was created before it was known to be granted, how many there were: one that stands
 	// at that place or behind it was not granted, whatever the number is now.
 	Limit int `json:"limit,omitempty"`
+	// Permits is, in a place before a semaphore, how many are waited for.
+	Permits int `json:"permits,omitempty"`
 }
 
 var hostname = sync.OnceValue(func() string {

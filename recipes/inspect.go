@@ -155,6 +155,9 @@ func (in *Inspection) sort(params kind.Params, q kind.Queue, line []Contender, g
 		if in.Kind == kind.Semaphore && !q.Gate {
 			holds = holds || in.Guessed || !tentative(c, i, gated)
 		}
+		if in.Kind == kind.Semaphore {
+			c.Permits = permits(c, q.Gate, holds, gated)
+		}
 		if holds {
 			in.Holders = append(in.Holders, c)
 		} else {
@@ -172,6 +175,20 @@ func tentative(c Contender, i int, gated map[int64]bool) bool {
 		return h.Held == nil && i >= h.Limit
 	}
 	return gated[c.Session]
+}
+
+// permits is how many permits a node represents: one below "leases" is one permit, one in the antechamber waits for as many
+// as it says, and clients that write no number take one at a time. Permits that are not granted yet are not counted while
+// their client is in the antechamber: its node there has the number.
+func permits(c Contender, gate, holds bool, gated map[int64]bool) int {
+	var h holderData
+	switch {
+	case gate && (len(c.Data) == 0 || c.Revoked), !gate && !holds && gated[c.Session]:
+		return 0
+	case gate && json.Unmarshal(c.Data, &h) == nil:
+		return max(1, h.Permits)
+	}
+	return 1
 }
 
 // junk notes the children of dir that are neither contenders nor part of the layout. A namespace has none: it is there for

@@ -25,6 +25,7 @@ type Contender struct {
 	Session int64     // the session that owns the node
 	Token   uint64    // czxid: the fencing token it has, or will have
 	Revoked bool      // it has been asked to step back
+	Permits int       // of a semaphore: how many it holds or waits for; 0 where that is not known or another node of it says so
 	Data    []byte    // as found
 }
 

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -175,5 +176,54 @@ func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 		in, err := l.client("who").Inspect(t.Context(), "/s")
 		require.NoError(t, err)
 		require.Equal(t, "semaphore /s: held by [holder], waiting [loser 10.0.0.1 10.0.0.1], junk 0", in.String())
+	})
+}
+
+// A waiter for seven permits looked as one for a single permit: it has one place, and no permits yet.
+func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(12)
+		counts := func(cs []Contender) (out []int) {
+			for _, c := range cs {
+				out = append(out, c.Permits)
+			}
+			return out
+		}
+		in := func() *Inspection {
+			in, err := l.client("who").Inspect(t.Context(), "/s")
+			require.NoError(t, err)
+			return in
+		}
+		x, err := l.client("gw").Semaphore("/s").Acquire(t.Context(), 7)
+		require.NoError(t, err)
+		gw2 := l.client("gw2")
+		ctx, cancel := context.WithCancel(context.Background())
+		first := l.locker(func(context.Context) (*Lease, error) { return gw2.Semaphore("/s").Acquire(ctx, 7) })
+		heir := l.drawing(gw2, 9)
+		l.foreign("/s/locks", "_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000099", "10.0.0.1")
+		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, counts(in().Holders))
+		require.Equal(t, []int{7, 1}, counts(in().Waiters))
+		cancel()
+		require.ErrorIs(t, (<-first).err, context.Canceled)
+		l.settle()
+		require.Equal(t, []int{9, 1}, counts(in().Waiters), "its place is inherited by one that wants more")
+		l.unlock(x)
+		got := <-heir
+		require.NoError(t, got.err)
+		l.unlock(got.v)
+	})
+}
+
+func TestInspectSaysHowManyPermitsASetWaitsFor(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(12)
+		_, err := l.client("gw").Semaphore("/s").Acquire(t.Context(), 8)
+		require.NoError(t, err)
+		c := l.client("set")
+		l.locker(c.MultiLock(c.Mutex(l.mutex()), c.Semaphore("/s").Share(5)).Lock)
+		in, err := l.client("who").Inspect(t.Context(), "/s")
+		require.NoError(t, err)
+		require.Len(t, in.Waiters, 1)
+		require.Equal(t, 5, in.Waiters[0].Permits)
 	})
 }

@@ -74,15 +74,15 @@ func (b *bid) queue(ctx context.Context) ([][][]string, error) {
 	seats := make([]*draw, len(b.seats))
 	for i, old := range b.seats {
 		seats[i] = &draw{claim: claim{q: old.q, n: old.n, start: b.start, s: old.s, d: old.d}}
-		in := old.q.kind.Queues[0]
+		var err error
 		if old.n > 0 {
-			in = gateOf(old.q.kind)
+			seats[i].k, err = seats[i].makePlace()
+		} else {
+			seats[i].k, err = old.q.contender(old.s, old.d, old.q.kind.Queues[0], old.q.shared)
 		}
-		k, err := old.q.contender(old.s, old.d, in, old.q.shared)
 		if err != nil {
 			return nil, err
 		}
-		seats[i].k = k
 	}
 	return b.sit(ctx, seats, b.nodes())
 }

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -256,6 +257,38 @@ func (d *draw) makePermits(say func(*holderData)) ([]*contender, error) {
 	return ks, nil
 }
 
+// makePlace makes the contender that waits for the permits and says how many they are: there is no node yet for each.
+func (d *draw) makePlace() (*contender, error) {
+	k, err := d.q.contender(d.s, d.d, gateOf(d.q.kind), false)
+	if err == nil {
+		k.data = d.wish()
+	}
+	return k, err
+}
+
+func (d *draw) wish() []byte {
+	about := holderSelf(d.q.id())
+	about.Permits = d.n
+	return about.encode()
+}
+
+// relabel corrects how many permits an inherited place says it waits for. It is a label: where it cannot be written, the
+// wait goes on without it. What somebody else wrote, a revocation, stays.
+func (d *draw) relabel(ctx context.Context) {
+	var was holderData
+	if json.Unmarshal(d.k.data, &was) != nil || was.Permits == d.n {
+		return
+	}
+	data, stat, err := d.s.Get(ctx, d.k.path)
+	if err != nil || string(data) != string(d.k.data) {
+		return
+	}
+	wish := d.wish()
+	if _, err := d.s.Set(ctx, d.k.path, wish, stat.Version); err == nil {
+		d.k.data = wish
+	}
+}
+
 // missing explains a NoNode: the layout is incomplete. WithCreate completes it.
 func (d *draw) missing(ctx context.Context, err error) error {
 	if err = d.q.complete(ctx, d.s, err); !isNoNode(err) {
@@ -284,7 +317,7 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 	}
 	var children []string
 	if k == nil || k.s != d.s {
-		place, err := d.q.contender(d.s, d.d, gateOf(d.q.kind), false)
+		place, err := d.makePlace()
 		if err != nil {
 			return nil, err
 		}
@@ -302,6 +335,7 @@ func (d *draw) gated(ctx context.Context, k *contender) (*holding, error) {
 	if err := k.exhausted(); err != nil {
 		return nil, err
 	}
+	d.relabel(ctx)
 	if err := d.front(ctx, children); err != nil {
 		return nil, err
 	}
