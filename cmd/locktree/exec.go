@@ -202,12 +202,12 @@ func (x *execution) target(lock string) (*config.Ensemble, string, error) {
 		if err := kind.ValidatePath(lock); err != nil {
 			return nil, "", view.Failf("Not a path", "%v. A path is absolute, as in \"/locks/payments/ledger\".", err)
 		}
-		e, err := config.FromEnvironment(x.env)
+		cfg, err := x.configOfEnvironment()
 		if err != nil {
-			return nil, "", view.Failf("Bad environment", "%v", err)
+			return nil, "", err
 		}
-		if e != nil && x.ensemble == "" {
-			return e, lock, nil
+		if cfg != nil && x.ensemble == "" {
+			return cfg.Ensembles[0], lock, nil
 		}
 	}
 	cfg, err := x.load(&x.flags)

@@ -4,6 +4,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
 	"github.com/spf13/cobra"
 )
 
@@ -62,6 +63,20 @@ func (a *app) load(f *loadFlags) (*config.Config, error) {
 		return nil, exitWith(exitError)
 	}
 	return cfg, nil
+}
+
+// configOfEnvironment is an ensemble as the environment alone describes it, for commands that need to know no more than a
+// path; nil where ZOOKEEPER_SERVERS is not set.
+func (a *app) configOfEnvironment() (*config.Config, error) {
+	e, err := config.FromEnvironment(a.env)
+	if err != nil {
+		return nil, view.Failf("Bad environment", "%v", err)
+	}
+	if e == nil {
+		return nil, nil
+	}
+	e.Tree = &plan.Tree{Root: e.Root} // nothing is declared
+	return &config.Config{Ensembles: []*config.Ensemble{e}}, nil
 }
 
 func (a *app) noEnsemble() *hcl.Diagnostic {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -25,7 +27,8 @@ func statusCommand(a *app) *cobra.Command {
 			"and sessions, whether some of them wait for each other in a circle, and whether the tree\n" +
 			"still is what the configuration says.\n\n" +
 			"With a PATH it shows the lock there, or all locks below: of this stack, of others, and those\n" +
-			"that Java (Curator), Python (kazoo) and other programs made for themselves.\n\n" +
+			"that Java (Curator), Python (kazoo) and other programs made for themselves. With a PATH and\n" +
+			"ZOOKEEPER_SERVERS no configuration is read.\n\n" +
 			"It ends with 1 when some of them cannot be read, and names them.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -33,7 +36,14 @@ func statusCommand(a *app) *cobra.Command {
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without a path.")
 			}
 			defer a.interruptible(c.Context())()
-			cfg, err := a.load(&flags)
+			var cfg *config.Config
+			var err error
+			if len(args) == 1 {
+				cfg, err = a.configOfEnvironment()
+			}
+			if cfg == nil && err == nil {
+				cfg, err = a.load(&flags)
+			}
 			if err != nil {
 				return err
 			}
@@ -124,7 +134,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 		out.Ensembles = append(out.Ensembles, found)
 	}
 	if len(out.Ensembles) == 0 {
-		return view.Failf("Nothing there", "There is no node %s on any ensemble of this configuration.", path)
+		return view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
 	}
 	a.view().Locks(out)
 	return closed

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // documents is the -json of the commands that answer with one JSON document.
@@ -116,6 +117,7 @@ func (d *documents) Status(s Status) {
 			for k, v := range usageJSON(usageOf(n)) {
 				f[k] = v
 			}
+			addLimit(f, n.Payload)
 			locks = append(locks, f)
 		}
 		gaps := tree.Gaps()
@@ -138,6 +140,13 @@ func (d *documents) Status(s Status) {
 	d.document(fields{"format_version": "1.0", "ensembles": ensembles})
 }
 
+// addLimit says how many permits a semaphore has.
+func addLimit(f fields, declared *kind.Payload) {
+	if p, ok := declared.Params.(*kind.SemaphoreParams); ok {
+		f["permits"] = p.Permits
+	}
+}
+
 func nonNil[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -157,6 +166,9 @@ func contendersJSON(hs []plan.Holder) []fields {
 	out := []fields{}
 	for _, h := range hs {
 		f := fields{"node": h.Name, "id": h.ID, "shared": h.Shared}
+		if h.Permits != 0 {
+			f["permits"] = h.Permits
+		}
 		if h.Token != 0 {
 			f["token"] = h.Token
 		}

@@ -36,8 +36,9 @@ func (h *human) Locks(l Locks) {
 			if len(in.Holders)+len(in.Waiters)+len(in.Junk) == 0 {
 				fmt.Fprintf(w, "  idle\n")
 			}
-			list(w, "held by", in.Holders, l.NowMs)
-			list(w, "waiting", in.Waiters, l.NowMs)
+			q := queueOf(in.Kind, in.Payload, in.Holders, in.Waiters)
+			list(w, "held by", q.holders, q.holder, l.NowMs)
+			list(w, "waiting", q.waiters, q.waiter, l.NowMs)
 			for _, junk := range in.Junk {
 				fmt.Fprintf(w, "  foreign\t%s\n", clean(junk))
 			}
@@ -64,36 +65,18 @@ func declaredAs(in *recipes.Inspection) string {
 	return text
 }
 
-func list(w *tabwriter.Writer, role string, cs []recipes.Contender, nowMs int64) {
+func list(w *tabwriter.Writer, role string, cs []recipes.Contender, who func(recipes.Contender) string, nowMs int64) {
 	for i, c := range cs {
 		if i == maxContenders {
 			fmt.Fprintf(w, "  %s\tand %d more\n", role, len(cs)-i)
 			return
 		}
-		fmt.Fprintf(w, "  %s\t%s\n", role, contenderText(c, nowMs))
+		cols := []string{who(c), process(c), c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs)}
+		if c.Session != 0 {
+			cols[4] = "session " + sessionText(c.Session)
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", role, strings.TrimRight(strings.Join(cols, "\t"), "\t"))
 	}
-}
-
-func contenderText(c recipes.Contender, nowMs int64) string {
-	who := c.ID
-	if who == "" {
-		who = c.Name
-	}
-	who = clean(who)
-	if c.Shared {
-		who += " (reader)"
-	}
-	if c.Revoked {
-		who += " (asked to step back)"
-	}
-	cols := []string{who, process(c), "by " + c.Writer, fmt.Sprintf("token %d", c.Token), "", ""}
-	if c.Session != 0 {
-		cols[4] = "session " + sessionText(c.Session)
-	}
-	if age := nowMs - c.Since.UnixMilli(); !c.Since.IsZero() && nowMs > 0 && age >= 0 {
-		cols[5] = (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
-	}
-	return strings.TrimRight(strings.Join(cols, "\t"), "\t")
 }
 
 // process is where the contender runs, as far as it says.
@@ -113,8 +96,9 @@ func locksSummary(e LocksOf) string {
 		closed = fmt.Sprintf(", %d cannot be read", n)
 	}
 	for _, in := range found {
-		held += min(1, len(in.Holders))
-		waiting += len(in.Waiters)
+		q := queueOf(in.Kind, in.Payload, in.Holders, in.Waiters)
+		held += min(1, len(q.holders))
+		waiting += len(q.waiters)
 	}
 	return fmt.Sprintf("%d %s, %d held, %d waiting%s.", len(found), plural(len(found), "lock", "locks"), held, waiting, closed)
 }
@@ -129,6 +113,7 @@ func (d *documents) Locks(l Locks) {
 				"holders": inspectedJSON(in.Holders), "waiters": inspectedJSON(in.Waiters)}
 			if in.Payload != nil {
 				f["address"], f["stack"], f["state"] = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
+				addLimit(f, in.Payload)
 			}
 			locks = append(locks, f)
 		}
@@ -144,9 +129,12 @@ func (d *documents) Locks(l Locks) {
 func inspectedJSON(cs []recipes.Contender) []fields {
 	out := []fields{}
 	for _, c := range cs {
-		f := fields{"node": c.Path, "id": c.ID, "shared": c.Shared, "client": c.Writer, "token": c.Token, "revoked": c.Revoked}
+		f := fields{"node": c.Path, "id": c.ID, "shared": c.Shared, "format": c.Writer, "token": c.Token, "revoked": c.Revoked}
 		if c.Session != 0 {
 			f["session"] = sessionText(c.Session)
+		}
+		if c.Permits != 0 {
+			f["permits"] = c.Permits
 		}
 		if c.Host != "" {
 			f["host"] = c.Host

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -110,7 +110,7 @@ func describe(t *twig) string {
 	case n.Kind() == kind.Namespace:
 		return "\tnamespace"
 	}
-	text := "\t" + n.Kind().Name + "\t" + useText(usageOf(n))
+	text := "\t" + n.Kind().Name + "\t" + useText(n)
 	if state := n.Payload.State; state != kind.StateActive && state != "" {
 		text += ", " + string(state)
 	}
@@ -124,18 +124,23 @@ func usageOf(n *plan.Node) *plan.Usage {
 	return n.Live.Usage
 }
 
-func useText(u *plan.Usage) string {
+func useText(n *plan.Node) string {
+	u := usageOf(n)
 	if !u.Busy() {
 		return "idle"
 	}
+	q := queueAt(n)
 	parts := []string{}
-	for _, p := range []struct {
-		n    int
-		text string
-	}{{len(u.Holders), "held"}, {len(u.Waiters), "waiting"}, {len(u.Junk), "foreign"}} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.text))
-		}
+	if n := len(q.holders); n > 0 && !q.semaphore {
+		parts = append(parts, fmt.Sprintf("%d held", n))
+	} else if n > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d held", q.held, q.limit))
+	}
+	if n := len(q.waiters); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting", n))
+	}
+	if n := len(u.Junk); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d foreign", n))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -148,39 +153,33 @@ func (b branch) contenders(n *plan.Node, indent string) {
 	if n == nil || usageOf(n) == nil {
 		return
 	}
-	list := func(role string, hs []plan.Holder) {
-		for i, h := range hs {
+	list := func(role string, cs []recipes.Contender, who func(recipes.Contender) string) {
+		for i, c := range cs {
 			if i == maxContenders {
-				fmt.Fprintf(b.w, "%s    %s\tand %d more\n", indent, role, len(hs)-i)
+				fmt.Fprintf(b.w, "%s    %s\tand %d more\n", indent, role, len(cs)-i)
 				return
 			}
-			fmt.Fprintf(b.w, "%s    %s\t%s\n", indent, role, b.contender(h))
+			fmt.Fprintf(b.w, "%s    %s\t%s%s\n", indent, role, who(c), b.about(c))
 		}
 	}
-	list("held by", usageOf(n).Holders)
-	list("waiting", usageOf(n).Waiters)
+	q := queueAt(n)
+	list("held by", q.holders, q.holder)
+	list("waiting", q.waiters, q.waiter)
 	for _, junk := range usageOf(n).Junk {
 		fmt.Fprintf(b.w, "%s    foreign\t%s\n", indent, clean(junk))
 	}
 }
 
-func (b branch) contender(h plan.Holder) string {
-	who := h.ID
-	if who == "" {
-		who = h.Name
+// about is what is known of a contender beside its name.
+func (b branch) about(c recipes.Contender) (text string) {
+	if c.Token != 0 {
+		text += fmt.Sprintf("\ttoken %d", c.Token)
 	}
-	text := clean(who)
-	if h.Shared {
-		text += " (reader)"
+	if c.Session != 0 {
+		text += "\tsession " + sessionText(c.Session)
 	}
-	if h.Token != 0 {
-		text += fmt.Sprintf("\ttoken %d", h.Token)
-	}
-	if h.Session != 0 {
-		text += "\tsession " + sessionText(h.Session)
-	}
-	if age := b.nowMs - h.SinceMs; h.SinceMs > 0 && b.nowMs > 0 && age >= 0 {
-		text += "\t" + (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
+	if age := waited(c, b.nowMs); age != "" {
+		text += "\t" + age
 	}
 	return text
 }
@@ -192,10 +191,9 @@ func statusSummary(tree *plan.Tree) string {
 			continue
 		}
 		locks++
-		if u := usageOf(n); u != nil {
-			held += min(1, len(u.Holders))
-			waiting += len(u.Waiters)
-		}
+		q := queueAt(n)
+		held += min(1, len(q.holders))
+		waiting += len(q.waiters)
 	}
 	return fmt.Sprintf("%d %s, %d held, %d waiting%s.", locks, plural(locks, "lock", "locks"), held, waiting, count(tree.Gaps()))
 }

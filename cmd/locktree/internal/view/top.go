@@ -4,18 +4,22 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 )
 
 // topRow is one lock in use.
 type topRow struct {
 	ensemble string
 	node     *plan.Node
-	use      *plan.Usage
+	queue
 }
 
 // Top implements [View].
@@ -23,8 +27,8 @@ func (h *human) Top(t Top) {
 	rows, locks := topRows(t.Trees)
 	held, waiting := 0, 0
 	for _, r := range rows {
-		held += len(r.use.Holders)
-		waiting += len(r.use.Waiters)
+		held += len(r.holders)
+		waiting += len(r.waiters)
 	}
 	var gaps []plan.Gap
 	for _, tree := range t.Trees {
@@ -49,17 +53,11 @@ func (h *human) Top(t Top) {
 		left = len(rows) - t.Rows
 		rows = rows[:t.Rows]
 	}
-	h.out.printf("\n")
-	w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "LOCK\tTYPE\tHELD BY\tFOR\tTOKEN\tWAITING\tLONGEST\n")
-	for _, r := range rows {
-		name := clean(r.node.Path)
-		if len(t.Trees) > 1 {
-			name = clean(r.ensemble) + " " + name
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", name, r.node.Kind().Name, r.holders(t.NowMs), len(r.use.Waiters), longest(r.use.Waiters, t.NowMs))
+	width := 0
+	if h.out.Terminal {
+		width = h.out.Width
 	}
-	_ = w.Flush()
+	h.out.printf("\n%s", t.table(rows, width))
 	if left > 0 {
 		h.out.printf("and %d more\n", left)
 	}
@@ -72,6 +70,54 @@ func (t Top) stale() string {
 	return fmt.Sprintf("stale since %s (%s): %s", time.UnixMilli(t.NowMs).UTC().Format(time.TimeOnly), age.Round(time.Second), clean(why))
 }
 
+// shortestName is what is left of names where a terminal is narrow: less is no name.
+const shortestName = 12
+
+// table is no wider than width as long as shorter names can make it so; 0 is any width. The columns stand in the order in
+// which they are missed, because a terminal cuts off what is too wide.
+func (t Top) table(rows []topRow, width int) string {
+	cut := sort.Search(max(width-shortestName, 0), func(n int) bool { return widest(t.columns(rows, width-n)) <= width })
+	return t.columns(rows, width-cut)
+}
+
+func (t Top) columns(rows []topRow, room int) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "LOCK\tHELD BY\tFOR\tWAITING\tLONGEST\tTYPE\tTOKEN\n")
+	for _, r := range rows {
+		lock := clean(r.node.Path)
+		if len(t.Trees) > 1 {
+			lock = clean(r.ensemble) + " " + lock
+		}
+		token := "-"
+		if len(r.holders) > 0 {
+			token = strconv.FormatUint(r.holders[0].Token, 10)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, t.NowMs),
+			len(r.waiters), longest(r.waiters, t.NowMs), r.node.Kind().Name, token)
+	}
+	_ = w.Flush()
+	return b.String()
+}
+
+func widest(text string) (n int) {
+	for line := range strings.Lines(text) {
+		n = max(n, utf8.RuneCountInString(strings.TrimRight(line, "\n")))
+	}
+	return n
+}
+
+// shortened leaves out the middle of a name that is longer than room; 0 is any length. The end of a path and of a
+// process's name says more than the beginning.
+func shortened(name string, room int) string {
+	r := []rune(name)
+	if room == 0 || len(r) <= room {
+		return name
+	}
+	head := (room - 1) / 3
+	return string(r[:head]) + "…" + string(r[len(r)-(room-1-head):])
+}
+
 // topRows are the locks in use: the longest queue first, then what is held longest.
 func topRows(trees []*plan.Tree) (rows []topRow, locks int) {
 	for _, tree := range trees {
@@ -80,45 +126,50 @@ func topRows(trees []*plan.Tree) (rows []topRow, locks int) {
 				continue
 			}
 			locks++
-			if u := usageOf(n); u != nil && len(u.Holders)+len(u.Waiters) > 0 {
-				rows = append(rows, topRow{tree.Ensemble, n, u})
+			if q := queueAt(n); len(q.holders)+len(q.waiters) > 0 {
+				rows = append(rows, topRow{tree.Ensemble, n, q})
 			}
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b topRow) int {
-		return cmp.Or(cmp.Compare(len(b.use.Waiters), len(a.use.Waiters)), cmp.Compare(sinceMs(a.use.Holders), sinceMs(b.use.Holders)))
+		return cmp.Or(cmp.Compare(len(b.waiters), len(a.waiters)), since(a.holders).Compare(since(b.holders)))
 	})
 	return rows, locks
 }
 
-// sinceMs is since when the first of them stands there; far in the future for none.
-func sinceMs(hs []plan.Holder) int64 {
-	first := int64(1) << 62
-	for _, h := range hs {
-		if h.SinceMs > 0 {
-			first = min(first, h.SinceMs)
+// since is when the first of them came; far in the future for none.
+func since(cs []recipes.Contender) time.Time {
+	first := time.UnixMilli(1 << 62)
+	for _, c := range cs {
+		if !c.Since.IsZero() && c.Since.Before(first) {
+			first = c.Since
 		}
 	}
 	return first
 }
 
-// holders are three columns: who, for how long, with which token.
-func (r topRow) holders(nowMs int64) string {
-	hs := r.use.Holders
-	if len(hs) == 0 {
-		return "-\t-\t-"
+// names is who holds, and of a semaphore how many permits and what the first waiter wants: "gw ×7 of 12; gw2 wants 7".
+func (r topRow) names(room int) string {
+	short := func(c recipes.Contender) string { return shortened(clean(cmp.Or(c.ID, c.Name)), room) }
+	text := "-"
+	switch n := len(r.holders); {
+	case n == 1:
+		text = short(r.holders[0]) + r.share(r.holders[0])
+	case n > 1 && r.limit > 0:
+		text = fmt.Sprintf("%s and %d more, %d of %d", short(r.holders[0]), n-1, r.held, r.limit)
+	case n > 1:
+		text = fmt.Sprintf("%s and %d more", short(r.holders[0]), n-1)
 	}
-	who := clean(cmp.Or(hs[0].ID, hs[0].Name))
-	if len(hs) > 1 {
-		who += fmt.Sprintf(" and %d more", len(hs)-1)
+	if r.semaphore && len(r.waiters) > 0 && r.waiters[0].Permits > 0 {
+		text += "; " + short(r.waiters[0]) + wish(r.waiters[0])
 	}
-	return fmt.Sprintf("%s\t%s\t%d", who, longest(hs, nowMs), hs[0].Token)
+	return text
 }
 
-func longest(hs []plan.Holder, nowMs int64) string {
-	since := sinceMs(hs)
-	if since > nowMs {
+func longest(cs []recipes.Contender, nowMs int64) string {
+	first := since(cs)
+	if first.UnixMilli() > nowMs {
 		return "-"
 	}
-	return (time.Duration(nowMs-since) * time.Millisecond).Round(time.Second).String()
+	return (time.Duration(nowMs-first.UnixMilli()) * time.Millisecond).Round(time.Second).String()
 }

@@ -2,6 +2,8 @@ package view
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/locktree/locktree/plan"
@@ -34,4 +36,56 @@ func TestTop(t *testing.T) {
 	v.Top(Top{Status: Status{Trees: trees[:1], NowMs: now}, Rows: 1, Error: errors.New("recipes: connection lost"), ShownMs: now + 35_000})
 	golden(t, "top.txt", out.String())
 	require.NotContains(t, out.String(), "\x1b")
+}
+
+// pool is a semaphore of 12 permits: gw holds 7 of them, and gw2 waits for 7.
+func pool() *plan.Node {
+	n := node("semaphore.pool", "/locks/payments/pool", semaphore(12))
+	n.Live.Usage = &plan.Usage{Waiters: []plan.Holder{
+		{Name: "locks/_c_9-lock-0000000009", ID: "gw2", Session: 0x2, Token: 4294967390, SinceMs: now - 30_000, Permits: 7}}}
+	for i := range 7 {
+		n.Live.Usage.Holders = append(n.Live.Usage.Holders, plan.Holder{Name: fmt.Sprintf("leases/_c_%d-lease-%010d", i, i), ID: "gw", Session: 0x1,
+			Token: 4294967301, SinceMs: now - 90_000, Permits: 1})
+	}
+	return n
+}
+
+// One holder of seven permits was seven lines, and neither their limit nor what a waiter wanted was to be seen.
+func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
+	tree := &plan.Tree{Ensemble: "main", Root: "/locks", Stack: "s", Nodes: []*plan.Node{pool()}}
+	v, out, _ := capture(nil)
+	v.Status(Status{Trees: []*plan.Tree{tree}, NowMs: now})
+	v.Top(Top{Status: Status{Trees: []*plan.Tree{tree}, NowMs: now}})
+	in := &recipes.Inspection{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,
+		Holders: contenders(pool().Live.Usage.Holders), Waiters: contenders(pool().Live.Usage.Waiters)}
+	foreign := *in
+	foreign.Path, foreign.Payload = "/locks/foreign", nil
+	v.Locks(Locks{Ensembles: []LocksOf{{Ensemble: "main", Path: "/locks", Found: []*recipes.Inspection{in, &foreign}}}, NowMs: now})
+	golden(t, "permits.txt", out.String())
+
+	// Another client's permits are another row, and those of nobody known are one row each.
+	tree.Nodes[0].Live.Usage.Holders[3].Session = 0x3
+	tree.Nodes[0].Live.Usage.Holders[4].Session = 0
+	tree.Nodes[0].Live.Usage.Holders[5].Session = 0
+	out.Reset()
+	v.Top(Top{Status: Status{Trees: []*plan.Tree{tree}, NowMs: now}})
+	require.Contains(t, out.String(), "gw and 3 more, 7 of 12; gw2 wants 7")
+}
+
+// On a terminal of 80 columns the longest queue, by which top sorts, was cut off.
+func TestTopKeepsTheQueueWhereTheTerminalIsNarrow(t *testing.T) {
+	ledger := node("mutex.ledger", "/locks/platform/payments/ledger/of/record", kind.Mutex.New())
+	ledger.Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: "payments-worker-7f9c8d5b6-x2x4z/4121", Session: 1, Token: 4294967301, SinceMs: now - 90_000}}, Waiters: busy.Waiters}
+	trees := []*plan.Tree{{Ensemble: "main", Nodes: []*plan.Node{ledger, pool()}}}
+	for _, width := range []int{80, 100, 200} {
+		v, out, _ := capture(func(s *Stream) { s.Terminal, s.Width = true, width })
+		v.Top(Top{Status: Status{Trees: trees, NowMs: now}})
+		header := strings.Split(out.String(), "\n")[2]
+		require.Less(t, strings.Index(header, " TYPE"), width, "what is left of it is shown in full")
+		require.True(t, width == 80 || widest(header) <= width, header)
+		require.Contains(t, out.String(), " ×7 of 12; gw2 wants 7 ")
+	}
+	v, out, _ := capture(func(s *Stream) { s.Terminal, s.Width = true, 80 })
+	v.Top(Top{Status: Status{Trees: []*plan.Tree{{Nodes: trees[0].Nodes[:1]}}, NowMs: now}})
+	require.Contains(t, out.String(), "/lock…r/of/record  payme…-x2x4z/4121  1m30s  2        30s      mutex  4294967301\n")
 }

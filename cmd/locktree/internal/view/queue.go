@@ -1,0 +1,117 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// queue is who holds a lock and who waits for it, as people count them.
+type queue struct {
+	holders, waiters []recipes.Contender
+	semaphore        bool
+	held, limit      int // permits of a semaphore; limit is 0 where none is declared
+}
+
+// queueOf folds what each client has in a semaphore into one entry: every permit is a node of its own.
+func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Contender) queue {
+	if k != kind.Semaphore {
+		return queue{holders: holders, waiters: waiters}
+	}
+	q := queue{holders: folded(holders), waiters: folded(waiters), semaphore: true, held: len(holders)}
+	if declared != nil {
+		q.limit = declared.Params.(*kind.SemaphoreParams).Permits
+	}
+	return q
+}
+
+// queueAt is the queue of a provisioned node.
+func queueAt(n *plan.Node) queue {
+	u := usageOf(n)
+	if u == nil {
+		return queue{}
+	}
+	return queueOf(n.Kind(), n.Payload, contenders(u.Holders), contenders(u.Waiters))
+}
+
+func contenders(hs []plan.Holder) []recipes.Contender {
+	var out []recipes.Contender
+	for _, h := range hs {
+		c := recipes.Contender{Name: h.Name, ID: h.ID, Session: h.Session, Token: h.Token, Shared: h.Shared, Permits: h.Permits}
+		if h.SinceMs > 0 {
+			c.Since = time.UnixMilli(h.SinceMs)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// folded keeps the first node of each client, which is its oldest, and adds up the permits. A node whose session could not
+// be read may be anybody's.
+func folded(cs []recipes.Contender) []recipes.Contender {
+	type client struct {
+		session int64
+		id      string
+	}
+	at := map[client]int{}
+	var out []recipes.Contender
+	for _, c := range cs {
+		key := client{c.Session, c.ID}
+		if i, seen := at[key]; seen && c.Session != 0 {
+			out[i].Permits += c.Permits
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, c)
+	}
+	return out
+}
+
+// holder is one that holds, with its permits: "gw ×7 of 12".
+func (q queue) holder(c recipes.Contender) string { return name(c) + q.share(c) }
+
+func (q queue) share(c recipes.Contender) string {
+	switch {
+	case !q.semaphore:
+		return ""
+	case q.limit == 0:
+		return fmt.Sprintf(" ×%d", c.Permits)
+	}
+	return fmt.Sprintf(" ×%d of %d", c.Permits, q.limit)
+}
+
+// waiter is one that waits, with the permits it waits for: "gw2 wants 7".
+func (q queue) waiter(c recipes.Contender) string { return name(c) + wish(c) }
+
+func wish(c recipes.Contender) string {
+	if c.Permits == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" wants %d", c.Permits)
+}
+
+// name is who it says it is.
+func name(c recipes.Contender) string {
+	text := clean(cmp.Or(c.ID, c.Name))
+	if c.Shared {
+		text += " (reader)"
+	}
+	if c.Revoked {
+		text += " (asked to step back)"
+	}
+	return text
+}
+
+// waited is how long it has been there, "" where that is not known. The clock is the server's: a difference to ours that
+// would make it negative is left out.
+func waited(c recipes.Contender, nowMs int64) string {
+	age := nowMs - c.Since.UnixMilli()
+	if c.Since.IsZero() || nowMs == 0 || age < 0 {
+		return ""
+	}
+	return (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
+}
