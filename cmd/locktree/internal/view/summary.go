@@ -1,10 +1,8 @@
 package view
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/locktree/locktree/plan"
 )
@@ -93,67 +91,3 @@ func (t planText) nothing(p Plan) {
 	}
 	t.printf("\n%s%s\n", t.paint(green)(head), rest)
 }
-
-func (t planText) outputs(plans []*plan.Plan) {
-	var lines []string
-	for _, p := range plans {
-		for _, o := range p.Outputs {
-			switch o.Action {
-			case plan.Create:
-				lines = append(lines, fmt.Sprintf("+ %s = %s", o.Name, outputValue(o.After)))
-			case plan.Update:
-				lines = append(lines, fmt.Sprintf("~ %s = %s -> %s", o.Name, outputValue(o.Before), outputValue(o.After)))
-			case plan.Delete:
-				lines = append(lines, fmt.Sprintf("- %s = %s -> null", o.Name, outputValue(o.Before)))
-			}
-		}
-	}
-	if len(lines) > 0 {
-		t.printf("\nChanges to Outputs:\n")
-	}
-	for _, line := range lines {
-		t.printf("  %s\n", t.symbol(line))
-	}
-}
-
-// outputValue writes a value as the configuration would. A sensitive one is
-// nowhere to be had: only its name is stored.
-func outputValue(o *plan.Output) string {
-	switch {
-	case o == nil:
-		return "null"
-	case o.Sensitive:
-		return "(sensitive value)"
-	}
-	var v any
-	if err := json.Unmarshal(o.Value, &v); err != nil {
-		return "(unreadable)"
-	}
-	return clean(literal(v))
-}
-
-// literal writes a decoded JSON value in the configuration's syntax, on one line.
-func literal(v any) string {
-	switch v := v.(type) {
-	case []any:
-		parts := make([]string, len(v))
-		for i, e := range v {
-			parts[i] = literal(e)
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any:
-		parts := make([]string, 0, len(v))
-		for _, k := range sortedKeys(v) {
-			parts = append(parts, quote(k)+" = "+literal(v[k]))
-		}
-		return "{ " + strings.Join(parts, ", ") + " }"
-	case string:
-		return quote(v)
-	default:
-		b, _ := json.Marshal(v)
-		return string(b)
-	}
-}
-
-// OutputValue writes one output value in the configuration's syntax.
-func OutputValue(o plan.Output) string { return outputValue(&o) }

@@ -1,0 +1,92 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/stretchr/testify/require"
+)
+
+// testdata/terraform/outputs.txt is what Terraform 1.11.4 wrote about the values of outputs.json: a plan that creates
+// them, one that changes them, one that deletes them, and what it shows after an apply. Outputs stood on one line each,
+// and a changed map as both maps in full.
+func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
+	data, err := os.ReadFile("testdata/terraform/outputs.json")
+	require.NoError(t, err)
+	var values []struct {
+		Name                string
+		Type, Before, After json.RawMessage
+		Sensitive           bool
+	}
+	require.NoError(t, json.Unmarshal(data, &values))
+	recorded, err := txtar.ParseFile("testdata/terraform/outputs.txt")
+	require.NoError(t, err)
+	want := map[string]string{}
+	for _, f := range recorded.Files {
+		want[f.Name] = string(f.Data)
+	}
+	for name, action := range map[string]plan.Action{"create": plan.Create, "update": plan.Update, "delete": plan.Delete} {
+		var changes []plan.OutputChange
+		for _, v := range values {
+			c := plan.OutputChange{Name: v.Name, Action: action}
+			before := &plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive}
+			switch {
+			case action == plan.Create:
+				c.After = before
+			case action == plan.Delete:
+				c.Before = before
+			case string(v.After) == "null":
+				c.Action, c.Before = plan.Delete, before
+			case string(v.Before) == string(v.After) && !v.Sensitive:
+				c.Action = plan.NoOp
+			default:
+				c.Before, c.After = before, &plan.Output{Name: v.Name, Value: v.After, Sensitive: v.Sensitive}
+			}
+			changes = append(changes, c)
+		}
+		var got strings.Builder
+		planText{w: &got, paint: Stream{}.paint}.outputs([]*plan.Plan{{Outputs: changes}})
+		require.Equal(t, want[name], strings.TrimPrefix(got.String(), "\n"), name)
+	}
+	shown := "Outputs:\n\n"
+	for _, v := range values {
+		text := outputValue(&plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive})
+		if v.Sensitive {
+			text = "<sensitive>" // which is Terraform's text here; ours is the same everywhere
+		}
+		shown += fmt.Sprintf("%s = %s\n", v.Name, text)
+	}
+	require.Equal(t, want["applied"], shown)
+}
+
+// What a hand or a foreign program wrote into the index must not reach the terminal.
+func TestOutputsAreShownSafely(t *testing.T) {
+	bad, err := json.Marshal(map[string]any{"k\x1b[31m": []any{"a\x1b[31m", "b\n\x1b[31m\u202ec"}})
+	require.NoError(t, err)
+	o := &plan.Output{Name: "x", Value: bad}
+	var got strings.Builder
+	planText{w: &got, paint: Stream{}.paint}.outputs([]*plan.Plan{{Outputs: []plan.OutputChange{{Name: "x", Action: plan.Create, After: o},
+		{Name: "x", Action: plan.Update, Before: &plan.Output{Value: json.RawMessage(`{"k":["b\nc"]}`)}, After: o}}}})
+	for _, text := range []string{got.String(), outputValue(o)} {
+		require.NotContains(t, text, "\x1b")
+		require.NotContains(t, text, "\u202e")
+		require.Contains(t, text, `\x1b[31m`)
+	}
+	require.Equal(t, "(unreadable)", outputValue(&plan.Output{Value: json.RawMessage(`{`)}))
+}
+
+// A list of a hundred thousand paths is compared place by place: the table of all pairs would not fit into memory.
+func TestLongListsAreCompared(t *testing.T) {
+	var before, after []any
+	for i := range 100_000 {
+		before, after = append(before, fmt.Sprint("/a/", i)), append(after, fmt.Sprint("/b/", i))
+	}
+	text := valueDiff{paint: Stream{}.paint}.change(before, after[:99_999], 2)
+	require.Contains(t, text, `      - "/a/99999",`)
+	require.Contains(t, text, `      + "/b/0",`)
+}
