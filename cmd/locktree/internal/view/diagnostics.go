@@ -13,6 +13,7 @@ import (
 // terminal each stands in a frame, so that its end is seen among other lines.
 // Elsewhere nothing is wrapped: a search in a log finds whole sentences.
 func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
+	diags = fold(diags)
 	if s.Compact && len(diags) > 0 && !diags.HasErrors() {
 		writeCompact(s, diags, files)
 		return
@@ -33,6 +34,42 @@ func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.Fil
 		}
 		_, _ = io.WriteString(s, "\n"+text+"\n")
 	}
+}
+
+// shownAlike is how many diagnostics of the same words are shown for people.
+const shownAlike = 3
+
+// fold leaves the first few of those that differ only in their place, and says how many more there are.
+func fold(diags hcl.Diagnostics) hcl.Diagnostics {
+	type words struct {
+		severity        hcl.DiagnosticSeverity
+		summary, detail string
+	}
+	alike := map[words]hcl.Diagnostics{}
+	for _, d := range diags {
+		key := words{d.Severity, d.Summary, d.Detail}
+		alike[key] = append(alike[key], d)
+	}
+	var out hcl.Diagnostics
+	shown := map[words]int{}
+	for _, d := range diags {
+		key := words{d.Severity, d.Summary, d.Detail}
+		all := alike[key]
+		if shown[key]++; shown[key] > shownAlike {
+			continue
+		}
+		if shown[key] == shownAlike && len(all) > shownAlike {
+			more := *d
+			more.Detail += fmt.Sprintf("\n\n%d more like this", len(all)-shownAlike)
+			if next := all[shownAlike].Subject; next != nil {
+				more.Detail += fmt.Sprintf(", the next on %s line %d", next.Filename, next.Start.Line)
+			}
+			more.Detail += "."
+			d = &more
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 // writeCompact lists warnings as Terraform does: a line each, its place below it.
