@@ -100,7 +100,7 @@ func (a *app) oneOutput(outputs []plan.Output, name string, raw bool) error {
 		}
 		return view.Failf("Unsupported value for raw output", "%q is no string, number or bool. Use -json, which shows every value.", name)
 	case a.json != 0:
-		fmt.Fprintf(a.stdout, "%s\n", o.Value)
+		fmt.Fprintf(a.stdout, "%s\n", view.VisibleJSON(o.Value))
 	default:
 		fmt.Fprintln(a.stdout, view.OutputValue(o))
 	}

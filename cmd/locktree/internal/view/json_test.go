@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -115,4 +117,34 @@ func TestVersion(t *testing.T) {
 	out.Reset()
 	NewDocuments(out, Stream{}, "").Version(Version{Version: "1.2.3", Platform: "linux_amd64", PayloadFormat: 1})
 	require.JSONEq(t, `{"locktree_version":"1.2.3","platform":"linux_amd64","revision":"","modified":false,"payload_format":1}`, out.String())
+}
+
+// C1 controls, marks that turn text around and characters without a width stood in JSON as they were.
+func TestJSONHasNoInvisibleCharacters(t *testing.T) {
+	const hidden = "\u007f\u0085\u009b31m\u200b\u202e\u2066\ufeff\U000e0041\u00a0"
+	id := "a" + hidden + "é日\U0001f512\\u0041\"z"
+	tree := liveTree()
+	tree.Nodes[2].Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: id}}, Junk: []string{id}}
+	var out, lines bytes.Buffer
+	NewDocuments(&out, Stream{}, "1.2.3").Status(Status{Trees: []*plan.Tree{tree}})
+	NewStream(&lines, "1.2.3", clock).Message(id)
+	raw, err := json.Marshal(id)
+	require.NoError(t, err)
+	for _, doc := range [][]byte{out.Bytes(), lines.Bytes(), VisibleJSON(raw), VisibleJSON([]byte("\"\xff\""))} {
+		require.NotContains(t, strings.Map(func(r rune) rune {
+			if r != '\n' && unprintable(r) {
+				return '!'
+			}
+			return r
+		}, strings.ReplaceAll(string(doc), "!", "")), "!")
+		require.True(t, utf8.Valid(doc))
+	}
+	var status struct {
+		Ensembles []struct {
+			Locks []struct{ Holders []struct{ ID string } }
+		}
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &status))
+	require.Equal(t, id, status.Ensembles[0].Locks[1].Holders[0].ID, "the value is the same")
+	require.Contains(t, out.String(), "é日\U0001f512", "what can be seen stays")
 }

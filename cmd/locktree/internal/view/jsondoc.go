@@ -27,7 +27,7 @@ func NewDocuments(out io.Writer, err Stream, version string) View {
 }
 
 func (d *documents) document(v any) {
-	enc := json.NewEncoder(d.out)
+	enc := json.NewEncoder(visibleJSON{d.out})
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	_ = enc.Encode(v) // a closed pipe is the reader's choice

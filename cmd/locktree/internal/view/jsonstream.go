@@ -58,7 +58,7 @@ func (s *stream) write(level, kind, message string, more fields) {
 }
 
 func writeLine(w io.Writer, v any) {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(visibleJSON{w})
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // a closed pipe is the reader's choice
 }
