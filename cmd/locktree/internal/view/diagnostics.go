@@ -24,8 +24,9 @@ func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.Fil
 		if s.Terminal && s.Width > 12 {
 			width = uint(s.Width - 3) // the frame
 		}
-		w := hcl.NewDiagnosticTextWriter(&b, files, width, s.Color)
-		if err := w.WriteDiagnostic(presentable(d, files)); err != nil {
+		shown, source := presentable(d, files)
+		w := hcl.NewDiagnosticTextWriter(&b, source, width, s.Color)
+		if err := w.WriteDiagnostic(shown); err != nil {
 			fmt.Fprintf(&b, "Error: %s\n", clean(d.Summary))
 		}
 		text := strings.TrimRight(b.String(), "\n")
@@ -76,7 +77,7 @@ func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 func writeCompact(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
 	s.printf("\n%s\n\n", s.paint(yellow)(s.paint(bold)("Warnings:")))
 	for _, d := range diags {
-		d = presentable(d, files)
+		d, _ = presentable(d, files)
 		s.printf("- %s\n", d.Summary)
 		if d.Subject != nil {
 			s.printf("  on %s line %d\n", clean(d.Subject.Filename), d.Subject.Start.Line)
@@ -106,16 +107,28 @@ func frame(text string, paint func(string) string) string {
 // presentable takes control characters out of what may have come from a server:
 // a node name must not be able to write on the terminal of who reads about it. A
 // place that is no file, such as -var, is said in words: it has no source to show.
-func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
+func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
-	c.Summary, c.Detail = clean(d.Summary), cleanLines(d.Detail)
+	c.Summary, c.Detail = shortened(clean(d.Summary), maxStatement), clipText(cleanLines(d.Detail))
 	if c.Subject != nil && files[c.Subject.Filename] == nil {
 		if c.Subject.Filename != "." {
 			c.Detail = "In " + clean(c.Subject.Filename) + ": " + c.Detail
 		}
 		c.Subject, c.Context = nil, nil
 	}
-	return &c
+	values, long := "", false
+	for _, v := range expressionValues(d) {
+		values += clean(v.Traversal+" "+shortened(v.Statement, maxStatement)) + ".\n"
+		long = long || len(v.Statement) > maxStatement
+	}
+	if long { // hcl would show all of it
+		c.Expression, c.Detail = nil, values+"\n"+c.Detail
+	}
+	if c.Subject == nil {
+		return &c, nil
+	}
+	shown, file := clipped(&c, files[c.Subject.Filename])
+	return shown, map[string]*hcl.File{c.Subject.Filename: file}
 }
 
 // diagnosticJSON is one diagnostic in the schema of Terraform's validate -json.
@@ -166,7 +179,7 @@ func diagnosticsJSON(diags hcl.Diagnostics, files map[string]*hcl.File) []diagno
 		}
 		if d.Subject != nil {
 			j.Range = &rangeJSON{d.Subject.Filename, position(d.Subject.Start), position(d.Subject.End)}
-			j.Snippet = snippet(d, files[d.Subject.Filename])
+			j.Snippet = snippet(clipped(d, files[d.Subject.Filename]))
 		}
 		out = append(out, j)
 	}
@@ -181,24 +194,17 @@ func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
 	if file == nil || d.Subject.Start.Byte > len(file.Bytes) {
 		return nil
 	}
-	whole := *d.Subject
-	if d.Context != nil {
-		whole = hcl.RangeOver(whole, *d.Context)
-	}
-	from := bytes.LastIndexByte(file.Bytes[:min(whole.Start.Byte, len(file.Bytes))], '\n') + 1
-	to := min(max(whole.End.Byte, from), len(file.Bytes))
-	if i := bytes.IndexByte(file.Bytes[to:], '\n'); i >= 0 {
-		to += i
-	} else {
-		to = len(file.Bytes)
-	}
+	from, to := sourceLines(d, file.Bytes)
 	code := strings.TrimRight(string(file.Bytes[from:to]), "\n")
 	s := &snippetJSON{
 		Code:                 code,
-		StartLine:            whole.Start.Line,
+		StartLine:            startLine(d),
 		HighlightStartOffset: min(max(d.Subject.Start.Byte-from, 0), len(code)),
 		HighlightEndOffset:   min(max(d.Subject.End.Byte-from, 0), len(code)),
 		Values:               expressionValues(d),
+	}
+	for i := range s.Values {
+		s.Values[i].Statement = shortened(s.Values[i].Statement, maxStatement)
 	}
 	if nav, ok := file.Nav.(interface{ ContextString(int) string }); ok {
 		if text := nav.ContextString(d.Subject.Start.Byte); text != "" {
@@ -206,4 +212,11 @@ func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
 		}
 	}
 	return s
+}
+
+func startLine(d *hcl.Diagnostic) int {
+	if d.Context != nil {
+		return min(d.Subject.Start.Line, d.Context.Start.Line)
+	}
+	return d.Subject.Start.Line
 }

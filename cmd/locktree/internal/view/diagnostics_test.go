@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/stretchr/testify/require"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // A name that was mistyped fifty times was fifty errors of the same words.
@@ -27,4 +30,47 @@ func TestDiagnosticsOfTheSameWordsAreFolded(t *testing.T) {
 	v.Diagnostics(append(diags[:4:4], diags[5]), nil)
 	require.Equal(t, 2, strings.Count(err.String(), "Error: Unknown reference"))
 	require.NotContains(t, err.String(), "more like this")
+}
+
+// An error on a line of two megabytes showed the line, and one about a value of that length the value.
+func TestDiagnosticsOfLongLinesAreClipped(t *testing.T) {
+	long := strings.Repeat("é", 1<<20)
+	for _, src := range []string{
+		"a = 1\nb = [\"" + long + "\", acl.nope, \"" + long + "\"]\n", "a = 1\nb = acl.nope\nc = \"" + long + "\"\n",
+		"a = 1\nb = \"" + long + "${acl.nope}", "a = 1\nb = acl.nope + acl." + long,
+	} {
+		file := &hcl.File{Bytes: []byte(src), Nav: contextAt{strings.Index(src, "acl.nope")}}
+		at := hcl.Range{Filename: "a.locktree.hcl", Start: hcl.Pos{Line: 2, Column: 9, Byte: strings.Index(src, "acl.nope")}}
+		at.End = hcl.Pos{Line: 2, Column: 17, Byte: at.Start.Byte + len("acl.nope")}
+		context := hcl.Range{Filename: at.Filename, Start: hcl.Pos{Line: 1}, End: hcl.Pos{Line: 3, Byte: len(src)}}
+		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Wrong " + long, Detail: "There is no " + long + ".", Subject: &at, Context: &context,
+			Expression:  &hclsyntax.ScopeTraversalExpr{Traversal: hcl.Traversal{hcl.TraverseRoot{Name: "v"}}},
+			EvalContext: &hcl.EvalContext{Variables: map[string]cty.Value{"v": cty.StringVal(long)}}}
+		files := map[string]*hcl.File{at.Filename: file}
+		v, _, text := capture(func(s *Stream) { s.Color = true })
+		v.Diagnostics(hcl.Diagnostics{d}, files)
+		require.Less(t, text.Len(), 10_000)
+		require.True(t, utf8.Valid(text.Bytes()))
+		require.Contains(t, text.String(), "on a.locktree.hcl line 2, in the right block:")
+		require.Contains(t, text.String(), "\x1b[1;4macl.nope\x1b[0m", "the place is still marked")
+		require.Contains(t, text.String(), `v is "éé`)
+
+		j := diagnosticsJSON(hcl.Diagnostics{d}, files)[0]
+		s := j.Snippet
+		require.Less(t, len(s.Code)+len(s.Values[0].Statement), 5_000)
+		require.Equal(t, "acl.nope", s.Code[s.HighlightStartOffset:s.HighlightEndOffset])
+		require.Equal(t, 2, s.StartLine)
+		require.Equal(t, at.Start.Byte, j.Range.Start.Byte, "the place is that of the file")
+		require.Equal(t, "the right block", *s.Context)
+	}
+}
+
+// contextAt is what a file knows of one place.
+type contextAt struct{ at int }
+
+func (c contextAt) ContextString(offset int) string {
+	if offset == c.at {
+		return "the right block"
+	}
+	return "another place"
 }
