@@ -117,6 +117,9 @@ func (m *module) components() [][]*decl {
 	return found
 }
 
+// Of a long cycle only so many steps are named, at its start and at its end.
+const cycleStart, cycleEnd = 4, 2
+
 // checkCycle reports a strongly connected component that is a cycle: more than
 // one member, or one that refers to itself.
 func (m *module) checkCycle(component []*decl) {
@@ -140,16 +143,25 @@ func (m *module) checkCycle(component []*decl) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)", first.addr, m.where(first.head))
 	from := first
+	var round []link
 	for _, s := range steps {
 		delete(inside, s.to)
-		for _, l := range links(from, s, "") {
-			if l.at == first {
-				fmt.Fprintf(&b, " %s %s itself", l.why, first.addr)
-			} else {
-				fmt.Fprintf(&b, " %s %s%s (%s), which", l.why, l.in, l.at.addr, m.where(l.at.head))
-			}
-		}
+		round = append(round, links(from, s, "")...)
 		from = s.to
+	}
+	for i, l := range round {
+		switch left := len(round) - cycleStart - cycleEnd; {
+		case l.at == first:
+			fmt.Fprintf(&b, " %s %s itself", l.why, first.addr)
+		case i >= cycleStart && i < len(round)-cycleEnd && left > 1:
+			if i == cycleStart {
+				fmt.Fprintf(&b, " leads through %d more to", left)
+			}
+		case i == len(round)-cycleEnd && left > 1:
+			fmt.Fprintf(&b, " %s%s (%s), which", l.in, l.at.addr, m.where(l.at.head))
+		default:
+			fmt.Fprintf(&b, " %s %s%s (%s), which", l.why, l.in, l.at.addr, m.where(l.at.head))
+		}
 	}
 	b.WriteString(". No order of evaluation exists: take one of these references out.")
 	// The parts of a module block are in there for the block, which a person has written.
