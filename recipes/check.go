@@ -81,7 +81,7 @@ func checkTimeout(t, tick time.Duration, how string) Condition {
 		k.Verdict, k.What = Unsure, fmt.Sprintf("the servers granted %v; their tick could not be learnt", t)
 		k.Next = "add conf to 4lw.commands.whitelist, or see to it that tickTime is at most " + (t / 4).String()
 	case t < 4*tick:
-		k.Verdict, k.Next = Fails, fmt.Sprintf("set Config.SessionTimeout to %v or more, or lower tickTime to %v", 4*tick, t/4)
+		k.Verdict, k.Next = Fails, fmt.Sprintf("set the session timeout to %v or more, or lower tickTime to %v", 4*tick, t/4)
 	}
 	return k
 }
@@ -102,7 +102,7 @@ func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condi
 		k.Next = "add conf to 4lw.commands.whitelist, or compare: the session timeout should be 1.5 x (syncLimit + 1/2) ticks or more"
 	case t < least:
 		k.Verdict, k.What = Unsure, fmt.Sprintf("syncLimit is %d, which asks for a session timeout of %v; it is %v", syncLimit, least, t)
-		k.Next = fmt.Sprintf("set Config.SessionTimeout to %v or more, or lower syncLimit", least)
+		k.Next = fmt.Sprintf("set the session timeout to %v or more, or lower syncLimit", least)
 	default:
 		k.What = fmt.Sprintf("syncLimit is %d: %v or more is enough, the session timeout is %v", syncLimit, least, t)
 	}
@@ -158,7 +158,7 @@ func (c *Client) checkAccess(ctx context.Context, s *Session, path string) (Cond
 	case err != nil:
 		return k, err
 	case d.payload == nil:
-		k.Verdict, k.What, k.Next = Unsure, d.why.Error(), "declare the lock and run apply, or bring parameters"
+		k.Verdict, k.What, k.Next = Unsure, d.why.Error(), "declare the lock and run apply"
 		return k, nil
 	}
 	lacks := c.lacks(acl, "CREATE", zk.PermCreate) + c.lacks(acl, "DELETE", zk.PermDelete)
@@ -166,7 +166,7 @@ func (c *Client) checkAccess(ctx context.Context, s *Session, path string) (Cond
 		lacks += heartbeat + "(on contenders, by child_acl) "
 	}
 	if k.What = "we are " + c.whoami(); lacks != "" {
-		k.Verdict, k.What, k.Next = Fails, k.What+", and lack "+strings.TrimSpace(lacks), "have the rights declared for us, or check Config.Auth"
+		k.Verdict, k.What, k.Next = Fails, k.What+", and lack "+strings.TrimSpace(lacks), "have the rights declared for us, or check the credentials"
 	}
 	return k, nil
 }

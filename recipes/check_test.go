@@ -61,7 +61,7 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 					require.Equal(t, want, k.Verdict, "%+v", k)
 					require.Contains(t, k.What, "a tick is 2s")
 					if want == Fails {
-						require.Contains(t, k.Next, "Config.SessionTimeout to 8s")
+						require.Contains(t, k.Next, "set the session timeout to 8s")
 					}
 					if !words {
 						require.Equal(t, Unsure, found(t, all, "server version").Verdict)

@@ -118,7 +118,7 @@ func newClient(cfg Config) (*Client, error) {
 	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, defaultSessionTimeout)
 	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout)
 	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
-		return nil, fmt.Errorf("recipes: Config.SessionTimeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
+		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}
 	c := &Client{servers: servers, log: cfg.Logger, done: make(chan struct{}), joined: make(chan struct{}), slept: slept}
 	if cfg.Dialer == nil {

@@ -187,18 +187,18 @@ func TestAuthRefusedAfterReconnectLosesTheSession(t *testing.T) {
 
 func TestConfigMistakesAreNamed(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"Config.Servers is empty":     {},
-		"empty name":                  {Servers: []string{"a,,b"}},
-		"without a scheme":            {Servers: []string{"zk://a:2181"}},
-		`use "a:2181" and begin`:      {Servers: []string{"a:2181/app"}},
-		"port from 1 to 65535":        {Servers: []string{"a:70000"}},
-		"[address]:port for IPv6":     {Servers: []string{"::1:x:2"}},
-		"user:password":               {Servers: []string{"a"}, Auth: []Auth{{"digest", "alice"}}},
-		"has no scheme":               {Servers: []string{"a"}, Auth: []Auth{{"", "alice:x"}}},
-		"sasl is not supported":       {Servers: []string{"a"}, Auth: []Auth{{"sasl", "x"}}},
-		"negative timeout":            {Servers: []string{"a"}, ConnectTimeout: -1},
-		"counts it in milliseconds":   {Servers: []string{"a"}, SessionTimeout: time.Microsecond},
-		"Config.SessionTimeout 1000h": {Servers: []string{"a"}, SessionTimeout: 1000 * time.Hour},
+		"Config.Servers is empty":   {},
+		"empty name":                {Servers: []string{"a,,b"}},
+		"without a scheme":          {Servers: []string{"zk://a:2181"}},
+		`use "a:2181" and begin`:    {Servers: []string{"a:2181/app"}},
+		"port from 1 to 65535":      {Servers: []string{"a:70000"}},
+		"[address]:port for IPv6":   {Servers: []string{"::1:x:2"}},
+		"user:password":             {Servers: []string{"a"}, Auth: []Auth{{"digest", "alice"}}},
+		"has no scheme":             {Servers: []string{"a"}, Auth: []Auth{{"", "alice:x"}}},
+		"sasl is not supported":     {Servers: []string{"a"}, Auth: []Auth{{"sasl", "x"}}},
+		"negative timeout":          {Servers: []string{"a"}, ConnectTimeout: -1},
+		"counts it in milliseconds": {Servers: []string{"a"}, SessionTimeout: time.Microsecond},
+		"session timeout 1000h":     {Servers: []string{"a"}, SessionTimeout: 1000 * time.Hour},
 	} {
 		_, err := Dial(t.Context(), cfg)
 		require.ErrorContains(t, err, want)

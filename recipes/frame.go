@@ -273,7 +273,7 @@ func explainLength(head [4]byte, max int) error {
 	case string(head[:]) == "HTTP":
 		return fmt.Errorf("%w: it answers in HTTP: this is a web port (an AdminServer?), not ZooKeeper's client port", ErrProtocol)
 	case head[0] == 0x15 && head[1] == 0x03:
-		return fmt.Errorf("%w: it answers with a TLS alert: this is a TLS port; set Config.TLS", ErrProtocol)
+		return fmt.Errorf("%w: it answers with a TLS alert: this is a TLS port; connect with TLS", ErrProtocol)
 	default:
 		return fmt.Errorf("%w: it sent a frame length of %d (% x), allowed are %d to %d", ErrProtocol, n, head, replyHeader, max)
 	}

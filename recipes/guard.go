@@ -188,7 +188,7 @@ func explain(err error) string {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &record):
-		return "it does not speak TLS: use its TLS port (secureClientPort), or leave Config.TLS nil"
+		return "it does not speak TLS: use its TLS port (secureClientPort), or connect without TLS"
 	case errors.As(err, &dns):
 		return dns.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):

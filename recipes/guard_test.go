@@ -28,7 +28,7 @@ func TestHostilePeerDuringHandshake(t *testing.T) {
 		says string
 	}{
 		"HTTP":              {saying([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")), "answers in HTTP"},
-		"TLS alert":         {saying([]byte{0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46}), "set Config.TLS"},
+		"TLS alert":         {saying([]byte{0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46}), "connect with TLS"},
 		"random bytes":      {saying(random), "frame length"},
 		"8-byte frame":      {saying(cat(be32(4), be32(-1))), "frame length of 4"},
 		"huge length":       {saying(be32(0x7fffffff)), "frame length of 2147483647"},

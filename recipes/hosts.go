@@ -66,7 +66,7 @@ func parseServers(servers []string) ([]string, error) {
 func parseServer(s string) (string, error) {
 	switch {
 	case s == "":
-		return "", errors.New("recipes: empty name in Config.Servers: want host or host:port")
+		return "", errors.New("recipes: Config.Servers has an empty name: want host or host:port")
 	case strings.Contains(s, "://"):
 		return "", fmt.Errorf("recipes: server %q: want host:port without a scheme", s)
 	case strings.Contains(s, "/"):

@@ -84,7 +84,7 @@ func (c *Client) whoami() string {
 		}
 	}
 	if len(names) == 0 {
-		return "world:anyone (Config.Auth is empty)"
+		return "world:anyone (no credentials are given)"
 	}
 	return strings.Join(names, " and ")
 }

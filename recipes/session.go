@@ -303,7 +303,7 @@ func (s *Session) refused(code int32) {
 		s.lose(ErrSessionExpired)
 		return
 	}
-	s.lose(fmt.Errorf("%w: the server answered code %d; check Config.Auth: the scheme must be one the servers know, and its credentials valid", ErrAuth, code))
+	s.lose(fmt.Errorf("%w: the server answered code %d; check the credentials: their scheme must be one that the servers know", ErrAuth, code))
 }
 
 // shutdown ends the session for good reasons and waits for it. The error says that the servers may not know.

@@ -91,6 +91,27 @@ func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
 	}
 }
 
+// "check Config.Auth" was in a message of the command, whose users have no such thing. What Dial refuses of its argument may
+// name its fields.
+func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
+	files, err := filepath.Glob("../../recipes/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				require.NotRegexp(t, `Config\.(Auth|TLS|Servers|SessionTimeout|ConnectTimeout|ID)\b`, strings.TrimPrefix(lit.Value, `"recipes: Config.`), name)
+			}
+			return true
+		})
+	}
+}
+
 // archives are the scripts of some patterns below testdata.
 func archives(t *testing.T, patterns ...string) (all []*txtar.Archive) {
 	for _, pattern := range patterns {

@@ -69,11 +69,22 @@ func (h *human) conditions(list []recipes.Condition) {
 			continue
 		}
 		h.out.printf("          %s\n", full(clean(k.Why)))
-		h.out.printf("          %s\n", full(clean(k.Next)))
+		h.out.printf("          %s\n", full(clean(next(k))))
 	}
 	if len(list) > 0 {
 		h.out.printf("\n")
 	}
+}
+
+// next is what to do, and where a person sets what the library speaks of.
+func next(k recipes.Condition) string {
+	switch {
+	case k.Verdict != recipes.Holds && strings.Contains(k.Next, "session timeout"):
+		return full(k.Next) + " The session timeout is session_timeout of the ensemble block, or ZOOKEEPER_SESSION."
+	case k.Verdict != recipes.Holds && strings.Contains(k.Next, "credentials"):
+		return full(k.Next) + " " + credentialsAre
+	}
+	return k.Next
 }
 
 // Checkup writes what doctor found out.
@@ -81,7 +92,7 @@ func (d *documents) Checkup(c Checkup) {
 	list := func(ks []recipes.Condition) []fields {
 		out := []fields{}
 		for _, k := range ks {
-			out = append(out, fields{"name": k.Name, "verdict": k.Verdict.String(), "what": strings.TrimSpace(unprefixed(k.What)), "why": k.Why, "next": k.Next})
+			out = append(out, fields{"name": k.Name, "verdict": k.Verdict.String(), "what": strings.TrimSpace(unprefixed(k.What)), "why": k.Why, "next": next(k)})
 		}
 		return out
 	}

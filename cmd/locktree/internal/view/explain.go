@@ -25,6 +25,7 @@ func Explain(err error) hcl.Diagnostics {
 
 const (
 	nothingWritten = "Nothing was written."
+	credentialsAre = "The credentials are an auth block of the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD."
 	planAgain      = "Run \"locktree plan\" to see how it stands, and apply that."
 )
 
@@ -80,9 +81,9 @@ func explain(err error) (summary, detail, addr string) {
 		return failure.Summary, failure.Detail, ""
 	case errors.Is(err, recipes.ErrUnreachable):
 		return "Cannot reach ZooKeeper", full(strings.TrimPrefix(Sentence(err), "ZooKeeper unreachable: ")) +
-			"\n\nCheck that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; its connect_timeout says how long is waited.", ""
+			"\n\nCheck that these servers run, and that this machine reaches them. The ensemble block names them, or ZOOKEEPER_SERVERS; its connect_timeout says how long is waited, and its tls block or ZOOKEEPER_TLS_ENABLED that the connection is encrypted.", ""
 	case errors.Is(err, recipes.ErrAuth):
-		return "ZooKeeper refused the authentication", full(Sentence(err)), ""
+		return "ZooKeeper refused the authentication", full(Sentence(err)) + " " + credentialsAre, ""
 	}
 	head, rest, _ := strings.Cut(Sentence(err), "\n")
 	return head, strings.TrimSpace(rest), ""
