@@ -162,7 +162,7 @@ func TestEveryAcquiredHasExactlyOneEnd(t *testing.T) {
 			c, told := l.observed("a")
 			outer, err := c.Mutex(l.mutex()).Lock(t.Context())
 			require.NoError(t, err)
-			inner, err := c.Mutex("/m").Lock(outer.Context())
+			inner, err := c.Mutex("/m", WithReentrancy()).Lock(outer.Context())
 			require.NoError(t, err)
 			l.unlock(outer)
 			told.say("acquired")
@@ -205,7 +205,7 @@ func TestEveryAcquiredHasExactlyOneEnd(t *testing.T) {
 	t.Run("readers share a place", func(t *testing.T) {
 		inLab(t, func(t *testing.T, l *lab) {
 			c, told := l.observed("a")
-			m := c.RWMutex(l.rwlock())
+			m := c.RWMutex(l.rwlock(), WithReentrancy())
 			first, err := m.RLock(t.Context())
 			require.NoError(t, err)
 			time.Sleep(time.Minute)
