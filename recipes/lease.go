@@ -34,7 +34,7 @@ func (h *holding) leaseOf(ctx context.Context, g *tenure) *Lease {
 	// The caller's values go along, its deadline does not: it bounded the wait.
 	values := l.within(context.WithoutCancel(ctx))
 	own, end := context.WithCancelCause(h.life)
-	l.ctx, l.end = joined{values, own}, end
+	l.ctx, l.end = looking{joined{values, own}, h}, end
 	return l
 }
 
@@ -64,9 +64,35 @@ func (j joined) Value(key any) any {
 	return j.values.Value(key)
 }
 
+// looking is a context that ends with a lease, and whose Err looks at the clock: a process that was stopped, or whose machine
+// slept, for longer than the lease lasts has run no timer yet when it asks for the first time.
+type looking struct {
+	context.Context
+	h *holding
+}
+
+func (c looking) Err() error {
+	if err := c.Context.Err(); err != nil || !c.h.overdue() {
+		return err
+	}
+	<-c.Context.Done() // what has ended the lease ends this too
+	return c.Context.Err()
+}
+
+// overdue looks at the clock; when it reports true the lease is lost.
+func (h *holding) overdue() bool {
+	if time.Now().Before(h.s.leaseDeadline()) || h.s.State() != Lost {
+		return false
+	}
+	h.lose(h.s.Err()) // which the session does too, but perhaps it has just begun to
+	return true
+}
+
 // Context is cancelled when the lease ends: released, lost, or asked back. context.Cause tells which: it is
 // ErrReleased, ErrLost (with why) or ErrRevoked. It is cancelled before a rival can be granted as long as this
-// process's clock runs and this process is scheduled; what is done later must be refused by a fencing token.
+// process's clock runs and this process is scheduled; what is done later must be refused by a fencing token. Its Err, and
+// that of the context which Do passes on, looks at the clock: the first call in a process that was stopped for too long
+// tells of the loss. A context derived from it hears of that a moment later.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Path is the lock's path.

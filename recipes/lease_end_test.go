@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,4 +111,48 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A program that is continued after more than its session, or whose machine was suspended, has run no timer when it asks for
+// the first time whether it still holds: Err said yes.
+func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		var asleep atomic.Int64
+		c := l.awake("a", l.dial) // with a session timeout of 40 s
+		c.slept = func() time.Duration { return time.Duration(asleep.Load()) }
+		c.session.mu.Lock()
+		c.session.clock.slept = c.slept
+		c.session.mu.Unlock()
+		x, err := way.take(c)(t.Context())
+		require.NoError(t, err)
+		asleep.Add(int64(5 * time.Second))
+		require.NoError(t, x.Context().Err(), "a nap")
+		l.settle()
+		asleep.Add(int64(21 * time.Second))
+		require.ErrorIs(t, x.Context().Err(), context.Canceled)
+		select {
+		case <-ended(x):
+		default:
+			require.Fail(t, "Err says that it has ended, Done does not")
+		}
+		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.False(t, time.Now().Before(x.Deadline()))
+		_ = x.Unlock(t.Context())
+	})
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		var asleep atomic.Int64
+		c := l.awake("a", l.dial)
+		c.session.mu.Lock()
+		c.session.clock.slept = func() time.Duration { return time.Duration(asleep.Load()) }
+		c.session.mu.Unlock()
+		err := c.Mutex("/m").Do(t.Context(), func(ctx context.Context, _ *Lease) error {
+			require.NoError(t, ctx.Err())
+			asleep.Add(int64(21 * time.Second))
+			require.Error(t, ctx.Err())
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.ErrorIs(t, err, ErrLost)
+	})
 }

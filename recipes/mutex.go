@@ -59,5 +59,5 @@ func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) 
 		defer done()
 		err = errors.Join(err, l.Unlock(unlock))
 	}()
-	return fn(inner, l)
+	return fn(looking{inner, l.h}, l)
 }
