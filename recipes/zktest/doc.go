@@ -68,7 +68,8 @@
 //     the super digest
 //   - quotas, counted always and enforced with [WithQuotaEnforcement]
 //   - jute.maxbuffer ([WithMaxFrame]), TLS, read-only mode
-//   - the four-letter words ruok srvr stat mntr cons dump wchs wchp conf isro
+//   - the four-letter words ruok srvr stat mntr cons dump wchs wchp wchc conf isro envi
+//     crst srst
 //
 // Not supported:
 //

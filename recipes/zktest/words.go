@@ -21,9 +21,12 @@ var words = map[string]func(*Server, *strings.Builder){
 	"dump": (*Server).wordDump,
 	"wchs": (*Server).wordWchs,
 	"wchp": (*Server).wordWchp,
+	"wchc": (*Server).wordWchc,
 	"conf": (*Server).wordConf,
-	"crst": nil, "dirs": nil, "envi": nil, "gtmk": nil, "hash": nil, "icfg": nil, "lead": nil,
-	"obsr": nil, "orst": nil, "srst": nil, "stmk": nil, "sysp": nil, "wchc": nil,
+	"envi": (*Server).wordEnvi,
+	"crst": (*Server).wordCrst,
+	"srst": (*Server).wordSrst,
+	"dirs": nil, "gtmk": nil, "hash": nil, "icfg": nil, "lead": nil, "obsr": nil, "orst": nil, "stmk": nil, "sysp": nil,
 }
 
 // serverVersion is what the words report; the date keeps clients' parsers happy.
@@ -181,6 +184,43 @@ func (s *Server) wordWchp(b *strings.Builder) {
 		}
 	}
 	b.WriteString("\n")
+}
+
+// wordWchc is wordWchp by session.
+func (s *Server) wordWchc(b *strings.Builder) {
+	t := s.views[0].watches.data
+	for _, c := range s.connections() {
+		for i, path := range slices.Sorted(maps.Keys(t.byConn[c])) {
+			if i == 0 {
+				fmt.Fprintf(b, "0x%x\n", c.sid.Load())
+			}
+			fmt.Fprintf(b, "\t%s\n", path)
+		}
+	}
+	b.WriteString("\n")
+}
+
+func (s *Server) wordCrst(b *strings.Builder) {
+	for c := range s.conns {
+		c.packetsIn, c.packetsOut = 0, 0
+	}
+	b.WriteString("Connection stats reset.\n")
+}
+
+func (s *Server) wordSrst(b *strings.Builder) {
+	s.packetsIn, s.packetsOut = 0, 0
+	b.WriteString("Server stats reset.\n")
+}
+
+// wordEnvi has the keys of a Java program without a Java: clients look for the version of the server.
+func (s *Server) wordEnvi(b *strings.Builder) {
+	fmt.Fprintf(b, "Environment:\nzookeeper.version=%s\nhost.name=localhost\n", serverVersion)
+	for _, key := range []string{
+		"java.version", "java.vendor", "java.home", "java.class.path", "java.library.path", "java.io.tmpdir", "java.compiler",
+		"os.name", "os.arch", "os.version", "user.name", "user.home", "user.dir", "os.memory.free", "os.memory.max", "os.memory.total",
+	} {
+		fmt.Fprintf(b, "%s=\n", key)
+	}
 }
 
 func (s *Server) wordConf(b *strings.Builder) {

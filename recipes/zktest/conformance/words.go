@@ -25,7 +25,8 @@ func Word(dial Dial, word string) (string, error) {
 }
 
 var (
-	wordVersion = regexp.MustCompile(`Zookeeper version: .*|zk_version\t.*`)
+	wordVersion = regexp.MustCompile(`Zookeeper version: .*|zk_version\t.*|(?m:^zookeeper\.version=\d.*)`)
+	wordEnv     = regexp.MustCompile(`(?m)^((?:host|java|os|user)\.[a-z.]+)=.*`)
 	wordPath    = regexp.MustCompile(`(dataDir|dataLogDir|dataDirSize|dataLogSize)=.*`)
 	wordDate    = regexp.MustCompile(`(?m)^\d+ expire at .*:\n`) // which of them share a tick is chance
 	wordOp      = regexp.MustCompile(`lop=[A-Z]+`)
@@ -41,6 +42,7 @@ var (
 func shape(answer string) string {
 	answer = wordDate.ReplaceAllString(answer, "")
 	answer = wordVersion.ReplaceAllString(answer, "VERSION")
+	answer = wordEnv.ReplaceAllString(answer, "$1=")
 	answer = wordPath.ReplaceAllString(answer, "$1=")
 	answer = wordSockets.ReplaceAllString(answer, "\tSOCKETS\n")
 	answer = wordOp.ReplaceAllString(answer, "lop=X")
@@ -61,7 +63,7 @@ func Words(t *testing.T, got, want Dial) {
 		a.do(get(1, "/e"), 0) // one path only: several are listed in no order
 		a.do(list(1, "/e"), 0)
 	}
-	for _, word := range []string{"ruok", "isro", "srvr", "stat", "dump", "wchs", "wchp", "conf", "cons"} {
+	for _, word := range []string{"ruok", "isro", "srvr", "stat", "dump", "wchs", "wchp", "wchc", "conf", "cons", "envi", "crst", "srst"} {
 		g, err := Word(got, word)
 		if err != nil {
 			t.Fatalf("%s: %v", word, err)
