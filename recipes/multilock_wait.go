@@ -174,6 +174,11 @@ func (b *bid) settle(ctx context.Context, lists [][][]string) (*holding, error) 
 			return nil, err
 		}
 	}
+	for _, d := range b.seats {
+		if err := d.agree(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return b.hold(ctx)
 }
 

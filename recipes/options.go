@@ -85,6 +85,10 @@ type options struct {
 // WithParams brings parameters for a node that carries no declaration. A declaration found at the node wins: it is
 // what every other program obeys. The node must exist unless [WithCreate] is given too. Empty strings are defaults; other
 // values are taken as they are, so start from New of the kind (kind.Election.New) where zero and false are not meant.
+//
+// Programs must bring the same. Of a semaphore that is checked: who would hold permits beside somebody who brought
+// another number gets ErrNotProvisioned (Curator's holders do not say their number). To change it while the semaphore is
+// in use, declare it.
 func WithParams(p kind.Params) Option { return func(o *options) { o.params = p } }
 
 // WithCreate creates the node, its parents and the children its kind needs when they are missing: persistent nodes

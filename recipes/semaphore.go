@@ -299,6 +299,9 @@ func (d *draw) missing(ctx context.Context, err error) error {
 
 // hold turns the permits into a holding.
 func (d *draw) hold(ctx context.Context) (*holding, error) {
+	if err := d.agree(ctx); err != nil {
+		return nil, d.withdraw(ctx, err)
+	}
 	h, err := hold(ctx, &holding{q: d.q, s: d.s, d: d.d, ks: d.permits, wait: time.Since(d.start)})
 	if err != nil {
 		return nil, d.withdraw(ctx, err)
@@ -404,7 +407,9 @@ func (d *draw) serve(ctx context.Context) error {
 			return err
 		}
 		d.identify(ctx)
-		_, err = d.sleep(ctx, w)
+		if err = d.sameLimit(d.holder); err == nil { // rather than when those who disagree have gone
+			_, err = d.sleep(ctx, w)
+		}
 		w.stop()
 		if err != nil {
 			return err
