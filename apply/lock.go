@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-zookeeper/zk"
 
@@ -206,6 +209,11 @@ func parseInfo(id string) *LockInfo {
 	var info LockInfo
 	if json.Unmarshal([]byte(id), &info) != nil || info.ID == "" {
 		return nil
+	}
+	for _, s := range []*string{&info.ID, &info.Path, &info.Operation, &info.Who, &info.Version, &info.Info} {
+		if quoted := strconv.Quote(*s); strings.ContainsFunc(*s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			*s = quoted[1 : len(quoted)-1] // JSON can spell control characters without containing any
+		}
 	}
 	return &info
 }

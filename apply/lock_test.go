@@ -71,6 +71,13 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 	}
 }
 
+func TestLockInfoOfSomebodyElseIsEscaped(t *testing.T) {
+	info := parseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
+	require.NotNil(t, info)
+	require.Equal(t, `me\x1b[31m@\u202ehere`, info.Who)
+	require.Equal(t, `a\nb`, info.Operation)
+}
+
 func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	s := inMemory(t)
 	a, b := s.provisioner(), s.provisioner()

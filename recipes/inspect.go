@@ -270,7 +270,7 @@ func (in *Inspection) String() string {
 		var ids []string
 		for _, c := range cs {
 			if ids = append(ids, c.ID); c.ID == "" {
-				ids[len(ids)-1] = c.Name
+				ids[len(ids)-1] = visible(c.Name)
 			}
 		}
 		return strings.Join(ids, " ")

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -13,7 +14,7 @@ import (
 // Contender is one place in a queue, whoever wrote it. What a foreign client does not tell is zero.
 type Contender struct {
 	Path    string
-	Name    string
+	Name    string // as found, like Path and Data; what else is text has control characters escaped
 	GUID    string // what its client knows it by
 	Seq     int32
 	Shared  bool      // a reader
@@ -65,6 +66,7 @@ func (k *Contender) describe(data []byte) {
 	if json.Unmarshal(data, &h) == nil {
 		k.ID, k.Host, k.PID, k.Since = h.ID, h.Host, h.PID, h.Since
 		k.fill(h.Who, h.UserName, h.HostName, h.ProcessID, h.Created)
+		k.ID, k.Host = visible(k.ID), visible(k.Host)
 		return
 	}
 	if !k.Revoked {
@@ -94,15 +96,27 @@ func (k *Contender) fill(who, user, host string, pid int, created time.Time) {
 // maxIDText bounds what is shown of a foreign client's data.
 const maxIDText = 256
 
-// printable is data as text when it is that, else "". It ends up on terminals and in errors: control characters are not let
-// through, whoever wrote them.
+// printable is data as text when it is that, else "".
 func printable(data []byte) string {
-	if len(data) > maxIDText || !utf8.Valid(data) {
-		return ""
+	if s := string(data); len(data) <= maxIDText && utf8.Valid(data) && visible(s) == s {
+		return s
 	}
-	s := string(data)
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return ""
+	return ""
+}
+
+// visible is a foreign text with what cannot be seen written as Go does: it ends up on terminals and in errors, where
+// control characters would be obeyed, and marks of direction and spaces without width make one name read as another.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
 	}
-	return s
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -225,5 +226,39 @@ func TestInspectSaysHowManyPermitsASetWaitsFor(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, in.Waiters, 1)
 		require.Equal(t, 5, in.Waiters[0].Permits)
+	})
+}
+
+// A contender's JSON could colour a terminal, or make one name read as another.
+func TestWhatAForeignContenderSaysIsEscaped(t *testing.T) {
+	const evil = "a\x1b[31m\u009b2J\u202eb\u200bc\u2066"
+	const shown = `a\x1b[31m\u009b2J\u202eb\u200bc\u2066`
+	inLab(t, func(t *testing.T, l *lab) {
+		for _, field := range []string{"id", "Who", "UserName"} {
+			data, err := json.Marshal(map[string]string{field: evil, "HostName": evil})
+			require.NoError(t, err)
+			m := l.mutex()
+			node := l.foreign(m, "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", string(data))
+			in, err := l.client("who").Inspect(t.Context(), m)
+			require.NoError(t, err)
+			require.Equal(t, shown, in.Holders[0].ID, field)
+			require.Equal(t, shown, in.Holders[0].Host)
+			require.Equal(t, string(data), string(in.Holders[0].Data), "as found")
+			require.Contains(t, in.String(), "["+shown+"]")
+			require.NoError(t, l.srv.SetCreateCount(m, 1))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err = l.client("waits").Mutex(m).Lock(ctx)
+			cancel()
+			require.ErrorContains(t, err, "is held by "+shown+",")
+			require.NoError(t, l.srv.Delete(node))
+		}
+		node := l.foreign("/m", "\u202e-lock-0000000000", "")
+		require.NoError(t, l.srv.SetCreateCount("/m", 1))
+		_, err := l.client("tries").Mutex("/m").TryLock(t.Context())
+		require.ErrorContains(t, err, `is held by contender \u202e-lock-0000000000, `)
+		in, err := l.client("who").Inspect(t.Context(), "/m")
+		require.NoError(t, err)
+		require.Contains(t, in.String(), `[\u202e-lock-0000000000]`)
+		require.NoError(t, l.srv.Delete(node))
 	})
 }

@@ -89,13 +89,13 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 	}
 	if got := d.payload.Params.Kind(); got != k {
 		return nil, fmt.Errorf("%w: %s is declared as %s by stack %q (%s), this program opens it as %s",
-			ErrKindMismatch, d.path, got, d.payload.Owner.Stack, d.payload.Owner.Addr, k)
+			ErrKindMismatch, d.path, got, d.payload.Owner.Stack, visible(d.payload.Owner.Addr), k)
 	}
 	switch d.payload.State {
 	case kind.StateDraining:
 		return nil, fmt.Errorf("%w: %s", ErrDraining, d.path)
 	case kind.StateMoved:
-		return nil, fmt.Errorf("%w: %s is now %s", ErrMoved, d.path, d.payload.MovedTo)
+		return nil, fmt.Errorf("%w: %s is now %s", ErrMoved, d.path, visible(d.payload.MovedTo))
 	}
 	return d, nil
 }

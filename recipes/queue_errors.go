@@ -72,7 +72,7 @@ func (e *HeldError) Error() string {
 	case e.Holder.ID != "":
 		fmt.Fprintf(&b, " by %s", e.Holder.ID)
 	case e.Holder.Name != "":
-		fmt.Fprintf(&b, " by contender %s", e.Holder.Name)
+		fmt.Fprintf(&b, " by contender %s", visible(e.Holder.Name))
 	}
 	fmt.Fprintf(&b, ", %d ahead", e.Position)
 	if e.Cause != nil {
