@@ -21,8 +21,12 @@ type ProblemsError struct{ Problems []plan.Problem }
 
 func (e *ProblemsError) Error() string {
 	var lines []string
-	for _, p := range e.Problems {
-		if p.Severity == plan.Error {
+	for _, same := range plan.Fold(e.Problems) {
+		switch p := same[0]; {
+		case p.Severity != plan.Error:
+		case len(same) > 1:
+			lines = append(lines, fmt.Sprintf("%s: %s (and %d more)", p.Summary, p.Detail, len(same)-1))
+		default:
 			lines = append(lines, p.Summary+": "+p.Detail)
 		}
 	}

@@ -370,7 +370,11 @@ func (r *reader) collect() {
 		if !r.ours(f) && r.ours(r.seen[kind.ParentPath(path)]) {
 			r.tree.Unmanaged = append(r.tree.Unmanaged, path)
 		}
+		if f.node.Live.Trouble == plan.TroubleUnreadable && (named || r.all || r.ours(r.seen[kind.ParentPath(path)])) {
+			r.tree.Unreadable = append(r.tree.Unreadable, path)
+		}
 	}
 	slices.SortFunc(r.tree.Nodes, func(a, b *plan.Node) int { return cmp.Compare(a.Path, b.Path) })
 	slices.Sort(r.tree.Unmanaged)
+	slices.Sort(r.tree.Unreadable)
 }

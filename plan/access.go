@@ -14,22 +14,21 @@ import (
 // It looks at what is declared and not at what is there: a list that is wrong in the ensemble
 // is put right by the plan, or is nobody's of this stack.
 func (d *differ) checkAccess() {
-	g := &d.shared
 	for _, n := range d.desired {
 		base := Problem{Severity: Error, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
 		if len(n.ACL) == 0 {
 			base.Code, base.Summary = ProblemNoACL, "No access list"
 			base.Detail = fmt.Sprintf("%s has no access list, which ZooKeeper refuses. Declare an acl.", n.Addr)
-			g.add(string(ProblemNoACL), base)
+			d.p.Problems = append(d.p.Problems, base)
 			continue
 		}
 		if who, open := openTo(n); open && !n.AllowWorld {
 			base.Code, base.Summary = ProblemWorldWritable, "Everybody could change this lock"
 			base.Detail = fmt.Sprintf("The access list of %s grants %s: whoever reaches the servers could take, release or delete its locks. "+
 				"Grant to principals, or set allow_world = true on the acl if that is meant.", n.Addr, who)
-			g.add(aclKey(base.Code, n.ACL, n.Payload.ChildACL), base)
+			d.p.Problems = append(d.p.Problems, base)
 		}
-		d.checkLockOut(g, n)
+		d.checkLockOut(n)
 	}
 }
 
@@ -65,7 +64,7 @@ func need(k *kind.Kind) kind.Perm {
 // checkLockOut finds lists that would keep us from managing the node, which an apply could set
 // but not take back: ADMIN on the node is what setting a list takes. Only a superuser of the
 // servers can help then, or servers started with skipACL.
-func (d *differ) checkLockOut(g *groups, n *Node) {
+func (d *differ) checkLockOut(n *Node) {
 	if n.AllowLockout || len(d.opts.Identities) == 0 {
 		return
 	}
@@ -89,7 +88,7 @@ func (d *differ) checkLockOut(g *groups, n *Node) {
 		// Whether an address matches is known to the servers alone.
 		p.Severity, p.Summary = Warning, "Apply may lock itself out"
 	}
-	g.add(aclKey(p.Code, n.ACL)+missing.String(), p)
+	d.p.Problems = append(d.p.Problems, p)
 }
 
 // backwards finds our certificate's subject written in another order. The servers

@@ -27,7 +27,6 @@ type differ struct {
 	movesFrom map[string]*Node     // by the path of a declaration: what moves there
 	imports   map[string]*Import   // by the path of a declaration
 	refused   map[string]bool      // declarations whose import is refused: nothing is planned for them
-	shared    groups               // problems that many nodes have alike
 	held      []heldBack           // namespaces that stay because of what is in them
 	spent     []string             // paths of tombstones that may go
 	limits    map[string]LiveQuota // quotas that were found, by path: those that are ours to change
@@ -51,8 +50,7 @@ func (d *differ) entry(path string) (key string, e IndexEntry, ok bool) {
 //   - wantQuotas puts copies into want and desired, so it comes before anything that keeps
 //     one of their nodes. plot comes before adoptions: what moves already is not imported.
 //   - comparison has matched the replacements; limit takes out those that were not asked
-//     for, and says what onlyRefresh and drift leave unsaid. Problems that are told once for
-//     many nodes are told behind it, of those that are planned.
+//     for, and says what onlyRefresh and drift leave unsaid.
 //   - keepOccupied comes when it is known what goes. What it takes back counts as staying in
 //     checkMass, draining and unnoted.
 //   - tidy asks whether the plan changes anything. All that can be the reason for that
@@ -96,12 +94,12 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d.unused("replacement", d.replace)
 	d.forced()
 	d.limit()
-	d.shared.flush(d)
 	d.onlyRefresh()
 	d.keepOccupied()
 	d.checkMass()
 	d.draining()
 	d.unnoted()
+	d.unseen()
 	d.drift()
 	d.keepNoted()
 	d.leftQuotas()

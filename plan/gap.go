@@ -41,6 +41,13 @@ func (t *Tree) Gaps() []Gap {
 			out = append(out, g)
 		}
 	}
+	if t.Index == nil { // whatever cannot be read may be the stack's
+		for _, path := range t.Unreadable {
+			if t.Find(path) == nil {
+				out = append(out, Gap{Path: path, Trouble: TroubleUnreadable})
+			}
+		}
+	}
 	slices.SortFunc(out, func(a, b Gap) int { return cmp.Compare(a.Path, b.Path) })
 	return out
 }

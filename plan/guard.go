@@ -88,6 +88,10 @@ func (d *differ) obstacle(want, have *Node) {
 	}
 }
 
+func unreadable(n *Node) bool {
+	return n != nil && n.Live != nil && n.Live.Trouble == TroubleUnreadable
+}
+
 func troubleOf(n *Node) (Trouble, string) {
 	switch {
 	case n.Live != nil && n.Live.Ephemeral:
@@ -207,8 +211,11 @@ func (d *differ) keepOccupied() {
 		}
 		n := &Node{Addr: c.Addr, Path: c.Path}
 		what := fmt.Sprintf("%s contains %s, which this stack did not create", c.Path, alien[0])
-		if mine[alien[0]] {
+		switch {
+		case mine[alien[0]]:
 			what = fmt.Sprintf("%s contains %s, which stays", c.Path, alien[0])
+		case slices.Contains(d.current.Unreadable, alien[0]):
+			what = fmt.Sprintf("%s contains %s, which we may not read", c.Path, alien[0])
 		}
 		if len(alien) > 1 {
 			what += fmt.Sprintf(" (and %d more)", len(alien)-1)
@@ -263,55 +270,6 @@ func (d *differ) checkParents() {
 					n.Addr, p.Addr, p.Kind().Name))
 		}
 	}
-}
-
-// groups collects nodes that have the same problem for the same reason.
-//
-// One list is often that of a thousand locks, and a thousand times the same sentence hides all
-// others. The first node stands for all; which that is follows from the order of the paths.
-// It is chosen when it is known which nodes are planned: one that is not must not stand for
-// one that is, or their problem would go with it.
-type groups struct {
-	keys    []string
-	members map[string][]Problem
-}
-
-func (g *groups) add(key string, p Problem) {
-	if g.members == nil {
-		g.members = map[string][]Problem{}
-	}
-	if g.members[key] == nil {
-		g.keys = append(g.keys, key)
-	}
-	g.members[key] = append(g.members[key], p)
-}
-
-// without takes out the problems of nodes that are not planned.
-func (g *groups) without(unplanned func(Problem) bool) {
-	for _, k := range g.keys {
-		g.members[k] = slices.DeleteFunc(g.members[k], unplanned)
-	}
-}
-
-func (g *groups) flush(d *differ) {
-	for _, k := range g.keys {
-		if m := g.members[k]; len(m) > 0 {
-			m[0].AlsoAffected = len(m) - 1
-			d.p.Problems = append(d.p.Problems, m[0])
-		}
-	}
-}
-
-func aclKey(code ProblemCode, lists ...[]kind.ACL) string {
-	var b strings.Builder
-	b.WriteString(string(code))
-	for _, l := range lists {
-		for _, a := range kind.NormalizeACL(l) {
-			b.WriteString("\x00" + a.Scheme + "\x00" + a.ID + "\x00" + a.Perms.String())
-		}
-		b.WriteString("\x01")
-	}
-	return b.String()
 }
 
 func aclText(list []kind.ACL) string {

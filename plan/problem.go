@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Severity says whether a problem keeps the plan from being applied.
 type Severity int
@@ -73,12 +76,48 @@ const (
 // Problem is something the author of the configuration has to know before this
 // plan is applied.
 type Problem struct {
-	Severity     Severity    `json:"severity"`
-	Code         ProblemCode `json:"code"`
-	Addr         string      `json:"address"`
-	Path         string      `json:"path"`
-	Origin       string      `json:"origin,omitempty"`        // where it is declared, "" when it is not
-	Summary      string      `json:"summary"`                 // one line, no full stop
-	Detail       string      `json:"detail"`                  // what, why and what to do next
-	AlsoAffected int         `json:"also_affected,omitempty"` // how many more nodes have the same problem for the same reason
+	Severity Severity    `json:"severity"`
+	Code     ProblemCode `json:"code"`
+	Addr     string      `json:"address"`
+	Path     string      `json:"path"`
+	Origin   string      `json:"origin,omitempty"` // where it is declared, "" when it is not
+	Summary  string      `json:"summary"`          // one line, no full stop
+	Detail   string      `json:"detail"`           // what, why and what to do next
+}
+
+// foldAbove is how many problems that say the same are still told one by one.
+const foldAbove = 3
+
+// Fold puts problems together that say the same of different nodes, when there are more than
+// three of them: a thousand times the same sentence hides all others. Each group has at least
+// one member, and the order is that of the first members.
+func Fold(problems []Problem) [][]Problem {
+	key := func(p Problem) Problem {
+		for _, of := range []string{p.Addr, p.Path} {
+			if of != "" {
+				p.Detail = strings.ReplaceAll(p.Detail, of, "\x00")
+			}
+		}
+		p.Addr, p.Path, p.Origin = "", "", ""
+		return p
+	}
+	same := map[Problem]int{}
+	for _, p := range problems {
+		same[key(p)]++
+	}
+	var out [][]Problem
+	at := map[Problem]int{} // of the group, from 1
+	for _, p := range problems {
+		k := key(p)
+		switch i := at[k]; {
+		case same[k] <= foldAbove:
+			out = append(out, []Problem{p})
+		case i == 0:
+			out = append(out, []Problem{p})
+			at[k] = len(out)
+		default:
+			out[i-1] = append(out[i-1], p)
+		}
+	}
+	return out
 }

@@ -54,6 +54,21 @@ func (d *differ) unnoted() {
 	}
 }
 
+// unseen tells of nodes that may not be read when the index is written from what was read: whether
+// they are this stack's nobody knows. What the index or the configuration names is a problem already.
+func (d *differ) unseen() {
+	if !d.p.RefreshOnly && !d.p.MendsIndex() {
+		return
+	}
+	for _, path := range d.current.Unreadable {
+		if _, known := d.indexed[path]; known || d.want[path] != nil && !d.p.RefreshOnly {
+			continue
+		}
+		d.problem(Warning, ProblemUnreadable, &Node{Path: path}, "Node cannot be read",
+			fmt.Sprintf("%s may not be read by us, so nobody can say whether it is this stack's. If it is, connect with an identity that has READ there, and do this again.", path))
+	}
+}
+
 // stays reports whether the node is the stack's afterwards.
 func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
 

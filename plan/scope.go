@@ -238,7 +238,6 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 		return !targets.scope(excludes, q.Addr)
 	}
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, unplanned)
-	d.shared.without(unplanned)
 }
 
 // limitNotes finds what is not asked about: nothing else has to be noted for something to
@@ -341,7 +340,8 @@ func (d *differ) byPath() map[string]*Change {
 // changed by hand stays to be told.
 //
 // What is wrong with the configuration does not matter: nothing of it is applied. Problems of
-// the index are found later, in unnoted, and stay.
+// the index are found later, in unnoted, and stay. A node that may not be read is one of them:
+// the index would forget it, as if it were gone.
 func (d *differ) onlyRefresh() {
 	if !d.opts.RefreshOnly {
 		return
@@ -357,7 +357,10 @@ func (d *differ) onlyRefresh() {
 		kept = append(kept, c)
 	}
 	d.p.Changes = kept
-	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code != ProblemTargeted && q.Code != ProblemTarget })
+	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool {
+		_, known := d.indexed[q.Path]
+		return q.Code != ProblemTargeted && q.Code != ProblemTarget && !(q.Code == ProblemUnreadable && known && !d.outside[q.Path])
+	})
 }
 
 // drift lists what is not as the last apply left it.
@@ -378,6 +381,7 @@ func (d *differ) drift() {
 		key, e, _ := d.entry(path)
 		switch have := d.have[path]; {
 		case e.Hash == "": // noted already, see keepNoted
+		case unreadable(have): // nobody knows, which is a problem of its own
 		case have == nil:
 			see(key, path, DriftDeleted)
 		case !d.ours(have):

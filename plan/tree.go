@@ -41,6 +41,10 @@ type Tree struct {
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
 	Unmanaged []string
+	// Unreadable are the paths of nodes that are there and may not be read: of those that the
+	// configuration or the index names, and of children of this stack's namespaces. What they
+	// are nobody knows. Those that are named are among Nodes.
+	Unreadable []string
 }
 
 // Framed is one node of a [Tree]'s frame.

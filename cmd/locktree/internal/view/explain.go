@@ -234,13 +234,23 @@ func nodeText(e *apply.NodeError) (summary, detail, addr string, ok bool) {
 
 func differences(list []apply.Difference) string {
 	var b strings.Builder
+	const few = 3 // of those to which the same happened
+	happened := map[string]int{}
 	for _, d := range list {
+		if happened[d.What]++; happened[d.What] > few {
+			continue
+		}
 		fmt.Fprintf(&b, "\n  - %s (%s): %s", nameOr(d.Addr, "the stack's index"), d.Path, d.What)
 		if !d.Want.Absent && !d.Got.Absent && d.Want.Version != d.Got.Version {
 			fmt.Fprintf(&b, ", data version %d -> %d", d.Want.Version, d.Got.Version)
 		}
 		if d.ModifiedMs > 0 {
 			fmt.Fprintf(&b, ", at %s by the server's clock", time.UnixMilli(d.ModifiedMs).UTC().Format(time.RFC3339))
+		}
+	}
+	for _, what := range sortedKeys(happened) {
+		if more := happened[what] - few; more > 0 {
+			fmt.Fprintf(&b, "\n  - %d more: %s", more, what)
 		}
 	}
 	return b.String()

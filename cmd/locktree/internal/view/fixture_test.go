@@ -111,7 +111,7 @@ func richPlan() *plan.Plan {
 		Drifted: []plan.Drift{{Addr: ns, Path: created.Path, What: plan.DriftDeleted}, {Addr: pool, Path: before.Path, What: plan.DriftChanged},
 			{Addr: ns + ".mutex.lost", Path: "/locks/payments/lost", What: plan.DriftTaken}},
 		Problems: []plan.Problem{{Severity: plan.Warning, Code: plan.ProblemInUse, Addr: books.Addr, Path: books.Path, Origin: "locks.locktree.hcl:2",
-			Summary: "1 lock to be destroyed is in use", Detail: "The apply will refuse until it is idle.", AlsoAffected: 1}},
+			Summary: "1 lock to be destroyed is in use", Detail: "The apply will refuse until it is idle."}},
 		Outputs: []plan.OutputChange{
 			{Name: "ledger_path", Action: plan.Create, After: &plan.Output{Name: "ledger_path", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"/locks/payments/ledger"`)}},
 			{Name: "sizes", Action: plan.Update, Before: &plan.Output{Name: "sizes", Value: json.RawMessage(`{"a":[1,true,null]}`)}, After: &plan.Output{Name: "sizes", Value: json.RawMessage(`{"a":[]}`)}},

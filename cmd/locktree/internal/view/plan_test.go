@@ -2,11 +2,13 @@ package view
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
@@ -164,4 +166,31 @@ func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	v.Status(Status{Trees: []*plan.Tree{tree}})
 	require.Contains(t, out.String(), `a\x1b[2Jb\x202e`)
 	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
+}
+
+// Of what is said alike of many nodes people read the first three and a count, programs read each.
+func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
+	p := &plan.Plan{}
+	for i := range 47 {
+		addr := fmt.Sprintf("mutex.m[\"%d\"]", i)
+		p.Problems = append(p.Problems, plan.Problem{Severity: plan.Error, Addr: addr, Path: "/m", Summary: "Node cannot be read", Detail: addr + " may not be read by us."})
+	}
+	human, _, errs := capture(nil)
+	human.Plan(Plan{Plans: []*plan.Plan{p}})
+	require.Equal(t, 1, strings.Count(errs.String(), "Error: Node cannot be read"), errs.String())
+	require.Contains(t, errs.String(), "mutex.m[\"0\"] may not be read by us.\n\nThe same goes for 46 more: mutex.m[\"1\"], mutex.m[\"2\"] and 44 others.\n")
+	_, out, _ := capture(nil)
+	NewStream(out, "1.2.3", clock).Plan(Plan{Plans: []*plan.Plan{p}})
+	require.Equal(t, 47, strings.Count(out.String(), `"summary":"Node cannot be read"`))
+}
+
+func TestDifferencesAlikeAreFolded(t *testing.T) {
+	e := &apply.StaleError{}
+	for i := range 9 {
+		e.Differences = append(e.Differences, apply.Difference{Addr: fmt.Sprintf("mutex.m%d", i), Path: "/m", What: "deleted"})
+	}
+	e.Differences = append(e.Differences, apply.Difference{Addr: "mutex.n", Path: "/n", What: "created"})
+	_, detail, _ := explain(e)
+	require.Equal(t, 4, strings.Count(detail, "  - mutex."), detail)
+	require.Contains(t, detail, "  - mutex.n (/n): created\n  - 6 more: deleted\n")
 }

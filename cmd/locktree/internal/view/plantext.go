@@ -43,7 +43,7 @@ func (h *human) Plan(p Plan) {
 	} else if !failing(p.Plans) {
 		t.nothing(p)
 	}
-	h.Diagnostics(problems(p), p.Files)
+	h.Diagnostics(folded(p), p.Files)
 	switch {
 	case failing(p.Plans):
 	case p.SavedTo != "":

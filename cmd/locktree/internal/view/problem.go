@@ -25,13 +25,30 @@ func problems(p Plan) hcl.Diagnostics {
 	return out
 }
 
+// folded is problems for people: what is said alike of many nodes is said once, with the first
+// three of them.
+func folded(p Plan) hcl.Diagnostics {
+	var out hcl.Diagnostics
+	for _, one := range p.Plans {
+		for _, same := range plan.Fold(one.Problems) {
+			d := problem(&same[0], p.Files)
+			var others []string
+			for _, p := range same[1:] {
+				others = append(others, nameOr(p.Addr, p.Path))
+			}
+			if len(others) > 0 {
+				d.Detail += fmt.Sprintf("\n\nThe same goes for %d more: %s.", len(others), FirstFew(others))
+			}
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
 func problem(p *plan.Problem, files map[string]*hcl.File) *hcl.Diagnostic {
 	d := &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: p.Summary, Detail: p.Detail, Extra: Address(p.Addr)}
 	if p.Severity == plan.Error {
 		d.Severity = hcl.DiagError
-	}
-	if p.AlsoAffected > 0 {
-		d.Detail += fmt.Sprintf("\n\n%d more %s the same problem.", p.AlsoAffected, plural(p.AlsoAffected, "node has", "nodes have"))
 	}
 	d.Subject = declaration(p.Origin, files)
 	return d

@@ -22,7 +22,7 @@ func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Co
 	if k != kind.Semaphore {
 		return queue{holders: holders, waiters: waiters}
 	}
-	q := queue{holders: folded(holders), waiters: folded(waiters), semaphore: true, held: len(holders)}
+	q := queue{holders: perClient(holders), waiters: perClient(waiters), semaphore: true, held: len(holders)}
 	if declared != nil {
 		q.limit = declared.Params.(*kind.SemaphoreParams).Permits
 	}
@@ -50,9 +50,9 @@ func contenders(hs []plan.Holder) []recipes.Contender {
 	return out
 }
 
-// folded keeps the first node of each client, which is its oldest, and adds up the permits. A node whose session could not
+// perClient keeps the first node of each client, which is its oldest, and adds up the permits. A node whose session could not
 // be read may be anybody's.
-func folded(cs []recipes.Contender) []recipes.Contender {
+func perClient(cs []recipes.Contender) []recipes.Contender {
 	type client struct {
 		session int64
 		id      string
