@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/stretchr/testify/require"
@@ -210,6 +211,26 @@ func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
 	x.says("started")
 	x.cancel()
 	x.ends(exitLost)
+}
+
+// A command that ended just before it would have been told to is not one that was ended.
+func TestExecKeepsTheCodeOfACommandThatEndedFirst(t *testing.T) {
+	server, _ := declareLedger(t)
+	client := (&execRun{t: t, server: server}).other()
+	lease, err := client.Mutex(execLock).Lock(t.Context())
+	require.NoError(t, err)
+	session, err := client.Session(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, client.Revoke(t.Context(), lease.Node()))
+	<-lease.Context().Done()
+	p, err := child.Start(child.Command{Args: []string{"true"}})
+	require.NoError(t, err)
+	<-p.Done()
+	x := &execution{app: &app{terminal: terminal{stderr: io.Discard}}, lost: make(chan struct{})}
+	for range 100 { // whichever of the two is looked at first
+		require.Empty(t, x.supervise(t.Context(), p, lease, session, nil))
+	}
+	require.NoError(t, lease.Unlock(t.Context()))
 }
 
 // A command that ends when it is asked to, in doubt, has kept its lock until then.

@@ -59,7 +59,7 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 				t.Parallel()
 				args := strings.Fields(command)
 				cmd, stdin, stderr := onItsOwn(t, text, append([]string{args[0], "-var-file=-"}, args[1:]...)...)
-				_, err := stdin.Write(make([]byte, 1<<20)) // more than a pipe holds: it has begun to read, and reads on
+				_, err := stdin.Write(make([]byte, 1<<19)) // more than a pipe holds: it has begun to read, and reads on
 				require.NoError(t, err)
 				require.NoError(t, cmd.Process.Signal(signal))
 				endsWith(t, cmd, code, stderr)
