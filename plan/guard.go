@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -72,24 +73,45 @@ func (d *differ) obstacle(want, have *Node) {
 		d.problem(Error, ProblemNewer, want, "Node written by a newer version", at+"where "+detail+".")
 	case TroubleDamaged:
 		d.problem(Error, ProblemDamaged, want, "Node is damaged",
-			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or delete it by hand.")
+			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it anew: "+healing(want)+".")
 	case TroubleUnreadable:
 		d.problem(Error, ProblemUnreadable, want, "Node cannot be read",
 			at+"where a node exists that we may not read. Connect with an identity that has READ there.")
 	default:
+		left := "It is left alone: choose another path, or take it over: " + takeover("", want) + "."
+		back := "It is left alone. Take it back: " + healing(want) + "."
+		if have.Live != nil && have.Live.Ephemeral {
+			left = "It belongs to a session and goes with it: choose another path, or end the program that made it."
+			back = left
+		}
 		if addr, ok := d.indexed[want.Path]; ok {
 			d.problem(Error, ProblemMarkerLost, want, "Node is no longer ours",
-				at+fmt.Sprintf("which this stack created as %s, but its data was replaced by something else. "+
-					"It is left alone: delete it by hand to have it created again.", addrOfKey(addr, want.Path)))
+				at+fmt.Sprintf("which this stack created as %s, but its data was replaced by something else. %s", addrOfKey(addr, want.Path), back))
 			return
 		}
-		d.problem(Error, ProblemForeign, want, "Path is taken",
-			at+"where a node exists that locktree did not create. It is left alone: choose another path, or delete it by hand.")
+		d.problem(Error, ProblemForeign, want, "Path is taken", at+"where a node exists that locktree did not create. "+left)
 	}
 }
 
 func unreadable(n *Node) bool {
 	return n != nil && n.Live != nil && n.Live.Trouble == TroubleUnreadable
+}
+
+// healing is the command that writes a node's declaration over whatever is in it.
+func healing(want *Node) string { return takeover(" -overwrite-data", want) }
+
+func takeover(flags string, want *Node) string {
+	return "locktree import" + flags + " " + shellWord(want.Addr) + " " + shellWord(want.Path)
+}
+
+// shellWord is a word as it is typed into a shell.
+func shellWord(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-:", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func troubleOf(n *Node) (Trouble, string) {
