@@ -272,11 +272,11 @@ func (d *draw) wish() []byte {
 	return about.encode()
 }
 
-// relabel corrects how many permits an inherited place says it waits for. It is a label: where it cannot be written, the
-// wait goes on without it. What somebody else wrote, a revocation, stays.
+// relabel corrects what an inherited place says about who waits there, and for how many permits. It is a label: where it
+// cannot be written, the wait goes on without it. What somebody else wrote, a revocation, stays.
 func (d *draw) relabel(ctx context.Context) {
 	var was holderData
-	if json.Unmarshal(d.k.data, &was) != nil || was.Permits == d.n {
+	if json.Unmarshal(d.k.data, &was) != nil || was.ID == d.q.id() && was.Permits == d.n {
 		return
 	}
 	data, stat, err := d.s.Get(ctx, d.k.path)
