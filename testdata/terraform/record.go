@@ -1,5 +1,3 @@
-//go:build !locktree
-
 // Command record reads language.txt and writes it with what Terraform makes of each line. It is compiled inside
 // Terraform's module, by record.sh.
 package main
