@@ -49,6 +49,9 @@
 // for it. A reader may share a place older than itself while that waits; one that
 // is held it shares only while no writer is queued.
 //
+// A context derived from a lease's carries the lease. Locking the same lock with it is ErrWouldDeadlock, or enters the
+// lease again where the handle was made [WithReentrancy].
+//
 // # What is not guaranteed
 //
 //   - That a process stops acting in time. Between a look at the Context and the
