@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -104,7 +105,7 @@ func generated(dir string) string {
 // A digest without its hash is nobody's: writing it would close the node for good.
 func TestAMaskedAccessListIsNotWritten(t *testing.T) {
 	for id, masked := range map[string]bool{"us:x": true, "us": true, "us:" + strings.Repeat("A", 27) + "=": false} {
-		g := newGenerator(&config.Config{}, &config.Ensemble{Root: "/t"}, "f.locktree.hcl")
+		g := newGenerator(&config.Config{}, &config.Ensemble{Root: "/t", Tree: &plan.Tree{}}, "f.locktree.hcl")
 		acl := []kind.ACL{{Scheme: "world", ID: "anyone", Perms: kind.PermRead}, {Scheme: "digest", ID: id, Perms: kind.PermAll}}
 		g.siblings([]*found{{path: "/t/a", kind: kind.Mutex, params: kind.Mutex.New(), acl: acl}}, "", "")
 		text := g.access() + g.blocks.String()

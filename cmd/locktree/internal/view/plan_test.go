@@ -178,7 +178,7 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 	human, _, errs := capture(nil)
 	human.Plan(Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 1, strings.Count(errs.String(), "Error: Node cannot be read"), errs.String())
-	require.Contains(t, errs.String(), "mutex.m[\"0\"] may not be read by us.\n\nThe same goes for 46 more: mutex.m[\"1\"], mutex.m[\"2\"] and 44 others.\n")
+	require.Contains(t, errs.String(), "mutex.m[\"0\"] may not be read by us.\n\nThe same goes for 46 more: mutex.m[\"1\"], mutex.m[\"2\"], mutex.m[\"3\"] and 43 more.\n")
 	_, out, _ := capture(nil)
 	NewStream(out, "1.2.3", clock).Plan(Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 47, strings.Count(out.String(), `"summary":"Node cannot be read"`))
