@@ -16,14 +16,16 @@ type declared struct {
 	addrs map[string]*instance // nodes, their blocks, modules (nil) and their blocks (nil)
 	nodes map[string]*instance // nodes alone
 	exact map[string]bool      // nodes and modules, without the blocks of several
-	paths map[*Ensemble]map[string]*instance
+	// blocks are the addresses without any keys.
+	blocks map[string]bool
+	paths  map[*Ensemble]map[string]*instance
 	// sound: nothing was wrong before, so that what is missing is missing for its
 	// own sake.
 	sound bool
 }
 
 func (m *module) declared() *declared {
-	d := &declared{addrs: map[string]*instance{}, nodes: map[string]*instance{}, exact: map[string]bool{}, paths: map[*Ensemble]map[string]*instance{}}
+	d := &declared{addrs: map[string]*instance{}, nodes: map[string]*instance{}, exact: map[string]bool{}, blocks: map[string]bool{}, paths: map[*Ensemble]map[string]*instance{}}
 	for _, i := range m.instances {
 		d.nodes[i.addr], d.addrs[i.addr], d.exact[i.addr] = i, i, true
 		if i.key != "" || i.decl.attr("for_each") != nil {
@@ -36,6 +38,9 @@ func (m *module) declared() *declared {
 	}
 	for _, c := range m.moduleAddrs {
 		d.addrs[c.instance], d.addrs[c.block], d.exact[c.instance] = nil, nil, true
+	}
+	for addr := range d.addrs {
+		d.blocks[plan.BlockOf(addr)] = true
 	}
 	return d
 }
@@ -75,9 +80,14 @@ func (m *module) checkMoves(have *declared) bool {
 	if m.errors() > before || m.checkMoveCycles(from) {
 		return false
 	}
-	removed := map[string]bool{}
+	var all plan.Intent
 	for _, r := range m.removals {
-		removed[r.From] = true
+		if _, still := have.addrs[r.From]; !still {
+			all.Removals = append(all.Removals, r.Removal)
+		}
+	}
+	for _, v := range m.moves {
+		all.Moves = append(all.Moves, v.Move)
 	}
 	for i := range m.moves {
 		v := &m.moves[i]
@@ -87,11 +97,43 @@ func (m *module) checkMoves(have *declared) bool {
 			m.errorf(v.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, m.declaredAt(have.addrs[v.From]))
 		}
 		// Of a chain, which grows with each renaming and is kept for who skipped a version, only the end must exist.
-		if from[v.To] == nil && !removed[v.To] {
-			m.checkTarget(v, have)
+		switch {
+		case from[v.To] != nil || all.Removed(v.To) != nil:
+		default:
+			end := v.To
+			if movesWith(v.To, from) {
+				end = all.Rename(v.To)
+			}
+			if end == v.To {
+				m.checkTarget(v, have)
+			} else if all.Removed(end) == nil {
+				m.checkEnd(v, end, have)
+			}
 		}
 	}
 	return true
+}
+
+// movesWith reports whether something around an address may move: nearly always none does, and
+// to follow all moves for each move would take their square.
+func movesWith(addr string, from map[string]*moveItem) bool {
+	for i, c := range addr {
+		if (c == '.' || c == '[') && from[addr[:i]] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// checkEnd is checkTarget for what moved on with the namespace, the module or the block around it.
+func (m *module) checkEnd(v *moveItem, end string, have *declared) {
+	_, ok := have.addrs[end]
+	if !strings.HasSuffix(end, "]") { // it may stand in something with keys
+		ok = ok || have.blocks[plan.BlockOf(end)]
+	}
+	if !ok && have.sound {
+		m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is %s by now, which nothing declares. If it is gone again, delete this block.", v.To, end)
+	}
 }
 
 func (m *module) declaredAt(i *instance) string {

@@ -139,8 +139,8 @@ func splitKey(addr string) (base, key string, ok bool) {
 	return addr[:at], addr[at+1 : len(addr)-1], true
 }
 
-// unkeyed is an address without any instance keys: that of the block.
-func unkeyed(addr string) string {
+// BlockOf is an address without any instance keys: that of the block.
+func BlockOf(addr string) string {
 	var b strings.Builder
 	quoted, start := false, 0
 	for i := 0; i < len(addr); i++ {

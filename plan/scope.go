@@ -156,7 +156,7 @@ func (d *differ) sources(targets, excludes *globs) {
 		}
 	}
 	see := func(n *Node) {
-		if block := unkeyed(n.Addr); !d.asked[block] {
+		if block := BlockOf(n.Addr); !d.asked[block] {
 			d.asked[block] = targets.scope(excludes, n.Addr)
 		}
 	}
@@ -213,7 +213,7 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 			if _, planned := in[at]; !planned && c.Before == nil && d.want[at] != nil {
 				wanted[d.want[at].Addr] = true // what is wrong with it is why nothing is planned for it
 			}
-			wanted[c.Addr], d.asked[unkeyed(c.Addr)] = true, true
+			wanted[c.Addr], d.asked[BlockOf(c.Addr)] = true, true
 			kept = append(kept, c)
 			continue
 		}
