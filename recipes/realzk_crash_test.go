@@ -4,6 +4,7 @@ package recipes
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -26,7 +27,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// holdVariable makes this test binary a process that holds /m on the server it names.
+// holdVariable makes this test binary a process that holds every lane on the server it names.
 const holdVariable = "LOCKTREE_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -45,8 +46,9 @@ func TestMain(m *testing.M) {
 // realTimeout is for sessions whose end is waited for, and that must not come before; busyTimeout for those that live on.
 const realTick, realTimeout = 500 * time.Millisecond, 20 * time.Second
 
-// holdUntilKilled says on standard output what its lease does: "held TOKEN", then "ended CAUSE"; and for every line on
-// standard input "proven ERROR". spec is "ADDRESS TIMEOUT".
+// holdUntilKilled says on standard output what its leases do: "held TOKENS", then "ended CAUSE" and "wrote ERROR", of the one
+// of which the unexpected is told if there is one; and for every line on standard input "proven ERROR". spec is
+// "ADDRESS TIMEOUT".
 func holdUntilKilled(spec string) {
 	addr, timeout, _ := strings.Cut(spec, " ")
 	limit, err := time.ParseDuration(timeout)
@@ -59,21 +61,44 @@ func holdUntilKilled(spec string) {
 		fmt.Println("failed", err)
 		return
 	}
-	l, err := c.Mutex("/m").Lock(context.Background())
-	if err != nil {
-		fmt.Println("failed", err)
-		return
+	var leases []*Lease
+	for _, lane := range lanes() {
+		l, err := lane.holder.take(c, context.Background())
+		if err != nil {
+			fmt.Println("failed", lane.name, err)
+			return
+		}
+		leases = append(leases, l)
 	}
-	fmt.Println("held", l.Token())
+	fmt.Print("held")
+	for _, l := range leases {
+		fmt.Print(" ", l.Token())
+	}
+	fmt.Println()
 	go func() {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			fmt.Println("proven", l.Verify(context.Background()))
+			var err error
+			for _, l := range leases {
+				err = cmp.Or(l.Verify(context.Background()), err)
+			}
+			fmt.Println("proven", err)
 		}
 	}()
-	<-l.Context().Done()
-	fmt.Println("ended", context.Cause(l.Context()))
-	_, err = l.Multi(context.Background(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
-	fmt.Println("wrote", err)
+	ended, wrote := ErrLost, error(nil)
+	for _, l := range leases {
+		<-l.Context().Done()
+		if cause := context.Cause(l.Context()); ended == ErrLost || !errors.Is(cause, ErrLost) {
+			ended = cause
+		}
+	}
+	for _, l := range leases {
+		_, wrote = l.Multi(context.Background(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
+		if wrote == nil {
+			break
+		}
+	}
+	fmt.Println("ended", ended)
+	fmt.Println("wrote", wrote)
 }
 
 // victim is a holder process.
@@ -81,7 +106,8 @@ type victim struct {
 	cmd   *exec.Cmd
 	in    io.Writer
 	lines *bufio.Scanner
-	token uint64
+
+	tokens []uint64 // the lanes'
 }
 
 func startVictim(t *testing.T, addr string, timeout time.Duration) *victim {
@@ -99,8 +125,11 @@ func startVictim(t *testing.T, addr string, timeout time.Duration) *victim {
 		_ = v.cmd.Wait()
 	})
 	v.lines = bufio.NewScanner(out)
-	v.token, err = strconv.ParseUint(v.says(t, "held "), 10, 64)
-	require.NoError(t, err)
+	for _, token := range strings.Fields(v.says(t, "held ")) {
+		n, err := strconv.ParseUint(token, 10, 64)
+		require.NoError(t, err)
+		v.tokens = append(v.tokens, n)
+	}
 	return v
 }
 
@@ -132,12 +161,12 @@ func (v *victim) proves() string {
 	return "the process has ended, having said " + said
 }
 
-// realServer is a real ZooKeeper with a mutex declared at /m and a client on it.
+// realServer is a real ZooKeeper with the lanes declared and a client on it.
 func realServer(t *testing.T) (*realzk.Server, *Client) {
 	t.Helper()
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	c := realClient(t, srv, "test")
-	declareReal(t, c, "/m", kind.Mutex.New())
+	declareLanes(t, c)
 	return srv, c
 }
 
@@ -213,15 +242,15 @@ func TestRealKillOfAHolderGrantsTheNextInTime(t *testing.T) {
 	t.Parallel()
 	srv, c := realServer(t)
 	v := startVictim(t, srv.Addr, realTimeout)
-	got := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
-	queued(t, c, "/m", 2)
+	all := &contest{lanes: lanes()}
+	got := all.waiting(c)
+	all.queued(t, c, 1)
 	require.NoError(t, v.cmd.Process.Kill())
 	killed := time.Now()
-	r := <-got
-	require.NoError(t, r.err)
-	t.Logf("granted %v after the kill; P5 allows %v on a machine that is not busy", r.at.Sub(killed), realTimeout+2*realTick)
-	require.Greater(t, r.v.Token(), v.token)
-	require.NoError(t, r.v.Unlock(t.Context()))
+	for i, x := range all.granted(t, got) {
+		require.Greater(t, x.Token(), v.tokens[i])
+	}
+	t.Logf("granted %v after the kill; P5 allows %v on a machine that is not busy", time.Since(killed), realTimeout+2*realTick)
 }
 
 func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { // case 31: redis-semaphore #24, redisson #2665
@@ -232,26 +261,23 @@ func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { /
 	_, err = s.Create(t.Context(), "/data", []byte("0"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	v := startVictim(t, srv.Addr, realTimeout)
-	got := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
-	queued(t, c, "/m", 2)
+	all := &contest{lanes: lanes()}
+	got := all.waiting(c)
+	all.queued(t, c, 1)
 	require.NoError(t, v.cmd.Process.Signal(syscall.SIGSTOP))
-	r := <-got
-	require.NoError(t, r.err)
-	require.Greater(t, r.v.Token(), v.token)
+	for i, x := range all.granted(t, got) {
+		require.Greater(t, x.Token(), v.tokens[i])
+	}
 	require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
 	require.Contains(t, v.says(t, "ended "), "lock lost")
 	require.Contains(t, v.says(t, "wrote "), "lock lost")
 	data, _, err := s.Get(t.Context(), "/data")
 	require.NoError(t, err)
 	require.Equal(t, "0", string(data))
-	require.NoError(t, r.v.Unlock(t.Context()))
 }
 
 func TestRealRecipesExcludeAndCount(t *testing.T) {
 	srv, c := realServer(t)
-	p := kind.Semaphore.New().(*kind.SemaphoreParams)
-	p.Permits = 3
-	declareReal(t, c, "/s", p)
 	declareReal(t, c, "/rw", kind.RWLock.New())
 	declareReal(t, c, "/m2", kind.Mutex.New())
 

@@ -69,13 +69,10 @@ func TestRealFullDisks(t *testing.T) {
 	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Prepare: d.mount, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no", "zookeeper.preAllocSize": "256"}})
 	e := &ensemble{t, servers}
-	c, w := e.client(t, timeout, servers...), e.client(t, timeout, servers...)
-	declareReal(t, c, "/m", kind.Mutex.New())
-	declareReal(t, c, "/data", kind.Mutex.New())
-	var b believers
-	x, err := c.Mutex("/m").Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, b.granted(x))
+	client, w := e.client(t, timeout, servers...), e.client(t, timeout, servers...)
+	declareLanes(t, client)
+	declareReal(t, client, "/data", kind.Mutex.New())
+	c := holdAll(t, client)
 	leader, followers := e.roles()
 
 	d.fill(followers[0])
@@ -88,37 +85,37 @@ func TestRealFullDisks(t *testing.T) {
 		require.True(t, time.Now().Before(deadline), "its disk is full and it does not notice")
 		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
 	}
-	outlasts(t, x) // two servers go on
+	c.outlasts(t) // two servers go on
 
-	rival := async(func() (*Lease, error) {
-		return e.client(t, timeout, leader, followers[1]).Mutex("/m").Lock(context.Background())
-	})
-	queued(t, c, "/m", 2)
+	rivals := c.waiting(e.client(t, timeout, leader, followers[1]))
+	require.True(t, c.queued(t, client, 1))
 	d.fill(followers[1])
-	for told := false; !told || x.Context().Err() == nil; { // nothing can be written, and writers are told
+	for told := false; !told || client.session.Err() == nil; { // nothing can be written, and writers are told
 		told = write(t, w) != nil || told
 	}
-	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	_, err = c.Mutex("/m").Lock(ctx)
-	cancel()
-	require.ErrorIs(t, err, context.DeadlineExceeded, "no hang")
+	defer cancel()
+	for _, l := range c.lanes {
+		require.ErrorIs(t, context.Cause(l.x.Context()), ErrLost, l.name)
+		_, err := l.holder.take(client, ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "%s: no hang", l.name)
+	}
 
 	for _, f := range followers {
 		d.free(f)
 		f.Kill() // it may hang about, or have ended by itself
 		f.RestartWithoutWaiting()
 	}
-	if r := <-rival; r.err == nil {
-		require.NoError(t, b.granted(r.v), "one believer, and a token that grows")
-		require.NoError(t, r.v.Unlock(t.Context()))
-	} else {
-		require.ErrorIs(t, r.err, ErrSessionLost, "its place went with its session")
+	for i, l := range c.lanes {
+		if r := <-rivals[i]; r.err == nil {
+			require.NoError(t, l.granted(r.v, l.rivals[0].weight), "%s: one believer, and a token that grows", l.name)
+			require.NoError(t, r.v.Unlock(t.Context()))
+		} else {
+			require.ErrorIs(t, r.err, ErrSessionLost, "%s: its place went with its session", l.name)
+		}
 	}
-	y, err := c.Mutex("/m").Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, b.granted(y))
-	require.NoError(t, y.Unlock(t.Context()))
+	require.NoError(t, c.hold(t, client))
+	require.NoError(t, c.unlock(t))
 }
 
 // Row 35: a parent that a foreign client made as a container goes whenever nobody queues.

@@ -3,65 +3,15 @@
 package recipes
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
-
-// believers checks, at each grant, that nobody granted before still believes to hold.
-type believers struct {
-	mu     sync.Mutex
-	leases []*Lease
-}
-
-// granted is to be called as soon as Lock has returned. Who looks at the clock knows that a lease is over; that its context
-// says so, too, takes a timer, which a machine that has just stopped may run later than the goroutine that calls this.
-func (b *believers) granted(x *Lease) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, other := range b.leases {
-		if other.Context().Err() == nil && time.Now().Before(other.Deadline()) {
-			return fmt.Errorf("%s is granted while %s is believed to be held", x.Node(), other.Node())
-		}
-		if other.Token() >= x.Token() && other.Token() != 0 {
-			return fmt.Errorf("token %d after %d", x.Token(), other.Token())
-		}
-	}
-	b.leases = append(b.leases, x)
-	return nil
-}
-
-// contend locks, holds for a moment and unlocks, over and over, until ctx ends. What a broken ensemble costs is not an
-// error; two believers are.
-func (b *believers) contend(ctx context.Context, m *Mutex) error {
-	for ctx.Err() == nil {
-		x, err := m.Lock(ctx)
-		if errors.Is(err, ErrClosed) {
-			return nil
-		}
-		if err != nil {
-			_ = pauseFor(ctx, 50*time.Millisecond)
-			continue
-		}
-		if err := b.granted(x); err != nil {
-			return err
-		}
-		_ = pauseFor(x.Context(), 30*time.Millisecond)
-		unlock, cancel := context.WithTimeout(context.Background(), time.Second)
-		_ = x.Unlock(unlock)
-		cancel()
-	}
-	return nil
-}
 
 // busyTimeout is for a lease that must outlast what the servers of a busy machine take for an election or a restart; the
 // servers have to allow it.
@@ -69,7 +19,7 @@ const busyTimeout = 60 * time.Second
 
 var longSessions = map[string]string{"maxSessionTimeout": "60000"}
 
-// ensemble is three real servers with a mutex at /m.
+// ensemble is three real servers with the lanes declared.
 type ensemble struct {
 	t       *testing.T
 	servers []*realzk.Server
@@ -108,52 +58,6 @@ func (e *ensemble) client(t *testing.T, timeout time.Duration, servers ...*realz
 	return c
 }
 
-// contest is a holder, and rivals that want the lock again and again.
-type contest struct {
-	believers
-	x    *Lease
-	stop func() // waits for the rivals, and fails if they saw two believers
-}
-
-// contest begins one: the holder knows the servers in on, each rival one of at. Where the machine stops for so long that the
-// lease is over before all of them queue, it begins again.
-func (e *ensemble) contest(t *testing.T, timeout time.Duration, on, at []*realzk.Server) *contest {
-	t.Helper()
-	watcher := e.client(t, busyTimeout, e.servers...)
-	for tries := 1; ; tries++ {
-		c := &contest{}
-		var err error
-		c.x, err = e.client(t, timeout, on...).Mutex("/m").Lock(t.Context())
-		if err == nil {
-			require.NoError(t, c.granted(c.x))
-			c.rival(t, e, timeout, at)
-			if queuedUnless(t, watcher, "/m", 1+len(at), c.x.Context().Done()) {
-				return c
-			}
-			c.stop()
-			err = context.Cause(c.x.Context())
-		}
-		require.True(t, errors.Is(err, ErrLost) || errors.Is(err, ErrSessionLost), "%v", err)
-		require.Less(t, tries, 20, "no lease lasts until its rivals queue: %v", err)
-	}
-}
-
-// rival lets one client for each of the servers contend until the end.
-func (c *contest) rival(t *testing.T, e *ensemble, timeout time.Duration, at []*realzk.Server) {
-	ctx, end := context.WithCancel(t.Context())
-	failed := make(chan error, len(at))
-	for _, s := range at {
-		client := e.client(t, timeout, s)
-		go func() { failed <- c.contend(ctx, client.Mutex("/m")) }()
-	}
-	c.stop = func() {
-		end()
-		for range at {
-			require.NoError(t, <-failed)
-		}
-	}
-}
-
 // stopped pauses a server under a holder that knows no other, and lets rivals on the rest contend.
 func (e *ensemble) stopped(t *testing.T, victim *realzk.Server, rest ...*realzk.Server) {
 	const timeout = 4 * time.Second // eight ticks
@@ -161,7 +65,7 @@ func (e *ensemble) stopped(t *testing.T, victim *realzk.Server, rest ...*realzk.
 	victim.Pause()
 	defer victim.Resume()
 	paused := time.Now()
-	lostInTime(t, c.x, paused, timeout)
+	c.lost(t, paused, timeout)
 	c.atLeast(t, 4)
 	t.Logf("lost after %v; four grants after %v", timeout/2, time.Since(paused).Round(10*time.Millisecond))
 	victim.Resume()
@@ -173,11 +77,9 @@ func (e *ensemble) stopped(t *testing.T, victim *realzk.Server, rest ...*realzk.
 // machine stopped for longer than the session had time.
 func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	_, followers := e.roles()
-	c := e.client(t, timeout, followers...)
-	x, err := c.Mutex("/m").Lock(t.Context())
-	require.NoError(t, err)
-	s, err := c.Session(t.Context())
-	require.NoError(t, err)
+	client := e.client(t, timeout, followers...)
+	c := holdAll(t, client)
+	s := client.session
 	on, _, _ := s.guard.hosts.current()
 	for _, f := range followers {
 		if f.Addr == on.addr {
@@ -186,15 +88,19 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 		}
 	}
 	began := time.Now()
-	for s.linkNumber() < 2 && x.Context().Err() == nil {
+	for s.linkNumber() < 2 && s.State() != Lost {
 		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
 	}
-	err = proven(t, x)
+	var err error
+	for _, l := range c.lanes {
+		err = errors.Join(err, proven(t, l.x))
+	}
 	t.Logf("on another server after %v of a session timeout of %v: %v", time.Since(began).Round(10*time.Millisecond), timeout, err)
 	if err != nil {
+		require.NoError(t, client.Close())
 		return false
 	}
-	require.NoError(t, x.Unlock(t.Context()))
+	require.NoError(t, c.unlock(t))
 	return true
 }
 
@@ -207,39 +113,13 @@ func proven(t *testing.T, x *Lease) error {
 	return err
 }
 
-// outlasts requires that what has happened to the servers has not cost a lease.
-func outlasts(t *testing.T, x *Lease) {
-	t.Helper()
-	require.NoError(t, proven(t, x), "%v", context.Cause(x.Context()))
-	require.NoError(t, x.Context().Err())
-}
-
-// atLeast waits for that many grants. When there are none at all for so long, the servers' logs, which a failed test prints,
-// say more than a run that times out.
-func (b *believers) atLeast(t *testing.T, n int) {
-	t.Helper()
-	for last, since := -1, time.Now(); ; {
-		b.mu.Lock()
-		got := len(b.leases)
-		b.mu.Unlock()
-		if got >= n {
-			return
-		}
-		if got != last {
-			last, since = got, time.Now()
-		}
-		require.Less(t, time.Since(since), patience, "nobody is granted the lock any more, after %d of %d", got, n)
-		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
-	}
-}
-
 // Rows 18 to 20, 24 and 26 of the failure matrix, as far as signals make them.
 func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
 	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	e := &ensemble{t, servers}
-	declareReal(t, e.client(t, busyTimeout, servers...), "/m", kind.Mutex.New())
+	declareLanes(t, e.client(t, busyTimeout, servers...))
 
 	t.Run("the holder's follower stops", func(t *testing.T) {
 		leader, followers := e.roles()
@@ -261,28 +141,18 @@ func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
 
 	t.Run("the leader is killed while a lock is held", func(t *testing.T) {
 		leader, followers := e.roles()
-		var b believers
-		c := e.client(t, busyTimeout, followers...)
-		x, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, b.granted(x))
-		rival := async(func() (*Lease, error) {
-			return e.client(t, busyTimeout, followers...).Mutex("/m").Lock(context.Background())
-		})
-		queued(t, c, "/m", 2)
+		client := e.client(t, busyTimeout, followers...)
+		c := holdAll(t, client)
+		rivals := c.waiting(e.client(t, busyTimeout, followers...))
+		c.queued(t, client, 1)
 		leader.Kill()
 		killed := time.Now()
-		outlasts(t, x)
+		c.outlasts(t)
 		t.Logf("proven under a new leader after %v", time.Since(killed).Round(10*time.Millisecond))
-		require.NoError(t, x.Unlock(t.Context()))
-		r := <-rival
-		require.NoError(t, r.err)
-		require.NoError(t, b.granted(r.v))
-		require.NoError(t, r.v.Unlock(t.Context()))
-		y, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, b.granted(y))
-		require.Greater(t, y.Token()>>32, x.Token()>>32, "a token of the next epoch")
-		require.NoError(t, y.Unlock(t.Context()))
+		require.NoError(t, c.unlock(t))
+		c.granted(t, rivals)
+		for i, y := range c.granted(t, c.waiting(client)) {
+			require.Greater(t, y.Token()>>32, c.lanes[i].x.Token()>>32, "a token of the next epoch")
+		}
 	})
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -31,8 +30,9 @@ func TestRealHolderStoppedForAQuarterOfItsSessionKeepsItsLock(t *testing.T) { //
 func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *Client, timeout time.Duration) (inTime bool) {
 	t.Helper()
 	v := startVictim(t, srv.Addr, timeout)
-	got := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
-	queued(t, c, "/m", 2)
+	all := &contest{lanes: lanes()}
+	got := all.waiting(c)
+	all.queued(t, c, 1)
 	inTime = true
 	for i := 0; i < 2 && inTime; i++ {
 		began := time.Now()
@@ -44,13 +44,13 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *Client, timeout tim
 		if inTime = time.Since(began) < timeout*3/8; inTime { // what began proved lasts for half of it
 			require.Equal(t, "<nil>", before)
 			require.Equal(t, "<nil>", after)
-			require.Empty(t, got, "the lock was lost to the waiter")
+			for i, l := range all.lanes {
+				require.Empty(t, got[i], "%s: lost to the waiter", l.name)
+			}
 		}
 	}
 	require.NoError(t, v.cmd.Process.Kill())
-	r := <-got
-	require.NoError(t, r.err)
-	require.NoError(t, r.v.Unlock(t.Context()))
+	all.granted(t, got)
 	return inTime
 }
 
@@ -67,52 +67,47 @@ func robbed(t *testing.T, addr string) (*Client, *thief) {
 func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 12
 	srv, c := realServer(t)
 	holder, a := robbed(t, srv.Addr)
-	x, err := holder.Mutex("/m").Lock(t.Context())
-	require.NoError(t, err)
+	all := holdAll(t, holder)
 	waiter, b := robbed(t, srv.Addr)
-	w := async(func() (*Lease, error) { return waiter.Mutex("/m").Lock(context.Background()) })
-	queued(t, c, "/m", 2)
-	last := async(func() (*Lease, error) { return c.Mutex("/m").Lock(context.Background()) })
-	queued(t, c, "/m", 3)
+	w := all.waiting(waiter)
+	all.queued(t, c, 1)
+	last := all.waiting(c)
+	all.queued(t, c, 2)
 	b.end(t, waiter.session)
-	require.ErrorIs(t, (<-w).err, ErrSessionLost)
-	require.NoError(t, x.Verify(t.Context()))
+	for i, l := range all.lanes {
+		require.ErrorIs(t, (<-w[i]).err, ErrSessionLost, l.name)
+		require.NoError(t, l.x.Verify(t.Context()), l.name)
+	}
 	a.end(t, holder.session)
-	<-x.Context().Done()
-	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
-	r := <-last
-	require.NoError(t, r.err)
-	require.Greater(t, r.v.Token(), x.Token())
-	require.NoError(t, r.v.Unlock(t.Context()))
+	for _, l := range all.lanes {
+		<-l.x.Context().Done()
+		require.ErrorIs(t, context.Cause(l.x.Context()), ErrLost, l.name)
+	}
+	for i, x := range all.granted(t, last) {
+		require.Greater(t, x.Token(), all.lanes[i].x.Token(), all.lanes[i].name)
+	}
 }
 
 func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with one server; case 33
 	// A busy machine took nine seconds to start a server: the session must outlive that.
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions})
 	a, b := realClient(t, srv, "a"), realClient(t, srv, "b")
-	declareReal(t, a, "/m", kind.Mutex.New())
-	var held believers
-	x, err := a.Mutex("/m").Lock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, held.granted(x))
-	w := async(func() (*Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
-	queued(t, a, "/m", 2)
+	declareLanes(t, a)
+	all := holdAll(t, a)
+	w := all.waiting(b)
+	all.queued(t, a, 1)
 	srv.Kill()
-	deadline := x.Deadline() // without a server nothing is proven any more
+	deadline := all.lanes[0].x.Deadline() // without a server nothing is proven any more
 	srv.Restart()
-	err = x.Verify(t.Context())
-	for err != nil && x.Context().Err() == nil {
-		err = x.Verify(t.Context())
+	for i, l := range all.lanes {
+		err := proven(t, l.x)
+		if time.Now().Before(deadline) { // else the server was away for longer than the lease lasts
+			require.NoError(t, err, l.name)
+			require.Empty(t, w[i], l.name)
+		}
 	}
-	if time.Now().Before(deadline) { // else the server was away for longer than the lease lasts
-		require.NoError(t, err)
-		require.Empty(t, w)
-	}
-	_ = x.Unlock(t.Context())
-	r := <-w
-	require.NoError(t, r.err)
-	require.NoError(t, held.granted(r.v))
-	require.NoError(t, r.v.Unlock(t.Context()))
+	_ = all.unlock(t)
+	all.granted(t, w)
 }
 
 // Matrix 41: whatever else answers on the port. What each peer costs alone is TestHostilePeerDuringHandshake's.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -51,7 +50,7 @@ func TestRealPartitions(t *testing.T) {
 		"maxSessionTimeout": "60000", "syncLimit": "8"}, // a leader that stalls for three ticks stays the leader, on a busy machine, too
 		Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	n := &network{ensemble{t, servers}, net}
-	declareReal(t, n.client(t, busyTimeout, servers...), "/m", kind.Mutex.New())
+	declareLanes(t, n.client(t, busyTimeout, servers...))
 
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second} {
 		t.Run("row 19: a follower is cut off with the holder on it, "+timeout.String(), func(t *testing.T) {
@@ -76,7 +75,7 @@ func TestRealPartitions(t *testing.T) {
 		for _, f := range followers {
 			f.RestartWithoutWaiting()
 		}
-		lostInTime(t, c.x, parted, timeout)
+		c.lost(t, parted, timeout)
 		c.atLeast(t, 5)
 		n.alone(leader, false)
 		c.stop()
@@ -93,7 +92,7 @@ func TestRealPartitions(t *testing.T) {
 			c := n.contest(t, timeout, followers[:1], []*realzk.Server{leader, followers[1]})
 			cut(followers[0], true)
 			defer cut(followers[0], false)
-			lostInTime(t, c.x, time.Now(), timeout)
+			c.lost(t, time.Now(), timeout)
 			c.atLeast(t, 5)
 			c.stop()
 		})
@@ -103,7 +102,7 @@ func TestRealPartitions(t *testing.T) {
 		const timeout = 6 * time.Second
 		_, _ = n.roles()
 		c := n.contest(t, timeout, servers, servers)
-		_ = c.x.Unlock(t.Context()) // or it is lost
+		_ = c.unlock(t) // or it is lost
 		everybody := append([]*realzk.Server{nil}, servers...)
 		for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
 			from, to := everybody[rand.IntN(4)], everybody[rand.IntN(4)]
@@ -114,25 +113,23 @@ func TestRealPartitions(t *testing.T) {
 			require.NoError(t, pauseFor(t.Context(), time.Duration(rand.IntN(120))*time.Millisecond))
 			net.Lose(from, to, false)
 		}
-		c.mu.Lock()
-		during := len(c.leases)
-		c.mu.Unlock()
-		c.atLeast(t, during+5)
-		t.Logf("%d grants meanwhile", during)
+		for _, l := range c.lanes {
+			during := l.grants()
+			l.atLeast(t, during+5)
+			t.Logf("%s: %d grants meanwhile", l.name, during)
+		}
 		c.stop()
 	})
 
 	t.Run("row 25: the servers are restarted one after the other", func(t *testing.T) {
-		c := n.client(t, busyTimeout, servers...)
-		x, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		c := holdAll(t, n.client(t, busyTimeout, servers...))
 		for _, s := range servers {
 			n.roles()
 			s.Restart()
 		}
 		n.roles()
-		outlasts(t, x)
-		require.NoError(t, x.Unlock(t.Context()))
+		c.outlasts(t)
+		require.NoError(t, c.unlock(t))
 	})
 
 	for _, row := range []struct {
@@ -155,11 +152,11 @@ func TestRealPartitions(t *testing.T) {
 				f.Resume()
 			}
 			if row.kept {
-				outlasts(t, c.x)
+				c.outlasts(t)
 			} else {
-				lostInTime(t, c.x, began, row.timeout)
+				c.lost(t, began, row.timeout)
 			}
-			_ = c.x.Unlock(t.Context())
+			_ = c.unlock(t)
 			c.atLeast(t, 5)
 			c.stop()
 		})
@@ -168,16 +165,15 @@ func TestRealPartitions(t *testing.T) {
 	t.Run("row 29: the leader stalls again and again", func(t *testing.T) {
 		const timeout = 20 * time.Second // a heartbeat each 3.3 s; lost when nothing was proven for 10 s
 		leader, _ := n.roles()
-		x, err := n.client(t, timeout, servers...).Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
+		c := holdAll(t, n.client(t, timeout, servers...))
 		for range 5 {
 			leader.Pause()
 			_ = pauseFor(t.Context(), 1500*time.Millisecond) // within syncLimit
 			leader.Resume()
 			_ = pauseFor(t.Context(), 500*time.Millisecond)
 		}
-		outlasts(t, x)
-		require.NoError(t, x.Unlock(t.Context()))
+		c.outlasts(t)
+		require.NoError(t, c.unlock(t))
 	})
 }
 
@@ -189,7 +185,7 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 		Properties: map[string]string{"zookeeper.forceSync": "no", "readonlymode.enabled": "true"}})
 	e := &ensemble{t, servers}
 	const timeout = 4 * time.Second
-	declareReal(t, e.client(t, busyTimeout, servers...), "/m", kind.Mutex.New())
+	declareLanes(t, e.client(t, busyTimeout, servers...))
 	c := e.contest(t, timeout, servers[:1], nil)
 	servers[1].Kill()
 	servers[2].Kill()
@@ -198,12 +194,10 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 		require.Less(t, time.Since(lost), patience)
 		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
 	}
-	lostInTime(t, c.x, lost, timeout)
+	c.lost(t, lost, timeout)
 	refused(t, Config{Servers: []string{servers[0].Addr}, SessionTimeout: timeout}, "quorum")
 	servers[1].RestartWithoutWaiting()
-	y, err := e.client(t, busyTimeout, servers[0], servers[1]).Mutex("/m").Lock(t.Context())
-	require.NoError(t, err, "whoever waited long enough gets it once there are two")
-	require.NoError(t, y.Unlock(t.Context()))
+	c.granted(t, c.waiting(e.client(t, busyTimeout, servers[0], servers[1]))) // whoever waits long enough, once there are two
 }
 
 // cutOff parts a server from the others while it serves the holder, and lets rivals on the rest contend: the case in
@@ -212,7 +206,7 @@ func (n *network) cutOff(t *testing.T, timeout time.Duration, victim *realzk.Ser
 	c := n.contest(t, timeout, []*realzk.Server{victim}, rest)
 	n.alone(victim, true)
 	parted := time.Now()
-	lostInTime(t, c.x, parted, timeout)
+	c.lost(t, parted, timeout)
 	lost := time.Since(parted)
 	c.atLeast(t, 2)
 	t.Logf("lost after %v, a rival granted after %v", lost.Round(10*time.Millisecond), time.Since(parted).Round(10*time.Millisecond))
