@@ -42,18 +42,20 @@ func inside(f func()) {
 // A panic in a callback, recovered by the caller of Lock, left the turn and the contender behind: nobody was granted the lock
 // any more, and Close waited for ever. A callback that did not return kept the lock from everybody.
 func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
-	for name, harm := range map[string]func(over <-chan struct{}){
-		"panics":             func(<-chan struct{}) { panic("a bug in metrics code") },
-		"ends its goroutine": func(<-chan struct{}) { runtime.Goexit() }, // as a test's FailNow does
-		"never returns":      func(over <-chan struct{}) { <-over },
+	for name, harm := range map[string]func(c *Client, path string, over <-chan struct{}){
+		"panics":             func(*Client, string, <-chan struct{}) { panic("a bug in metrics code") },
+		"ends its goroutine": func(*Client, string, <-chan struct{}) { runtime.Goexit() }, // as a test's FailNow does
+		"does not return":    func(_ *Client, _ string, over <-chan struct{}) { <-over },
+		"calls the client":   func(c *Client, path string, _ <-chan struct{}) { _, _ = c.Inspect(context.Background(), path) },
 	} {
 		for _, event := range []string{"queued", "acquired", "suspected", "lost", "released", "refused"} {
 			t.Run(event+" "+name, func(t *testing.T) {
 				forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 					over := make(chan struct{})
 					defer close(over)
-					observer := misbehaving(event, func() { harm(over) })
-					c := l.client("observed", func(cfg *Config) { cfg.Observer, cfg.OnSuspect = observer, LoseOnSuspect })
+					var c *Client
+					observer := misbehaving(event, func() { harm(c, way.path, over) })
+					c = l.client("observed", func(cfg *Config) { cfg.Observer, cfg.OnSuspect = observer, LoseOnSuspect })
 					l.throughEveryEvent(c, way)
 					l.grantedSoon(way, "after all of that")
 					require.NoError(t, within(t, 2*time.Second, c.Close), "Close waits for what is under way")
