@@ -299,3 +299,34 @@ func (c *contest) rival(t *testing.T, e *ensemble, timeout time.Duration, at []*
 		}
 	}
 }
+
+// What a contest would notice, shown on leases that are no rivals.
+func TestAContestNoticesTooManyBelieversAndTokensThatDoNotGrow(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c := l.client("a")
+		var leases []*Lease
+		for range 3 {
+			x, err := c.Semaphore("/s").Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			l.settle() // its token is known
+			leases = append(leases, x)
+		}
+		permits := believers{room: 2}
+		require.NoError(t, permits.granted(leases[1], 1))
+		require.NoError(t, permits.granted(leases[0], 1), "tokens of permits order nothing")
+		require.ErrorContains(t, permits.granted(leases[2], 1), "3 of 2")
+
+		const reader, writer = 1, 1000
+		lock := believers{room: writer}
+		require.NoError(t, lock.granted(leases[0], reader))
+		require.NoError(t, lock.granted(leases[1], reader))
+		require.ErrorContains(t, lock.granted(leases[2], writer), "of 1000")
+
+		var alone believers
+		require.NoError(t, alone.granted(leases[1], 1))
+		l.unlock(leases[1])
+		require.ErrorContains(t, alone.granted(leases[0], 1), "token")
+		require.NoError(t, alone.granted(leases[2], 1))
+	})
+}
