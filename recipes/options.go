@@ -38,8 +38,8 @@ type Event struct {
 // blocks, it may call the Client, and a panic in it is recovered and logged to Config.Logger. Events that it has not been
 // told of yet are kept in memory, so over time it must be as fast as they come. Close waits up to 1.5 s for the last of them.
 //
-// Each Acquired is followed by exactly one Released or Lost. Readers that share a contender have one each; locking again
-// with a lease's context (see Mutex.Lock) has none. An exchange (Downgrade, TryUpgrade) is Acquired for the new lease and
+// Each Acquired is followed by exactly one Released or Lost. Readers that share a contender have one each; entering a
+// lock again ([WithReentrancy]) has none. An exchange (Downgrade, TryUpgrade) is Acquired for the new lease and
 // Released for the old one.
 type Observer interface {
 	Queued(Event)    // a contender stands in a queue and was not granted at once
