@@ -35,9 +35,9 @@
 // From two trees to a Plan: diff.go, whose function diff says in which order the steps come
 // and why. move.go and import.go find what continues at another path or is taken over;
 // guard.go, access.go, audit.go and mass.go say what must not be done, or should not; quota.go
-// compares the quotas; scope.go takes out what was not asked for and tells the drift;
-// rebuild.go and drain.go look after an index that was lost and locks that were left closed;
-// pin.go notes what an apply has to find unchanged.
+// compares the quotas; scope.go takes out what was not asked for, drift.go tells what was
+// changed by hand; rebuild.go and drain.go look after an index that was lost and locks that
+// were left closed; pin.go notes what an apply has to find unchanged.
 //
 // From a Plan to what is sent: ops.go (the operations of each change, and plans that fit into
 // one transaction), batch.go (those that do not), index.go and shard.go (the index, in one

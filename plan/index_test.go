@@ -99,6 +99,6 @@ func TestIndexWithTwoEntriesForAPathGivesOnePlan(t *testing.T) {
 	live.Nodes = slices.DeleteFunc(live.Nodes, func(n *Node) bool { return n.Path == solo.Path })
 	for range 20 {
 		p := Diff(live, base(), Options{Identities: us})
-		require.Equal(t, []Drift{{"copy0", solo.Path, DriftDeleted}}, p.Drifted)
+		require.Equal(t, []Drift{{Addr: "copy0", Path: solo.Path, What: DriftDeleted}}, p.Drifted)
 	}
 }

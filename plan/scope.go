@@ -363,34 +363,6 @@ func (d *differ) onlyRefresh() {
 	})
 }
 
-// drift lists what is not as the last apply left it.
-// It goes by what is there and by the index, and not by the changes: a node may have drifted
-// to what is declared by now, or be declared no more.
-func (d *differ) drift() {
-	see := func(addr, path, what string) {
-		if !d.p.RefreshOnly || !d.outside[path] {
-			d.p.Drifted = append(d.p.Drifted, Drift{Addr: addr, Path: path, What: what})
-		}
-	}
-	for _, path := range d.paths() {
-		if have := d.have[path]; d.ours(have) && d.drifted(have) {
-			see(have.Payload.Owner.Addr, path, DriftChanged)
-		}
-	}
-	for path := range d.indexed {
-		key, e, _ := d.entry(path)
-		switch have := d.have[path]; {
-		case e.Hash == "": // noted already, see keepNoted
-		case unreadable(have): // nobody knows, which is a problem of its own
-		case have == nil:
-			see(key, path, DriftDeleted)
-		case !d.ours(have):
-			see(key, path, DriftTaken)
-		}
-	}
-	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
-}
-
 // keepNoted keeps what the index says about nodes that were not planned and are not
 // as it says: a plan of something else is no reason to forget that somebody changed
 // them. Of a namespace that is gone a refresh, which may not take its quota away, keeps
@@ -417,17 +389,3 @@ func (d *differ) keepNoted() {
 		}
 	}
 }
-
-// Drift is a node that is not as the last apply left it.
-type Drift struct {
-	Addr string `json:"address"`
-	Path string `json:"path"`
-	What string `json:"what"` // one of the constants below
-}
-
-// What happened to a drifted node.
-const (
-	DriftChanged = "changed"
-	DriftDeleted = "deleted"
-	DriftTaken   = "no longer ours" // its data was replaced by somebody's
-)

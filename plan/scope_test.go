@@ -212,8 +212,8 @@ func TestRefreshOnlyWritesTheIndexAndNoNode(t *testing.T) {
 	p := Diff(m.read(t, testRoot, testStack), base(), o)
 	require.Empty(t, actions(p))
 	require.Equal(t, []Drift{
-		{"namespace.x.semaphore.locks_pay_pool", "/locks/pay/pool", DriftChanged},
-		{"namespace.x.election.locks_solo", "/locks/solo", DriftDeleted},
+		{"namespace.x.semaphore.locks_pay_pool", "/locks/pay/pool", DriftChanged, []Attribute{{"permits", "3", "99"}}},
+		{"namespace.x.election.locks_solo", "/locks/solo", DriftDeleted, nil},
 	}, p.Drifted)
 	require.True(t, p.HasChanges())
 	ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
@@ -275,7 +275,7 @@ func decodedPlan(t require.TestingT, p *Plan) *Plan {
 // The drift of everything was told and noted, whatever was targeted.
 func TestTargetedRefreshNotesOnlyWhatIsTargeted(t *testing.T) {
 	const ledger, pool, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
-	changed, lost, taken := Drift{pool, "/locks/pay/pool", DriftChanged}, Drift{solo, "/locks/solo", DriftDeleted}, Drift{ledger, "/locks/pay/ledger", DriftTaken}
+	changed, lost, taken := Drift{pool, "/locks/pay/pool", DriftChanged, []Attribute{{"permits", "3", "99"}}}, Drift{solo, "/locks/solo", DriftDeleted, nil}, Drift{ledger, "/locks/pay/ledger", DriftTaken, nil}
 	for name, c := range map[string]struct {
 		opts     Options
 		declared bool // what was deleted and taken
@@ -440,6 +440,6 @@ func TestTargetedApplyNotesEachNodeOnce(t *testing.T) {
 		x := m.read(t, testRoot, testStack).Index
 		require.Len(t, x.Resources, len(tree.Nodes))
 		require.Equal(t, before, x.Resources["namespace.x.election.locks_solo"])
-		require.Equal(t, []Drift{{"election.boss", "/locks/solo", DriftChanged}}, replan(t, m, tree).Drifted)
+		require.Equal(t, []Drift{{Addr: "election.boss", Path: "/locks/solo", What: DriftChanged}}, replan(t, m, tree).Drifted)
 	}
 }

@@ -82,7 +82,11 @@ func (s *stream) Plan(p Plan) {
 	for _, one := range p.Plans {
 		for _, d := range one.Drifted {
 			c := plan.Change{Addr: d.Addr, Path: d.Path, Kind: kindOfAddress(d.Addr)}
-			s.send("info", "resource_drift", d.Addr+": Drift detected ("+driftAction(d)+")", fields{"change": fields{"resource": resource(one.Ensemble, &c), "action": driftAction(d)}})
+			change := fields{"resource": resource(one.Ensemble, &c), "action": driftAction(d)}
+			if d.Attributes != nil {
+				change["attributes"] = d.Attributes
+			}
+			s.send("info", "resource_drift", d.Addr+": Drift detected ("+driftAction(d)+")", fields{"change": change})
 		}
 	}
 	for _, one := range p.Plans {

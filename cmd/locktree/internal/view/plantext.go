@@ -78,6 +78,9 @@ func (t planText) drift(plans []*plan.Plan) bool {
 	for _, p := range plans {
 		for _, one := range p.Drifted {
 			lines = append(lines, fmt.Sprintf("  # %s %s", clean(one.Addr), driftText[one.What]))
+			for _, a := range one.Attributes {
+				lines = append(lines, fmt.Sprintf("      %s %s = %s -> %s", t.paint(yellow)("~"), a.Name, clean(a.Before), clean(a.After)))
+			}
 		}
 	}
 	if len(lines) == 0 {

@@ -1,0 +1,151 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Drift is a node that is not as the last apply left it.
+type Drift struct {
+	Addr string `json:"address"`
+	Path string `json:"path"`
+	What string `json:"what"` // one of the constants below
+	// Attributes are those that changed; nil when nobody can say which.
+	Attributes []Attribute `json:"attributes,omitempty"`
+}
+
+// What happened to a drifted node.
+const (
+	DriftChanged = "changed"
+	DriftDeleted = "deleted"
+	DriftTaken   = "no longer ours" // its data was replaced by somebody's
+)
+
+// Attribute is a property of a node that was changed by hand, as text.
+type Attribute struct {
+	Name   string `json:"name"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// drift lists what is not as the last apply left it.
+// It goes by what is there and by the index, and not by the changes: a node may have drifted
+// to what is declared by now, or be declared no more.
+func (d *differ) drift() {
+	see := func(addr, path, what string) {
+		if !d.p.RefreshOnly || !d.outside[path] {
+			one := Drift{Addr: addr, Path: path, What: what}
+			if what == DriftChanged {
+				one.Attributes = d.changedByHand(d.have[path])
+			}
+			d.p.Drifted = append(d.p.Drifted, one)
+		}
+	}
+	for _, path := range d.paths() {
+		if have := d.have[path]; d.ours(have) && d.drifted(have) {
+			see(have.Payload.Owner.Addr, path, DriftChanged)
+		}
+	}
+	for path := range d.indexed {
+		key, e, _ := d.entry(path)
+		switch have := d.have[path]; {
+		case e.Hash == "": // noted already, see keepNoted
+		case unreadable(have): // nobody knows, which is a problem of its own
+		case have == nil:
+			see(key, path, DriftDeleted)
+		case !d.ours(have):
+			see(key, path, DriftTaken)
+		}
+	}
+	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// undone is an attribute with what brings back what is declared.
+type undone struct {
+	Attribute
+	undo func(*Node) error
+}
+
+// maxUndone bounds the attributes of which all sets are tried.
+const maxUndone = 6
+
+// changedByHand are the attributes that differ from what the last apply left; nil when nobody can
+// say which.
+//
+// The index keeps a hash of a node and not what it was. What is declared is most often what was
+// applied. So what differs from the declaration is taken back, each set of it in turn, until the
+// hash fits: then those attributes, and no others, were changed, and from these values. The
+// others differ because the configuration changed.
+func (d *differ) changedByHand(have *Node) []Attribute {
+	want := d.want[have.Path]
+	_, e, _ := d.entry(have.Path)
+	if want == nil || want.Kind() != have.Kind() {
+		return nil
+	}
+	all := differences(want, have)
+	if len(all) > maxUndone {
+		return nil
+	}
+	data, err := have.Payload.Encode()
+	for set := 1; set < 1<<len(all) && err == nil; set++ {
+		n := &Node{Path: have.Path, ACL: have.ACL}
+		n.Payload, err = kind.Decode(data)
+		var out []Attribute
+		for i := range all {
+			if set&(1<<i) != 0 && err == nil {
+				err = all[i].undo(n)
+				out = append(out, all[i].Attribute)
+			}
+		}
+		if err != nil {
+			return nil
+		}
+		if h, err := n.hash(); err == nil && h == e.Hash {
+			return out
+		}
+	}
+	return nil
+}
+
+func differences(want, have *Node) (out []undone) {
+	for _, p := range kind.Diff(want.Payload.Params, have.Payload.Params) {
+		out = append(out, undone{Attribute{p.Name, valueText(p.Before), valueText(p.After)}, func(n *Node) error {
+			for _, f := range n.Payload.Params.Fields() {
+				if f.Name == p.Name {
+					return f.Set(p.Before)
+				}
+			}
+			return fmt.Errorf("plan: no parameter %s", p.Name)
+		}})
+	}
+	if !kind.EqualACL(want.ACL, have.ACL) {
+		out = append(out, undone{Attribute{"acl", "[" + aclText(want.ACL) + "]", "[" + aclText(have.ACL) + "]"}, func(n *Node) error {
+			n.ACL = want.ACL
+			return nil
+		}})
+	}
+	if a, b := want.Payload.ChildACL, have.Payload.ChildACL; !kind.EqualACL(a, b) {
+		out = append(out, undone{Attribute{"contender_acl", "[" + aclText(a) + "]", "[" + aclText(b) + "]"}, func(n *Node) error {
+			n.Payload.ChildACL = a
+			return nil
+		}})
+	}
+	if a, b := want.Payload.Protect, have.Payload.Protect; a != b {
+		out = append(out, undone{Attribute{"prevent_destroy", valueText(a), valueText(b)}, func(n *Node) error {
+			n.Payload.Protect = a
+			return nil
+		}})
+	}
+	return out
+}
+
+func valueText(v any) string {
+	if s, ok := v.(string); ok {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprint(v)
+}
