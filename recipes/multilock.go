@@ -38,7 +38,8 @@ func (m *Semaphore) Share(n int) Member { return part{m.q, max(n, -1)} }
 // Semaphores are the exception their wire format makes. Curator's clients count a permit from its creation, and one
 // that waits among the permits would keep a place from them that nobody holds. So permits are part of the transaction
 // only while everything is free at that moment. Otherwise a second transaction takes all of it back and queues anew,
-// in the semaphores' antechambers; a permit is then taken when it is free and the set waits on with it in hand.
+// in the semaphores' antechambers; a permit is then taken when it is free and the set waits on with it in hand. A set
+// that found a semaphore busy the last time looks first, and queues there at once.
 //
 // Why MultiLocks do not wait for each other in a circle, nor with single locks. Say that a set is born in the
 // transaction that created the places it waits with, and order sets by that moment: all places of one set are older or

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // run takes all members, from the beginning as long as a try fails without having done anything: in the next session, if
@@ -37,21 +35,39 @@ func (b *bid) join(ctx context.Context) ([][][]string, error) {
 	}
 	seats := make([]*draw, len(b.m.parts))
 	for i, p := range b.m.parts {
-		seats[i] = &draw{claim: claim{q: p.q, n: p.n, try: b.try, start: b.start, s: s}}
-		d := seats[i]
+		d := &draw{claim: claim{q: p.q, n: p.n, try: b.try, start: b.start, s: s}}
 		if d.d, err = d.q.c.declared(ctx, s, d.q); err != nil {
 			return nil, notQueued(err) // reads are all there was so far
 		}
-		if d.n == 0 {
-			d.k, err = d.q.contender(s, d.d, d.q.kind.Queues[0], d.q.shared)
-		} else if err = d.possible(); err == nil {
-			d.permits, err = d.makePermits(func(h *holderData) { h.Limit = d.limit() })
+		if err := d.possible(); err != nil {
+			return nil, err
 		}
-		if err != nil {
+		seats[i] = d
+	}
+	err = look(ctx, s, seats...)
+	wait := !b.try && errors.Is(err, ErrHeld)
+	if err != nil && !wait {
+		return nil, notQueued(err)
+	}
+	for _, d := range seats {
+		if err := d.place(wait); err != nil {
 			return nil, err
 		}
 	}
 	return b.sit(ctx, seats, nil)
+}
+
+// place makes what the seat is to create: permits, or where they are to be waited for a place in the antechamber.
+func (d *draw) place(wait bool) (err error) {
+	switch {
+	case d.n == 0:
+		d.k, err = d.q.contender(d.s, d.d, d.q.kind.Queues[0], d.q.shared)
+	case wait:
+		d.k, err = d.makePlace()
+	default:
+		d.permits, err = d.makePermits()
+	}
+	return err
 }
 
 // requeue does that, again as long as nothing has come of it.
@@ -74,13 +90,7 @@ func (b *bid) queue(ctx context.Context) ([][][]string, error) {
 	seats := make([]*draw, len(b.seats))
 	for i, old := range b.seats {
 		seats[i] = &draw{claim: claim{q: old.q, n: old.n, start: b.start, s: old.s, d: old.d}}
-		var err error
-		if old.n > 0 {
-			seats[i].k, err = seats[i].makePlace()
-		} else {
-			seats[i].k, err = old.q.contender(old.s, old.d, old.q.kind.Queues[0], old.q.shared)
-		}
-		if err != nil {
+		if err := seats[i].place(true); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +138,7 @@ func (d *draw) dirs() []string {
 	if d.permits == nil {
 		return []string{d.k.dir}
 	}
-	return []string{d.permits[0].dir, subdir(d.q.path, gateOf(d.q.kind).Child)}
+	return d.both()
 }
 
 // settle waits for all members; our places exist. A listing that was lost with its connection is read again, a Try's too:
@@ -199,26 +209,31 @@ func (b *bid) obey(ctx context.Context) error {
 // listings is the committed write that proves it: they are of states behind it, of one session, and show nothing in the
 // way (see claim.wait).
 func (b *bid) free(lists [][][]string) (bool, error) {
-	for i, d := range b.seats {
-		mine := d.k
-		if d.permits != nil {
-			mine = d.permits[len(d.permits)-1] // consecutive numbers: the last one decides
+	var held error
+	for i, d := range b.seats { // all of them: of every semaphore that is busy we want to know it (see look)
+		if err := d.atOnce(lists[i]); held == nil {
+			held = err
 		}
-		v, err := decide(d.q.kind, d.d.params, lists[i][0], mine.name)
-		waiting := 0
-		if d.permits != nil {
-			line, _ := kind.SortContenders(lists[i][1])
-			waiting = len(line)
-		}
-		if err == nil && v.granted && waiting == 0 {
-			continue
-		}
-		if b.try {
-			return false, &HeldError{Path: d.q.path, Holder: parsed(mine.dir, v.first), Position: v.position + waiting, c: d.q.c}
-		}
-		return false, nil
 	}
-	return true, nil
+	if b.try {
+		return held == nil, held
+	}
+	return held == nil, nil
+}
+
+// atOnce says whether the seat was ours at once: nil, or who is in the way.
+func (d *draw) atOnce(lists [][]string) error {
+	switch {
+	case d.permits != nil:
+		return d.free(lists)
+	case d.n > 0:
+		return &HeldError{Path: d.q.path, c: d.q.c} // it queues already, because look found somebody in the way
+	}
+	v, err := decide(d.q.kind, d.d.params, lists[0], d.k.name)
+	if err == nil && v.granted {
+		return nil
+	}
+	return &HeldError{Path: d.q.path, Holder: parsed(d.k.dir, v.first), Position: v.position, c: d.q.c}
 }
 
 // permits says whether permits are among the seats: places that others count although nobody holds them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -27,6 +28,7 @@ type declaration struct {
 	why     error         // why not
 	w       *watch
 	dropped chan struct{} // closed when the client no longer keeps this declaration
+	busy    *atomic.Bool  // of a semaphore: permits created directly were refused the last time; see draw.look
 
 	params  kind.Params
 	acl     []zk.ACL // of contenders
@@ -154,9 +156,13 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 	defer st.mu.Unlock()
 	delete(st.loading, path)
 	close(reading)
+	before := st.decls[path]
 	st.forget(path) // a stale one, or a lost session's
 	if err != nil {
 		return nil, err
+	}
+	if before != nil {
+		d.busy = before.busy
 	}
 	st.decls[path] = d
 	st.trim()
@@ -242,7 +248,7 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 	if err != nil {
 		return nil, err
 	}
-	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{})}
+	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}), busy: new(atomic.Bool)}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one

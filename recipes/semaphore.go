@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -39,7 +40,8 @@ func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return m.acquire(ctx, n, false)
 }
 
-// TryAcquire takes n permits if they are free and nobody waits for some, else it returns a *HeldError.
+// TryAcquire takes n permits if they are free and nobody waits for some, else it returns a *HeldError. A client that polls
+// with it keeps no waiter from its permits, and writes nothing while they are taken.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return m.acquire(ctx, n, true)
 }
@@ -168,49 +170,6 @@ func (a *claim) possible() error {
 
 func (a *claim) limit() int { return a.d.params.(*kind.SemaphoreParams).Permits }
 
-// direct creates the permits and looks whether that was within the limit with nobody waiting: one round trip.
-//
-// What keeps the limit is the order of the permits alone. A permit is granted when, in a listing that its creation
-// precedes, fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others
-// are older and were there in the listing that granted it, so they were fewer than the limit. That nobody stands in
-// the queue is looked at for fairness only: a place given up between our create and our listing leaves no trace.
-func (d *draw) direct(ctx context.Context) (*holding, error) {
-	if err := d.prepare(ctx); err != nil {
-		return nil, notQueued(err)
-	}
-	permits, err := d.makePermits(func(h *holderData) { h.Limit = d.limit() })
-	if err != nil {
-		return nil, err
-	}
-	leases, gate := subdir(d.q.path, leasesOf(d.q.kind).Child), subdir(d.q.path, gateOf(d.q.kind).Child)
-	t := &txn{c: d.q.c, s: d.s, born: permits}
-	lists, err := t.run(ctx, leases, gate)
-	if err != nil {
-		d.q.c.state.keepOut(d.q.path, t.left)
-		return nil, d.missing(ctx, err)
-	}
-	d.permits = permits
-	if lists == nil { // lost with its connection, or cut off from the create by it
-		if lists, err = listAllAgain(ctx, d.s, leases, gate); err != nil {
-			return nil, d.withdraw(ctx, d.timedOut(ctx, err))
-		}
-	}
-	// A limit that was lowered, or a lock that was drained, before our permits were created: see claim.wait.
-	if err := d.obey(ctx); err != nil {
-		return nil, d.withdraw(ctx, err)
-	}
-	// The last of the transaction's permits decides: they have consecutive numbers.
-	v, err := decide(d.q.kind, d.d.params, lists[0], permits[len(permits)-1].name)
-	line, _ := kind.SortContenders(lists[1])
-	if err != nil || !v.granted || len(line) > 0 {
-		return nil, d.withdraw(ctx, d.held(len(line)+1, &v.first))
-	}
-	if err := exhaustedAny(permits); err != nil {
-		return nil, d.withdraw(ctx, err)
-	}
-	return d.hold(ctx)
-}
-
 // exhaustedAny is exhausted of several. They have consecutive numbers, but those may run out between two of them.
 func exhaustedAny(ks []*contender) error {
 	for _, k := range ks {
@@ -221,30 +180,15 @@ func exhaustedAny(ks []*contender) error {
 	return nil
 }
 
-// held is the error of a try.
-func (d *draw) held(ahead int, first *kind.Contender) error {
-	if err := d.possible(); err != nil { // any more
-		return err
-	}
-	e := &HeldError{Path: d.q.path, Position: ahead, c: d.q.c}
-	if first != nil {
-		e.Holder = parsed(subdir(d.q.path, leasesOf(d.q.kind).Child), *first)
-	}
-	return e
+// both are the queue of the permits and the one of those who wait for them.
+func (d *draw) both() []string {
+	return []string{subdir(d.q.path, leasesOf(d.q.kind).Child), subdir(d.q.path, gateOf(d.q.kind).Child)}
 }
 
-// withdraw deletes the permits in the background and returns err.
-func (d *draw) withdraw(ctx context.Context, err error) error {
-	ks := d.permits
-	d.permits = nil
-	d.q.c.leaveBehind(ctx, ks, func() {})
-	return err
-}
-
-// makePermits makes the permits' contenders; say completes what they tell about themselves.
-func (d *draw) makePermits(say func(*holderData)) ([]*contender, error) {
+// makePermits makes the permits' contenders.
+func (d *draw) makePermits() ([]*contender, error) {
 	about := holderSelf(d.q.id())
-	say(&about)
+	about.Limit = d.limit()
 	ks := make([]*contender, d.n)
 	for i := range ks {
 		k, err := d.q.contender(d.s, d.d, leasesOf(d.q.kind), false)
@@ -383,8 +327,18 @@ func (d *draw) front(ctx context.Context, children []string) error {
 
 // serve waits, at the front, until the permits are free, and takes them in the transaction that gives the place up.
 // d.permits says whether that was done, also when it errs.
+//
+// Why nobody who polls can keep the front waiting. It counts the permits that it finds when it comes to the front, and none
+// that are created later: while our place is the first nobody else takes permits in turn, and whoever creates some directly
+// finds our place in the listing behind that, and withdraws them. So, of L declared permits, at most L are waited for here
+// that somebody holds; the others are being withdrawn. Direct permits that are older than ours when we take those are what
+// within waits for, and nothing comes before ours any more. These are being withdrawn too, unless their listing was read
+// behind our transaction, which deletes our place: then the first L of them may be granted. So the front waits for 2L
+// permits to be released at most, and whoever is behind it for that many more each. That is for our clients' front; for
+// one of Curator's, which counts every permit, see look.
 func (d *draw) serve(ctx context.Context) error {
-	leases := subdir(d.q.path, leasesOf(d.q.kind).Child)
+	leases := d.both()[0]
+	var known map[string]bool
 	for {
 		if err := d.possible(); err != nil {
 			return err
@@ -394,6 +348,13 @@ func (d *draw) serve(ctx context.Context) error {
 			return d.timedOut(ctx, err)
 		}
 		line, _ := kind.SortContenders(children)
+		if known == nil {
+			known = map[string]bool{}
+			for _, k := range line {
+				known[k.Name] = true
+			}
+		}
+		line = slices.DeleteFunc(line, func(k kind.Contender) bool { return !known[k.Name] })
 		if len(line)+d.n <= d.limit() {
 			w.stop()
 			if err := d.take(ctx); err != nil || d.permits != nil {
@@ -421,7 +382,7 @@ func (d *draw) serve(ctx context.Context) error {
 // last of ours is beyond the limit, and we wait, with our permits in the order, until enough older ones have gone.
 // Neither permits nor an error: look again.
 func (d *draw) take(ctx context.Context) error {
-	permits, err := d.makePermits(func(h *holderData) { h.Limit = d.limit() })
+	permits, err := d.makePermits()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// On three real servers twelve clients that tried without a pause kept a waiter for 2 of 2 permits out for as long as one
+// looked, 40 s, though nobody held any. What is bounded is how many go before it, not how long that takes.
+func TestRealPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
+	t.Parallel()
+	const limit, most = 2, 200_000
+	srv, c := realServer(t)
+	p := kind.Semaphore.New().(*kind.SemaphoreParams)
+	p.Permits = limit
+	declareReal(t, c, "/s", p)
+	held, err := c.Semaphore("/s").Acquire(t.Context(), limit)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var waiting []<-chan result[*Lease]
+	for i := range 3 {
+		w := realClient(t, srv, fmt.Sprint("waiter", i))
+		waiting = append(waiting, async(func() (*Lease, error) { return w.Semaphore("/s").Acquire(ctx, limit) }))
+		queued(t, c, "/s/locks", i+1)
+	}
+	var clients [2][]*Client
+	for i := range 12 {
+		c := realClient(t, srv, fmt.Sprint("poller", i))
+		clients[i%2] = append(clients[i%2], c, c, c) // goroutines: one server answers sooner than three
+	}
+	tries, sets := poll(t, clients[0], pollers["try"], 0), poll(t, clients[1], pollers["try a set"], 0)
+	calls := func() int64 { return tries.calls.Load() + sets.calls.Load() }
+	grants := func() int64 { return tries.grants.Load() + sets.grants.Load() }
+	for calls() < 100 {
+		require.NoError(t, pauseFor(t.Context(), time.Millisecond))
+	}
+	require.NoError(t, held.Unlock(t.Context()))
+	for i, w := range waiting {
+		for began := calls(); len(w) == 0 && calls()-began < most; {
+			require.NoError(t, pauseFor(t.Context(), time.Millisecond))
+		}
+		if len(w) == 0 {
+			cancel()
+		}
+		r := <-w
+		require.NoError(t, r.err, "waiter %d, after %d calls and %d grants", i, calls(), grants())
+		require.LessOrEqual(t, grants(), int64(2*limit*(i+1)), "went before waiter %d", i)
+		require.NoError(t, r.v.Unlock(t.Context()))
+	}
+	tries.end()
+	sets.end()
+	t.Logf("%d calls; %d were granted", calls(), grants())
+}

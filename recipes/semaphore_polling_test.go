@@ -1,0 +1,217 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// poller calls a recipe again and again.
+type poller func(ctx context.Context, c *Client) (*Lease, error)
+
+var pollers = map[string]poller{
+	"try": func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 1) },
+	"try a set": func(ctx context.Context, c *Client) (*Lease, error) {
+		return c.MultiLock(c.Semaphore("/s"), c.Mutex("/m")).TryLock(ctx)
+	},
+	"wait briefly": func(ctx context.Context, c *Client) (*Lease, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*oneWay)
+		defer cancel()
+		return c.Semaphore("/s").Acquire(ctx, 1)
+	},
+}
+
+// polling is some clients that poll, and what they did.
+type polling struct {
+	calls, grants atomic.Int64
+	stop          context.CancelFunc
+	done          sync.WaitGroup
+}
+
+func poll(t *testing.T, clients []*Client, f poller, pause time.Duration) *polling {
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	p := &polling{stop: stop}
+	for i, c := range clients {
+		rnd := rand.New(rand.NewPCG(uint64(i), 3))
+		p.done.Go(func() {
+			for ctx.Err() == nil {
+				p.calls.Add(1)
+				if x, err := f(context.Background(), c); err == nil {
+					p.grants.Add(1)
+					_ = x.Unlock(context.Background())
+				}
+				time.Sleep(pause + time.Duration(rnd.Int64N(int64(pause)+int64(time.Millisecond))))
+			}
+		})
+	}
+	return p
+}
+
+func (p *polling) end() {
+	p.stop()
+	p.done.Wait()
+}
+
+// The front of a semaphore's queue counted permits that pollers had created to see whether they were granted them, and
+// waited for ever, though nobody held any (2 of 2 wanted; two clients trying without a pause).
+func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
+	const limit, calls = 3, 400
+	for name, f := range pollers {
+		for _, n := range []int{1, 2, 4, 8, 12} {
+			for _, pause := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond} {
+				t.Run(fmt.Sprint(name, " ", n, " ", pause), func(t *testing.T) {
+					inLab(t, func(t *testing.T, l *lab) {
+						l.mutex()
+						l.semaphore(limit)
+						holder := l.client("holder").Semaphore("/s")
+						_, err := holder.Acquire(t.Context(), 1) // for good
+						require.NoError(t, err)
+						x, err := holder.Acquire(t.Context(), 2)
+						require.NoError(t, err)
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						var waiting []<-chan result[*Lease]
+						for i := range 2 {
+							c := l.client(fmt.Sprint("w", i))
+							waiting = append(waiting, l.locker(func(context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }))
+						}
+						var clients []*Client
+						for i := range n {
+							clients = append(clients, l.client(fmt.Sprint("p", i)))
+						}
+						p := poll(t, clients, f, pause)
+						time.Sleep(time.Second)
+						l.unlock(x)
+						before := p.grants.Load()
+						require.Zero(t, before, "all was held, and somebody waited")
+						for i, w := range waiting {
+							for most := p.calls.Load() + int64(calls*n); len(w) == 0; time.Sleep(oneWay) {
+								if p.calls.Load() > most {
+									cancel()
+									p.end()
+									require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.grants.Load(), (<-w).err)
+								}
+							}
+							// See draw.serve: it may have had to wait for as many permits as there are, and for those twice.
+							require.LessOrEqual(t, p.grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
+							r := <-w
+							require.NoError(t, r.err)
+							l.unlock(r.v)
+						}
+						p.end()
+						l.settle()
+						require.Len(t, l.children("/s/leases"), 1)
+						require.Empty(t, l.children("/s/locks"))
+					})
+				})
+			}
+		}
+	}
+}
+
+// As before, with clients that no memory of their own keeps from creating permits: each is a new one, and tries once.
+func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		w := l.drawing(l.client("w"), 2)
+		others, err := l.client("others").Session(t.Context())
+		require.NoError(t, err)
+		create := func() string {
+			path, err := others.Create(t.Context(), "/s/leases/lease-", nil, zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			return path
+		}
+		last := create()
+		l.unlock(x)
+		for range 50 { // there is always one, and never the same for long
+			next := create()
+			require.NoError(t, others.Delete(t.Context(), last, -1))
+			last = next
+		}
+		require.Len(t, w, 1, "starved")
+		l.unlock((<-w).v)
+	})
+}
+
+// Curator counts every permit there is. Its waiter stands at the front of the queue; while it does, who polls creates
+// permits once and from then on only reads.
+func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
+	for name, f := range pollers {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				l.mutex()
+				l.semaphore(2)
+				front := l.foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
+				var clients []*Client
+				for i := range 4 {
+					clients = append(clients, l.client(fmt.Sprint("p", i)))
+				}
+				require.NoError(t, l.srv.SetCreateCount("/s/locks", 1))
+				p := poll(t, clients, f, 0)
+				time.Sleep(time.Second)
+				n, _ := l.srv.Get("/s/leases")
+				before, calls := n.Stat.Cversion, p.calls.Load()
+				time.Sleep(10 * time.Second)
+				n, _ = l.srv.Get("/s/leases")
+				require.Equal(t, before, n.Stat.Cversion, "permits were created, or withdrawn")
+				require.Greater(t, p.calls.Load(), calls+100)
+				require.Zero(t, p.grants.Load())
+				require.NoError(t, l.srv.Delete(front))
+				time.Sleep(time.Second)
+				require.Positive(t, p.grants.Load(), "who looks first must see when nobody is in the way any more")
+				p.end()
+				l.settle()
+				require.Empty(t, l.children("/s/leases"))
+			})
+		})
+	}
+}
+
+func TestATryNamedItsOwnPermitAsTheHolder(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(2)
+		front := l.foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
+		require.NoError(t, l.srv.SetCreateCount("/s/locks", 1))
+		c := l.client("a")
+		for range 2 { // by its listing, then by its look
+			_, err := c.Semaphore("/s").TryAcquire(t.Context(), 1)
+			var held *HeldError
+			require.True(t, errors.As(err, &held), err)
+			require.Equal(t, front, held.Holder.Path, "all permits are free; who waits for them is in the way")
+			require.Equal(t, 1, held.Position)
+		}
+	})
+}
+
+func TestASetQueuesAtOnceForPermitsItKnowsToBeTaken(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		l.semaphore(2)
+		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		c := l.client("a")
+		set := c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(2))
+		_, err = set.TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		l.settle()
+		n, _ := l.srv.Get("/s/leases")
+		l.srv.ResetCounts()
+		w := l.locker(set.Lock)
+		require.Equal(t, 1, l.srv.Counts().ByOp["multi"])
+		now, _ := l.srv.Get("/s/leases")
+		require.Equal(t, n.Stat.Cversion, now.Stat.Cversion, "it created permits")
+		l.unlock(x)
+		l.unlock((<-w).v)
+	})
+}
