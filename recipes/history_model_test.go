@@ -38,6 +38,7 @@ type event struct {
 	n         int // permits
 	unknown   bool
 	ok        bool    // of write: accepted
+	inHand    bool    // of acquire: by a set, which takes permits when they are free and may wait on with them
 	passed    bool    // of acquire: by a goroutine of the same client, without a request; of see: such a thing may happen
 	set       []event // of a multi-lock: what is said of each member, all of it at one moment; lock is empty
 	call, ret int64
@@ -260,6 +261,37 @@ func stepPermitsInHand(m semaphoreState, e event) []any {
 	return stepSemaphore(m, e)
 }
 
+// stepPermitsOfAll is a semaphore of which sets and others take permits.
+func stepPermitsOfAll(m semaphoreState, e event) (out []any) {
+	limit := m.limit
+	if e.op == opAcquire && e.inHand {
+		m.limit = simPermits
+	}
+	for _, next := range stepSemaphore(m, e) {
+		if s := next.(semaphoreState); e.op == opAcquire {
+			s.limit = limit
+			next = s
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+// worldState is any of the locks of sets, by itself.
+type worldState struct{ lock any }
+
+func stepWorld(m worldState, e event) (out []any) {
+	i := slices.IndexFunc(simMembers[:], func(of simMember) bool { return of.path == e.lock })
+	step := simMembers[i].step
+	if simMembers[i].recipe == "semaphore" {
+		step = untyped(gate(stepPermitsOfAll))
+	}
+	for _, next := range step(m.lock, e) {
+		out = append(out, worldState{next})
+	}
+	return out
+}
+
 func untyped[S comparable](step func(S, event) []any) func(any, event) []any {
 	return func(state any, e event) []any {
 		s, _ := state.(S) // nil is the beginning
@@ -294,11 +326,13 @@ var (
 	rwModel        = modelOf(gate(stepRW))
 	semaphoreModel = modelOf(gate(stepSemaphore))
 	setModel       = modelOf(stepSet)
+	worldModel     = modelOf(stepWorld)
 )
 
 func modelFor(r simRecipe) porcupine.Model {
 	return map[simRecipe]porcupine.Model{
 		"mutex": mutexModel, "election": electionModel, "rwlock": rwModel, "semaphore": semaphoreModel, "multi": setModel,
+		"world": worldModel,
 	}[r]
 }
 

@@ -43,6 +43,8 @@ func (w *simWorld) admitted(worker int, st simStep, l *Lease, e event) *simGrant
 	w.foremost(g)
 	w.alone(g)
 	w.numbered(g)
+	recipe, _ := w.target(st)
+	e.inHand = recipe == "multi"
 	e.client, e.grant, e.token, e.passed, e.ret = worker, g.id, g.token, l.h.handoff > 0, w.stamp()
 	w.enter(e, g.parts...)
 	w.believed[g], w.standing[g] = true, true
@@ -55,13 +57,14 @@ func (w *simWorld) admitted(worker int, st simStep, l *Lease, e event) *simGrant
 
 // reads reports whether the lease is a reader's: a set's member reads if its step says so.
 func (w *simWorld) reads(st simStep, l *Lease) bool {
-	if w.plan.recipe == "multi" {
+	if recipe, _ := w.target(st); recipe == "multi" {
 		return st.shared
 	}
 	return l.h.q.shared
 }
 
-// enter puts what happened to these parts into the history: of a lock alone as itself, of a set as one event.
+// enter puts what happened to these parts into the history: of a lock alone as itself, of a set as one event. In a world
+// of all recipes each part is an event of its lock's history, which can be checked by itself.
 func (w *simWorld) enter(e event, parts ...*simPart) {
 	for _, p := range parts {
 		of := e
@@ -71,11 +74,13 @@ func (w *simWorld) enter(e event, parts ...*simPart) {
 		}
 		if w.plan.recipe != "multi" {
 			w.history = append(w.history, of)
-			return
+			continue
 		}
 		e.set = append(e.set, of)
 	}
-	w.history = append(w.history, e)
+	if w.plan.recipe == "multi" {
+		w.history = append(w.history, e)
+	}
 }
 
 // foremost checks the servers' own order.
@@ -186,6 +191,7 @@ func (w *simWorld) look() {
 			delete(w.standing, g)
 		}
 	}
+	w.oneEach()
 	for g := range w.believed {
 		if g.lease.Context().Err() != nil {
 			delete(w.believed, g)

@@ -14,12 +14,13 @@ type simDeclaration struct {
 	params  kind.Params
 	shut    []kind.State // why nothing is granted, one entry for each who said so
 	permits []int        // limits in force, one entry for each who set one
+	lowered int          // the limit for good
 }
 
 // declareLock declares a lock for the first time.
 func (w *simWorld) declareLock(of simMember) {
 	common := kind.Common{Wire: string(kind.WireCurator), MaxWaiters: w.plan.waiters}
-	d := &simDeclaration{recipe: of.recipe}
+	d := &simDeclaration{recipe: of.recipe, lowered: simPermits}
 	switch of.recipe {
 	case "rwlock":
 		p := &kind.RWLockParams{Common: common, Preference: kind.PreferFair}
@@ -73,7 +74,7 @@ func (w *simWorld) shut(f simFault) {
 	w.publish(lock, op, 0)
 }
 
-// resize gives a semaphore fewer permits for a while: those held stay.
+// resize gives a semaphore fewer permits, for a while or for good: those held stay.
 func (w *simWorld) resize(f simFault) {
 	for lock, d := range w.declared {
 		p, ok := d.params.(*kind.SemaphoreParams)
@@ -85,12 +86,16 @@ func (w *simWorld) resize(f simFault) {
 			defer w.mu.Unlock()
 			change()
 			next := *p
-			next.Permits = simPermits
+			next.Permits = d.lowered
 			if len(d.permits) > 0 {
-				next.Permits = d.permits[0]
+				next.Permits = min(d.lowered, d.permits[0])
 			}
 			d.params = &next
 			w.publish(lock, opLimit, next.Permits)
+		}
+		if f.what == "lower" {
+			limit(func() { d.lowered = min(d.lowered, 1+f.n%simPermits) })
+			continue
 		}
 		limit(func() { d.permits = append(d.permits, 1+f.n%simPermits) })
 		time.Sleep(f.lasts)
@@ -98,7 +103,7 @@ func (w *simWorld) resize(f simFault) {
 	}
 }
 
-// inUse requires that every lock is declared again as it was at first.
+// inUse requires that every lock is declared again as it was at first, but for limits that were lowered for good.
 func (w *simWorld) inUse() {
 	for lock, d := range w.declared {
 		require.Empty(w.t, d.shut, lock)

@@ -72,7 +72,7 @@ func (w *simWorld) strike(f simFault) {
 		w.meddle(f)
 	case "drain", "move":
 		w.shut(f)
-	case "resize":
+	case "resize", "lower":
 		w.resize(f)
 	case "restart":
 		w.restart(c)

@@ -22,6 +22,7 @@ type schedule struct {
 	writers bool // rwlock: preference = "writer"
 	waiters int  // max_waiters; 0 = any number
 	scripts [][]simStep
+	crowd   []simCrowd // of "world": who polls and overloads while all that happens, and after it
 	faults  []simFault
 }
 
@@ -42,6 +43,7 @@ const simPermits = 3
 
 // simStep is one acquisition by one worker.
 type simStep struct {
+	recipe   simRecipe     // in "world"; elsewhere it is the schedule's
 	pause    time.Duration // before
 	how      string        // "lock", "try", "timeout", "cancel"
 	wait     time.Duration // of timeout and cancel
@@ -66,10 +68,10 @@ type simFault struct {
 
 // simKinds are the faults by name, as often as they are to be drawn. The names say what zktest does; "cut" is a cable
 // cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial, "drain",
-// "move" and "resize" a change of the declaration that is taken back later.
+// "move" and "resize" a change of the declaration that is taken back later, "lower" one that is not.
 var simKinds = strings.Fields(`drop-reply drop-reply drop-request lose-reply cut-before cut-after cut-at cut cut cut
 	delay-reply delay-reply hold-reply throttle disconnect disconnect expire expire swap partition partition pause freeze refuse
-	refuse-one delete delete revoke restart restart lag drain move resize`)
+	refuse-one delete delete revoke restart restart lag drain move resize lower`)
 
 var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "exists", "ping", "connect"}
 
@@ -93,8 +95,14 @@ func newSchedule(seed uint64) *schedule {
 		}
 		s.scripts = append(s.scripts, script)
 	}
+	s.faults = s.series(r, r.IntN(20))
+	return s
+}
+
+// series is n faults, one after another or overlapping.
+func (s *schedule) series(r *rand.Rand, n int) (faults []simFault) {
 	var at time.Duration
-	for range r.IntN(20) {
+	for range n {
 		at += s.some(r, 1.5)
 		f := simFault{
 			at: at, what: simKinds[r.IntN(len(simKinds))], client: r.IntN(len(s.clients)), op: simOps[r.IntN(len(simOps))],
@@ -102,9 +110,9 @@ func newSchedule(seed uint64) *schedule {
 		}
 		// Most are short; one in three lasts long enough to cost a session.
 		f.lasts = s.some(r, []float64{0.2, 0.6, 2}[r.IntN(3)])
-		s.faults = append(s.faults, f)
+		faults = append(faults, f)
 	}
-	return s
+	return faults
 }
 
 // some is a duration up to most session timeouts.
@@ -136,13 +144,16 @@ func (s *schedule) String() string {
 	for i, script := range s.scripts {
 		fmt.Fprintf(&b, "  worker %d of client %d:", i, i%len(s.clients))
 		for _, st := range script {
-			fmt.Fprintf(&b, " (pause %v; %s %v shared=%v n=%d of %b; hold %v obedient=%v %s; %s)",
-				st.pause, st.how, st.wait, st.shared, st.n, st.members, st.hold, st.obedient, st.extra, st.release)
+			fmt.Fprintf(&b, " (pause %v; %s %s %v shared=%v n=%d of %b; hold %v obedient=%v %s; %s)",
+				st.pause, st.how, st.recipe, st.wait, st.shared, st.n, st.members, st.hold, st.obedient, st.extra, st.release)
 		}
 		b.WriteByte('\n')
 	}
 	for _, f := range s.faults {
 		fmt.Fprintf(&b, "  at %v: %s, client %d, %v, op %s, n %d, dir %d\n", f.at, f.what, f.client, f.lasts, f.op, f.n, f.dir)
+	}
+	for i, c := range s.crowd {
+		fmt.Fprintf(&b, "  worker %d of client %d: %s %s without a pause\n", len(s.scripts)+i, (len(s.scripts)+i)%len(s.clients), c.how, c.recipe)
 	}
 	return b.String()
 }

@@ -61,19 +61,20 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*Leas
 		}
 		return wait(ctx)
 	}
-	switch w.plan.recipe {
+	recipe, path := w.target(st)
+	switch recipe {
 	case "rwlock":
-		m := c.RWMutex("/l", opts...)
+		m := c.RWMutex(path, opts...)
 		if st.shared {
 			return lock(m.RLock, m.TryRLock)
 		}
 		return lock(m.Lock, m.TryLock)
 	case "semaphore":
-		m := c.Semaphore("/l", opts...)
+		m := c.Semaphore(path, opts...)
 		return lock(func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, st.n) },
 			func(ctx context.Context) (*Lease, error) { return m.TryAcquire(ctx, st.n) })
 	case "election":
-		lead, err := c.Election("/l").Campaign(ctx)
+		lead, err := c.Election(path).Campaign(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +83,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*Leas
 		m := c.MultiLock(w.members(c, st)...)
 		return lock(m.Lock, m.TryLock)
 	}
-	m := c.Mutex("/l", opts...)
+	m := c.Mutex(path, opts...)
 	return lock(m.Lock, m.TryLock)
 }
 
@@ -239,7 +240,7 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 		defer cancel()
 	}
 	unlock := g.lease.Unlock
-	if w.plan.recipe == "election" {
+	if recipe, _ := w.target(st); recipe == "election" {
 		unlock = (&Leadership{g.lease}).Resign
 	}
 	called, start := w.now(), time.Now()

@@ -109,7 +109,7 @@ func (w *simWorld) part(of simMember, ks []*contender, shared bool) *simPart {
 // declareAll declares the locks of the plan's recipe.
 func (w *simWorld) declareAll() {
 	w.locks = []simMember{{path: "/l", recipe: w.plan.recipe}}
-	if w.plan.recipe == "multi" {
+	if w.plan.recipe == "multi" || w.plan.recipe == "world" {
 		w.locks = simMembers[:]
 	}
 	for _, of := range w.locks {
