@@ -238,7 +238,7 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 				require.NoError(t, err)
 				l.unlock(x)
 				sid := l.session(a)
-				rule := l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.Delay(20*time.Second))
+				rule := l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(20*time.Second))
 				go func() {
 					<-rule.Hit()
 					l.settle()
