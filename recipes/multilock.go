@@ -166,6 +166,8 @@ type bid struct {
 	turns []string        // the local queues whose turn we have
 	seats []*draw         // our places, one a member
 	left  <-chan struct{} // see claim.left
+
+	dropped map[string]<-chan struct{} // closed when the place that came with a turn is gone, by local queue
 }
 
 // yield lets writers go first where a member to be read prefers them. It looks until none had to be waited for: while
@@ -211,7 +213,7 @@ func (b *bid) enter(ctx context.Context) error {
 		// A place left to us is of another transaction than ours will be, which the order of sets does not allow. Gone
 		// before ours is made, it is no rival of it either.
 		if turn.k != nil {
-			_ = b.m.c.drop(ctx, turn.k) // goes on in the background if it must
+			b.drop(ctx, q.slot(), turn.k)
 		}
 	}
 	return nil
@@ -220,9 +222,24 @@ func (b *bid) enter(ctx context.Context) error {
 // leave passes the turns on.
 func (b *bid) leave() {
 	for _, key := range b.turns {
-		b.m.c.state.leave(key, baton{})
+		b.m.c.whenLeft(b.dropped[key], func() { b.m.c.state.leave(key, baton{}) })
 	}
 	b.turns = nil
+}
+
+// drop deletes a place that came with a turn, and waits for that as long as ctx allows. The turn is not passed on before
+// it is gone: the next one's place would be this client's second.
+func (b *bid) drop(ctx context.Context, key string, k *contender) {
+	gone := make(chan struct{})
+	if b.dropped == nil {
+		b.dropped = map[string]<-chan struct{}{}
+	}
+	b.dropped[key] = gone
+	b.m.c.leaveBehind(ctx, []*contender{k}, func() { close(gone) })
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
 }
 
 // giveUp leaves all queues, and passes the turns on after that, so that nobody here meets our places as rivals.
