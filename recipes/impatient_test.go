@@ -218,7 +218,9 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 				for _, dir := range queues {
 					require.Empty(t, l.children(dir), dir)
 				}
-				x, err := take(t.Context(), b, 0)
+				ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				x, err := take(ctx, b, 0)
 				require.NoError(t, err)
 				l.unlock(x)
 			})
@@ -248,7 +250,9 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 				require.NoError(t, err)
 				l.unlock(x)
 				time.Sleep(21 * time.Second)
-				x, err = take(t.Context(), b, 0)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				x, err = take(ctx, b, 0)
 				require.NoError(t, err)
 				l.unlock(x)
 				time.Sleep(20 * time.Second)
