@@ -135,19 +135,24 @@ func (g *guard) budget(pass int) time.Duration {
 	return each
 }
 
+// dialGrace is how long a session that is over waits for a Dialer to notice.
+const dialGrace = time.Second
+
 // call runs the Dialer within ctx. One of the caller's may not obey it: then its goroutine is left behind, and closes the
-// connection it may still come back with.
+// connection it may still come back with. The end of the session waits for it a little, so that a Dialer which is only
+// slow leaves nothing behind a Close.
 func (g *guard) call(ctx context.Context, network, addr string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
 	}
-	dialled := make(chan result)
+	dialled, ended := make(chan result), make(chan struct{})
 	go func() {
+		defer close(ended)
 		conn, err := g.dialer(ctx, network, addr)
 		select {
 		case dialled <- result{conn, err}:
-		case <-ctx.Done():
+		case <-ctx.Done(): // nobody takes it any more
 			if err == nil {
 				_ = conn.Close()
 			}
@@ -157,8 +162,16 @@ func (g *guard) call(ctx context.Context, network, addr string) (net.Conn, error
 	case r := <-dialled:
 		return r.conn, r.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
 	}
+	if g.live.Err() != nil {
+		grace := time.NewTimer(dialGrace)
+		defer grace.Stop()
+		select {
+		case <-ended:
+		case <-grace.C:
+		}
+	}
+	return nil, context.Cause(ctx)
 }
 
 // open makes one connection: dialling and TLS within ctx.
