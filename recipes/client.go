@@ -31,8 +31,9 @@ type Config struct {
 	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
 	// Servers unless TLS.ServerName says otherwise.
 	TLS *tls.Config
-	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx: a dialer that
-	// does not delays Close. TLS, when configured, runs on top of what it returns.
+	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx: of one
+	// that does not, Close waits for a second and then leaves its goroutine behind. TLS, when configured, runs on top of
+	// what it returns.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// ID says who holds a lock; it is written into contenders for people to read. "" = "host/pid".
 	ID string
