@@ -349,8 +349,9 @@ func (c *conn) arrive(it *inbound) {
 	}
 	c.lastXid, c.lastOp = it.req.xid, wordOp(it.req.op)
 	c.countRequest(it.req.op)
-	// Whatever it asks, and before it is executed (ZooKeeperServer.touch).
-	if x := c.session; x != nil && c.s.sessions[x.id] == x {
+	// Before it is executed (ZooKeeperServer.submitRequestNow), which credentials are not.
+	login := it.req.op == opAuth || it.req.op == opSASL
+	if x := c.session; x != nil && c.s.sessions[x.id] == x && !login {
 		c.s.touch(x)
 	}
 }

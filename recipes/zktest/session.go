@@ -45,7 +45,7 @@ func (s *Server) expiry(timeout time.Duration) time.Time {
 	return s.born.Add(ticks * s.opts.tick)
 }
 
-// touch is what every packet of a client does to its session.
+// touch is what every packet of a client does to its session, except credentials.
 func (s *Server) touch(x *session) { x.deadline = s.expiry(x.timeout) }
 
 // checkExpiry runs when a session's deadline may have passed. Packets only move

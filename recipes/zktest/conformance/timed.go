@@ -18,6 +18,7 @@ type Clock struct {
 // and allow sessions of 30 s. Each part can be run in fake time.
 var Timed = map[string]func(*testing.T, Dial, Clock){
 	"a silent session expires, not early": expiry,
+	"credentials keep no session alive":   credentials,
 	"containers and TTL nodes are reaped": reaping,
 }
 
@@ -115,6 +116,32 @@ func expiry(t *testing.T, dial Dial, clock Clock) {
 		t.Fatal("the expired session could be taken up again")
 	}
 	delete(a.p.sessions, 1)
+}
+
+// credentials sends nothing but logins: they go past the session tracker.
+func credentials(t *testing.T, dial Dial, clock Clock) {
+	s, err := openFor(dial, 5*clock.Tick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.conn.Close() })
+	var login, token out
+	login.i32(0)
+	login.str("digest")
+	login.buf([]byte("u:p"))
+	token.buf([]byte{})
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(clock.Tick / 10) {
+		if _, _, err = s.call(opAuth, login.b); err == nil {
+			_, _, err = s.call(opSASL, token.b)
+		}
+		if err != nil {
+			if _, gone := open(dial, s.id, s.passwd, s.last); gone == nil {
+				t.Fatalf("after %v the connection ended (%v), and the session is still there", time.Since(start), err)
+			}
+			return
+		}
+	}
+	t.Fatalf("logins have kept a session of %v alive for %v", 5*clock.Tick, patience)
 }
 
 // seen reads a node that may be gone.
