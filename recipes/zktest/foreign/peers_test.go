@@ -3,6 +3,7 @@
 package foreign_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -34,7 +35,8 @@ const super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 
 // play runs a suite against both servers at once.
 func (s *suite) play(t *testing.T) {
-	memory := zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithSuperDigest(super))
+	// As far as over a network: some tests cut a connection and count on the answer coming too late.
+	memory := zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithSuperDigest(super), zktest.WithLatency(time.Millisecond))
 	real := realzk.Start(t, realzk.Options{
 		Config:     map[string]string{"extendedTypesEnabled": "true", "forceSync": "no"},
 		Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": super},
@@ -63,14 +65,14 @@ func (s *suite) play(t *testing.T) {
 	t.Logf("%d tests, %d of them pass on both servers", len(want), passed)
 }
 
-// settled runs the suite, and up to twice more what has failed and need not: these tests have clocks of their own, and may be
+// settled runs the suite, and up to four times more what has not passed and should: these tests have clocks of their own, and may be
 // too late on a busy machine.
 func (s *suite) settled(t *testing.T, where, address string) map[string]string {
 	results, out := s.run(t, address, nil)
-	for range 2 {
+	for range 4 {
 		var again []string
 		for test, result := range results {
-			if s.except[test] == "" && result == "failed" {
+			if s.except[test] == "" && result != "passed" {
 				again = append(again, test)
 			}
 		}
@@ -103,7 +105,9 @@ func verdicts(out string, line *regexp.Regexp) map[string]string {
 
 // bounded runs a program that has ten minutes, in an empty directory, and returns its output whatever its exit status.
 func bounded(t *testing.T, address, name string, args ...string) string {
-	cmd := exec.CommandContext(t.Context(), name, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = 10 * time.Second
 	testdata, err := filepath.Abs("testdata")
 	if err != nil {
