@@ -4,11 +4,13 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
@@ -40,21 +42,23 @@ func TestDrainWaitsForTheHolderAndLetsNobodyElseIn(t *testing.T) {
 		p := s.plan(c, s.shopWithout(), plan.Options{Drain: time.Minute})
 		x := executor(c)
 		drained := false
+		var holder sync.WaitGroup
 		x.Events = func(e Event) {
 			if e, ok := e.(Draining); ok {
 				require.Equal(t, s.root+"/pay/ledger", e.Path)
 				drained = true
-				go func() {
+				holder.Go(func() {
 					_, err := s.dial("provisioner:secret").Mutex(s.root + "/pay/ledger").TryLock(t.Context())
-					require.ErrorIs(t, err, recipes.ErrDraining)
+					assert.ErrorIs(t, err, recipes.ErrDraining)
 					time.Sleep(20 * time.Second) // fake time: as long as the holder works
-					require.NoError(t, lease.Context().Err(), "the holder was not disturbed")
-					require.NoError(t, lease.Unlock(t.Context()))
-				}()
+					assert.NoError(t, lease.Context().Err(), "the holder was not disturbed")
+					assert.NoError(t, lease.Unlock(t.Context()))
+				})
 			}
 		}
 		start := time.Now()
 		_, err = x.Run(t.Context(), p)
+		holder.Wait() // the server has released the lock before the holder learns so
 		require.NoError(t, err)
 		require.True(t, drained)
 		require.InDelta(t, 20, time.Since(start).Seconds(), 2)
