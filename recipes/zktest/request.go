@@ -86,7 +86,7 @@ func (d *decoder) body(r *request) {
 		r.scheme, _ = d.optString()
 		r.auth = d.buffer()
 	case opSASL:
-		d.buffer()
+		r.bad = d.buffer() == nil // the server stumbles over no token at all
 	case opMulti, opMultiRead:
 		d.multi(r)
 	case opReconfig:

@@ -110,7 +110,8 @@ func malformed() []Op {
 			ops = append(ops, Op{Op: stepGarbage, Mode: code, Data: []byte(body)})
 		}
 	}
-	return append(ops, Op{Op: stepGarbage, Mode: opExists, Data: []byte("\xff\xff\xff\xff\x00")},
+	return append(ops, Op{Op: stepGarbage, Mode: opSASL, Data: []byte("\xff\xff\xff\xff")}, // no token: not an empty one
+		Op{Op: stepGarbage, Mode: opExists, Data: []byte("\xff\xff\xff\xff\x00")},
 		Op{Op: stepGarbage, Mode: opPing, Data: []byte("surplus")},
 		Op{Op: opCheck, Path: "/a", Version: 7}, get(0, "/a")) // a check that holds is never answered: not waited for
 }
