@@ -75,8 +75,11 @@
 // Nothing for longer than a session: every contender is an ephemeral node. A
 // create or delete whose reply was lost is resolved, in the background if its
 // caller has gone, until the outcome is known or the session is over; no call
-// leaves a node in a queue that it has left. [Client.Close] ends the session, so
-// that its locks are free at once.
+// leaves a node in a queue that it has left. A server whose threads stand still
+// can execute a create after a later write of its session has shown it absent,
+// when the session has been elsewhere and come back. Such a node is looked for
+// for an hour, and deleted at the latest when it was late for about that time
+// again. [Client.Close] ends the session, so that its locks are free at once.
 //
 // # Other clients
 //
@@ -110,12 +113,13 @@
 // janitor.go deletes what must not stay; observe.go tells the Observer.
 //
 // The recipes are small beside that: mutex.go; rwmutex.go, with share.go for the readers of
-// one client; semaphore.go; election.go; multilock.go and multilock_wait.go. What only looks:
-// inspect.go, waits.go, check.go.
+// one client; semaphore.go, with semaphore_direct.go for permits that are free and
+// semaphore_brought.go for numbers that programs bring; election.go; multilock.go and
+// multilock_wait.go. What only looks: inspect.go, waits.go, check.go.
 //
 // The proofs stand where they are kept: of a grant at claim.wait, of a lease at proof, of a
-// lost reply at txn.resolve, of permits at draw.direct, of sets at [MultiLock], of watches at
-// Session.attach, of the order where numbers wrap at kind.SortContenders. Who changes one of
-// these runs TestSimulation, the tests that cut connections at every byte (cut_test.go,
+// lost reply at txn.resolve, of permits at draw.direct and draw.serve, of sets at [MultiLock],
+// of watches at Session.attach, of the order where numbers wrap at kind.SortContenders. Who
+// changes one of these runs TestSimulation, the tests that cut connections at every byte (cut_test.go,
 // cuts_test.go) and TestZoo, whose exhibits are ways in which others were wrong.
 package recipes
