@@ -77,6 +77,14 @@ func (l *lab) children(path string) []string {
 	return n.Children
 }
 
+// changes counts what was created and deleted below a node, ever.
+func (l *lab) changes(path string) int32 {
+	l.t.Helper()
+	n, ok := l.srv.Get(path)
+	require.True(l.t, ok, "no node %s", path)
+	return n.Stat.Cversion
+}
+
 // session is the id of the client's live session.
 func (l *lab) session(c *Client) int64 {
 	l.t.Helper()

@@ -32,6 +32,7 @@ func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
 		require.NoError(t, s.start())
 		require.NoError(t, c.admit(t.Context(), s))
 		c.session = s
+		synctest.Wait() // until go-zookeeper has read its session's number, which it needs to come back to it
 		s.guard.kill(errSilent)
 		_, err = s.Exists(t.Context(), "/")
 		require.NoError(t, err)

@@ -141,6 +141,7 @@ func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follo
 		c := l.client("a", l.movedTo(follower, &moved))
 		m := c.Mutex(l.mutex())
 		l.warm(m)
+		before := l.changes("/m")
 		follower.Lag()
 		moved.Store(true)
 		lost := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
@@ -150,6 +151,7 @@ func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follo
 		require.Equal(t, 1, lost.Hits())
 		require.NoError(t, err, "it stands behind itself: %v", l.children("/m"))
 		require.Len(t, l.children("/m"), 1)
+		require.EqualValues(t, 1, l.changes("/m")-before, "a second one was made, and one deleted")
 		l.unlock(x)
 	})
 }
@@ -162,6 +164,7 @@ func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 		c := l.client("a", l.movedTo(old, &moved))
 		m := c.Mutex(l.mutex())
 		l.warm(m)
+		before := l.changes("/m")
 		old.CutOff()
 		moved.Store(true)
 		lost := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
@@ -176,6 +179,7 @@ func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 		r := <-w
 		require.NoError(t, r.err)
 		require.Len(t, l.children("/m"), 1)
+		require.EqualValues(t, 1, l.changes("/m")-before, "a second one was made, and one deleted")
 		l.unlock(r.v)
 	})
 }
@@ -202,6 +206,11 @@ func TestAnExpiredSessionEndsItsLeases(t *testing.T) { // etcd #10811, consul #2
 		l.srv.Expire(l.session(c))
 		time.Sleep(20 * time.Second) // a session timeout and more, in case only a deadline notices
 		synctest.Wait()
+		select { // Err would look at the clock: what counts is that the lease ends though nobody looks
+		case <-x.Context().Done():
+		default:
+			require.Fail(t, "the lease outlives its session")
+		}
 		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 	})
 }
