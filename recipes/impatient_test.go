@@ -59,6 +59,17 @@ func (l *lab) declareAll(n int) (queues []string) {
 	return queues
 }
 
+// read lets clients read the declarations, so that what they ask for next is the lock alone.
+func (l *lab) read(take func(context.Context, *Client, int) (*Lease, error), cs ...*Client) {
+	l.t.Helper()
+	for _, c := range cs {
+		x, err := take(l.t.Context(), c, 0)
+		require.NoError(l.t, err)
+		l.unlock(x)
+	}
+	l.settle()
+}
+
 // A client whose callers gave up before the network had answered left a contender for each behind, and cleaned up one at a
 // time: ten seconds of 30 ms timeouts at 40 ms of round trip kept the lock from everybody else for 43 s.
 func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.T) {
@@ -67,12 +78,7 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 			inLab(t, func(t *testing.T, l *lab) {
 				queues := l.declareAll(1)
 				a, b := l.client("a"), l.client("b")
-				for _, c := range []*Client{a, b} { // from here on the declarations are known
-					x, err := take(t.Context(), c, 0)
-					require.NoError(t, err)
-					l.unlock(x)
-				}
-				l.settle()
+				l.read(take, a, b)
 				most, sid := 0, l.session(a)
 				l.srv.Inject(func(zktest.Request) bool {
 					for _, dir := range queues {
@@ -197,12 +203,7 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				queues := l.declareAll(1)
 				a, b := l.client("a"), l.client("b")
-				for _, c := range []*Client{a, b} {
-					x, err := take(t.Context(), c, 0)
-					require.NoError(t, err)
-					l.unlock(x)
-				}
-				l.settle()
+				l.read(take, a, b)
 				ctx, cancel := context.WithCancel(t.Context())
 				var done atomic.Bool
 				a.preempt = func() {
@@ -236,9 +237,7 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				queues := l.declareAll(1)
 				a, b := l.client("a"), l.client("b")
-				x, err := take(t.Context(), a, 0)
-				require.NoError(t, err)
-				l.unlock(x)
+				l.read(take, a)
 				sid := l.session(a)
 				rule := l.srv.Inject(zktest.Once(zktest.On("create", "multi")), zktest.DelayReader(20*time.Second))
 				go func() {
@@ -246,7 +245,7 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 					l.settle()
 					l.srv.Disconnect(sid)
 				}()
-				x, err = take(t.Context(), a, 0)
+				x, err := take(t.Context(), a, 0)
 				require.NoError(t, err)
 				l.unlock(x)
 				time.Sleep(21 * time.Second)

@@ -116,7 +116,7 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 
 // WithID replaces Config.ID in what this handle writes into its contenders: who holds the lock, or waits for it. Readers
 // of one client that share a place are shown as the one that made it; a goroutine that inherits the place of another one
-// that has given up is shown as that one until it holds.
+// that has given up is shown as that one until it holds, except before a semaphore.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
 // collect applies the options of a handle on a lock of kind k.
