@@ -150,6 +150,9 @@ func dump(c *Config, origins bool) string {
 		for _, v := range e.Tree.Intent.Quotas {
 			fmt.Fprintf(&b, "%s quota %d of %s at %s\n", e.Name, v.MaxNodes, v.Addr, v.Path)
 		}
+		if a := e.Tree.Intent.Access; a != nil {
+			fmt.Fprintf(&b, "%s admins %v readers %v\n", e.Name, a.Admins, a.Readers)
+		}
 		for _, v := range e.Tree.Intent.Removals {
 			fmt.Fprintf(&b, "%s removed %s destroy %v\n", e.Name, v.From, v.Destroy)
 		}

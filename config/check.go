@@ -37,10 +37,10 @@ func (m *module) checkNodes() {
 	for _, name := range m.names["ensemble"] {
 		d := m.named["ensemble"][name]
 		e := ensembleValue(d.value)
-		if i := bare[e]; i != nil && len(e.Auth) == 0 && !d.failed {
+		if i := bare[e]; i != nil && len(e.Auth) == 0 && e.access == nil && !d.failed {
 			m.errorf(i.decl.head, "Nobody would own this node",
-				"%s has no access list, neither of its own nor from a namespace around it, and ensemble.%s has no auth block whose identity could get all rights. "+
-					"Set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
+				"%s has no access list, neither of its own nor from a namespace around it, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
+					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
 		}
 	}
 }
@@ -117,6 +117,9 @@ func (m *module) trees(stack string) []*Ensemble {
 		for _, e := range out {
 			e.Tree.Intent = m.intentOf(e, have)
 		}
+	}
+	for _, e := range out {
+		e.Tree.Intent.Access = e.access
 	}
 	for _, i := range m.instances {
 		m.addQuota(i)

@@ -72,6 +72,8 @@ type Ensemble struct {
 	Tree *plan.Tree
 	// DeclRange is where the block stands.
 	DeclRange hcl.Range
+
+	access *plan.Access // nil when the block says neither admins nor readers
 }
 
 // TLS are the files of an encrypted connection. Relative paths in the

@@ -39,6 +39,7 @@ func (m *module) evaluateEnsemble(d *decl) {
 	if len(b.nested("auth")) == 0 {
 		m.authOfEnvironment(s, e)
 	}
+	e.access = m.evaluateAccess(s, b)
 	d.value = cty.CapsuleVal(ensembleType, e)
 }
 

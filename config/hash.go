@@ -22,6 +22,9 @@ func hash(c *Config) string {
 	_ = line.Encode([]any{"stack", c.Stack})
 	for _, e := range c.Ensembles {
 		_ = line.Encode([]any{"ensemble", e.Name, e.Root})
+		if a := e.Tree.Intent.Access; a != nil {
+			_ = line.Encode([]any{"access", a.List()})
+		}
 		for _, n := range e.Tree.Nodes {
 			payload, err := n.Payload.Encode()
 			if err != nil {

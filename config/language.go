@@ -137,6 +137,8 @@ func newEnsembleType() *blockType {
 			arg("root", "string", "Absolute path put before every declared path; / by default.").or("/"),
 			arg("session_timeout", "string", `Session timeout, as "15s".`),
 			arg("connect_timeout", "string", `How long to try to reach a server, as "5s".`),
+			arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl."),
+			arg("readers", "list(principal)", "Who may plan and look: they may read what the admins own."),
 		},
 		blocks: []*blockType{
 			{

@@ -396,6 +396,9 @@ func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 	p := i.policy
 	if p == nil {
 		n.ACL = slices.Clip(own)
+		if i.ensemble.access != nil && !i.decl.kind.Container {
+			n.Payload.ChildACL = n.ACL // without it, whoever applies next would give contenders to itself
+		}
 		return n
 	}
 	n.AllowWorld, n.AllowLockout = p.allowWorld, p.allowLockout

@@ -210,7 +210,7 @@ func (m *module) evaluateGrant(s scope, g *block, p *policy) {
 			okAllow = false
 		}
 	}
-	who, ok := m.principals(s, to)
+	who, ok := s.granted(to)
 	if !ok || !okAllow {
 		s.d.failed = true
 		return
@@ -256,25 +256,34 @@ func grantPerms(word string) (kind.RolePerms, error) {
 	return kind.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
 }
 
-// principals evaluates a list of principals. Their marks come off here: an
-// access list is what the id is for, and it is never printed with the hash.
-func (m *module) principals(s scope, a *attribute) ([]kind.ACL, bool) {
+// granted evaluates the list of a grant, which grants to somebody.
+func (s scope) granted(a *attribute) ([]kind.ACL, bool) {
 	v, ok := s.value(a)
 	if !ok {
 		return nil, false
 	}
+	who, ok := s.principals(a, v)
+	if ok && len(who) == 0 {
+		s.wrong(a, "Empty grant", "This grants to nobody. Name a principal, or delete the grant.")
+	}
+	return who, ok && len(who) > 0
+}
+
+// principals reads a list of principals. Their marks come off here: an
+// access list is what the id is for, and it is never printed with the hash.
+func (s scope) principals(a *attribute, v cty.Value) ([]kind.ACL, bool) {
 	secret := v.ContainsMarked()
 	v, _ = v.UnmarkDeep()
 	ty := v.Type()
 	if v.IsNull() || !ty.IsTupleType() && !ty.IsListType() && !ty.IsSetType() {
-		s.wrong(a, "Wrong type", "to must be a list of principals: [principal.NAME].")
+		s.wrong(a, "Wrong type", a.name+" must be a list of principals: [principal.NAME].")
 		return nil, false
 	}
-	var out []kind.ACL
+	out := []kind.ACL{}
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if !e.Type().Equals(principalType) || e.IsNull() {
-			s.wrong(a, "Wrong type", "to must be a list of principals, as [principal.NAME]: each is declared in a block principal \"NAME\" { scheme = ..., id = ... }.")
+			s.wrong(a, "Wrong type", a.name+" must be a list of principals, as [principal.NAME]: each is declared in a block principal \"NAME\" { scheme = ..., id = ... }.")
 			return nil, false
 		}
 		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}
@@ -287,15 +296,15 @@ func (m *module) principals(s scope, a *attribute) ([]kind.ACL, bool) {
 		}
 		out = append(out, p)
 	}
-	if len(out) == 0 {
-		s.wrong(a, "Empty grant", "This grants to nobody. Name a principal, or delete the grant.")
-	}
-	return out, len(out) > 0
+	return out, true
 }
 
-// ownACL is the access list of nodes without any acl above them: everything for
-// the identities of the ensemble's own auth blocks.
+// ownACL is the access list of nodes without any acl above them: that of the tool's own nodes, if it is
+// declared, else everything for the identities of the ensemble's own auth blocks.
 func (e *Ensemble) ownACL() []kind.ACL {
+	if e.access != nil {
+		return e.access.List()
+	}
 	var list []kind.ACL
 	for _, a := range e.Auth {
 		list = append(list, kind.ACL{Scheme: a.Scheme, ID: digestID(a.Username, string(a.Password)), Perms: kind.PermAll})

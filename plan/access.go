@@ -37,7 +37,7 @@ func (d *differ) checkAccess() {
 func openTo(n *Node) (string, bool) {
 	for _, list := range [][]kind.ACL{n.ACL, n.Payload.ChildACL} {
 		for _, a := range list {
-			if everybody(a) && a.Perms&^kind.PermRead != 0 {
+			if Everybody(a) && a.Perms&^kind.PermRead != 0 {
 				return a.String(), true
 			}
 		}
@@ -45,8 +45,9 @@ func openTo(n *Node) (string, bool) {
 	return "", false
 }
 
-// everybody: ZooKeeper's ip scheme takes a prefix length, and /0 matches all.
-func everybody(a kind.ACL) bool {
+// Everybody reports whether an entry is of whoever reaches the servers.
+// ZooKeeper's ip scheme takes a prefix length, and /0 matches all.
+func Everybody(a kind.ACL) bool {
 	return a.Scheme == "world" || a.Scheme == "ip" && len(a.ID) > 2 && a.ID[len(a.ID)-2:] == "/0"
 }
 

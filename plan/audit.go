@@ -55,7 +55,7 @@ func (d *differ) others(list []kind.ACL, mask kind.Perm) (who []string) {
 		perms := sum[Identity{a.Scheme, a.ID}]
 		switch {
 		case a.Scheme == "auth", a.Scheme != "world" && slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}):
-		case everybody(a) && perms&(mask|kind.PermAdmin) != 0, perms&mask != 0 && perms&kind.PermAdmin == 0:
+		case Everybody(a) && perms&(mask|kind.PermAdmin) != 0, perms&mask != 0 && perms&kind.PermAdmin == 0:
 			who = append(who, a.String())
 		}
 	}

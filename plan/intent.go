@@ -1,6 +1,11 @@
 package plan
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
 
 // Intent is what a configuration says about one ensemble besides the tree that
 // shall be there: what things were called before, what to take over, what to let
@@ -12,6 +17,8 @@ type Intent struct {
 	Imports   []Import   // by To
 	Removals  []Removal  // by From
 	Quotas    []Quota    // by Path
+	// Access is who may use the tool's own nodes; nil when it is not declared.
+	Access *Access
 	// Outputs are the values that the index of this ensemble keeps: all of the
 	// configuration's, on its first ensemble.
 	Outputs []Output
@@ -21,6 +28,16 @@ type Intent struct {
 	// nothing may be meant for one of theirs. Nothing else is planned from it.
 	Elsewhere []*Tree
 }
+
+// Access is who may use what the tool makes for itself: the root, .locktree and all in it, and
+// the notes that moves leave behind. No identity is in both lists.
+type Access struct {
+	Admins  []kind.ACL // may apply: all rights
+	Readers []kind.ACL // may plan and look: READ
+}
+
+// List is the access list of the nodes that are the stack's alone.
+func (a *Access) List() []kind.ACL { return kind.NormalizeACL(slices.Concat(a.Admins, a.Readers)) }
 
 // Move says that what was declared at one address is declared at another one
 // now. An address is that of a node, of a block with all its instances

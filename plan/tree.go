@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"strings"
+
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -126,6 +128,11 @@ type Part struct {
 
 // Identity is who we are to the servers: one entry of recipes.Client.Identities.
 type Identity struct{ Scheme, ID string }
+
+// String writes "digest:ops" and "x509:CN=ops": what follows the user of a digest is hidden.
+func (id Identity) String() string {
+	return strings.TrimSuffix(kind.ACL{Scheme: id.Scheme, ID: id.ID}.String(), ":")
+}
 
 // Kind returns the recipe type of the node, nil when its data is not ours.
 func (n *Node) Kind() *kind.Kind {
