@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -71,6 +72,9 @@ func (m *module) evaluatePrincipal(d *decl) {
 	}
 	plain, marks := id.Unmark()
 	if err := checkPrincipal(scheme, plain.AsString()); err != nil {
+		if len(marks) > 0 && scheme == "x509" { // the error has the right form of it
+			err = errWithheld
+		}
 		at, summary := idAttr, "Invalid principal"
 		var bad badScheme
 		if errors.As(err, &bad) {
@@ -87,6 +91,10 @@ func (m *module) evaluatePrincipal(d *decl) {
 	}
 	// A file usually ends in a newline, which is no part of an id.
 	plain = cty.StringVal(strings.TrimSpace(plain.AsString()))
+	if scheme == "x509" && fromTheTop(splitSubject(plain.AsString(), ",")) {
+		m.add(warningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
+			"If this certificate is no exception, write the parts in the reverse order: whoever it belongs to would be a stranger to the servers otherwise."))
+	}
 	d.value = cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.block.name()), "scheme": cty.StringVal(scheme), "id": plain.WithMarks(marks),
 	})
@@ -101,6 +109,10 @@ var schemes = []string{"digest", "ip", "sasl", "world", "x509"}
 // error does not repeat the id.
 func checkPrincipal(scheme, id string) error {
 	id = strings.TrimSpace(id)
+	if scheme == "auth" {
+		return badScheme{errors.New("the scheme auth is whoever sends the access list: the list would be that of who applies first, and no plan could say whose. " +
+			"Name the identity itself, for example with the scheme digest and digest(user, password)")}
+	}
 	if !slices.Contains(schemes, scheme) {
 		return badScheme{fmt.Errorf("%q is not a scheme.%s", scheme, strings.TrimSuffix(hint(scheme, schemes, ""), "."))}
 	}
@@ -121,10 +133,10 @@ func checkPrincipal(scheme, id string) error {
 		return checkDigest(id)
 	case "ip":
 		return checkIP(id)
+	case "sasl":
+		return checkSASL(id)
 	case "x509":
-		if !strings.Contains(id, "=") {
-			return errors.New("the id of the scheme x509 must be " + idForms["x509"])
-		}
+		return checkSubject(id)
 	}
 	return nil
 }
@@ -158,10 +170,25 @@ func checkIP(id string) error {
 	if strings.Contains(id, "/") {
 		_, err = netip.ParsePrefix(id)
 	} else {
-		_, err = netip.ParseAddr(id)
+		var addr netip.Addr
+		addr, err = netip.ParseAddr(id)
+		if addr.Zone() != "" { // a name of this machine's interfaces
+			err = errors.New("zone")
+		}
 	}
 	if err != nil {
 		return errors.New("the id of the scheme ip must be " + idForms["ip"])
+	}
+	return nil
+}
+
+// kerberosName is what the servers' SASLAuthenticationProvider accepts (KerberosName); a name without "@", such as DIGEST-MD5
+// authenticates, is accepted as it is.
+var kerberosName = regexp.MustCompile(`^[^/@]*(/[^/@]*)?@[^/@]*$`)
+
+func checkSASL(id string) error {
+	if strings.Contains(id, "@") && !kerberosName.MatchString(id) {
+		return errors.New("the id of the scheme sasl must be " + idForms["sasl"] + " or service/host@REALM")
 	}
 	return nil
 }
