@@ -44,6 +44,9 @@ type Options struct {
 	Config map[string]string
 	// Properties are further Java system properties.
 	Properties map[string]string
+	// JVM are further options of the Java virtual machine. They win over those that a server has here because it lives
+	// for seconds.
+	JVM []string
 	// Prepare, when not nil, is given the server's data directory and its class
 	// path before the first start, to put a snapshot there.
 	Prepare func(dataDir, classPath string) error
@@ -235,6 +238,7 @@ func prepare(tb TB, opts Options) *Server {
 	if opts.Debug {
 		s.args = append(s.args, debugged)
 	}
+	s.args = append(s.args, opts.JVM...)
 	for k, v := range opts.Properties {
 		s.args = append(s.args, "-D"+k+"="+v)
 	}
