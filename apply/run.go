@@ -130,7 +130,9 @@ func (r *run) verify(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	err = verify(ctx, r.s, r.p)
+	if err = verify(ctx, r.s, r.p); err == nil && !r.fresh {
+		err = sameHistory(ctx, r.s, r.p)
+	}
 	var stale *StaleError
 	if errors.As(err, &stale) {
 		stale.Locked = r.fresh

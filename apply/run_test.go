@@ -247,6 +247,25 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 	}
 }
 
+// Servers that were restored from a backup count versions again: the plan's czxids and versions fit, and what it saw is
+// not what is there. TestRunbookRestoreBackup in examples does it with real servers.
+func TestAPlanOfAHistoryThatWasTakenBackIsStale(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	desired := s.shop()
+	desired.Nodes[0].Payload.Params.(*kind.NamespaceParams).Description = "other"
+	p := s.plan(c, desired)
+	require.True(t, p.HasChanges())
+	p.Applied = "0123456789abcdef"
+	s.wroteNothing(c, func() {
+		_, err := executor(c).Run(t.Context(), saveAndLoad(t, p))
+		var stale *StaleError
+		require.ErrorAs(t, err, &stale)
+		require.ErrorContains(t, err, "restore from a backup")
+	})
+}
+
 func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inMemory(t)

@@ -54,6 +54,21 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	return idle(ctx, s, p, stats)
 }
 
+// sameHistory looks whether the index is the work of the apply that the plan saw. Servers that are restored from a backup
+// count versions again that were there before, with other data behind them; the id of an apply never comes again.
+func sameHistory(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
+	if p.Applied == "" {
+		return nil
+	}
+	now, err := readHead(ctx, s, p.Index.Path)
+	if err != nil || now.of(p.Applied) {
+		return err
+	}
+	return &StaleError{Differences: []Difference{{
+		Path: p.Index.Path, What: "written by another apply, as after a restore from a backup", Want: p.Index, Got: now.pin,
+	}}}
+}
+
 // reachable leaves out what is absent because its parent is: a first apply of a
 // thousand locks in one namespace asks for the namespace alone.
 // Should one of them appear all the same, its parent has, and that one is asked for.

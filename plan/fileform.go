@@ -36,6 +36,7 @@ type planForm struct {
 	Problems    []Problem                  `json:"problems,omitempty"`
 	Index       Pin                        `json:"index"`
 	Destroys    int32                      `json:"destroys,omitempty"`
+	Applied     string                     `json:"applied,omitempty"`
 	IndexExtra  map[string]json.RawMessage `json:"index_extra,omitempty"`
 	Outputs     []outputForm               `json:"outputs,omitempty"`
 	Resumes     string                     `json:"resumes,omitempty"`
@@ -125,7 +126,7 @@ type outputForm struct {
 func formOf(p *Plan, t *listTable) planForm {
 	f := planForm{
 		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash, Problems: p.Problems,
-		Index: p.Index, Destroys: p.Destroys, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
+		Index: p.Index, Destroys: p.Destroys, Applied: p.Applied, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
 		Batches: p.Batches, Shards: p.shards, Strays: p.strays, Kept: p.kept, LeftQuotas: p.leftQuotas, Unread: p.unread, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
 		ACLs: t.lists,
 	}
@@ -197,7 +198,7 @@ func nodeFormOf(n *Node, t *listTable) (*nodeForm, error) {
 func (f planForm) plan() (*Plan, error) {
 	p := &Plan{
 		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
-		Problems: f.Problems, Index: f.Index, Destroys: f.Destroys, indexExtra: f.IndexExtra,
+		Problems: f.Problems, Index: f.Index, Destroys: f.Destroys, Applied: f.Applied, indexExtra: f.IndexExtra,
 		Resumes: f.Resumes, Transaction: f.Transaction,
 		Batches: f.Batches, shards: f.Shards, strays: f.Strays, kept: f.Kept, leftQuotas: f.LeftQuotas, unread: f.Unread, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
 	}

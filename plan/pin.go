@@ -42,6 +42,9 @@ func (d *differ) pins() {
 	})
 	d.p.Pins = slices.CompactFunc(d.p.Pins, func(a, b Pin) bool { return a.Path == b.Path })
 	d.p.Index, d.p.Destroys = d.current.IndexPin, d.current.Destroys
+	if d.current.Index != nil {
+		d.p.Applied = d.current.Index.Apply
+	}
 	if d.p.Index.Path == "" {
 		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
 	}

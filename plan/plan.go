@@ -24,6 +24,8 @@ type Plan struct {
 	Index Pin
 	// Destroys is how often the stack had been destroyed, see [Tree].
 	Destroys int32
+	// Applied is the id of the apply that wrote the index, "" where there was none to read.
+	Applied string
 	// Drifted are the nodes that are not as the last apply left them, by path: by
 	// whatever hand. Lock traffic is no drift.
 	Drifted []Drift
