@@ -1,17 +1,12 @@
 package examples
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -51,55 +46,18 @@ func TestReadmeRecordedRun(t *testing.T) {
 // shows. What programs in the background print comes out between, as on a
 // terminal.
 type recorder struct {
-	t        *testing.T
+	*shell
 	addr     string
-	stdin    io.Writer
-	lines    chan string
 	commands int
-	last     string   // command
 	early    []string // what programs printed while a command ran
 }
 
-// prompt is printed by the shell when a command is done.
-const prompt = "@@done@@"
-
 func newRecorder(t *testing.T, addr string) *recorder {
-	bin, err := binary()
-	require.NoError(t, err)
 	dir := t.TempDir()
 	config, err := Quickstart.ReadFile("quickstart/locks.locktree.hcl")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), config, 0o644))
-
-	shell := exec.CommandContext(t.Context(), "bash", "--norc")
-	shell.Dir = dir
-	shell.Env = environ(addr, "PATH="+bin+":"+os.Getenv("PATH"))
-	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its programs can be ended with it
-	stdin, err := shell.StdinPipe()
-	require.NoError(t, err)
-	out, w, err := os.Pipe()
-	require.NoError(t, err)
-	shell.Stdout, shell.Stderr = w, w
-	require.NoError(t, shell.Start())
-	require.NoError(t, w.Close())
-	r := &recorder{t: t, addr: addr, stdin: stdin, lines: make(chan string)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(r.lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			select {
-			case r.lines <- s.Text():
-			case <-ended:
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		close(ended)
-		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
-		_ = shell.Wait() // killed
-		out.Close()
-	})
-	return r
+	return &recorder{shell: newShell(t, dir, environ(addr)), addr: addr}
 }
 
 var (
@@ -147,14 +105,12 @@ func (r *recorder) page(text string) string {
 // that it has a permit, or that it waits.
 func (r *recorder) run(command string) string {
 	r.commands++
-	r.last = command
-	_, err := fmt.Fprintf(r.stdin, "%s\n__code=$?; echo; echo %s; (exit $__code)\n", command, prompt)
-	require.NoError(r.t, err)
+	r.send(command)
 	open := map[string]bool{"command": true, "program": strings.HasSuffix(command, " &")}
 	var b bytes.Buffer
 	for open["command"] || open["program"] {
 		switch line := r.line(); {
-		case line == prompt:
+		case strings.HasPrefix(line, prompt):
 			open["command"] = false
 		case strings.HasPrefix(line, "worker-") && !open["program"]:
 			r.early = append(r.early, line) // of a program in the background, between the command's own
@@ -169,18 +125,6 @@ func (r *recorder) run(command string) string {
 		return out + "\n"
 	}
 	return ""
-}
-
-// line is the next line the shell shows.
-func (r *recorder) line() string {
-	select {
-	case line, ok := <-r.lines:
-		require.True(r.t, ok, "the shell has ended")
-		return line
-	case <-time.After(hanging):
-		require.Fail(r.t, "the shell says nothing any more", "last command: %s", r.last)
-		return ""
-	}
 }
 
 // steadyRun replaces what differs from run to run.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"strings"
 
@@ -19,6 +19,19 @@ var jsonFormats string
 
 //go:embed topics/environment.txt
 var environmentVariables string
+
+//go:embed topics/*.txt
+var topicTexts embed.FS
+
+// runbooks are the topics that tell step by step how something is done. Tests type what is in them (TestRunbook… in
+// examples).
+var runbooks = []struct {
+	name, short string
+	suggestFor  []string
+}{
+	{"restore-backup", "Runbook: restore the locks from a backup of ZooKeeper", []string{"restore", "backup"}},
+	{"migrate-ensemble", "Runbook: move a stack to another ensemble", []string{"migrate", "move"}},
+}
 
 // exitCodes are what the program ends with, for the help and for a test that
 // holds them against the constants.
@@ -53,13 +66,18 @@ func topics() []*cobra.Command {
 		"nothing was written: an apply of several transactions, or ensembles, that ended between two of\nthem ends with 1.\n\n" +
 		"An interrupt (Ctrl-C) or SIGTERM ends the program within two seconds, but for a transaction that\n" +
 		"was sent: what became of it is found out first. A second one ends the program at once, with 1. A\ntransaction is then done or not done; \"locktree plan\" tells.")
-	return []*cobra.Command{
+	all := []*cobra.Command{
 		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "What the program ends with", Long: codes.String()},
 		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "The variables the program looks at", Long: strings.TrimRight(environmentVariables, "\n")},
 		{Use: "json", Short: "What -json prints", Long: strings.TrimRight(jsonFormats, "\n")},
 		{Use: "from-terraform", SuggestFor: []string{"terraform"}, Short: "For people who know Terraform", Long: strings.TrimRight(fromTerraform, "\n")},
 		{Use: "from-curator", SuggestFor: []string{"curator", "kazoo"}, Short: "For programs that use Apache Curator or kazoo", Long: strings.TrimRight(fromCurator, "\n")},
 	}
+	for _, r := range runbooks {
+		text, _ := topicTexts.ReadFile("topics/" + r.name + ".txt") // TestRunbooksAreThere
+		all = append(all, &cobra.Command{Use: r.name, SuggestFor: r.suggestFor, Short: r.short, Long: strings.TrimRight(string(text), "\n")})
+	}
+	return all
 }
 
 // helpCommand shows the help of a command, or a topic, and is an error where there is

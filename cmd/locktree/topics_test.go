@@ -109,6 +109,20 @@ func TestEnvironmentTopicIsComplete(t *testing.T) {
 	}
 }
 
+// Every runbook has its text, and every text is a topic.
+func TestRunbooksAreThere(t *testing.T) {
+	known := map[string]bool{}
+	for _, c := range topics() {
+		require.NotEmpty(t, c.Long, c.Use)
+		known[c.Use] = true
+	}
+	files, err := topicTexts.ReadDir("topics")
+	require.NoError(t, err)
+	for _, f := range files {
+		require.True(t, known[strings.TrimSuffix(f.Name(), ".txt")], f.Name())
+	}
+}
+
 // Every flag and command the guides mention exists, or the guide is wrong.
 func TestGuidesMentionWhatExists(t *testing.T) {
 	root := (&app{}).rootCommand()

@@ -1,0 +1,241 @@
+package examples
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// A runbook is a help topic. What is indented by six blanks or more in it is typed, written or compared as it stands there:
+//
+//	$ COMMAND        typed into a shell; it succeeds, unless the lines below it have one that begins with "Error:"
+//	OTHER LINE       what the command shows; ... is any text, and alone on a line any lines. None: nothing is compared
+//	configuration    written to the file that the sentence before it names last, as in "locks.locktree.hcl:";
+//	                 with + and - in front of lines, a change of that file
+//
+// The commands are typed into the operator's shell, those below a sentence that says "on every server" or "on one
+// server" there. A block below a sentence with one of the words in skip is for other servers than the test's.
+type runbook struct {
+	t       *testing.T
+	topic   string
+	dir     string            // the operator's
+	secrets map[string]string // what is typed at "read -rs NAME"
+	users   []string          // whose passwords they may be
+	shell   *shell            // the operator's
+	hosts   []*shell          // a shell on every server
+	skip    []string
+
+	// On the in-memory server, which has no files and no process of its own, these do the servers' part: the first line
+	// of each such block, and what comes to the same.
+	instead map[string]func()
+
+	// between is called behind every block of numbered step n.
+	between func(step int)
+}
+
+// block is an indented part of a runbook.
+type block struct {
+	line  int    // in the topic
+	step  int    // the number in front of its paragraph
+	under string // the paragraph it belongs to
+	text  string
+}
+
+var (
+	stepNumber = regexp.MustCompile(`^ *(\d+)\. `)
+	fileName   = regexp.MustCompile(`(\S+\.hcl):$`)
+	asksFor    = regexp.MustCompile(`^read -rs (\w+)`)
+)
+
+// blocks reads a topic.
+func blocks(text string) (out []block) {
+	step, under, fresh := 0, "", true
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		switch {
+		case strings.TrimSpace(line) == "":
+			fresh = true
+		case !strings.HasPrefix(line, "      "):
+			if fresh {
+				under, fresh = "", false
+			}
+			if m := stepNumber.FindStringSubmatch(line); m != nil {
+				_, _ = fmt.Sscan(m[1], &step)
+			}
+			under = strings.TrimSpace(under + " " + strings.TrimSpace(line))
+		default:
+			b := block{line: i + 1, step: step, under: under}
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			for ; i < len(lines) && (strings.HasPrefix(lines[i], "      ") || strings.TrimSpace(lines[i]) == ""); i++ {
+				b.text += lines[i][min(indent, len(lines[i])):] + "\n"
+			}
+			i--
+			b.text = strings.TrimRight(b.text, "\n") + "\n"
+			out = append(out, b)
+			fresh = true
+		}
+	}
+	return out
+}
+
+// play does what the topic says.
+func (r *runbook) play() {
+	text, code := r.shell.run("locktree help " + r.topic)
+	require.Zero(r.t, code, text)
+	done := map[string]bool{}
+	for _, b := range blocks(text) {
+		if slices.ContainsFunc(r.skip, func(word string) bool { return strings.Contains(b.under, word) }) {
+			continue
+		}
+		first, _, _ := strings.Cut(b.text, "\n")
+		switch instead, own := r.instead[first]; {
+		case own:
+			instead()
+			done[first] = true
+		case !strings.HasPrefix(b.text, "$ "):
+			r.write(b)
+		case strings.Contains(b.under, "every server"):
+			for _, host := range r.hosts {
+				r.commands(host, b)
+			}
+		case strings.Contains(b.under, "one server"):
+			r.commands(r.hosts[0], b)
+		default:
+			r.commands(r.shell, b)
+		}
+		if r.between != nil {
+			r.between(b.step)
+		}
+	}
+	require.Len(r.t, done, len(r.instead), "the topic has no such blocks any more: %v", slices.Collect(maps.Keys(r.instead)))
+}
+
+// write makes, or changes, a configuration file.
+func (r *runbook) write(b block) {
+	m := fileName.FindStringSubmatch(b.under)
+	require.NotNil(r.t, m, "%s, line %d: which file is this?", r.topic, b.line)
+	path := filepath.Join(r.dir, m[1])
+	before, after := "", ""
+	changes := false
+	for line := range strings.Lines(b.text) {
+		switch {
+		case strings.HasPrefix(line, "+"):
+			after += unmarked(line)
+			changes = true
+		case strings.HasPrefix(line, "-"):
+			before += unmarked(line)
+			changes = true
+		default:
+			before += unmarked(line)
+			after += unmarked(line)
+		}
+	}
+	if !changes {
+		require.NoError(r.t, os.WriteFile(path, []byte(b.text), 0o600))
+		return
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(r.t, err)
+	require.Equal(r.t, 1, strings.Count(string(text), before), "%s, line %d: where in %s is this?\n%s\nin\n%s", r.topic, b.line, m[1], before, text)
+	require.NoError(r.t, os.WriteFile(path, []byte(strings.Replace(string(text), before, after, 1)), 0o600))
+	out, code := r.shell.run("locktree fmt")
+	require.Zero(r.t, code, out)
+}
+
+func unmarked(line string) string {
+	if strings.TrimSpace(line) == "" {
+		return line
+	}
+	return line[min(2, len(line)):]
+}
+
+// commands types a block.
+func (r *runbook) commands(to *shell, b block) {
+	all := strings.Split("\n"+b.text, "\n$ ")
+	for _, one := range all[1:] {
+		command, want := one, ""
+		for end := 0; ; { // a backslash continues a command on the next line
+			n := strings.IndexByte(one[end:], '\n')
+			if n < 0 {
+				break
+			}
+			end += n + 1
+			if !strings.HasSuffix(one[:end], "\\\n") {
+				command, want = one[:end-1], one[end:]
+				break
+			}
+		}
+		var input []string
+		if m := asksFor.FindStringSubmatch(command); m != nil {
+			require.Contains(r.t, r.secrets, m[1])
+			input = []string{r.secrets[m[1]]}
+		}
+		got, code := to.run(command, input...)
+		fails := strings.HasPrefix(want, "Error:") || strings.Contains(want, "\nError:")
+		where := fmt.Sprintf("%s, line %d: $ %s\n%s", r.topic, b.line, command, got)
+		require.Equal(r.t, fails, code != 0, "exit code %d: %s", code, where)
+		if strings.TrimSpace(want) != "" {
+			require.Regexp(r.t, pattern(want), strings.TrimSpace(got)+"\n", where)
+		}
+		r.quiet(got)
+	}
+}
+
+// pattern is what the lines a runbook shows stand for.
+func pattern(want string) string {
+	var b strings.Builder
+	b.WriteString(`\A`)
+	for line := range strings.Lines(strings.TrimSpace(want) + "\n") {
+		line = strings.TrimRight(line, " \n")
+		if line == "..." {
+			b.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, `.*`) + ` *\n`)
+	}
+	return b.String() + `\z`
+}
+
+// quiet: no password is in an output, and nothing that is made of one.
+func (r *runbook) quiet(out string) {
+	for name, secret := range r.secrets {
+		require.NotContains(r.t, out, secret, "the value of %s", name)
+		for _, user := range r.users {
+			require.NotContains(r.t, out, digestOf(user, secret), "the digest of %s", name)
+		}
+	}
+}
+
+func digestOf(user, password string) string {
+	sum := sha1.Sum([]byte(user + ":" + password))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// hostShell is a shell on the machine of a server: zkServer.sh and zkCli.sh are Debian's, which read where the server's
+// files are from zkEnv.sh beside them.
+func hostShell(t *testing.T, server *realzk.Server, backup string) *shell {
+	const debians = "/usr/share/zookeeper/bin"
+	bin := t.TempDir()
+	for _, name := range []string{"zkServer.sh", "zkCli.sh"} {
+		_, err := os.Stat(filepath.Join(debians, name))
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(filepath.Join(debians, name), filepath.Join(bin, name)))
+	}
+	environment := fmt.Sprintf(". %s/zkEnv.sh\nZOOCFGDIR=%s\nZOOCFG=%s/zoo.cfg\nZOO_LOG_DIR=%s\nJMXDISABLE=true\nJVMFLAGS='-Xmx192m -XX:TieredStopAtLevel=1 -Dzookeeper.preAllocSize=1024'\n", debians, server.Dir, server.Dir, server.Dir)
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "zkEnv.sh"), []byte(environment), 0o644))
+	data := filepath.Join(server.Dir, "data")
+	require.NoError(t, os.WriteFile(filepath.Join(data, "zookeeper_server.pid"), fmt.Append(nil, server.Pid), 0o644))
+	return newShell(t, server.Dir, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "DATA="+data, "BACKUP="+backup))
+}

@@ -1,0 +1,110 @@
+package examples
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shell is a terminal somebody types into: variables and programs in the background stay from one command to the next.
+type shell struct {
+	t     *testing.T
+	stdin io.Writer
+	lines chan string
+	last  string // command
+}
+
+// prompt is printed by the shell when a command is done, and its exit code behind it.
+const prompt = "@@done@@"
+
+// newShell starts one in a directory, with the programs of the examples first on its PATH.
+func newShell(t *testing.T, dir string, env []string) *shell {
+	bin, err := binary()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), "bash", "--norc")
+	cmd.Dir = dir
+	cmd.Env = append(env, "PATH="+bin+":"+pathOf(env))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its programs can be ended with it
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, w, err := os.Pipe()
+	require.NoError(t, err)
+	cmd.Stdout, cmd.Stderr = w, w
+	require.NoError(t, cmd.Start())
+	require.NoError(t, w.Close())
+	s := &shell{t: t, stdin: stdin, lines: make(chan string)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(s.lines)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			select {
+			case s.lines <- scan.Text():
+			case <-ended:
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(ended)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait() // killed
+		out.Close()
+	})
+	// Without the test, which is the other end of its input, the shell ends, and takes along what it has started.
+	s.run("trap 'kill -KILL 0' EXIT")
+	return s
+}
+
+func pathOf(env []string) (path string) {
+	for _, e := range env {
+		if value, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = value
+		}
+	}
+	return path
+}
+
+// send types one command, and what it reads.
+func (s *shell) send(command string, input ...string) {
+	s.last = command
+	for _, line := range input {
+		command += "\n" + line
+	}
+	_, err := fmt.Fprintf(s.stdin, "%s\n__code=$?; echo; echo %s $__code; (exit $__code)\n", command, prompt)
+	require.NoError(s.t, err)
+}
+
+// run types one command and waits for its end.
+func (s *shell) run(command string, input ...string) (out string, code int) {
+	s.send(command, input...)
+	var b strings.Builder
+	for {
+		line := s.line()
+		if number, ok := strings.CutPrefix(line, prompt+" "); ok {
+			code, err := strconv.Atoi(number)
+			require.NoError(s.t, err)
+			return strings.TrimSuffix(b.String(), "\n"), code
+		}
+		b.WriteString(line + "\n")
+	}
+}
+
+// line is the next line the shell shows.
+func (s *shell) line() string {
+	select {
+	case line, ok := <-s.lines:
+		require.True(s.t, ok, "the shell has ended")
+		return line
+	case <-time.After(hanging):
+		require.Fail(s.t, "the shell says nothing any more", "last command: %s", s.last)
+		return ""
+	}
+}
