@@ -21,13 +21,12 @@ check: ## formatting, vet, staticcheck, module file
 	$(GO) mod verify
 
 # The race detector makes everything ten times dearer. Under it the sweeps and simulations take fewer seeds, offsets and
-# crash points, and what only counts the effort of one goroutine (BOUNDS) is left out; the second command runs all of them.
-BOUNDS = TestExpansionIsBounded|TestExpansionInJSONIsBounded|TestHostile(Input|JSON)IsRefused|TestPlainListsAndMapsAreMadeInLinearTime|TestInstancesOfModulesAreCounted|TestSplittingAModuleIsPaidFor|TestElementsAreFoundWithoutComparingAllOfThem
+# crash points; the second command runs all of them.
 SWEEPS = TestSimulation.*|TestACutBehindEveryByteIsInvisibleToCallers|TestCutsInTheMiddleOfCuringACutLeaveNothing|TestCrashAtEveryWrite.*|TestPausedApplierWritesNothing.*|TestLostIndexIsTold.*
 
 unit: ## unit, fake-time, script and integration tests under the race detector; then every seed, byte and crash point
-	$(GO) test -race -shuffle=on -timeout 60m -skip '^($(BOUNDS))$$' ./...
-	$(GO) test -timeout 30m -run '^($(BOUNDS)|$(SWEEPS))$$' ./recipes ./apply ./config
+	$(GO) test -race -shuffle=on -timeout 60m ./...
+	$(GO) test -timeout 30m -run '^($(SWEEPS))$$' ./recipes ./apply
 
 build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree

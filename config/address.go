@@ -46,11 +46,7 @@ func (a address) last() string { return a[len(a)-1].typ }
 // parseAddress reads an address without evaluating it. Keys must be constants,
 // or, where computed is true, may be expressions.
 func (m *module) parseAddress(a *attribute, computed bool) (address, bool) {
-	expr, d := m.effort.written(a.expr)
-	if d != nil {
-		m.add(d)
-		return nil, false
-	}
+	expr := written(a.expr)
 	if _, native := expr.(hclsyntax.Expression); !native {
 		if v, _ := expr.Value(nil); v.Type() == cty.String {
 			return m.notAddress(a, "") // a text that does not parse

@@ -57,13 +57,10 @@ func (m *module) evaluateAssert(s scope, b *block, c *plan.Check) {
 // doubtful evaluates an argument of an assertion, without marks: only whether it
 // holds is shown, and a message that repeats a secret is replaced.
 func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
-	if a == nil || s.waits(a) || s.exhausted(a) {
+	if a == nil || s.waits(a) {
 		return cty.NilVal, false
 	}
-	v, diags := s.m.evaluated(a).Value(s.ctx)
-	if s.exhausted(a) {
-		return cty.NilVal, false
-	}
+	v, diags := a.evaluable().Value(s.ctx)
 	for _, d := range diags {
 		d.Severity = hcl.DiagWarning
 		d.Detail += s.about(a) + " The check could not be made."

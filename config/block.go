@@ -33,7 +33,7 @@ type attribute struct {
 	iterator  string         // in the content of a dynamic block: the name of its element
 	required  bool           // null, which means not set, is a mistake: see scope.as
 	doomed    bool           // bad in every instance of a module
-	value     hcl.Expression // expr for evaluation, counted by the effort of the session; nil before the first
+	value     hcl.Expression // expr for evaluation; nil before the first
 }
 
 // name is the first label.

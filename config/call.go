@@ -12,13 +12,6 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-const (
-	maxCallDepth = 16
-	// maxCalls bounds what modules that each call the next one twice cost before
-	// anything is evaluated.
-	maxCalls = 2000
-)
-
 // reservedInputs cannot be variables of a module that is called: they are
 // arguments of every module block, or may become some.
 var reservedInputs = []string{"source", "version", "for_each", "count", "ensemble", "depends_on", "lifecycle", "providers"}
@@ -103,7 +96,6 @@ func (m *module) directory(dir string) (fs.FS, error) {
 // sourceText reads the argument source. It is a constant: which declarations
 // there are must not depend on a value.
 func (m *module) sourceText(a *attribute) (string, bool) {
-	m.effort.watch(a.expr)
 	v, diags := a.expr.Value(nil)
 	if !diags.HasErrors() {
 		v, _ = convert.Convert(v, cty.String)

@@ -62,9 +62,6 @@ func (c *Console) Sources() map[string]*hcl.File { return c.m.files.files }
 func (c *Console) Eval(src string) (string, hcl.Diagnostics) {
 	m := c.m
 	*m.report = report{short: m.short}
-	// Each expression has all of it: what is used up stays so, and a person types many. In place, since the
-	// functions hold a pointer to it.
-	m.effort = effort{left: maxEffort}
 	m.files.files[consoleFile] = &hcl.File{Bytes: []byte(src)}
 	v, ok := c.value(src)
 	if !ok {
@@ -75,10 +72,6 @@ func (c *Console) Eval(src string) (string, hcl.Diagnostics) {
 
 func (c *Console) value(src string) (cty.Value, bool) {
 	m := c.m
-	if d := tooDeep([]byte(src), consoleFile, false); d != nil {
-		m.add(d)
-		return cty.NilVal, false
-	}
 	expr, diags := hclsyntax.ParseExpression([]byte(src), consoleFile, hcl.InitialPos)
 	m.add(causes(diags)...)
 	if diags.HasErrors() {

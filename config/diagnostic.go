@@ -58,7 +58,7 @@ func (r *report) add(diags ...*hcl.Diagnostic) {
 			at = d.Subject.String()
 		}
 		whole := fmt.Sprint(at, "\x00", d.Severity, d.Summary, "\x00", d.Detail)
-		if d.EvalContext == nil && r.seen[whole] > 0 {
+		if r.seen[whole] > 0 {
 			continue
 		}
 		r.seen[whole]++

@@ -52,12 +52,12 @@
 //
 // In the order in which a configuration goes through them:
 //
-//	source chunk limits                     files to bodies, refusing what would exhaust the parser
+//	source limits                           files to bodies
 //	schema language block dynamic override  bodies to blocks, by tables; version looks ahead of them
 //	declaration call callparts intent       blocks to declarations; address reads addresses
 //	reference graph                         the static pass, and the order of evaluation
 //	variable input                          what comes from outside; fromenvironment: without any file
-//	scope functions* gather jsonexpr        expressions to values; effort, operands and unify count their steps
+//	scope functions* marks jsonexpr         expressions to values; marks keeps secrets marked in loops
 //	ensemble policy node quota assert       what each declaration is worth; output, and callrun for modules
 //	check intentcheck hash                  the rules between declarations, and the result
 //
@@ -70,10 +70,8 @@
 //
 // # Limits
 //
-// Hostile input costs bounded memory: files, nesting, operators in one
-// expression, the size of a value and the number of nodes and modules are limited
-// (see limits.go and call.go). Large files are lexed and parsed in pieces, cut
-// between blocks at the top: one block of 100,000 locks costs half as much again
-// as a hundred of a thousand. Time is bounded by counting the steps of loops and what
-// functions go through (see effort.go), in both syntaxes.
+// A configuration is its operator's own code, as with Terraform. The size of files, the number of nodes and the depth of
+// modules are limited (see limits.go), so that a slip is told early and with a place. The time and memory that
+// expressions take are not: Load cannot be interrupted from within, so who needs that calls it in a goroutine, and
+// leaves it behind, as the command does.
 package config

@@ -18,10 +18,6 @@ func format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 		r.errorf(fileStart(filename), "Cannot read the file", "The file is larger than %d MiB.", maxFileBytes>>20)
 		return src, r.sorted()
 	}
-	if d := tooDeep(src, filename, isJSON); d != nil {
-		r.add(d)
-		return src, r.sorted()
-	}
 	file, diags := parseFile(src, filename, isJSON)
 	r.add(causes(diags)...)
 	if isJSON || r.hasErrors() {

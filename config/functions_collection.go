@@ -194,36 +194,6 @@ var sum = function.New(&function.Spec{
 	},
 })
 
-// bag finds values by their hash. To compare each with each other one, as stdlib's distinct does,
-// takes a minute for 10,000 texts.
-type bag map[int][]cty.Value
-
-func (b bag) has(v cty.Value) bool { return slices.ContainsFunc(b[v.Hash()], v.RawEquals) }
-
-func (b bag) add(v cty.Value) { b[v.Hash()] = append(b[v.Hash()], v) }
-
-// distinct keeps the first of equal elements.
-var distinct = function.New(&function.Spec{
-	Description: stdlib.DistinctFunc.Description(), Params: stdlib.DistinctFunc.Params(),
-	Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
-	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
-		if !args[0].IsWhollyKnown() {
-			return cty.UnknownVal(ty), nil
-		}
-		seen, out := bag{}, []cty.Value{}
-		for _, v := range args[0].AsValueSlice() {
-			if !seen.has(v) {
-				seen.add(v)
-				out = append(out, v)
-			}
-		}
-		if len(out) == 0 {
-			return cty.ListValEmpty(ty.ElementType()), nil
-		}
-		return cty.ListVal(out), nil
-	},
-})
-
 // matchKeys keeps the values at the places where keys has one of the wanted.
 var matchKeys = function.New(&function.Spec{
 	Params: []function.Parameter{
@@ -250,12 +220,9 @@ var matchKeys = function.New(&function.Spec{
 		if len(values) != len(keys) {
 			return cty.NilVal, fmt.Errorf("values and keys must be of one length: they have %d and %d elements", len(values), len(keys))
 		}
-		in, out := bag{}, []cty.Value{}
-		for _, w := range wanted {
-			in.add(w)
-		}
+		out := []cty.Value{}
 		for i, k := range keys {
-			if in.has(k) {
+			if slices.ContainsFunc(wanted, k.RawEquals) {
 				out = append(out, values[i])
 			}
 		}
@@ -296,16 +263,55 @@ var transpose = function.New(&function.Spec{
 	},
 })
 
-// productSize is the number of tuples of setproduct.
-func productSize(args []cty.Value) int {
-	n := 1
-	for _, a := range args {
-		if !a.CanIterateElements() {
-			return 0 // setproduct refuses it
-		}
-		if n *= a.LengthInt(); n > maxTextBytes {
-			return n
-		}
+// makeCollection is tolist, toset or tomap. What is of one type already it gathers in linear time: cty compares the type
+// of each element with that of each other one, which takes minutes for the 100,000 names that a for_each may have.
+func makeCollection(want cty.Type) function.Function {
+	f := stdlib.MakeToFunc(want)
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true, AllowDynamicType: true}},
+		Type: func(args []cty.Value) (cty.Type, error) {
+			if ty := gathered(args[0], want); ty != cty.NilType {
+				return ty, nil
+			}
+			return f.ReturnTypeForValues(args)
+		},
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			v, marks := args[0].Unmark()
+			switch ty := gathered(v, want); {
+			case ty == cty.NilType:
+				return f.Call(args)
+			case ty.IsMapType():
+				return cty.MapVal(v.AsValueMap()).WithMarks(marks), nil
+			case ty.IsSetType():
+				return cty.SetVal(v.AsValueSlice()).WithMarks(marks), nil
+			default:
+				return cty.ListVal(v.AsValueSlice()).WithMarks(marks), nil
+			}
+		},
+	})
+}
+
+// gathered is the type of collection that a tuple or an object makes whose elements are all of one type, or NilType.
+func gathered(v cty.Value, want cty.Type) (of cty.Type) {
+	v, _ = v.Unmark()
+	if ty := v.Type(); !v.IsKnown() || v.IsNull() || !(ty.IsObjectType() && want.IsMapType() || ty.IsTupleType() && !want.IsMapType()) {
+		return cty.NilType
 	}
-	return n * max(len(args), 1)
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		if ty := e.Type(); ty == cty.DynamicPseudoType || of != cty.NilType && !ty.Equals(of) { // a null of no type
+			return cty.NilType
+		}
+		of = e.Type()
+	}
+	switch {
+	case of == cty.NilType:
+		return of
+	case want.IsMapType():
+		return cty.Map(of)
+	case want.IsSetType():
+		return cty.Set(of)
+	default:
+		return cty.List(of)
+	}
 }

@@ -213,15 +213,11 @@ func (m *module) templateFile(table map[string]function.Function) function.Funct
 				return cty.NilVal, function.NewArgError(0, err)
 			}
 			name := args[0].AsString()
-			tokens, _ := hclsyntax.LexTemplate([]byte(src), name, hcl.InitialPos)
-			if d := tooDeepTokens(tokens); d != nil {
-				return cty.NilVal, d
-			}
 			expr, diags := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
 			if diags.HasErrors() {
 				return cty.NilVal, diags
 			}
-			m.effort.watch(expr)
+			markLoops(expr)
 			v, diags := expr.Value(&hcl.EvalContext{Variables: args[1].AsValueMap(), Functions: callable})
 			if diags.HasErrors() {
 				for i, d := range diags {

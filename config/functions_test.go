@@ -8,9 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/function/stdlib"
-	"pgregory.net/rapid"
 )
 
 // Every function of the language is called here; TestEveryFunctionIsTested
@@ -111,46 +108,37 @@ func TestImpureFunctionsDoNotExist(t *testing.T) {
 func TestFunctionErrorsSayWhatToDo(t *testing.T) {
 	dir := writeDir(t, map[string]string{"bad.txt": "${", "binary": "\xff\xfe", "loop.txt": "${templatefile(\"loop.txt\", {})}", "sub/x": ""})
 	for expr, want := range map[string]string{
-		`env("UNSET")`:                      "export it",
-		`file("/etc/hostname")`:             "only files in the directory of the module",
-		`file("../x")`:                      "only files in the directory of the module",
-		`file("none")`:                      "no such file",
-		`file("binary")`:                    "is not UTF-8",
-		`templatefile("bad.txt", {})`:       "bad.txt",
-		`templatefile("loop.txt", {})`:      "templatefile",
-		`templatefile("bad.txt", 1)`:        "must be a map",
-		`digest("a:b", "c")`:                "colon",
-		`znodepath("a", "..")`:              "no relative paths",
-		`znodepath("zookeeper", "quota")`:   "belongs to ZooKeeper",
-		`base64decode("!")`:                 "not base64",
-		`base64decode("/w==")`:              "not UTF-8",
-		`one([1, 2])`:                       "no or one element",
-		`index(["a"], "b")`:                 "does not contain",
-		`sum(["x"])`:                        "must be a number",
-		`sum({})`:                           "must be a list",
-		`sum([])`:                           "sum(concat([0], ...))",
-		`coalesce(null, "")`:                "every argument is null or an empty string",
-		`fileexists("sub")`:                 "sub is a directory or a device",
-		`lookup({}, "a")`:                   "write lookup(MAP, KEY, DEFAULT)",
-		`lookup({}, "a", 1, 2)`:             "one default at most",
-		`lookup([], "a", 1)`:                "must be a map",
-		`lookup(tomap({ a = 1 }), "a", [])`: "must be of the type of the elements: number required",
-		`matchkeys(["a"], [[1]], ["a"])`:    "must be of one type",
-		`matchkeys([1], [], [])`:            "one length",
-		`length(1)`:                         "must be a string, a list",
-		`replace("a", "/(/", "b")`:          "not a regular expression",
-		`replace(format("%1000000d", 1), " ", format("%1000d", 1))`:   "more than 1048576 bytes",
-		`replace(format("%1000000d", 1), "/ /", format("%1000d", 1))`: "more than 1048576 bytes",
-		`format("%999999999d", 1)`:                                    "more than 1048576 bytes",
-		`format("%.9999999999999999999f", 1)`:                         "more than 1048576 bytes",
-		`join(format("%1000000d", 1), ["a", "b", "c"])`:               "more than 1048576 bytes",
-		`indent(-1, "a\nb")`:                                          "there is no result for these arguments",
-		`log(-1, 2)`:                                                  "there is no result for these arguments",
-		`sum([pow(2, 99999), -pow(2, 99999)])`:                        "there is no result for these arguments",
-		`indent(999999999, "a\nb")`:                                   "more than 1048576 bytes",
-		`setproduct(range(1000), range(1000), range(1000))`:           "more than 1048576 bytes or elements",
-		`toset(flatten([for i in range(1020) : [i, "a"]]))`:           "must all be of one type",
-		`distinct(flatten([for i in range(1020) : [i, "a"]]))`:        "must all be of one type",
+		`env("UNSET")`:                         "export it",
+		`file("/etc/hostname")`:                "only files in the directory of the module",
+		`file("../x")`:                         "only files in the directory of the module",
+		`file("none")`:                         "no such file",
+		`file("binary")`:                       "is not UTF-8",
+		`templatefile("bad.txt", {})`:          "bad.txt",
+		`templatefile("loop.txt", {})`:         "templatefile",
+		`templatefile("bad.txt", 1)`:           "must be a map",
+		`digest("a:b", "c")`:                   "colon",
+		`znodepath("a", "..")`:                 "no relative paths",
+		`znodepath("zookeeper", "quota")`:      "belongs to ZooKeeper",
+		`base64decode("!")`:                    "not base64",
+		`base64decode("/w==")`:                 "not UTF-8",
+		`one([1, 2])`:                          "no or one element",
+		`index(["a"], "b")`:                    "does not contain",
+		`sum(["x"])`:                           "must be a number",
+		`sum({})`:                              "must be a list",
+		`sum([])`:                              "sum(concat([0], ...))",
+		`coalesce(null, "")`:                   "every argument is null or an empty string",
+		`fileexists("sub")`:                    "sub is a directory or a device",
+		`lookup({}, "a")`:                      "write lookup(MAP, KEY, DEFAULT)",
+		`lookup({}, "a", 1, 2)`:                "one default at most",
+		`lookup([], "a", 1)`:                   "must be a map",
+		`lookup(tomap({ a = 1 }), "a", [])`:    "must be of the type of the elements: number required",
+		`matchkeys(["a"], [[1]], ["a"])`:       "must be of one type",
+		`matchkeys([1], [], [])`:               "one length",
+		`length(1)`:                            "must be a string, a list",
+		`replace("a", "/(/", "b")`:             "not a regular expression",
+		`indent(-1, "a\nb")`:                   "there is no result for these arguments",
+		`log(-1, 2)`:                           "there is no result for these arguments",
+		`sum([pow(2, 99999), -pow(2, 99999)])`: "there is no result for these arguments",
 	} {
 		_, problem := evalIn(t, dir, expr)
 		require.Contains(t, problem, want, expr)
@@ -164,59 +152,4 @@ func TestFilesOutsideCannotBeReachedByALink(t *testing.T) {
 	_, problem := evalIn(t, dir, `file("link")`)
 	require.Contains(t, problem, "cannot read link")
 	require.NotContains(t, problem, "canary")
-}
-
-// distinct and matchkeys compared each element with each other one: 10,000 texts took a minute,
-// 100,000 an hour and a half.
-func TestElementsAreFoundWithoutComparingAllOfThem(t *testing.T) {
-	c := mustLoad(t, `locals {
-  many = [for p in setproduct(range(30), range(1000)) : "k-${p[0]}-${p[1]}"]
-}
-output "o" {
-  value = [length(distinct(local.many)), length(matchkeys(local.many, local.many, local.many)), length(distinct(concat(local.many, local.many)))]
-}
-`)
-	require.JSONEq(t, `[30000,30000,30000]`, string(c.Outputs[0].Value))
-}
-
-// To make a list of texts of a tuple, or a map of an object, took cty the square of its length: a
-// minute for 100,000, in a function or for a variable.
-func TestPlainListsAndMapsAreMadeInLinearTime(t *testing.T) {
-	c := mustLoad(t, `locals {
-  many = [for p in setproduct(range(60), range(1000)) : "k-${p[0]}-${p[1]}"]
-}
-variable "v" {
-  type    = list(string)
-  default = [1, "a", null, true]
-}
-variable "m" {
-  type    = map(list(string))
-  default = { a = [1], b = null, c = [] }
-}
-output "o" {
-  value = [length(compact(local.many)), length(sort(local.many)), length(join("", local.many)) > 0, join("-", [1, "a"]), alltrue(["true", true]), var.v, sort([]),
-    length(transpose({ for w in local.many : w => [w] })), var.m, transpose({ a = [1, "x"], b = ["x"] })]
-}
-`)
-	require.JSONEq(t, `[60000,60000,true,"1-a",true,["1","a",null,"true"],[],60000,{"a":["1"],"b":null,"c":[]},{"1":["a"],"x":["a","b"]}]`, string(c.Outputs[0].Value))
-	for expr, want := range map[string]string{`join("-", "a")`: "list of string required", `join("-", ["a", {}])`: "string required", `alltrue([true, "x"])`: "a bool is required"} {
-		_, diags := loadText(preamble+"locals { a = "+expr+" }\n", Options{Environ: testEnviron})
-		require.Contains(t, summaries(diags), want)
-	}
-}
-
-func TestDistinctIsThatOfTheLibrary(t *testing.T) {
-	element := rapid.SampledFrom([]cty.Value{
-		cty.NumberIntVal(1), cty.MustParseNumberVal("1.0"), cty.MustParseNumberVal("1.5"), cty.NullVal(cty.Number), cty.NumberIntVal(-1), cty.MustParseNumberVal("1e0"), cty.Zero,
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		list := cty.ListVal(rapid.SliceOfN(element, 1, 9).Draw(t, "list"))
-		for _, list := range []cty.Value{list, cty.ListVal([]cty.Value{list, list}), cty.ListValEmpty(cty.String)} {
-			want, err := stdlib.Distinct(list)
-			require.NoError(t, err)
-			got, err := distinct.Call([]cty.Value{list})
-			require.NoError(t, err)
-			require.True(t, want.RawEquals(got), "%#v: %#v, not %#v", list, got, want)
-		}
-	})
 }

@@ -119,18 +119,10 @@ func (m *module) parseInput(v *variable, text, from string) input {
 }
 
 func parseValue(text, from string) (cty.Value, error) {
-	if len(text) > maxReadBytes {
-		return cty.NilVal, fmt.Errorf("it is longer than %d MiB", maxReadBytes>>20)
-	}
-	tokens, _ := hclsyntax.LexExpression([]byte(text), from, hcl.InitialPos)
-	if d := tooDeepTokens(tokens); d != nil {
-		return cty.NilVal, fmt.Errorf("%s", lowerFirst(d.Summary))
-	}
 	expr, diags := hclsyntax.ParseExpression([]byte(text), from, hcl.InitialPos)
 	if diags.HasErrors() {
 		return cty.NilVal, fmt.Errorf("%s", lowerFirst(diags[0].Summary))
 	}
-	(&effort{left: maxEffort}).watch(expr)
 	value, diags := expr.Value(nil)
 	if diags.HasErrors() {
 		return cty.NilVal, fmt.Errorf("%s", lowerFirst(diags[0].Summary))
@@ -148,10 +140,6 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 		return
 	}
 	isJSON := strings.HasSuffix(shown, ".json")
-	if d := tooDeep(src, shown, isJSON); d != nil {
-		m.add(d)
-		return
-	}
 	file, diags := parseFile(src, shown, isJSON)
 	if diags.HasErrors() {
 		for _, d := range diags {
@@ -181,7 +169,6 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 }
 
 func (m *module) fileInput(v *variable, a *hcl.Attribute, from string) input {
-	m.effort.watch(a.Expr)
 	value, diags := a.Expr.Value(nil)
 	if !diags.HasErrors() {
 		r := a.Expr.Range()

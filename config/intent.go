@@ -86,7 +86,6 @@ func (m *module) collectMoved(b *block) {
 // literalPath reports whether the argument is a text that starts with a slash. No address does, so in
 // JSON, where both are texts, that tells them apart.
 func (m *module) literalPath(expr hcl.Expression) (string, bool) {
-	m.effort.watch(expr)
 	v, diags := expr.Value(nil)
 	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
 		return "", false

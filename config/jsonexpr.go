@@ -9,51 +9,36 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// counted is the form of an expression whose steps effort can count: native syntax. In
-// a JSON file each text is a template, which hcl/json parses anew for each evaluation
-// and shows to nobody; so they are parsed here, with the same ranges. Only evaluate the
-// result: whatever reads a text as a reference, a type or an address needs the original.
+// native is an expression in native syntax. In a JSON file each string is a template, which hcl/json parses anew for
+// each evaluation and shows to nobody, so that markLoops could not reach its loops; here each is parsed once, with the
+// same ranges. Only evaluate the result: whatever reads a string as a reference, a type or an address needs the original.
 //
-// It differs from hcl/json where that is worse: a sensitive key marks the object, where
-// hcl/json panics, and of two keys that only turn out to be the same the last one
-// counts, as in native syntax.
-func counted(expr hcl.Expression) hcl.Expression {
+// It differs from hcl/json where that is worse: a sensitive key marks the object, where hcl/json panics, and of two
+// keys that only turn out to be the same the last one counts, as in native syntax.
+func native(expr hcl.Expression) hcl.Expression {
 	if !json.IsJSONExpression(expr) {
 		return expr
 	}
 	return fromJSON(expr)
 }
 
-// written is the native form of what is read and not evaluated: a type or an address. In a JSON file it
-// is a text, which hcl/json would parse as an expression. To tooDeepJSON a text is a template, in which
-// brackets outside of ${ } mean nothing, so that the depth of this one was never looked at: a type of some
-// hundred thousand times "list(" ended the process (TestHostileJSONIsRefused). What is no text, or does not parse,
-// is returned as it is, for the caller to refuse.
-func (e *effort) written(expr hcl.Expression) (hcl.Expression, *hcl.Diagnostic) {
-	if json.IsJSONExpression(expr) {
-		v, diags := expr.Value(nil) // without a context texts come as they are
-		if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
-			return expr, nil
-		}
-		at, text := expr.Range(), []byte(v.AsString())
-		if len(text) > maxTextBytes {
-			return nil, errorAt(at, "Expression too long", fmt.Sprintf("It has more than %d MiB. Shorten it.", maxTextBytes>>20))
-		}
-		tokens, _ := hclsyntax.LexExpression(text, at.Filename, at.Start)
-		if d := tooDeepTokens(tokens); d != nil {
-			return nil, d
-		}
-		native, diags := hclsyntax.ParseExpression(text, at.Filename, at.Start)
-		if diags.HasErrors() {
-			return expr, nil
-		}
-		expr = native
+// written is the native form of what is read and not evaluated: an address. In a JSON file it is a string. What is no
+// string, or does not parse, is returned as it is, for the caller to refuse.
+func written(expr hcl.Expression) hcl.Expression {
+	if !json.IsJSONExpression(expr) {
+		return expr
 	}
-	e.watch(expr)
-	return expr, nil
+	v, diags := expr.Value(nil) // without a context strings come as they are
+	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
+		return expr
+	}
+	parsed, diags := hclsyntax.ParseExpression([]byte(v.AsString()), expr.Range().Filename, expr.Range().Start)
+	if diags.HasErrors() {
+		return expr
+	}
+	return parsed
 }
 
-// fromJSON recurses as deep as tooDeepJSON has allowed.
 func fromJSON(expr hcl.Expression) hclsyntax.Expression {
 	if items := expr.(interface{ ExprList() []hcl.Expression }).ExprList(); items != nil {
 		list := &hclsyntax.TupleConsExpr{SrcRange: expr.Range(), OpenRange: expr.StartRange()}
@@ -65,7 +50,7 @@ func fromJSON(expr hcl.Expression) hclsyntax.Expression {
 	if pairs := expr.(interface{ ExprMap() []hcl.KeyValuePair }).ExprMap(); pairs != nil {
 		return objectFromJSON(expr, pairs)
 	}
-	v, diags := expr.Value(nil) // without a context texts come as they are
+	v, diags := expr.Value(nil) // without a context strings come as they are
 	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
 		return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: expr.Range()}
 	}

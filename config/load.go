@@ -71,7 +71,7 @@ func (m *module) build(c *Config) {
 	m.finish(c)
 }
 
-// parsedFile is one file of a directory, or a part of it.
+// parsedFile is one file of a directory.
 type parsedFile struct {
 	body     hcl.Body
 	override bool
@@ -90,13 +90,15 @@ func (m *module) eachBody(f func(parsedFile)) {
 	var files []parsedFile
 	primary, overrides := m.files.list()
 	for i, name := range append(primary, overrides...) {
-		m.files.parse(name, func(body hcl.Body) {
-			p := parsedFile{body, i >= len(primary)}
-			if m.parent != nil {
-				files = append(files, p)
-			}
-			f(p)
-		})
+		body := m.files.parse(name)
+		if body == nil {
+			continue
+		}
+		p := parsedFile{body, i >= len(primary)}
+		if m.parent != nil {
+			files = append(files, p)
+		}
+		f(p)
 	}
 	m.parsed[m.path] = files
 }

@@ -12,7 +12,6 @@ type session struct {
 	opts      Options
 	expanded  int         // nodes and modules so far
 	calls     int         // module blocks so far
-	effort    effort      // left for evaluations
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
 	intents
@@ -70,7 +69,7 @@ type nodeKey struct {
 var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
 
 func newModule(files *sources, opts Options) *module {
-	return (&session{opts: opts, effort: effort{left: maxEffort}, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}, unreadable: map[string]bool{}}).module(files, nil, ".")
+	return (&session{opts: opts, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}, unreadable: map[string]bool{}}).module(files, nil, ".")
 }
 
 func (s *session) module(files *sources, parent *module, path string) *module {

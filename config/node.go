@@ -160,7 +160,7 @@ type element struct {
 
 // forEach evaluates an argument for_each, in the order of its keys.
 func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
-	v, ok := s.unweighed(a)
+	v, ok := s.value(a)
 	if !ok {
 		return nil, false
 	}
@@ -180,17 +180,8 @@ func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
 		return nil, ok
 	}
 	out := make([]element, 0, v.LengthInt())
-	weigh := weigher{}
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
-		weigh.add(k)
-		if !isSet {
-			weigh.add(e)
-		}
-		if weigh.over() {
-			_, ok := s.tooLarge(a)
-			return nil, ok
-		}
 		if isSet {
 			k = e
 		}

@@ -67,25 +67,10 @@ func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 
 func (m *module) scope(d *decl) scope { return scope{m: m, d: d, ctx: m.scopeOf(d)} }
 
-// value evaluates an argument. It answers false when there is none, or when it
+// value evaluates an argument. It returns false when there is none, or when it
 // or something it refers to is wrong; then the declaration is marked failed, and
 // the reason has been reported once.
 func (s scope) value(a *attribute) (cty.Value, bool) {
-	v, ok := s.unweighed(a)
-	if ok && tooLarge(v) {
-		return s.tooLarge(a)
-	}
-	return v, ok
-}
-
-func (s scope) tooLarge(a *attribute) (cty.Value, bool) {
-	return s.wrong(a, "Value too large", fmt.Sprintf("%s has more than %d elements, a text of more than %d MiB, or a number of more than %d digits. Split it up.",
-		a.name, maxValueElements, maxTextBytes>>20, maxDigits))
-}
-
-// unweighed is value for a caller that looks at all elements anyway, and weighs them
-// then: for a set, each time costs a sort.
-func (s scope) unweighed(a *attribute) (cty.Value, bool) {
 	if a == nil {
 		return cty.NilVal, false
 	}
@@ -93,10 +78,7 @@ func (s scope) unweighed(a *attribute) (cty.Value, bool) {
 		s.d.failed = true
 		return cty.NilVal, false
 	}
-	if s.exhausted(a) {
-		return cty.NilVal, false
-	}
-	v, diags := s.m.evaluated(a).Value(s.ctx)
+	v, diags := a.evaluable().Value(s.ctx)
 	for _, d := range diags {
 		d.Detail += s.about(a)
 	}
@@ -106,22 +88,7 @@ func (s scope) unweighed(a *attribute) (cty.Value, bool) {
 		s.d.failed = true
 		return cty.NilVal, false
 	}
-	return v, !s.exhausted(a)
-}
-
-// exhausted reports whether the effort is used up, after which nothing is evaluated any more. It may have
-// been used up without an error: in can(...) and try(...), in the result that a condition does not choose, in
-// a check, whose mistakes are warnings. What was evaluated there is not what it would have been, so that is
-// an error here (TestEffortIsNotUsedUpInSilence).
-func (s scope) exhausted(a *attribute) bool {
-	if s.m.effort.left >= 0 {
-		return false
-	}
-	if !s.m.hasErrors() {
-		s.m.errorf(a.expr.Range(), "Too many steps", "%s", s.m.effort.advice())
-	}
-	s.d.failed = true
-	return true
+	return v, true
 }
 
 // waits reports whether something the argument refers to has no value, which has

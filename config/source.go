@@ -89,47 +89,48 @@ func configStem(name string) (string, bool) {
 	return strings.CutSuffix(name, jsonSuffix)
 }
 
-// parse calls f with the body of each part of a file. One with syntax errors
-// still has a body: the sound rest of it.
-func (s *sources) parse(name string, f func(hcl.Body)) {
+// parse returns the body of a file. One with syntax errors still has a body: the sound rest of it.
+func (s *sources) parse(name string) hcl.Body {
 	shown := s.display(name)
 	src, err := readLimited(s.fsys, name, maxFileBytes)
 	if err != nil {
 		s.errorf(fileStart(shown), "Cannot read the file", "%s", sentence(plainError(err)))
-		return
+		return nil
 	}
-	nav := &navigator{src: src, name: shown, json: strings.HasSuffix(shown, ".json")}
-	s.files[shown] = &hcl.File{Bytes: src}
+	isJSON := strings.HasSuffix(shown, ".json")
+	s.files[shown] = &hcl.File{Bytes: src, Nav: &navigator{src, shown, isJSON}}
 	if s.base != "" {
 		if s.short == nil {
 			s.short = map[string]string{}
 		}
 		s.short[shown] = path.Join(s.path, filepath.Base(shown))
 	}
-	var d *hcl.Diagnostic
-	if nav.json {
-		nav.chunks, d = []chunk{{end: len(src)}}, tooDeepJSON(src, shown)
-	} else {
-		nav.chunks, d = split(src, shown)
+	file, diags := parseFile(src, shown, isJSON)
+	s.add(causes(diags)...)
+	if file == nil {
+		return nil
 	}
-	if d != nil {
-		s.add(d)
-		return
+	return file.Body
+}
+
+// navigator names the block around an error, for snippets. It parses the file again: keeping all blocks of all files
+// for it would be a large part of what Load needs.
+type navigator struct {
+	src    []byte
+	name   string
+	isJSON bool
+}
+
+// ContextString is what hcl's writers of diagnostics look for.
+func (n *navigator) ContextString(offset int) string {
+	file, _ := parseFile(n.src, n.name, n.isJSON)
+	if file == nil {
+		return ""
 	}
-	s.files[shown].Nav = nav
-	for _, c := range nav.chunks {
-		var file *hcl.File
-		var diags hcl.Diagnostics
-		if nav.json {
-			file, diags = json.Parse(src, shown)
-		} else {
-			file, diags = c.parse(src, shown)
-		}
-		s.add(causes(diags)...)
-		if file != nil && file.Body != nil {
-			f(file.Body)
-		}
+	if nav, ok := file.Nav.(interface{ ContextString(int) string }); ok {
+		return nav.ContextString(offset)
 	}
+	return ""
 }
 
 func parseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostics) {

@@ -65,13 +65,9 @@ func (m *module) evaluateVariable(d *decl) {
 // fitting is a value of the variable's type. at is where to point when it is wrong.
 func (m *module) fitting(v *variable, raw cty.Value, at hcl.Range, from string) (cty.Value, bool) {
 	name := v.block.name()
-	value, err := v.convert(&m.effort, raw)
+	value, err := v.convert(raw)
 	if err != nil {
 		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s.", name, from, conversionError(err, v.sensitive || raw.ContainsMarked()))
-		return cty.NilVal, false
-	}
-	if tooLarge(value) {
-		m.errorf(at, "Value too large", "The value of var.%s, from %s, has more than %d elements, or a text of more than %d MiB.", name, from, maxValueElements, maxTextBytes>>20)
 		return cty.NilVal, false
 	}
 	if v.sensitive {
@@ -95,7 +91,7 @@ func (m *module) noValue(v *variable) {
 
 // convert applies the type's optional() defaults first: they may supply what the
 // conversion would miss.
-func (v *variable) convert(e *effort, raw cty.Value) (cty.Value, error) {
+func (v *variable) convert(raw cty.Value) (cty.Value, error) {
 	if raw.IsNull() {
 		if !v.nullable {
 			return raw, errors.New("it must not be null")
@@ -105,7 +101,7 @@ func (v *variable) convert(e *effort, raw cty.Value) (cty.Value, error) {
 	if v.defaults != nil {
 		raw = v.defaults.Apply(raw)
 	}
-	return e.fit(raw, v.typ)
+	return convert.Convert(raw, v.typ)
 }
 
 // declareVariables reads the arguments of variable blocks that say what a value
@@ -123,14 +119,7 @@ func (m *module) declareVariables() {
 	}
 }
 
-// readType reads a type. It is no value, but the defaults in optional(TYPE, DEFAULT) are
-// evaluated by typeexpr, so their steps are counted, too.
 func (m *module) readType(v *variable, expr hcl.Expression) bool {
-	expr, d := m.effort.written(expr)
-	if d != nil {
-		m.add(d)
-		return false
-	}
 	switch hcl.ExprAsKeyword(expr) { // Terraform's shorthands
 	case "list":
 		v.typ = cty.List(cty.DynamicPseudoType)
@@ -149,7 +138,6 @@ func (m *module) readType(v *variable, expr hcl.Expression) bool {
 
 // constant evaluates what may not depend on anything.
 func (m *module) constant(expr hcl.Expression, what string) (cty.Value, bool) {
-	m.effort.watch(expr)
 	v, diags := expr.Value(nil)
 	if diags.HasErrors() {
 		m.errorf(expr.Range(), "Not a constant", "%s must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.", what)
@@ -161,7 +149,6 @@ func (m *module) constantBool(a *attribute, def bool) bool {
 	if a == nil {
 		return def
 	}
-	m.effort.watch(a.expr)
 	v, diags := a.expr.Value(nil)
 	if !diags.HasErrors() {
 		if c, err := convert.Convert(v, cty.Bool); err == nil && !c.IsNull() {

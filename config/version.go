@@ -26,7 +26,6 @@ func (m *module) checkVersion(body hcl.Body) *hcl.Diagnostic {
 }
 
 func (m *module) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
-	m.effort.watch(a.Expr) // a loop over literals needs no context to take hours
 	v, diags := a.Expr.Value(nil)
 	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
 		return errorAt(a.Expr.Range(), "Invalid version constraint", `required_version must be written as a text, as ">= 1.2.0": it is read before anything else.`)

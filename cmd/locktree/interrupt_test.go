@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -78,6 +79,38 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 			endsWith(t, cmd, exitError, stderr)
 			require.Contains(t, stderr.String(), "Error: Interrupted")
 		})
+	}
+}
+
+// Nothing can end the evaluation of an expression from within: it is left behind, and the program ends without it.
+func TestOneSignalEndsAnEvaluationWithoutEnd(t *testing.T) {
+	const text = "locktree {\n  stack = \"s\"\n}\nlocals {\n  r = range(1000)\n  a = %s\n}\n"
+	for name, expr := range map[string]string{
+		"hours":     "[for i in local.r : [for j in local.r : [for k in local.r : can([for l in local.r : l])]]]",
+		"gigabytes": "[for i in local.r : [for j in local.r : [for k in local.r : { i = i, j = [i, j, k] }]]]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, _, stderr := onItsOwn(t, fmt.Sprintf(text, expr), "validate")
+			computes(t, cmd.Process.Pid)
+			require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+			endsWith(t, cmd, exitError, stderr)
+		})
+	}
+}
+
+// computes waits until a process has had the processor for half a second, which nothing but an evaluation needs.
+func computes(t *testing.T, pid int) {
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		require.NoError(t, err, "the program ended")
+		_, behind, _ := strings.Cut(string(stat), ") ") // its name, which may hold spaces
+		var user, system int
+		_, err = fmt.Sscan(strings.Join(strings.Fields(behind)[11:13], " "), &user, &system)
+		require.NoError(t, err)
+		if user+system >= 50 { // hundredths of a second
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
