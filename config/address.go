@@ -195,10 +195,10 @@ func (m *module) lookup(a address) (place, string, bool) {
 			if d == nil {
 				return at, fmt.Sprintf("There is no %s.%s", a[:i+1], hint(s.label, at.in.names["module"], "No module is called "+where+".")), false
 			}
-			if d.call.child == nil {
+			if d.child == nil {
 				return at, "", false
 			}
-			at = place{call: d, in: d.call.child}
+			at = place{call: d, in: d.child}
 			continue
 		}
 		n := at.in.index[nodeKey{at.node, s.typ, s.label}]

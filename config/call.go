@@ -1,10 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -16,29 +17,24 @@ import (
 // arguments of every module block, or may become some.
 var reservedInputs = []string{"source", "version", "for_each", "count", "ensemble", "depends_on", "lifecycle", "providers"}
 
+// A module block is one vertex of the graph: it waits for all of its arguments, and what refers to one of its outputs
+// waits for all of it. The module behind it is prepared for this block alone.
+
 // collectCall declares a module block and reads what it calls.
 func (m *module) collectCall(b *block) {
-	c := &call{inputs: map[*decl]*decl{}, outputs: map[string]*decl{}, apart: map[*decl]bool{}, needed: map[*decl][]edge{}}
 	d := m.name("module", b, m.evaluateCall)
-	d.call, d.forEach, c.block = c, b.attrs["for_each"], d
+	d.forEach = b.attrs["for_each"]
 	for _, a := range b.sorted() {
-		switch a.name {
-		case "source": // read now, so that what the module offers is known
-		case "for_each", "ensemble":
+		if a.name != "source" { // read now, so that what the module offers is known
 			d.attrs = append(d.attrs, a)
-		default:
-			c.args = append(c.args, a)
 		}
 	}
-	c.child = m.openModule(b.attrs["source"])
-	if c.child != nil && !c.child.prepare() {
-		c.child = nil
-	}
-	m.declareParts(c)
-	if c.child == nil {
+	child := m.openModule(b.attrs["source"])
+	if child == nil || !child.prepare() {
 		d.failed = true
 		return
 	}
+	d.child = child
 	m.checkCall(d)
 }
 
@@ -126,9 +122,9 @@ func (m *module) chain(from string) string {
 
 // checkCall compares the arguments with the variables of the module.
 func (m *module) checkCall(d *decl) {
-	child := d.call.child
-	for _, a := range d.call.args {
-		if child.named["var"][a.name] == nil {
+	child := d.child
+	for _, a := range d.attrs {
+		if a.name != "for_each" && a.name != "ensemble" && child.named["var"][a.name] == nil {
 			m.errorf(a.nameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.name,
 				hint(a.name, child.names["var"], "It declares none."))
 		}
@@ -145,22 +141,121 @@ func (m *module) checkCall(d *decl) {
 	}
 }
 
-// callEnsemble is where the top of the module stands: on the ensemble it is
-// given, else on that of the caller; nil when each node has to say for itself.
-func (m *module) callEnsemble(d *decl, s scope) *Ensemble {
+// evaluateCall evaluates the module once for each element of for_each, or once. What is wrong with an argument is said,
+// and the module is evaluated all the same, for its own errors.
+func (m *module) evaluateCall(d *decl) {
+	if d.child == nil {
+		return
+	}
+	s, addr, elements := m.scope(d), m.prefix+d.addr, []element{{}}
+	if d.forEach != nil {
+		var ok bool
+		if elements, ok = m.forEach(d.forEach, s); !ok {
+			d.failed = true
+			return
+		}
+	}
+	if m.expanded += len(elements); m.expanded > maxNodes {
+		m.errorf(d.head, "Too many nodes", "The configuration declares more than %d nodes and modules. Split it into several stacks.", maxNodes)
+		d.failed = true
+		return
+	}
+	byKey := make(map[string]cty.Value, len(elements))
+	for _, el := range elements {
+		in, at := s, addr
+		if d.forEach != nil {
+			at += "[" + strconv.Quote(el.key) + "]"
+			in = s.each(el, at)
+		}
+		m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block string }{at, addr})
+		byKey[el.key] = m.evaluateModule(d, in, at)
+	}
+	if d.value = byKey[""]; d.forEach != nil {
+		d.value = cty.ObjectVal(byKey)
+	}
+}
+
+// evaluateModule evaluates one instance of a module and returns its outputs.
+func (m *module) evaluateModule(d *decl, s scope, addr string) cty.Value {
+	child := d.child
+	child.begin()
+	child.prefix = addr + "."
+	var ok bool
+	if child.ensemble, ok = m.callEnsemble(d, s); !ok {
+		return cty.DynamicVal
+	}
+	child.inputs = map[string]input{}
+	for _, name := range child.names["var"] {
+		a := d.block.attrs[name]
+		switch {
+		case a != nil:
+			value, ok := s.value(a)
+			r := a.expr.Range()
+			child.inputs[name] = input{value: value, failed: !ok, rng: &r, from: fmt.Sprintf("the argument %s of %s", name, addr)}
+		case child.named["var"][name].block.attrs["default"] == nil:
+			child.inputs[name] = input{failed: true} // checkCall has said that it is missing
+		}
+	}
+	child.run()
+	outputs := make(map[string]cty.Value, len(child.outputs))
+	for _, o := range child.outputs {
+		outputs[o.name()] = o.value
+		d.failed = d.failed || o.failed
+	}
+	return cty.ObjectVal(outputs)
+}
+
+// begin forgets the instance before. What the static pass found wrong is wrong in every instance.
+func (m *module) begin() {
+	for _, d := range m.all {
+		if !m.ran {
+			d.doomed = d.failed
+		}
+		d.value, d.failed, d.scope = cty.DynamicVal, d.doomed, nil
+		for _, a := range d.attrs {
+			if !m.ran {
+				a.doomed = a.bad
+			}
+			a.bad = a.doomed
+		}
+		if d.node != nil {
+			d.node.instances = map[*instance][]*instance{}
+		}
+	}
+	for _, v := range m.variables {
+		v.rejected = false
+	}
+	m.ran = true
+}
+
+// each is the scope of one element of for_each.
+func (s scope) each(el element, addr string) scope {
+	s.ctx = s.ctx.NewChild()
+	s.ctx.Variables = map[string]cty.Value{"each": eachValue(el)}
+	s.where = addr
+	return s
+}
+
+func eachValue(el element) cty.Value {
+	return cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(el.key), "value": el.value})
+}
+
+// callEnsemble is the ensemble of what is at the top of the module: the one that its block names, or else that of the caller;
+// nil when each node has to say for itself. It returns false when the one that is named is wrong.
+func (m *module) callEnsemble(d *decl, s scope) (*Ensemble, bool) {
 	a := d.block.attrs["ensemble"]
 	if a == nil {
-		return m.defaultEnsemble()
+		return m.defaultEnsemble(), true
 	}
 	v, ok := s.value(a)
 	if !ok {
-		return nil
+		return nil, false
 	}
 	e := ensembleValue(v)
 	if e == nil {
 		s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
 	}
-	return e
+	return e, e != nil
 }
 
 // defaultEnsemble is the ensemble of a node at the top that does not name one.
@@ -174,8 +269,7 @@ func (m *module) defaultEnsemble() *Ensemble {
 	return nil
 }
 
-// moduleReference checks what follows module.NAME, one of its outputs, and waits for
-// that: a module is no whole, see [call].
+// moduleReference checks what follows module.NAME: one of its outputs.
 func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 	i := 2
 	if d.forEach != nil && i < len(t) {
@@ -186,28 +280,20 @@ func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 		i++
 	}
 	name, ok := word(t, i)
-	if d.call.child == nil {
+	switch {
+	case d.child == nil:
+		return true
+	case !ok:
+		r.a.uses = append(r.a.uses, use{d, d.child.outputs})
 		return true
 	}
-	if !ok {
-		r.wait(d.call.whole)
+	if o := d.child.named["output"][name]; o != nil {
+		r.a.uses = append(r.a.uses, use{d, []*decl{o}})
 		return true
 	}
-	if o := d.call.outputs[name]; o != nil {
-		r.wait(o)
-		return true
-	}
-	if d.call.child.incomplete {
+	if d.child.incomplete {
 		return false // the output may be among what could not be read
 	}
-	return r.unknown(t, "%s has no output %q; what stands in a module is seen through its outputs.%s", d.addr, name,
-		hint(name, slices.Collect(maps.Keys(d.call.outputs)), "It declares none."))
-}
-
-// wait orders the declaration behind a part of a module block, of which the block
-// itself holds the value.
-func (r resolver) wait(part *decl) {
-	if e := (edge{part, "refers to"}); !slices.Contains(r.d.after, e) {
-		r.d.after = append(r.d.after, e)
-	}
+	return r.unknown(t, "%s has no output %q; what is in a module is seen through its outputs.%s", d.addr, name,
+		hint(name, d.child.names["output"], "It declares none."))
 }

@@ -19,10 +19,7 @@ type decl struct {
 	attrs []*attribute // every expression that is evaluated for it
 	after []edge       // what it needs besides what its expressions refer to
 	node  *nodeDecl    // set when it declares znodes
-	call  *call        // set when it is a module block, or a part of one
-	// input and output are the variable or the output of the called module that this
-	// part of a module block is.
-	input, output *decl
+	child *module      // what a module block calls; nil when it could not be read, which has been reported
 	// intent is set on moved, import and removed blocks.
 	intent *intention
 	// forEach is the argument of a block without a node; nodeDecl has its own.
@@ -34,8 +31,9 @@ type decl struct {
 	evaluate func(*decl)
 
 	scope *hcl.EvalContext // built on first use, see scope.go
-	rank  int              // its place in the order of evaluation
 }
+
+func (d *decl) isModule() bool { return d.block != nil && d.block.typ.name == "module" }
 
 // edge is one reason to wait for another declaration.
 type edge struct {

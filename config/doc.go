@@ -28,8 +28,8 @@
 //
 // A module is the same thing once more: another directory, collected and resolved
 // for the block that calls it, and evaluated once for each of its instances, with
-// the arguments of the block for its variables. What waits for a module waits for
-// single outputs of it, so that two modules may use each other's (see callparts.go).
+// the arguments of the block for its variables. Its block is one vertex of the graph
+// (see call.go): it waits for all arguments, and what uses one output waits for all of it.
 //
 // # What is said besides the tree
 //
@@ -54,11 +54,11 @@
 //
 //	source limits                           files to bodies
 //	schema language block dynamic override  bodies to blocks, by tables; version looks ahead of them
-//	declaration call callparts intent       blocks to declarations; address reads addresses
+//	declaration call intent                 blocks to declarations; address reads addresses
 //	reference graph                         the static pass, and the order of evaluation
 //	variable input                          what comes from outside; fromenvironment: without any file
 //	scope functions* marks jsonexpr         expressions to values; marks keeps secrets marked in loops
-//	ensemble policy node quota assert       what each declaration is worth; output, and callrun for modules
+//	ensemble policy node quota assert       what each declaration is worth; output
 //	check intentcheck hash                  the rules between declarations, and the result
 //
 // load.go calls them; module.go holds what they share. diagnostic, advice, advicetable and suggest word the

@@ -1,49 +1,36 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 )
 
 // edges are everything d waits for.
 func (d *decl) edges() []edge {
 	var out []edge
 	for _, a := range d.attrs {
-		for _, to := range a.deps {
-			out = append(out, edge{to, "refers to"})
+		verb := "refers to"
+		if d.isModule() {
+			verb = fmt.Sprintf("in its argument %q refers to", a.name)
 		}
-	}
-	if d.output != nil {
-		out = append(out, d.call.outputEdges(d)...)
+		for _, to := range a.deps {
+			out = append(out, edge{to, verb})
+		}
 	}
 	return append(out, d.after...)
 }
 
-// order returns the declarations so that each stands behind what it waits for,
-// and reports every cycle. Members of cycles are marked failed and stand where
+// order returns the declarations so that each is behind what it waits for,
+// and reports every cycle. Members of cycles are marked failed and are where
 // they may.
-//
-// One round of splitting is enough. It takes away the edge from an output to the rest
-// of its module and puts edges to some of the inputs in its place, for all of which the
-// rest waits as well: so no declaration reaches another one that it did not reach before,
-// and what is on a circle afterwards was on one before. An output on such a circle was
-// set apart in the first round already; what is left are cycles, which are reported.
 func (m *module) order() []*decl {
-	components := m.components()
-	if splitCalls(components) {
-		components = m.components()
-	}
 	sorted := make([]*decl, 0, len(m.all))
-	for _, c := range components {
+	for _, c := range m.components() {
 		m.checkCycle(c)
 		sorted = append(sorted, c...)
-	}
-	for i, d := range sorted {
-		d.rank = i
 	}
 	return sorted
 }
@@ -134,59 +121,53 @@ func (m *module) checkCycle(component []*decl) {
 	if steps == nil {
 		return // one member that does not refer to itself, as nearly all are
 	}
+	modules := ""
 	for _, d := range component {
 		d.failed = true
-		if d.call != nil {
-			d.call.block.failed = true // what it is worth cannot be told
+		if d.isModule() {
+			modules = ", because a module is evaluated as a whole, once all of its arguments are known"
 		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)", first.addr, m.where(first.head))
-	from := first
-	var round []link
-	for _, s := range steps {
+	for i, s := range steps {
 		delete(inside, s.to)
-		round = append(round, links(from, s, "")...)
-		from = s.to
-	}
-	for i, l := range round {
-		switch left := len(round) - cycleStart - cycleEnd; {
-		case l.at == first:
-			fmt.Fprintf(&b, " %s %s itself", l.why, first.addr)
-		case i >= cycleStart && i < len(round)-cycleEnd && left > 1:
+		switch left := len(steps) - cycleStart - cycleEnd; {
+		case s.to == first:
+			fmt.Fprintf(&b, " %s %s itself", s.why, first.addr)
+		case i >= cycleStart && i < len(steps)-cycleEnd && left > 1:
 			if i == cycleStart {
 				fmt.Fprintf(&b, " leads through %d more to", left)
 			}
-		case i == len(round)-cycleEnd && left > 1:
-			fmt.Fprintf(&b, " %s%s (%s), which", l.in, l.at.addr, m.where(l.at.head))
+		case i == len(steps)-cycleEnd && left > 1:
+			fmt.Fprintf(&b, " %s (%s), which", s.to.addr, m.where(s.to.head))
 		default:
-			fmt.Fprintf(&b, " %s %s%s (%s), which", l.why, l.in, l.at.addr, m.where(l.at.head))
+			fmt.Fprintf(&b, " %s %s (%s), which", s.why, s.to.addr, m.where(s.to.head))
 		}
 	}
-	b.WriteString(". No order of evaluation exists: take one of these references out.")
-	// The parts of a module block are in there for the block, which a person has written.
-	maps.DeleteFunc(inside, func(d *decl, _ bool) bool { return d.call != nil && d.call.block != d })
-	if rest := len(inside); rest > 0 {
-		fmt.Fprintf(&b, " %d more declarations are caught in the same cycle.", rest)
+	fmt.Fprintf(&b, ". No order of evaluation exists%s: take one of these references out", modules)
+	if modules != "" {
+		b.WriteString(", or move what it needs into a module of its own")
 	}
-	m.add(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Dependency cycle", Detail: b.String(), Subject: &first.head})
+	b.WriteString(".")
+	if rest := len(inside); rest > 0 {
+		fmt.Fprintf(&b, " The same cycle holds %d more.", rest)
+	}
+	at := first.head
+	for _, a := range first.attrs {
+		if slices.Contains(a.deps, steps[0].to) {
+			at = a.expr.Range()
+			break
+		}
+	}
+	m.errorf(at, "Dependency cycle", "%s", b.String())
 }
 
-// earliest is where a cycle is shown: in the configuration rather than in a module.
+// earliest is where a cycle is shown.
 func earliest(ds []*decl) *decl {
-	best := ds[0]
-	for _, d := range ds[1:] {
-		a, b := d.head, best.head
-		switch inside := d.output != nil; {
-		case inside != (best.output != nil):
-			if !inside {
-				best = d
-			}
-		case a.Filename < b.Filename || a.Filename == b.Filename && a.Start.Byte < b.Start.Byte:
-			best = d
-		}
-	}
-	return best
+	return slices.MinFunc(ds, func(a, b *decl) int {
+		return cmp.Or(strings.Compare(a.head.Filename, b.head.Filename), cmp.Compare(a.head.Start.Byte, b.head.Start.Byte))
+	})
 }
 
 // way returns the steps of a shortest way between two declarations, or back to the

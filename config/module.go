@@ -52,10 +52,9 @@ type module struct {
 
 	// The rest belongs to the instance under evaluation.
 
-	prefix   string          // of its addresses: "" or module.team["search"].
-	ensemble *Ensemble       // where nodes at the top stand unless they say otherwise
-	current  *moduleInstance // nil: the configuration itself, or none
-	ran      bool            // there was one before
+	prefix   string    // of its addresses: "" or module.team["search"].
+	ensemble *Ensemble // of nodes at the top that name none
+	ran      bool      // there was one before
 }
 
 // nodeKey finds a node block among its siblings without walking them: a
@@ -107,10 +106,13 @@ func (m *module) prepare() bool {
 	return true
 }
 
-// run evaluates the configuration itself.
+// run evaluates the configuration itself, or an instance of a module, and collects its nodes.
 func (m *module) run() {
 	m.evaluate(m.steps)
-	m.finishInstance()
+	m.eachInstance(func(i *instance) {
+		i.failed = i.decl.failed
+		m.instances = append(m.instances, i)
+	})
 }
 
 // evaluate evaluates declarations in the given order, but variables first: a rule
@@ -137,14 +139,6 @@ func (m *module) evaluate(steps []*decl) {
 	}
 }
 
-// finishInstance collects the nodes, when all is evaluated.
-func (m *module) finishInstance() {
-	m.eachInstance(func(i *instance) {
-		i.failed = i.decl.failed
-		m.instances = append(m.instances, i)
-	})
-}
-
 // release drops the expressions of a node that will not be evaluated again: one of the
 // configuration itself, and not of a module, which may have another instance. What is asked
 // about it later is whether it is repeated (references of the console, checks of intents).
@@ -158,14 +152,4 @@ func (d *decl) release() {
 		kept = map[string]*attribute{"for_each": a}
 	}
 	d.block.attrs, d.block.blocks = kept, nil
-}
-
-// remember marks what the static pass found wrong, which is wrong in every instance.
-func (m *module) remember() {
-	for _, d := range m.all {
-		d.doomed = d.failed
-		for _, a := range d.attrs {
-			a.doomed = a.bad
-		}
-	}
 }

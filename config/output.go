@@ -83,11 +83,17 @@ func (m *module) encodeOutputs() []plan.Output {
 	return out
 }
 
-// inModule is a declaration, of a module that is called somewhere, with the call and where that stands.
+// use is a reference to outputs of a module.
+type use struct {
+	block   *decl
+	outputs []*decl
+}
+
+// inModule is a declaration of a module that is called somewhere, with the block that calls it and where that is.
 type inModule struct {
 	d      *decl
 	prefix string
-	call   *call // nil in the configuration itself
+	block  *decl // nil in the configuration itself
 	outer  *inModule
 }
 
@@ -95,6 +101,21 @@ type inModule struct {
 func nodesOf(output *decl) []string {
 	found, seen := map[string]bool{}, map[*decl]bool{}
 	queue := []inModule{{d: output}}
+	var follow func(a *attribute, from *inModule)
+	follow = func(a *attribute, from *inModule) {
+		for _, to := range a.deps {
+			if !to.isModule() {
+				queue = append(queue, inModule{to, from.prefix, from.block, from.outer})
+			} else if to.forEach != nil {
+				follow(to.forEach, from)
+			}
+		}
+		for _, u := range a.uses {
+			for _, o := range u.outputs {
+				queue = append(queue, inModule{o, from.prefix + u.block.addr + ".", u.block, from})
+			}
+		}
+	}
 	for len(queue) > 0 {
 		at := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
@@ -102,26 +123,18 @@ func nodesOf(output *decl) []string {
 			continue
 		}
 		seen[at.d] = true
-		reach := func(to *decl) { queue = append(queue, inModule{to, at.prefix, at.call, at.outer}) }
-		switch {
-		case at.d.node != nil:
+		if at.d.node != nil {
 			found[at.prefix+at.d.addr] = true
 			continue
-		case at.d.output != nil:
-			c := at.d.call
-			queue = append(queue, inModule{at.d.output, at.prefix + c.block.addr + ".", c, &at})
-		case at.call != nil && at.call.inputs[at.d] != nil:
-			out := *at.outer
-			out.d = at.call.inputs[at.d]
-			queue = append(queue, out)
 		}
 		for _, a := range at.d.attrs {
-			for _, to := range a.deps {
-				reach(to)
-			}
+			follow(a, &at)
+		}
+		if name, ok := strings.CutPrefix(at.d.addr, "var."); ok && at.block != nil && at.block.block.attrs[name] != nil {
+			follow(at.block.block.attrs[name], at.outer)
 		}
 		for _, e := range at.d.after {
-			reach(e.to)
+			queue = append(queue, inModule{e.to, at.prefix, at.block, at.outer})
 		}
 	}
 	return slices.Sorted(maps.Keys(found))

@@ -62,6 +62,11 @@ func (m *module) evaluateVariable(d *decl) {
 	}
 }
 
+func (m *module) isVariable(d *decl) bool {
+	v := m.variables[d.name()]
+	return v != nil && v.decl == d
+}
+
 // fitting is a value of the variable's type. at is where to point when it is wrong.
 func (m *module) fitting(v *variable, raw cty.Value, at hcl.Range, from string) (cty.Value, bool) {
 	name := v.block.name()
