@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,166 +10,84 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// advise adds to a diagnostic of the hcl library what to type next, which most of
-// them do not say. It may see a diagnostic twice.
+// advice is what to type next, for the errors of hcl that people run into and whose own words do not say it, or lead
+// astray. The first entry of a summary counts whose part occurs in the detail.
+type advice struct {
+	of, part, text string // of: the summary
+	instead        bool   // of hcl's own words
+}
+
+const (
+	closeQuote = `This string has no closing quote on its line. Write the missing ". A string over several lines is written as <<EOT, its lines, and EOT.`
+	orDefault  = "Give it a value, or write coalesce(VALUE, DEFAULT) where it may be null."
+	orTry      = "Give it a value, or write try(..., DEFAULT) where it may be null."
+)
+
+var advices = []advice{
+	{of: "Invalid multi-line string", text: closeQuote, instead: true},
+	{of: "Invalid escape sequence", text: `Write \\ for a backslash; there are also \n, \t, \", \r and \uNNNN.`},
+	{of: "Unclosed template interpolation sequence", text: `Write the missing "}", or $${ for the characters themselves.`},
+	{of: "Missing newline after argument", text: `Put a string, or a number with a unit such as "15s", in double quotes; compare with ==, join conditions with && or ||, and begin the next argument on a new line.`},
+	{of: "Argument or block definition required", part: "equals sign"},
+	{of: "Argument or block definition required", text: `Write NAME = VALUE, or TYPE "NAME" { ... }. A "}" here is one too many, and a comment starts with #.`},
+	{of: "Invalid block definition", part: "must have block content", text: "If it is an argument, write NAME = VALUE."},
+	{of: "Invalid expression", text: `Write a value: a string in double quotes, a number, true, false, null, a list [...], an object { ... } or a reference such as var.NAME.`},
+	{of: "Missing item separator", text: `Write the missing comma, or the missing "]" after the last element.`},
+	{of: "Missing argument separator", text: `Write the missing comma, or the missing ")" after the last argument.`},
+	{of: "Invalid type specification", part: "A type specification is", text: "Write it without quotes, such as type = string."},
+	{of: "Call to unknown function", part: "Did you mean"},
+	{of: "Call to unknown function", text: `"locktree schema" lists the functions.`},
+	{of: "Invalid operand", part: "number is required", text: `Join two strings with "${a}${b}".`},
+	{of: "Operation failed", part: "must not be null", text: orDefault},
+	{of: "Invalid template interpolation value", part: "result is null", text: orDefault},
+	{of: "Invalid template interpolation value", part: "required, but have", text: `Write join(", ", VALUE) for a list of strings, or jsonencode(VALUE).`},
+	{of: "Attempt to get attribute from null value", text: orTry},
+	{of: "Attempt to index null value", text: orTry},
+	{of: "Iteration over null value", text: "Write VALUE == null ? [] : VALUE where it may be null."},
+	{of: "Inconsistent conditional result types", text: "Convert one of them, with tostring(...), tolist(...) or the like."},
+}
+
+// reworded are diagnostics of hcl as they are reported: with advice, and without secrets.
+func reworded(diags hcl.Diagnostics) hcl.Diagnostics {
+	out := make(hcl.Diagnostics, len(diags))
+	for i, d := range diags {
+		out[i] = advise(discreet(d))
+	}
+	return out
+}
+
+// advise adds to a diagnostic of hcl what to type next.
 func advise(d *hcl.Diagnostic) *hcl.Diagnostic {
-	text, instead := computedAdvice(d), false
-	if text == "" {
-		for _, a := range advices[d.Summary] {
-			if strings.Contains(d.Detail, a.detail) {
-				text, instead = a.text, a.instead
-				break
-			}
-		}
-	}
-	if text == "" || strings.Contains(d.Detail, text) {
-		return d
-	}
-	what, where := d.Detail, ""
-	if i := suffix.FindStringIndex(what); i != nil {
-		what, where = what[:i[0]], what[i[0]:]
-	}
-	if what += " " + text; instead {
-		what = text
-	}
+	i := slices.IndexFunc(advices, func(a advice) bool { return a.of == d.Summary && strings.Contains(d.Detail, a.part) })
 	out := *d
-	out.Detail = what + where
+	switch {
+	case i >= 0 && advices[i].instead:
+		out.Detail = advices[i].text
+	case i >= 0 && advices[i].text != "":
+		out.Detail += " " + advices[i].text
+	case d.Summary == "Unsupported attribute" || d.Summary == "Invalid index":
+		out.Detail += elementAdvice(d)
+	}
 	return &out
 }
 
-// suffix is what is added to a message where an argument is evaluated.
-var suffix = regexp.MustCompile(` (This is about |The check could not be made\.)`)
-
-// computedAdvice is what depends on names and values.
-func computedAdvice(d *hcl.Diagnostic) string {
-	switch {
-	case d.Summary == "Unsupported argument" || d.Summary == "Extraneous JSON object property":
-		return argumentAdvice(d)
-	case d.Summary == "Unsupported block type":
-		return blockAdvice(d)
-	case d.Summary == "Not enough function arguments" || d.Summary == "Too many function arguments" || d.Summary == "Invalid function argument":
-		return callAdvice(d)
-	case d.Summary == "Unsupported attribute" || d.Summary == "Invalid index":
-		return elementAdvice(d)
-	case d.Summary == "Invalid type specification":
-		return typeAdvice(d)
-	case strings.HasPrefix(d.Summary, "Missing ") || strings.HasPrefix(d.Summary, "Extraneous label for "):
-		return labelAdvice(d)
-	case d.Summary == "Unexpected end of template":
-		return fmt.Sprintf("Write %%{ end%s } where it ends.", firstGroup(directive, d.Detail))
-	}
-	return ""
-}
-
+// What Terraform has and this language does without.
 var (
-	givenName = regexp.MustCompile(`(?:named|of type|variable|Function|keyword) "([^"]*)"`)
-	directive = regexp.MustCompile(`^The (\w+) directive`)
-	labelled  = regexp.MustCompile(`(?:All|for) (\S+) blocks`)
-	labels    = regexp.MustCompile(`labels \((.*?)\)`)
-	typeCall  = regexp.MustCompile(`(?i)^(?:the )?(\w+) (?:type )?constructor`)
+	terraformArguments = map[string]string{
+		"count":      ` There is no count: write for_each = toset(["a", "b"]), with a name for each of them, and use each.key.`,
+		"depends_on": " Leave it out: references, and the blocks around a block, decide what waits for what.",
+		"provider":   " Write ensemble = ensemble.NAME on a block at the top of the file.",
+		"providers":  " Write ensemble = ensemble.NAME.",
+	}
+	terraformBlocks = map[string]string{
+		"resource":  ` Write the type of the lock itself: mutex "NAME" { ... }.`,
+		"data":      " Write import { ... } to take over what exists already.",
+		"provider":  ` Write ensemble "NAME" { ... } to say how to reach ZooKeeper.`,
+		"terraform": " Write locktree { ... } for the settings of the configuration.",
+	}
 )
 
-func firstGroup(re *regexp.Regexp, text string) string {
-	if m := re.FindStringSubmatch(text); m != nil {
-		return m[1]
-	}
-	return ""
-}
-
-// terraformArguments are what Terraform has and this language does without.
-var terraformArguments = map[string]string{
-	"count":      `There is no count: write for_each = toset(["a", "b"]), with a name for each of them, and use each.key.`,
-	"depends_on": "Leave it out: what waits for what follows from references, and from what stands in what.",
-	"provider":   "Write ensemble = ensemble.NAME on a block at the top to say where it stands.",
-	"providers":  "Write ensemble = ensemble.NAME to say where the module stands.",
-}
-
-var terraformBlocks = map[string]string{
-	"resource":  `Write the type of the lock itself: mutex "NAME" { ... }.`,
-	"data":      "What exists already is taken over: write import { ... }.",
-	"provider":  `How to reach ZooKeeper is said by ensemble "NAME" { ... }.`,
-	"terraform": "Settings of the configuration stand in locktree { ... }.",
-}
-
-func argumentAdvice(d *hcl.Diagnostic) string {
-	name := firstGroup(givenName, d.Detail)
-	if text := terraformArguments[name]; text != "" || !strings.HasSuffix(d.Detail, "is not expected here. It takes no arguments.") {
-		return text
-	}
-	for _, b := range language.blocks {
-		if slices.Contains(b.argNames(), name) {
-			return fmt.Sprintf("Write it in a block: %s { %s = ... }.", b.name, name)
-		}
-	}
-	return fmt.Sprintf("Write it in a block: locals { %s = ... }, and refer to local.%s.", name, name)
-}
-
-func blockAdvice(d *hcl.Diagnostic) string {
-	if !strings.HasSuffix(d.Detail, "are not expected here.") {
-		return ""
-	}
-	if text := terraformBlocks[firstGroup(givenName, d.Detail)]; text != "" {
-		return text
-	}
-	return "At the top of a file stand " + strings.Join(language.blockNames(), ", ") + "."
-}
-
-func labelAdvice(d *hcl.Diagnostic) string {
-	typ := firstGroup(labelled, d.Detail)
-	if typ == "" {
-		return ""
-	}
-	if label := firstGroup(labels, d.Detail); label != "" {
-		typ += ` "` + strings.ToUpper(label) + `"`
-	}
-	return "Write " + typ + " { ... }."
-}
-
-// callAdvice writes out the call of a function.
-func callAdvice(d *hcl.Diagnostic) string {
-	name := ""
-	if extra, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {
-		name = extra.CalledFunctionName()
-	} else if call, ok := d.Expression.(*hclsyntax.FunctionCallExpr); ok {
-		name = call.Name
-	}
-	for ctx := d.EvalContext; ctx != nil; ctx = ctx.Parent() {
-		f, ok := ctx.Functions[name]
-		if !ok {
-			continue
-		}
-		var names []string
-		for _, p := range f.Params() {
-			names = append(names, p.Name)
-		}
-		if p := f.VarParam(); p != nil {
-			names = append(names, p.Name+"...")
-		}
-		call := fmt.Sprintf("%s(%s)", name, strings.Join(names, ", "))
-		if d.Summary == "Invalid function argument" {
-			return "Give it what fits: " + call + "."
-		}
-		return "Correct the call: " + call + "."
-	}
-	return ""
-}
-
-func typeAdvice(d *hcl.Diagnostic) string {
-	switch typ := strings.ToLower(firstGroup(typeCall, d.Detail)); typ {
-	case "list", "set", "map":
-		return fmt.Sprintf("Write %s(string), or %s(any).", typ, typ)
-	case "object":
-		return "Write object({ NAME = TYPE }), as object({ permits = number })."
-	case "tuple":
-		return "Write tuple([TYPE, TYPE])."
-	}
-	if given := firstGroup(givenName, d.Detail); given != "" {
-		return strings.TrimPrefix(hint(given, []string{"string", "number", "bool", "any", "list(...)", "set(...)", "map(...)", "object({...})", "tuple([...])"}, ""), " ")
-	}
-	return "Write it without quotes, as type = string."
-}
-
-// elementAdvice says which elements there are, where one that is not was asked for.
+// elementAdvice says which elements there are, where one was asked for that is not there.
 func elementAdvice(d *hcl.Diagnostic) string {
 	in, given := askedFor(d)
 	if in == cty.NilVal || in.IsMarked() || !in.IsKnown() || in.IsNull() {
@@ -183,32 +100,26 @@ func elementAdvice(d *hcl.Diagnostic) string {
 			k, _ := it.Element()
 			names = append(names, k.AsString())
 		}
-		if text := hint(given, names, "It has none: write try(..., DEFAULT) where that may be."); text != "" {
-			return text[1:]
-		}
-		return "Write try(..., DEFAULT) where it may be missing."
+		return hint(given, names, "It has none.")
+	case (ty.IsTupleType() || ty.IsListType()) && d.Summary == "Unsupported attribute":
+		return " It is a list: write [0] before the dot for the first element, or [*] for all."
 	case ty.IsTupleType() || ty.IsListType():
-		if d.Summary != "Invalid index" {
-			return "It is a list: write [0] in front of the dot for the first element, or [*] for all."
-		}
 		switch n := in.LengthInt(); n {
 		case 0:
-			return "The list is empty: write try(..., DEFAULT) where that may be."
+			return ""
 		case 1:
-			return "The list has one element: write [0]."
+			return " Its only element is [0]."
 		default:
-			return fmt.Sprintf("The list has %d elements: write [0] for the first one, up to [%d].", n, n-1)
+			return fmt.Sprintf(" Its elements are [0] to [%d].", n-1)
 		}
 	case ty.IsSetType():
-		return "A set has no order: use a for expression, or tolist(...) to count its elements."
-	default:
-		return fmt.Sprintf("It is a %s and has no parts: use it as it is.", ty.FriendlyName())
+		return " A set has no order: use a for expression, or tolist(...)."
 	}
+	return ""
 }
 
 // askedFor finds the value in which an element was looked for, and its name.
-func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
-	var v cty.Value
+func askedFor(d *hcl.Diagnostic) (v cty.Value, name string) {
 	var steps hcl.Traversal
 	switch e := d.Expression.(type) {
 	case *hclsyntax.IndexExpr:
@@ -226,11 +137,11 @@ func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
 		if d.Subject != nil && s.SourceRange() == *d.Subject {
 			switch s := s.(type) {
 			case hcl.TraverseAttr:
-				return v, s.Name
+				name = s.Name
 			case hcl.TraverseIndex:
-				return v, elementKey(s.Key)
+				name = elementKey(s.Key)
 			}
-			return v, ""
+			return v, name
 		}
 		v, _ = s.TraversalStep(v)
 	}
@@ -244,16 +155,14 @@ func elementKey(key cty.Value) string {
 	return key.AsString()
 }
 
-// Mistakes of syntax that may be said of what follows another one, by what they
-// follow: what is an error by itself is reported, and not what the parser made of it.
+// Errors of syntax that the parser may report as a consequence of another one.
 var (
 	followUps  = []string{"Invalid expression", "Missing newline after argument", "Argument or block definition required", "Unexpected endif directive", "Unexpected endfor directive"}
 	openQuotes = []string{"Invalid multi-line string", "Unterminated template string", "Invalid string literal"}
 )
 
-// causes leaves out what only follows from another mistake, or repeats it on the same
-// line: after a text whose quote is missing, all texts are inside out to the end of the
-// file.
+// causes leaves out what only follows from another error, or repeats it on the same
+// line: after a missing quote all strings are inside out, to the end of the file.
 func causes(diags hcl.Diagnostics) hcl.Diagnostics {
 	specific, said := map[int]bool{}, map[string]bool{}
 	open := 0 // the line from which on quotes mean nothing; 0: none
@@ -276,7 +185,7 @@ func causes(diags hcl.Diagnostics) hcl.Diagnostics {
 			open = line
 		}
 		said[key] = true
-		out = append(out, d)
+		out = append(out, advise(d))
 	}
 	return out
 }

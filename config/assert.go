@@ -61,6 +61,7 @@ func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	v, diags := a.evaluable().Value(s.ctx)
+	diags = reworded(diags)
 	for _, d := range diags {
 		d.Severity = hcl.DiagWarning
 		d.Detail += s.about(a) + " The check could not be made."

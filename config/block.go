@@ -78,7 +78,7 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	b := &block{typ: t, attrs: map[string]*attribute{}}
 	if t.anyArgs {
 		attrs, diags := body.JustAttributes()
-		r.add(diags...)
+		r.add(reworded(diags)...)
 		b.setAttrs(attrs)
 		return b
 	}
@@ -129,9 +129,14 @@ var quotedName = regexp.MustCompile(`(?:named|of type) "([^"]*)"`)
 // suggestions leave out names that are already set in the body, which are just
 // the ones a misspelt duplicate is near to.
 func (t *blockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
+	if before, typ, ok := strings.Cut(d.Summary, " for "); ok && t.nested(typ) != nil && (strings.HasPrefix(before, "Missing ") || before == "Extraneous label") {
+		out := *d
+		out.Detail = fmt.Sprintf("Write %s { ... }.", t.nested(typ).header())
+		return &out
+	}
 	m := quotedName.FindStringSubmatch(d.Detail)
 	if m == nil {
-		return d
+		return advise(d)
 	}
 	given, where := m[1], "here"
 	if t.name != "" {
@@ -152,6 +157,15 @@ func (t *blockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
 	return &out
 }
 
+// header is how a block of this type begins.
+func (t *blockType) header() string {
+	out := t.name
+	for _, label := range t.labels {
+		out += ` "` + strings.ToUpper(label) + `"`
+	}
+	return out
+}
+
 func article(noun string) string {
 	if strings.ContainsRune("aeiou", rune(noun[0])) {
 		return "an " + noun
@@ -160,6 +174,12 @@ func article(noun string) string {
 }
 
 func (t *blockType) argumentHint(given string) string {
+	if text := terraformArguments[given]; text != "" {
+		return text
+	}
+	if t.top {
+		return " Arguments are written in blocks."
+	}
 	if t.nested(given) != nil {
 		return fmt.Sprintf(" It is a block: write %s { ... } without the equals sign.", given)
 	}
@@ -167,6 +187,9 @@ func (t *blockType) argumentHint(given string) string {
 }
 
 func (t *blockType) blockHint(given string) string {
+	if text := terraformBlocks[given]; t.top && text != "" {
+		return text
+	}
 	if slices.Contains(t.argNames(), given) {
 		return fmt.Sprintf(" It is an argument: write %s = ... with an equals sign.", given)
 	}
@@ -179,7 +202,10 @@ func (t *blockType) blockHint(given string) string {
 	if len(t.blocks) == 0 && t.kind != nil {
 		return " Only namespaces hold other blocks."
 	}
-	return hint(given, t.blockNames(), "It takes no blocks.")
+	if text := hint(given, t.blockNames(), "It takes no blocks."); text != "" || !t.top {
+		return text
+	}
+	return ` "locktree schema" lists the blocks.`
 }
 
 // complete reports what is missing or there twice, here and inside. It runs

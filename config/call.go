@@ -125,8 +125,11 @@ func (m *module) checkCall(d *decl) {
 	child := d.child
 	for _, a := range d.attrs {
 		if a.name != "for_each" && a.name != "ensemble" && child.named["var"][a.name] == nil {
-			m.errorf(a.nameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.name,
-				hint(a.name, child.names["var"], "It declares none."))
+			next := terraformArguments[a.name]
+			if next == "" {
+				next = hint(a.name, child.names["var"], "It declares none.")
+			}
+			m.errorf(a.nameRange, "Unsupported argument", "The module %s has no variable %q.%s", child.path, a.name, next)
 		}
 	}
 	for _, name := range child.names["var"] {

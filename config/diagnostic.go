@@ -66,7 +66,7 @@ func (r *report) add(diags ...*hcl.Diagnostic) {
 		if r.seen[perPlace]++; r.seen[perPlace] > repeats {
 			continue
 		}
-		r.diags = append(r.diags, advise(discreet(d)))
+		r.diags = append(r.diags, d)
 	}
 }
 

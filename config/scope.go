@@ -79,6 +79,7 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	v, diags := a.evaluable().Value(s.ctx)
+	diags = reworded(diags)
 	for _, d := range diags {
 		d.Detail += s.about(a)
 	}
@@ -148,10 +149,14 @@ func isNull(v cty.Value) bool {
 
 func (s scope) convert(a *attribute, v cty.Value, want cty.Type) (cty.Value, bool) {
 	c, err := convert.Convert(v, want)
-	if err != nil {
+	switch {
+	case err == nil:
+		return c, true
+	case want.IsPrimitiveType():
+		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s; this is %s.", a.name, typeName(want), article(v.Type().FriendlyName())))
+	default:
 		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.name, typeName(want), conversionError(err, v.ContainsMarked())))
 	}
-	return c, true
 }
 
 func typeName(ty cty.Type) string {

@@ -72,7 +72,7 @@ func (m *module) fitting(v *variable, raw cty.Value, at hcl.Range, from string) 
 	name := v.block.name()
 	value, err := v.convert(raw)
 	if err != nil {
-		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s.", name, from, conversionError(err, v.sensitive || raw.ContainsMarked()))
+		m.errorf(at, "Invalid value for variable", "The value of var.%s, from %s, does not fit its type: %s. Change the value, or the type.", name, from, conversionError(err, v.sensitive || raw.ContainsMarked()))
 		return cty.NilVal, false
 	}
 	if v.sensitive {
@@ -134,7 +134,7 @@ func (m *module) readType(v *variable, expr hcl.Expression) bool {
 		return true
 	}
 	ty, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
-	m.add(diags...)
+	m.add(reworded(diags)...)
 	if !diags.HasErrors() {
 		v.typ, v.defaults = ty, defaults
 	}
