@@ -51,7 +51,7 @@ func (m *module) parseAddress(a *attribute, computed bool) (address, bool) {
 		if v, _ := expr.Value(nil); v.Type() == cty.String {
 			return m.notAddress(a, "") // a text that does not parse
 		}
-		return m.notAddress(a, "It must be written as a text.")
+		return m.notAddress(a, "It must be a string.")
 	}
 	parts, why := flatten(expr)
 	if why != "" || len(parts) == 0 {
@@ -96,11 +96,11 @@ func traversalParts(t hcl.Traversal) ([]part, string) {
 		case hcl.TraverseIndex:
 			k, err := convert.Convert(s.Key, cty.String)
 			if err != nil || k.IsNull() || s.Key.Type() != cty.String {
-				return nil, `A key is a text, as in mutex.a["key"].`
+				return nil, `A key is a string, such as mutex.a["key"].`
 			}
 			out = append(out, part{key: hcl.StaticExpr(s.Key, s.SrcRange), text: k.AsString(), has: true})
 		default:
-			return nil, "It names one thing: no [*] is possible."
+			return nil, "It names one thing, so it cannot contain [*]."
 		}
 	}
 	return out, ""
@@ -110,7 +110,7 @@ func (m *module) notAddress(a *attribute, why string) (address, bool) {
 	if why != "" {
 		why = " " + why
 	}
-	m.errorf(a.expr.Range(), "Invalid address", `%s must be an address, as namespace.payments.mutex.ledger or module.team["search"].mutex.m.%s`, a.name, why)
+	m.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m.%s`, a.name, why)
 	return nil, false
 }
 
@@ -145,16 +145,16 @@ func misplaced(before address, typ string) string {
 	k := kind.Lookup(typ)
 	if k == nil && typ != "module" {
 		names := append(kind.Names(), "module")
-		return fmt.Sprintf("%q is no type of a block that declares nodes.%s", typ, hint(typ, names, ""))
+		return fmt.Sprintf("%q is not a type of block that declares nodes.%s", typ, hint(typ, names, ""))
 	}
 	if len(before) == 0 || before.last() == "module" {
 		return ""
 	}
 	switch outer := kind.Lookup(before.last()); {
 	case k == nil:
-		return "A module stands in no namespace."
+		return "A module cannot be inside a namespace."
 	case !outer.Container:
-		return fmt.Sprintf("Nothing stands in a block of type %s.", outer.Name)
+		return fmt.Sprintf("A block of type %s holds no other blocks.", outer.Name)
 	}
 	return ""
 }

@@ -194,10 +194,10 @@ func (t *blockType) blockHint(given string) string {
 		return fmt.Sprintf(" It is an argument: write %s = ... with an equals sign.", given)
 	}
 	if t.child && language.nested(given) != nil {
-		return " It belongs into the configuration that calls the module."
+		return " It belongs in the configuration that calls the module."
 	}
 	if t.kind != nil && t.kind.Container && given == "module" {
-		return " A module stands at the top of a file; declare the namespace in it, or give it the path as an argument."
+		return " A module block belongs at the top of a file; declare the namespace in it, or give it the path as an argument."
 	}
 	if len(t.blocks) == 0 && t.kind != nil {
 		return " Only namespaces hold other blocks."
@@ -223,7 +223,7 @@ func (b *block) complete(r *report) {
 	first := map[*blockType]*block{}
 	for _, n := range b.blocks {
 		if n.typ.single && first[n.typ] != nil {
-			r.errorf(n.head, "Duplicate block", "Only one %s block is allowed here; the first one stands at %s. Merge the two.",
+			r.errorf(n.head, "Duplicate block", "Only one %s block is allowed here; the first one is at %s. Merge the two.",
 				n.typ.name, r.where(first[n.typ].head))
 		}
 		if first[n.typ] == nil {

@@ -53,7 +53,7 @@ func (m *module) openModule(a *attribute) *module {
 	// "../" and its name, which then calls itself by that name.
 	for at := m; at != nil; at = at.parent {
 		if at.path == dir {
-			m.errorf(a.expr.Range(), "Module calls itself", "The directory %s is the module this block stands in, or one that calls it: %s. Call another one, or none.", dir, m.chain(dir))
+			m.errorf(a.expr.Range(), "Module calls itself", "The directory %s is the module that contains this block, or one that calls it: %s. Call another one, or none.", dir, m.chain(dir))
 			return nil
 		}
 		depth++
@@ -97,12 +97,12 @@ func (m *module) sourceText(a *attribute) (string, bool) {
 		v, _ = convert.Convert(v, cty.String)
 	}
 	if diags.HasErrors() || v == cty.NilVal || v.IsNull() {
-		m.errorf(a.expr.Range(), "Not a constant", `source must be written as a text, as "./modules/team": it says what is declared, so it is read before anything is evaluated.`)
+		m.errorf(a.expr.Range(), "Not a constant", `source must be a literal string, such as "./modules/team", because it is read before anything is evaluated.`)
 		return "", false
 	}
 	source := v.AsString()
 	if source != "." && source != ".." && !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
-		m.errorf(a.expr.Range(), "Not a local module", `%q is no path that starts with "./" or "../", and only local directories can be modules: copy the module below this directory.`, source)
+		m.errorf(a.expr.Range(), "Not a local module", `%q is not a path that starts with "./" or "../". Only local directories can be modules: copy the module below this directory.`, source)
 		return "", false
 	}
 	return source, true

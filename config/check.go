@@ -32,14 +32,14 @@ func (m *module) checkNodes() {
 		}
 	}
 	if homeless := m.firstNode(); homeless != nil && len(m.names["ensemble"]) == 0 && !m.incomplete {
-		m.errorf(homeless.head, "No ensemble", "Nothing says where the nodes stand: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+		m.errorf(homeless.head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 	for _, name := range m.names["ensemble"] {
 		d := m.named["ensemble"][name]
 		e := ensembleValue(d.value)
 		if i := bare[e]; i != nil && len(e.Auth) == 0 && e.access == nil && !d.failed {
 			m.errorf(i.decl.head, "Nobody would own this node",
-				"%s has no access list, neither of its own nor from a namespace around it, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
+				"%s has no access list and inherits none from a namespace, and ensemble.%s has neither admins nor an auth block whose identity could get all rights. "+
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
 		}
 	}
@@ -69,7 +69,7 @@ func (m *module) samePath(i, other *instance) {
 		m.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
 		return
 	}
-	m.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which %s at %s is already. Set name = ... on one of them.",
+	m.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
 		i.addr, i.path, other.addr, m.where(other.decl.head))
 }
 

@@ -250,7 +250,7 @@ func (m *module) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
 	}
 	if outer != nil {
 		m.errorf(a.nameRange, "Ensemble inside a namespace",
-			"Everything in a namespace stands on its ensemble. Set ensemble on %s, or move this block out of it.", outer.top().addr)
+			"Everything in a namespace belongs to its ensemble. Set ensemble on %s, or move this block out of it.", outer.top().addr)
 		return
 	}
 	// Several blocks can have one top, as namespace "a/b" and namespace "a/c": each of them may name the
@@ -293,7 +293,7 @@ func (m *module) addNode(k *kind.Kind, label string, parent *nodeDecl, head hcl.
 	n.decl = d
 	if parent != nil {
 		d.addr = parent.addr + "." + d.addr
-		d.after = []edge{{parent.decl, "stands in"}}
+		d.after = []edge{{parent.decl, "is inside"}}
 		parent.children = append(parent.children, n)
 	} else {
 		m.nodes = append(m.nodes, n)
@@ -311,9 +311,9 @@ func (m *module) chooseEnsemble(d *decl, chosen bool) {
 	switch {
 	case chosen || m.parent != nil:
 	case len(names) == 1:
-		d.after = append(d.after, edge{m.named["ensemble"][names[0]], "stands in"})
+		d.after = append(d.after, edge{m.named["ensemble"][names[0]], "is inside"})
 	case len(names) > 1 && d.node != nil:
-		m.errorf(d.head, "Which ensemble?", "There are several ensembles, so %s must say where it stands: add ensemble = ensemble.%s%s",
+		m.errorf(d.head, "Which ensemble?", "There are several ensembles, so %s must name one: add ensemble = ensemble.%s%s",
 			d.addr, names[0], fmt.Sprintf(" (or %s).", orList(names[1:])))
 		d.failed = true
 	}

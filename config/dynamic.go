@@ -69,7 +69,7 @@ func (b *block) bindIterator(r *report) {
 		given := hcl.ExprAsKeyword(a.expr)
 		switch {
 		case !hclsyntax.ValidIdentifier(given):
-			r.errorf(a.expr.Range(), "Invalid name", "iterator must be a name, as iterator = element.")
+			r.errorf(a.expr.Range(), "Invalid name", "iterator must be a name, such as iterator = element.")
 		case given == "path" || given == "each" || slices.Contains(namedRoots, given) || kind.Lookup(given) != nil:
 			r.errorf(a.expr.Range(), "Reserved name", "References that start with %q already mean something else. Choose another name.", given)
 		default:

@@ -126,7 +126,7 @@ func (m *module) env() function.Function {
 			case !ok:
 				return cty.NilVal, fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", args[0].AsString())
 			case !utf8.ValidString(value):
-				return cty.NilVal, fmt.Errorf("the environment variable %s is not UTF-8 text", args[0].AsString())
+				return cty.NilVal, fmt.Errorf("the environment variable %s is not valid UTF-8", args[0].AsString())
 			}
 			return cty.StringVal(value).Mark(sensitive), nil
 		},
@@ -168,7 +168,7 @@ func (m *module) read(name string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("cannot read %s: %s", inside, plainError(err))
 	case !utf8.Valid(src):
-		return "", fmt.Errorf("%s is not UTF-8 text", inside)
+		return "", fmt.Errorf("%s is not valid UTF-8", inside)
 	}
 	return string(src), nil
 }

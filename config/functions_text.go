@@ -68,9 +68,9 @@ var base64Decode = text([]string{"str"}, cty.String, func(args []string) (cty.Va
 	raw, err := base64.StdEncoding.DecodeString(args[0])
 	switch {
 	case err != nil:
-		return cty.NilVal, errors.New("the text is not base64")
+		return cty.NilVal, errors.New("the string is not base64")
 	case !utf8.Valid(raw):
-		return cty.NilVal, errors.New("what the base64 holds is not UTF-8 text, and strings can hold nothing else")
+		return cty.NilVal, errors.New("the decoded bytes are not valid UTF-8, which a string must be")
 	}
 	return cty.StringVal(string(raw)), nil
 })

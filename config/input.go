@@ -86,7 +86,7 @@ func (m *module) readSetting(setting string) {
 	at := fileStart("-var")
 	name, text, ok := strings.Cut(setting, "=")
 	if !ok {
-		m.errorf(at, "Invalid -var option", "A -var option is NAME=VALUE; this one has no equals sign. In most shells the whole of it must stand in quotes.")
+		m.errorf(at, "Invalid -var option", "A -var option is NAME=VALUE; this one has no equals sign. In most shells all of it must be in quotes.")
 		return
 	}
 	name = strings.TrimSpace(name)

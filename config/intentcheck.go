@@ -71,7 +71,7 @@ func (m *module) checkMoves(have *declared) bool {
 			first = to[v.To]
 		}
 		if first != nil {
-			m.errorf(v.d.head, "Moved twice", "%s moves to %s, but at %s %s moves to %s. One thing has one former address: delete one of the two blocks.",
+			m.errorf(v.d.head, "Moved twice", "%s moves to %s, but at %s %s moves to %s. Each thing has one former address: delete one of the two blocks.",
 				v.From, v.To, m.where(first.d.head), first.From, first.To)
 			continue
 		}
@@ -132,7 +132,7 @@ func (m *module) checkEnd(v *moveItem, end string, have *declared) {
 		ok = ok || have.blocks[plan.BlockOf(end)]
 	}
 	if !ok && have.sound {
-		m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is %s by now, which nothing declares. If it is gone again, delete this block.", v.To, end)
+		m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
 	}
 }
 
@@ -150,14 +150,14 @@ func (m *module) checkTarget(v *moveItem, have *declared) {
 	last := v.d.intent.to[len(v.d.intent.to)-1]
 	switch {
 	case v.lost != "":
-		m.errorf(at, "Unknown address", "%s If it is gone again, delete this block.", v.lost)
+		m.errorf(at, "Unknown address", "%s If it was removed since, delete this block.", v.lost)
 	case v.place.decl() == nil || !have.sound:
 	case v.One && !last.keyed && v.place.repeated():
 		m.errorf(at, "Missing key", "%s has for_each, so there is one for each key: write %s[\"KEY\"].", v.To, v.To)
 	case v.place.repeated() && !last.keyed:
 	default:
 		if _, ok := have.addrs[v.To]; !ok {
-			m.errorf(at, "Unknown address", "%s is declared, but not with these keys. Each block with for_each needs a key that it has, and others none.", v.To)
+			m.errorf(at, "Unknown address", "%s is declared, but not with these keys. A block with for_each needs one of its keys; others take none.", v.To)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (m *module) moveCycle(way []*moveItem) {
 	for _, v := range way {
 		fmt.Fprintf(&b, " moves to %s (%s), which", v.To, m.where(v.d.head))
 	}
-	m.errorf(first.d.head, "Moves in a circle", "%s is, or stands in, where it began. Delete one of these blocks.", b.String())
+	m.errorf(first.d.head, "Moves in a circle", "%s is, or is inside, where it began. Delete one of these blocks.", b.String())
 }
 
 func (m *module) checkRemovals(have *declared) {
@@ -256,11 +256,11 @@ func (m *module) checkImports(have *declared) {
 			continue
 		}
 		if i == nil {
-			m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is no node. Each block with for_each needs a key that it has, and others none.", v.To)
+			m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is not a node. A block with for_each needs one of its keys; others take none.", v.To)
 			continue
 		}
 		if first := addrs[v.To]; first != nil {
-			m.errorf(v.d.head, "Imported twice", "%s is imported from %s at %s already, so it cannot be %s, too.", v.To, first.Path, m.where(first.d.head), v.Path)
+			m.errorf(v.d.head, "Imported twice", "%s is imported from %s at %s already, so it cannot also be %s.", v.To, first.Path, m.where(first.d.head), v.Path)
 			continue
 		}
 		w := where{i.ensemble, v.Path}

@@ -72,7 +72,7 @@ func objectFromJSON(expr hcl.Expression, pairs []hcl.KeyValuePair) hclsyntax.Exp
 			return &wrongText{
 				&hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: p.Key.Range()},
 				hcl.Diagnostics{errorAt(p.Key.Range(), "Duplicate object attribute",
-					fmt.Sprintf("%q stands here a second time; the first one is on line %d. Remove one of the two.", name.AsString(), at.Start.Line))},
+					fmt.Sprintf("%q is set a second time here; the first is on line %d. Remove one of the two.", name.AsString(), at.Start.Line))},
 			}
 		}
 		first[name.AsString()] = p.Key.Range()

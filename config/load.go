@@ -184,7 +184,7 @@ func (m *module) explained() bool {
 	silent := func(failed bool, at hcl.Range, addr string) bool {
 		if failed {
 			m.errorf(at, "No value",
-				"%s could not be evaluated, and nothing says why. This is a mistake of locktree: please report it.", addr)
+				"%s could not be evaluated, and no reason was given. This is a bug in locktree: please report it.", addr)
 		}
 		return failed
 	}

@@ -86,7 +86,7 @@ func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
 	if len(n.ensembles) == 0 {
 		e := m.defaultEnsemble()
 		if e == nil && m.parent != nil && m.severalEnsembles() {
-			m.errorf(n.head, "Which ensemble?", "There are several ensembles, and nothing says on which of them %s%s stands. Set ensemble = ensemble.NAME on the module block, or here from a variable.", m.prefix, n.addr)
+			m.errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", m.prefix, n.addr)
 		}
 		n.failed = n.failed || e == nil
 		return e
@@ -103,7 +103,7 @@ func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
 		case e == nil:
 			s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
 		case chosen != nil && chosen != e:
-			s.wrong(a, "Two ensembles", fmt.Sprintf("%s already stands on ensemble.%s; one namespace cannot stand on two.", n.addr, chosen.Name))
+			s.wrong(a, "Two ensembles", fmt.Sprintf("%s already belongs to ensemble.%s; a namespace cannot belong to two.", n.addr, chosen.Name))
 		default:
 			chosen = e
 		}
@@ -186,7 +186,7 @@ func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
 			k = e
 		}
 		if k.IsNull() {
-			_, ok := s.wrong(a, "Wrong type", "A key of for_each is null. Leave it out, as in [for k in ... : k if k != null].")
+			_, ok := s.wrong(a, "Wrong type", "A key of for_each is null. Leave it out: [for k in ... : k if k != null].")
 			return nil, ok
 		}
 		out = append(out, element{k.AsString(), e})

@@ -93,7 +93,7 @@ func TestWhatFailsInSilenceIsAnError(t *testing.T) {
 		fail(m)
 		c := &Config{}
 		m.finish(c)
-		require.Contains(t, summaries(m.sorted()), "nothing says why")
+		require.Contains(t, summaries(m.sorted()), "no reason was given")
 		require.Empty(t, c.Ensembles)
 	}
 }

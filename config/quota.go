@@ -22,7 +22,7 @@ const (
 func (m *module) evaluateQuota(i *instance, s scope, b *block) {
 	for at := i.parent; at != nil; at = at.parent {
 		if at.quota > 0 {
-			m.errorf(b.head, "Quota inside a quota", "%s stands in %s, which has a quota (%s); ZooKeeper allows one of them on the way from the root to a node. Delete one of the two.",
+			m.errorf(b.head, "Quota inside a quota", "%s is inside %s, which has a quota (%s); ZooKeeper allows one quota between the root and a node. Delete one of the two.",
 				i.addr, at.addr, m.where(at.decl.head))
 			s.d.failed = true
 			return
@@ -35,7 +35,7 @@ func (m *module) evaluateQuota(i *instance, s scope, b *block) {
 	}
 	number, exact := v.AsBigFloat().Int64()
 	if exact != big.Exact || number < minQuota || number > maxQuota {
-		s.wrong(a, "Invalid value for max_nodes", fmt.Sprintf("max_nodes must be a whole number from %d to %d. The namespace itself counts, and so does everybody who waits for a lock in it.", minQuota, maxQuota))
+		s.wrong(a, "Invalid value for max_nodes", fmt.Sprintf("max_nodes must be a whole number from %d to %d. The namespace itself counts, and so does each contender for a lock in it.", minQuota, maxQuota))
 		return
 	}
 	i.quota = int(number)

@@ -82,7 +82,7 @@ func (r resolver) rootHint(given string) string {
 	if s := plan.DidYouMean(given, append(roots, kind.Names()...)); s != "" {
 		return s
 	}
-	return ` References start with var, local, principal, acl, ensemble, module, each, path or the type of a block; a text stands in quotes.`
+	return ` References start with var, local, principal, acl, ensemble, module, each, path or the type of a block; a string needs quotes.`
 }
 
 // word returns the name that step i of a traversal selects: .name or ["name"].
@@ -123,7 +123,7 @@ func (r resolver) eachReference(t hcl.Traversal) bool {
 	}
 	if !allowed {
 		r.errorf(t.SourceRange(), `Reference to "each" without for_each`,
-			"each.key and each.value exist in blocks with for_each, and in what stands inside them. Set for_each here, or name a value directly.")
+			"each.key and each.value exist in blocks with for_each, and inside them. Set for_each here, or name a value directly.")
 		return false
 	}
 	r.a.each = true

@@ -29,7 +29,7 @@ func hint(given string, names []string, none string) string {
 	case len(names) == 0:
 		return " " + none
 	case len(names) <= 12:
-		return " There is " + orList(slices.Sorted(slices.Values(names))) + "."
+		return " Expected " + orList(slices.Sorted(slices.Values(names))) + "."
 	default:
 		return ""
 	}

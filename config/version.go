@@ -28,7 +28,7 @@ func (m *module) checkVersion(body hcl.Body) *hcl.Diagnostic {
 func (m *module) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
 	v, diags := a.Expr.Value(nil)
 	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
-		return errorAt(a.Expr.Range(), "Invalid version constraint", `required_version must be written as a text, as ">= 1.2.0": it is read before anything else.`)
+		return errorAt(a.Expr.Range(), "Invalid version constraint", `required_version must be a literal string, such as ">= 1.2.0", because it is read before anything else.`)
 	}
 	want, err := version.NewConstraint(v.AsString())
 	if err != nil {
