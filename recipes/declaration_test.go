@@ -44,11 +44,21 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 	}
 }
 
+// manyDeclarations is how many declarations the client keeps. The race detector needs 256 KiB for each goroutine, and each
+// of these tests has a goroutine a lock: under it the client keeps fewer.
+func manyDeclarations(c *Client) int {
+	if raceEnabled {
+		c.state.maxDecls = 256
+		return c.state.maxDecls
+	}
+	return maxDeclarations
+}
+
 // More locks waited for than declarations are kept: each that was pushed out was read again, and pushed out another.
 func TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		const n = maxDeclarations + 50
 		c := l.client("c")
+		n := manyDeclarations(c) + 50
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		for i := range n {

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,7 +196,7 @@ func (st *clientState) pin(path string) (unpin func()) {
 // trim pushes out a declaration that is not pinned if there are too many; st.mu is held. It looks at a few only, which
 // are others each time (a map is walked from a random place), and reports false when all of these are pinned.
 func (st *clientState) trim() bool {
-	if len(st.decls) <= maxDeclarations {
+	if len(st.decls) <= cmp.Or(st.maxDecls, maxDeclarations) {
 		return true
 	}
 	looked := 0

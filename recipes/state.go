@@ -17,6 +17,7 @@ type clientState struct {
 	slots    map[string]*slot        // local queues, by lock
 	readers  map[string]*holding     // read locks held that others may share, by lock
 	decls    map[string]*declaration // declarations read, by lock node
+	maxDecls int                     // how many are kept, if not maxDeclarations: tests have few
 	pins     map[string]int          // calls under way that need the declaration, by lock node
 	loading  map[string]chan struct{}
 	janitors map[*Session]*janitor

@@ -27,8 +27,9 @@ func (l *lab) writersFirst(path string) (writer string) {
 // pushed out each other's declarations, read them again, and came to no rest.
 func TestReadersOfMoreLocksThanDeclarationsAreKeptComeToRest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		const n = maxDeclarations + 1000
 		c := l.client("c", func(cfg *Config) { cfg.SessionTimeout = 40 * time.Second })
+		kept := manyDeclarations(c)
+		n := kept + kept/4
 		var writers []string
 		for i := range n {
 			writers = append(writers, l.writersFirst(fmt.Sprintf("/rw%d", i)))
@@ -57,7 +58,7 @@ func TestReadersOfMoreLocksThanDeclarationsAreKeptComeToRest(t *testing.T) {
 			all.Go(func() { assert.NoError(t, x.Unlock(context.Background())) })
 		}
 		all.Wait()
-		require.Len(t, c.state.decls, maxDeclarations)
+		require.Len(t, c.state.decls, kept)
 		require.Empty(t, c.state.pins)
 	})
 }
