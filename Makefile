@@ -1,14 +1,18 @@
-# Two commands do everything: `make demo` shows the main job, `make test` proves it.
+# `make demo` shows the main job, `make test` tests it in some minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
 TOOL = $(GO) tool -modfile=.ci/tools/go.mod
 
-.PHONY: demo test check setup unit build fuzz bench readme clean
+.PHONY: demo test prove check setup build fuzz bench readme clean
 
 demo: ## the main job on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
 
-test: setup check unit ## everything: installs what it needs, then runs every test, real server included
+test: setup check ## every day: installs what it needs, then runs all tests but the proofs, under the race detector, real servers included
+	@GO='$(GO)' .ci/tests everyday
+
+prove: setup ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak and the partitions
+	@GO='$(GO)' .ci/tests proofs
 
 setup: ## ZooKeeper, Curator and kazoo from Debian when missing (root), or what to install
 	@.ci/setup
@@ -19,14 +23,6 @@ check: ## formatting, vet, staticcheck, module file
 	$(TOOL) staticcheck ./...
 	$(GO) mod tidy -diff
 	$(GO) mod verify
-
-# The race detector makes everything ten times dearer. Under it the sweeps and simulations take fewer seeds, offsets and
-# crash points; the second command runs all of them.
-SWEEPS = TestSimulation.*|TestACutBehindEveryByteIsInvisibleToCallers|TestCutsInTheMiddleOfCuringACutLeaveNothing|TestCrashAtEveryWrite.*|TestPausedApplierWritesNothing.*|TestLostIndexIsTold.*
-
-unit: ## unit, fake-time, script and integration tests under the race detector; then every seed, byte and crash point
-	$(GO) test -race -shuffle=on -timeout 60m ./...
-	$(GO) test -timeout 30m -run '^($(SWEEPS))$$' ./recipes ./apply
 
 build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree

@@ -4,5 +4,5 @@ package apply
 
 // richStride: the race detector makes a point ten times dearer, so that every
 // third one is taken, the offset another one for each way to die. All of them
-// run without it: `make unit` does both.
+// run without it: `make prove` does both.
 const richStride = 3
