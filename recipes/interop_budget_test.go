@@ -85,6 +85,7 @@ func goTogether(n int) func(*recipes.Client, string) goLock {
 // in-memory server and over the same network, and compares it with the table of testdata/interop/README.md. With
 // INTEROP_README=write it writes the table instead.
 func TestInteropBudget(t *testing.T) {
+	t.Parallel()
 	b := newBiller(t)
 	var rows []budgetRow
 	for _, c := range contests() {
