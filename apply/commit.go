@@ -11,6 +11,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // rolledBack is go-zookeeper's text for the code (-2) of operations that failed
@@ -80,7 +81,7 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 func (r *run) givenUp(err error) error {
 	e := &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(),
 		Next: unwritten + "look at the network between here and the servers, then apply again", Err: errLostAgain}
-	if errors.Is(err, recipes.ErrServer) {
+	if errors.Is(err, session.ErrServer) {
 		e.Why = "the servers failed each time the transaction was sent: " + strings.TrimPrefix(cause(err), "server error: ")
 		e.Next, e.Err = unwritten+"look at the servers' logs, then apply again", err
 	}
@@ -151,7 +152,7 @@ func (r *run) readable(ctx context.Context) bool {
 // it failed, after which nobody knows the outcome.
 func answered(err error) bool {
 	var op *recipes.OpError
-	return err == nil || errors.Is(err, recipes.ErrServer) || errors.As(err, &op) && op.Outcome == recipes.Definite
+	return err == nil || errors.Is(err, session.ErrServer) || errors.As(err, &op) && op.Outcome == session.OutcomeDefinite
 }
 
 func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
@@ -325,5 +326,5 @@ func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error
 // unknown reports whether an operation that failed may have been applied.
 func unknown(err error) bool {
 	var op *recipes.OpError
-	return errors.As(err, &op) && op.Outcome == recipes.Unknown
+	return errors.As(err, &op) && op.Outcome == session.OutcomeUnknown
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // explain turns the answer to one operation of the transaction into an error
@@ -59,13 +60,13 @@ func meaning(err error) (why, next string) {
 			"check the principals it is granted to"
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
 		return "its parent is an ephemeral node, which can have no children", "choose another path"
-	case errors.Is(err, recipes.ErrQuotaExceeded):
+	case errors.Is(err, session.ErrQuotaExceeded):
 		return "a quota on the tree is used up", "raise the quota or remove something first"
-	case errors.Is(err, recipes.ErrThrottled):
+	case errors.Is(err, session.ErrThrottled):
 		return "the servers shed the request because they are overloaded", "try again later"
-	case errors.Is(err, recipes.ErrReadOnlyClient):
+	case errors.Is(err, recipes.ErrReadOnly):
 		return "this connection was opened for reading only", "open one that may write"
-	case errors.Is(err, recipes.ErrServer):
+	case errors.Is(err, session.ErrServer):
 		return "the servers failed: " + strings.TrimPrefix(cause(err), "server error: "), "look at their logs, then try again"
 	case errors.Is(err, recipes.ErrAuth):
 		return cause(err), "check the user name and the password"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -308,7 +309,7 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 				_, err := executor(c).Run(t.Context(), p)
 				var e *NodeError
 				require.ErrorAs(t, err, &e)
-				require.ErrorIs(t, err, recipes.ErrServer)
+				require.ErrorIs(t, err, session.ErrServer)
 				require.EqualError(t, err, "apply: cannot commit to "+s.root+": the servers failed each time the transaction was sent: "+
 					"system error (code -1). Nothing was written: look at the servers' logs, then apply again")
 			})

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -41,7 +42,7 @@ func quota(t *testing.T, s *site) {
 	first, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 	require.NoError(t, err)
 	_, err = program.RWMutex(s.root + "/pay/batch/nightly").Lock(t.Context())
-	require.ErrorIs(t, err, recipes.ErrQuotaExceeded)
+	require.ErrorIs(t, err, session.ErrQuotaExceeded)
 
 	p = s.plan(c, limited(20))
 	require.Equal(t, plan.Counts{Change: 1}, p.Summary())
@@ -347,7 +348,7 @@ func quotaRefusal(t *testing.T, s *site) {
 	_, err := executor(c).Run(t.Context(), s.plan(c, limited(declare("/pay/books", kind.Mutex))))
 	var node *NodeError
 	require.ErrorAs(t, err, &node)
-	require.ErrorIs(t, err, recipes.ErrQuotaExceeded)
+	require.ErrorIs(t, err, session.ErrQuotaExceeded)
 	require.Equal(t, s.root+"/pay/books", node.Path)
 	require.Equal(t, "a quota on the tree is used up", node.Why)
 	require.Equal(t, unwritten+"raise the quota or remove something first", node.Next)

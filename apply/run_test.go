@@ -68,7 +68,7 @@ func TestReadSendsNoWriteAndWorksReadOnly(t *testing.T) {
 	})
 	p := s.plan(reader, s.tree())
 	_, err := executor(reader).Run(t.Context(), p)
-	require.ErrorIs(t, err, recipes.ErrReadOnlyClient)
+	require.ErrorIs(t, err, recipes.ErrReadOnly)
 }
 
 func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {

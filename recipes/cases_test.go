@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -64,45 +62,6 @@ func TestALeaderChangeThatProlongsSessionsProlongsNoLease(t *testing.T) { // cas
 		require.GreaterOrEqual(t, r.at.Sub(cut), 16*time.Second, "the scenario needs the session to be prolonged")
 		require.Greater(t, r.v.Token(), x.Token())
 		l.unlock(r.v)
-	})
-}
-
-func TestABurstOfTenThousandEventsHidesNoLoss(t *testing.T) { // case 34: go-zookeeper's event channel holds 6, and drops
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		const nodes = 10_000
-		for i := range nodes {
-			require.NoError(t, srv.Create(fmt.Sprintf("/burst/%d", i), nil))
-		}
-		s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		told := make(chan error, 1)
-		release, err := s.hold(func(err error) { told <- err }, "/mine")
-		require.NoError(t, err)
-		defer release()
-		watches := make([]*watch, nodes)
-		var wg sync.WaitGroup
-		for part := range 20 {
-			wg.Go(func() {
-				for i := part; i < nodes; i += 20 {
-					_, _, watches[i], _ = s.getW(t.Context(), fmt.Sprintf("/burst/%d", i))
-				}
-			})
-		}
-		wg.Wait()
-		for i := range nodes {
-			require.NoError(t, srv.Delete(fmt.Sprintf("/burst/%d", i)))
-		}
-		srv.Expire(s.ID())
-		require.ErrorIs(t, <-told, ErrSessionExpired)
-		deleted := 0
-		for _, w := range watches {
-			<-w.C()
-			if w.event() == zk.EventNodeDeleted {
-				deleted++
-			}
-		}
-		require.Equal(t, nodes, deleted, "the deletions came before the expiry")
 	})
 }
 
@@ -271,7 +230,7 @@ func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // mat
 		first, second := l.foreign(m, "lock-0000000000", ""), l.foreign(m, "lock-0000000001", "")
 		require.NoError(t, l.srv.SetCreateCount(m, 2))
 		w := l.locking(l.client("a").Mutex(m))
-		admin, err := l.client("admin", func(c *Config) { c.Auth = []Auth{{"digest", "admin:x"}} }).Session(t.Context())
+		admin, err := l.client("admin", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "admin:x"}} }).Session(t.Context())
 		require.NoError(t, err)
 		_, err = admin.SetACL(t.Context(), m, zk.DigestACL(zk.PermAll, "admin", "x"), -1)
 		require.NoError(t, err)

@@ -2,10 +2,8 @@ package recipes
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"runtime"
 	"slices"
@@ -14,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // Verdict says whether a Condition holds.
@@ -52,10 +52,10 @@ func (c *Client) Check(ctx context.Context, paths ...string) ([]Condition, error
 	if err != nil {
 		return nil, err
 	}
-	conf, srvr := s.word(ctx, "conf"), s.word(ctx, "srvr")
+	conf, srvr := s.Word(ctx, "conf"), s.Word(ctx, "srvr")
 	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
 	if tick == 0 {
-		tick, how = s.shortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
+		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
 	}
 	found := []Condition{
 		checkTimeout(s.Timeout(), time.Duration(tick)*time.Millisecond, how),
@@ -152,8 +152,8 @@ func (c *Client) checkAccess(ctx context.Context, s *Session, path string) (Cond
 	var refused *OpError
 	switch {
 	// A server's answer is a finding, also when it is that there is no such node. No answer is an error: nothing was seen.
-	case err != nil && errors.As(err, &refused) && refused.Outcome == Definite:
-		k.Verdict, k.What, k.Next = Fails, err.Error(), "declare the lock and run apply, or have read access granted to "+c.whoami()
+	case err != nil && errors.As(err, &refused) && refused.Outcome == session.OutcomeDefinite:
+		k.Verdict, k.What, k.Next = Fails, err.Error(), "declare the lock and run apply, or have read access granted to "+c.conn.Whoami()
 		return k, nil
 	case err != nil:
 		return k, err
@@ -165,7 +165,7 @@ func (c *Client) checkAccess(ctx context.Context, s *Session, path string) (Cond
 	if heartbeat := c.lacks(d.acl, "READ", zk.PermRead); heartbeat != "" {
 		lacks += heartbeat + "(on contenders, by child_acl) "
 	}
-	if k.What = "we are " + c.whoami(); lacks != "" {
+	if k.What = "we are " + c.conn.Whoami(); lacks != "" {
 		k.Verdict, k.What, k.Next = Fails, k.What+", and lack "+strings.TrimSpace(lacks), "have the rights declared for us, or check the credentials"
 	}
 	return k, nil
@@ -193,65 +193,4 @@ func number(text, pattern string) int {
 		return n
 	}
 	return 0
-}
-
-// aside opens a second connection to the server the session is on, and talks; whatever goes wrong, less is known.
-func (s *Session) aside(ctx context.Context, say []byte, hear func(io.Reader) error) {
-	t, _, _ := s.guard.hosts.current()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	conn, err := s.guard.open(ctx, "tcp", t)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	by, _ := ctx.Deadline()
-	_ = conn.SetDeadline(by)
-	if _, err = conn.Write(say); err == nil {
-		err = hear(conn)
-	}
-	if err != nil {
-		s.log.Debug("check", "server", t.name, "cause", err)
-	}
-}
-
-// word asks a four-letter word; "" when the server does not answer it.
-func (s *Session) word(ctx context.Context, word string) (answer string) {
-	s.aside(ctx, []byte(word), func(r io.Reader) error {
-		b, err := io.ReadAll(io.LimitReader(r, 64<<10))
-		answer = string(b)
-		return err
-	})
-	return answer
-}
-
-// shortestTimeout is what a server grants, in milliseconds, to a session that asks for one; 0 when it does not say. Asked
-// by hand, because go-zookeeper keeps what was negotiated to itself, and with the closeSession right behind.
-func (s *Session) shortestTimeout(ctx context.Context) (ms int) {
-	ask := make([]byte, 4, 64)
-	ask = append(ask, make([]byte, 12)...)                             // protocol version, last zxid
-	ask = append(ask, 0, 0, 0, 1)                                      // one millisecond
-	ask = append(ask, make([]byte, 8)...)                              // a new session
-	ask = append(append(ask, 0, 0, 0, 16), make([]byte, 16+1)...)      // without a password, not read-only
-	binary.BigEndian.PutUint32(ask, uint32(len(ask)-4))                //nolint:gosec // 45
-	end := []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff - 10} // closeSession
-	s.aside(ctx, append(ask, end...), func(r io.Reader) error {
-		head := make([]byte, 4)
-		if _, err := io.ReadFull(r, head); err != nil {
-			return err
-		}
-		n := binary.BigEndian.Uint32(head)
-		if n > maxConnectReply {
-			return explainLength([4]byte(head), maxConnectReply)
-		}
-		body := make([]byte, n)
-		if _, err := io.ReadFull(r, body); err != nil {
-			return err
-		}
-		g, err := parseGrant(body)
-		ms = int(g.timeout)
-		_, _ = io.Copy(io.Discard, r) // until it is closed
-		return err
-	})
-	return ms
 }

@@ -101,7 +101,7 @@ func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 		_, err = admin.SetACL(t.Context(), "/theirs", append(zk.WorldACL(zk.PermRead), zk.DigestACL(zk.PermAll, "app", "x1")...), -1)
 		require.NoError(t, err)
 		paths := []string{"/open", "/theirs", "/foreign", "/nowhere"}
-		all, err := l.client("b", func(c *Config) { c.Auth = []Auth{{"digest", "other:x"}} }).Check(t.Context(), paths...)
+		all, err := l.client("b", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "other:x"}} }).Check(t.Context(), paths...)
 		require.NoError(t, err)
 		require.Equal(t, Holds, found(t, all, "access /open").Verdict)
 		require.Equal(t, Unsure, found(t, all, "access /foreign").Verdict)
@@ -110,7 +110,7 @@ func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 		require.Equal(t, Fails, k.Verdict)
 		require.Contains(t, k.What, "lack CREATE DELETE READ (on contenders")
 		require.NotContains(t, k.What, zktest.DigestID("app:x1"))
-		all, err = l.client("a", func(c *Config) { c.Auth = []Auth{{"digest", "app:x1"}} }).Check(t.Context(), paths...)
+		all, err = l.client("a", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "app:x1"}} }).Check(t.Context(), paths...)
 		require.NoError(t, err)
 		require.Equal(t, Holds, found(t, all, "access /theirs").Verdict)
 	})

@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"net"
-	"os"
-	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // Config is how a Client reaches ZooKeeper and what it is called there. Only Servers is required.
@@ -43,241 +38,66 @@ type Config struct {
 	Observer Observer
 	// OnSuspect says what becomes of leases while the session is Suspect.
 	OnSuspect SuspectPolicy
-	// ReadOnly refuses every write before it is sent, with ErrReadOnlyClient.
+	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
 }
 
-// Auth is one identity to present: zk's AddAuth. Scheme "digest" takes "user:password".
-type Auth struct {
-	Scheme      string
-	Credentials Secret
+// session is the part of the configuration that concerns sessions.
+func (c Config) session() session.Config {
+	return session.Config{
+		Servers: c.Servers, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Auth: c.Auth, TLS: c.TLS,
+		Dialer: c.Dialer, Logger: c.Logger, ReadOnly: c.ReadOnly,
+	}
 }
-
-// Defaults of Config.
-const (
-	defaultSessionTimeout = 15 * time.Second
-	defaultConnectTimeout = 5 * time.Second
-)
 
 // Client reaches ZooKeeper and hands out the recipes. It outlives sessions: when one is lost, the next is dialled on
 // demand. Safe for use by many goroutines. Obtain it from Dial; Close it.
 type Client struct {
-	cfg     Config
-	servers []string
-	resolve func(ctx context.Context, host string) ([]string, error)
-	log     *slog.Logger
-	done    chan struct{}   // closed when Close begins
-	joined  chan struct{}   // closed when it has ended
-	live    context.Context // ends when Close begins; what background dialling runs under
-	end     context.CancelFunc
-	slept   func() time.Duration // how long the machine has been suspended; replaced by tests
-	preempt func()               // called by tests where the scheduler may stop a goroutine that is about to hand a request over
-	state   clientState          // the recipes' own
-	events  eventQueue           // for Config.Observer
-
-	mu      sync.Mutex
-	session *Session  // the newest
-	dialing *dialling // the next, under way
-	closed  bool
-	running sync.WaitGroup // dialling and lost sessions not yet joined
-}
-
-// dialling is one attempt at a new session, shared by all who wait for it.
-type dialling struct {
-	done    chan struct{}
-	session *Session
-	err     error
+	cfg    Config
+	conn   *session.Client
+	log    *slog.Logger
+	state  clientState // the recipes' own
+	events eventQueue  // for Config.Observer
 }
 
 // Dial checks cfg, connects, presents Config.Auth and returns when a session is granted. It gives up when ctx ends or
 // after Config.ConnectTimeout with ErrUnreachable, whose text lists the servers and why each failed, or with ErrAuth.
 // A failed Dial leaves nothing behind, for which it may take up to three seconds longer.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
-	c, err := newClient(cfg)
+	conn, err := session.Dial(ctx, cfg.session())
 	if err != nil {
 		return nil, err
 	}
-	if c.session, err = c.connect(ctx); err != nil {
-		c.end()
-		return nil, err
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c, nil
-}
-
-// newClient checks and completes the configuration.
-func newClient(cfg Config) (*Client, error) {
-	servers, err := parseServers(cfg.Servers)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Auth, err = checkAuth(cfg.Auth); err != nil {
-		return nil, err
-	}
-	if cfg.SessionTimeout < 0 || cfg.ConnectTimeout < 0 {
-		return nil, errors.New("recipes: a negative timeout in Config; 0 means the default")
-	}
-	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, defaultSessionTimeout)
-	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout)
-	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
-		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
-	}
-	c := &Client{servers: servers, log: cfg.Logger, done: make(chan struct{}), joined: make(chan struct{}), slept: slept}
-	if cfg.Dialer == nil {
-		cfg.Dialer, c.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
-	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.ID == "" {
-		host, _ := os.Hostname()
-		cfg.ID = fmt.Sprintf("%s/%d", host, os.Getpid())
-	}
-	c.cfg = cfg
-	c.live, c.end = context.WithCancel(context.Background()) // Dial's ctx bounds Dial only
-	return c, nil
-}
-
-// connect dials a session and proves the identities on it.
-func (c *Client) connect(ctx context.Context) (*Session, error) {
-	bounded, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
-	defer cancel()
-	s := newSession(c)
-	if err := s.start(); err != nil {
-		return nil, err
-	}
-	err := c.admit(bounded, s)
-	if err == nil {
-		return s, nil
-	}
-	report := s.guard.hosts.report() // as it was when we gave up, not what giving up does to the attempt under way
-	s.lose(ErrUnreachable)
-	<-s.joined // nothing of the attempt is left when Dial returns, not a socket, nor a session where one was just granted
-	switch {
-	case errors.Is(err, ErrAuth):
-		return nil, err
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
-	default:
-		return nil, fmt.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
-	}
-}
-
-// admit waits for the session and presents the identities, so that nothing can be asked before they count.
-func (c *Client) admit(ctx context.Context, s *Session) error {
-	select {
-	case <-s.ready:
-	case <-s.done:
-		return s.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	// One after the other, each until it is answered: go-zookeeper presents on later connections what was accepted once.
-	for _, a := range c.cfg.Auth {
-		if err := s.addAuth(ctx, a); err != nil {
-			if lost := s.Err(); errors.Is(lost, ErrAuth) || errors.Is(err, zk.ErrAuthFailed) {
-				return fmt.Errorf("%w: scheme %q: no such provider on the servers, or credentials it does not accept", ErrAuth, a.Scheme)
-			}
-			return err
-		}
-	}
-	return nil
+	cfg.ID = cmp.Or(cfg.ID, defaultID())
+	return &Client{cfg: cfg, conn: conn, log: cfg.Logger}, nil
 }
 
 // Session returns the live session; when the last one was lost it dials a new one, and keeps trying until ctx ends:
 // then the error is ErrUnreachable and ctx's, with what the last try found. Refused authentication (ErrAuth) ends the
 // trying at once.
-func (c *Client) Session(ctx context.Context) (*Session, error) {
-	var tried error // why the last try failed
-	for {
-		s, d := c.current()
-		switch {
-		case s != nil:
-			return s, nil
-		case d == nil:
-			return nil, ErrClosed
-		}
-		select {
-		case <-d.done:
-		case <-ctx.Done():
-			if tried != nil {
-				return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // .0: the text is the last try's alone
-			}
-			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
-		}
-		// The dialling has a bound of its own (ConnectTimeout), the caller has his. That no server was to be had for so
-		// long is no answer for who can wait longer; a refusal is.
-		switch {
-		case d.err == nil:
-			return d.session, nil
-		case ctx.Err() != nil || !errors.Is(d.err, ErrUnreachable):
-			return nil, d.err
-		}
-		tried = d.err
-	}
-}
+func (c *Client) Session(ctx context.Context) (*Session, error) { return c.conn.Session(ctx) }
 
-// current returns the live session or the dialling under way, which it starts when there is none; neither when closed.
-func (c *Client) current() (*Session, *dialling) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.closed:
-		return nil, nil
-	case c.session != nil && c.session.State() != Lost:
-		return c.session, nil
-	case c.dialing == nil:
-		c.dialing = &dialling{done: make(chan struct{})}
-		c.running.Add(1)
-		go c.redial(c.dialing, c.session)
-	}
-	return nil, c.dialing
-}
-
-// redial dials the next session. Not under the ctx of whoever asked first: the others who wait for it may have more time.
-func (c *Client) redial(d *dialling, old *Session) {
-	defer c.running.Done()
-	if old != nil {
-		<-old.joined // the old connection is gone before the new one is made
-	}
-	d.session, d.err = c.connect(c.live)
-	c.mu.Lock()
-	if d.err == nil {
-		c.session = d.session
-	} else if c.live.Err() != nil {
-		d.err = ErrClosed
-	}
-	c.dialing = nil
-	c.mu.Unlock()
-	close(d.done)
-}
+// observerGrace is how long Close waits for an Observer that has not been told of everything yet.
+const observerGrace = 1500 * time.Millisecond
 
 // Close ends the client: the session is Lost with ErrClosed (every lease's context is cancelled first), then closed on
 // the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
 // not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
 // answer, and 1.5 s more when Config.Observer is slow. Closing again waits likewise and returns nil.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	again := c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if again {
-		<-c.joined // not a sync.Once: a wait for its mutex would stop the time of a synctest bubble
-		return nil
-	}
-	defer close(c.joined)
-	close(c.done)
-	c.end()
-	// closed is set, so no dialling begins any more: after this nobody but us touches c.session.
-	c.running.Wait()
-	var err error
-	if c.session != nil {
-		err = c.session.shutdown(ErrClosed)
-	}
+	err := c.conn.Close()
 	c.state.join() // what the recipes run ends with the session
-	c.events.wait(politely)
+	c.events.wait(observerGrace)
 	return err
 }
 
 // Identities returns who the servers take this client for, as far as it can be known here: world:anyone, the digest
 // users of Config.Auth, and the subject of the TLS client certificate. For checks that an ACL would not lock us out.
-func (c *Client) Identities() []Identity { return identities(c.cfg.Auth, c.cfg.TLS) }
+func (c *Client) Identities() []Identity { return c.conn.Identities() }
+
+// State returns what may be believed about the newest session: [StateActive], [StateSuspect] or [StateLost]. After StateLost
+// the next use of the Client dials another session.
+func (c *Client) State() State { return c.conn.Newest().State() }

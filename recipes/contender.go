@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // maxEphemeralBytes caps the paths of one session's contenders. 38,400 locks (2.4 MB of paths) in one session made a
@@ -91,7 +92,7 @@ func (k *contender) createRequest() *zk.CreateRequest {
 func (k *contender) found(name string) error {
 	p, ok := kind.ParseContender(name)
 	if !ok {
-		return fmt.Errorf("%w: the server named our contender %q, which has no sequence number", ErrProtocol, name)
+		return fmt.Errorf("%w: the server named our contender %q, which has no sequence number", session.ErrProtocol, name)
 	}
 	k.name, k.path, k.seq = name, kind.JoinPath(k.dir, name), p.Seq
 	return nil

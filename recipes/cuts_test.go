@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // The connection of one client is cut behind every byte, in both directions, of everything it says and hears while it
@@ -119,10 +121,13 @@ func cutLab(t *testing.T, sc scene, f func(s *stage, k *cutter)) {
 
 // awake is a client of a machine that never sleeps, which saves the system calls that would find that out.
 func (l *lab) awake(id string, dial func(context.Context, string, string) (net.Conn, error)) *Client {
-	c, err := newClient(Config{Servers: []string{"zk"}, Dialer: dial, SessionTimeout: 40 * time.Second, ID: id})
-	require.NoError(l.t, err)
-	c.slept = func() time.Duration { return 0 }
-	c.session, err = c.connect(l.t.Context())
+	return l.asleep(id, dial, func() time.Duration { return 0 })
+}
+
+// asleep is a client of a machine that has slept for as long as slept says.
+func (l *lab) asleep(id string, dial func(context.Context, string, string) (net.Conn, error), slept func() time.Duration) *Client {
+	ctx := seam.With(l.t.Context(), seam.Seams{Slept: slept})
+	c, err := Dial(ctx, Config{Servers: []string{"zk"}, Dialer: dial, SessionTimeout: 40 * time.Second, ID: id})
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -243,15 +248,13 @@ func TestCutsInTheMiddleOfCuringACutLeaveNothing(t *testing.T) {
 
 // leftovers says what a client still keeps although nothing of it holds or waits.
 func leftovers(c *Client) (left []string) {
-	c.mu.Lock()
-	s := c.session
-	c.mu.Unlock()
+	s := c.conn.Newest()
 	c.state.mu.Lock()
 	if len(c.state.slots) > 0 {
 		left = append(left, fmt.Sprintf("local turns %v", c.state.slots))
 	}
 	for of, n := range c.state.bytes {
-		if n.Load() != 0 && of.State() != Lost {
+		if n.Load() != 0 && of.State() != session.StateLost {
 			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n.Load()))
 		}
 	}
@@ -268,34 +271,24 @@ func leftovers(c *Client) (left []string) {
 	declared := len(c.state.decls)
 	c.state.mu.Unlock()
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == Lost {
+	if s.State() == session.StateLost {
 		return left
 	}
-	if len(s.holds) > 0 {
-		left = append(left, fmt.Sprintf("%d holds", len(s.holds)))
+	busy := s.Stats()
+	if busy.Holds > 0 {
+		left = append(left, fmt.Sprintf("%d holds", busy.Holds))
 	}
-	if len(s.watches) > declared {
-		left = append(left, fmt.Sprintf("%d watches for %d declarations: %v", len(s.watches), declared, keysOf(s.watches)))
+	if len(busy.Watches) > declared {
+		left = append(left, fmt.Sprintf("%d watches for %d declarations: %v", len(busy.Watches), declared, busy.Watches))
 	}
-	s.guard.mu.Lock()
-	for k := range s.guard.armed {
+	for _, watched := range busy.Armed {
 		// The watch of a declaration stays on the server, and so does that of a semaphore's permits: one each a lock.
-		if _, contender := kind.ParseContender(path.Base(k.path)); contender {
-			left = append(left, fmt.Sprintf("a watch on %s", k.path))
+		if _, contender := kind.ParseContender(path.Base(watched)); contender {
+			left = append(left, "a watch on "+watched)
 		}
 	}
-	s.guard.mu.Unlock()
-	if n := len(s.slots); n > 0 {
-		left = append(left, fmt.Sprintf("%d operations under way", n))
+	if busy.Requests > 0 {
+		left = append(left, fmt.Sprintf("%d operations under way", busy.Requests))
 	}
 	return left
-}
-
-func keysOf[V any](m map[watchKey]V) (keys []string) {
-	for k := range m {
-		keys = append(keys, k.path)
-	}
-	return keys
 }

@@ -97,28 +97,10 @@
 // not for Curator. Children that are nobody's contender are ignored, and shown
 // by [Client.Inspect].
 //
-// # Where what is
+// # Where the proofs are
 //
-// From the wire up. The connection: guard.go dials, by hosts.go, and hands go-zookeeper
-// links (link.go), which pass on nothing but whole frames that frame.go has checked; watch.go
-// shares watches and misses none. The session: session.go is one zk.Conn and its states,
-// session_clock.go what proves it, doubts it and ends it, by the time of clock.go. Its
-// operations: ops.go, checked by ops_check.go, run by ops_run.go and ops_pipeline.go; what
-// their errors say about their effect is outcome.go's. client.go dials the next session.
-//
-// One acquisition: queue.go is the call, in the turn that local.go gives it, under the
-// declaration that provision.go reads; contender.go is its place, resolve.go the transaction
-// that makes it and what became of that, queue_wait.go the wait and its proof. A grant is a
-// holding (holding.go), watched by holding_guard.go, of which callers have leases (lease.go).
-// janitor.go deletes what must not stay; observe.go tells the Observer.
-//
-// The recipes are small beside that: mutex.go; rwmutex.go, with share.go for the readers of
-// one client; semaphore.go, with semaphore_direct.go for permits that are free and
-// semaphore_brought.go for numbers that programs bring; election.go; multilock.go and
-// multilock_wait.go. What only looks: inspect.go, waits.go, check.go.
-//
-// The proofs stand where they are kept: of a grant at claim.wait, of a lease at proof, of a
-// lost reply at txn.resolve, of permits at draw.direct and draw.serve, of sets at [MultiLock],
+// The proofs stand where they are kept: of a grant at claim.wait, of a lease at proof of package session,
+// of a lost reply at txn.resolve, of permits at draw.direct and draw.serve, of sets at [MultiLock],
 // of watches at Session.attach, of the order where numbers wrap at kind.SortContenders. Who
 // changes one of these runs TestSimulation, the tests that cut connections at every byte (cut_test.go,
 // cuts_test.go) and TestZoo, whose exhibits are ways in which others were wrong.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // Election chooses one of several candidates: the first leads, the next follows when it leaves. In ZooKeeper it is
@@ -79,7 +80,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadershi
 
 // passing reports whether a campaign that failed with err may be won a little later.
 func passing(err error) bool {
-	for _, reason := range []error{ErrLost, ErrSessionLost, ErrRevoked, ErrThrottled} {
+	for _, reason := range []error{ErrLost, ErrSessionLost, ErrRevoked, session.ErrThrottled} {
 		if errors.Is(err, reason) {
 			return !errors.Is(err, ErrClosed)
 		}
@@ -160,20 +161,20 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 			if first || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
 				first, last = false, leader
 				if !yield(leader, nil) {
-					w.stop()
+					w.Stop()
 					return
 				}
 			}
 			await(ctx, w)
-			w.stop()
+			w.Stop()
 		}
 	}
 }
 
 // await waits for what is worth another look. As claim.sleep does, it looks by itself when nothing has spoken for a
 // session timeout.
-func await(ctx context.Context, w *watch) {
-	silence := time.NewTimer(w.s.Timeout())
+func await(ctx context.Context, w *session.Watch) {
+	silence := time.NewTimer(w.Session().Timeout())
 	defer silence.Stop()
 	select {
 	case <-w.C():
@@ -183,7 +184,7 @@ func await(ctx context.Context, w *watch) {
 }
 
 // look finds the leader and watches it.
-func (e *Election) look(ctx context.Context) (Contender, *watch, error) {
+func (e *Election) look(ctx context.Context) (Contender, *session.Watch, error) {
 	s, err := e.q.c.Session(ctx)
 	if err != nil {
 		return Contender{}, nil, err
@@ -206,7 +207,7 @@ func (e *Election) look(ctx context.Context) (Contender, *watch, error) {
 // follow watches the first of the candidates listed. Their list is watched only where there is none, or where the first
 // may not be read by us: all that is known of that one is its name. A nil watch without an error says that the list has
 // changed.
-func (e *Election) follow(ctx context.Context, s *Session, children []string) (Contender, *watch, error) {
+func (e *Election) follow(ctx context.Context, s *Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
 		leader = parsed(e.q.dir(), line[0])
@@ -230,7 +231,7 @@ func (e *Election) follow(ctx context.Context, s *Session, children []string) (C
 		first = line[0].Name
 	}
 	if first != leader.Name {
-		w.stop()
+		w.Stop()
 		return Contender{}, nil, nil
 	}
 	return leader, w, nil

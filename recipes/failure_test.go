@@ -255,7 +255,7 @@ func TestAPredecessorWeMayNotReadIsWaitedForAllTheSame(t *testing.T) { // case 1
 		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) {
 			p.ChildACL = []kind.ACL{{Scheme: "digest", ID: zktest.DigestID("a:a"), Perms: kind.PermAll}}
 		})
-		x, err := l.client("a", func(c *Config) { c.Auth = []Auth{{"digest", "a:a"}} }).Mutex(m).Lock(t.Context())
+		x, err := l.client("a", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
 		l.declare(m, kind.Mutex.New())
 		w := l.locking(l.client("b").Mutex(m))

@@ -8,19 +8,24 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
+
+var openACL = zk.WorldACL(zk.PermAll)
 
 // oneWay is the latency of the laboratory's network in each direction.
 const oneWay = 20 * time.Millisecond
 
 // lab is an in-memory ZooKeeper and its clients in one bubble of fake time.
 type lab struct {
-	t   *testing.T
-	srv *zktest.Server
+	t     *testing.T
+	srv   *zktest.Server
+	seams seam.Seams // of the clients made from now on
 }
 
 // inLab runs f in a bubble, against a server 20 ms away. Whatever f leaves running hangs the bubble, which fails it.
@@ -63,7 +68,7 @@ func (l *lab) client(id string, change ...func(*Config)) *Client {
 	for _, c := range change {
 		c(&cfg)
 	}
-	c, err := Dial(l.t.Context(), cfg)
+	c, err := Dial(seam.With(l.t.Context(), l.seams), cfg)
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -162,4 +167,12 @@ func (l *lab) queue(dir string) []string {
 		paths[i] = kind.JoinPath(dir, c.Name)
 	}
 	return paths
+}
+
+// mustCreate makes a node and fails the test when it cannot.
+func mustCreate(t *testing.T, s *Session, path string, flags int32) string {
+	t.Helper()
+	created, err := s.Create(t.Context(), path, nil, flags, openACL)
+	require.NoError(t, err)
+	return created
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/locktree/locktree/recipes/internal/hostile"
 )
 
 // What a lock is, as porcupine understands it: a model of each recipe, which accepts a history if and only if there is an
@@ -342,5 +344,5 @@ func linearizable(m porcupine.Model, history []event) porcupine.CheckResult {
 	for i, e := range history {
 		ops[i] = porcupine.Operation{ClientId: e.client, Input: e, Call: e.call, Return: e.ret}
 	}
-	return porcupine.CheckOperationsTimeout(m, ops, patience)
+	return porcupine.CheckOperationsTimeout(m, ops, hostile.Patience)
 }

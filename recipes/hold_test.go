@@ -14,22 +14,19 @@ func TestSessionLostBetweenThePermitsOfOneGrantHungClose(t *testing.T) {
 	for n := range int64(40) {
 		inLab(t, func(t *testing.T, l *lab) {
 			p := l.semaphore(2)
-			c := l.awake("c", l.dial)
-			warm, err := c.Semaphore(p).Acquire(t.Context(), 2) // the declaration is known from here on
-			require.NoError(t, err)
-			l.unlock(warm)
-			l.settle()
-			s, err := c.Session(t.Context())
-			require.NoError(t, err)
 			var looks atomic.Int64
-			s.mu.Lock()
-			s.clock.slept = func() time.Duration {
+			looks.Store(-1 << 40)
+			c := l.asleep("c", l.dial, func() time.Duration {
 				if looks.Add(1) > n {
 					return time.Hour
 				}
 				return 0
-			}
-			s.mu.Unlock()
+			})
+			warm, err := c.Semaphore(p).Acquire(t.Context(), 2) // the declaration is known from here on
+			require.NoError(t, err)
+			l.unlock(warm)
+			l.settle()
+			looks.Store(0)
 			if x, err := c.Semaphore(p).Acquire(t.Context(), 2); err == nil {
 				_ = x.Unlock(t.Context())
 			}

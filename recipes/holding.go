@@ -2,11 +2,12 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // holding is what a grant means to this process: the contenders that hold, and the goroutines that watch over them.
@@ -57,25 +58,17 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.leases, h.known, h.begun = 1, make(chan struct{}), make(chan struct{})
 	h.life, h.end = context.WithCancelCause(context.Background())
 	paths := h.paths() // all: a heartbeat finds one that is gone even where its event was lost
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		drop, err := h.s.hold(h.told, paths...) // told may be called before this returns: see begun
-		if err == nil {
-			h.drop = drop
-			break
-		}
-		if !errors.Is(err, ErrStaleProof) {
-			return nil, lostError(h.ks[0].path, err)
-		}
-		// The reply to the admitting write took longer than a lease lasts. The place may be good for all that: a fresh
-		// proof tells. A proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
-		if err := h.s.confirm(ctx, paths...); err != nil {
-			if isNoNode(err) {
-				return nil, lostError(h.ks[0].path, err)
-			}
-			if err := pauseOr(ctx, h.s, wait, err); err != nil {
-				return nil, err
-			}
-		}
+	// The reply to the admitting write may have taken longer than a lease lasts. The place may be good for all that: the
+	// session makes a fresh proof, and a proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
+	err := persist(ctx, h.s, func() (err error) {
+		h.drop, err = h.s.Hold(ctx, h.told, paths...) // told may be called before this returns: see begun
+		return err
+	})
+	switch {
+	case isNoNode(err), err != nil && h.s.State() == session.StateLost:
+		return nil, lostError(h.ks[0].path, err)
+	case err != nil:
+		return nil, err
 	}
 	if h.czxid != 0 {
 		close(h.known)
@@ -106,7 +99,7 @@ func (h *holding) revoke() {
 
 // lose ends the holding without its holder's doing: when it returns the leases' context is cancelled. What is left of it
 // is deleted, so that nobody waits for a holder that has been told it is none (CURATOR-202). That takes requests, and lose
-// is called from where none may be waited for (see Session.hold), so a goroutine does it.
+// is called from where none may be waited for (see Session.Hold), so a goroutine does it.
 func (h *holding) lose(cause error) {
 	err := lostError(h.ks[0].path, cause)
 	if !h.finish(err, Observer.Lost, err) {
@@ -116,7 +109,7 @@ func (h *holding) lose(cause error) {
 	h.q.c.state.spawn(func() {
 		<-h.begun // hold may not be through yet, and what close needs not be set
 		h.drop()  // as in giveBack: deleting takes a connection, and may take long
-		if h.s.State() != Lost {
+		if h.s.State() != session.StateLost {
 			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody is there to be told; the janitor goes on
 		}
 		h.close(baton{})
@@ -175,7 +168,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	st := &h.q.c.state
-	if heir := st.heir(h.slot); heir != "" && h.s.State() != Lost {
+	if heir := st.heir(h.slot); heir != "" && h.s.State() != session.StateLost {
 		if b, ok := h.pass(ctx, heir); ok {
 			h.close(b)
 			return nil
@@ -205,7 +198,7 @@ func (h *holding) pass(ctx context.Context, heir string) (baton, bool) {
 	h.mu.Unlock()
 	// Not when somebody wants it back, when a write that checks this very node may still be applied, when the declaration
 	// may have changed, or when the session is in doubt.
-	if h.handoff < h.q.opts.maxHandoffs && kept && h.ks[0].id == heir && !h.d.stale() && h.s.State() == Active {
+	if h.handoff < h.q.opts.maxHandoffs && kept && h.ks[0].id == heir && !h.d.stale() && h.s.State() == session.StateActive {
 		return baton{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
 	}
 	to := *h.q

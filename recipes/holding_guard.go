@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // Two things watch over a holding. The session's hold (see told) ends it by the clock, and with the session: that is what
@@ -50,7 +52,7 @@ func (h *holding) told(err error) {
 func (h *holding) guard(ctx context.Context, i int, k *contender) {
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
 	for wait := 10 * time.Millisecond; ctx.Err() == nil && !h.finished(); {
-		data, stat, w, err := h.s.getW(ctx, k.path)
+		data, stat, w, err := h.s.GetW(ctx, k.path)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -58,7 +60,7 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 		case isNoNode(err):
 			h.lose(fmt.Errorf("the node was deleted by somebody else: %w", err))
 			return
-		case h.s.State() == Lost:
+		case h.s.State() == session.StateLost:
 			h.lose(h.s.Err())
 			return
 		case errors.Is(err, zk.ErrNoAuth):
@@ -70,7 +72,7 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 			continue
 		}
 		if !h.check(i, k, stat) {
-			w.stop()
+			w.Stop()
 			return
 		}
 		if string(data) == revokeMessage {
@@ -80,7 +82,7 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 		case <-w.C(): // whatever it says: what counts is what is read next
 		case <-ctx.Done():
 		}
-		w.stop()
+		w.Stop()
 	}
 }
 
@@ -97,7 +99,7 @@ func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
 			return
 		case errors.Is(err, zk.ErrNoAuth):
 			h.nameless(i)
-		case err != nil && h.s.State() == Lost:
+		case err != nil && h.s.State() == session.StateLost:
 			h.lose(h.s.Err())
 			return
 		case err != nil: // an answer that did not come, or says nothing of the node
@@ -158,8 +160,8 @@ func (h *holding) check(i int, k *contender, stat *zk.Stat) bool {
 // a change in between is met at the next turn; two that follow each other at once may be seen as none.
 func (h *holding) doubt(ctx context.Context) {
 	for {
-		changed := h.s.stateChanged()
-		if h.s.State() == Suspect {
+		changed := h.s.Changed()
+		if h.s.State() == session.StateSuspect {
 			h.mu.Lock()
 			h.tell(Observer.Suspected, h.first, nil)
 			h.mu.Unlock()

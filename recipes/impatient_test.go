@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -148,7 +149,7 @@ func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
 	const n = 8
 	queues := l.declareAll(n)
 	dial := func() *Client {
-		c, err := Dial(t.Context(), Config{Servers: []string{l.srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: patience})
+		c, err := Dial(t.Context(), Config{Servers: []string{l.srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
@@ -176,7 +177,7 @@ func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
 		}
 	}
 	callers.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
 	defer cancel()
 	for name, take := range takers {
 		for i := range n {
@@ -202,16 +203,17 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				queues := l.declareAll(1)
-				a, b := l.client("a"), l.client("b")
-				l.read(take, a, b)
 				ctx, cancel := context.WithCancel(t.Context())
-				var done atomic.Bool
-				a.preempt = func() {
-					if done.CompareAndSwap(false, true) {
+				var due atomic.Bool
+				l.seams.Preempt = func() {
+					if due.CompareAndSwap(true, false) {
 						cancel()
 						time.Sleep(10 * time.Second)
 					}
 				}
+				a, b := l.client("a"), l.client("b")
+				l.read(take, a, b)
+				due.Store(true)
 				_, err := take(ctx, a, 0)
 				require.ErrorIs(t, err, context.Canceled)
 				time.Sleep(11 * time.Second)

@@ -18,7 +18,7 @@ type inheritance struct {
 // hands nothing down, and a contender open to everybody in a lock that is not would let everybody end, or pretend, its
 // grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not
 // noticed before that.
-func inheritedACL(ctx context.Context, s *Session, path string) (acl []zk.ACL, err error) {
+func (c *Client) inheritedACL(ctx context.Context, s *Session, path string) (acl []zk.ACL, err error) {
 	err = persist(ctx, s, func() error {
 		acl, _, err = s.GetACL(ctx, path)
 		return err
@@ -26,7 +26,6 @@ func inheritedACL(ctx context.Context, s *Session, path string) (acl []zk.ACL, e
 	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return nil, err
 	}
-	c := s.client
 	return contendersACL(acl, len(c.cfg.Auth) > 0 || len(c.Identities()) > 1), nil
 }
 

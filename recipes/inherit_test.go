@@ -14,7 +14,9 @@ import (
 func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 	app, ops := zktest.DigestID("app:x1"), zktest.DigestID("ops:x2")
 	crd := zk.PermCreate | zk.PermRead | zk.PermDelete
-	as := func(c string) func(*Config) { return func(cfg *Config) { cfg.Auth = []Auth{{"digest", Secret(c)}} } }
+	as := func(c string) func(*Config) {
+		return func(cfg *Config) { cfg.Auth = []Auth{{Scheme: "digest", Credentials: Secret(c)}} }
+	}
 	for name, c := range map[string]struct {
 		node   []zk.ACL
 		client func(*Config)

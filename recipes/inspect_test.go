@@ -134,7 +134,7 @@ func TestInspectWritesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"getData": 2, "getChildren2": 1}, l.srv.Counts().ByOp)
 		_, err = c.Mutex(m).TryLock(t.Context())
-		require.ErrorIs(t, err, ErrReadOnlyClient)
+		require.ErrorIs(t, err, ErrReadOnly)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // drop deletes contenders for good: it returns nil when they are known to be gone, else ErrReleasePending: ctx ended
@@ -31,14 +32,10 @@ func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) 
 		c.state.spawn(then)
 		return
 	}
-	code := opDelete
-	if len(ks) > 1 {
-		code = opMulti
-	}
 	s := ks[0].s
 	// Both asked for before the deletion begins, and changed before State is read: neither can be missed.
-	changed := s.stateChanged()
-	written, forget := s.guard.onWritten(code, ks[0].path)
+	changed := s.Changed()
+	sent, forget := s.DeleteSent(ks[0].path, len(ks) > 1)
 	defer forget()
 	done := make(chan struct{})
 	c.state.spawn(func() {
@@ -46,11 +43,11 @@ func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) 
 		defer close(done)
 		_ = c.dropNow(context.Background(), ks) // nobody is there to be told; the janitor goes on
 	})
-	if s.State() != Active {
+	if s.State() != session.StateActive {
 		return
 	}
 	select {
-	case <-written:
+	case <-sent:
 	case <-done:
 	case <-changed:
 	case <-ctx.Done(): // who gives up is not kept
@@ -252,9 +249,9 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 	var left []*chore
 	for i, c := range todo {
 		switch err := j.try(c.k); {
-		case err == nil, j.s.State() == Lost:
+		case err == nil, j.s.State() == session.StateLost:
 			c.finish()
-		case outcomeOf(err) == Definite:
+		case session.OutcomeOf(err) == session.OutcomeDefinite:
 			left = append(left, c) // this node's own trouble (its parent's ACL, say); the others may do better
 		default:
 			return append(append(left, c), todo[i+1:]...) // no connection: none would do better

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.
@@ -81,7 +83,7 @@ func (c looking) Err() error {
 
 // overdue looks at the clock; when it reports true the lease is lost.
 func (h *holding) overdue() bool {
-	if time.Now().Before(h.s.leaseDeadline()) || h.s.State() != Lost {
+	if time.Now().Before(h.s.Deadline()) || h.s.State() != session.StateLost {
 		return false
 	}
 	h.lose(h.s.Err()) // which the session does too, but perhaps it has just begun to
@@ -125,7 +127,7 @@ func (l *Lease) Token() uint64 {
 // committed write of its session was sent. It moves on while the connection is good. Of a lease that has ended it is no
 // later than its end.
 func (l *Lease) Deadline() time.Time {
-	at := l.h.s.leaseDeadline()
+	at := l.h.s.Deadline()
 	l.mu.Lock()
 	released := l.released
 	l.mu.Unlock()
@@ -145,7 +147,7 @@ func (l *Lease) Verify(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return err
 	}
-	err := l.h.s.confirm(ctx, l.h.paths()...)
+	err := l.h.s.Confirm(ctx, l.h.paths()...)
 	if isNoNode(err) {
 		l.h.lose(err)
 	}
@@ -216,7 +218,7 @@ func (h *holding) beginWrite() error {
 func (h *holding) endWrite(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err == nil || outcomeOf(err) != Unknown {
+	if err == nil || session.OutcomeOf(err) != session.OutcomeUnknown {
 		h.writes--
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -126,7 +127,7 @@ func TestASilentlySwappedSessionEndsTheLease(t *testing.T) { // ClickHouse#11669
 		l.srv.SwapSessionID(l.session(c))
 		l.srv.Disconnect(l.session(c))
 		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), ErrSessionExpired)
+		require.ErrorIs(t, context.Cause(x.Context()), session.ErrExpired)
 	})
 }
 
@@ -424,7 +425,7 @@ func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 
 func TestAReleaseTheServerRefusesSaysSo(t *testing.T) { // DELETE is a right of the parent: without it nothing is ever given back
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *Config) { cfg.Auth = []Auth{{"digest", "a:a"}} })
+		c := l.client("a", func(cfg *Config) { cfg.Auth = []Auth{{Scheme: "digest", Credentials: "a:a"}} })
 		l.mutex()
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)

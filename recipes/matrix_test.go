@@ -2,17 +2,19 @@ package recipes
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -113,15 +115,15 @@ func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) {
 func rewriting(server net.Conn, f func(body []byte) [][]byte) net.Conn {
 	ours, theirs := net.Pipe()
 	go func() {
-		relay(server, theirs)
+		hostile.Relay(server, theirs)
 		_ = server.Close()
 	}()
 	go func() {
 		defer theirs.Close()
 		defer server.Close()
-		for body := readFrame(server); body != nil; body = readFrame(server) {
+		for body := hostile.ReadFrame(server); body != nil; body = hostile.ReadFrame(server) {
 			for _, b := range f(body) {
-				if _, err := theirs.Write(frameOf(b...)); err != nil {
+				if _, err := theirs.Write(hostile.Frame(b...)); err != nil {
 					return
 				}
 			}
@@ -143,13 +145,14 @@ func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { //
 							return nil, err
 						}
 						return rewriting(conn, func(body []byte) [][]byte {
-							reply := cursor{b: body[min(len(body), replyHeader):]}
-							path := reply.str() // what a create answers with, and nothing else that parses as one
-							if reply.bad || len(reply.b) != 0 || len(path) < 3 || path[:3] != "/m/" {
+							const header, xidEvent = 16, -1
+							reply := body[min(len(body), header):] // what a create answers with, and nothing else that parses as one
+							if len(reply) < 7 || int(binary.BigEndian.Uint32(reply)) != len(reply)-4 || string(reply[4:7]) != "/m/" {
 								return [][]byte{body}
 							}
 							early.Add(1)
-							event := cat(be32(xidEvent), be64(-1), be32(0), be32(int32(kind)), be32(3), be32(int32(len(path))), []byte(path))
+							path := reply[4:]
+							event := hostile.Cat(hostile.Be32(xidEvent), hostile.Be64(-1), hostile.Be32(0), hostile.Be32(int32(kind)), hostile.Be32(3), hostile.Be32(int32(len(path))), path)
 							return [][]byte{event, body}
 						}), nil
 					}
@@ -218,10 +221,10 @@ func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: f
 		waiter := l.client("waiter", func(c *Config) { c.Dialer = b.dialer })
 		w := l.locking(waiter.Mutex(m))
 		last := l.locking(l.client("last").Mutex(m))
-		b.end(t, waiter.session)
+		b.end(t, waiter.conn.Newest())
 		require.ErrorIs(t, (<-w).err, ErrSessionLost)
 		notYet(t, last, "the holder holds")
-		a.end(t, holder.session)
+		a.end(t, holder.conn.Newest())
 		<-x.Context().Done()
 		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 		r := <-last
@@ -229,41 +232,6 @@ func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: f
 		require.Greater(t, r.v.Token(), x.Token())
 		l.unlock(r.v)
 	})
-}
-
-// redated is t with the wall clock put forward by d: what time.Now returns after somebody set the date.
-func redated(t time.Time, d time.Duration) time.Time {
-	wall := (*uint64)(unsafe.Pointer(&t)) // bit 63: there is a monotonic reading; then 33 bits of seconds
-	*wall += uint64(d/time.Second) << 30
-	return t
-}
-
-func TestTheDateChangesNoDeadline(t *testing.T) { // row 30: the wall clock an hour forward or back
-	c := clock{slept: func() time.Duration { return 0 }}
-	const T = 12 * time.Second
-	before := time.Now()
-	for _, d := range []time.Duration{time.Hour, -time.Hour} {
-		set := redated(before, d)
-		require.Equal(t, d, set.Round(0).Sub(before.Round(0)), "the test must change the date")
-		p := proof{sent: stamp{at: before}, touched: stamp{at: before}}
-		later := redated(before.Add(T/2-time.Millisecond), d)
-		require.True(t, later.Before(p.deadline(c, T)), "ended early by a date")
-		later = redated(before.Add(T/2), d)
-		require.False(t, later.Before(p.deadline(c, T)), "prolonged by a date")
-		require.Equal(t, time.Millisecond, later.Sub(redated(before.Add(T/2-time.Millisecond), -d)))
-	}
-}
-
-func TestAClockASixteenthSlowEndsTheLeaseInTime(t *testing.T) { // row 32: clock rates
-	c := clock{slept: func() time.Duration { return 0 }}
-	const T = 16 * time.Second
-	now := time.Now()
-	for idle := time.Duration(0); idle <= T/3+T/8; idle += T / 96 {
-		p := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-idle)}}
-		// The server counts from touched; our clock shows 15 s when 16 have passed.
-		believed := p.deadline(c, T).Sub(p.touched.at)
-		require.LessOrEqual(t, believed*16/15, T+time.Nanosecond, "touched %v before the write", idle)
-	}
 }
 
 func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 instants
@@ -312,7 +280,7 @@ func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
 						y, err := c.Mutex(m).Lock(context.Background())
 						if err != nil {
 							require.True(t, errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost), "%v", err)
-							if c.live.Err() != nil {
+							if _, err := c.Session(context.Background()); errors.Is(err, ErrClosed) {
 								return
 							}
 							continue
@@ -381,16 +349,14 @@ func TestAServerThatMovesToAnotherAddressIsFollowed(t *testing.T) { // row 52: p
 	inLab(t, func(t *testing.T, l *lab) {
 		var here atomic.Value
 		here.Store("10.0.0.1")
-		c, err := newClient(Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
+		ctx := seam.With(t.Context(), seam.Seams{Resolve: func(context.Context, string) ([]string, error) { return []string{here.Load().(string)}, nil }})
+		c, err := Dial(ctx, Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
 			Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 				if address != here.Load().(string)+":2181" {
 					return nil, errors.New("connection refused")
 				}
 				return l.dial(ctx, network, address)
 			}})
-		require.NoError(t, err)
-		c.resolve = func(context.Context, string) ([]string, error) { return []string{here.Load().(string)}, nil }
-		c.session, err = c.connect(t.Context())
 		require.NoError(t, err)
 		defer c.Close()
 		x, err := c.Mutex(l.mutex()).Lock(t.Context())

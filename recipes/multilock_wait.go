@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // run takes all members, from the beginning as long as a try fails without having done anything: in the next session, if
@@ -334,7 +336,7 @@ func (d *draw) stayUntilNews(ctx context.Context, all <-chan struct{}) (done boo
 	}
 	select {
 	case <-own:
-		if d.s.State() == Lost {
+		if d.s.State() == session.StateLost {
 			return true, lostError(d.k.path, d.s.Err())
 		}
 		d.unwatch()

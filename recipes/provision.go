@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // maxDeclarations bounds how many declarations a client keeps (and watches) that no call under way needs; beyond it the
@@ -27,7 +28,7 @@ type declaration struct {
 	mzxid   int64         // of the write that made it so
 	payload *kind.Payload // nil when the node carries none
 	why     error         // why not
-	w       *watch
+	w       *session.Watch
 	dropped chan struct{} // closed when the client no longer keeps this declaration
 	busy    *atomic.Bool  // of a semaphore: permits created directly were refused the last time; see draw.look
 
@@ -151,7 +152,7 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 	st.loading[path] = reading
 	st.mu.Unlock()
 
-	d, err := readDeclaration(ctx, s, path)
+	d, err := c.readDeclaration(ctx, s, path)
 
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -224,7 +225,7 @@ func (st *clientState) outdated(d *declaration) {
 // forget drops a declaration; st.mu is held. Its holders are told: no watch of theirs would tell them of a change any more.
 func (st *clientState) forget(path string) {
 	if d := st.decls[path]; d != nil {
-		d.w.stop()
+		d.w.Stop()
 		close(d.dropped)
 		delete(st.decls, path)
 	}
@@ -232,12 +233,12 @@ func (st *clientState) forget(path string) {
 
 // readDeclaration reads what the node says, watches it, and reads what its contenders are to be created with. The watch is
 // the declaration's to keep: forget stops it.
-func readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
+func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
 	// Side by side: the second costs no round trip, where it turns out not to be needed neither.
 	inherited := make(chan inheritance, 1)
 	aside, cancel := context.WithCancel(ctx)
 	go func() {
-		acl, err := inheritedACL(aside, s, path)
+		acl, err := c.inheritedACL(aside, s, path)
 		inherited <- inheritance{acl, err}
 	}()
 	data, stat, w, err := getWPersistent(ctx, s, path)
@@ -257,7 +258,7 @@ func readDeclaration(ctx context.Context, s *Session, path string) (*declaration
 	if d.payload == nil || d.payload.ChildACL == nil {
 		// Only now does it matter whether that worked.
 		if d.shared = shared.acl; shared.err != nil {
-			w.stop()
+			w.Stop()
 			return nil, shared.err
 		}
 	}
@@ -287,7 +288,7 @@ func (c *Client) createTree(ctx context.Context, s *Session, path string, k *kin
 func createNode(ctx context.Context, s *Session, path string) error {
 	_, err := s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
 	if isNoNode(err) {
-		if err = createNode(ctx, s, parent(path)); err == nil {
+		if err = createNode(ctx, s, kind.ParentPath(path)); err == nil {
 			_, err = s.Create(ctx, path, nil, 0, zk.WorldACL(zk.PermAll))
 		}
 	}

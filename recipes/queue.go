@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // queue is one handle's way into one queue: everything that does not change from one acquisition to the next.
@@ -60,16 +61,7 @@ func (q *queue) slot() string {
 // for a mark. (Permits have no front: of theirs the mark tells Inspect that they are held.)
 func (q *queue) chained() bool { return q.kind.Queues[0].Shared == nil && q.kind != kind.Election }
 
-func (q *queue) id() string {
-	switch {
-	case q.opts.id != "":
-		return q.opts.id
-	case q.c.cfg.ID != "":
-		return q.c.cfg.ID
-	default:
-		return defaultID()
-	}
-}
+func (q *queue) id() string { return cmp.Or(q.opts.id, q.c.cfg.ID) }
 
 // contender makes a contender that does not exist yet.
 func (q *queue) contender(s *Session, d *declaration, in kind.Queue, shared bool) (*contender, error) {
@@ -131,7 +123,7 @@ type claim struct {
 	k       *contender
 	left    <-chan struct{} // closed when the background has undone what we asked for and left; nil: nothing
 	turn    bool            // the slot is ours
-	own     *watch          // on k
+	own     *session.Watch  // on k
 	deaf    bool            // k may not be read by us
 	version int32           // of k's data
 	czxid   int64           // of k; 0 until read
@@ -249,8 +241,7 @@ func transient(err error) bool {
 	if errors.Is(err, errNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, ErrClosed) {
 		return true
 	}
-	return outcomeOf(err) == NotSent && (errors.Is(err, errNotSent) || errors.Is(err, ErrSessionLost)) &&
-		!errors.Is(err, ErrClosed)
+	return session.Retryable(err)
 }
 
 // again pauses before another try after err and returns nil, or the error to end with: err, with the reason for which ctx
@@ -270,7 +261,7 @@ func again(ctx context.Context, err error, wait time.Duration) error {
 // againIn is again for what can be tried in session s only. In one that is over nothing is ever sent, so every further
 // try would be one that did nothing.
 func againIn(ctx context.Context, s *Session, err error, wait time.Duration) error {
-	if s.State() != Lost {
+	if s.State() != session.StateLost {
 		return again(ctx, err, wait)
 	}
 	if errors.Is(err, ErrSessionLost) {
@@ -375,7 +366,7 @@ func (a *claim) join(ctx context.Context) ([]string, error) {
 func (a *claim) giveUp(ctx context.Context, err error) error {
 	st, key := &a.q.c.state, a.q.slot()
 	k := a.k
-	if k != nil && ctx.Err() != nil && !a.try && k.s.State() != Lost && st.bequeath(key, baton{k: k}) {
+	if k != nil && ctx.Err() != nil && !a.try && k.s.State() != session.StateLost && st.bequeath(key, baton{k: k}) {
 		return err
 	}
 	st.clearing(key)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // wait returns nil when the contender is admitted and that is proven by a committed write of this session.
@@ -75,14 +76,14 @@ func (a *claim) list(ctx context.Context) ([]string, error) {
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		check := &zk.CheckVersionRequest{Path: a.k.path, Version: -1}
-		p := a.s.multiAndList(ctx, []any{check}, a.k.dir)
-		err := p.outcome(ctx)
+		p := a.s.MultiAndList(ctx, []any{check}, a.k.dir)
+		err := p.Outcome(ctx)
 		switch {
 		case isNoNode(err):
 			return nil, lostError(a.k.path, nil)
-		case err == nil && p.listErr == nil:
+		case err == nil && p.ListErr == nil:
 			a.proven = a.named()
-			return p.children[0], nil
+			return p.Children[0], nil
 		case err == nil: // a later listing is of a later state: servers never go back in one session
 			a.proven = a.named()
 			return a.plainList(ctx)
@@ -154,7 +155,7 @@ func (a *claim) await(ctx context.Context, v verdict) (turn bool, err error) {
 		head = head || held && a.q.chained()
 		a.identify(ctx)
 		event, err := a.sleep(ctx, w)
-		w.stop()
+		w.Stop()
 		if err != nil {
 			return false, err
 		}
@@ -182,7 +183,7 @@ func (a *claim) identify(ctx context.Context) {
 
 // watchAhead watches the contender v names, or the queue when none is named or ours may not read it. A nil watch
 // without an error says that the queue has changed already.
-func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool, err error) {
+func (a *claim) watchAhead(ctx context.Context, v verdict) (w *session.Watch, held bool, err error) {
 	if v.behind != "" {
 		data, _, w, err := getWPersistent(ctx, a.s, kind.JoinPath(a.k.dir, v.behind))
 		if err == nil && v.head {
@@ -200,7 +201,7 @@ func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool,
 	}
 	now, err := decide(a.q.kind, a.d.params, children, a.k.name)
 	if err != nil || now.granted || now.behind != v.behind {
-		w.stop()
+		w.Stop()
 		return nil, false, nil
 	}
 	return w, false, nil
@@ -208,7 +209,7 @@ func (a *claim) watchAhead(ctx context.Context, v verdict) (w *watch, held bool,
 
 // sleep waits for w, our own node, the declaration or the caller's context, whichever speaks first. It asks by itself
 // when nothing has spoken for a session timeout: a server that forgot the watch must cost no more than that.
-func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
+func (a *claim) sleep(ctx context.Context, w *session.Watch) (zk.EventType, error) {
 	silence := time.NewTicker(a.s.Timeout())
 	defer silence.Stop()
 	for {
@@ -223,16 +224,16 @@ func (a *claim) sleep(ctx context.Context, w *watch) (zk.EventType, error) {
 		}
 		select {
 		case <-w.C():
-			if a.s.State() == Lost {
+			if a.s.State() == session.StateLost {
 				return 0, lostError(a.k.path, a.s.Err())
 			}
-			return w.event(), nil
+			return w.Event(), nil
 		case <-silence.C:
-			if w.key.child { // what could have changed is the list: look at it
+			if w.OfChildren() { // what could have changed is the list: look at it
 				return zk.EventNotWatching, nil
 			}
 			// Whatever else goes wrong here is met by the next reconnect, or the next look.
-			if stat, err := a.s.Exists(ctx, w.key.path); err == nil && stat == nil {
+			if stat, err := a.s.Exists(ctx, w.Path()); err == nil && stat == nil {
 				return zk.EventNodeDeleted, nil
 			}
 		case <-own:
@@ -298,7 +299,7 @@ func (a *claim) readOwn(ctx context.Context) error {
 
 func (a *claim) unwatch() {
 	if a.own != nil {
-		a.own.stop()
+		a.own.Stop()
 		a.own = nil
 	}
 }
@@ -326,7 +327,7 @@ func (a *claim) prove(ctx context.Context) error {
 			a.k.id = "" // until we know
 			stat, err = a.s.Set(ctx, a.k.path, heldData(a.q.kind, a.k.data, a.q.id()), a.version)
 		} else {
-			err = a.s.confirm(ctx, a.k.path)
+			err = a.s.Confirm(ctx, a.k.path)
 		}
 		switch {
 		case err == nil:

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // listChildren lists a node, however often the answer is lost with its connection.
@@ -42,19 +44,19 @@ func persist(ctx context.Context, s *Session, read func() error) error {
 	}
 }
 
-// getWPersistent is getW as persist does it.
-func getWPersistent(ctx context.Context, s *Session, path string) (data []byte, stat *zk.Stat, w *watch, err error) {
+// getWPersistent is GetW as persist does it.
+func getWPersistent(ctx context.Context, s *Session, path string) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
 	err = persist(ctx, s, func() error {
-		data, stat, w, err = s.getW(ctx, path)
+		data, stat, w, err = s.GetW(ctx, path)
 		return err
 	})
 	return data, stat, w, err
 }
 
-// childrenWPersistent is childrenW as persist does it.
-func childrenWPersistent(ctx context.Context, s *Session, path string) (children []string, w *watch, err error) {
+// childrenWPersistent is ChildrenW as persist does it.
+func childrenWPersistent(ctx context.Context, s *Session, path string) (children []string, w *session.Watch, err error) {
 	err = persist(ctx, s, func() error {
-		children, _, w, err = s.childrenW(ctx, path)
+		children, _, w, err = s.ChildrenW(ctx, path)
 		return err
 	})
 	return children, w, err
@@ -65,8 +67,8 @@ func childrenWPersistent(ctx context.Context, s *Session, path string) (children
 // is the session that ends the trying, by pause.
 // A request that was shed was not looked at: a place in the queue, or a grant, is too much to pay for it.
 func pauseOr(ctx context.Context, s *Session, d time.Duration, cause error) error {
-	answered := outcomeOf(cause) == Definite && !errors.Is(cause, ErrThrottled)
-	hopeless := answered || outcomeOf(cause) == NotSent && !transient(cause) || errors.Is(cause, ErrClosed)
+	answered := session.OutcomeOf(cause) == session.OutcomeDefinite && !errors.Is(cause, session.ErrThrottled)
+	hopeless := answered || session.OutcomeOf(cause) == session.OutcomeNotSent && !transient(cause) || errors.Is(cause, ErrClosed)
 	if hopeless || ctx.Err() != nil {
 		return cause
 	}

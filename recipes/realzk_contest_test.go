@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -155,7 +156,7 @@ func (l *lane) atLeast(t *testing.T, n int) {
 		if got != last {
 			last, since = got, time.Now()
 		}
-		require.Less(t, time.Since(since), patience, "%s: nobody is granted the lock any more, after %d of %d", l.name, got, n)
+		require.Less(t, time.Since(since), hostile.Patience, "%s: nobody is granted the lock any more, after %d of %d", l.name, got, n)
 		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
 	}
 }
@@ -274,7 +275,7 @@ func (e *ensemble) contest(t *testing.T, timeout time.Duration, on, at []*realzk
 				return c
 			}
 			c.stop()
-			err = holder.session.Err()
+			err = holder.conn.Newest().Err()
 		}
 		_ = holder.Close()
 		require.True(t, errors.Is(err, ErrLost) || errors.Is(err, ErrSessionLost), "%v", err)

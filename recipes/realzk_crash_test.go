@@ -23,7 +23,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -56,7 +58,7 @@ func holdUntilKilled(spec string) {
 		fmt.Println("failed", err)
 		return
 	}
-	c, err := Dial(context.Background(), Config{Servers: []string{addr}, SessionTimeout: limit, ConnectTimeout: patience, ID: "victim"})
+	c, err := Dial(context.Background(), Config{Servers: []string{addr}, SessionTimeout: limit, ConnectTimeout: hostile.Patience, ID: "victim"})
 	if err != nil {
 		fmt.Println("failed", err)
 		return
@@ -135,7 +137,7 @@ func startVictim(t *testing.T, addr string, timeout time.Duration) *victim {
 
 // hears waits for the process's next line; false when there is none any more.
 func (v *victim) hears() bool {
-	defer time.AfterFunc(patience, func() { _ = v.cmd.Process.Kill() }).Stop()
+	defer time.AfterFunc(hostile.Patience, func() { _ = v.cmd.Process.Kill() }).Stop()
 	return v.lines.Scan()
 }
 
@@ -172,7 +174,7 @@ func realServer(t *testing.T) (*realzk.Server, *Client) {
 
 func realClient(t *testing.T, srv *realzk.Server, id string) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: patience, ID: id})
+	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience, ID: id})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -201,39 +203,39 @@ func queued(t *testing.T, c *Client, path string, n int) {
 // queuedUnless is queued, and returns false when over is closed before.
 func queuedUnless(t *testing.T, c *Client, path string, n int, over <-chan struct{}) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
 	defer cancel()
 	for {
 		s, err := c.Session(ctx)
 		require.NoError(t, err)
-		children, _, w, err := s.childrenW(ctx, path)
+		children, _, w, err := s.ChildrenW(ctx, path)
 		if errors.Is(err, ErrSessionLost) { // on a machine that stopped for too long
 			continue
 		}
 		require.NoError(t, err)
 		if len(children) >= n {
-			w.stop()
+			w.Stop()
 			return true
 		}
 		select {
 		case <-w.C():
 		case <-over:
-			w.stop()
+			w.Stop()
 			return false
 		case <-ctx.Done():
 			require.Failf(t, "nobody comes", "%s has not %d contenders but %v", path, n, children)
 		}
-		w.stop()
+		w.Stop()
 	}
 }
 
 // fires waits for a watch.
-func fires(t *testing.T, w *watch) {
+func fires(t *testing.T, w *session.Watch) {
 	t.Helper()
 	select {
 	case <-w.C():
-		w.stop()
-	case <-time.After(patience):
+		w.Stop()
+	case <-time.After(hostile.Patience):
 		require.Fail(t, "the watch is never told")
 	}
 }

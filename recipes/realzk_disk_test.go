@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -81,7 +82,7 @@ func TestRealFullDisks(t *testing.T) {
 			written++
 		}
 	}
-	for deadline := time.Now().Add(patience); !strings.Contains(followers[0].Log(), "No space left on device"); {
+	for deadline := time.Now().Add(hostile.Patience); !strings.Contains(followers[0].Log(), "No space left on device"); {
 		require.True(t, time.Now().Before(deadline), "its disk is full and it does not notice")
 		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
 	}
@@ -90,7 +91,7 @@ func TestRealFullDisks(t *testing.T) {
 	rivals := c.waiting(e.client(t, timeout, leader, followers[1]))
 	require.True(t, c.queued(t, client, 1))
 	d.fill(followers[1])
-	for told := false; !told || client.session.Err() == nil; { // nothing can be written, and writers are told
+	for told := false; !told || client.conn.Newest().Err() == nil; { // nothing can be written, and writers are told
 		told = write(t, w) != nil || told
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -138,7 +139,7 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, x.Token(), last)
 		last = x.Token()
-		_, _, w, err := s.getW(t.Context(), "/container")
+		_, _, w, err := s.GetW(t.Context(), "/container")
 		require.NoError(t, err)
 		require.NoError(t, x.Unlock(t.Context()))
 		fires(t, w)

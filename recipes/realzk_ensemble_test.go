@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -41,14 +43,14 @@ func (e *ensemble) roles() (leader *realzk.Server, followers []*realzk.Server) {
 		if leader != nil && len(followers) == len(e.servers)-1 {
 			return leader, followers
 		}
-		require.Less(e.t, time.Since(began), patience, "the ensemble does not come together")
+		require.Less(e.t, time.Since(began), hostile.Patience, "the ensemble does not come together")
 		require.NoError(e.t, pauseFor(e.t.Context(), 50*time.Millisecond))
 	}
 }
 
 func (e *ensemble) client(t *testing.T, timeout time.Duration, servers ...*realzk.Server) *Client {
 	t.Helper()
-	cfg := Config{SessionTimeout: timeout, ConnectTimeout: patience}
+	cfg := Config{SessionTimeout: timeout, ConnectTimeout: hostile.Patience}
 	for _, s := range servers {
 		cfg.Servers = append(cfg.Servers, s.Addr)
 	}
@@ -79,16 +81,16 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	_, followers := e.roles()
 	client := e.client(t, timeout, followers...)
 	c := holdAll(t, client)
-	s := client.session
-	on, _, _ := s.guard.hosts.current()
+	s := client.conn.Newest()
+	on := s.Server()
 	for _, f := range followers {
-		if f.Addr == on.addr {
+		if f.Addr == on {
 			f.Pause()
 			defer f.Resume()
 		}
 	}
 	began := time.Now()
-	for s.linkNumber() < 2 && s.State() != Lost {
+	for s.Stats().Connections < 2 && s.State() != session.StateLost {
 		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
 	}
 	var err error

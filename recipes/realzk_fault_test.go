@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -58,7 +59,7 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *Client, timeout tim
 func robbed(t *testing.T, addr string) (*Client, *thief) {
 	t.Helper()
 	th := &thief{dial: (&net.Dialer{}).DialContext}
-	c, err := Dial(t.Context(), Config{Servers: []string{addr}, SessionTimeout: realTimeout, ConnectTimeout: patience, Dialer: th.dialer})
+	c, err := Dial(t.Context(), Config{Servers: []string{addr}, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience, Dialer: th.dialer})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, th
@@ -73,12 +74,12 @@ func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 
 	all.queued(t, c, 1)
 	last := all.waiting(c)
 	all.queued(t, c, 2)
-	b.end(t, waiter.session)
+	b.end(t, waiter.conn.Newest())
 	for i, l := range all.lanes {
 		require.ErrorIs(t, (<-w[i]).err, ErrSessionLost, l.name)
 		require.NoError(t, l.x.Verify(t.Context()), l.name)
 	}
-	a.end(t, holder.session)
+	a.end(t, holder.conn.Newest())
 	for _, l := range all.lanes {
 		<-l.x.Context().Done()
 		require.ErrorIs(t, context.Cause(l.x.Context()), ErrLost, l.name)
@@ -113,34 +114,34 @@ func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with
 // Matrix 41: whatever else answers on the port. What each peer costs alone is TestHostilePeerDuringHandshake's.
 func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	srv, first := realServer(t)
-	certificate, _ := authority(t).issue(t, "zk1")
+	certificate, _ := hostile.Authority(t).Issue(t, "zk1")
 	noise := make([]byte, 1<<16)
 	for i := range noise {
 		noise[i] = byte(i*7919 ^ i>>3)
 	}
 	servers := []string{srv.Addr}
-	for _, s := range []script{
-		saying([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")),
-		saying(frameOf(0, 0, 0, 0)), saying(noise), saying(frameOf(noise...)), silence,
+	for _, s := range []hostile.Script{
+		hostile.Saying([]byte("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")),
+		hostile.Saying(hostile.Frame(0, 0, 0, 0)), hostile.Saying(noise), hostile.Saying(hostile.Frame(noise...)), hostile.Silence,
 		func(c net.Conn) {
 			_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}}).Handshake()
 		},
 		func(net.Conn) {},
 	} {
-		servers = append(servers, listen(t, s))
+		servers = append(servers, hostile.Listen(t, s))
 	}
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 3 {
-		c, err := Dial(t.Context(), Config{Servers: servers, SessionTimeout: realTimeout, ConnectTimeout: patience})
+		c, err := Dial(t.Context(), Config{Servers: servers, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, x.Unlock(t.Context()))
-		closed(t, c)
+		hostile.Closed(t, c)
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
-	closed(t, first)
+	hostile.Closed(t, first)
 }

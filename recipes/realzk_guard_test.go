@@ -11,16 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // The scenarios that count, against Apache ZooKeeper itself, in real time.
 func TestRealZooKeeper(t *testing.T) {
 	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { noneLeft(t, before) }) // after the server's own
+	t.Cleanup(func() { hostile.NoneLeft(t, before) }) // after the server's own
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions})
-	cfg := Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: patience,
-		Auth: []Auth{{"digest", "alice:hunter2"}}}
+	cfg := Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+		Auth: []Auth{{Scheme: "digest", Credentials: "alice:hunter2"}}}
 	c, err := Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	defer c.Close()
@@ -29,35 +30,35 @@ func TestRealZooKeeper(t *testing.T) {
 	require.Equal(t, busyTimeout, s.Timeout())
 
 	t.Run("heartbeat is a committed write that changes and wakes nothing", func(t *testing.T) {
-		mine := s.mustCreate(t, "/mine", zk.FlagEphemeral)
-		_, before, w, err := s.getW(t.Context(), mine)
+		mine := mustCreate(t, s, "/mine", zk.FlagEphemeral)
+		_, before, w, err := s.GetW(t.Context(), mine)
 		require.NoError(t, err)
-		defer w.stop()
-		probe := s.mustCreate(t, "/probe-", zk.FlagEphemeralSequential)
+		defer w.Stop()
+		probe := mustCreate(t, s, "/probe-", zk.FlagEphemeralSequential)
 		first, err := s.Exists(t.Context(), probe)
 		require.NoError(t, err)
 		for range 10 {
-			require.NoError(t, s.confirm(t.Context(), mine))
+			require.NoError(t, s.Confirm(t.Context(), mine))
 		}
 		_, after, err := s.Get(t.Context(), mine)
 		require.NoError(t, err)
 		require.Equal(t, before, after)
-		require.Zero(t, w.event())
-		probe = s.mustCreate(t, "/probe-", zk.FlagEphemeralSequential)
+		require.Zero(t, w.Event())
+		probe = mustCreate(t, s, "/probe-", zk.FlagEphemeralSequential)
 		last, err := s.Exists(t.Context(), probe)
 		require.NoError(t, err)
 		require.EqualValues(t, 11, last.Czxid-first.Czxid, "each took a transaction id of its own")
-		require.ErrorIs(t, s.confirm(t.Context(), "/none"), zk.ErrNoNode)
+		require.ErrorIs(t, s.Confirm(t.Context(), "/none"), zk.ErrNoNode)
 	})
 
 	t.Run("listing behind a create contains it", func(t *testing.T) {
-		s.mustCreate(t, "/q", 0)
+		mustCreate(t, s, "/q", 0)
 		for i := range 200 {
-			p := s.createAndList(t.Context(), &zk.CreateRequest{
+			p := s.CreateAndList(t.Context(), &zk.CreateRequest{
 				Path: fmt.Sprintf("/q/%d-", i), Acl: openACL, Flags: zk.FlagEphemeralSequential}, "/q")
-			require.NoError(t, p.err)
-			require.NoError(t, p.listErr)
-			require.Contains(t, p.children[0], p.names[0][len("/q/"):])
+			require.NoError(t, p.Err)
+			require.NoError(t, p.ListErr)
+			require.Contains(t, p.Children[0], p.Names[0][len("/q/"):])
 		}
 	})
 
@@ -70,36 +71,36 @@ func TestRealZooKeeper(t *testing.T) {
 		results, err := s.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/owned", Version: -1}, &zk.CreateRequest{Path: "/owned", Acl: openACL})
 		require.ErrorIs(t, err, zk.ErrNodeExists)
 		require.Len(t, results, 2)
-		_, _, data, err := s.getW(t.Context(), "/nowhere")
+		_, _, data, err := s.GetW(t.Context(), "/nowhere")
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.Nil(t, data)
-		big := make([]byte, maxRequest-8-12-4-27-4)
+		big := make([]byte, 0xfffff-8-12-4-27-4)
 		_, err = s.Create(t.Context(), "/bignode", big, 0, openACL)
 		require.NoError(t, err, "the largest request there is")
 	})
 
 	t.Run("restart keeps session, nodes and watches", func(t *testing.T) {
 		id := s.ID()
-		_, _, w, err := s.getW(t.Context(), "/mine")
+		_, _, w, err := s.GetW(t.Context(), "/mine")
 		require.NoError(t, err)
 		srv.Kill()
 		srv.Restart()
 		fires(t, w)
-		_, _, w, err = s.getW(t.Context(), "/mine")
+		_, _, w, err = s.GetW(t.Context(), "/mine")
 		require.NoError(t, err)
 		require.Equal(t, id, s.ID())
 		_, err = s.Set(t.Context(), "/mine", []byte("x"), -1)
 		require.NoError(t, err)
 		fires(t, w)
-		require.Equal(t, zk.EventNodeDataChanged, w.event())
+		require.Equal(t, zk.EventNodeDataChanged, w.Event())
 	})
 
 	t.Run("forged close ends the handle", func(t *testing.T) {
 		c, th := robbed(t, srv.Addr)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		stolen := s.mustCreate(t, "/stolen", zk.FlagEphemeral)
-		release, err := s.hold(nil, stolen)
+		stolen := mustCreate(t, s, "/stolen", zk.FlagEphemeral)
+		release, err := s.Hold(t.Context(), nil, stolen)
 		require.NoError(t, err)
 		defer release()
 		th.end(t, s)
@@ -121,13 +122,13 @@ func TestRealZooKeeper(t *testing.T) {
 		c, _ := robbed(t, srv.Addr)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		release, err := s.hold(nil, s.mustCreate(t, "/held", zk.FlagEphemeral))
+		release, err := s.Hold(t.Context(), nil, mustCreate(t, s, "/held", zk.FlagEphemeral))
 		require.NoError(t, err)
 		defer release()
 		srv.Pause()
 		paused := time.Now()
 		<-s.Done()
-		require.False(t, s.leaseDeadline().After(paused.Add(realTimeout/2)))
+		require.False(t, s.Deadline().After(paused.Add(realTimeout/2)))
 		srv.Resume()
 	})
 
@@ -138,7 +139,7 @@ func TestRealZooKeeper(t *testing.T) {
 			require.NoError(t, err)
 			s, err := fleeting.Session(t.Context())
 			require.NoError(t, err)
-			node := s.mustCreate(t, "/fleeting-", zk.FlagEphemeralSequential)
+			node := mustCreate(t, s, "/fleeting-", zk.FlagEphemeralSequential)
 			if fleeting.Close() == nil {
 				gone = node
 			}

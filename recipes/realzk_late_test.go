@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -22,7 +23,7 @@ func TestRealCreateExecutedLateIsDeleted(t *testing.T) {
 	srv := realzk.Start(t, realzk.Options{Debug: true, Config: longSessions})
 	var mu sync.Mutex
 	var last net.Conn
-	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: patience,
+	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
@@ -191,7 +192,7 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	servers[2].Kill()
 	lost := time.Now()
 	for !strings.Contains(servers[0].Word("srvr"), "read-only") {
-		require.Less(t, time.Since(lost), patience)
+		require.Less(t, time.Since(lost), hostile.Patience)
 		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
 	}
 	c.lost(t, lost, timeout)

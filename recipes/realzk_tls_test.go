@@ -17,21 +17,22 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 // secureServer is Apache ZooKeeper with a TLS port (Netty), which asks clients for a certificate of ca.
-func secureServer(t *testing.T, a *ca) (plain *realzk.Server, secure string) {
+func secureServer(t *testing.T, a *hostile.CA) (plain *realzk.Server, secure string) {
 	t.Helper()
 	dir := t.TempDir()
-	server, _ := a.issue(t, "localhost")
+	server, _ := a.Issue(t, "localhost")
 	key, err := x509.MarshalPKCS8PrivateKey(server.PrivateKey)
 	require.NoError(t, err)
 	store, trust := filepath.Join(dir, "server.pem"), filepath.Join(dir, "ca.pem")
 	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
 	require.NoError(t, os.WriteFile(store, append(block("PRIVATE KEY", key), block("CERTIFICATE", server.Certificate[0])...), 0o600))
-	require.NoError(t, os.WriteFile(trust, block("CERTIFICATE", a.cert.Raw), 0o600))
+	require.NoError(t, os.WriteFile(trust, block("CERTIFICATE", a.Cert.Raw), 0o600))
 	port := realzk.FreePorts(t, 1)[0]
 	plain = realzk.Start(t, realzk.Options{TickTime: realTick, Config: map[string]string{
 		"maxSessionTimeout": "60000",
@@ -45,12 +46,12 @@ func secureServer(t *testing.T, a *ca) (plain *realzk.Server, secure string) {
 
 // TLS against the real server: the recipes work over it, a client without the right certificate gets nowhere.
 func TestRealTLS(t *testing.T) {
-	a, stranger := authority(t), authority(t)
+	a, stranger := hostile.Authority(t), hostile.Authority(t)
 	plain, secure := secureServer(t, a)
-	alice, _ := a.issue(t, "alice")
+	alice, _ := a.Issue(t, "alice")
 	config := func(certificates ...tls.Certificate) Config {
-		return Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: patience,
-			TLS: &tls.Config{RootCAs: a.pool, Certificates: certificates}}
+		return Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+			TLS: &tls.Config{RootCAs: a.Pool, Certificates: certificates}}
 	}
 
 	t.Run("a lock of its own subject", func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestRealTLS(t *testing.T) {
 	})
 
 	t.Run("the rest of the world is told why not", func(t *testing.T) {
-		c, err := Dial(t.Context(), Config{Servers: []string{plain.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: patience})
+		c, err := Dial(t.Context(), Config{Servers: []string{plain.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = c.Mutex("/tls", WithParams(kind.Mutex.New())).Lock(t.Context())
@@ -84,9 +85,9 @@ func TestRealTLS(t *testing.T) {
 		says   string
 	}{
 		"no certificate":             {config(), "certificate"},
-		"a stranger's certificate":   {config(first2(stranger.issue(t, "mallory"))), "certificate"},
+		"a stranger's certificate":   {config(first2(stranger.Issue(t, "mallory"))), "certificate"},
 		"a server of another name":   {func() Config { c := config(alice); c.TLS.ServerName = "elsewhere"; return c }(), "elsewhere"},
-		"a server of a stranger":     {func() Config { c := config(alice); c.TLS.RootCAs = stranger.pool; return c }(), "authority"},
+		"a server of a stranger":     {func() Config { c := config(alice); c.TLS.RootCAs = stranger.Pool; return c }(), "authority"},
 		"plain text to the TLS port": {func() Config { c := config(); c.TLS = nil; return c }(), "a TLS port?"},
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, c.config, c.says) })
@@ -97,7 +98,7 @@ func first2(certificate tls.Certificate, _ *x509.Certificate) tls.Certificate { 
 
 // Who the server takes a certificate's owner for, and who we say: an ACL that names somebody else locks us out.
 func TestRealServerSpellsSubjectsAsWeDo(t *testing.T) {
-	a := authority(t)
+	a := hostile.Authority(t)
 	_, secure := secureServer(t, a)
 	oid := func(n ...int) []int { return n }
 	cn, o, ou, serial := oid(2, 5, 4, 3), oid(2, 5, 4, 10), oid(2, 5, 4, 11), oid(2, 5, 4, 5)
@@ -127,9 +128,9 @@ func TestRealServerSpellsSubjectsAsWeDo(t *testing.T) {
 		"title": {one(oid(2, 5, 4, 12), "Dr"), one(oid(2, 5, 4, 42), "Al"), one(oid(2, 5, 4, 4), "Ice"), one(cn, "alice")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			certificate := a.reissue(t, subject)
-			c, err := Dial(t.Context(), Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: patience,
-				TLS: &tls.Config{RootCAs: a.pool, Certificates: []tls.Certificate{certificate}}})
+			certificate := a.Reissue(t, subject)
+			c, err := Dial(t.Context(), Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+				TLS: &tls.Config{RootCAs: a.Pool, Certificates: []tls.Certificate{certificate}}})
 			require.NoError(t, err)
 			defer c.Close()
 			s, err := c.Session(t.Context())

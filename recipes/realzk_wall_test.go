@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -65,7 +66,7 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 		line = append(line, async(func() (*Lease, error) { return w.Mutex("/m").Lock(t.Context()) }))
 		queued(t, c, "/m", i+2)
 		wall.set(off)
-		made := s.mustCreate(t, fmt.Sprintf("/after%d", i), 0)
+		made := mustCreate(t, s, fmt.Sprintf("/after%d", i), 0)
 		_, stat, err := s.Get(t.Context(), made)
 		require.NoError(t, err)
 		require.InDelta(t, off.Minutes(), time.Until(time.UnixMilli(stat.Ctime)).Minutes(), 5, "the server's clock has jumped")
@@ -96,12 +97,12 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 // diesAndIsExpired lets a holder of /d lose its connections for good, and heir have the lock after it.
 func diesAndIsExpired(t *testing.T, srv *realzk.Server, heir *Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
 	defer cancel()
 	var cable *cutter
 	for held := false; !held; { // so short a session may be over before it has the lock
 		cable = &cutter{next: (&net.Dialer{}).DialContext}
-		c, err := Dial(ctx, Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * realTick, ConnectTimeout: patience, Dialer: cable.dial})
+		c, err := Dial(ctx, Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * realTick, ConnectTimeout: hostile.Patience, Dialer: cable.dial})
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = c.Mutex("/d").Lock(ctx)

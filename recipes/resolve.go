@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // errNotApplied: a transaction whose outcome was unknown is now known never to have happened.
@@ -45,8 +46,8 @@ func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, er
 		}
 	}
 	p := t.send(ctx, lists)
-	if !p.answered() { // the caller has left
-		return nil, t.abandon(p, p.outcome(ctx))
+	if !p.Answered() { // the caller has left
+		return nil, t.abandon(p, p.Outcome(ctx))
 	}
 	settled, err := t.settle(ctx, p)
 	switch {
@@ -54,16 +55,16 @@ func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, er
 		return nil, t.abandon(p, err)
 	case err != nil:
 		return nil, err
-	case p.listErr != nil: // no reason to fail: the nodes exist, and can be listed again
+	case p.ListErr != nil: // no reason to fail: the nodes exist, and can be listed again
 		return nil, nil
 	}
-	return p.children, nil
+	return p.Children, nil
 }
 
 // send puts the transaction on the wire: a plain create where that is enough, it is what the pipelining saves most for.
-func (t *txn) send(ctx context.Context, lists []string) *pipelined {
+func (t *txn) send(ctx context.Context, lists []string) *session.Pipelined {
 	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 {
-		return t.s.createAndList(ctx, t.born[0].createRequest(), lists...)
+		return t.s.CreateAndList(ctx, t.born[0].createRequest(), lists...)
 	}
 	// The creates come first: by their place their results are found. The deletes could stand anywhere, as nobody sees a
 	// state between two operations.
@@ -75,23 +76,23 @@ func (t *txn) send(ctx context.Context, lists []string) *pipelined {
 	for _, k := range t.gone {
 		ops = append(ops, &zk.DeleteRequest{Path: k.path, Version: -1})
 	}
-	return t.s.multiAndList(ctx, ops, lists...)
+	return t.s.MultiAndList(ctx, ops, lists...)
 }
 
 // settle makes of an answer, or of its absence, what became of the transaction: applied when err is nil, else not.
 // Not settled: nobody knows yet, or it was applied and cannot be worked with.
-func (t *txn) settle(ctx context.Context, p *pipelined) (settled bool, err error) {
+func (t *txn) settle(ctx context.Context, p *session.Pipelined) (settled bool, err error) {
 	switch {
-	case p.err == nil:
-		err := t.name(p.names[:min(len(t.born), len(p.names))])
+	case p.Err == nil:
+		err := t.name(p.Names[:min(len(t.born), len(p.Names))])
 		return err == nil, err
-	case outcomeOf(p.err) == Unknown:
-		return t.resolve(ctx, p.err)
+	case session.OutcomeOf(p.Err) == session.OutcomeUnknown:
+		return t.resolve(ctx, p.Err)
 	}
 	for _, k := range t.born { // none exists: a transaction is all or nothing
 		k.free()
 	}
-	return true, p.err
+	return true, p.Err
 }
 
 // abandon leaves the transaction to the background, where what it did, or may still do, is found out and undone. It
@@ -100,11 +101,11 @@ func (t *txn) settle(ctx context.Context, p *pipelined) (settled bool, err error
 // Its answer is waited for first, or the end of its connection. It costs nothing, because it is on its way, and without
 // it nothing would be known: the goroutine that hands the request to go-zookeeper may have been preempted before it did, and a
 // search made meanwhile finds nothing of what is still to be created. See resolve.
-func (t *txn) abandon(p *pipelined, cause error) error {
+func (t *txn) abandon(p *session.Pipelined, cause error) error {
 	t.left = make(chan struct{})
 	t.c.state.spawn(func() {
 		defer close(t.left)
-		<-p.done
+		<-p.Done
 		ks := t.gone
 		switch settled, err := t.settle(context.Background(), p); {
 		case !settled: // the session is over, or some of the nodes cannot be told by name
@@ -136,11 +137,11 @@ func (c *Client) whenLeft(left <-chan struct{}, f func()) {
 // name gives the born contenders the paths the server answered with.
 func (t *txn) name(paths []string) error {
 	if len(paths) != len(t.born) {
-		return fmt.Errorf("%w: %d results for %d creates", ErrProtocol, len(paths), len(t.born))
+		return fmt.Errorf("%w: %d results for %d creates", session.ErrProtocol, len(paths), len(t.born))
 	}
 	for i, k := range t.born {
 		if len(paths[i]) <= len(k.dir) { // an empty one, say, of a result that is none of a create's
-			return fmt.Errorf("%w: the server answered a create in %s with the path %q", ErrProtocol, k.dir, paths[i])
+			return fmt.Errorf("%w: the server answered a create in %s with the path %q", session.ErrProtocol, k.dir, paths[i])
 		}
 		if err := k.found(lastName(paths[i])); err != nil {
 			return err
@@ -190,9 +191,9 @@ func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error
 			}
 			t.recheck(time.Second)
 			return true, fmt.Errorf("%w: %w", errNotApplied, cause)
-		case t.s.State() == Lost:
+		case t.s.State() == session.StateLost:
 			return false, fmt.Errorf("%w: %w", t.s.Err(), cause)
-		case errors.Is(err, errPartly), errors.Is(err, ErrProtocol):
+		case errors.Is(err, errPartly), errors.Is(err, session.ErrProtocol):
 			return false, lostError(t.born[0].dir, fmt.Errorf("%w: %w", err, cause))
 		}
 		if err := pause(ctx, t.s, wait); err != nil {
@@ -213,7 +214,7 @@ func (t *txn) recheck(wait time.Duration) {
 		return
 	}
 	time.AfterFunc(wait, func() {
-		if t.s.State() == Lost {
+		if t.s.State() == session.StateLost {
 			return
 		}
 		t.c.state.spawn(func() {
@@ -272,7 +273,7 @@ func (t *txn) look(ctx context.Context) (found bool, err error) {
 func find(ctx context.Context, s *Session, k *contender) (string, error) {
 	// A refusal is committed like what succeeds (PrepRequestProcessor makes it a transaction of errors). So it says as
 	// much where the directory is gone, or not ours to read; but not where the request was shed, or the session moved on.
-	if err := s.confirm(ctx, k.dir); err != nil && !isNoNode(err) && !errors.Is(err, zk.ErrNoAuth) {
+	if err := s.Confirm(ctx, k.dir); err != nil && !isNoNode(err) && !errors.Is(err, zk.ErrNoAuth) {
 		return "", err
 	}
 	children, _, err := s.Children(ctx, k.dir)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // RWMutex is a lock that many readers or one writer hold. Everybody is served in the order of arrival: a reader does
@@ -141,7 +142,7 @@ func (q *queue) yieldTo(ctx context.Context, s *Session, d *declaration, held *H
 	if err != nil {
 		return err
 	}
-	defer w.stop()
+	defer w.Stop()
 	silence := time.NewTicker(s.Timeout())
 	defer silence.Stop()
 	for {
@@ -186,7 +187,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	case isNoNode(err):
 		old.lose(err)
 		return nil, l.ended()
-	case errors.Is(err, errNotApplied), outcomeOf(err) != Unknown:
+	case errors.Is(err, errNotApplied), session.OutcomeOf(err) != session.OutcomeUnknown:
 		return nil, err
 	}
 	// Both nodes are being deleted by now (txn.abandon), so neither lease would last.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // Semaphore is a lock that up to a declared number of permits hold. In ZooKeeper it has the layout of Curator's
@@ -356,7 +357,7 @@ func (d *draw) serve(ctx context.Context) error {
 		}
 		line = slices.DeleteFunc(line, func(k kind.Contender) bool { return !known[k.Name] })
 		if len(line)+d.n <= d.limit() {
-			w.stop()
+			w.Stop()
 			if err := d.take(ctx); err != nil || d.permits != nil {
 				return err
 			}
@@ -364,14 +365,14 @@ func (d *draw) serve(ctx context.Context) error {
 		}
 		// There is a first one: were nobody there, n would be beyond the limit, which was looked at above.
 		if err := d.ahead(leases, verdict{position: len(line), first: line[0]}); err != nil {
-			w.stop()
+			w.Stop()
 			return err
 		}
 		d.identify(ctx)
 		if err = d.sameLimit(d.holder); err == nil { // rather than when those who disagree have gone
 			_, err = d.sleep(ctx, w)
 		}
-		w.stop()
+		w.Stop()
 		if err != nil {
 			return err
 		}
@@ -406,7 +407,7 @@ func (d *draw) take(ctx context.Context) error {
 	case errors.Is(err, zk.ErrBadVersion):
 		d.q.c.state.outdated(d.d) // its event precedes this answer, unless it was lost
 		return d.redeclare(ctx)
-	case (transient(err) || errors.Is(err, ErrThrottled)) && ctx.Err() == nil:
+	case (transient(err) || errors.Is(err, session.ErrThrottled)) && ctx.Err() == nil:
 		return pause(ctx, d.s, 10*time.Millisecond)
 	default:
 		return d.timedOut(ctx, err)

@@ -77,7 +77,7 @@ func look(ctx context.Context, s *Session, ds ...*draw) error {
 			busy, dirs = append(busy, d), append(dirs, d.both()...)
 		}
 	}
-	lists, err := s.listAll(ctx, dirs)
+	lists, err := s.ListAll(ctx, dirs)
 	if err != nil {
 		lists, err = listAllAgain(ctx, s, dirs...)
 	}

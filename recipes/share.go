@@ -116,7 +116,7 @@ func (a *claim) beside(ctx context.Context, h *holding) *Lease {
 // share counts one lease more, unless the holding ends, is asked back, or is being exchanged for another. A timer that
 // is late, in a process that was suspended, must not let anybody in: the deadline is looked at.
 func (h *holding) share() bool {
-	alive := time.Now().Before(h.s.leaseDeadline())
+	alive := time.Now().Before(h.s.Deadline())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !alive || h.over != nil || h.leases == 0 || h.revoked || h.sealed {

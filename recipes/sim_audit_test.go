@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // The invariants. "Believes" means: the lease's context has not ended. The stated conditions are that servers keep a
@@ -275,7 +276,7 @@ func (w *simWorld) told(st simStep, err error) {
 	w.stats.refused++
 	w.mu.Unlock()
 	for _, known := range []error{
-		ErrHeld, ErrLost, ErrSessionLost, ErrClosed, ErrRevoked, ErrUnreachable, ErrUpgradeConflict, ErrThrottled,
+		ErrHeld, ErrLost, ErrSessionLost, ErrClosed, ErrRevoked, ErrUnreachable, ErrUpgradeConflict, session.ErrThrottled,
 		ErrDraining, ErrMoved, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"testing"
@@ -59,14 +60,16 @@ func TestATakeBetweenADirectPermitAndItsListingDoesNotOverAdmit(t *testing.T) { 
 	})
 }
 
-// listening tells of every frame a client writes, before it is written.
+// listening tells of every frame a client writes, by its operation, before it is written.
 type listening struct {
 	net.Conn
-	hear func(r request)
+	hear func(op int32)
 }
 
 func (c listening) Write(frame []byte) (int, error) {
-	c.hear(parseRequest(frame[4:]))
+	if len(frame) >= 12 {
+		c.hear(int32(binary.BigEndian.Uint32(frame[8:])))
+	}
 	return c.Conn.Write(frame)
 }
 
@@ -81,8 +84,8 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 					if err != nil {
 						return nil, err
 					}
-					return listening{conn, func(r request) {
-						if r.op == opClose {
+					return listening{conn, func(op int32) {
+						if op == -11 { // closeSession
 							closed = true
 							require.ErrorIs(t, context.Cause(x.Context()), ErrClosed)
 						}

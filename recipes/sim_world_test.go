@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -171,13 +173,9 @@ func (c *simClient) redial(ctx context.Context) error {
 	if c.w.follower != nil {
 		cfg.Servers = append(cfg.Servers, "follower")
 	}
-	next, err := newClient(cfg)
+	// No system calls: the bubble's machine never sleeps.
+	next, err := Dial(seam.With(ctx, seam.Seams{Slept: func() time.Duration { return 0 }}), cfg)
 	if err != nil {
-		return err
-	}
-	next.slept = func() time.Duration { return 0 } // no system calls; the bubble's machine never sleeps
-	if next.session, err = next.connect(ctx); err != nil {
-		next.end()
 		return err
 	}
 	c.mu.Lock()
@@ -194,17 +192,11 @@ func (c *simClient) client() *Client {
 
 // session is the id of the client's newest session; it may be lost.
 func (c *simClient) session() int64 {
-	cl := c.client()
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	return cl.session.ID()
+	return c.client().conn.Newest().ID()
 }
 
 func (c *simClient) lost() bool {
-	cl := c.client()
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	return cl.session.State() == Lost
+	return c.client().conn.Newest().State() == session.StateLost
 }
 
 // violated notes that an invariant does not hold.

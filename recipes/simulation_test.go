@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -122,9 +123,7 @@ func (w *world) acquire(ctx context.Context, c *Client, rnd *rand.Rand) (path st
 // nemesis does one thing to one client, or to the server.
 func (w *world) nemesis() {
 	c := w.clients[w.rnd.IntN(len(w.clients))]
-	c.mu.Lock()
-	id := c.session.ID()
-	c.mu.Unlock()
+	id := c.conn.Newest().ID()
 	some := func(most time.Duration) time.Duration { return time.Duration(w.rnd.Int64N(int64(most))) }
 	faults := []zktest.Fault{zktest.DropReply, zktest.CutBefore, zktest.CutAfter, zktest.CutAt(w.rnd.IntN(24)), zktest.DelayReply(some(5 * time.Second))}
 	ops := []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "exists"}
@@ -187,7 +186,7 @@ func (w *world) run(seed uint64) {
 			w.problem("a local turn was never passed on: %v", c.state.slots)
 		}
 		for s, n := range c.state.bytes {
-			if s.State() != Lost && n.Load() != 0 {
+			if s.State() != session.StateLost && n.Load() != 0 {
 				w.problem("%d bytes of paths are booked for nothing", n.Load())
 			}
 		}

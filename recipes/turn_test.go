@@ -70,21 +70,19 @@ func TestUpgradeCutShortBySleepKeptTheTurnToWrite(t *testing.T) {
 	for n := range int64(40) {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.rwlock()
-			c := l.awake("c", l.dial)
-			m := c.RWMutex("/rw")
-			lease, err := m.RLock(t.Context())
-			require.NoError(t, err)
-			l.settle()
 			var looks atomic.Int64
-			s := lease.h.s
-			s.mu.Lock()
-			s.clock.slept = func() time.Duration {
+			looks.Store(-1 << 40)
+			c := l.asleep("c", l.dial, func() time.Duration {
 				if looks.Add(1) > n {
 					return time.Hour
 				}
 				return 0
-			}
-			s.mu.Unlock()
+			})
+			m := c.RWMutex("/rw")
+			lease, err := m.RLock(t.Context())
+			require.NoError(t, err)
+			l.settle()
+			looks.Store(0)
 			if w, err := m.TryUpgrade(t.Context(), lease); err == nil {
 				_ = w.Unlock(t.Context())
 			}

@@ -11,27 +11,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // These tests exist because a variant of the bug zoo got past all others, or hung them: time in a bubble never stands
 // still while a client pings, so a test that waits for what a wrong queue never sends would run for ever. They say by
 // when.
-
-// promptly is more than every exchange of these tests takes, go-zookeeper's second before a reconnect included.
-const promptly = 3 * time.Second
-
-// soon returns what ch brings, or fails when that takes too long.
-func soon[T any](t *testing.T, ch <-chan T, what string) (v T) {
-	t.Helper()
-	select {
-	case v = <-ch:
-	case <-time.After(promptly):
-		require.Fail(t, "nothing happened within "+promptly.String(), what)
-	}
-	return v
-}
 
 // replace puts a node of somebody else into the place of one, before anybody can have seen it gone.
 func (l *lab) replace(node string) {
@@ -52,7 +40,7 @@ func TestAHolderWhoseNodeIsGoneOrAnothersStopsAtOnce(t *testing.T) { // cases 28
 				l.settle()
 				harm(l, x.Node())
 				start := time.Now()
-				soon(t, x.Context().Done(), "the holder goes on")
+				hostile.Soon(t, x.Context().Done(), "the holder goes on")
 				require.LessOrEqual(t, time.Since(start), 3*oneWay, "the event and one read; a heartbeat would notice later")
 				require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
 			})
@@ -68,7 +56,7 @@ func TestAWaiterWhoseNodeIsAnothersIsNeverGranted(t *testing.T) { // case 28, of
 		w := l.locking(l.client("b").Mutex(m))
 		l.replace(l.queue(m)[1])
 		l.unlock(x)
-		r := soon(t, w, "the waiter was not told")
+		r := hostile.Soon(t, w, "the waiter was not told")
 		require.ErrorIs(t, r.err, ErrLost)
 	})
 }
@@ -92,7 +80,7 @@ func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 		notYet(t, w, "granted on what a server shows")
 		cutOff.Remove()
 		l.srv.Disconnect(id)
-		r := soon(t, w, "the server commits again")
+		r := hostile.Soon(t, w, "the server commits again")
 		require.NoError(t, r.err)
 		l.unlock(r.v)
 	})
@@ -224,7 +212,7 @@ func TestAWaiterIsToldOfTheLossOfItsSessionByThatAlone(t *testing.T) { // case 1
 		w := l.locking(c.Mutex(m))
 		l.srv.Partition(l.session(c), zktest.Both) // no event comes any more
 		time.Sleep(12 * time.Second)
-		require.ErrorIs(t, soon(t, w, "it waits for a turn that cannot come").err, ErrSessionLost)
+		require.ErrorIs(t, hostile.Soon(t, w, "it waits for a turn that cannot come").err, ErrSessionLost)
 		l.unlock(x)
 		l.srv.Heal(0)
 	})
@@ -239,7 +227,7 @@ func TestASwappedSessionIsNoticedByItsNumber(t *testing.T) { // ClickHouse#11669
 		l.srv.SwapSessionID(id)
 		l.srv.Disconnect(id)
 		time.Sleep(10 * time.Second)
-		require.Equal(t, Lost, s.State())
+		require.Equal(t, session.StateLost, s.State())
 		require.Equal(t, id, s.ID())
 	})
 }
@@ -258,7 +246,7 @@ func TestAPredecessorThatVanishesCostsNoWait(t *testing.T) { // case 13: ZooKeep
 		<-look.Hit()
 		l.unlock(x)
 		look.Release()
-		r := soon(t, w, "nobody is ahead any more")
+		r := hostile.Soon(t, w, "nobody is ahead any more")
 		require.NoError(t, r.err)
 		l.unlock(r.v)
 	})
@@ -271,7 +259,7 @@ func TestJunkCostsNoWait(t *testing.T) { // case 11: CURATOR-43, samuel #64
 			l.foreign(m, name, "")
 		}
 		w := async(func() (*Lease, error) { return l.client("a").Mutex(m).Lock(t.Context()) })
-		r := soon(t, w, "it waits for a child that is nobody's")
+		r := hostile.Soon(t, w, "it waits for a child that is nobody's")
 		require.NoError(t, r.err)
 		l.unlock(r.v)
 	})
@@ -286,11 +274,11 @@ func TestAnotherProcessGetsItsTurnBetweenTwoOfOurs(t *testing.T) {
 		second := l.locking(a)
 		other := l.locking(l.client("b").Mutex(m))
 		l.unlock(x)
-		r := soon(t, other, "it came before the goroutine's new place")
+		r := hostile.Soon(t, other, "it came before the goroutine's new place")
 		require.NoError(t, r.err)
 		notYet(t, second, "two hold")
 		l.unlock(r.v)
-		r = soon(t, second, "now it is ours")
+		r = hostile.Soon(t, second, "now it is ours")
 		require.NoError(t, r.err)
 		l.unlock(r.v)
 	})
@@ -302,7 +290,7 @@ func TestARevocationIsHeardSoon(t *testing.T) { // Curator's makeRevocable
 		require.NoError(t, err)
 		l.settle()
 		require.NoError(t, l.srv.Set(x.Node(), []byte(revokeMessage)))
-		soon(t, x.Context().Done(), "the holder was asked to step back")
+		hostile.Soon(t, x.Context().Done(), "the holder was asked to step back")
 		require.ErrorIs(t, context.Cause(x.Context()), ErrRevoked)
 		l.unlock(x)
 	})
@@ -344,7 +332,7 @@ func TestAnyPermitThatComesBackIsNoticed(t *testing.T) { // case 45: Curator V1 
 			}
 			w := l.drawing(l.client("waiter"), 1)
 			l.unlock(held[which])
-			r := soon(t, w, "a permit is free")
+			r := hostile.Soon(t, w, "a permit is free")
 			require.NoError(t, r.err)
 			l.unlock(r.v)
 			l.unlock(held[1-which])
@@ -359,7 +347,7 @@ func TestAChangedLimitReachesWhoWaits(t *testing.T) { // case 48
 		require.NoError(t, err)
 		w := l.drawing(l.client("b"), 1)
 		l.semaphore(2)
-		r := soon(t, w, "there are two permits now")
+		r := hostile.Soon(t, w, "there are two permits now")
 		require.NoError(t, r.err)
 		l.unlock(r.v)
 		l.unlock(x)

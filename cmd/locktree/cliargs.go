@@ -3,8 +3,9 @@ package main
 import (
 	"strings"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
 // argsVariable holds arguments for every command; with _NAME behind it, those of

@@ -3,8 +3,9 @@ package main
 import (
 	"slices"
 
-	"github.com/locktree/locktree/config"
 	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/config"
 )
 
 // outputNames completes from the configuration: a shell must not wait for a server.

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
-	"github.com/stretchr/testify/require"
 )
 
 func appWith(env ...string) *app {

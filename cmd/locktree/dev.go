@@ -5,9 +5,10 @@ import (
 	"net"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/spf13/cobra"
 )
 
 // devAddress is where dev serves, and what the starter configuration connects to.

@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/spf13/cobra"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
-	"github.com/spf13/cobra"
 )
 
 func doctorCommand(a *app) *cobra.Command {

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // stack is a loaded configuration with a connection to each of its ensembles.
@@ -67,13 +69,13 @@ func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipe
 func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error) error {
 	for again := true; ; again = false {
 		wait, cancel := context.WithTimeout(ctx, 2*cmp.Or(s.Ensembles[i].ConnectTimeout, 5*time.Second))
-		session, err := s.clients[i].Session(wait)
+		live, err := s.clients[i].Session(wait)
 		cancel()
 		if err != nil {
 			return err
 		}
-		err = f(session)
-		if err == nil || !again || session.State() != recipes.Lost {
+		err = f(live)
+		if err == nil || !again || live.State() != session.StateLost {
 			return err
 		}
 	}

@@ -11,13 +11,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const execHelp = `exec takes a lock, runs a command while it is held, and gives the lock back. LOCK is an

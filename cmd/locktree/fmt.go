@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
 // formatter is one run of fmt.

@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // promptly is how soon an interrupt ends a command.

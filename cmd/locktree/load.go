@@ -2,10 +2,11 @@ package main
 
 import (
 	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
-	"github.com/spf13/cobra"
 )
 
 // loadFlags are the flags of every command that reads the configuration.

@@ -97,7 +97,10 @@ func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
 	files, err := filepath.Glob("../../recipes/*.go")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for _, name := range files {
+	sessions, err := filepath.Glob("../../recipes/session/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, sessions)
+	for _, name := range append(files, sessions...) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}

@@ -13,15 +13,16 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // promisePackages are the packages whose tests the page may name.
 var promisePackages = map[string]string{
-	"locktree": ".", "view": "internal/view", "apply": "../../apply", "plan": "../../plan", "config": "../../config", "recipes": "../../recipes",
+	"locktree": ".", "view": "internal/view", "apply": "../../apply", "plan": "../../plan", "config": "../../config", "recipes": "../../recipes", "session": "../../recipes/session",
 }
 
 // TestPromisesNameTests holds testdata/promises.md: no promise without a test, and none that does not exist.

@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // scriptFaults are what a script can make the in-memory server do. OPERATION is

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/locktree/locktree/recipes/zktest/realzk"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 func TestMain(m *testing.M) {

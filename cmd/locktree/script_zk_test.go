@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
-	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // hand is somebody beside locktree who reads and changes the tree, and programs

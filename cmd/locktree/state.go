@@ -6,9 +6,10 @@ import (
 	"path"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
-	"github.com/spf13/cobra"
 )
 
 func stateCommand(a *app) *cobra.Command {

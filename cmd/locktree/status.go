@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/spf13/cobra"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/spf13/cobra"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 func statusCommand(a *app) *cobra.Command {
@@ -158,7 +160,7 @@ func (w *lockSearch) visit(ctx context.Context, path string) error {
 		w.out.Cut = true
 		return nil
 	}
-	if w.session.State() == recipes.Lost { // else the client would wait for a new one, without end
+	if w.session.State() == session.StateLost { // else the client would wait for a new one, without end
 		return w.session.Err()
 	}
 	if path != "/" {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"

@@ -9,8 +9,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"golang.org/x/term"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
 // terminal is what the program may assume about its streams. The rules: data

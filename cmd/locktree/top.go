@@ -9,10 +9,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes"
 )
 
 func topCommand(a *app) *cobra.Command {

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 const oneLedger = "mutex \"ledger\" {\n  acl = acl.open\n}\n"

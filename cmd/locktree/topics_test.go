@@ -12,9 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/locktree/locktree/config"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 // Every exit code of the program stands in the help, each constant once.

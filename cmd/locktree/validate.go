@@ -1,8 +1,9 @@
 package main
 
 import (
-	"github.com/locktree/locktree/config"
 	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/config"
 )
 
 func validateCommand(a *app) *cobra.Command {

@@ -5,9 +5,10 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/spf13/cobra"
 )
 
 // release is set by the build of a release with -ldflags "-X main.release=1.2.3".

@@ -1,0 +1,225 @@
+// Package hostile has what tests of sessions and of recipes put on the other end of a connection: frames, servers that break the
+// protocol, certificates. Beside it what tests in real time share: a machine may run none of their goroutines, or a server none
+// of its threads, for seconds, and nothing may depend on that.
+package hostile
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/binary"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// script is one hostile or broken server: it is given each connection.
+type Script func(net.Conn)
+
+// frameOf puts a length in front of a body.
+func Frame(body ...byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
+func Be32(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+
+func Be64(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+
+func Cat(parts ...[]byte) (all []byte) {
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+// readFrame reads one frame's body; nil at the end of the connection.
+func ReadFrame(c net.Conn) []byte {
+	var head [4]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		return nil
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(c, body); err != nil {
+		return nil
+	}
+	return body
+}
+
+// silence reads and says nothing until the connection ends.
+func Silence(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// saying reads the connect request, says something and then nothing more.
+func Saying(b []byte) Script {
+	return func(c net.Conn) {
+		if ReadFrame(c) == nil {
+			return
+		}
+		if _, err := c.Write(b); err == nil {
+			Silence(c)
+		}
+	}
+}
+
+// bubbleTime is a moment in the life of the certificates: a synctest bubble begins on it.
+var BubbleTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ca issues certificates for one test.
+type CA struct {
+	Key  *ecdsa.PrivateKey
+	Cert *x509.Certificate
+	Pool *x509.CertPool
+}
+
+func Authority(t *testing.T) *CA {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	a := &CA{Key: key, Pool: x509.NewCertPool()}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: BubbleTime.AddDate(-1, 0, 0), NotAfter: BubbleTime.AddDate(99, 0, 0),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	a.Cert, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	a.Pool.AddCert(a.Cert)
+	return a
+}
+
+func (a *CA) Issue(t *testing.T, host string) (tls.Certificate, *x509.Certificate) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: []string{host},
+		Subject:   pkix.Name{Organization: []string{"Acme"}, OrganizationalUnit: []string{"ops"}, CommonName: host},
+		NotBefore: BubbleTime.AddDate(-1, 0, 0), NotAfter: BubbleTime.AddDate(99, 0, 0),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Cert, key.Public(), a.Key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, leaf
+}
+
+// Reissue issues a client certificate with a subject as it is given.
+func (a *CA) Reissue(t *testing.T, subject pkix.RDNSequence) tls.Certificate {
+	t.Helper()
+	raw, err := asn1.Marshal(subject)
+	require.NoError(t, err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(3), RawSubject: raw, NotBefore: BubbleTime, NotAfter: BubbleTime.AddDate(99, 0, 0),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Cert, key.Public(), a.Key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func Relay(to, from net.Conn) {
+	b := make([]byte, 4096)
+	for {
+		n, err := from.Read(b)
+		if n > 0 {
+			if _, err := to.Write(b[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// listen serves a script on loopback until the test ends: TLS alerts need a connection with buffers, which a pipe
+// lacks.
+func Listen(t *testing.T, serve Script) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				serve(c)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+// patience bounds what must happen some time; nothing is proven by its passing.
+const Patience = 5 * time.Minute
+
+// noneLeft requires that the goroutines there are end, except those that opts ignore. (goleak allows them 0.4 s.)
+func NoneLeft(t *testing.T, opts ...goleak.Option) {
+	t.Helper()
+	err := goleak.Find(opts...)
+	for deadline := time.Now().Add(Patience); err != nil && time.Now().Before(deadline); {
+		err = goleak.Find(opts...)
+	}
+	require.NoError(t, err)
+}
+
+// closed closes a client, and requires that its server has confirmed it, unless that took longer than Close waits.
+func Closed(t *testing.T, c io.Closer) {
+	t.Helper()
+	const politely = 1500 * time.Millisecond
+	began := time.Now()
+	if err := c.Close(); time.Since(began) < politely {
+		require.NoError(t, err)
+	}
+}
+
+// refusedBy requires that dial fails, and says why. What it says is of the last attempt, which may be one that had no time:
+// then another one has more.
+func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why string) {
+	t.Helper()
+	for limit := time.Second; ; limit *= 2 {
+		err := dial(limit)
+		require.Error(t, err)
+		if strings.Contains(err.Error(), why) {
+			t.Log(err)
+			return
+		}
+		require.Less(t, limit, time.Minute, "want %q: %v", why, err)
+	}
+}
+
+// promptly is more than every exchange of these tests takes, go-zookeeper's second before a reconnect included.
+const promptly = 3 * time.Second
+
+// Soon returns what ch brings, or fails when that takes too long.
+func Soon[T any](t *testing.T, ch <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(promptly):
+		require.Fail(t, "nothing happened within "+promptly.String(), what)
+	}
+	return v
+}

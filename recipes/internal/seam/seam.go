@@ -1,0 +1,25 @@
+// Package seam is where tests replace what a session gets from its machine: a context carries the replacements to Dial.
+package seam
+
+import (
+	"context"
+	"time"
+)
+
+// Seams are the replacements; what is nil is not replaced.
+type Seams struct {
+	Slept   func() time.Duration                                     // how long the machine has been suspended
+	Resolve func(ctx context.Context, host string) ([]string, error) // looks names of servers up, also for a Dialer that is given
+	Preempt func()                                                   // runs where the scheduler may stop a goroutine that is about to hand a request over
+}
+
+type key struct{}
+
+// With is ctx with s in it.
+func With(ctx context.Context, s Seams) context.Context { return context.WithValue(ctx, key{}, s) }
+
+// From is what With put into ctx.
+func From(ctx context.Context) Seams {
+	s, _ := ctx.Value(key{}).(Seams)
+	return s
+}

@@ -1,0 +1,276 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/internal/seam"
+)
+
+// Config is how a Client reaches ZooKeeper. Only Servers is required.
+type Config struct {
+	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split.
+	// Names are kept and resolved again on every pass over the list. A chroot suffix ("host:2181/app") is refused.
+	Servers []string
+	// SessionTimeout is asked for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
+	SessionTimeout time.Duration
+	// ConnectTimeout bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s.
+	ConnectTimeout time.Duration
+	// Auth is presented on every connection and accepted by a server before a session is handed out.
+	Auth []Auth
+	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
+	// Servers unless TLS.ServerName says otherwise.
+	TLS *tls.Config
+	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx: of one
+	// that does not, Close waits for a second and then leaves its goroutine behind.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+	// Logger receives what go-zookeeper and this package have to tell, rate-limited; nil = nothing.
+	Logger *slog.Logger
+	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
+	ReadOnly bool
+}
+
+// Auth is one identity to present: zk's AddAuth. Scheme "digest" takes "user:password".
+type Auth struct {
+	Scheme      string
+	Credentials Secret
+}
+
+// Defaults of Config.
+const (
+	defaultSessionTimeout = 15 * time.Second
+	defaultConnectTimeout = 5 * time.Second
+)
+
+// Client has one session at a time. It outlives sessions: when one is lost, the next is dialled on demand. Safe for use by
+// many goroutines. Obtain it from Dial; Close it.
+type Client struct {
+	cfg     Config
+	servers []string
+	resolve func(ctx context.Context, host string) ([]string, error)
+	log     *slog.Logger
+	joined  chan struct{}   // closed when it has ended
+	live    context.Context // ends when Close begins; what background dialling runs under
+	end     context.CancelFunc
+	slept   func() time.Duration // how long the machine has been suspended; replaced by tests
+	preempt func()               // called by tests where the scheduler may stop a goroutine that is about to hand a request over
+
+	mu      sync.Mutex
+	session *Session  // the newest
+	dialing *dialling // the next, under way
+	closed  bool
+	running sync.WaitGroup // dialling and lost sessions not yet joined
+}
+
+// dialling is one attempt at a new session, shared by all who wait for it.
+type dialling struct {
+	done    chan struct{}
+	session *Session
+	err     error
+}
+
+// Dial checks cfg, connects, presents Config.Auth and returns when a session is granted. It gives up when ctx ends or
+// after Config.ConnectTimeout with ErrUnreachable, whose text lists the servers and why each failed, or with ErrAuth.
+// A failed Dial leaves nothing behind, for which it may take up to three seconds longer.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := newClient(cfg, seam.From(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if c.session, err = c.connect(ctx); err != nil {
+		c.end()
+		return nil, err
+	}
+	return c, nil
+}
+
+// newClient checks and completes the configuration.
+func newClient(cfg Config, test seam.Seams) (*Client, error) {
+	servers, err := parseServers(cfg.Servers)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Auth, err = checkAuth(cfg.Auth); err != nil {
+		return nil, err
+	}
+	if cfg.SessionTimeout < 0 || cfg.ConnectTimeout < 0 {
+		return nil, errors.New("recipes: a negative timeout in Config; 0 means the default")
+	}
+	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, defaultSessionTimeout)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout)
+	if cfg.SessionTimeout < time.Millisecond || cfg.SessionTimeout > math.MaxInt32*time.Millisecond {
+		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
+	}
+	c := &Client{servers: servers, log: cfg.Logger, joined: make(chan struct{}), slept: test.Slept, resolve: test.Resolve, preempt: test.Preempt}
+	if c.slept == nil {
+		c.slept = slept
+	}
+	if cfg.Dialer == nil {
+		cfg.Dialer, c.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.cfg = cfg
+	c.live, c.end = context.WithCancel(context.Background()) // Dial's ctx bounds Dial only
+	return c, nil
+}
+
+// connect dials a session and proves the identities on it.
+func (c *Client) connect(ctx context.Context) (*Session, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	defer cancel()
+	s := newSession(c)
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	err := c.admit(bounded, s)
+	if err == nil {
+		return s, nil
+	}
+	report := s.guard.hosts.report() // as it was when we gave up, not what giving up does to the attempt under way
+	s.lose(ErrUnreachable)
+	<-s.joined // nothing of the attempt is left when Dial returns, not a socket, nor a session where one was just granted
+	switch {
+	case errors.Is(err, ErrAuth):
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w; %s", ErrUnreachable, cause(ctx), report)
+	default:
+		return nil, fmt.Errorf("%w: no session within %v; %s", ErrUnreachable, c.cfg.ConnectTimeout, report)
+	}
+}
+
+// admit waits for the session and presents the identities, so that nothing can be asked before they count.
+func (c *Client) admit(ctx context.Context, s *Session) error {
+	select {
+	case <-s.ready:
+	case <-s.done:
+		return s.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	// One after the other, each until it is answered: go-zookeeper presents on later connections what was accepted once.
+	for _, a := range c.cfg.Auth {
+		if err := s.addAuth(ctx, a); err != nil {
+			if lost := s.Err(); errors.Is(lost, ErrAuth) || errors.Is(err, zk.ErrAuthFailed) {
+				return fmt.Errorf("%w: scheme %q: no such provider on the servers, or credentials it does not accept", ErrAuth, a.Scheme)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Session returns the live session; when the last one was lost it dials a new one, and keeps trying until ctx ends:
+// then the error is ErrUnreachable and ctx's, with what the last try found. Refused authentication (ErrAuth) ends the
+// trying at once.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	var tried error // why the last try failed
+	for {
+		s, d := c.current()
+		switch {
+		case s != nil:
+			return s, nil
+		case d == nil:
+			return nil, ErrClosed
+		}
+		select {
+		case <-d.done:
+		case <-ctx.Done():
+			if tried != nil {
+				return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // .0: the text is the last try's alone
+			}
+			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
+		}
+		// The dialling has a bound of its own (ConnectTimeout), the caller has his. That no server was to be had for so
+		// long is no answer for who can wait longer; a refusal is.
+		switch {
+		case d.err == nil:
+			return d.session, nil
+		case ctx.Err() != nil || !errors.Is(d.err, ErrUnreachable):
+			return nil, d.err
+		}
+		tried = d.err
+	}
+}
+
+// Newest returns the session dialled last, which may be lost.
+func (c *Client) Newest() *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
+}
+
+// current returns the live session or the dialling under way, which it starts when there is none; neither when closed.
+func (c *Client) current() (*Session, *dialling) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, nil
+	case c.session != nil && c.session.State() != StateLost:
+		return c.session, nil
+	case c.dialing == nil:
+		c.dialing = &dialling{done: make(chan struct{})}
+		c.running.Add(1)
+		go c.redial(c.dialing, c.session)
+	}
+	return nil, c.dialing
+}
+
+// redial dials the next session. Not under the ctx of whoever asked first: the others who wait for it may have more time.
+func (c *Client) redial(d *dialling, old *Session) {
+	defer c.running.Done()
+	if old != nil {
+		<-old.joined // the old connection is gone before the new one is made
+	}
+	d.session, d.err = c.connect(c.live)
+	c.mu.Lock()
+	if d.err == nil {
+		c.session = d.session
+	} else if c.live.Err() != nil {
+		d.err = ErrClosed
+	}
+	c.dialing = nil
+	c.mu.Unlock()
+	close(d.done)
+}
+
+// Close ends the client: the session is Lost with ErrClosed (every lease's context is cancelled first), then closed on
+// the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
+// not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
+// answer, and 1.5 s more when Config.Observer is slow. Closing again waits likewise and returns nil.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	again := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if again {
+		<-c.joined // not a sync.Once: a wait for its mutex would stop the time of a synctest bubble
+		return nil
+	}
+	defer close(c.joined)
+	c.end()
+	// closed is set, so no dialling begins any more: after this nobody but us touches c.session.
+	c.running.Wait()
+	var err error
+	if c.session != nil {
+		err = c.session.shutdown(ErrClosed)
+	}
+	return err
+}
+
+// Identities returns who the servers take this client for, as far as it can be known here: world:anyone, the digest
+// users of Config.Auth, and the subject of the TLS client certificate. For checks that an ACL would not lock us out.
+func (c *Client) Identities() []Identity { return identities(c.cfg.Auth, c.cfg.TLS) }

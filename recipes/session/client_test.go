@@ -1,0 +1,298 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestCloseRemovesNodesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		s.mustCreate(t, "/e", zk.FlagEphemeral)
+		began := time.Now()
+		require.NoError(t, c.Close())
+		require.Zero(t, time.Since(began))
+		require.Empty(t, srv.Sessions())
+		_, there := srv.Get("/e")
+		require.False(t, there)
+		require.ErrorIs(t, s.Err(), ErrClosed)
+		_, err := s.Create(t.Context(), "/f", nil, 0, openACL)
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = c.Session(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+		require.NoError(t, c.Close(), "closing again")
+	})
+}
+
+// Raw: a closeSession that does not fit into the queue is dropped, and the session pings on for 24 h, holding locks.
+func TestCloseLeavesNoZombie(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		s.mustCreate(t, "/e", zk.FlagEphemeral)
+		srv.Partition(0, zktest.Both)
+		for range 100 { // fill go-zookeeper's queue and the pipe
+			go func() { _, _ = s.Set(t.Context(), "/e", make([]byte, 1000), -1) }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		require.ErrorContains(t, c.Close(), "not confirmed closed")
+		require.LessOrEqual(t, time.Since(began), 3*time.Second)
+		srv.Heal(0)
+		srv.ResetCounts()
+		time.Sleep(24 * time.Hour)
+		require.Zero(t, srv.Counts().Pings)
+		require.Empty(t, srv.Sessions())
+	})
+}
+
+func TestCloseWhileDisconnectedSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		srv.RefuseDials(true)
+		srv.Disconnect(s.ID())
+		synctest.Wait()
+		err := c.Close()
+		require.ErrorContains(t, err, "not confirmed closed")
+		require.ErrorContains(t, err, "within 12s")
+	})
+}
+
+// A second Close that waits on a mutex stops the time of a bubble, and with it the first.
+func TestConcurrentClosesAllWaitForTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		srv.Partition(0, zktest.Both)
+		errs := make(chan error, 5)
+		for range cap(errs) {
+			go func() {
+				err := c.Close()
+				<-s.joined
+				errs <- err
+			}()
+		}
+		failed := 0
+		for range cap(errs) {
+			if <-errs != nil {
+				failed++
+			}
+		}
+		require.Equal(t, 1, failed)
+		srv.Heal(0)
+	})
+}
+
+func TestCloseEndsDialling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		srv.RefuseDials(true)
+		srv.Expire(s.ID())
+		<-s.Done()
+		waiter := make(chan error)
+		go func() {
+			_, err := c.Session(t.Context())
+			waiter <- err
+		}()
+		time.Sleep(time.Minute)
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, <-waiter, ErrClosed)
+	})
+}
+
+// A digest password travels in no error, log line or dump, and neither does the hash of one.
+func TestNoAuthSaysWhoWeAreAndWhatWeNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		owner, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "alice:hunter2"}} })
+		mine := zk.DigestACL(zk.PermAll, "alice", "hunter2")
+		_, err := s.Create(t.Context(), "/a", nil, 0, mine)
+		require.NoError(t, err)
+		require.Equal(t, []Identity{{"world", "anyone"}, {"digest", mine[0].ID}}, owner.Identities())
+		srv.Disconnect(s.ID())
+		_, _, err = s.Get(t.Context(), "/a")
+		require.NoError(t, err, "presented again after a reconnect")
+
+		_, wrong := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "alice:sesame"}} })
+		_, nobody := open(t, srv)
+		for want, err := range map[string]error{
+			"get /a: permission denied: it needs READ on /a, and we are digest:alice;":        second(wrong.Get(t.Context(), "/a")),
+			"create /a/b: permission denied: it needs CREATE on /a, and we are digest:alice;": third(wrong.Create(t.Context(), "/a/b", nil, 0, openACL)),
+			"set /a: permission denied: it needs WRITE on /a, and we are world:anyone":        third(nobody.Set(t.Context(), "/a", nil, -1)),
+			"multi /a/b: permission denied: it needs CREATE on /a":                            third(nobody.Multi(t.Context(), &zk.CreateRequest{Path: "/a/b", Acl: openACL})),
+		} {
+			require.ErrorIs(t, err, zk.ErrNoAuth)
+			require.ErrorContains(t, err, want)
+			require.NotContains(t, err.Error(), "sesame")
+			require.NotContains(t, err.Error(), strings.TrimPrefix(mine[0].ID, "alice:"))
+		}
+	})
+}
+
+func second[A, B any](_ A, _ B, err error) error { return err }
+func third[A any](_ A, err error) error          { return err }
+
+func TestUnknownAuthSchemeFailsDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), Auth: []Auth{{"digest", "a:b"}, {"kerberos", "x"}}})
+		require.ErrorIs(t, err, ErrAuth)
+		require.ErrorContains(t, err, `scheme "kerberos"`)
+	})
+}
+
+// go-zookeeper forgets an identity whose first answer was lost, and would go on without it.
+func TestAuthIsProvenBeforeTheSessionIsHandedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		srv.Inject(func(r zktest.Request) bool { return r.Op == "auth" && r.N <= 2 }, zktest.CutBefore)
+		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}, {"digest", "a:b"}} })
+		_, err := s.Create(t.Context(), "/a", nil, 0, zk.AuthACL(zk.PermAll))
+		require.NoError(t, err)
+		srv.ResetCounts()
+		srv.Disconnect(s.ID())
+		_, _, err = s.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, 1, srv.Counts().ByOp["auth"], "each identity once")
+	})
+}
+
+// Raw, go-zookeeper reconnects for ever.
+func TestAuthRefusedAfterReconnectLosesTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}} })
+		srv.Inject(zktest.On("auth"), zktest.Fail(zktest.CodeAuthFailed))
+		srv.Disconnect(s.ID())
+		<-s.Done()
+		require.ErrorIs(t, s.Err(), ErrAuth)
+	})
+}
+
+func TestConfigMistakesAreNamed(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"Config.Servers is empty":   {},
+		"empty name":                {Servers: []string{"a,,b"}},
+		"without a scheme":          {Servers: []string{"zk://a:2181"}},
+		`use "a:2181" and begin`:    {Servers: []string{"a:2181/app"}},
+		"port from 1 to 65535":      {Servers: []string{"a:70000"}},
+		"[address]:port for IPv6":   {Servers: []string{"::1:x:2"}},
+		"user:password":             {Servers: []string{"a"}, Auth: []Auth{{"digest", "alice"}}},
+		"has no scheme":             {Servers: []string{"a"}, Auth: []Auth{{"", "alice:x"}}},
+		"sasl is not supported":     {Servers: []string{"a"}, Auth: []Auth{{"sasl", "x"}}},
+		"negative timeout":          {Servers: []string{"a"}, ConnectTimeout: -1},
+		"counts it in milliseconds": {Servers: []string{"a"}, SessionTimeout: time.Microsecond},
+		"session timeout 1000h":     {Servers: []string{"a"}, SessionTimeout: 1000 * time.Hour},
+	} {
+		_, err := Dial(t.Context(), cfg)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestSecretNeverPrints(t *testing.T) {
+	auth := Auth{"digest", "alice:hunter2"}
+	var out bytes.Buffer
+	textLogger(&out).Info("x", "auth", auth, "secret", auth.Credentials)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T %[1]v"} {
+		fmt.Fprintf(&out, verb, auth)
+		fmt.Fprintf(&out, verb, auth.Credentials)
+		fmt.Fprintf(&out, verb, &auth)
+	}
+	encoded, err := json.Marshal(Config{Auth: []Auth{auth}}.Auth)
+	require.NoError(t, err)
+	out.Write(encoded)
+	out.WriteString(auth.Credentials.String())
+	require.NotContains(t, out.String(), "hunter2")
+	require.NotContains(t, out.String(), "68756e74657232") // %x
+	require.Contains(t, out.String(), redacted)
+}
+
+// What Secret's documentation says it cannot do, so that it stays true: encoding/json asks string keys nothing.
+func TestSecretsLimitsAreAsDocumented(t *testing.T) {
+	key, err := json.Marshal(map[Secret]int{"hunter2": 1})
+	require.NoError(t, err)
+	require.Contains(t, string(key), "hunter2")
+	require.NotContains(t, fmt.Sprint(map[Secret]int{"hunter2": 1}), "hunter2")
+	require.Contains(t, fmt.Sprint(struct{ hidden Secret }{"hunter2"}), "hunter2")
+}
+
+func TestLogFloodIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		a := newLogAdapter(textLogger(&out))
+		for range 1000 {
+			a.Printf("failed to connect to %s", "x")
+			time.Sleep(30 * time.Millisecond)
+		}
+		require.Equal(t, 3, strings.Count(out.String(), "failed to connect"))
+		require.Contains(t, out.String(), "left_out=333")
+	})
+}
+
+// Over TCP, with real time: nothing is left behind, in any order of closing.
+func TestNothingLeaksOverTCP(t *testing.T) {
+	defer hostile.NoneLeft(t, goleak.IgnoreCurrent())
+	srv := zktest.New()
+	defer srv.Close()
+	for range 3 {
+		c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience})
+		require.NoError(t, err)
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		p := s.CreateAndList(t.Context(), &zk.CreateRequest{Path: "/q-", Acl: openACL, Flags: 3}, "/")
+		require.NoError(t, p.Err)
+		require.NoError(t, p.ListErr)
+		created := p.Names[0]
+		require.Contains(t, p.Children[0], created[1:])
+		release, err := s.hold(nil, created)
+		require.NoError(t, err)
+		_, _, w, err := s.GetW(t.Context(), created)
+		require.NoError(t, err)
+		hostile.Closed(t, c)
+		<-w.C()
+		release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	srv.Freeze()
+	_, err := Dial(ctx, Config{Servers: []string{srv.Addr()}})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	srv.Thaw()
+	// A port that is given to nobody who asks for any.
+	refused(t, Config{Servers: []string{"127.0.0.1:1"}}, "connection refused")
+}
+
+func TestCancelledDialLeavesNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(100*time.Millisecond))
+		for d := time.Duration(0); d < 700*time.Millisecond; d += 20 * time.Millisecond {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			c, err := Dial(ctx, Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), Auth: []Auth{{"digest", "a:b"}}})
+			cancel()
+			if err == nil {
+				require.NoError(t, c.Close())
+				continue
+			}
+			require.True(t, errors.Is(err, context.DeadlineExceeded), err)
+		}
+		time.Sleep(time.Minute)
+		require.Empty(t, srv.Sessions())
+	})
+}

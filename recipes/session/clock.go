@@ -1,0 +1,29 @@
+package session
+
+import "time"
+
+// stamp is a moment, with how long the machine had slept by then. Go's monotonic clock stands still while the machine
+// is suspended (golang/go#24595); a server's does not. So an age is the monotonic difference plus the sleep between.
+type stamp struct {
+	at    time.Time
+	slept time.Duration
+}
+
+// clock tells the time. slept is replaced by tests: in a synctest bubble time is fake and sleep is not.
+type clock struct {
+	slept func() time.Duration
+}
+
+func (c clock) now() stamp { return stamp{at: time.Now(), slept: c.slept()} }
+
+// nap is the shortest sleep that counts: differences below it are the noise of reading two clocks one after another.
+const nap = 10 * time.Millisecond
+
+// after returns the time.Now() moment at which d will have passed since s, sleep counted: each second slept since
+// brings it a second nearer.
+func (c clock) after(s stamp, d time.Duration) time.Time {
+	if gap := c.slept() - s.slept; gap >= nap {
+		d -= gap
+	}
+	return s.at.Add(d)
+}

@@ -1,0 +1,64 @@
+package session
+
+import (
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// started is what readings are counted from.
+var started = time.Now()
+
+// reading is one look at the clocks: wall and monotonic as Go reads them, without a system call, and the sleep known then.
+type reading struct{ wall, monotonic, slept time.Duration }
+
+// asleep is the newest reading that took system calls.
+var asleep atomic.Pointer[reading]
+
+// slept is CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time this machine has been suspended since it started. Neither
+// clock follows the wall clock, so setting the date changes nothing. But a kernel that counts a sleep moves the wall clock
+// and CLOCK_BOOTTIME by the same, so as long as wall clock and monotonic clock have not parted since the last reading, that
+// one stands, and no system call is made.
+func slept() time.Duration {
+	now := time.Now()
+	r := reading{wall: now.Round(0).Sub(started.Round(0)), monotonic: now.Sub(started)}
+	if last := asleep.Load(); last != nil && !r.parted(*last) {
+		return last.slept
+	}
+	r.slept = measureSleep()
+	asleep.Store(&r)
+	return r.slept
+}
+
+// parted reports whether one clock has moved by more than the other since the reading that was kept. Differences too small
+// to matter add up until they are noticed.
+func (r reading) parted(last reading) bool {
+	apart := (r.wall - last.wall) - (r.monotonic - last.monotonic)
+	return apart >= nap/2 || apart <= -nap/2
+}
+
+// measureSleep asks the kernel.
+func measureSleep() time.Duration {
+	const monotonic, boottime = 1, 7
+	var gap time.Duration
+	// A thread preempted between the readings sees what looks like sleep: then they are taken again.
+	for range 3 {
+		before, ok1 := gettime(monotonic)
+		boot, ok2 := gettime(boottime)
+		after, ok3 := gettime(monotonic)
+		if !ok1 || !ok2 || !ok3 {
+			return 0
+		}
+		if gap = boot - before; after-before < time.Millisecond {
+			break
+		}
+	}
+	return gap
+}
+
+func gettime(id uintptr) (time.Duration, bool) {
+	var ts syscall.Timespec
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0)
+	return time.Duration(ts.Nano()), errno == 0
+}

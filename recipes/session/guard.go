@@ -1,0 +1,357 @@
+package session
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// watchKey is one server-side watch.
+type watchKey struct {
+	path  string
+	child bool // of the list of children; otherwise of the data
+}
+
+// listener is what the guard tells: the session. All calls come from go-zookeeper's goroutines and must not block.
+type listener interface {
+	granted(g grant, sent stamp, l *link) error // a server answered the connect request; an error refuses it
+	lost(l *link, cause error)                  // a link that was granted is gone
+	acked(sent stamp)                           // a frame sent then was answered
+	committed(sent, touched stamp)              // a write sent then was committed; see proof
+	fired(k watchKey, t zk.EventType)           // a watch fired
+	refused(code int32)                         // the servers said something final about session or identity
+	closed()                                    // the server confirmed closeSession
+}
+
+// guard stands between go-zookeeper and the network, for one session: it dials, and every byte passes its links.
+// go-zookeeper then sees only whole, well-formed frames, never a write error, and no connection at all once the
+// Session is over.
+type guard struct {
+	on      listener
+	hosts   *hosts
+	dialer  func(ctx context.Context, network, address string) (net.Conn, error)
+	tls     *tls.Config
+	clock   clock
+	timeout func() time.Duration // the session's, as negotiated, or as asked for until then
+	limit   time.Duration        // bounds an attempt until there is a session; only go-zookeeper's loop touches it
+
+	live   context.Context    // of the session's connections, in the place of the context zk's dialer lacks
+	refuse context.CancelFunc // ends all connecting, for good; the present link lives on
+
+	mu    sync.Mutex
+	link  *link
+	armed map[watchKey]struct{} // what go-zookeeper believes is watched: it sets these again after a reconnect
+	wrote map[writeKey][]*written
+	// zxid is the newest transaction we have seen, for connect requests (a server that is behind refuses us) and for
+	// setWatches (what is newer fires). The guard keeps it in go-zookeeper's place, whose replies show 0 and so leave
+	// its own at 0: go-zookeeper reads and writes it unlocked from two goroutines (go-zookeeper/zk#35).
+	zxid int64
+}
+
+// writeKey names an outgoing frame somebody waits for.
+type writeKey struct {
+	op   int32
+	path string
+}
+
+// written is somebody who waits for a frame to go out.
+type written struct {
+	done chan struct{} // closed as the frame goes out
+	link *link         // on which; set before done is closed
+}
+
+var errOver = errors.New("the session is over")
+
+// dial is go-zookeeper's dialer. The timeout it asks for (always a second) is replaced by our own budget.
+func (g *guard) dial(network, _ string, _ time.Duration) (net.Conn, error) {
+	t, pass, first := g.hosts.current()
+	// Another server at once when one has failed; a pause only when all of them have.
+	if first && pass > 0 && !g.pause(pass) {
+		return nil, errOver
+	}
+	if g.live.Err() != nil {
+		return nil, errOver
+	}
+	ctx, cancel := context.WithTimeout(g.live, g.budget(pass))
+	defer cancel()
+	g.hosts.trying(t, "still connecting")
+	conn, err := g.open(ctx, network, t)
+	if err != nil {
+		g.hosts.blame(t, explain(err))
+		return nil, err
+	}
+	g.hosts.trying(t, "it accepted the connection, but has not answered the connect request yet")
+	deadline, _ := ctx.Deadline()
+	l := newLink(g, conn, t, deadline)
+	g.mu.Lock()
+	g.link = l
+	g.mu.Unlock()
+	if g.live.Err() != nil { // refused while dialling: kill may have missed the link
+		l.fail(errOver)
+		return nil, errOver
+	}
+	return l, nil
+}
+
+// pause keeps the passes apart, with a jitter that grows with them, so that the clients of a restarted ensemble do not
+// come back in step. Before there is a session it adds up to T/6 to the second that go-zookeeper has slept. Later it is
+// all there is, and grows up to what a session can spare. False: the session ended meanwhile.
+func (g *guard) pause(pass int) bool {
+	var d time.Duration
+	if most, _ := g.hosts.hurry(); most > 0 {
+		most = min(g.timeout()/32<<min(pass-1, 6), most)
+		d = most/2 + rand.N(most/2+1)
+	} else {
+		d = rand.N(min(250*time.Millisecond<<min(pass, 6), g.timeout()/6) + 1)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-g.live.Done():
+		return false
+	}
+}
+
+// budget bounds one attempt: dialling, TLS and the connect request's answer together. A silent server is noticed
+// 2T/3 after its last sign, so all servers together get the T/3 that remain: one that accepts and says nothing must not
+// cost the session while another would serve it. When a whole pass failed the budget doubles, for slow networks; not
+// while something is held, because on one that slow no lease could be kept. With many servers each still gets half a
+// second, or T/6 of a short session, though not all of them fit into the T/3 then.
+func (g *guard) budget(pass int) time.Duration {
+	if _, held := g.hosts.hurry(); held {
+		pass = 0
+	}
+	t, n := g.timeout(), time.Duration(g.hosts.size())
+	each := max(t/3/n, min(t/6, 500*time.Millisecond))
+	each = min(each<<min(pass, 3), 2*t/3, 10*time.Second)
+	if g.limit > 0 {
+		each = min(each, g.limit)
+	}
+	return each
+}
+
+// dialGrace is how long a session that is over waits for a Dialer to notice.
+const dialGrace = time.Second
+
+// call runs the Dialer within ctx. One of the caller's may not obey it: then its goroutine is left behind, and closes the
+// connection it may still come back with. The end of the session waits for it a little, so that a Dialer which is only
+// slow leaves nothing behind a Close.
+func (g *guard) call(ctx context.Context, network, addr string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	dialled, ended := make(chan result), make(chan struct{})
+	go func() {
+		defer close(ended)
+		conn, err := g.dialer(ctx, network, addr)
+		select {
+		case dialled <- result{conn, err}:
+		case <-ctx.Done(): // nobody takes it any more
+			if err == nil {
+				_ = conn.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-dialled:
+		return r.conn, r.err
+	case <-ctx.Done():
+	}
+	if g.live.Err() != nil {
+		grace := time.NewTimer(dialGrace)
+		defer grace.Stop()
+		select {
+		case <-ended:
+		case <-grace.C:
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+// open makes one connection: dialling and TLS within ctx.
+func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, error) {
+	conn, err := g.call(ctx, network, t.addr)
+	if err != nil || g.tls == nil {
+		return conn, err
+	}
+	// The name as configured, which is what people put into certificates: what is dialled is one of its addresses.
+	config := g.tls
+	if config.ServerName == "" && !config.InsecureSkipVerify {
+		config = config.Clone()
+		config.ServerName, _, _ = net.SplitHostPort(t.name)
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	return secure, nil
+}
+
+// explain turns an attempt's error into what a person can act on.
+func explain(err error) string {
+	var record tls.RecordHeaderError
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &record):
+		return "it does not speak TLS: use its TLS port (secureClientPort), or connect without TLS"
+	case errors.As(err, &dns):
+		return dns.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "no connection in the time allowed for one attempt"
+	case errors.As(err, &op) && op.Err != nil:
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+// explainSilence is explain for a connection that was accepted and ended before a session was granted.
+func explainSilence(err error) string {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum?)"
+	}
+	return explain(err)
+}
+
+// explainLoss is explain for a connection that carried the session.
+func explainLoss(err error) string {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return "it stopped answering"
+	}
+	return "the connection was lost: " + explain(err)
+}
+
+// kill drops the present link. go-zookeeper then dials the next server, unless refuse was called.
+func (g *guard) kill(cause error) {
+	g.mu.Lock()
+	l := g.link
+	g.mu.Unlock()
+	if l != nil {
+		l.fail(cause)
+	}
+}
+
+// onWritten returns what learns of a frame of that operation and path, and of its link, as it goes out, and a function to
+// Stop waiting for it. go-zookeeper writes frames one after another from one goroutine, so
+// whatever is given to it afterwards goes out behind that frame, or on another link.
+func (g *guard) onWritten(op int32, path string) (w *written, forget func()) {
+	k := writeKey{op, path}
+	w = &written{done: make(chan struct{})}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wrote[k] = append(g.wrote[k], w)
+	return w, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for i, other := range g.wrote[k] {
+			if other == w {
+				// A copy, because this loop goes over the old one.
+				g.wrote[k] = append(g.wrote[k][:i:i], g.wrote[k][i+1:]...)
+			}
+		}
+		if len(g.wrote[k]) == 0 {
+			delete(g.wrote, k)
+		}
+	}
+}
+
+// writing tells whoever waits for this frame, before it is written. That is early enough: it is go-zookeeper's one writer
+// that is here, and what it is given from now on it writes later.
+func (g *guard) writing(r request, l *link) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k := writeKey{r.op, r.path}
+	for _, w := range g.wrote[k] {
+		w.link = l
+		close(w.done)
+	}
+	delete(g.wrote, k)
+}
+
+// saw notes a reply's zxid. An error's counts as well: the server was that far when it answered.
+func (g *guard) saw(zxid int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.zxid = max(g.zxid, zxid)
+}
+
+func (g *guard) lastZxid() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.zxid
+}
+
+// isArmed says whether the server holds this watch for us, or will again once the link is back.
+func (g *guard) isArmed(k watchKey) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, ok := g.armed[k]
+	return ok
+}
+
+func (g *guard) arm(k watchKey) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.armed[k] = struct{}{}
+}
+
+func (g *guard) armedCount() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.armed)
+}
+
+// armedNow lists them.
+func (g *guard) armedNow() []watchKey {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.armed))
+}
+
+// disarmAll forgets all watches and returns them: the server refused to set them again.
+func (g *guard) disarmAll() []watchKey {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := slices.Collect(maps.Keys(g.armed))
+	clear(g.armed)
+	return all
+}
+
+// Event takes the watches an event uses up out of armed, exactly as go-zookeeper does with its own (notifyWatches), and
+// tells. A created node uses up none of ours: nothing here watches a node that is missing.
+func (g *guard) event(kind int32, path string) {
+	t := zk.EventType(kind)
+	var keys []watchKey
+	switch t {
+	case zk.EventNodeDataChanged:
+		keys = []watchKey{{path, false}}
+	case zk.EventNodeChildrenChanged:
+		keys = []watchKey{{path, true}}
+	case zk.EventNodeDeleted:
+		keys = []watchKey{{path, false}, {path, true}}
+	}
+	for _, k := range keys {
+		g.mu.Lock()
+		delete(g.armed, k)
+		g.mu.Unlock()
+		g.on.fired(k, t)
+	}
+}

@@ -1,0 +1,110 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+var openACL = zk.WorldACL(zk.PermAll)
+
+// pipeTo dials a server through net.Pipe, so that the client runs in fake time.
+func pipeTo(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		by, _ := ctx.Deadline()
+		return srv.Dialer()(network, address, time.Until(by))
+	}
+}
+
+// open dials a client with a session timeout of 12 s and returns it with its session. It is closed with the test.
+func open(t *testing.T, srv *zktest.Server, change ...func(*Config)) (*Client, *Session) {
+	t.Helper()
+	cfg := Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := Dial(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	return c, s
+}
+
+// create makes a node and fails the test when it cannot.
+func (s *Session) mustCreate(t *testing.T, path string, flags int32) string {
+	t.Helper()
+	created, err := s.Create(t.Context(), path, nil, flags, openACL)
+	require.NoError(t, err)
+	return created
+}
+
+// peers dials scripts by name, over net.Pipe; an unknown name is refused. Its wait joins their goroutines.
+type peers struct {
+	scripts map[string]hostile.Script
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	dials   int
+}
+
+func (p *peers) dial(_ context.Context, _, address string) (net.Conn, error) {
+	p.mu.Lock()
+	p.dials++
+	p.mu.Unlock()
+	serve, ok := p.scripts[address]
+	if !ok {
+		return nil, errors.New("connection refused")
+	}
+	ours, theirs := net.Pipe()
+	p.wg.Go(func() {
+		defer theirs.Close()
+		serve(theirs)
+	})
+	return ours, nil
+}
+
+// grantOf is the answer to a connect request.
+func grantOf(id int64, timeoutMS int32) []byte {
+	return hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be32(timeoutMS), hostile.Be64(id), hostile.Be32(16), make([]byte, 16))...)
+}
+
+// answering grants a session, answers pings, auth and closeSession, and leaves the rest to reply, which returns whole
+// frames to send, or nil to hang up.
+func answering(id int64, timeoutMS int32, reply func(r request) []byte) hostile.Script {
+	return func(c net.Conn) {
+		if hostile.ReadFrame(c) == nil {
+			return
+		}
+		if _, err := c.Write(grantOf(id, timeoutMS)); err != nil {
+			return
+		}
+		for body := hostile.ReadFrame(c); body != nil; body = hostile.ReadFrame(c) {
+			r := parseRequest(body)
+			answer := hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(1), hostile.Be32(0))...)
+			if r.op != opPing && r.op != opSetAuth && r.op != opClose {
+				answer = reply(r)
+			}
+			if answer == nil {
+				return
+			}
+			if _, err := c.Write(answer); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func textLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

@@ -1,0 +1,238 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// target is one address to try: name is what Config.Servers says (and what certificates are verified against), addr
+// what is dialled.
+type target struct{ name, addr string }
+
+// hosts is the zk.HostProvider of one session. It keeps names, resolves them anew at each pass over the list, and
+// never fails as a whole because one of them does not resolve.
+type hosts struct {
+	names   []string
+	resolve func(ctx context.Context, host string) ([]string, error) // nil: names are dialled as they are
+	live    context.Context                                          // ends when the session must not connect again
+	hurry   func() (most time.Duration, held bool)                   // see Session.hurry
+
+	mu      sync.Mutex
+	targets []target
+	known   map[string][]string // addresses by name, as last resolved
+	next    int
+	pass    int               // complete passes failed since the last connection that lasted; -1 before the first
+	since   time.Time         // of the present connection
+	causes  map[string]string // why the last attempt at each name failed
+	trials  map[string]string // how far the last attempt at each came
+}
+
+// settled is how long a connection must have lasted to start the count of attempts anew. Without it a server that
+// grants sessions and drops them would be dialled in a tight loop.
+const settled = time.Second
+
+// parseServers splits, checks and completes Config.Servers.
+func parseServers(servers []string) ([]string, error) {
+	var names []string
+	seen := map[string]bool{}
+	for _, entry := range servers {
+		for _, s := range strings.Split(entry, ",") {
+			name, err := parseServer(strings.TrimSpace(s))
+			if err != nil {
+				return nil, err
+			}
+			if !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, errors.New("recipes: Config.Servers is empty: name at least one server, as host:2181")
+	}
+	return names, nil
+}
+
+func parseServer(s string) (string, error) {
+	switch {
+	case s == "":
+		return "", errors.New("recipes: Config.Servers has an empty name: want host or host:port")
+	case strings.Contains(s, "://"):
+		return "", fmt.Errorf("recipes: server %q: want host:port without a scheme", s)
+	case strings.Contains(s, "/"):
+		host, root, _ := strings.Cut(s, "/")
+		return "", fmt.Errorf("recipes: server %q: a chroot suffix is not supported; use %q and begin every path with /%s", s, host, root)
+	}
+	// Before the colons are looked at: those of an IPv6 address separate no port.
+	if ip, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return net.JoinHostPort(ip.String(), "2181"), nil
+	}
+	if !strings.Contains(s, ":") {
+		return s + ":2181", nil
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", fmt.Errorf("recipes: server %q: want host:port, or [address]:port for IPv6: %w", s, err)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+		return "", fmt.Errorf("recipes: server %q: want a host and a port from 1 to 65535", s)
+	}
+	return s, nil
+}
+
+func newHosts(live context.Context, names []string, resolve func(context.Context, string) ([]string, error)) *hosts {
+	return &hosts{
+		names: names, resolve: resolve, live: live, hurry: func() (time.Duration, bool) { return 0, false },
+		pass: -1, known: map[string][]string{}, causes: map[string]string{}, trials: map[string]string{},
+	}
+}
+
+// Init ignores what go-zookeeper made of the names: it breaks IPv6 addresses without a port.
+func (h *hosts) Init([]string) error { return nil }
+
+// Len returns the number of names. go-zookeeper never asks.
+func (h *hosts) Len() int { return len(h.names) }
+
+// Next moves on to the next address. The first pass after a lost connection starts at once; each further one begins
+// with retryStart = true, on which go-zookeeper fails what is queued, sleeps a second, and, only then, looks whether
+// it was closed. So retryStart must come always when the session is over. It does not come while there is a session to
+// lose: of a session timeout of 4 s a lease lasts 2 s, half of which would be slept. What is queued then waits for the
+// next connection or for the end of the session, and guard.pause keeps the passes apart.
+func (h *hosts) Next() (server string, retryStart bool) {
+	if h.live.Err() != nil {
+		return h.names[0], true
+	}
+	most, _ := h.hurry() // before mu: it takes the session's, and the session asks for size under that
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.since.IsZero() && time.Since(h.since) >= settled {
+		h.pass = -1
+	}
+	h.since = time.Time{} // Next is called when there is no connection any more
+	if h.pass < 0 || h.next == len(h.targets)-1 {
+		h.startPass(cmp.Or(most, time.Second))
+	} else {
+		h.next++
+	}
+	return h.targets[h.next].addr, h.pass > 0 && h.next == 0 && most == 0
+}
+
+// startPass resolves the names, with mu released and for no longer than most, and puts the address used last at the
+// end: it has just failed us. Only go-zookeeper's loop calls Next, so nobody else moves targets and next meanwhile; what
+// mu is released for are the readers, and addresses.
+func (h *hosts) startPass(most time.Duration) {
+	var last target
+	if len(h.targets) > 0 {
+		last = h.targets[h.next]
+	}
+	h.mu.Unlock()
+	fresh := h.lookup(most)
+	h.mu.Lock()
+	if i := slices.Index(fresh, last); i >= 0 {
+		fresh = append(slices.Delete(fresh, i, i+1), last)
+	}
+	h.targets, h.next = fresh, 0
+	h.pass++
+}
+
+// Connected is told that a session was granted on the present address.
+func (h *hosts) Connected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since = time.Now()
+}
+
+// lookup resolves all names, for a second or most if that is less, and shuffles the result so that clients spread over the servers.
+func (h *hosts) lookup(most time.Duration) []target {
+	found := make([][]target, len(h.names))
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(h.live, min(most, time.Second))
+	defer cancel()
+	for i, name := range h.names {
+		found[i] = []target{{name, name}} // written before the goroutine below begins, which may replace it
+		host, port, err := net.SplitHostPort(name)
+		if _, ip := netip.ParseAddr(host); h.resolve == nil || err != nil || ip == nil {
+			continue
+		}
+		wg.Go(func() {
+			// A name that never resolved stays: dialling it gives the resolver's error as the cause.
+			if ips := h.addresses(ctx, host); len(ips) > 0 {
+				found[i] = found[i][:0]
+				for _, ip := range ips {
+					found[i] = append(found[i], target{name, net.JoinHostPort(ip, port)})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var all []target
+	for _, t := range found {
+		all = append(all, t...)
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// addresses resolves a name. Name servers are behind the same broken network: when they say nothing in time the
+// addresses they gave last are still the best there are, while "no such host" is an answer.
+func (h *hosts) addresses(ctx context.Context, host string) []string {
+	ips, err := h.resolve(ctx, host)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var dns *net.DNSError
+	if err != nil && !(errors.As(err, &dns) && dns.IsNotFound) { // one that never resolved has none
+		return h.known[host]
+	}
+	h.known[host] = ips
+	return ips
+}
+
+// current is the target Next returned last, with the number of the pass it belongs to (from 0) and whether it is that
+// pass' first.
+func (h *hosts) current() (t target, pass int, first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.targets[h.next], h.pass, h.next == 0
+}
+
+// size is the number of addresses in the present pass, at least 1: it divides, and is asked for before the first pass.
+func (h *hosts) size() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(1, len(h.targets))
+}
+
+// blame remembers why the last attempt at a server failed.
+func (h *hosts) blame(t target, cause string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.causes[t.name] = cause
+}
+
+// trying remembers how far an attempt has come, for who gives up before it fails.
+func (h *hosts) trying(t target, stage string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trials[t.name] = stage
+}
+
+// report lists the servers, each with its last cause: the body of ErrUnreachable's text.
+func (h *hosts) report() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	parts := make([]string, len(h.names))
+	for i, name := range h.names {
+		parts[i] = name + ": " + cmp.Or(h.causes[name], h.trials[name], "not tried yet")
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,90 @@
+package session
+
+import (
+	"crypto/sha1" //nolint:gosec // ZooKeeper's digest scheme is SHA-1
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Identity is one ACL identity, as a ZooKeeper server writes it into an ACL.
+type Identity struct{ Scheme, ID string }
+
+// identities computes who the servers will take us for: world, digest users, and the subject of a client certificate.
+// Identities only a server can know (ip, the schemes of plugins) are missing, and so is the certificate that a
+// tls.Config.GetClientCertificate would choose.
+func identities(auth []Auth, config *tls.Config) []Identity {
+	all := []Identity{{"world", "anyone"}}
+	for _, a := range auth {
+		if a.Scheme == "digest" {
+			all = append(all, Identity{"digest", digestID(string(a.Credentials))})
+		}
+	}
+	if config != nil {
+		for _, certificate := range config.Certificates {
+			// One that cannot be read is none we could be taken for; the handshake tells what is wrong with it.
+			if subject, err := subjectOf(certificate); err == nil {
+				all = append(all, Identity{"x509", subject})
+			}
+		}
+	}
+	return all
+}
+
+// digestID is user:base64(sha1(user:password)), as DigestAuthenticationProvider.generateDigest makes it: the user stands
+// in what is hashed as well, and a password may have colons of its own.
+func digestID(credentials string) string {
+	user, _, _ := strings.Cut(credentials, ":")
+	sum := sha1.Sum([]byte(credentials))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// checkAuth refuses identities no server could accept, and drops repetitions: go-zookeeper would send each again on
+// every connection.
+func checkAuth(auth []Auth) ([]Auth, error) {
+	var kept []Auth
+	seen := map[Auth]bool{}
+	for _, a := range auth {
+		switch user, password, ok := strings.Cut(string(a.Credentials), ":"); {
+		case a.Scheme == "":
+			return nil, errors.New("recipes: Config.Auth: an entry has no scheme; the usual one is digest")
+		// ZooKeeper would take any of these: it refuses no digest.
+		case a.Scheme == "digest" && (!ok || user == "" || password == ""):
+			return nil, errors.New("recipes: Config.Auth: credentials of scheme digest are user:password")
+		case a.Scheme == "sasl":
+			return nil, fmt.Errorf("%w: scheme sasl is not supported; digest and TLS client certificates are", ErrAuth)
+		}
+		if !seen[a] {
+			seen[a] = true
+			kept = append(kept, a)
+		}
+	}
+	return kept, nil
+}
+
+// Whoami describes our identities for people: without the hash of a digest, which is as good as a short password.
+func (c *Client) Whoami() string {
+	var names []string
+	for _, id := range c.Identities() {
+		switch id.Scheme {
+		case "world":
+			continue
+		case "digest":
+			user, _, _ := strings.Cut(id.ID, ":")
+			names = append(names, "digest:"+user)
+		default:
+			names = append(names, id.Scheme+":"+id.ID)
+		}
+	}
+	for _, a := range c.cfg.Auth {
+		if a.Scheme != "digest" {
+			names = append(names, "somebody of scheme "+a.Scheme)
+		}
+	}
+	if len(names) == 0 {
+		return "world:anyone (no credentials are given)"
+	}
+	return strings.Join(names, " and ")
+}

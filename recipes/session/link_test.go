@@ -1,0 +1,58 @@
+package session
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// slowLoss tells the session of its first lost link late, as a goroutine that is not scheduled does.
+type slowLoss struct {
+	*Session
+	first *sync.Once
+}
+
+func (s slowLoss) lost(l *link, cause error) {
+	s.first.Do(func() { time.Sleep(3 * time.Second) })
+	s.Session.lost(l, cause)
+}
+
+func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second}, seam.Seams{})
+		require.NoError(t, err)
+		s := newSession(c)
+		s.guard.on = slowLoss{s, &sync.Once{}}
+		require.NoError(t, s.start())
+		require.NoError(t, c.admit(t.Context(), s))
+		c.session = s
+		synctest.Wait() // until go-zookeeper has read its session's number, which it needs to come back to it
+		s.guard.kill(errSilent)
+		_, err = s.Exists(t.Context(), "/")
+		require.NoError(t, err)
+		require.Equal(t, StateActive, s.State())
+		require.Equal(t, 2, s.linkNumber())
+		require.NoError(t, c.Close())
+	})
+}
+
+// An idle client remembered every ping it ever sent.
+func TestIdleClientRemembersNoMoreThanItNeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		time.Sleep(24 * time.Hour)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.link.mu.Lock()
+		defer s.link.mu.Unlock()
+		require.Less(t, len(s.link.touches), 64)
+	})
+}

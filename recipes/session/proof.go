@@ -1,0 +1,326 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// proof is the newest committed write of the session: when it was sent, and when the newest frame before it that was
+// old enough to count (touched) was sent.
+//
+// What a commit proves. A leader processes a write only while the session lives, so at the send time the session was
+// alive; but a write forwarded by a follower does not extend it at the leader. What does is the follower's answer to
+// the leader's next ping, every half tick, which lists the sessions the follower heard from. Follower and leader speak
+// in order, so a commit proves that what the follower heard at least half a tick before the write has arrived: the
+// Session lives at least until T after touched. With T >= 4 ticks half a tick is at most T/8, which is how old touched
+// must be. (On a connection younger than that it is the connect request: creating or revalidating a session is done
+// by the leader itself.) go-zookeeper pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and
+// T/2 after the write is the smaller bound even on a session that was idle; where it is not, the other one counts.
+//
+// A ping or read reply proves none of this: a follower cut off from its leader answers both (5.82 s of two believed
+// holders were measured with pings).
+type proof struct{ sent, touched stamp }
+
+// deadline is the moment until which no server has expired the session. The sixteenth allows for clocks that run at
+// different rates.
+func (p proof) deadline(c clock, t time.Duration) time.Time {
+	own, chain := c.after(p.sent, t/2), c.after(p.touched, t-t/16)
+	if chain.Before(own) {
+		return chain
+	}
+	return own
+}
+
+// held is one thing held on the strength of the node at path.
+type held struct {
+	path string
+	lost func(error) // told when the session is Lost, or a heartbeat finds the node gone
+	gone bool        // the node can no longer carry heartbeats
+	over bool        // released
+}
+
+// hold tells the session that the caller holds something on the strength of its nodes at paths. While any hold is
+// outstanding the session commits a heartbeat (as confirm, on one held path that still exists, each in turn) whenever
+// T/6 passed without a committed write, Deadline applies, and the session is Lost when it passes.
+// Where no committed write is recent enough (the create's reply took long), it makes one first, as confirm does, with its
+// errors. ErrLost when it is. release is idempotent and must be called. lost is called with Session.Err when the session
+// is Lost, unless released before: at once, on the goroutine that found it lost and before a closeSession is sent. It
+// is called too, with zk.ErrNoNode, when a heartbeat finds that a path is gone. It must not block; it may be nil. It is not
+// called when hold errs: all paths are registered at one moment, or none.
+//
+// So the order of a grant is: committed write (the create itself, or confirm, or any write), then hold, then hand out.
+func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
+	if release, err = s.hold(lost, paths...); !errors.Is(err, errStaleProof) {
+		return release, err
+	}
+	if err := s.Confirm(ctx, paths...); err != nil {
+		return nil, err
+	}
+	return s.hold(lost, paths...)
+}
+
+// hold is Hold where a committed write is recent enough, else errStaleProof.
+func (s *Session) hold(lost func(error), paths ...string) (release func(), err error) {
+	s.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == StateLost {
+		return nil, s.err
+	}
+	if !time.Now().Before(s.proof.deadline(s.clock, s.timeout)) {
+		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
+			errStaleProof, paths[0], time.Since(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+	}
+	var own []*held
+	for _, path := range paths {
+		own = append(own, &held{path: path, lost: lost})
+	}
+	s.holds = append(s.holds, own...)
+	s.wake()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, h := range own {
+			h.over = true
+		}
+		s.holds = slices.DeleteFunc(s.holds, func(h *held) bool { return h.over })
+		s.wake()
+	}, nil
+}
+
+// Deadline is the time until which, under the conditions of the package documentation, no server will have
+// expired this session: T/2 after the SEND of its last committed write, less if the writes before it were too far
+// apart, less what the machine slept since. Creating the session counts as a write. It is a time.Now() time
+// (monotonic). After Lost it is in the past.
+func (s *Session) Deadline() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.proof.deadline(s.clock, s.timeout)
+	if now := time.Now(); s.state == StateLost && d.After(now) {
+		return now.Add(-1)
+	}
+	return d
+}
+
+// Confirm proves the session now: it sends, and waits for, a committed write of this session. The write is a
+// transaction that only checks that paths exist (any version): ZooKeeper takes it through the quorum like every
+// multi, but it changes nothing, wakes no watcher and needs only READ on them. So they are the caller's own contenders:
+// zk.ErrNoNode means that one is gone. ErrCannotHeartbeat when its ACL hides it from us. nil advances Deadline to
+// at least T/2 after the moment confirm was called (see proof for the exception).
+func (s *Session) Confirm(ctx context.Context, paths ...string) error {
+	checks := make([]any, len(paths))
+	for i, path := range paths {
+		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
+	}
+	_, err := s.multi(ctx, op{name: "confirm", path: paths[0]}, checks)
+	var failed *OpError
+	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
+		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)
+	}
+	return err
+}
+
+// acked implements listener. An answer ends the doubt of a session that holds nothing. Of one that does it says only that a
+// server is there: see proof.
+func (s *Session) acked(sent stamp) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sent.at.After(s.answered.at) {
+		s.answered = sent
+	}
+	if s.state == StateSuspect && s.link != nil && len(s.holds) == 0 && time.Now().Before(s.doubtAt()) {
+		s.move(StateActive)
+		s.wake()
+	}
+}
+
+// committed implements listener. Proofs do not come in the order of their worth: one that was sent later may rest on an
+// older touch, and then proves less.
+func (s *Session) committed(sent, touched stamp) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if next := (proof{sent, touched}); next.deadline(s.clock, s.timeout).After(s.proof.deadline(s.clock, s.timeout)) {
+		s.proof = next
+	}
+	if s.state == StateSuspect && s.link != nil && time.Now().Before(s.doubtAt()) {
+		s.move(StateActive)
+		s.wake()
+	}
+}
+
+// doubtAt is when silence, or while something is held the lack of commits, makes the session Suspect. mu is held.
+func (s *Session) doubtAt() time.Time {
+	at := s.silentAt()
+	if commit := s.clock.after(s.proof.sent, s.timeout/3); len(s.holds) > 0 && commit.Before(at) {
+		return commit
+	}
+	return at
+}
+
+// silentAt is when the present connection counts as dead: nothing sent in the last 2T/3 was answered. mu is held.
+func (s *Session) silentAt() time.Time { return s.clock.after(s.answered, s.timeout*2/3) }
+
+// lostAt is the end: the lease deadline while something is held, else T/8 before the servers can expire us. mu is held.
+// The first is a promise, the second good manners: a session that holds nothing need not be right to the tick.
+func (s *Session) lostAt() time.Time {
+	if len(s.holds) > 0 {
+		return s.proof.deadline(s.clock, s.timeout)
+	}
+	return s.clock.after(s.answered, s.timeout-s.timeout/8)
+}
+
+// look compares the clock with the deadlines, acts on those that passed and returns the next one.
+func (s *Session) look() (next time.Time) {
+	s.mu.Lock()
+	if s.id == 0 || s.state == StateLost {
+		s.mu.Unlock()
+		return time.Now().Add(s.timeout)
+	}
+	// In the order of their weight: at a look that comes late, in a program that was stopped, several may have passed.
+	now := time.Now()
+	if !now.Before(s.lostAt()) {
+		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.at).Round(time.Millisecond), s.timeout)
+		if len(s.holds) > 0 {
+			cause = fmt.Errorf("no write was committed for %v, half of the session timeout of %v being what a lease lasts",
+				now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+		}
+		s.mu.Unlock()
+		s.lose(cause)
+		return now
+	}
+	if !now.Before(s.doubtAt()) {
+		s.move(StateSuspect)
+	}
+	dead := s.link // which was judged, and no other: the guard may have the next one by now
+	var beat *held
+	if dead != nil && now.Before(s.silentAt()) && !s.uncommitting(now) {
+		dead, beat = nil, s.due(now) // else the next link is for it: one that due gives out must be made
+	}
+	next = s.nextLook(now)
+	s.mu.Unlock()
+	if dead != nil {
+		dead.fail(errSilent)
+	}
+	if beat != nil {
+		go s.beat(beat)
+	}
+	return next
+}
+
+var errSilent = errors.New("it answers nothing, or commits nothing")
+
+// uncommitting says whether to try another server because this one answers but commits nothing, as a follower does
+// that lost its leader. A fresh connection gets T/6 to do better. mu is held.
+func (s *Session) uncommitting(now time.Time) bool {
+	return len(s.holds) > 0 && s.guard.hosts.size() > 1 &&
+		!now.Before(s.clock.after(s.proof.sent, s.timeout/3)) &&
+		!now.Before(s.clock.after(s.link.asked, s.timeout/6))
+}
+
+// due returns what to send a heartbeat on, if it is time for one. mu is held.
+func (s *Session) due(now time.Time) *held {
+	if s.beating || s.link == nil || now.Before(s.beatAt()) {
+		return nil
+	}
+	for i, h := range s.holds {
+		if !h.gone {
+			s.beating = true
+			s.nextBeat = now.Add(s.timeout / 32)
+			s.holds = append(slices.Delete(s.holds, i, i+1), h) // all in turn: each finds out whether its node is there
+			return h
+		}
+	}
+	return nil
+}
+
+// hurry is the longest that a pass over the servers may be put off without risking the session, and whether anything is
+// held; 0 before there is a session. One that holds nothing lasts 7T/8 from the last answer, of which 5T/24 remain when
+// a silent connection is given up. A lease ends T/3 after the first heartbeat that fails: ten passes fit in between.
+func (s *Session) hurry() (most time.Duration, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held = len(s.holds) > 0
+	switch {
+	case s.id == 0:
+		return 0, false
+	case held && !time.Now().Before(s.clock.after(s.proof.sent, s.timeout/6)):
+		return s.timeout / 32, held
+	default:
+		return s.timeout / 12, held
+	}
+}
+
+// beatAt is when the next heartbeat is due: T/6 after the last commit; at once after a doubt. mu is held.
+func (s *Session) beatAt() time.Time {
+	at := s.clock.after(s.proof.sent, s.timeout/6)
+	if s.state == StateSuspect || at.Before(s.nextBeat) {
+		return s.nextBeat
+	}
+	return at
+}
+
+// beat sends one heartbeat. Mostly it is not its own bound that ends one without an answer, but the end of the connection:
+// see silentAt and uncommitting.
+func (s *Session) beat(h *held) {
+	ctx, cancel := context.WithTimeout(s.guard.live, s.Timeout()/3)
+	defer cancel()
+	err := s.Confirm(ctx, h.path)
+	s.mu.Lock()
+	s.beating = false
+	if isNoNode(err) || errors.Is(err, ErrCannotHeartbeat) {
+		h.gone, s.nextBeat = true, time.Time{}
+	}
+	held := !h.over
+	s.wake()
+	s.mu.Unlock()
+	if isNoNode(err) && held && h.lost != nil { // the deletion's event should have said so
+		h.lost(err)
+	}
+}
+
+// wake makes watchClock look again. One waiting kick is as good as many: it looks at everything.
+func (s *Session) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// watchClock looks whenever a deadline may have passed, until the session is lost.
+func (s *Session) watchClock() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.kick:
+		case <-s.done:
+			return
+		}
+		timer.Reset(time.Until(s.look()))
+	}
+}
+
+// nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away
+// costs a look too early, one that comes nearer needs a kick: whoever moves one calls wake.
+func (s *Session) nextLook(now time.Time) time.Time {
+	next := s.lostAt()
+	ahead := []time.Time{s.doubtAt(), s.silentAt()}
+	if len(s.holds) > 0 && s.link != nil {
+		ahead = append(ahead, s.clock.after(s.link.asked, s.timeout/6)) // see uncommitting
+		if !s.beating {
+			ahead = append(ahead, s.beatAt())
+		}
+	}
+	for _, at := range ahead {
+		if at.After(now) && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}

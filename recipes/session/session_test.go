@@ -1,0 +1,450 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// go-zookeeper/zk#159: raw, the handle recovers by itself with a new session, and nobody is told.
+func TestExpiryEndsTheHandle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		s.mustCreate(t, "/e", zk.FlagEphemeral)
+		srv.Expire(s.ID())
+		<-s.Done()
+		require.ErrorIs(t, s.Err(), ErrLost)
+		require.ErrorIs(t, s.Err(), ErrExpired)
+		require.Equal(t, StateLost, s.State())
+		_, err := s.Create(t.Context(), "/after", nil, 0, openACL)
+		require.ErrorIs(t, err, ErrExpired)
+		require.Equal(t, OutcomeNotSent, OutcomeOf(err))
+		time.Sleep(time.Hour)
+		require.Empty(t, srv.Sessions(), "no session that nobody asked for")
+
+		next, err := c.Session(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, s.ID(), next.ID())
+		next.mustCreate(t, "/again", 0)
+	})
+}
+
+// ClickHouse/ClickHouse#116690: the server hands out another session and no event says so.
+func TestSwappedSessionIDIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		srv.SwapSessionID(s.ID())
+		srv.Disconnect(s.ID())
+		<-s.Done()
+		require.ErrorIs(t, s.Err(), ErrExpired)
+		require.ErrorContains(t, s.Err(), "without a word")
+		_, _, err := s.Get(t.Context(), "/")
+		require.ErrorIs(t, err, ErrLost)
+	})
+}
+
+// Raw: four creates issued under session A came back without an error, owned by session B.
+func TestRequestsOfALostSessionNeverRunInTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		srv.RefuseDials(true)
+		srv.Disconnect(s.ID())
+		synctest.Wait()
+		errs := make(chan error, 20)
+		for range 20 {
+			go func() {
+				_, err := s.Create(t.Context(), "/late", nil, zk.FlagEphemeralSequential, openACL)
+				errs <- err
+			}()
+		}
+		time.Sleep(5 * time.Second)
+		srv.Expire(s.ID())
+		srv.RefuseDials(false)
+		for range 20 {
+			require.ErrorIs(t, <-errs, ErrLost)
+		}
+		_, err := c.Session(t.Context())
+		require.NoError(t, err)
+		root, _ := srv.Get("/")
+		require.Equal(t, []string{"zookeeper"}, root.Children)
+	})
+}
+
+// gone waits until the server has removed a node and returns when.
+func gone(srv *zktest.Server, path string) time.Time {
+	for {
+		if _, ok := srv.Get(path); !ok {
+			return time.Now()
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// The promise: whoever holds something learns of the loss before the server gives it to somebody else, whichever
+// direction of the network fails. Raw go-zookeeper tells at the server's expiry, or never.
+func TestLossPrecedesServerExpiry(t *testing.T) {
+	for name, cut := range map[string]zktest.Direction{"both": zktest.Both, "to server": zktest.ToServer, "to client": zktest.ToClient} {
+		for _, holding := range []bool{true, false} {
+			for phase := range 6 {
+				t.Run(name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						srv := zktest.Start(t)
+						_, s := open(t, srv)
+						s.mustCreate(t, "/mine", zk.FlagEphemeral)
+						within := s.Timeout()
+						if holding {
+							release, err := s.hold(nil, "/mine")
+							require.NoError(t, err)
+							defer release()
+							within /= 2
+						}
+						time.Sleep(time.Minute + time.Duration(phase)*700*time.Millisecond)
+						srv.Partition(s.ID(), cut)
+						began := time.Now()
+						<-s.Done()
+						lost := time.Now()
+						require.LessOrEqual(t, lost.Sub(began), within)
+						if cut != zktest.ToClient { // else our pings go on arriving: the server keeps the session
+							require.Greater(t, gone(srv, "/mine").Sub(lost), time.Second)
+						}
+						require.ErrorIs(t, s.Err(), ErrLost)
+						srv.Heal(0)
+					})
+				})
+			}
+		}
+	}
+}
+
+// One-way loss with events still arriving: every byte that comes in extends go-zookeeper's deadline.
+func TestEventsDoNotKeepADeafConnectionAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		for _, p := range []string{"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9"} {
+			require.NoError(t, srv.Create(p, nil))
+			_, _, w, err := s.GetW(t.Context(), p)
+			require.NoError(t, err)
+			defer w.Stop()
+		}
+		srv.Partition(s.ID(), zktest.ToServer)
+		began, changed := time.Now(), s.Changed()
+		go func() {
+			for i := range 10 {
+				time.Sleep(time.Second)
+				_ = srv.Set("/"+string(rune('0'+i)), []byte("x"))
+			}
+		}()
+		<-changed
+		require.Equal(t, StateSuspect, s.State())
+		require.LessOrEqual(t, time.Since(began), 8*time.Second, "2T/3")
+		srv.Heal(0)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A follower cut off from its leader answers pings and reads: 5.82 s of two believed holders were measured raw.
+func TestPingsDoNotProlongALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		release, err := s.hold(nil, "/mine")
+		require.NoError(t, err)
+		defer release()
+		time.Sleep(time.Minute)
+		srv.Inject(zktest.On("multi"), zktest.DropRequest)
+		last := s.Deadline()
+		_, _, err = s.Get(t.Context(), "/mine")
+		require.NoError(t, err)
+		<-s.Done()
+		require.Equal(t, last, time.Now())
+		require.ErrorContains(t, s.Err(), "no write was committed")
+	})
+}
+
+// A server that commits nothing is left for another one in time to keep the lease.
+func TestUncommittingServerIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv, func(c *Config) { c.Servers = []string{"zk1", "zk2"} })
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		release, err := s.hold(nil, "/mine")
+		require.NoError(t, err)
+		defer release()
+		time.Sleep(time.Minute)
+		stall := srv.Inject(zktest.On("multi"), zktest.DropRequest)
+		srv.Inject(zktest.On("connect"), zktest.Delay(0))
+		go func() {
+			<-s.Changed()
+			stall.Remove() // the other server is well
+		}()
+		time.Sleep(time.Minute)
+		require.Equal(t, StateActive, s.State())
+		require.Equal(t, 2, s.linkNumber())
+	})
+}
+
+// A heartbeat that failed with its connection waited for its turn on the next one, while the lease ran out.
+func TestHeartbeatIsSentAtOnceOnANewConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		release, err := s.hold(nil, "/mine")
+		require.NoError(t, err)
+		defer release()
+		time.Sleep(time.Minute)
+		beats := make(chan time.Time, 100)
+		srv.Inject(func(r zktest.Request) bool {
+			if r.Op != "multi" {
+				return false
+			}
+			beats <- time.Now()
+			return len(beats) == 1
+		}, zktest.DropReply)
+		time.Sleep(10 * time.Second)
+		require.GreaterOrEqual(t, len(beats), 2)
+		require.Equal(t, <-beats, <-beats)
+	})
+}
+
+func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		release, err := s.hold(nil, "/mine")
+		require.NoError(t, err)
+		defer release()
+		heartbeat := srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
+		srv.Disconnect(s.ID())
+		<-heartbeat.Hit()
+		synctest.Wait()
+		require.Equal(t, 2, s.linkNumber(), "connected again")
+		_, _, err = s.Get(t.Context(), "/mine")
+		require.NoError(t, err)
+		require.Equal(t, StateSuspect, s.State(), "an answered read proves nothing")
+		changed := s.Changed()
+		heartbeat.Remove()
+		require.NoError(t, s.Confirm(t.Context(), "/mine"))
+		<-changed
+		require.Equal(t, StateActive, s.State())
+	})
+}
+
+func TestStaleProofHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		time.Sleep(6 * time.Second)
+		_, err := s.hold(nil, "/mine")
+		require.ErrorIs(t, err, errStaleProof)
+		require.Equal(t, StateActive, s.State())
+		require.NoError(t, s.Confirm(t.Context(), "/mine"))
+		release, err := s.hold(nil, "/mine")
+		require.NoError(t, err)
+		release()
+		release()
+		time.Sleep(time.Hour)
+		require.Equal(t, StateActive, s.State(), "nothing is held: no heartbeat is due")
+	})
+}
+
+// A lease counts from the send of the write: the reply's arrival overstates it by the round trip.
+func TestLeaseCountsFromSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(500*time.Millisecond))
+		_, s := open(t, srv)
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		require.Equal(t, 5*time.Second, time.Until(s.Deadline()))
+	})
+}
+
+// On a session whose pings did not get out the last touch may be older than the write suggests.
+func TestProofCountsTheTouchBeforeTheWrite(t *testing.T) {
+	c := clock{slept: func() time.Duration { return 0 }}
+	now := time.Now()
+	const T = 16 * time.Second
+	fresh := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-7 * time.Second)}}
+	require.Equal(t, now.Add(8*time.Second), fresh.deadline(c, T))
+	old := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-9 * time.Second)}}
+	require.Equal(t, now.Add(6*time.Second), old.deadline(c, T))
+}
+
+func TestHeartbeatMovesOnWhenItsNodeIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		for _, p := range []string{"/first", "/second"} {
+			s.mustCreate(t, p, zk.FlagEphemeral)
+			release, err := s.hold(nil, p)
+			require.NoError(t, err)
+			defer release()
+		}
+		require.NoError(t, srv.Delete("/first"))
+		time.Sleep(time.Minute)
+		require.Equal(t, StateActive, s.State())
+	})
+}
+
+func TestHeartbeatNeedsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		_, err := s.Create(t.Context(), "/blind", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermWrite))
+		require.NoError(t, err)
+		err = s.Confirm(t.Context(), "/blind")
+		require.ErrorIs(t, err, ErrCannotHeartbeat)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.ErrorContains(t, err, "READ on /blind")
+	})
+}
+
+// One heartbeat a session, whatever it holds, and no watcher is woken by it.
+func TestHeartbeatIsOneQuietWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		for range 50 {
+			p := s.mustCreate(t, "/n-", zk.FlagEphemeralSequential)
+			_, _, w, err := s.GetW(t.Context(), p)
+			require.NoError(t, err)
+			defer w.Stop()
+			release, err := s.hold(nil, p)
+			require.NoError(t, err)
+			defer release()
+		}
+		srv.ResetCounts()
+		time.Sleep(61 * time.Second)
+		require.Equal(t, map[string]int{"multi": 30}, srv.Counts().ByOp, "each T/6 = 2 s")
+		require.Zero(t, srv.Counts().WatchEvents)
+	})
+}
+
+func TestTimeoutIsWhatTheServerGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv, func(c *Config) { c.SessionTimeout = time.Hour })
+		require.Equal(t, 40*time.Second, s.Timeout())
+	})
+}
+
+func TestIdleSessionLivesForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		time.Sleep(24 * time.Hour)
+		require.Equal(t, StateActive, s.State())
+		require.Equal(t, 1, s.linkNumber())
+	})
+}
+
+func TestReconnectKeepsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		id := s.ID()
+		for range 100 {
+			srv.Disconnect(id)
+			time.Sleep(3 * time.Second)
+			require.Equal(t, StateActive, s.State())
+		}
+		require.Equal(t, id, s.ID())
+		_, ok := srv.Get("/mine")
+		require.True(t, ok)
+	})
+}
+
+// State is level-triggered: an observer that looks late sees the truth.
+func TestStateChangesReachALateObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		changed := s.Changed()
+		for range 50 {
+			srv.Disconnect(s.ID())
+			time.Sleep(2 * time.Second)
+		}
+		srv.Expire(s.ID())
+		time.Sleep(time.Minute)
+		<-changed
+		require.Equal(t, StateLost, s.State())
+	})
+}
+
+func TestLoseIsFinal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		first := errors.New("first")
+		s.lose(first)
+		s.lose(errors.New("second"))
+		require.ErrorIs(t, s.Err(), first)
+		_, err := s.hold(nil, "/x")
+		require.ErrorIs(t, err, ErrLost)
+		require.False(t, s.Deadline().After(time.Now()))
+		<-s.joined
+		require.Empty(t, srv.Sessions(), "a session lost while connected is closed on the server too")
+	})
+}
+
+func TestSessionWaitObeysContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		srv.RefuseDials(true)
+		srv.Expire(s.ID())
+		<-s.Done()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := c.Session(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.Equal(t, 20*time.Second, time.Since(began))
+		require.ErrorContains(t, err, "no session within", "and says what the last try found")
+
+		go func() {
+			time.Sleep(30 * time.Second)
+			srv.RefuseDials(false)
+		}()
+		next, err := c.Session(t.Context())
+		require.NoError(t, err, "servers that come up late")
+		require.Equal(t, StateActive, next.State())
+	})
+}
+
+func TestWaitersShareOneDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		srv.Expire(s.ID())
+		<-s.Done()
+		got := make(chan *Session, 100)
+		for range 100 {
+			go func() {
+				s, err := c.Session(t.Context())
+				require.NoError(t, err)
+				got <- s
+			}()
+		}
+		one := <-got
+		for range 99 {
+			require.Same(t, one, <-got)
+		}
+		require.Len(t, srv.Sessions(), 1)
+	})
+}

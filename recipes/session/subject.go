@@ -1,0 +1,103 @@
+package session
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// attribute is one part of a subject, with the bytes of its value as they stand in the certificate.
+type attribute struct {
+	Type  asn1.ObjectIdentifier
+	Value asn1.RawValue
+}
+
+type attributesSET []attribute // encoding/asn1 goes by the suffix of the name
+
+// subjectOf returns a certificate's subject as ZooKeeper's X509AuthenticationProvider writes it into an ACL:
+// X500Principal.getName, which is RFC 2253 as Java understands it. pkix.Name.String puts the parts into an order of its
+// own, and pkix.RDNSequence.String knows other attribute names and escapes fewer signs: either way an ACL would name
+// somebody else, and lock the certificate's owner out.
+func subjectOf(certificate tls.Certificate) (string, error) {
+	leaf := certificate.Leaf
+	if leaf == nil {
+		if len(certificate.Certificate) == 0 {
+			return "", errors.New("no certificate")
+		}
+		var err error
+		if leaf, err = x509.ParseCertificate(certificate.Certificate[0]); err != nil {
+			return "", err
+		}
+	}
+	var subject []attributesSET
+	if _, err := asn1.Unmarshal(leaf.RawSubject, &subject); err != nil {
+		return "", fmt.Errorf("recipes: the certificate's subject is no sequence of names: %w", err)
+	}
+	slices.Reverse(subject) // RFC 2253 section 2.1: last encoded first
+	var parts []string
+	for _, set := range subject {
+		var together []string
+		for _, a := range set {
+			together = append(together, a.String())
+		}
+		parts = append(parts, strings.Join(together, "+"))
+	}
+	return strings.Join(parts, ","), nil
+}
+
+// keywords are the attributes RFC 2253 section 2.3 has names for. All others are numbers to Java, serialNumber and
+// emailAddress too.
+var keywords = map[string]string{
+	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.9": "STREET", "2.5.4.10": "O", "2.5.4.11": "OU",
+	"0.9.2342.19200300.100.1.1": "UID", "0.9.2342.19200300.100.1.25": "DC",
+}
+
+func (a attribute) String() string {
+	keyword, known := keywords[a.Type.String()]
+	if !known {
+		keyword = a.Type.String()
+	}
+	if text, ok := a.text(); ok && known {
+		return keyword + "=" + escape(text)
+	}
+	return keyword + "=#" + hex.EncodeToString(a.Value.FullBytes) // RFC 2253 section 2.4: tag, length and value
+}
+
+// text is the value if it is one of ASN.1's strings; read as UTF-8 whichever it is, as Java does.
+func (a attribute) text() (string, bool) {
+	if a.Value.Class != asn1.ClassUniversal {
+		return "", false
+	}
+	switch a.Value.Tag {
+	case asn1.TagUTF8String, asn1.TagPrintableString, asn1.TagIA5String, asn1.TagT61String, asn1.TagGeneralString, asn1.TagBMPString:
+		return string([]rune(string(a.Value.Bytes))), true // through runes: bytes that are no UTF-8 become U+FFFD
+	}
+	return "", false
+}
+
+// escape writes a value as RFC 2253 section 2.4 wants it, and as Java does beyond that: "=" and "#" everywhere, and every
+// space at either end.
+func escape(value string) string {
+	inner := strings.Trim(value, " \r")
+	start := strings.Index(value, inner)
+	if inner == "" {
+		start = len(value)
+	}
+	var out strings.Builder
+	for i, r := range value {
+		switch {
+		case r == 0:
+			out.WriteString(`\00`)
+			continue
+		case strings.ContainsRune(`,=+<>#;"\`, r), i < start, i >= start+len(inner):
+			out.WriteByte('\\')
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}

@@ -1,0 +1,161 @@
+package session
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509/pkix"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// terminate puts TLS in front of an in-memory server, as a sidecar does.
+func terminate(srv *zktest.Server, config *tls.Config) hostile.Script {
+	return func(c net.Conn) {
+		secure := tls.Server(c, config)
+		if secure.Handshake() != nil {
+			return
+		}
+		plain, err := srv.Dialer()("pipe", "", time.Second)
+		if err != nil {
+			return
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			hostile.Relay(plain, secure)
+			plain.Close()
+		}()
+		hostile.Relay(secure, plain)
+		secure.Close()
+		plain.Close()
+		<-done
+	}
+}
+
+// Mutual TLS, the server's certificate verified against the name in Servers; and every way to get it wrong.
+func TestTLSVerifiesTheNameInServers(t *testing.T) {
+	good, other := hostile.Authority(t), hostile.Authority(t)
+	server, _ := good.Issue(t, "zk1")
+	client, _ := good.Issue(t, "app")
+	stranger, _ := other.Issue(t, "app")
+	srv := zktest.Start(t)
+	secure := hostile.Listen(t, terminate(srv, &tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: good.Pool, ClientAuth: tls.RequireAndVerifyClientCert}))
+	plain := srv.Addr()
+	for name, c := range map[string]struct {
+		host   string
+		config *tls.Config
+		fails  string
+	}{
+		"right":             {"zk1", &tls.Config{RootCAs: good.Pool, Certificates: []tls.Certificate{client}}, ""},
+		"wrong name":        {"zk2", &tls.Config{RootCAs: good.Pool, Certificates: []tls.Certificate{client}}, "valid for zk1, not zk2"},
+		"name given":        {"zk2", &tls.Config{RootCAs: good.Pool, Certificates: []tls.Certificate{client}, ServerName: "zk1"}, ""},
+		"unknown authority": {"zk1", &tls.Config{RootCAs: other.Pool, Certificates: []tls.Certificate{client}}, "unknown authority"},
+		"no client's":       {"zk1", &tls.Config{RootCAs: good.Pool}, "certificate required"},
+		"foreign client's":  {"zk1", &tls.Config{RootCAs: good.Pool, Certificates: []tls.Certificate{stranger}}, "certificate"},
+		"expired":           {"zk1", &tls.Config{RootCAs: good.Pool, Certificates: []tls.Certificate{client}, Time: func() time.Time { return hostile.BubbleTime.AddDate(100, 0, 0) }}, "expired"},
+		"not a TLS port":    {"plain", &tls.Config{RootCAs: good.Pool}, "TLS handshake"},
+		"TLS port":          {"zk1", nil, "TLS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address == "plain:2181" {
+					address = plain
+				} else {
+					address = secure
+				}
+				return (&net.Dialer{}).DialContext(ctx, network, address)
+			}
+			cfg := Config{Servers: []string{c.host}, Dialer: dial, TLS: c.config, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience}
+			if c.fails != "" {
+				refused(t, cfg, c.fails)
+				return
+			}
+			client, err := Dial(t.Context(), cfg)
+			require.NoError(t, err)
+			s, _ := client.Session(t.Context())
+			s.mustCreate(t, "/a-", zk.FlagEphemeralSequential)
+			srv.Disconnect(s.ID())
+			_, _, err = s.Get(t.Context(), "/")
+			require.NoError(t, err)
+			hostile.Closed(t, client)
+		})
+	}
+}
+
+// A TLS handshake that stalls is bounded like any other.
+func TestStalledTLSHandshakeIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peers{scripts: map[string]hostile.Script{"zk:2181": hostile.Silence}}
+		began := time.Now()
+		_, err := Dial(context.Background(), Config{Servers: []string{"zk"}, Dialer: p.dial, TLS: &tls.Config{}})
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.ErrorContains(t, err, "time allowed for one attempt")
+		require.LessOrEqual(t, time.Since(began), 8*time.Second)
+		p.wg.Wait()
+	})
+}
+
+// tls.Conn.Close waits up to five seconds for a peer that does not read; State must not.
+func TestDeadTLSPeerDoesNotHoldUpItsMourners(t *testing.T) {
+	a := hostile.Authority(t)
+	server, _ := a.Issue(t, "zk")
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		p := &peers{scripts: map[string]hostile.Script{"zk:2181": func(c net.Conn) {
+			secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{server}})
+			hostile.ReadFrame(secure)
+			_, _ = secure.Write(grantOf(7, 9000))
+			<-stuck
+		}}}
+		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: p.dial, TLS: &tls.Config{RootCAs: a.Pool}})
+		require.NoError(t, err)
+		s, _ := c.Session(t.Context())
+		time.Sleep(time.Second)
+		began := time.Now()
+		s.guard.kill(errSilent)
+		require.Equal(t, StateSuspect, s.State())
+		require.Zero(t, time.Since(began))
+		close(stuck)
+		_ = c.Close()
+		p.wg.Wait()
+	})
+}
+
+// ZooKeeper prints the subject in reverse order of encoding; pkix.Name prints it in an order of its own. An ACL with
+// the wrong one was accepted by a server and locked its owner out.
+func TestSubjectIsSpelledAsZooKeeperDoes(t *testing.T) {
+	certificate, leaf := hostile.Authority(t).Issue(t, "alice")
+	got := identities(nil, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	require.Equal(t, []Identity{{"world", "anyone"}, {"x509", "CN=alice,OU=ops,O=Acme"}}, got)
+	require.Equal(t, pkix.RDNSequence(leaf.Subject.ToRDNSequence()).String(), got[1].ID, "this one happens to agree")
+
+	// Encoded CN first, as openssl -subj /CN=alice/OU=ops/O=Acme does: the order turns round, pkix.Name's does not.
+	odd := reissue(t, pkix.RDNSequence{
+		{{Type: []int{2, 5, 4, 3}, Value: "alice"}}, {{Type: []int{2, 5, 4, 11}, Value: "ops"}}, {{Type: []int{2, 5, 4, 10}, Value: "Acme"}},
+	})
+	subject, err := subjectOf(odd)
+	require.NoError(t, err)
+	require.Equal(t, "O=Acme,OU=ops,CN=alice", subject)
+
+	// As Apache ZooKeeper 3.8.0 on Java 17 spelled them: see TestRealServerSpellsSubjectsAsWeDo.
+	odd = reissue(t, pkix.RDNSequence{
+		{{Type: []int{0, 9, 2342, 19200300, 100, 1, 25}, Value: "acme"}}, {{Type: []int{0, 9, 2342, 19200300, 100, 1, 1}, Value: "al"}},
+		{{Type: []int{2, 5, 4, 5}, Value: "4711"}}, {{Type: []int{2, 5, 4, 10}, Value: "  Acme, = #1 "}},
+	})
+	subject, err = subjectOf(odd)
+	require.NoError(t, err)
+	require.Equal(t, `O=\ \ Acme\, \= \#1\ ,2.5.4.5=#130434373131,UID=al,DC=acme`, subject)
+}
+
+func reissue(t *testing.T, subject pkix.RDNSequence) tls.Certificate {
+	return hostile.Authority(t).Reissue(t, subject)
+}

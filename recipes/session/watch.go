@@ -1,0 +1,138 @@
+package session
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// watch is one caller's interest in one node; see Session.GetW.
+type Watch struct {
+	s   *Session
+	key watchKey
+	c   chan struct{}
+
+	once sync.Once
+	kind zk.EventType // written before c is closed
+}
+
+// C is closed once, when the caller should read the node again: it changed, it was deleted, the connection was
+// re-established (events may have been missed), or the session was lost. Level-triggered: C being closed proves no
+// change, and the waiter re-reads. A waiter needs nothing but C and its own ctx.
+func (w *Watch) C() <-chan struct{} { return w.c }
+
+// Event says what closed C: zk.EventNodeDataChanged, EventNodeDeleted, EventNodeChildrenChanged; zk.EventSession for a
+// re-established connection (or server-side watches that could not be set again); zk.EventNotWatching for a lost
+// session. Before C is closed it is 0.
+func (w *Watch) Event() zk.EventType {
+	select {
+	case <-w.c:
+		return w.kind
+	default:
+		return 0
+	}
+}
+
+// Path is the node that is watched.
+func (w *Watch) Path() string { return w.key.path }
+
+// OfChildren reports whether it is the list of the node's children that is watched, not its data.
+func (w *Watch) OfChildren() bool { return w.key.child }
+
+// Session is where the node is watched.
+func (w *Watch) Session() *Session { return w.s }
+
+// Stop drops the interest. C is not closed by it. Idempotent; must be called by whoever got the watch, fired or
+// not. The watch on the server stays (go-zookeeper cannot remove one) and is shared by the next GetW of that path.
+func (w *Watch) Stop() {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	set := w.s.watches[w.key]
+	if delete(set, w); len(set) == 0 {
+		delete(w.s.watches, w.key)
+	}
+}
+
+func (w *Watch) fire(t zk.EventType) {
+	w.once.Do(func() {
+		w.kind = t
+		close(w.c)
+	})
+}
+
+// GetW is Get plus a watch on the node's data and deletion. On any error, zk.ErrNoNode included, the watch is nil and
+// nothing is left behind. All callers share one server-side watch per path: the second GetW costs a plain read.
+// An event after the read that GetW answers with is never missed. Retries over reconnects like Get.
+func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
+	w := s.attach(watchKey{path: path})
+	n, err := s.get(ctx, op{name: "get", path: path, read: true}, func(c *zk.Conn, path string) ([]byte, *zk.Stat, error) {
+		if s.guard.isArmed(w.key) {
+			return c.Get(path)
+		}
+		data, stat, _, err := c.GetW(path)
+		return data, stat, err
+	})
+	if err != nil {
+		w.Stop()
+		return nil, nil, nil, err
+	}
+	return n.data, n.stat, w, nil
+}
+
+// ChildrenW is Children plus a watch on the list of children (and the node's deletion). As GetW.
+func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
+	w := s.attach(watchKey{path: path, child: true})
+	l, err := s.children(ctx, op{name: "children", path: path, read: true}, func(c *zk.Conn, path string) ([]string, *zk.Stat, error) {
+		if s.guard.isArmed(w.key) {
+			return c.Children(path)
+		}
+		names, stat, _, err := c.ChildrenW(path)
+		return names, stat, err
+	})
+	if err != nil {
+		w.Stop()
+		return nil, nil, nil, err
+	}
+	return l.names, l.stat, w, nil
+}
+
+// attach registers interest before the read. That order is the proof that nothing is missed: if the server holds the
+// watch when isArmed is asked, an event after that reaches w, which is already registered; if it does not, the read
+// sets it. The guard takes a watch out of armed when it reads the event, before it tells the session, so a watch that
+// is used up is never taken for one that is set. Spurious wake-ups are possible, lost ones are not.
+func (s *Session) attach(k watchKey) *Watch {
+	w := &Watch{s: s, key: k, c: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches[k] == nil {
+		s.watches[k] = map[*Watch]struct{}{}
+	}
+	s.watches[k][w] = struct{}{}
+	return w
+}
+
+// fired implements listener.
+func (s *Session) fired(k watchKey, t zk.EventType) {
+	s.mu.Lock()
+	set := s.watches[k]
+	delete(s.watches, k)
+	s.mu.Unlock()
+	for w := range set {
+		w.fire(t)
+	}
+}
+
+// fireAll wakes every waiter: after a reconnect because data and child watches can be lost across one (the server
+// compares zxids that may have moved on), after a loss because nothing will come any more.
+func (s *Session) fireAll(t zk.EventType) {
+	s.mu.Lock()
+	all := s.watches
+	s.watches = map[watchKey]map[*Watch]struct{}{}
+	s.mu.Unlock()
+	for _, set := range all {
+		for w := range set {
+			w.fire(t)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package session
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestWatchFiresForChangeAndDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/a", 0)
+		_, _, data, err := s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		_, _, list, err := s.ChildrenW(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Zero(t, data.Event())
+		require.NoError(t, srv.Create("/a/b", nil))
+		<-list.C()
+		require.Equal(t, zk.EventNodeChildrenChanged, list.Event())
+		require.Zero(t, data.Event(), "a child is no data")
+		require.NoError(t, srv.Set("/a", []byte("x")))
+		<-data.C()
+		require.Equal(t, zk.EventNodeDataChanged, data.Event())
+		_, _, data, err = s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		_, _, list, err = s.ChildrenW(t.Context(), "/a")
+		require.NoError(t, err)
+		require.NoError(t, srv.Delete("/a"))
+		<-data.C()
+		<-list.C()
+		require.Equal(t, zk.EventNodeDeleted, data.Event())
+		synctest.Wait()
+		require.Empty(t, s.guard.armed)
+		require.Empty(t, s.watches)
+	})
+}
+
+// A cancel and retry loop leaks a watch on the server each time, raw.
+func TestWatchersShareOneServerWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/a", 0)
+		for range 1000 {
+			_, _, w, err := s.GetW(t.Context(), "/a")
+			require.NoError(t, err)
+			w.Stop()
+			w.Stop()
+		}
+		require.Empty(t, s.watches)
+		var fired sync.WaitGroup
+		for range 100 {
+			_, _, w, err := s.GetW(t.Context(), "/a")
+			require.NoError(t, err)
+			fired.Go(func() { <-w.C(); w.Stop() })
+		}
+		srv.ResetCounts()
+		require.NoError(t, srv.Set("/a", []byte("x")))
+		fired.Wait()
+		require.Equal(t, 1, srv.Counts().WatchEvents)
+	})
+}
+
+func TestWatchOnMissingNodeLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		_, _, w, err := s.GetW(t.Context(), "/none")
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.Nil(t, w)
+		require.Empty(t, s.watches)
+		require.Empty(t, s.guard.armed)
+	})
+}
+
+// go-zookeeper#83: data and child watches can be lost across a reconnect, so every waiter reads again.
+func TestReconnectWakesEveryWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/a", 0)
+		_, _, data, err := s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		_, _, list, err := s.ChildrenW(t.Context(), "/a")
+		require.NoError(t, err)
+		srv.Disconnect(s.ID())
+		<-data.C()
+		<-list.C()
+		require.Equal(t, zk.EventSession, data.Event())
+		_, _, again, err := s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		require.NoError(t, srv.Set("/a", []byte("x")))
+		<-again.C()
+	})
+}
+
+func TestLossWakesEveryWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		_, _, w, err := s.GetW(t.Context(), "/")
+		require.NoError(t, err)
+		srv.Partition(s.ID(), zktest.Both) // raw, a waiter hangs for ever
+		<-w.C()
+		require.Equal(t, zk.EventNotWatching, w.Event())
+		require.Equal(t, StateLost, s.State())
+		srv.Heal(0)
+	})
+}
+
+// order records the requests a server reads.
+func order(srv *zktest.Server) func() []string {
+	var mu sync.Mutex
+	var seen []string
+	srv.Inject(func(r zktest.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, r.Op)
+		return false
+	}, zktest.CutBefore)
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), seen...)
+	}
+}
+
+// Requests that overtake setWatches move lastZxid on: the next reconnect would then hide changes we have not seen.
+func TestWatchesAreSetAgainBeforeAnythingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))
+		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}} })
+		// More paths than fit into one setWatches of 128 KB: go-zookeeper sends them one after the other's reply.
+		long := string(make([]byte, 0, 200))
+		for range 190 {
+			long += "x"
+		}
+		for i := range 1500 {
+			p := fmt.Sprintf("/%s%d", long, i)
+			require.NoError(t, srv.Create(p, nil))
+			_, _, w, err := s.GetW(t.Context(), p)
+			require.NoError(t, err)
+			defer w.Stop()
+		}
+		time.Sleep(time.Second)
+		cut := s.Changed()
+		srv.Disconnect(s.ID())
+		<-cut
+		seen := order(srv)
+		var wg sync.WaitGroup
+		for range 40 {
+			wg.Go(func() {
+				_, _, err := s.Get(t.Context(), "/")
+				require.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		var kinds []string
+		for _, op := range seen() {
+			if op != "ping" && (len(kinds) == 0 || kinds[len(kinds)-1] != op) {
+				kinds = append(kinds, op)
+			}
+		}
+		require.Equal(t, []string{"connect", "auth", "setWatches", "getData"}, kinds)
+		require.Equal(t, 2, s.linkNumber())
+	})
+}
+
+// go-zookeeper only logs a refused setWatches: the waiters would wait for ever.
+func TestRefusedSetWatchesWakesAndForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/a", 0)
+		_, _, w, err := s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		refusal := srv.Inject(zktest.On("setWatches"), zktest.Fail(zktest.CodeUnimplemented))
+		srv.Disconnect(s.ID())
+		<-w.C()
+		<-refusal.Hit()
+		synctest.Wait()
+		require.Empty(t, s.guard.armed)
+		_, _, w, err = s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		require.NoError(t, srv.Set("/a", []byte("x")))
+		<-w.C()
+	})
+}
+
+// No interleaving of change, read and reconnect may leave a waiter asleep on old data.
+func TestNoChangeIsMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(time.Millisecond))
+		require.NoError(t, srv.Create("/a", []byte("0")))
+		_, s := open(t, srv)
+		const changes = 300
+		var wg sync.WaitGroup
+		for reader := range 5 {
+			wg.Go(func() {
+				for {
+					data, _, w, err := s.GetW(t.Context(), "/a")
+					require.NoError(t, err)
+					if string(data) == fmt.Sprint(changes) {
+						w.Stop()
+						return
+					}
+					<-w.C()
+					w.Stop()
+					time.Sleep(time.Duration(reader) * 700 * time.Microsecond)
+				}
+			})
+		}
+		for i := range changes {
+			time.Sleep(time.Duration(i%7) * 500 * time.Microsecond)
+			if i%23 == 0 {
+				srv.Disconnect(s.ID())
+			}
+			require.NoError(t, srv.Set("/a", []byte(fmt.Sprint(i+1))))
+		}
+		wg.Wait()
+	})
+}
+
+// go-zookeeper/zk#35: its lastZxid is written by one goroutine while another puts it into setWatches.
+func TestZxidIsKeptByTheGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var connects, sets []int64
+		serve := func(c net.Conn) {
+			connect := cursor{b: hostile.ReadFrame(c)}
+			connect.int32()
+			connects = append(connects, connect.int64())
+			_, _ = c.Write(grantOf(7, 9000))
+			for zxid := int64(100); ; zxid++ {
+				body := hostile.ReadFrame(c)
+				if body == nil {
+					return
+				}
+				switch r := parseRequest(body); r.op {
+				case opSetWatches:
+					sets = append(sets, (&cursor{b: body[8:]}).int64())
+					_, _ = c.Write(hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(900), hostile.Be32(0))...))
+				case opGetData:
+					_, _ = c.Write(hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(zxid), hostile.Be32(0), hostile.Be32(0), make([]byte, statSize))...))
+				default:
+					_, _ = c.Write(hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(0), hostile.Be32(0))...))
+				}
+				if len(connects) == 1 && zxid == 102 {
+					return
+				}
+			}
+		}
+		p := &peers{scripts: map[string]hostile.Script{"a:2181": serve}}
+		c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
+		require.NoError(t, err)
+		s, _ := c.Session(t.Context())
+		synctest.Wait() // or go-zookeeper, which is about to set the watches it has, may find the first one there already
+		_, _, w, err := s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		_, _, err = s.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		_, _, _ = s.Get(t.Context(), "/a") // zxid 102, then the end
+		<-w.C()
+		_, _, err = s.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, []int64{0, 102}, connects)
+		require.Equal(t, []int64{102}, sets)
+		require.NoError(t, c.Close())
+		p.wg.Wait()
+	})
+}
+
+func TestABurstOfTenThousandEventsHidesNoLoss(t *testing.T) { // case 34: go-zookeeper's event channel holds 6, and drops
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		const nodes = 10_000
+		for i := range nodes {
+			require.NoError(t, srv.Create(fmt.Sprintf("/burst/%d", i), nil))
+		}
+		s.mustCreate(t, "/mine", zk.FlagEphemeral)
+		told := make(chan error, 1)
+		release, err := s.hold(func(err error) { told <- err }, "/mine")
+		require.NoError(t, err)
+		defer release()
+		watches := make([]*Watch, nodes)
+		var wg sync.WaitGroup
+		for part := range 20 {
+			wg.Go(func() {
+				for i := part; i < nodes; i += 20 {
+					_, _, watches[i], _ = s.GetW(t.Context(), fmt.Sprintf("/burst/%d", i))
+				}
+			})
+		}
+		wg.Wait()
+		for i := range nodes {
+			require.NoError(t, srv.Delete(fmt.Sprintf("/burst/%d", i)))
+		}
+		srv.Expire(s.ID())
+		require.ErrorIs(t, <-told, ErrExpired)
+		deleted := 0
+		for _, w := range watches {
+			<-w.C()
+			if w.Event() == zk.EventNodeDeleted {
+				deleted++
+			}
+		}
+		require.Equal(t, nodes, deleted, "the deletions came before the expiry")
+	})
+}

@@ -1,0 +1,151 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// What zoo_gap_test.go is for the queue, this file is for the session.
+
+func TestNeitherReadsNorPingsProlongALease(t *testing.T) { // reliability notes 0.1
+	for name, ask := range map[string]func(context.Context, *Session){
+		"pings": func(context.Context, *Session) {},
+		// Answered until a heartbeat is due; behind that one they wait.
+		"reads": func(ctx context.Context, s *Session) { _, _, _ = s.Get(ctx, "/mine") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.Start(t)
+				_, s := open(t, srv)
+				s.mustCreate(t, "/mine", zk.FlagEphemeral)
+				release, err := s.hold(nil, "/mine")
+				require.NoError(t, err)
+				defer release()
+				time.Sleep(61 * time.Second) // no heartbeat is under way
+				srv.Inject(zktest.On("multi"), zktest.DropRequest)
+				srv.ResetCounts()
+				last := s.Deadline()
+				for time.Now().Before(last) {
+					require.Equal(t, last, s.Deadline())
+					ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+					ask(ctx, s)
+					<-ctx.Done()
+					cancel()
+				}
+				require.Equal(t, StateLost, s.State())
+				n := srv.Counts()
+				require.Positive(t, n.ByOp["getData"]+n.Pings, "the scenario needs something that is answered")
+			})
+		})
+	}
+}
+
+func TestAReconnectMakesEveryWaiterLookAgain(t *testing.T) { // go-zookeeper#83
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/a", 0)
+		_, _, data, err := s.GetW(t.Context(), "/a")
+		require.NoError(t, err)
+		_, _, list, err := s.ChildrenW(t.Context(), "/a")
+		require.NoError(t, err)
+		srv.Disconnect(s.ID())
+		hostile.Soon(t, data.C(), "the data may have changed meanwhile")
+		hostile.Soon(t, list.C(), "the children may have changed meanwhile")
+	})
+}
+
+func TestEveryWaiterOfOneEventHearsOfIt(t *testing.T) { // case 34: go-zookeeper's event channel of 6 drops the rest
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/a", 0)
+		var all []*Watch
+		for range 100 {
+			_, _, w, err := s.GetW(t.Context(), "/a")
+			require.NoError(t, err)
+			all = append(all, w)
+		}
+		require.NoError(t, srv.Set("/a", []byte("x")))
+		for _, w := range all {
+			hostile.Soon(t, w.C(), "an event was dropped")
+			require.Equal(t, zk.EventNodeDataChanged, w.Event())
+		}
+	})
+}
+
+func TestNoRequestOvertakesTheWatchesInAnyReconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))
+		_, s := open(t, srv)
+		for i := range 1500 { // more than one setWatches holds
+			p := fmt.Sprintf("/%0190d", i)
+			require.NoError(t, srv.Create(p, nil))
+			_, _, w, err := s.GetW(t.Context(), p)
+			require.NoError(t, err)
+			defer w.Stop()
+		}
+		seen := order(srv)
+		for range 12 {
+			cut, before := s.Changed(), len(seen())
+			srv.Disconnect(s.ID())
+			<-cut
+			var wg sync.WaitGroup
+			for range 40 {
+				wg.Go(func() { _, _, _ = s.Get(t.Context(), "/") })
+			}
+			wg.Wait()
+			ops := slices.DeleteFunc(seen()[before:], func(op string) bool { return op == "ping" })
+			require.Equal(t, []string{"connect", "setWatches", "getData"}, slices.Compact(ops))
+		}
+	})
+}
+
+// unwritable is a connection that takes the connect request and nothing more, but still reads.
+type unwritable struct {
+	net.Conn
+	frames int
+}
+
+func (u *unwritable) Write(b []byte) (int, error) {
+	if u.frames++; u.frames > 1 {
+		return 0, net.ErrClosed
+	}
+	return u.Conn.Write(b)
+}
+
+func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		var dials atomic.Int32
+		_, s := open(t, srv, func(c *Config) {
+			c.Auth = []Auth{{"digest", "a:b"}}
+			c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := pipeTo(srv)(ctx, network, address)
+				if dials.Add(1) == 2 && err == nil {
+					conn = &unwritable{Conn: conn}
+				}
+				return conn, err
+			}
+		})
+		srv.Disconnect(s.ID())
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 3, dials.Load())
+		require.Equal(t, StateActive, s.State())
+		_, _, err := s.Get(t.Context(), "/")
+		require.NoError(t, err)
+	})
+}
