@@ -9,23 +9,24 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // found finds a condition by name, and requires that it says what, why and, when it does not hold, what next.
-func found(t *testing.T, all []Condition, name string) Condition {
+func found(t *testing.T, all []inspect.Condition, name string) inspect.Condition {
 	t.Helper()
 	for _, k := range all {
 		if k.Name == name {
 			require.NotEmpty(t, k.What)
 			require.NotEmpty(t, k.Why)
-			require.Equal(t, k.Verdict == Holds, k.Next == "", "%+v", k)
+			require.Equal(t, k.Verdict == inspect.VerdictHolds, k.Next == "", "%+v", k)
 			return k
 		}
 	}
 	require.Failf(t, "not checked", "%s in %v", name, all)
-	return Condition{}
+	return inspect.Condition{}
 }
 
 // wordless is a server whose four-letter words are not whitelisted.
@@ -43,7 +44,7 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 	for name, words := range map[string]bool{"asked": true, "inferred": false} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				for timeout, want := range map[time.Duration]Verdict{12 * time.Second: Holds, 8 * time.Second: Holds, 6 * time.Second: Fails} {
+				for timeout, want := range map[time.Duration]inspect.Verdict{12 * time.Second: inspect.VerdictHolds, 8 * time.Second: inspect.VerdictHolds, 6 * time.Second: inspect.VerdictFails} {
 					c := l.client("a", func(cfg *Config) {
 						cfg.SessionTimeout = timeout
 						cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -55,16 +56,16 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 						}
 					})
 					before := l.srv.Dump()
-					all, err := c.Check(t.Context())
+					all, err := inspect.Check(t.Context(), c)
 					require.NoError(t, err)
 					k := found(t, all, "session timeout")
 					require.Equal(t, want, k.Verdict, "%+v", k)
 					require.Contains(t, k.What, "a tick is 2s")
-					if want == Fails {
+					if want == inspect.VerdictFails {
 						require.Contains(t, k.Next, "set the session timeout to 8s")
 					}
 					if !words {
-						require.Equal(t, Unsure, found(t, all, "server version").Verdict)
+						require.Equal(t, inspect.VerdictUnsure, found(t, all, "server version").Verdict)
 					}
 					require.Equal(t, before, l.srv.Dump())
 					require.Len(t, l.srv.Sessions(), 1, "the session that told the tick is closed")
@@ -72,21 +73,6 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestCheckOfSyncLimitClockAndVersion(t *testing.T) {
-	const tick = 2 * time.Second
-	require.Equal(t, Unsure, checkStaleness(12*time.Second, tick, 5, false).Verdict)
-	require.Contains(t, checkStaleness(12*time.Second, tick, 5, false).Next, "16.5s")
-	require.Equal(t, Holds, checkStaleness(17*time.Second, tick, 5, false).Verdict)
-	require.Equal(t, Unsure, checkStaleness(17*time.Second, tick, 0, false).Verdict)
-	require.Equal(t, Holds, checkStaleness(4*time.Second, tick, 0, true).Verdict)
-	require.Equal(t, Holds, checkClock("linux").Verdict)
-	require.Equal(t, Unsure, checkClock("darwin").Verdict)
-	require.Equal(t, Unsure, checkTimeout(12*time.Second, 0, "").Verdict)
-	for version, want := range map[string]Verdict{"3.8.0-11+deb": Unsure, "3.9.3": Unsure, "3.9.4": Holds, "3.10.0": Holds, "4.0.0": Holds, "?": Unsure} {
-		require.Equal(t, want, checkVersion("Zookeeper version: "+version+", built on").Verdict, version)
 	}
 }
 
@@ -101,17 +87,17 @@ func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 		_, err = admin.SetACL(t.Context(), "/theirs", append(zk.WorldACL(zk.PermRead), zk.DigestACL(zk.PermAll, "app", "x1")...), -1)
 		require.NoError(t, err)
 		paths := []string{"/open", "/theirs", "/foreign", "/nowhere"}
-		all, err := l.client("b", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "other:x"}} }).Check(t.Context(), paths...)
+		all, err := inspect.Check(t.Context(), l.client("b", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "other:x"}} }), paths...)
 		require.NoError(t, err)
-		require.Equal(t, Holds, found(t, all, "access /open").Verdict)
-		require.Equal(t, Unsure, found(t, all, "access /foreign").Verdict)
-		require.Equal(t, Fails, found(t, all, "access /nowhere").Verdict)
+		require.Equal(t, inspect.VerdictHolds, found(t, all, "access /open").Verdict)
+		require.Equal(t, inspect.VerdictUnsure, found(t, all, "access /foreign").Verdict)
+		require.Equal(t, inspect.VerdictFails, found(t, all, "access /nowhere").Verdict)
 		k := found(t, all, "access /theirs")
-		require.Equal(t, Fails, k.Verdict)
+		require.Equal(t, inspect.VerdictFails, k.Verdict)
 		require.Contains(t, k.What, "lack CREATE DELETE READ (on contenders")
 		require.NotContains(t, k.What, zktest.DigestID("app:x1"))
-		all, err = l.client("a", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "app:x1"}} }).Check(t.Context(), paths...)
+		all, err = inspect.Check(t.Context(), l.client("a", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "app:x1"}} }), paths...)
 		require.NoError(t, err)
-		require.Equal(t, Holds, found(t, all, "access /theirs").Verdict)
+		require.Equal(t, inspect.VerdictHolds, found(t, all, "access /theirs").Verdict)
 	})
 }

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
 
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -96,8 +98,24 @@ func (c *Client) Close() error {
 
 // Identities returns who the servers take this client for, as far as it can be known here: world:anyone, the digest
 // users of Config.Auth, and the subject of the TLS client certificate. For checks that an ACL would not lock us out.
-func (c *Client) Identities() []Identity { return c.conn.Identities() }
+func (c *Client) Identities() []Identity { return c.conn.Newest().Identities() }
 
 // State returns what may be believed about the newest session: [StateActive], [StateSuspect] or [StateLost]. After StateLost
 // the next use of the Client dials another session.
 func (c *Client) State() State { return c.conn.Newest().State() }
+
+// Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue:
+// it writes "__REVOKE__" into the node, as Curator's revocation does. A holder of ours finds its Context cancelled with
+// ErrRevoked and keeps the lock until it unlocks; a waiter of ours leaves. Curator's holders obey if their program made
+// itself revocable; other clients do not listen. What the node said about its owner is overwritten. Needs WRITE on it.
+func (c *Client) Revoke(ctx context.Context, node string) error {
+	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
+		return fmt.Errorf("recipes: revoke %s: that is nobody's contender; take the path from package inspect", node)
+	}
+	s, err := c.Session(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.Set(ctx, node, []byte(kind.RevokeMessage), -1)
+	return err
+}

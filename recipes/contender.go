@@ -3,7 +3,6 @@ package recipes
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -25,9 +24,6 @@ const maxEphemeralBytes = 512 << 10
 // lastSequence is the highest number a contender may get: beyond it the queue is too close to 2^31-1, where an idle
 // ZooKeeper 3.8 numbers every further child 2147483647.
 const lastSequence = math.MaxInt32 - 1<<20
-
-// revokeMessage is what Curator writes into a holder's node to ask for the lock (LockInternals.REVOKE_MESSAGE).
-const revokeMessage = "__REVOKE__"
 
 // contender is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so that
 // we know it again whatever happened to the reply of its create.
@@ -117,21 +113,6 @@ func (k *contender) pick(children []string) string {
 	return ""
 }
 
-// holderData is what our contenders tell people about themselves. Held is set by the committed write that confirms
-// a waited grant: who reads it knows that this contender is the front of its queue.
-type holderData struct {
-	ID    string     `json:"id"`
-	Host  string     `json:"host"`
-	PID   int        `json:"pid"`
-	Since time.Time  `json:"since"`
-	Held  *time.Time `json:"held,omitempty"`
-	// Limit is, in a permit that was created before it was known to be granted, how many there were: one that stands
-	// at that place or behind it was not granted, whatever the number is now.
-	Limit int `json:"limit,omitempty"`
-	// Permits is, in a place before a semaphore, how many are waited for.
-	Permits int `json:"permits,omitempty"`
-}
-
 var hostname = sync.OnceValue(func() string {
 	h, err := os.Hostname()
 	if err != nil {
@@ -146,37 +127,28 @@ func contenderData(k *kind.Kind, id string) []byte {
 	if k == kind.Election { // getParticipants shows whatever is there as a candidate's id
 		return []byte(id)
 	}
-	return holderSelf(id).encode()
+	return holderSelf(id).Encode()
 }
 
-func holderSelf(id string) holderData {
-	return holderData{ID: id, Host: hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
-}
-
-func (h holderData) encode() []byte {
-	b, err := json.Marshal(h)
-	if err != nil {
-		// A year beyond 9999 is the only way; the lock matters more than its label.
-		return []byte(h.ID)
-	}
-	return b
+func holderSelf(id string) kind.Holder {
+	return kind.Holder{ID: id, Host: hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
 }
 
 // heldData is a contender's data with the mark of a confirmed grant to id.
 func heldData(k *kind.Kind, data []byte, id string) []byte {
-	h := holderSelf(id)
-	now := h.Since
-	if k == kind.Election || json.Unmarshal(data, &h) != nil {
+	h, ok := kind.ParseHolder(data)
+	if k == kind.Election || !ok {
 		return contenderData(k, id)
 	}
+	now := time.Now().UTC()
 	h.ID, h.Held = id, &now
-	return h.encode()
+	return h.Encode()
 }
 
 // saysHeld reports whether a contender of ours wrote that it was granted.
 func saysHeld(data []byte) bool {
-	var h holderData
-	return json.Unmarshal(data, &h) == nil && h.Held != nil && h.ID != ""
+	h, ok := kind.ParseHolder(data)
+	return ok && h.Held != nil && h.ID != ""
 }
 
 // defaultID is Config.ID's default.

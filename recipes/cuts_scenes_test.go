@@ -187,7 +187,7 @@ func playWritersFirst(s *stage) {
 func playOrders(s *stage) {
 	ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
 	x := s.take("acquire", ours.Lock)
-	require.NoError(s.t, s.srv.Set(x.Node(), []byte(revokeMessage)))
+	require.NoError(s.t, s.srv.Set(x.Node(), []byte(kind.RevokeMessage)))
 	select {
 	case <-x.Context().Done():
 		require.ErrorIs(s.t, context.Cause(x.Context()), ErrRevoked, s.where)
@@ -199,7 +199,7 @@ func playOrders(s *stage) {
 	y := s.take("rival's acquire", theirs.Lock)
 	s.sentAway(ours.Lock, ErrRevoked, func() {
 		s.stand("/m", 2)
-		require.NoError(s.t, s.srv.Set(s.lab.queue("/m")[1], []byte(revokeMessage)))
+		require.NoError(s.t, s.srv.Set(s.lab.queue("/m")[1], []byte(kind.RevokeMessage)))
 	})
 	s.sentAway(ours.Lock, ErrDraining, func() { s.declare("/m", kind.Mutex.New(), draining) })
 	s.inUse()

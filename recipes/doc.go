@@ -95,7 +95,7 @@
 // _get_predecessor (python-zk/kazoo#649): testdata/interop/README.md shows how.
 // Stock kazoo serves where the lock is declared with wire = "kazoo"; such a lock is
 // not for Curator. Children that are nobody's contender are ignored, and shown
-// by [Client.Inspect].
+// by package inspect.
 //
 // # Where the proofs are
 //

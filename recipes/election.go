@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -110,7 +111,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 		if err != nil || len(line) == 0 {
 			return Contender{}, false, err
 		}
-		leader, err := readContender(ctx, s, e.q.dir(), line[0])
+		leader, err := inspect.ReadContender(ctx, s, e.q.dir(), line[0])
 		if err != nil {
 			return Contender{}, false, err
 		}
@@ -133,7 +134,7 @@ func (e *Election) Candidates(ctx context.Context) ([]Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := readContenders(ctx, s, e.q.dir(), children)
+	all, _, err := inspect.Contenders(ctx, s, e.q.dir(), children)
 	return all, err
 }
 
@@ -210,11 +211,11 @@ func (e *Election) look(ctx context.Context) (Contender, *session.Watch, error) 
 func (e *Election) follow(ctx context.Context, s *Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
-		leader = parsed(e.q.dir(), line[0])
+		leader = inspect.NewContender(e.q.dir(), line[0])
 		data, stat, w, err := getWPersistent(ctx, s, leader.Path)
 		switch {
 		case err == nil:
-			leader.complete(data, stat)
+			leader.Complete(data, stat)
 			return leader, w, nil
 		case isNoNode(err):
 			return Contender{}, nil, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -254,7 +255,7 @@ func TestALeaderInterruptedTwiceStandsAgain(t *testing.T) { // case 55: CURATOR-
 				return errors.New("interrupted")
 			})
 		}()
-		asked := func(lead *Leadership) { require.NoError(t, l.srv.Set(lead.Node(), []byte(revokeMessage))) }
+		asked := func(lead *Leadership) { require.NoError(t, l.srv.Set(lead.Node(), []byte(kind.RevokeMessage))) }
 		for name, interrupt := range map[string]func(*Leadership){
 			"asked back twice":       func(x *Leadership) { asked(x); l.settle(); asked(x) },
 			"asked back and deleted": func(x *Leadership) { asked(x); l.settle(); require.NoError(t, l.srv.Delete(x.Node())) },
@@ -277,7 +278,7 @@ func TestACampaignThatFailsLeavesNoCandidate(t *testing.T) { // case 56: etcd #2
 		fail func(l *lab, waiter *Client)
 		want error
 	}{
-		"asked back": {func(l *lab, _ *Client) { require.NoError(l.t, l.srv.Set(l.queue("/e")[1], []byte(revokeMessage))) }, ErrRevoked},
+		"asked back": {func(l *lab, _ *Client) { require.NoError(l.t, l.srv.Set(l.queue("/e")[1], []byte(kind.RevokeMessage))) }, ErrRevoked},
 		"drained":    {func(l *lab, _ *Client) { l.redeclare(everyRecipe()["election"], asIs, draining) }, ErrDraining},
 		"unreadable": {func(l *lab, w *Client) {
 			id := l.session(w)

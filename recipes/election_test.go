@@ -269,7 +269,7 @@ func TestLeadCampaignsAgainAfterALossAndReturnsWhatItsFunctionDoes(t *testing.T)
 				case 2:
 					require.NoError(t, l.srv.Delete(lead.Node()))
 				case 3:
-					require.NoError(t, l.srv.Set(lead.Node(), []byte(revokeMessage)))
+					require.NoError(t, l.srv.Set(lead.Node(), []byte(kind.RevokeMessage)))
 				}
 				<-ctx.Done()
 				return errors.New("interrupted")

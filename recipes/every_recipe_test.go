@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -149,7 +150,7 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 			l.unlock(x)
 			x, err = way.take(l.client("holder"))(t.Context())
 			require.NoError(t, err)
-			in, err := admin.Inspect(t.Context(), parentOf(k.dir, way))
+			in, err := inspect.Lock(t.Context(), admin, parentOf(k.dir, way))
 			require.NoError(t, err)
 			require.NotEmpty(t, in.Holders)
 			require.NoError(t, admin.Revoke(t.Context(), in.Holders[len(in.Holders)-1].Path))
@@ -163,7 +164,7 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 		x, err = way.block(l.client("holder"))(t.Context())
 		require.NoError(t, err)
 		w := l.locker(way.take(l.client("waiter")))
-		in, err := admin.Inspect(t.Context(), way.path)
+		in, err := inspect.Lock(t.Context(), admin, way.path)
 		require.NoError(t, err)
 		require.Len(t, in.Waiters, 1)
 		require.NoError(t, admin.Revoke(t.Context(), in.Waiters[0].Path))

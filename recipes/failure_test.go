@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -242,7 +243,7 @@ func TestJunkChildrenAreIgnored(t *testing.T) { // case 11: CURATOR-43, samuel #
 		notYet(t, w, "held")
 		l.unlock(x)
 		require.NoError(t, (<-w).err)
-		in, err := l.client("i").Inspect(t.Context(), m)
+		in, err := inspect.Lock(t.Context(), l.client("i"), m)
 		require.NoError(t, err)
 		require.Len(t, in.Junk, 7)
 		require.Len(t, in.Holders, 1)

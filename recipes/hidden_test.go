@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -72,7 +73,7 @@ func TestInspectNamesAContenderThatIsHidden(t *testing.T) {
 		l.hide("/m/")
 		x, err := c.Mutex("/m").Lock(context.Background())
 		require.NoError(t, err)
-		in, err := l.client("who").Inspect(t.Context(), "/m")
+		in, err := inspect.Lock(t.Context(), l.client("who"), "/m")
 		require.NoError(t, err)
 		require.Len(t, in.Holders, 1)
 		require.Equal(t, x.Node(), in.Holders[0].Path)

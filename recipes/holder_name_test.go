@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -21,7 +22,7 @@ func named(c *Client, id string, more ...Option) map[string]func(context.Context
 // says is whom the first contender in dir names.
 func (l *lab) says(dir string) string {
 	l.t.Helper()
-	in, err := l.client("who").Inspect(l.t.Context(), dir)
+	in, err := inspect.Lock(l.t.Context(), l.client("who"), dir)
 	require.NoError(l.t, err)
 	require.NotEmpty(l.t, in.Holders)
 	return in.Holders[0].ID
@@ -232,8 +233,8 @@ func TestObserversHearTheNameOfALeaderThatInheritedItsPlace(t *testing.T) {
 func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
 	about := holderSelf("a")
 	about.Limit = 3
-	var h holderData
-	require.NoError(t, json.Unmarshal(heldData(kind.Semaphore, about.encode(), "b"), &h))
+	var h kind.Holder
+	require.NoError(t, json.Unmarshal(heldData(kind.Semaphore, about.Encode(), "b"), &h))
 	require.Equal(t, "b", h.ID)
 	require.Equal(t, 3, h.Limit)
 	require.NotNil(t, h.Held)

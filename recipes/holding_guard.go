@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -75,7 +76,7 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 			w.Stop()
 			return
 		}
-		if string(data) == revokeMessage {
+		if string(data) == kind.RevokeMessage {
 			h.revoke()
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -20,7 +21,7 @@ func TestInspectNamesOurHoldersAndWaitersInOrder(t *testing.T) {
 		second, third := l.client("ledger-2"), l.client("ledger-3")
 		l.locking(second.Mutex(m))
 		l.locking(third.Mutex(m))
-		in, err := l.client("who").Inspect(t.Context(), m)
+		in, err := inspect.Lock(t.Context(), l.client("who"), m)
 		require.NoError(t, err)
 		require.Equal(t, kind.Mutex, in.Kind)
 		require.False(t, in.Guessed)
@@ -52,7 +53,7 @@ func TestInspectUnderstandsWhateverClientWroteIt(t *testing.T) {
 		wantAsHolder bool
 	}{
 		{node: "_c_" + uuid + "-lock-0000000003", data: "10.0.0.7", kind: kind.Mutex, writer: "curator", id: "10.0.0.7", wantAsHolder: true},
-		{node: "_c_" + uuid + "-lock-0000000003", data: revokeMessage, kind: kind.Mutex, writer: "curator", revoked: true, wantAsHolder: true},
+		{node: "_c_" + uuid + "-lock-0000000003", data: kind.RevokeMessage, kind: kind.Mutex, writer: "curator", revoked: true, wantAsHolder: true},
 		{node: "_c_" + uuid + "-latch-0000000003", data: "node-7", kind: kind.Election, writer: "curator", id: "node-7", wantAsHolder: true},
 		{node: "_c_" + uuid + "-__READ__0000000003", kind: kind.RWLock, writer: "curator", shared: true, wantAsHolder: true},
 		{node: "_c_" + uuid + "-__WRIT__0000000003", kind: kind.RWLock, writer: "curator", wantAsHolder: true},
@@ -70,7 +71,7 @@ func TestInspectUnderstandsWhateverClientWroteIt(t *testing.T) {
 				require.NoError(t, l.srv.Create("/x", nil))
 				l.foreign("/x", c.node, c.data)
 				l.foreign("/x", "readme", "junk")
-				in, err := l.client("who").Inspect(t.Context(), "/x")
+				in, err := inspect.Lock(t.Context(), l.client("who"), "/x")
 				require.NoError(t, err)
 				require.Equal(t, c.kind, in.Kind)
 				require.True(t, in.Guessed)
@@ -96,7 +97,7 @@ func TestInspectOfASemaphoreShowsPermitsAndThoseWhoWait(t *testing.T) {
 		_, err := l.client("two").Semaphore("/s").Acquire(t.Context(), 2)
 		require.NoError(t, err)
 		l.drawing(l.client("later"), 1)
-		in, err := l.client("who").Inspect(t.Context(), "/s")
+		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
 		require.NoError(t, err)
 		require.Len(t, in.Holders, 2)
 		require.Equal(t, "two", in.Holders[1].ID)
@@ -109,13 +110,13 @@ func TestInspectOfASemaphoreShowsPermitsAndThoseWhoWait(t *testing.T) {
 func TestInspectOfNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("who")
-		_, err := c.Inspect(t.Context(), "/missing")
+		_, err := inspect.Lock(t.Context(), c, "/missing")
 		require.ErrorIs(t, err, zk.ErrNoNode)
-		_, err = c.Inspect(t.Context(), "relative")
+		_, err = inspect.Lock(t.Context(), c, "relative")
 		require.ErrorContains(t, err, "must start with a slash")
 		l.declare("/ns", kind.Namespace.New())
 		require.NoError(t, l.srv.Create("/ns/lock", nil))
-		in, err := c.Inspect(t.Context(), "/ns")
+		in, err := inspect.Lock(t.Context(), c, "/ns")
 		require.NoError(t, err)
 		require.Equal(t, kind.Namespace, in.Kind)
 		require.Empty(t, in.Junk, "what a namespace holds is no junk")
@@ -130,7 +131,7 @@ func TestInspectWritesNothing(t *testing.T) {
 		l.settle()
 		c := l.client("who", func(cfg *Config) { cfg.ReadOnly = true })
 		l.srv.ResetCounts()
-		_, err = c.Inspect(t.Context(), m)
+		_, err = inspect.Lock(t.Context(), c, m)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"getData": 2, "getChildren2": 1}, l.srv.Counts().ByOp)
 		_, err = c.Mutex(m).TryLock(t.Context())
@@ -153,7 +154,7 @@ func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
 		require.NoError(t, (<-waited).err)
 		_ = l.drawing(c, 1) // a session that waits
 		l.semaphore(1)
-		in, err := l.client("who").Inspect(t.Context(), "/s")
+		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
 		require.NoError(t, err)
 		require.Equal(t, "semaphore /s: held by [a b d], waiting [c], junk 0", in.String())
 	})
@@ -174,7 +175,7 @@ func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 		put("/s/leases/_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-", `{"id":"loser","limit":1}`) // our fast path, about to withdraw
 		put("/s/leases/_c_4f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lease-", "10.0.0.1")                 // Curator, waiting with its permit created
 		put("/s/locks/_c_5f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-", "10.0.0.1")
-		in, err := l.client("who").Inspect(t.Context(), "/s")
+		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
 		require.NoError(t, err)
 		require.Equal(t, "semaphore /s: held by [holder], waiting [loser 10.0.0.1 10.0.0.1], junk 0", in.String())
 	})
@@ -190,8 +191,8 @@ func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 			}
 			return out
 		}
-		in := func() *Inspection {
-			in, err := l.client("who").Inspect(t.Context(), "/s")
+		in := func() *inspect.Report {
+			in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
 			require.NoError(t, err)
 			return in
 		}
@@ -222,7 +223,7 @@ func TestInspectSaysHowManyPermitsASetWaitsFor(t *testing.T) {
 		require.NoError(t, err)
 		c := l.client("set")
 		l.locker(c.MultiLock(c.Mutex(l.mutex()), c.Semaphore("/s").Share(5)).Lock)
-		in, err := l.client("who").Inspect(t.Context(), "/s")
+		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
 		require.NoError(t, err)
 		require.Len(t, in.Waiters, 1)
 		require.Equal(t, 5, in.Waiters[0].Permits)
@@ -239,7 +240,7 @@ func TestWhatAForeignContenderSaysIsEscaped(t *testing.T) {
 			require.NoError(t, err)
 			m := l.mutex()
 			node := l.foreign(m, "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", string(data))
-			in, err := l.client("who").Inspect(t.Context(), m)
+			in, err := inspect.Lock(t.Context(), l.client("who"), m)
 			require.NoError(t, err)
 			require.Equal(t, shown, in.Holders[0].ID, field)
 			require.Equal(t, shown, in.Holders[0].Host)
@@ -256,7 +257,7 @@ func TestWhatAForeignContenderSaysIsEscaped(t *testing.T) {
 		require.NoError(t, l.srv.SetCreateCount("/m", 1))
 		_, err := l.client("tries").Mutex("/m").TryLock(t.Context())
 		require.ErrorContains(t, err, `is held by contender \u202e-lock-0000000000, `)
-		in, err := l.client("who").Inspect(t.Context(), "/m")
+		in, err := inspect.Lock(t.Context(), l.client("who"), "/m")
 		require.NoError(t, err)
 		require.Contains(t, in.String(), `[\u202e-lock-0000000000]`)
 		require.NoError(t, l.srv.Delete(node))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -81,7 +82,7 @@ func (l *lab) seen(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "go java python", ids(candidates))
 
-	in, err := line[0].client.Inspect(ctx, path)
+	in, err := inspect.Lock(ctx, line[0].client, path)
 	require.NoError(t, err)
 	require.Equal(t, kind.Election, in.Kind)
 	require.Equal(t, "go", ids(in.Holders))

@@ -179,7 +179,7 @@ func TestARevocationRequestReachesHolderAndWaiter(t *testing.T) {
 		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		w := l.locking(l.client("b").Mutex("/m"))
-		require.NoError(t, l.srv.Set(l.queue("/m")[1], []byte(revokeMessage)))
+		require.NoError(t, l.srv.Set(l.queue("/m")[1], []byte(kind.RevokeMessage)))
 		require.ErrorIs(t, (<-w).err, ErrRevoked)
 		third := l.locking(l.client("c").Mutex("/m"))
 		admin := l.client("admin")

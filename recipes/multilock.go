@@ -53,8 +53,8 @@ func (m *Semaphore) Share(n int) Member { return part{m.q, max(n, -1)} }
 //   - Turns in the process are taken before anything stands in ZooKeeper, in the order of the paths; a place inherited
 //     with a turn is given up, because it is not of this set's transaction.
 //
-// A program that takes further locks while it holds some can still deadlock, as with any locks; Client.Inspect and
-// WaitsFor show it.
+// A program that takes further locks while it holds some can still deadlock, as with any locks; inspect.WaitsFor
+// shows it.
 type MultiLock struct {
 	c     *Client
 	parts []part

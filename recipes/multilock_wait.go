@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -235,7 +236,7 @@ func (d *draw) atOnce(lists [][]string) error {
 	if err == nil && v.granted {
 		return nil
 	}
-	return &HeldError{Path: d.q.path, Holder: parsed(d.k.dir, v.first), Position: v.position, c: d.q.c}
+	return &HeldError{Path: d.q.path, Holder: inspect.NewContender(d.k.dir, v.first), Position: v.position, c: d.q.c}
 }
 
 // permits says whether permits are among the seats: places that others count although nobody holds them.

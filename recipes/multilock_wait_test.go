@@ -16,7 +16,7 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 		do   func(l *lab)
 		want error
 	}{
-		"asked back": {func(l *lab) { require.NoError(l.t, l.srv.Set(l.queue("/m")[0], []byte(revokeMessage))) }, ErrRevoked},
+		"asked back": {func(l *lab) { require.NoError(l.t, l.srv.Set(l.queue("/m")[0], []byte(kind.RevokeMessage))) }, ErrRevoked},
 		"deleted":    {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/m")[0])) }, ErrLost},
 		"draining": {func(l *lab) {
 			l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -46,7 +47,7 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 		"panics":             func(*Client, string, <-chan struct{}) { panic("a bug in metrics code") },
 		"ends its goroutine": func(*Client, string, <-chan struct{}) { runtime.Goexit() }, // as a test's FailNow does
 		"does not return":    func(_ *Client, _ string, over <-chan struct{}) { <-over },
-		"calls the client":   func(c *Client, path string, _ <-chan struct{}) { _, _ = c.Inspect(context.Background(), path) },
+		"calls the client":   func(c *Client, path string, _ <-chan struct{}) { _, _ = inspect.Lock(context.Background(), c, path) },
 	} {
 		for _, event := range []string{"queued", "acquired", "suspected", "lost", "released", "refused"} {
 			t.Run(event+" "+name, func(t *testing.T) {

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -93,13 +93,13 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 	}
 	if got := d.payload.Params.Kind(); got != k {
 		return nil, fmt.Errorf("%w: %s is declared as %s by stack %q (%s), this program opens it as %s",
-			ErrKindMismatch, d.path, got, d.payload.Owner.Stack, visible(d.payload.Owner.Addr), k)
+			ErrKindMismatch, d.path, got, d.payload.Owner.Stack, inspect.Visible(d.payload.Owner.Addr), k)
 	}
 	switch d.payload.State {
 	case kind.StateDraining:
 		return nil, fmt.Errorf("%w: %s", ErrDraining, d.path)
 	case kind.StateMoved:
-		return nil, fmt.Errorf("%w: %s is now %s", ErrMoved, d.path, visible(d.payload.MovedTo))
+		return nil, fmt.Errorf("%w: %s is now %s", ErrMoved, d.path, inspect.Visible(d.payload.MovedTo))
 	}
 	return d, nil
 }
@@ -314,6 +314,3 @@ func (q *queue) complete(ctx context.Context, s *Session, err error) error {
 	}
 	return fmt.Errorf("%w: %s lacked a node, which exists now", errNotApplied, q.path)
 }
-
-// lastName is a path's last element.
-func lastName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

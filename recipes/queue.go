@@ -39,14 +39,7 @@ func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *q
 }
 
 // dir is where the contenders of the deciding queue stand.
-func (q *queue) dir() string { return subdir(q.path, q.kind.Queues[0].Child) }
-
-func subdir(path, child string) string {
-	if child == "" {
-		return path
-	}
-	return kind.JoinPath(path, child)
-}
+func (q *queue) dir() string { return q.kind.Queues[0].Dir(q.path) }
 
 // slot is the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see share.go.
 func (q *queue) slot() string {
@@ -70,7 +63,7 @@ func (q *queue) contender(s *Session, d *declaration, in kind.Queue, shared bool
 		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
 	}
 	return &contender{
-		s: s, dir: subdir(q.path, in.Child), prefix: protectedPrefix(d.wire, marker), id: q.id(),
+		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker), id: q.id(),
 		data: contenderData(q.kind, q.id()), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: q.c.state.account(s),
 	}, nil
 }

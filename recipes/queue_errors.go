@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // The sentinels of the recipes. Test with errors.Is; they arrive wrapped in what happened and where.
@@ -72,7 +74,7 @@ func (e *HeldError) Error() string {
 	case e.Holder.ID != "":
 		fmt.Fprintf(&b, " by %s", e.Holder.ID)
 	case e.Holder.Name != "":
-		fmt.Fprintf(&b, " by contender %s", visible(e.Holder.Name))
+		fmt.Fprintf(&b, " by contender %s", inspect.Visible(e.Holder.Name))
 	}
 	fmt.Fprintf(&b, ", %d ahead", e.Position)
 	if e.Cause != nil {
@@ -104,7 +106,7 @@ func (e *HeldError) Identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.Holder.describe(data)
+	e.Holder.Describe(data)
 	e.Holder.Session, e.Holder.Token = stat.EphemeralOwner, uint64(stat.Czxid)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -108,7 +109,7 @@ func (a *claim) ahead(dir string, v verdict) error {
 	a.position = v.position
 	// Of the same holder we may know more by now than its name.
 	if a.holder.Name != v.first.Name {
-		a.holder = parsed(dir, v.first)
+		a.holder = inspect.NewContender(dir, v.first)
 	}
 	if a.try {
 		return &HeldError{Path: a.q.path, Holder: a.holder, Position: v.position, c: a.q.c}
@@ -175,7 +176,7 @@ func (a *claim) identify(ctx context.Context) {
 	if a.holder.Data == nil {
 		a.holder.Data = []byte{}
 		if data, _, err := a.s.Get(ctx, a.holder.Path); err == nil {
-			a.holder.describe(data)
+			a.holder.Describe(data)
 		}
 	}
 	a.tell()
@@ -187,7 +188,7 @@ func (a *claim) watchAhead(ctx context.Context, v verdict) (w *session.Watch, he
 	if v.behind != "" {
 		data, _, w, err := getWPersistent(ctx, a.s, kind.JoinPath(a.k.dir, v.behind))
 		if err == nil && v.head {
-			a.holder.describe(data)
+			a.holder.Describe(data)
 		}
 		if !errors.Is(err, zk.ErrNoAuth) {
 			return w, saysHeld(data), err
@@ -291,7 +292,7 @@ func (a *claim) readOwn(ctx context.Context) error {
 		return lostError(a.k.path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, a.s.ID()))
 	}
 	a.version, a.czxid = stat.Version, stat.Czxid
-	if string(data) == revokeMessage {
+	if string(data) == kind.RevokeMessage {
 		return fmt.Errorf("%w: %s, while waiting", ErrRevoked, a.k.path)
 	}
 	return nil

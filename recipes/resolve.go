@@ -143,7 +143,7 @@ func (t *txn) name(paths []string) error {
 		if len(paths[i]) <= len(k.dir) { // an empty one, say, of a result that is none of a create's
 			return fmt.Errorf("%w: the server answered a create in %s with the path %q", session.ErrProtocol, k.dir, paths[i])
 		}
-		if err := k.found(lastName(paths[i])); err != nil {
+		if err := k.found(kind.BaseName(paths[i])); err != nil {
 			return err
 		}
 	}

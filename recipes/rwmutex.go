@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -111,7 +112,7 @@ func (q *queue) yieldOnce(ctx context.Context, try bool, start time.Time) (waite
 	if ahead == 0 {
 		return false, nil
 	}
-	held := &HeldError{Path: q.path, Holder: parsed(q.dir(), writer), Position: ahead, c: q.c}
+	held := &HeldError{Path: q.path, Holder: inspect.NewContender(q.dir(), writer), Position: ahead, c: q.c}
 	if try {
 		return false, held
 	}

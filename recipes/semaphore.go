@@ -183,7 +183,7 @@ func exhaustedAny(ks []*contender) error {
 
 // both are the queue of the permits and the one of those who wait for them.
 func (d *draw) both() []string {
-	return []string{subdir(d.q.path, leasesOf(d.q.kind).Child), subdir(d.q.path, gateOf(d.q.kind).Child)}
+	return []string{leasesOf(d.q.kind).Dir(d.q.path), gateOf(d.q.kind).Dir(d.q.path)}
 }
 
 // makePermits makes the permits' contenders.
@@ -196,7 +196,7 @@ func (d *draw) makePermits() ([]*contender, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.data = about.encode()
+		k.data = about.Encode()
 		ks[i] = k
 	}
 	return ks, nil
@@ -214,13 +214,13 @@ func (d *draw) makePlace() (*contender, error) {
 func (d *draw) wish() []byte {
 	about := holderSelf(d.q.id())
 	about.Permits = d.n
-	return about.encode()
+	return about.Encode()
 }
 
 // relabel corrects what an inherited place says about who waits there, and for how many permits. It is a label: where it
 // cannot be written, the wait goes on without it. What somebody else wrote, a revocation, stays.
 func (d *draw) relabel(ctx context.Context) {
-	var was holderData
+	var was kind.Holder
 	if json.Unmarshal(d.k.data, &was) != nil || was.ID == d.q.id() && was.Permits == d.n {
 		return
 	}
@@ -435,7 +435,7 @@ func (m *Semaphore) Permits(ctx context.Context) (declared, taken int, err error
 	if err != nil {
 		return 0, 0, err
 	}
-	children, _, err := s.Children(ctx, subdir(m.q.path, leasesOf(m.q.kind).Child))
+	children, _, err := s.Children(ctx, leasesOf(m.q.kind).Dir(m.q.path))
 	line, _ := kind.SortContenders(children)
 	return d.params.(*kind.SemaphoreParams).Permits, len(line), err
 }

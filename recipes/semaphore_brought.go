@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Where nothing is declared, each program brings the number of permits, and programs that bring different ones break each
 // other's limit. There is no place to look the number up: writing one into a node that is not ours to declare would settle
-// it for ever, and outlive the last program that meant it. But a permit of ours says of how many it is one (holderData),
+// it for ever, and outlive the last program that meant it. But a permit of ours says of how many it is one (kind.Holder),
 // so who takes permits reads those that it joins, and refuses to be granted beside another number.
 //
 // Of two holders the younger has looked behind its own creation, when the older was there, so no two of this library's
@@ -34,7 +35,7 @@ func (d *draw) agree(ctx context.Context) error {
 	}
 	var others []Contender
 	err = persist(ctx, d.s, func() (err error) {
-		others, _, err = readContenders(ctx, d.s, dir, older)
+		others, _, err = inspect.Contenders(ctx, d.s, dir, older)
 		return err
 	})
 	if err != nil {
@@ -50,7 +51,7 @@ func (d *draw) agree(ctx context.Context) error {
 
 // sameLimit compares with one permit, as far as its data is known and says anything.
 func (d *draw) sameLimit(c Contender) error {
-	var h holderData
+	var h kind.Holder
 	if d.d.payload != nil || json.Unmarshal(c.Data, &h) != nil || h.Limit == 0 || h.Limit == d.limit() {
 		return nil
 	}

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -102,9 +103,9 @@ func (d *draw) held(permits, waiting []kind.Contender) error {
 	e, dirs := &HeldError{Path: d.q.path, Position: len(permits) + len(waiting), c: d.q.c}, d.both()
 	switch {
 	case len(permits) > 0:
-		e.Holder = parsed(dirs[0], permits[0])
+		e.Holder = inspect.NewContender(dirs[0], permits[0])
 	case len(waiting) > 0:
-		e.Holder = parsed(dirs[1], waiting[0])
+		e.Holder = inspect.NewContender(dirs[1], waiting[0])
 	}
 	return e
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -24,6 +25,9 @@ type (
 	// OpError is the error of every operation of a Session, and of [Lease.Multi].
 	OpError = session.OpError
 )
+
+// Contender is one place in a queue; see package inspect.
+type Contender = inspect.Contender
 
 // The states of a session.
 const (

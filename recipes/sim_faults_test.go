@@ -133,7 +133,7 @@ func (w *simWorld) meddle(f simFault) {
 	}
 	node := kind.JoinPath(dir, line[f.n/3%len(line)].Name)
 	if f.what == "revoke" {
-		_ = w.srv.Set(node, []byte(revokeMessage)) // it may have gone
+		_ = w.srv.Set(node, []byte(kind.RevokeMessage)) // it may have gone
 		return
 	}
 	w.spoil(node)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
@@ -93,7 +94,7 @@ func TestTheQueueKeepsItsOrderWhereNumbersWrap(t *testing.T) { // case 58: ZooKe
 		for _, i := range []int{2, 0, 3, 1} {
 			l.foreign(m, order[i], "")
 		}
-		in, err := l.client("who").Inspect(t.Context(), m)
+		in, err := inspect.Lock(t.Context(), l.client("who"), m)
 		require.NoError(t, err)
 		var got []string
 		for _, k := range append(in.Holders, in.Waiters...) {
@@ -289,7 +290,7 @@ func TestARevocationIsHeardSoon(t *testing.T) { // Curator's makeRevocable
 		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		l.settle()
-		require.NoError(t, l.srv.Set(x.Node(), []byte(revokeMessage)))
+		require.NoError(t, l.srv.Set(x.Node(), []byte(kind.RevokeMessage)))
 		hostile.Soon(t, x.Context().Done(), "the holder was asked to step back")
 		require.ErrorIs(t, context.Cause(x.Context()), ErrRevoked)
 		l.unlock(x)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // The locks of examples/quickstart.
@@ -182,7 +183,7 @@ func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) 
 // awaitWaiter returns once somebody queues for the ledger.
 func (f *fleet) awaitWaiter(ctx context.Context) error {
 	for {
-		view, err := f.clients[2].Inspect(ctx, demoLedger)
+		view, err := inspect.Lock(ctx, f.clients[2], demoLedger)
 		if err != nil {
 			return err
 		}

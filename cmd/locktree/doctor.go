@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 func doctorCommand(a *app) *cobra.Command {
@@ -42,7 +43,7 @@ func doctorCommand(a *app) *cobra.Command {
 				found.Ensembles = append(found.Ensembles, of)
 			}
 			a.view().Checkup(found)
-			if found.Count(recipes.Fails) > 0 {
+			if found.Count(inspect.VerdictFails) > 0 {
 				return exitWith(exitError)
 			}
 			return nil
@@ -80,12 +81,12 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		paths = paths[:maxLookedAt]
 	}
 	of.Checked = len(paths)
-	conditions, err := client.Check(ctx, paths...)
+	conditions, err := inspect.Check(ctx, client, paths...)
 	if err != nil {
 		return of, err
 	}
 	for i, access := range conditions[len(conditions)-len(paths):] { // behind those of the server
-		if access.Verdict != recipes.Holds {
+		if access.Verdict != inspect.VerdictHolds {
 			of.Locks = append(of.Locks, access)
 		}
 		foreign, err := foreignNodes(ctx, client, paths[i])
@@ -98,23 +99,23 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 }
 
 // checkServer looks at one server. That it cannot be reached is a finding.
-func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]recipes.Condition, error) {
+func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]inspect.Condition, error) {
 	client, err := a.dial(ctx, e, true)
 	var shown *view.Failure
 	switch {
 	case errors.As(err, &shown) || err != nil && ctx.Err() != nil: // it is not the server's
 		return nil, err
 	case err != nil:
-		return []recipes.Condition{{Name: "connection", Verdict: recipes.Fails, What: err.Error(),
+		return []inspect.Condition{{Name: "connection", Verdict: inspect.VerdictFails, What: err.Error(),
 			Why: "programs that are given this server lose time on it, and the ensemble may stand one failure fewer", Next: "see that it runs, or take it out of the list"}}, nil
 	}
 	defer client.Close()
-	return client.Check(ctx)
+	return inspect.Check(ctx, client)
 }
 
 // foreignNodes finds what is in a lock and nobody's contender.
-func foreignNodes(ctx context.Context, client *recipes.Client, path string) ([]recipes.Condition, error) {
-	in, err := client.Inspect(ctx, path)
+func foreignNodes(ctx context.Context, client *recipes.Client, path string) ([]inspect.Condition, error) {
+	in, err := inspect.Lock(ctx, client, path)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
 		return nil, nil // which the look at the access has found
 	}
@@ -122,7 +123,7 @@ func foreignNodes(ctx context.Context, client *recipes.Client, path string) ([]r
 		return nil, err
 	}
 	n := len(in.Junk)
-	return []recipes.Condition{{Name: "foreign nodes in " + path, Verdict: recipes.Unsure,
+	return []inspect.Condition{{Name: "foreign nodes in " + path, Verdict: inspect.VerdictUnsure,
 		What: fmt.Sprintf("%d: %s", n, strings.Join(in.Junk[:min(n, 3)], ", ")),
 		Why:  "they are no contenders: locks ignore them, and the lock cannot be deleted while they are there",
 		Next: "find out whose they are, and delete them"}}, nil

@@ -22,6 +22,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -280,7 +281,7 @@ func TestExecInterruptedWhileItWaitsLeavesTheQueue(t *testing.T) {
 	require.Contains(t, x.stderr.String(), "waiting for "+execLock)
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 	x.ends(128 + int(syscall.SIGTERM))
-	in, err := holder.Inspect(t.Context(), execLock)
+	in, err := inspect.Lock(t.Context(), holder, execLock)
 	require.NoError(t, err)
 	require.Empty(t, in.Waiters)
 	require.NoError(t, lease.Unlock(t.Context()))
@@ -342,7 +343,7 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 		}
 	}
 	place := func(t *testing.T, c *recipes.Client) string {
-		in, err := c.Inspect(t.Context(), execLock)
+		in, err := inspect.Lock(t.Context(), c, execLock)
 		require.NoError(t, err)
 		require.Len(t, in.Waiters, 1)
 		return in.Waiters[0].Path

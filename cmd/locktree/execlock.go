@@ -12,6 +12,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -37,7 +38,7 @@ func (x *execution) listen(signals <-chan os.Signal, over <-chan struct{}) (ende
 
 // acquire takes the lock, as what it is declared.
 func (x *execution) acquire(ctx context.Context, client *recipes.Client, path string) (*recipes.Lease, error) {
-	in, err := client.Inspect(ctx, path)
+	in, err := inspect.Lock(ctx, client, path)
 	if err != nil {
 		return nil, err
 	}

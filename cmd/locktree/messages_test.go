@@ -97,10 +97,13 @@ func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
 	files, err := filepath.Glob("../../recipes/*.go")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	sessions, err := filepath.Glob("../../recipes/session/*.go")
-	require.NoError(t, err)
-	require.NotEmpty(t, sessions)
-	for _, name := range append(files, sessions...) {
+	for _, room := range []string{"session", "inspect"} {
+		more, err := filepath.Glob("../../recipes/" + room + "/*.go")
+		require.NoError(t, err)
+		require.NotEmpty(t, more)
+		files = append(files, more...)
+	}
+	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -74,7 +75,7 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 	plans := s.plans(trees, false)
 	st := view.Status{Trees: trees, Drift: plans, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
 	for _, tree := range trees {
-		st.Waits = append(st.Waits, recipes.WaitsFor(inspections(tree)...))
+		st.Waits = append(st.Waits, inspect.WaitsFor(inspections(tree)...))
 	}
 	a.view().Status(st)
 	if err := s.allRead(trees); err != nil {
@@ -87,8 +88,8 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 }
 
 // inspections are what reading the tree has shown already: no further request.
-func inspections(tree *plan.Tree) []*recipes.Inspection {
-	var out []*recipes.Inspection
+func inspections(tree *plan.Tree) []*inspect.Report {
+	var out []*inspect.Report
 	for _, n := range tree.Nodes {
 		if n.Payload == nil || n.Live == nil || n.Live.Usage == nil {
 			continue
@@ -101,7 +102,7 @@ func inspections(tree *plan.Tree) []*recipes.Inspection {
 			return cs
 		}
 		u := n.Live.Usage
-		out = append(out, &recipes.Inspection{Path: n.Path, Kind: n.Kind(), Payload: n.Payload, Holders: contenders(u.Holders), Waiters: contenders(u.Waiters)})
+		out = append(out, &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload, Holders: contenders(u.Holders), Waiters: contenders(u.Waiters)})
 	}
 	return out
 }
@@ -132,7 +133,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 		if len(found.Closed) > 0 {
 			closed = denied(s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(found.Closed)))
 		}
-		found.Waits = recipes.WaitsFor(found.Found...)
+		found.Waits = inspect.WaitsFor(found.Found...)
 		out.Ensembles = append(out.Ensembles, found)
 	}
 	if len(out.Ensembles) == 0 {
@@ -164,7 +165,7 @@ func (w *lockSearch) visit(ctx context.Context, path string) error {
 		return w.session.Err()
 	}
 	if path != "/" {
-		in, err := w.c.Inspect(ctx, path)
+		in, err := inspect.Lock(ctx, w.c, path)
 		if errors.Is(err, zk.ErrNoAuth) {
 			w.out.Closed = append(w.out.Closed, path)
 			return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -103,7 +104,7 @@ func (s *surveyor) node(ctx context.Context, path string) (f *found, names []str
 		return nil, nil, view.Failf("Too many nodes", "There are more than %d nodes below -from. Import a smaller subtree at a time.", maxSurvey)
 	}
 	f = &found{path: path}
-	in, err := s.client.Inspect(ctx, path)
+	in, err := inspect.Lock(ctx, s.client, path)
 	if errors.Is(err, zk.ErrNoAuth) {
 		f.skip = "we may not read it"
 		return f, nil, nil
@@ -197,7 +198,7 @@ each:
 }
 
 // recognise takes the parameters from the contenders, as far as they show.
-func (f *found) recognise(in *recipes.Inspection) {
+func (f *found) recognise(in *inspect.Report) {
 	f.kind, f.params = in.Kind, in.Kind.New()
 	writers := map[string]bool{}
 	for _, c := range append(slices.Clone(in.Holders), in.Waiters...) {

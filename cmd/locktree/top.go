@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 func topCommand(a *app) *cobra.Command {
@@ -116,7 +116,7 @@ func lookFrom(ctx context.Context, s *stack) topLook {
 	}
 	found := view.Status{Trees: trees, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
 	for _, tree := range trees {
-		found.Waits = append(found.Waits, recipes.WaitsFor(inspections(tree)...))
+		found.Waits = append(found.Waits, inspect.WaitsFor(inspections(tree)...))
 	}
 	return topLook{Status: found}
 }

@@ -40,6 +40,14 @@ type Queue struct {
 	Exclusive, Shared map[Wire]string
 }
 
+// Dir is where the contenders of the queue stand, in the lock at path.
+func (q Queue) Dir(path string) string {
+	if q.Child == "" {
+		return path
+	}
+	return JoinPath(path, q.Child)
+}
+
 // Admission is the answer of [Kind.Admit].
 type Admission struct {
 	// Granted: the contender is admitted.

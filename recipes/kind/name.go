@@ -90,3 +90,6 @@ func ParentPath(path string) string {
 	}
 	return "/"
 }
+
+// BaseName is a path's last name.
+func BaseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

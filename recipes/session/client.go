@@ -270,7 +270,3 @@ func (c *Client) Close() error {
 	}
 	return err
 }
-
-// Identities returns who the servers take this client for, as far as it can be known here: world:anyone, the digest
-// users of Config.Auth, and the subject of the TLS client certificate. For checks that an ACL would not lock us out.
-func (c *Client) Identities() []Identity { return identities(c.cfg.Auth, c.cfg.TLS) }

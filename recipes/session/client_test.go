@@ -125,7 +125,7 @@ func TestNoAuthSaysWhoWeAreAndWhatWeNeed(t *testing.T) {
 		mine := zk.DigestACL(zk.PermAll, "alice", "hunter2")
 		_, err := s.Create(t.Context(), "/a", nil, 0, mine)
 		require.NoError(t, err)
-		require.Equal(t, []Identity{{"world", "anyone"}, {"digest", mine[0].ID}}, owner.Identities())
+		require.Equal(t, []Identity{{"world", "anyone"}, {"digest", mine[0].ID}}, owner.Newest().Identities())
 		srv.Disconnect(s.ID())
 		_, _, err = s.Get(t.Context(), "/a")
 		require.NoError(t, err, "presented again after a reconnect")

@@ -64,10 +64,14 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 	return kept, nil
 }
 
-// Whoami describes our identities for people: without the hash of a digest, which is as good as a short password.
-func (c *Client) Whoami() string {
+// Identities returns who the servers take this session for, as far as it can be known here: world:anyone, the digest
+// users of Config.Auth, and the subject of the TLS client certificate. For checks that an ACL would not lock us out.
+func (s *Session) Identities() []Identity { return identities(s.client.cfg.Auth, s.client.cfg.TLS) }
+
+// Whoami describes who the servers take us for, for people: without the hash of a digest, which is as good as a short password.
+func (s *Session) Whoami() string {
 	var names []string
-	for _, id := range c.Identities() {
+	for _, id := range s.Identities() {
 		switch id.Scheme {
 		case "world":
 			continue
@@ -78,7 +82,7 @@ func (c *Client) Whoami() string {
 			names = append(names, id.Scheme+":"+id.ID)
 		}
 	}
-	for _, a := range c.cfg.Auth {
+	for _, a := range s.client.cfg.Auth {
 		if a.Scheme != "digest" {
 			names = append(names, "somebody of scheme "+a.Scheme)
 		}

@@ -105,7 +105,7 @@ func (s *Session) opError(o op, outcome Outcome, err error) *OpError {
 			o.need = need(o.name, o.path)
 		}
 		// go-zookeeper words it "not authenticated", which sends people to the wrong place.
-		e.Err = deniedError{fmt.Sprintf("permission denied: it needs %s, and we are %s", o.need, s.client.Whoami())}
+		e.Err = deniedError{fmt.Sprintf("permission denied: it needs %s, and we are %s", o.need, s.Whoami())}
 		e.Hint = "have that right granted, or check the credentials: ZooKeeper accepts a wrong digest password and then knows nobody by that name"
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Hint = "an ACL must not be empty, its schemes must be known to the servers, and scheme auth needs credentials"

@@ -3,7 +3,7 @@ package view
 import (
 	"strings"
 
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // Checkup is what doctor found out, one part an ensemble.
@@ -16,17 +16,17 @@ type CheckupOf struct {
 	Root     string
 	Checked  int                 // how many locks were looked at
 	Cut      bool                // there are more
-	Locks    []recipes.Condition // of those, what does not hold for certain
+	Locks    []inspect.Condition // of those, what does not hold for certain
 }
 
 // CheckupServer is one server, which need not be configured as the others are.
 type CheckupServer struct {
 	Server     string
-	Conditions []recipes.Condition
+	Conditions []inspect.Condition
 }
 
 // Count is how many conditions there are of a verdict.
-func (c Checkup) Count(v recipes.Verdict) (n int) {
+func (c Checkup) Count(v inspect.Verdict) (n int) {
 	for _, e := range c.Ensembles {
 		for _, k := range e.all() {
 			if k.Verdict == v {
@@ -37,8 +37,8 @@ func (c Checkup) Count(v recipes.Verdict) (n int) {
 	return n
 }
 
-func (e CheckupOf) all() []recipes.Condition {
-	var out []recipes.Condition
+func (e CheckupOf) all() []inspect.Condition {
+	var out []inspect.Condition
 	for _, s := range e.Servers {
 		out = append(out, s.Conditions...)
 	}
@@ -58,14 +58,14 @@ func (h *human) Checkup(c Checkup) {
 			h.out.printf("  There are more locks, which were not looked at.\n\n")
 		}
 	}
-	h.out.printf("%d %s, %d unsure, %d fail.\n", c.Count(recipes.Holds), plural(c.Count(recipes.Holds), "condition holds", "conditions hold"), c.Count(recipes.Unsure), c.Count(recipes.Fails))
+	h.out.printf("%d %s, %d unsure, %d fail.\n", c.Count(inspect.VerdictHolds), plural(c.Count(inspect.VerdictHolds), "condition holds", "conditions hold"), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails))
 }
 
-func (h *human) conditions(list []recipes.Condition) {
+func (h *human) conditions(list []inspect.Condition) {
 	for _, k := range list {
-		colour := map[recipes.Verdict]string{recipes.Holds: green, recipes.Unsure: yellow, recipes.Fails: red}[k.Verdict]
+		colour := map[inspect.Verdict]string{inspect.VerdictHolds: green, inspect.VerdictUnsure: yellow, inspect.VerdictFails: red}[k.Verdict]
 		h.out.printf("  %s  %s: %s\n", h.out.paint(colour)((k.Verdict.String() + "      ")[:6]), clean(k.Name), clean(unprefixed(k.What)))
-		if k.Verdict == recipes.Holds {
+		if k.Verdict == inspect.VerdictHolds {
 			continue
 		}
 		h.out.printf("          %s\n", full(clean(k.Why)))
@@ -77,11 +77,11 @@ func (h *human) conditions(list []recipes.Condition) {
 }
 
 // next is what to do, and where a person sets what the library speaks of.
-func next(k recipes.Condition) string {
+func next(k inspect.Condition) string {
 	switch {
-	case k.Verdict != recipes.Holds && strings.Contains(k.Next, "session timeout"):
+	case k.Verdict != inspect.VerdictHolds && strings.Contains(k.Next, "session timeout"):
 		return full(k.Next) + " The session timeout is session_timeout of the ensemble block, or ZOOKEEPER_SESSION."
-	case k.Verdict != recipes.Holds && strings.Contains(k.Next, "credentials"):
+	case k.Verdict != inspect.VerdictHolds && strings.Contains(k.Next, "credentials"):
 		return full(k.Next) + " " + credentialsAre
 	}
 	return k.Next
@@ -89,7 +89,7 @@ func next(k recipes.Condition) string {
 
 // Checkup writes what doctor found out.
 func (d *documents) Checkup(c Checkup) {
-	list := func(ks []recipes.Condition) []fields {
+	list := func(ks []inspect.Condition) []fields {
 		out := []fields{}
 		for _, k := range ks {
 			out = append(out, fields{"name": k.Name, "verdict": k.Verdict.String(), "what": strings.TrimSpace(unprefixed(k.What)), "why": k.Why, "next": next(k)})
@@ -105,5 +105,5 @@ func (d *documents) Checkup(c Checkup) {
 		ensembles = append(ensembles, fields{"ensemble": e.Ensemble, "root": e.Root, "servers": servers, "locks_checked": e.Checked, "cut": e.Cut, "locks": list(e.Locks)})
 	}
 	d.document(fields{"format_version": "1.0", "ensembles": ensembles,
-		"holds": c.Count(recipes.Holds), "unsure": c.Count(recipes.Unsure), "fails": c.Count(recipes.Fails)})
+		"holds": c.Count(inspect.VerdictHolds), "unsure": c.Count(inspect.VerdictUnsure), "fails": c.Count(inspect.VerdictFails)})
 }

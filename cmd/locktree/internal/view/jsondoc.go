@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -128,7 +129,7 @@ func (d *documents) Status(s Status) {
 			c := s.Drift[i].Summary()
 			e["changes"] = fields{"add": c.Add, "change": c.Change, "remove": c.Destroy}
 		}
-		var waits *recipes.Waits
+		var waits *inspect.Waits
 		if i < len(s.Waits) {
 			waits = s.Waits[i]
 		}

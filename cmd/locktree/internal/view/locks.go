@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // deadlocks are warnings on standard output: who runs status wants to know.
-func (h *human) deadlocks(w *recipes.Waits) {
+func (h *human) deadlocks(w *inspect.Waits) {
 	if w == nil {
 		return
 	}
@@ -54,7 +55,7 @@ func (h *human) Locks(l Locks) {
 }
 
 // declaredAs says what the lock is and who says so.
-func declaredAs(in *recipes.Inspection) string {
+func declaredAs(in *inspect.Report) string {
 	if in.Payload == nil {
 		return in.Kind.Name + ", not declared: known by its contenders"
 	}
@@ -151,7 +152,7 @@ func inspectedJSON(cs []recipes.Contender) []fields {
 }
 
 // waitsJSON is the wait-for graph: nodes are contenders' paths.
-func waitsJSON(w *recipes.Waits) fields {
+func waitsJSON(w *inspect.Waits) fields {
 	waits, deadlocks := []fields{}, []fields{}
 	if w == nil {
 		return fields{"waits": waits, "deadlocks": deadlocks}

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/stretchr/testify/require"
 )
 
 // party is somebody in a queue of the fixtures.
@@ -23,10 +25,10 @@ func party(path, id string, session int64, change ...func(*recipes.Contender)) r
 }
 
 // crossed are two locks whose holders want each other's, and one nobody declared.
-func crossed() []*recipes.Inspection {
+func crossed() []*inspect.Report {
 	ledger := &kind.Payload{Params: kind.Mutex.New(), State: kind.StateDraining, Owner: kind.Owner{Stack: "payments-prod", Addr: "mutex.ledger"}}
 	x, y := "/locks/ledger", "/locks/rates"
-	return []*recipes.Inspection{
+	return []*inspect.Report{
 		{Path: x, Kind: kind.Mutex, Payload: ledger, Holders: []recipes.Contender{party(x, "A", 1, func(c *recipes.Contender) { c.Host, c.PID = "host-a", 4121 })},
 			Waiters: []recipes.Contender{party(x, "B", 2, func(c *recipes.Contender) { c.Host = "host-b" })}},
 		{Path: y, Kind: kind.RWLock, Guessed: true, Holders: []recipes.Contender{party(y, "B", 2, func(c *recipes.Contender) { c.Shared = true })},
@@ -38,8 +40,8 @@ func crossed() []*recipes.Inspection {
 func TestLocks(t *testing.T) {
 	found := crossed()
 	l := Locks{NowMs: now, Ensembles: []LocksOf{
-		{Ensemble: "main", Servers: "zk1:2181", Path: "/locks", Found: found, Closed: []string{"/locks/private"}, Cut: true, Waits: recipes.WaitsFor(found...)},
-		{Ensemble: "spare", Servers: "zk9:2181", Path: "/locks", Waits: recipes.WaitsFor()},
+		{Ensemble: "main", Servers: "zk1:2181", Path: "/locks", Found: found, Closed: []string{"/locks/private"}, Cut: true, Waits: inspect.WaitsFor(found...)},
+		{Ensemble: "spare", Servers: "zk9:2181", Path: "/locks", Waits: inspect.WaitsFor()},
 	}}
 	v, out, _ := capture(nil)
 	v.Locks(l)
@@ -51,11 +53,11 @@ func TestLocks(t *testing.T) {
 }
 
 func TestStatusWarnsOfDeadlocks(t *testing.T) {
-	s := Status{Trees: []*plan.Tree{liveTree()}, Waits: []*recipes.Waits{recipes.WaitsFor(crossed()...)}}
+	s := Status{Trees: []*plan.Tree{liveTree()}, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}}
 	v, out, _ := capture(nil)
 	v.Status(s)
 	require.Contains(t, out.String(), "deadlock: B holds /locks/rates waits /locks/ledger, A holds /locks/ledger waits /locks/rates\n")
-	s.Waits = []*recipes.Waits{recipes.WaitsFor(crossed()[:1]...)}
+	s.Waits = []*inspect.Waits{inspect.WaitsFor(crossed()[:1]...)}
 	out.Reset()
 	v.Status(s)
 	require.NotContains(t, out.String(), "deadlock")
@@ -66,7 +68,7 @@ func TestLocksShowForeignTextSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Holders[0].ID, in.Holders[0].Host = "\x1b[31mred", "host\nheld by nobody"
 	v, out, _ := capture(nil)
-	v.Locks(Locks{Ensembles: []LocksOf{{Found: []*recipes.Inspection{in}, Waits: recipes.WaitsFor(in)}}})
+	v.Locks(Locks{Ensembles: []LocksOf{{Found: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}})
 	require.NotContains(t, out.String(), "\x1b")
 	require.NotContains(t, out.String(), "\nheld by nobody")
 }
@@ -77,7 +79,7 @@ func TestLocksCutLongQueues(t *testing.T) {
 		in.Waiters = append(in.Waiters, party(in.Path, "w"+strconv.Itoa(i), int64(10+i)))
 	}
 	v, out, _ := capture(nil)
-	v.Locks(Locks{Ensembles: []LocksOf{{Found: []*recipes.Inspection{in}, Waits: recipes.WaitsFor(in)}}})
+	v.Locks(Locks{Ensembles: []LocksOf{{Found: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}})
 	require.Contains(t, out.String(), "and 11 more")
 	require.Contains(t, out.String(), "21 waiting.")
 }

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 func TestTop(t *testing.T) {
@@ -31,7 +32,7 @@ func TestTop(t *testing.T) {
 		{Ensemble: "spare", Nodes: []*plan.Node{used("/locks/c", kind.Election.New(), 0, 1), {Path: "/locks/odd"}}},
 	}
 	v, out, _ := capture(nil)
-	v.Top(Top{Status: Status{Trees: trees, Waits: []*recipes.Waits{recipes.WaitsFor(crossed()...)}, NowMs: now}})
+	v.Top(Top{Status: Status{Trees: trees, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}, NowMs: now}})
 	out.WriteString("===\n")
 	v.Top(Top{Status: Status{Trees: trees[:1], NowMs: now}, Rows: 1, Error: errors.New("recipes: connection lost"), ShownMs: now + 35_000})
 	golden(t, "top.txt", out.String())
@@ -56,11 +57,11 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	v, out, _ := capture(nil)
 	v.Status(Status{Trees: []*plan.Tree{tree}, NowMs: now})
 	v.Top(Top{Status: Status{Trees: []*plan.Tree{tree}, NowMs: now}})
-	in := &recipes.Inspection{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,
+	in := &inspect.Report{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,
 		Holders: contenders(pool().Live.Usage.Holders), Waiters: contenders(pool().Live.Usage.Waiters)}
 	foreign := *in
 	foreign.Path, foreign.Payload = "/locks/foreign", nil
-	v.Locks(Locks{Ensembles: []LocksOf{{Ensemble: "main", Path: "/locks", Found: []*recipes.Inspection{in, &foreign}}}, NowMs: now})
+	v.Locks(Locks{Ensembles: []LocksOf{{Ensemble: "main", Path: "/locks", Found: []*inspect.Report{in, &foreign}}}, NowMs: now})
 	golden(t, "permits.txt", out.String())
 
 	// Another client's permits are another row, and those of nobody known are one row each.

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // View is how the commands speak.
@@ -96,7 +97,7 @@ type Status struct {
 	// Servers are, per tree, where it was read from.
 	Servers []string
 	// Waits are, per tree, who waits for whom.
-	Waits []*recipes.Waits
+	Waits []*inspect.Waits
 	NowMs int64
 }
 
@@ -119,8 +120,8 @@ type LocksOf struct {
 	Ensemble string
 	Servers  string
 	Path     string
-	Found    []*recipes.Inspection
+	Found    []*inspect.Report
 	Closed   []string // paths that may not be read
 	Cut      bool     // there are more nodes than were looked at
-	Waits    *recipes.Waits
+	Waits    *inspect.Waits
 }

@@ -1,8 +1,7 @@
-package recipes
+package inspect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -20,12 +20,12 @@ import (
 type Verdict int
 
 const (
-	// Holds: it was seen to hold.
-	Holds Verdict = iota
-	// Unsure: it could not be seen, or it is a risk and no violation.
-	Unsure
-	// Fails: it does not hold; a promise of the package documentation is void.
-	Fails
+	// VerdictHolds: it was seen to hold.
+	VerdictHolds Verdict = iota
+	// VerdictUnsure: it could not be seen, or it is a risk and no violation.
+	VerdictUnsure
+	// VerdictFails: it does not hold; a promise of the package documentation is void.
+	VerdictFails
 )
 
 // String returns "holds", "unsure" or "fails".
@@ -47,7 +47,7 @@ type Condition struct {
 //
 // Not checked, as no client can: that the clocks of all machines run at the right rate, and whether the other servers
 // are configured as this one is.
-func (c *Client) Check(ctx context.Context, paths ...string) ([]Condition, error) {
+func Check(ctx context.Context, c Source, paths ...string) ([]Condition, error) {
 	s, err := c.Session(ctx)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (c *Client) Check(ctx context.Context, paths ...string) ([]Condition, error
 		checkClock(runtime.GOOS), checkVersion(srvr),
 	}
 	for _, path := range paths {
-		access, err := c.checkAccess(ctx, s, path)
+		access, err := checkAccess(ctx, s, path)
 		if err != nil {
 			return nil, err
 		}
@@ -78,10 +78,10 @@ func checkTimeout(t, tick time.Duration, how string) Condition {
 		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
 	switch {
 	case tick <= 0:
-		k.Verdict, k.What = Unsure, fmt.Sprintf("the servers granted %v; their tick could not be learnt", t)
+		k.Verdict, k.What = VerdictUnsure, fmt.Sprintf("the servers granted %v; their tick could not be learnt", t)
 		k.Next = "add conf to 4lw.commands.whitelist, or see to it that tickTime is at most " + (t / 4).String()
 	case t < 4*tick:
-		k.Verdict, k.Next = Fails, fmt.Sprintf("set the session timeout to %v or more, or lower tickTime to %v", 4*tick, t/4)
+		k.Verdict, k.Next = VerdictFails, fmt.Sprintf("set the session timeout to %v or more, or lower tickTime to %v", 4*tick, t/4)
 	}
 	return k
 }
@@ -98,10 +98,10 @@ func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condi
 	case standalone:
 		k.What = "the server stands alone"
 	case syncLimit == 0 || tick == 0:
-		k.Verdict, k.What = Unsure, "syncLimit is not known"
+		k.Verdict, k.What = VerdictUnsure, "syncLimit is not known"
 		k.Next = "add conf to 4lw.commands.whitelist, or compare: the session timeout should be 1.5 x (syncLimit + 1/2) ticks or more"
 	case t < least:
-		k.Verdict, k.What = Unsure, fmt.Sprintf("syncLimit is %d, which asks for a session timeout of %v; it is %v", syncLimit, least, t)
+		k.Verdict, k.What = VerdictUnsure, fmt.Sprintf("syncLimit is %d, which asks for a session timeout of %v; it is %v", syncLimit, least, t)
 		k.Next = fmt.Sprintf("set the session timeout to %v or more, or lower syncLimit", least)
 	default:
 		k.What = fmt.Sprintf("syncLimit is %d: %v or more is enough, the session timeout is %v", syncLimit, least, t)
@@ -114,7 +114,7 @@ func checkClock(system string) Condition {
 	k := Condition{Name: "clock", What: "deadlines follow the monotonic clock, and count the time the machine is suspended",
 		Why: "a lease must end in time by this machine's own clock; setting the date changes nothing"}
 	if system != "linux" {
-		k.Verdict, k.What = Unsure, "deadlines follow the monotonic clock; on "+system+" the time the machine is suspended is not counted"
+		k.Verdict, k.What = VerdictUnsure, "deadlines follow the monotonic clock; on "+system+" the time the machine is suspended is not counted"
 		k.Next = "do not suspend this machine while it holds locks, or let a store refuse old tokens"
 	}
 	return k
@@ -126,7 +126,7 @@ func checkVersion(srvr string) Condition {
 	k := Condition{Name: "server version", Why: "releases before 3.9.4 can lose committed writes at a change of leaders (ZOOKEEPER-4785, ZOOKEEPER-4925), and a lock is such a write"}
 	m := regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(srvr)
 	if m == nil {
-		k.Verdict, k.What, k.Next = Unsure, "the server does not tell its version", "add srvr to 4lw.commands.whitelist, or see to it that it is 3.9.4 or later"
+		k.Verdict, k.What, k.Next = VerdictUnsure, "the server does not tell its version", "add srvr to 4lw.commands.whitelist, or see to it that it is 3.9.4 or later"
 		return k
 	}
 	var v []int
@@ -136,46 +136,53 @@ func checkVersion(srvr string) Condition {
 	}
 	k.What = "it is " + strings.Join(m[1:], ".")
 	if slices.Compare(v, []int{3, 9, 4}) < 0 {
-		k.Verdict, k.Next = Unsure, "plan an upgrade to 3.9.4 or later; a server that stands alone is not concerned"
+		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later; a server that stands alone is not concerned"
 	}
 	return k
 }
 
 // checkAccess compares a lock's declaration and ACL with who we are.
-func (c *Client) checkAccess(ctx context.Context, s *Session, path string) (Condition, error) {
+func checkAccess(ctx context.Context, s *session.Session, path string) (Condition, error) {
 	k := Condition{Name: "access " + path, Why: "contenders are created and deleted in the lock node, and heartbeats need to read them"}
 	acl, _, err := s.GetACL(ctx, path)
-	var d *declaration
+	var data []byte
 	if err == nil {
-		d, err = c.declaration(ctx, s, path)
+		data, _, err = s.Get(ctx, path)
 	}
-	var refused *OpError
-	switch {
-	// A server's answer is a finding, also when it is that there is no such node. No answer is an error: nothing was seen.
-	case err != nil && errors.As(err, &refused) && refused.Outcome == session.OutcomeDefinite:
-		k.Verdict, k.What, k.Next = Fails, err.Error(), "declare the lock and run apply, or have read access granted to "+c.conn.Whoami()
+	if session.OutcomeOf(err) == session.OutcomeDefinite {
+		// A server's answer is a finding, also when it is that there is no such node. No answer is an error: nothing was seen.
+		k.Verdict, k.What, k.Next = VerdictFails, err.Error(), "declare the lock and run apply, or have read access granted to "+s.Whoami()
 		return k, nil
-	case err != nil:
+	}
+	if err != nil {
 		return k, err
-	case d.payload == nil:
-		k.Verdict, k.What, k.Next = Unsure, d.why.Error(), "declare the lock and run apply"
+	}
+	payload, why := kind.Decode(data)
+	if why != nil {
+		k.Verdict, k.What, k.Next = VerdictUnsure, why.Error(), "declare the lock and run apply"
 		return k, nil
 	}
-	lacks := c.lacks(acl, "CREATE", zk.PermCreate) + c.lacks(acl, "DELETE", zk.PermDelete)
-	if heartbeat := c.lacks(d.acl, "READ", zk.PermRead); heartbeat != "" {
-		lacks += heartbeat + "(on contenders, by child_acl) "
+	lacking := lacks(s, acl, "CREATE", zk.PermCreate) + lacks(s, acl, "DELETE", zk.PermDelete)
+	if payload.ChildACL != nil { // else contenders may be read by whoever may create them
+		var children []zk.ACL
+		for _, a := range payload.ChildACL {
+			children = append(children, zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID})
+		}
+		if heartbeat := lacks(s, children, "READ", zk.PermRead); heartbeat != "" {
+			lacking += heartbeat + "(on contenders, by child_acl) "
+		}
 	}
-	if k.What = "we are " + c.conn.Whoami(); lacks != "" {
-		k.Verdict, k.What, k.Next = Fails, k.What+", and lack "+strings.TrimSpace(lacks), "have the rights declared for us, or check the credentials"
+	if k.What = "we are " + s.Whoami(); lacking != "" {
+		k.Verdict, k.What, k.Next = VerdictFails, k.What+", and lack "+strings.TrimSpace(lacking), "have the rights declared for us, or check the credentials"
 	}
 	return k, nil
 }
 
 // lacks returns the right's name if no entry gives it to us. Entries of schemes only a server can judge (ip, plugins) count
 // as ours: what is said to be lacking is lacking.
-func (c *Client) lacks(acl []zk.ACL, name string, perm int32) string {
+func lacks(s *session.Session, acl []zk.ACL, name string, perm int32) string {
 	for _, e := range acl {
-		ours := e.Scheme == "auth" || slices.ContainsFunc(c.Identities(), func(id Identity) bool {
+		ours := e.Scheme == "auth" || slices.ContainsFunc(s.Identities(), func(id session.Identity) bool {
 			user, _, _ := strings.Cut(id.ID, ":") // a server shows digests to administrators only, to others an x
 			return e.Scheme == id.Scheme && (e.ID == id.ID || e.Scheme == "digest" && e.ID == user+":x")
 		})

@@ -1,8 +1,7 @@
-package recipes
+package inspect
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,10 +11,11 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
-// Inspection is what stands at a path: a lock, whoever declared and whoever uses it.
-type Inspection struct {
+// Report is what stands at a path: a lock, whoever declared and whoever uses it.
+type Report struct {
 	Path    string
 	Kind    *kind.Kind    // as declared; else guessed from the contenders; nil when there is nothing to guess from
 	Guessed bool          // nothing is declared here
@@ -26,13 +26,18 @@ type Inspection struct {
 	Junk    []string      // children that are nobody's contender, as paths; they are ignored by the recipes
 }
 
+// Source is what has a session: a *recipes.Client, or a *session.Client.
+type Source interface {
+	Session(ctx context.Context) (*session.Session, error)
+}
+
 // maxReads is how many contenders are read at a time.
 const maxReads = 16
 
-// Inspect looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It
+// Lock looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It
 // writes nothing. The parts are read one after another, so a busy lock may show a holder and the successor it has
 // made way for; contenders that leave meanwhile are left out. A node that does not exist is zk.ErrNoNode.
-func (c *Client) Inspect(ctx context.Context, path string) (*Inspection, error) {
+func Lock(ctx context.Context, c Source, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("recipes: inspect: %w", err)
 	}
@@ -48,7 +53,7 @@ func (c *Client) Inspect(ctx context.Context, path string) (*Inspection, error) 
 	if err != nil {
 		return nil, err
 	}
-	in := &Inspection{Path: path}
+	in := &Report{Path: path}
 	if in.Payload, in.Why = kind.Decode(data); in.Why != nil {
 		in.Payload = nil
 	}
@@ -60,24 +65,8 @@ func (c *Client) Inspect(ctx context.Context, path string) (*Inspection, error) 
 	return in, in.read(ctx, s, params, children)
 }
 
-// Revoke asks the contender at path node, a Contender.Path of Inspect's, to give the lock back or to leave the queue:
-// it writes "__REVOKE__" into the node, as Curator's revocation does. A holder of ours finds its Context cancelled with
-// ErrRevoked and keeps the lock until it unlocks; a waiter of ours leaves. Curator's holders obey if their program made
-// itself revocable; other clients do not listen. What the node said about its owner is overwritten. Needs WRITE on it.
-func (c *Client) Revoke(ctx context.Context, node string) error {
-	if _, ok := kind.ParseContender(lastName(node)); !ok {
-		return fmt.Errorf("recipes: revoke %s: that is nobody's contender; take the path from Inspect", node)
-	}
-	s, err := c.Session(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = s.Set(ctx, node, []byte(revokeMessage), -1)
-	return err
-}
-
 // classify finds the kind: declared, or told by what stands in the node.
-func (in *Inspection) classify(children []string) kind.Params {
+func (in *Report) classify(children []string) kind.Params {
 	if in.Payload != nil {
 		in.Kind = in.Payload.Params.Kind()
 		return in.Payload.Params
@@ -113,20 +102,20 @@ func guess(children []string) *kind.Kind {
 }
 
 // read fills in holders and waiters.
-func (in *Inspection) read(ctx context.Context, s *Session, params kind.Params, children []string) error {
+func (in *Report) read(ctx context.Context, s *session.Session, params kind.Params, children []string) error {
 	// All queues before any is judged, the permits before the antechamber: a Curator client that was granted its permit
 	// in between has left the antechamber by then, and counts as what it has become.
 	lines := make([][]Contender, len(in.Kind.Queues))
 	gated := map[int64]bool{} // sessions that stand in an antechamber
 	for i, q := range in.Kind.Queues {
-		dir, names := subdir(in.Path, q.Child), children
+		dir, names := q.Dir(in.Path), children
 		if q.Child != "" {
 			var err error
-			if names, _, err = s.Children(ctx, dir); err != nil && !isNoNode(err) {
+			if names, _, err = s.Children(ctx, dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
 		}
-		line, junk, err := readContenders(ctx, s, dir, names)
+		line, junk, err := Contenders(ctx, s, dir, names)
 		if err != nil {
 			return err
 		}
@@ -144,7 +133,7 @@ func (in *Inspection) read(ctx context.Context, s *Session, params kind.Params, 
 
 // sort tells holders from waiters by the kind's own rule. How many permits an undeclared semaphore has is not known
 // here, so whoever has one holds; and who was granted one keeps it when the number is lowered.
-func (in *Inspection) sort(params kind.Params, q kind.Queue, line []Contender, gated map[int64]bool) {
+func (in *Report) sort(params kind.Params, q kind.Queue, line []Contender, gated map[int64]bool) {
 	queue := make([]kind.Contender, len(line))
 	// Of those that are still there: one that left while it was read holds nobody up.
 	for i, c := range line {
@@ -170,8 +159,7 @@ func (in *Inspection) sort(params kind.Params, q kind.Queue, line []Contender, g
 // number they were created, and places only move forward: at that number or behind it, it never was within. Curator's
 // clients create theirs while they still stand in the antechamber, and leave that when they are granted.
 func tentative(c Contender, i int, gated map[int64]bool) bool {
-	var h holderData
-	if json.Unmarshal(c.Data, &h) == nil && (h.Limit > 0 || h.Held != nil) {
+	if h, ok := kind.ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
 		return h.Held == nil && i >= h.Limit
 	}
 	return gated[c.Session]
@@ -181,11 +169,11 @@ func tentative(c Contender, i int, gated map[int64]bool) bool {
 // as it says, and clients that write no number take one at a time. Permits that are not granted yet are not counted while
 // their client is in the antechamber: its node there has the number.
 func permits(c Contender, gate, holds bool, gated map[int64]bool) int {
-	var h holderData
+	h, ours := kind.ParseHolder(c.Data)
 	switch {
 	case gate && (len(c.Data) == 0 || c.Revoked), !gate && !holds && gated[c.Session]:
 		return 0
-	case gate && json.Unmarshal(c.Data, &h) == nil:
+	case gate && ours:
 		return max(1, h.Permits)
 	}
 	return 1
@@ -193,7 +181,7 @@ func permits(c Contender, gate, holds bool, gated map[int64]bool) int {
 
 // junk notes the children of dir that are neither contenders nor part of the layout. A namespace has none: it is there for
 // children of whatever name.
-func (in *Inspection) junk(dir string, names []string) {
+func (in *Report) junk(dir string, names []string) {
 	for _, name := range names {
 		if in.Kind != nil && (in.Kind.Container || dir == in.Path && slices.Contains(in.Kind.Children, name)) {
 			continue
@@ -202,8 +190,8 @@ func (in *Inspection) junk(dir string, names []string) {
 	}
 }
 
-// readContenders reads the contenders among the children of dir, in order; those that have gone are left out.
-func readContenders(ctx context.Context, s *Session, dir string, children []string) ([]Contender, []string, error) {
+// Contenders reads the contenders among the children of dir, in order; those that have gone are left out.
+func Contenders(ctx context.Context, s *session.Session, dir string, children []string) ([]Contender, []string, error) {
 	queue, junk := kind.SortContenders(children)
 	found := make([]*Contender, len(queue))
 	errs := make([]error, len(queue))
@@ -212,7 +200,7 @@ func readContenders(ctx context.Context, s *Session, dir string, children []stri
 		free <- struct{}{}
 		go func() {
 			defer func() { <-free }()
-			found[i], errs[i] = readContender(ctx, s, dir, k)
+			found[i], errs[i] = ReadContender(ctx, s, dir, k)
 		}()
 	}
 	for range cap(free) { // all places taken back: all reads are over
@@ -230,9 +218,9 @@ func readContenders(ctx context.Context, s *Session, dir string, children []stri
 	return out, junk, nil
 }
 
-// readContender reads one; nil without an error when it has gone.
-func readContender(ctx context.Context, s *Session, dir string, k kind.Contender) (*Contender, error) {
-	c := parsed(dir, k)
+// ReadContender reads one; nil without an error when it has gone.
+func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.Contender) (*Contender, error) {
+	c := NewContender(dir, k)
 	data, stat, err := s.Get(ctx, c.Path)
 	if errors.Is(err, zk.ErrNoAuth) {
 		// Its data is not for us; that it is there, and whose it is, everybody may know.
@@ -240,19 +228,19 @@ func readContender(ctx context.Context, s *Session, dir string, k kind.Contender
 			return &c, nil // servers that hide it say no more than that it is there: its name is all there is
 		}
 	}
-	if isNoNode(err) || err == nil && stat == nil {
+	if errors.Is(err, zk.ErrNoNode) || err == nil && stat == nil {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.complete(data, stat)
+	c.Complete(data, stat)
 	return &c, nil
 }
 
-// complete adds what the node says to what its name does.
-func (k *Contender) complete(data []byte, stat *zk.Stat) {
-	k.describe(data)
+// Complete adds what the node says to what its name does.
+func (k *Contender) Complete(data []byte, stat *zk.Stat) {
+	k.Describe(data)
 	k.Session, k.Token, k.Since = stat.EphemeralOwner, uint64(stat.Czxid), since(*k, stat)
 }
 
@@ -265,12 +253,12 @@ func since(c Contender, stat *zk.Stat) time.Time {
 }
 
 // String is the inspection in one line for logs.
-func (in *Inspection) String() string {
+func (in *Report) String() string {
 	name := func(cs []Contender) string {
 		var ids []string
 		for _, c := range cs {
 			if ids = append(ids, c.ID); c.ID == "" {
-				ids[len(ids)-1] = visible(c.Name)
+				ids[len(ids)-1] = Visible(c.Name)
 			}
 		}
 		return strings.Join(ids, " ")

@@ -1,4 +1,4 @@
-package recipes
+package inspect
 
 import (
 	"encoding/json"
@@ -30,8 +30,8 @@ type Contender struct {
 	Data    []byte    // as found
 }
 
-// parsed is what a name alone tells.
-func parsed(dir string, c kind.Contender) Contender {
+// NewContender is what a name alone tells.
+func NewContender(dir string, c kind.Contender) Contender {
 	return Contender{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
 }
 
@@ -50,13 +50,13 @@ func writerOf(c kind.Contender) string {
 	return "curator"
 }
 
-// describe fills in what the holder wrote about itself: JSON of ours, Vitess's and Terraform's field names too, or
+// Describe fills in what the holder wrote about itself: JSON of ours, Vitess's and Terraform's field names too, or
 // plain text.
-func (k *Contender) describe(data []byte) {
+func (k *Contender) Describe(data []byte) {
 	k.Data = data
-	k.Revoked = string(data) == revokeMessage
+	k.Revoked = string(data) == kind.RevokeMessage
 	var h struct {
-		holderData
+		kind.Holder
 		HostName  string    `json:"HostName"`
 		UserName  string    `json:"UserName"`
 		Who       string    `json:"Who"`
@@ -66,7 +66,7 @@ func (k *Contender) describe(data []byte) {
 	if json.Unmarshal(data, &h) == nil {
 		k.ID, k.Host, k.PID, k.Since = h.ID, h.Host, h.PID, h.Since
 		k.fill(h.Who, h.UserName, h.HostName, h.ProcessID, h.Created)
-		k.ID, k.Host = visible(k.ID), visible(k.Host)
+		k.ID, k.Host = Visible(k.ID), Visible(k.Host)
 		return
 	}
 	if !k.Revoked {
@@ -98,15 +98,15 @@ const maxIDText = 256
 
 // printable is data as text when it is that, else "".
 func printable(data []byte) string {
-	if s := string(data); len(data) <= maxIDText && utf8.Valid(data) && visible(s) == s {
+	if s := string(data); len(data) <= maxIDText && utf8.Valid(data) && Visible(s) == s {
 		return s
 	}
 	return ""
 }
 
-// visible is a foreign text with what cannot be seen written as Go does: it ends up on terminals and in errors, where
+// Visible is a foreign text with what cannot be seen written as Go does: it ends up on terminals and in errors, where
 // control characters would be obeyed, and marks of direction and spaces without width make one name read as another.
-func visible(s string) string {
+func Visible(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
 	}

@@ -1,4 +1,4 @@
-package recipes
+package inspect
 
 import (
 	"fmt"
@@ -48,11 +48,11 @@ func (d Deadlock) String() string {
 	return "deadlock: " + strings.Join(steps, ", ")
 }
 
-// WaitsFor puts together what Inspect saw of locks of one ensemble. Contenders of one session are taken for one party:
+// WaitsFor puts together what Lock saw of locks of one ensemble. Contenders of one session are taken for one party:
 // a program that does unrelated things under one Client can look as if it held one lock while it waits for another,
 // and so be part of a Deadlock that is none. Nobody is said to wait for itself. The inspections are not of one moment
 // either; a real deadlock is still there at the next look.
-func WaitsFor(locks ...*Inspection) *Waits {
+func WaitsFor(locks ...*Report) *Waits {
 	g := &waitGraph{parties: map[partyKey]*party{}}
 	for _, in := range locks {
 		g.add(in)
@@ -120,11 +120,11 @@ func (p *party) who() string {
 	case p.key.session != 0:
 		return fmt.Sprintf("session %#x", p.key.session)
 	}
-	return lastName(p.key.node)
+	return kind.BaseName(p.key.node)
 }
 
 // add takes the waits of one lock. Readers do not keep readers waiting.
-func (g *waitGraph) add(in *Inspection) {
+func (g *waitGraph) add(in *Report) {
 	inTheWay := func(of Contender, all []Contender) []Contender {
 		var out []Contender
 		for _, c := range all {
@@ -150,7 +150,7 @@ func (g *waitGraph) add(in *Inspection) {
 
 // blocker is who keeps the wait from ending, given who is known to go on; nil when nobody does. All those ahead must go
 // first. Of the holders all must leave, too, except where one permit may do: then one that goes on is enough. That a
-// waiter may need several permits, Inspect does not see; so a deadlock over several may be missed.
+// waiter may need several permits, a Report does not tell; so a deadlock over several may be missed.
 func (e *waitEdge) blocker() (p *party, ahead bool) {
 	stuck := func(q *party) bool { return q != e.who && !q.free }
 	if i := slices.IndexFunc(e.held, stuck); i >= 0 && (!e.Any || !slices.ContainsFunc(e.held, func(q *party) bool { return !stuck(q) })) {
