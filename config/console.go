@@ -1,10 +1,6 @@
 package config
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -17,41 +13,29 @@ const consoleFile = "<console>"
 // argument at the top of it. It contacts no server and changes nothing. It is
 // not safe for use by several goroutines.
 type Console struct {
-	m     *module
-	roots []*os.Root // open as long as the console is: file() reads through them
+	m    *module
+	dirs directories // open as long as the console is: file() reads through them
 }
 
 // OpenConsole loads the configuration in dir. When the diagnostics contain an
-// error the console only answers Sources. Close it in any case.
+// error only Sources may be called. Close it in any case.
 func OpenConsole(dir string, opts Options) (*Console, hcl.Diagnostics) {
-	r := &report{}
-	c := &Console{m: newModule(&sources{dir: dir, files: map[string]*hcl.File{}, report: r}, opts)}
-	root, err := c.open(dir)
-	if err != nil {
-		r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
-		return c, r.sorted()
+	c := &Console{
+		m:    newModule(&sources{dir: dir, files: map[string]*hcl.File{}, report: &report{}}, opts),
+		dirs: directories{dir: dir},
 	}
-	c.m.files.fsys = root
-	c.m.open = func(sub string) (fs.FS, error) { return c.open(filepath.Join(dir, filepath.FromSlash(sub))) }
+	root, err := c.dirs.open(".")
+	if err != nil {
+		c.m.noDirectory(dir, err)
+		return c, c.m.sorted()
+	}
+	c.m.files.fsys, c.m.open = root, c.dirs.open
 	c.m.build(&Config{Dir: dir})
 	return c, c.m.sorted()
 }
 
-func (c *Console) open(dir string) (fs.FS, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	c.roots = append(c.roots, root)
-	return root.FS(), nil
-}
-
 // Close releases the directories.
-func (c *Console) Close() {
-	for _, r := range c.roots {
-		_ = r.Close() // nothing was written
-	}
-}
+func (c *Console) Close() { c.dirs.close() }
 
 // Sources are the files, and the last expression, by the name diagnostics use.
 func (c *Console) Sources() map[string]*hcl.File { return c.m.files.files }

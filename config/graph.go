@@ -114,9 +114,7 @@ func (m *module) checkCycle(component []*decl) {
 		inside[d] = true
 	}
 	first := earliest(component)
-	steps := way(first, first, func(d *decl) []edge {
-		return slices.DeleteFunc(d.edges(), func(e edge) bool { return !inside[e.to] })
-	})
+	steps := round(first, inside)
 	if steps == nil {
 		return // one member that does not refer to itself, as nearly all are
 	}
@@ -169,36 +167,27 @@ func earliest(ds []*decl) *decl {
 	})
 }
 
-// way returns the steps of a shortest way between two declarations, or back to the
-// same, by breadth first search; nil when there is none.
-func way(from, to *decl, edges func(*decl) []edge) []edge {
+// round returns the steps of a shortest way from a declaration through others back to it, by breadth first search; nil
+// when there is none.
+func round(first *decl, inside map[*decl]bool) (steps []edge) {
 	came := map[*decl]edge{} // the last step of the way to a declaration: from whom, why
-	queue := []*decl{from}
-	for len(queue) > 0 {
+	for queue := []*decl{first}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
-		queue = queue[1:]
-		for _, e := range edges(at) {
-			if e.to == to {
-				return wayBack(from, at, e, came)
-			}
-			if _, known := came[e.to]; !known {
+		for _, e := range at.edges() {
+			_, known := came[e.to]
+			switch {
+			case e.to == first:
+				steps = []edge{e}
+				for ; at != first; at = came[at].to {
+					steps = append(steps, edge{at, came[at].why})
+				}
+				slices.Reverse(steps)
+				return steps
+			case inside[e.to] && !known:
 				came[e.to] = edge{at, e.why}
 				queue = append(queue, e.to)
 			}
 		}
 	}
 	return nil
-}
-
-func wayBack(d, at *decl, last edge, came map[*decl]edge) []edge {
-	steps := []edge{last}
-	for at != d {
-		from := came[at]
-		steps = append(steps, edge{at, from.why})
-		at = from.to
-	}
-	for i, j := 0, len(steps)-1; i < j; i, j = i+1, j-1 {
-		steps[i], steps[j] = steps[j], steps[i]
-	}
-	return steps
 }

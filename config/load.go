@@ -14,28 +14,41 @@ import (
 )
 
 func load(dir string, opts Options) (*Config, hcl.Diagnostics) {
-	// A root refuses symbolic links that lead out of it, which no check of names can.
-	root, err := os.OpenRoot(dir)
+	d := directories{dir: dir}
+	defer d.close()
+	fsys, err := d.open(".")
 	if err != nil {
 		r := &report{}
-		r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
+		r.noDirectory(dir, err)
 		return &Config{Dir: dir}, r.sorted()
 	}
-	roots := []*os.Root{root}
-	defer func() {
-		for _, r := range roots {
-			_ = r.Close() // nothing was written
-		}
-	}()
-	return loadTree(root.FS(), dir, opts, func(sub string) (fs.FS, error) {
-		// A module may stand beside the configuration, so its root is one of its own.
-		r, err := os.OpenRoot(filepath.Join(dir, filepath.FromSlash(sub)))
-		if err != nil {
-			return nil, err
-		}
-		roots = append(roots, r)
-		return r.FS(), nil
-	})
+	return loadTree(fsys, dir, opts, d.open)
+}
+
+// directories are the ones of a configuration and its modules. Each is a root of its own, because a module may be beside
+// the configuration: a root refuses symbolic links that lead out of it, which no check of names can.
+type directories struct {
+	dir   string
+	roots []*os.Root
+}
+
+func (d *directories) open(sub string) (fs.FS, error) {
+	root, err := os.OpenRoot(filepath.Join(d.dir, filepath.FromSlash(sub)))
+	if err != nil {
+		return nil, err
+	}
+	d.roots = append(d.roots, root)
+	return root.FS(), nil
+}
+
+func (d *directories) close() {
+	for _, r := range d.roots {
+		_ = r.Close() // nothing was written
+	}
+}
+
+func (r *report) noDirectory(dir string, err error) {
+	r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
 }
 
 // loadFS is load on any file system, which must hold every module; dir is what

@@ -49,7 +49,7 @@ func (s *sources) display(name string) string { return filepath.Join(s.dir, name
 func (s *sources) list() (primary, overrides []string) {
 	entries, err := fs.ReadDir(s.fsys, ".")
 	if err != nil {
-		s.errorf(fileStart(s.dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
+		s.noDirectory(s.dir, err)
 		return nil, nil
 	}
 	for _, e := range entries {
