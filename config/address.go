@@ -114,7 +114,7 @@ func (m *module) notAddress(a *attribute, why string) (address, bool) {
 	return nil, false
 }
 
-// readSteps groups the parts and checks that each type can stand where it does.
+// readSteps groups the parts and checks that each type can be where it does.
 func (m *module) readSteps(a *attribute, parts []part, computed bool) (address, bool) {
 	var out address
 	for i := 0; i < len(parts); {
@@ -159,7 +159,7 @@ func misplaced(before address, typ string) string {
 	return ""
 }
 
-// place is what stands at an address: a node block or a module block.
+// place is what is at an address: a node block or a module block.
 type place struct {
 	node *nodeDecl
 	call *decl
@@ -181,7 +181,7 @@ func (p place) repeated() bool {
 	return p.call.forEach != nil
 }
 
-// lookup finds the block an address names. Where there is none, it answers how
+// lookup finds the block an address names. Where there is none, it reports how
 // far it came and what the next step is called nearby.
 func (m *module) lookup(a address) (place, string, bool) {
 	at := place{in: m}

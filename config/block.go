@@ -32,7 +32,7 @@ type attribute struct {
 	each      bool           // it refers to each.key or each.value
 	bad       bool           // it refers to something that does not exist, which has been reported
 	iterator  string         // in the content of a dynamic block: the name of its element
-	required  bool           // null, which means not set, is a mistake: see scope.as
+	required  bool           // null, which means not set, is an error: see scope.as
 	doomed    bool           // bad in every instance of a module
 	value     hcl.Expression // expr for evaluation; nil before the first
 }

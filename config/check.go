@@ -10,7 +10,7 @@ import (
 )
 
 // checkNodes are the rules between nodes: one znode, one declaration; somebody
-// may use it; it stands somewhere.
+// may use it; it is on an ensemble.
 func (m *module) checkNodes() {
 	type where struct {
 		e    *Ensemble

@@ -9,7 +9,7 @@ import (
 // consoleFile is what diagnostics call the expression that is evaluated.
 const consoleFile = "<console>"
 
-// Console evaluates expressions against a configuration, as if each stood in an
+// Console evaluates expressions against a configuration, as if each were in an
 // argument at the top of it. It contacts no server and changes nothing. It is
 // not safe for use by several goroutines.
 type Console struct {

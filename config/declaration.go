@@ -42,7 +42,7 @@ type edge struct {
 }
 
 // nodeDecl is a block that declares znodes: one, or one for each element of
-// for_each, for each instance of the namespace it stands in.
+// for_each, for each instance of the namespace it is in.
 type nodeDecl struct {
 	*decl
 	kind     *kind.Kind
@@ -51,7 +51,7 @@ type nodeDecl struct {
 	children []*nodeDecl
 	// ensembles are the ensemble arguments that apply, on nodes at the top.
 	ensembles []*attribute
-	// instances by the instance they stand in; the key is nil at the top.
+	// instances by the instance they are in; the key is nil at the top.
 	instances map[*instance][]*instance
 }
 
@@ -62,7 +62,7 @@ func (n *nodeDecl) attr(name string) *attribute {
 	return n.block.attrs[name]
 }
 
-// repeated reports whether each is defined for what stands inside the node.
+// repeated reports whether each is defined for what is inside the node.
 func (n *nodeDecl) repeated() bool {
 	for ; n != nil; n = n.parent {
 		if n.attr("for_each") != nil {

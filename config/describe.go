@@ -14,7 +14,7 @@ const SchemaFormat = 1
 // LanguageSchema is the whole language as data: what decodes the files, not a copy of it.
 type LanguageSchema struct {
 	Format int `json:"format_version"`
-	// Blocks are the blocks that stand at the top of a file, in the order in which
+	// Blocks are the blocks that are at the top of a file, in the order in which
 	// the reference explains them.
 	Blocks []*BlockSchema `json:"blocks"`
 	// Functions are the names of the functions an expression can call, sorted.
@@ -26,16 +26,16 @@ type BlockSchema struct {
 	Name   string   `json:"name"`
 	Doc    string   `json:"doc"`
 	Labels []string `json:"labels,omitempty"` // what each label means
-	// Single blocks may stand in their parent once.
+	// Single blocks may be in their parent once.
 	Single bool `json:"single,omitempty"`
-	// Module is true on blocks at the top that may also stand in a module.
+	// Module is true on blocks at the top that may also be in a module.
 	Module bool `json:"module,omitempty"`
 	// AnyArguments: arguments of any name are taken besides the ones listed.
 	AnyArguments bool             `json:"any_arguments,omitempty"`
 	Arguments    []ArgumentSchema `json:"arguments,omitempty"`
-	// Blocks are those that stand inside, without the ones that declare nodes.
+	// Blocks are those that are inside, without the ones that declare nodes.
 	Blocks []*BlockSchema `json:"blocks,omitempty"`
-	// Contains are the names of blocks at the top that may also stand inside.
+	// Contains are the names of blocks at the top that may also be inside.
 	Contains []string `json:"contains,omitempty"`
 	// Attributes are what a reference to a declared node offers.
 	Attributes []AttributeSchema `json:"attributes,omitempty"`
@@ -46,7 +46,7 @@ type ArgumentSchema struct {
 	Name string `json:"name"`
 	Doc  string `json:"doc"`
 	// Type is a type of the language (string, number, bool, list(string), any), or
-	// what else stands there: type, name, address, acl, ensemble, principal.
+	// what else is there: type, name, address, acl, ensemble, principal.
 	Type     string `json:"type"`
 	Required bool   `json:"required,omitempty"`
 	// Default is what a missing argument means; nil where no one value says it.

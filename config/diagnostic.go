@@ -34,7 +34,7 @@ func (r *report) where(at hcl.Range) string {
 	return name + ":" + strconv.Itoa(at.Start.Line)
 }
 
-// repeats is how many mistakes are shown for one place: a wrong expression under
+// repeats is how many errors are shown for one place: a wrong expression under
 // for_each is wrong for every key, and a few of them explain it.
 const repeats = 3
 
@@ -70,7 +70,7 @@ func (r *report) add(diags ...*hcl.Diagnostic) {
 	}
 }
 
-// quoting are the mistakes in which hcl quotes a part of a value, by their summary, and what is said in place of
+// quoting are the errors in which hcl quotes a part of a value, by their summary, and what is said in place of
 // that. All other values are in errors of functions, for which see guard, and in those of conversions.
 var quoting = map[string]string{
 	"Duplicate object key": "Two different items produced the same key in this 'for' expression. It is not shown because it is sensitive. " +
@@ -93,7 +93,7 @@ func discreet(d *hcl.Diagnostic) *hcl.Diagnostic {
 	}
 	parts := []hcl.Expression{d.Expression}
 	if c, ok := d.Expression.(*hclsyntax.ConditionalExpr); ok {
-		parts = []hcl.Expression{c.TrueResult, c.FalseResult} // it has no value itself, that is the mistake
+		parts = []hcl.Expression{c.TrueResult, c.FalseResult} // it has no value itself, that is the error
 	}
 	if !slices.ContainsFunc(parts, func(e hcl.Expression) bool {
 		v, _ := e.Value(d.EvalContext)

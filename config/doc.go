@@ -7,9 +7,9 @@
 // and environment give the same [Config], byte for byte: no function of the
 // language knows the time, a random number or the network.
 //
-// Every mistake is a diagnostic with a file, a range, what is wrong, why, and
+// Every error is a diagnostic with a file, a range, what is wrong, why, and
 // what to type next. All of them are reported at once, sorted by file and line;
-// a mistake that only follows from another one is dropped. A Config is returned
+// an error that only follows from another one is dropped. A Config is returned
 // only when there is no error.
 //
 // # How an expression becomes a value
@@ -22,9 +22,8 @@
 // dependency order. Nothing is ever unknown: all values of this language are
 // known before an apply.
 //
-// What has no value is marked failed, and whoever marks it has reported why: so nothing
-// that refers to it says more, and everything else is still looked at. That promise is
-// what lets a mistake be told once; load.go holds everybody to it (explained).
+// What has no value is marked failed, and whatever marks it has reported why: nothing that refers to it reports more, and
+// everything else is still looked at. So an error is reported once. load.go checks that no failure was silent (explained).
 //
 // A module is the same thing once more: another directory, collected and resolved
 // for the block that calls it, and evaluated once for each of its instances, with
@@ -46,7 +45,7 @@
 // repeats it: where a message would quote a value, its mark is asked first. Nothing looks
 // for secrets in finished messages, which would damage other words and give the
 // secret away. What a person writes as a literal into a file is shown with the
-// line it stands on when that line is wrong.
+// line it is on when that line is wrong.
 //
 // # The files
 //
@@ -62,7 +61,7 @@
 //	check intentcheck hash                  the rules between declarations, and the result
 //
 // load.go calls them; module.go holds what they share. diagnostic, advice, advicetable and suggest word the
-// mistakes, secret keeps values out of what is printed. Beside Load stand console (with valuetext), describe
+// errors, secret keeps values out of what is printed. Beside Load stand console (with valuetext), describe
 // (the language as data) and format.
 //
 // A new argument is a line in language.go and one where it is evaluated; a new kind of lock is neither: its
@@ -71,7 +70,7 @@
 // # Limits
 //
 // A configuration is its operator's own code, as with Terraform. The size of files, the number of nodes and the depth of
-// modules are limited (see limits.go), so that a slip is told early and with a place. The time and memory that
-// expressions take are not: Load cannot be interrupted from within, so who needs that calls it in a goroutine, and
-// leaves it behind, as the command does.
+// modules are limited (see limits.go), so that a slip is reported early and with a place. The time and memory that
+// expressions take are not. Load cannot be interrupted from within: a program that needs that calls it in a goroutine and
+// abandons it, as the command does.
 package config

@@ -84,13 +84,13 @@ func (b *block) bindIterator(r *report) {
 	b.iterator = name
 }
 
-// nestedBlock is one block to evaluate, with the scope it stands in.
+// nestedBlock is one block to evaluate, with the scope it is in.
 type nestedBlock struct {
 	*block
 	s scope
 }
 
-// expandNested returns the blocks of a type that stand in b, dynamic ones expanded.
+// expandNested returns the blocks of a type that are in b, dynamic ones expanded.
 func (m *module) expandNested(s scope, b *block, name string) []nestedBlock {
 	var out []nestedBlock
 	for _, n := range b.blocks {

@@ -44,7 +44,7 @@ type edit struct {
 
 func (w *rewriter) replace(at hcl.Range, text string) { w.edits = append(w.edits, edit{at, text}) }
 
-// body rewrites what stands in the file itself (top), in a variable or in another
+// body rewrites what is in the file itself (top), in a variable or in another
 // block. Only variables have types.
 func (w *rewriter) body(body *hclsyntax.Body, top, variable bool) {
 	for name, attr := range body.Attributes {
@@ -99,7 +99,7 @@ func typeConstraint(old string) string {
 	}
 }
 
-// unwrap returns what stands in a quoted template that is one interpolation and
+// unwrap returns what is in a quoted template that is one interpolation and
 // nothing else, in parentheses when it would end with its first line. Other
 // expressions it returns as they are.
 func unwrap(expr hclsyntax.Expression, src []byte) string {

@@ -41,7 +41,7 @@ var isSensitive = function.New(&function.Spec{
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return cty.BoolVal(args[0].IsMarked()), nil },
 })
 
-// try is HCL's own, whose error quotes the mistakes of all its arguments.
+// try is HCL's own, whose error quotes the errors of all its arguments.
 var try = function.New(&function.Spec{
 	VarParam: &function.Parameter{Name: "expressions", Type: customdecode.ExpressionClosureType},
 	Type: func(args []cty.Value) (cty.Type, error) {
@@ -108,7 +108,7 @@ var znodePath = function.New(&function.Spec{
 	},
 })
 
-// env reads the environment handed to Load. What stands there is a secret more
+// env reads the environment handed to Load. What is there is a secret more
 // often than not, so it is marked unless nonsensitive() says otherwise.
 func (m *module) env() function.Function {
 	values := map[string]string{}

@@ -28,7 +28,7 @@ func hash(c *Config) string {
 		for _, n := range e.Tree.Nodes {
 			payload, err := n.Payload.Encode()
 			if err != nil {
-				// Load has validated every parameter, so this is a mistake of ours.
+				// Load has validated every parameter, so this is a bug.
 				panic("config: payload of " + n.Addr + ": " + err.Error())
 			}
 			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), kind.NormalizeACL(n.ACL), n.AllowWorld, n.AllowLockout})

@@ -29,12 +29,12 @@ type input struct {
 
 // readInputs collects the values of variables. Later sources win, in Terraform's
 // order: environment, *.auto.ltvars in name order, then -var and -var-file as they
-// stand on the command line.
+// are on the command line.
 func (m *module) readInputs() {
 	for _, e := range m.opts.Environ {
 		name, text, ok := strings.Cut(e, "=")
 		if name, ours := strings.CutPrefix(name, envPrefix); ok && ours && m.variables[name] != nil {
-			// The environment is shared: a name that is no variable of ours is no mistake.
+			// The environment is shared: a name that is no variable of ours is no error.
 			m.inputs[name] = m.parseInput(m.variables[name], text, "the environment variable "+envPrefix+name)
 		}
 	}
@@ -98,7 +98,7 @@ func (m *module) readSetting(setting string) {
 	m.inputs[name] = m.parseInput(v, text, "the option -var")
 }
 
-// parseInput reads a value that stands outside of a file, as Terraform does. Text is
+// parseInput reads a value that is outside a file, as Terraform does. Text is
 // taken as it is where the type is a string, a number or a bool, or where none is
 // declared; for every other type, any included, it must be an expression.
 func (m *module) parseInput(v *variable, text, from string) input {
@@ -156,7 +156,7 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 		if v == nil {
 			m.add(warningAt(a.NameRange, "Value for undeclared variable",
 				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, hint(name, m.names["var"], "None is declared."))))
-			// It may be a sensitive one with a slip of the pen, whose value would be quoted.
+			// It may be a sensitive one with a typing error, whose value would be quoted.
 			quotable = quotable && plan.DidYouMean(name, m.names["var"]) == ""
 			continue
 		}

@@ -60,7 +60,7 @@ func (m *module) checkIntents() {
 	m.checkImports(have)
 }
 
-// checkMoves answers false when following the moves would make no sense.
+// checkMoves returns false when following the moves would make no sense.
 func (m *module) checkMoves(have *declared) bool {
 	from, to := map[string]*moveItem{}, map[string]*moveItem{}
 	before := m.errors()

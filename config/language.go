@@ -39,7 +39,7 @@ func newChildLanguage() *blockType {
 
 var requiredVersion = arg("required_version", "string", "The versions of locktree that may read this configuration.")
 
-// declarationTypes are the blocks that stand in every module and declare no node.
+// declarationTypes are the blocks that are in every module and declare no node.
 func declarationTypes() []*blockType {
 	return []*blockType{
 		withDynamic(&blockType{

@@ -116,7 +116,7 @@ func (m *module) eachBody(f func(parsedFile)) {
 	m.parsed[m.path] = files
 }
 
-// decodeFiles reads every file into one block, or answers nil when going on
+// decodeFiles reads every file into one block, or returns nil when going on
 // would only report what follows from what is wrong already.
 func (m *module) decodeFiles() *block {
 	if m.unreadable[m.path] {
@@ -190,7 +190,7 @@ func (m *module) finish(c *Config) {
 	}
 }
 
-// explained fails closed: it answers false, with an error, when something has no value and nobody has
+// explained fails closed: it returns false, with an error, when something has no value and nobody has
 // said why. What fails in silence is left out of all that refers to it, and a lock without the access
 // list it was declared with is open to somebody else.
 func (m *module) explained() bool {

@@ -47,7 +47,7 @@ type module struct {
 	index     map[nodeKey]*nodeDecl
 	functions map[string]function.Function
 	// incomplete: blocks of unknown types were left out, so a name that is not
-	// there may belong to a mistake that has been reported.
+	// there may belong to an error that has been reported.
 	incomplete bool
 
 	// The rest belongs to the instance under evaluation.
@@ -87,7 +87,7 @@ func (s *session) module(files *sources, parent *module, path string) *module {
 }
 
 // prepare reads the files and does everything that is the same for every
-// instance. It answers false when there is nothing that could be evaluated.
+// instance. It returns false when there is nothing that could be evaluated.
 //
 // collect prepares the modules that are called, down to the last one, so that resolve knows
 // the outputs there are. complete comes behind it, when override files are merged, and reports only:

@@ -22,7 +22,7 @@ type instance struct {
 	each     *element  // of the nearest for_each around; nil when there is none
 	addr     string
 	name     string
-	path     string // "" when it cannot be told
+	path     string // "" when it is not known
 	policy   *policy
 	ensemble *Ensemble
 	params   kind.Params
@@ -32,7 +32,7 @@ type instance struct {
 	replaceForACL bool
 	nameless      bool // its argument name was wrong
 	failed        bool // something about its block was wrong
-	broken        bool // its for_each was wrong: a stand-in, so that other mistakes inside are found
+	broken        bool // its for_each was wrong: a stand-in, so that other errors inside are found
 }
 
 // attributes are what a reference to the instance offers; see objectType.
@@ -52,14 +52,14 @@ func (i *instance) attributes() map[string]cty.Value {
 }
 
 // evaluateNode expands and evaluates a node block for every instance of the
-// namespace it stands in.
+// namespace it is in.
 func (m *module) evaluateNode(d *decl) {
 	n := d.node
 	if n.parent == nil {
 		m.expand(n, nil, m.ensembleOf(n))
 		return
 	}
-	// It is evaluated all the same, for its own mistakes: the stand-in of a wrong for_each has an instance for
+	// It is evaluated all the same, for its own errors: the stand-in of a wrong for_each has an instance for
 	// that. But what refers to it must not be told that something is missing there.
 	if n.parent.failed {
 		n.failed = true
@@ -194,7 +194,7 @@ func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
 	return out, true
 }
 
-// instantiate evaluates one instance. It answers false when there are too many.
+// instantiate evaluates one instance. It returns false when there are too many.
 func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
 	if m.expanded++; m.expanded > maxNodes {
 		m.errorf(n.head, "Too many nodes", "The configuration declares more than %d nodes and modules. Split it into several stacks.", maxNodes)
@@ -330,7 +330,7 @@ func (m *module) place(i *instance, s scope) {
 		parent = i.ensemble.Root
 	}
 	if i.broken || i.nameless {
-		return // no path: what stands inside has none either, and nothing is said of it
+		return // no path: what is inside has none either, and nothing is said of it
 	}
 	if err := kind.ValidateName(i.name); err != nil {
 		m.errorf(at, "Illegal znode name", "%s This is about %s.%s", sentence(err.Error()), i.addr, nameHint(a))

@@ -43,7 +43,7 @@ func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 			switch {
 			case dep.failed || seen[dep]:
 				// An argument that refers to what failed is not evaluated (waits), so nobody misses the name.
-				// The other arguments of the declaration are, and their mistakes found.
+				// The other arguments of the declaration are, and their errors found.
 			case dep.node != nil:
 				nodes = append(nodes, dep.node)
 			default:
@@ -98,7 +98,7 @@ func (s scope) waits(a *attribute) bool {
 	return a.bad || a.each && s.broken || slices.ContainsFunc(a.deps, func(d *decl) bool { return d.failed })
 }
 
-// about says which instance a mistake was found in, where there are several.
+// about says which instance an error was found in, where there are several.
 func (s scope) about(a *attribute) string {
 	switch {
 	case s.where != "" && a.each:
@@ -109,7 +109,7 @@ func (s scope) about(a *attribute) string {
 	return ""
 }
 
-// wrong reports a mistake in an argument's value. The context makes the view
+// wrong reports an error in an argument's value. The context makes the view
 // show the values that went into it, marked ones left out.
 func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
 	s.d.failed = true
@@ -124,7 +124,7 @@ func (s scope) wrong(a *attribute, summary, detail string) (cty.Value, bool) {
 }
 
 // as evaluates an argument and converts it. Marks stay. Null means not set, as in Terraform, so it
-// answers false without a word, and the caller takes the default. A required argument has none, and
+// returns false without a word, and the caller takes the default. A required argument has none, and
 // complete saw only that something is written there: unless null is reported here, the declaration
 // fails in silence, and so does all that refers to it, up to a lock whose access list is left out
 // (TestNullIsNoValueForARequiredArgument).
@@ -260,7 +260,7 @@ func childValues(children map[*nodeDecl][]*nodeDecl, in *nodeDecl, at *instance)
 }
 
 // nodeValue is one block as a reference sees it: an object, or with for_each an
-// object of objects by key. An object and not a map, since what stands inside
+// object of objects by key. An object and not a map, since what is inside
 // may differ from key to key.
 func nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, at *instance) cty.Value {
 	byKey := map[string]cty.Value{}

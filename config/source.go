@@ -179,7 +179,7 @@ func plainError(err error) string {
 	return err.Error()
 }
 
-// fileStart is the range of mistakes that concern a file or directory as a whole.
+// fileStart is the range of errors that concern a file or directory as a whole.
 func fileStart(name string) hcl.Range {
 	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 }

@@ -175,7 +175,7 @@ func (m *module) validate(variables []*variable) {
 		}
 	}
 	// Behind the loop: a rule that refers to a refused variable is checked with its value, and says what it has to
-	// say. Were it failed already, the order of declarations would decide how many mistakes are shown.
+	// say. Were it failed already, the order of declarations would decide how many errors are shown.
 	for _, v := range variables {
 		v.failed = v.failed || v.rejected
 	}
@@ -225,7 +225,7 @@ func (m *module) checkRule(v *variable, rule *block, s scope) bool {
 	return false
 }
 
-// conversionError writes the path of a mistake in front of it: element "b",
+// conversionError writes the path of an error in front of it: element "b",
 // attribute "permits": a number is required. The keys of a secret map are a part of the secret, and are left
 // out; names of attributes are in the type.
 func conversionError(err error, secret bool) string {

@@ -11,7 +11,7 @@ import (
 // checkVersion looks for required_version in a body and nothing else, so that it
 // works on a file whose language this program does not know. The diagnostics of the
 // two bodies are dropped for that reason: when the version fits, decodeBody finds the same
-// mistakes.
+// errors.
 func (m *module) checkVersion(body hcl.Body) *hcl.Diagnostic {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "locktree"}}})
 	for _, b := range content.Blocks {
