@@ -125,7 +125,7 @@ func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []strin
 				e.Name = kind.JoinPath(q.Child, c.Name)
 			}
 			// Only the deciding queue admits; the first in an antechamber waits like the others.
-			e.admitted = i == 0 && k.Admit(n.Payload.Params, queue, j).Granted
+			e.admitted = i == 0 && q.Admit(n.Payload.Params, queue, j).Granted
 			line = append(line, e)
 		}
 		junk = append(junk, others...)

@@ -192,7 +192,7 @@ func (d *differ) checkShrink(c *Change) {
 	queue, _ := kind.SortContenders(held)
 	over := 0
 	for i := range queue {
-		if !c.Kind.Admit(c.After.Payload.Params, queue, i).Granted {
+		if !c.Kind.Queues[0].Admit(c.After.Payload.Params, queue, i).Granted {
 			over++
 		}
 	}

@@ -121,28 +121,20 @@ var hostname = sync.OnceValue(func() string {
 	return h
 })
 
-// contenderData is the data of a fresh contender: JSON, except that candidates of an election carry the plain id
-// Curator's getParticipants decodes.
-func contenderData(k *kind.Kind, id string) []byte {
-	if k == kind.Election { // getParticipants shows whatever is there as a candidate's id
-		return []byte(id)
-	}
-	return holderSelf(id).Encode()
-}
-
+// holderSelf is what the contender of id says about itself.
 func holderSelf(id string) kind.Holder {
 	return kind.Holder{ID: id, Host: hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
 }
 
 // heldData is a contender's data with the mark of a confirmed grant to id.
-func heldData(k *kind.Kind, data []byte, id string) []byte {
+func heldData(q kind.Queue, data []byte, id string) []byte {
 	h, ok := kind.ParseHolder(data)
-	if k == kind.Election || !ok {
-		return contenderData(k, id)
+	if !ok {
+		h = holderSelf(id)
 	}
 	now := time.Now().UTC()
 	h.ID, h.Held = id, &now
-	return h.Encode()
+	return q.Data(h)
 }
 
 // saysHeld reports whether a contender of ours wrote that it was granted.

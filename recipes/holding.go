@@ -203,7 +203,7 @@ func (h *holding) pass(ctx context.Context, heir string) (baton, bool) {
 	}
 	to := *h.q
 	to.opts.id = heir
-	next, err := to.contender(h.s, h.d, to.kind.Queues[0], to.shared)
+	next, err := to.contender(h.s, h.d, to.place(), to.shared)
 	if err != nil {
 		return baton{}, false
 	}

@@ -97,7 +97,7 @@ func (m *MultiLock) check(ctx context.Context) error {
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", p.q.path)
 		case seen[p.q.path]:
 			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, p.q.path)
-		case p.n < 0 || p.n == 0 && p.q.kind.Children != nil:
+		case p.n < 0 || p.n == 0 && p.q.kind.Permits != nil:
 			return fmt.Errorf("recipes: multi-lock: semaphore %s: at least 1 permit is needed", p.q.path)
 		case own != nil && own.ended() == nil:
 			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",

@@ -232,7 +232,7 @@ func (d *draw) atOnce(lists [][]string) error {
 	case d.n > 0:
 		return &HeldError{Path: d.q.path, c: d.q.c} // it queues already, because look found somebody in the way
 	}
-	v, err := decide(d.q.kind, d.d.params, lists[0], d.k.name)
+	v, err := decide(d.q.place(), d.d.params, lists[0], d.k.name)
 	if err == nil && v.granted {
 		return nil
 	}

@@ -39,7 +39,7 @@ func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *q
 }
 
 // dir is where the contenders of the deciding queue stand.
-func (q *queue) dir() string { return q.kind.Queues[0].Dir(q.path) }
+func (q *queue) dir() string { return q.place().Dir(q.path) }
 
 // slot is the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see share.go.
 func (q *queue) slot() string {
@@ -49,10 +49,8 @@ func (q *queue) slot() string {
 	return q.path
 }
 
-// chained: the front of the queue can be proven without listing (see claim.await). Not where readers exist: a
-// downgrade puts a reader with an old number ahead of us. Not in elections, whose data is Curator's: an id, with no room
-// for a mark. (Permits have no front: of theirs the mark tells Inspect that they are held.)
-func (q *queue) chained() bool { return q.kind.Queues[0].Shared == nil && q.kind != kind.Election }
+// place is the deciding queue of the kind.
+func (q *queue) place() kind.Queue { return q.kind.Queues[0] }
 
 func (q *queue) id() string { return cmp.Or(q.opts.id, q.c.cfg.ID) }
 
@@ -64,7 +62,7 @@ func (q *queue) contender(s *Session, d *declaration, in kind.Queue, shared bool
 	}
 	return &contender{
 		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker), id: q.id(),
-		data: contenderData(q.kind, q.id()), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: q.c.state.account(s),
+		data: in.Data(holderSelf(q.id())), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: q.c.state.account(s),
 	}, nil
 }
 
@@ -81,8 +79,8 @@ type verdict struct {
 // errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
 var errNotListed = errors.New("our contender is not in the queue")
 
-// decide asks the kind about the contender called name.
-func decide(k *kind.Kind, p kind.Params, children []string, name string) (verdict, error) {
+// decide asks the kind about the contender called name, of all those in its queue.
+func decide(k kind.Queue, p kind.Params, children []string, name string) (verdict, error) {
 	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
 	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
 	if i < 0 {
@@ -331,7 +329,7 @@ func (a *claim) named() bool { return a.k.id == a.q.id() }
 
 // join creates the contender and lists the queue in one round trip.
 func (a *claim) join(ctx context.Context) ([]string, error) {
-	k, err := a.q.contender(a.s, a.d, a.q.kind.Queues[0], a.q.shared)
+	k, err := a.q.contender(a.s, a.d, a.q.place(), a.q.shared)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (a *claim) wait(ctx context.Context, children []string) error {
 				return err
 			}
 		}
-		v, err := decide(a.q.kind, a.d.params, children, a.k.name)
+		v, err := decide(a.q.place(), a.d.params, children, a.k.name)
 		if err != nil {
 			if missing {
 				return lostError(a.k.path, err)
@@ -72,7 +72,7 @@ func (a *claim) wait(ctx context.Context, children []string) error {
 // listing, in one round trip.
 func (a *claim) list(ctx context.Context) ([]string, error) {
 	a.proven = false
-	if a.q.chained() {
+	if a.q.place().Marked {
 		return a.plainList(ctx)
 	}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -141,7 +141,7 @@ func (a *claim) tell() {
 // between: when it goes, we are the front. The chain starts at a listing that shows the predecessor first, and is
 // broken by a foreign client ahead, a predecessor that leaves while it waits, and a reconnect: then we list.
 func (a *claim) await(ctx context.Context, v verdict) (turn bool, err error) {
-	head := v.head && a.q.chained()
+	head := v.head && a.q.place().Marked
 	for {
 		w, held, err := a.watchAhead(ctx, v)
 		if isNoNode(err) {
@@ -153,7 +153,7 @@ func (a *claim) await(ctx context.Context, v verdict) (turn bool, err error) {
 		if w == nil {
 			return false, nil
 		}
-		head = head || held && a.q.chained()
+		head = head || held && a.q.place().Marked
 		a.identify(ctx)
 		event, err := a.sleep(ctx, w)
 		w.Stop()
@@ -200,7 +200,7 @@ func (a *claim) watchAhead(ctx context.Context, v verdict) (w *session.Watch, he
 	if err != nil {
 		return nil, false, err
 	}
-	now, err := decide(a.q.kind, a.d.params, children, a.k.name)
+	now, err := decide(a.q.place(), a.d.params, children, a.k.name)
 	if err != nil || now.granted || now.behind != v.behind {
 		w.Stop()
 		return nil, false, nil
@@ -320,13 +320,13 @@ func (a *claim) prove(ctx context.Context) error {
 		return nil
 	}
 	// Where nobody would read the mark, a check of our node is as good a commit, and wakes nobody. But who holds is named.
-	marking, named := a.q.chained() || !a.named(), a.k.id
+	marking, named := a.q.place().Marked || !a.named(), a.k.id
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var stat *zk.Stat
 		var err error
 		if marking {
 			a.k.id = "" // until we know
-			stat, err = a.s.Set(ctx, a.k.path, heldData(a.q.kind, a.k.data, a.q.id()), a.version)
+			stat, err = a.s.Set(ctx, a.k.path, heldData(a.q.place(), a.k.data, a.q.id()), a.version)
 		} else {
 			err = a.s.Confirm(ctx, a.k.path)
 		}

@@ -169,7 +169,7 @@ func (a *claim) possible() error {
 	return nil
 }
 
-func (a *claim) limit() int { return a.d.params.(*kind.SemaphoreParams).Permits }
+func (a *claim) limit() int { return a.q.kind.Permits(a.d.params) }
 
 // exhaustedAny is exhausted of several. They have consecutive numbers, but those may run out between two of them.
 func exhaustedAny(ks []*contender) error {
@@ -307,7 +307,7 @@ func (d *draw) front(ctx context.Context, children []string) error {
 				return d.timedOut(ctx, err)
 			}
 		}
-		v, err := decide(kind.Mutex, nil, children, d.k.name)
+		v, err := decide(gateOf(d.q.kind), nil, children, d.k.name)
 		if err != nil {
 			return lostError(d.k.path, err)
 		}
@@ -437,5 +437,5 @@ func (m *Semaphore) Permits(ctx context.Context) (declared, taken int, err error
 	}
 	children, _, err := s.Children(ctx, leasesOf(m.q.kind).Dir(m.q.path))
 	line, _ := kind.SortContenders(children)
-	return d.params.(*kind.SemaphoreParams).Permits, len(line), err
+	return m.q.kind.Permits(d.params), len(line), err
 }

@@ -52,7 +52,7 @@ func (d *draw) direct(ctx context.Context) (*holding, error) {
 // free says whether permits that were created directly are granted: nil, or who is in the way.
 func (d *draw) free(lists [][]string) error {
 	// The last of the transaction's permits decides: they have consecutive numbers.
-	v, err := decide(d.q.kind, d.d.params, lists[0], d.permits[len(d.permits)-1].name)
+	v, err := decide(d.q.place(), d.d.params, lists[0], d.permits[len(d.permits)-1].name)
 	waiting, _ := kind.SortContenders(lists[1])
 	busy := err != nil || !v.granted || len(waiting) > 0
 	d.d.busy.Store(busy)

@@ -90,9 +90,9 @@ func TestAWaiterWhoseNodeIsDeletedIsNeverGranted(t *testing.T) { // case 16
 }
 
 func TestAWaiterNotInTheListIsNotTheLowest(t *testing.T) { // go-zookeeper's Lock takes itself for the lowest
-	_, err := decide(kind.Mutex, nil, []string{"_c_x-lock-0000000009"}, "_c_y-lock-0000000001")
+	_, err := decide(kind.Mutex.Queues[0], nil, []string{"_c_x-lock-0000000009"}, "_c_y-lock-0000000001")
 	require.ErrorIs(t, err, errNotListed)
-	_, err = decide(kind.Mutex, nil, nil, "_c_y-lock-0000000001")
+	_, err = decide(kind.Mutex.Queues[0], nil, nil, "_c_y-lock-0000000001")
 	require.ErrorIs(t, err, errNotListed)
 }
 

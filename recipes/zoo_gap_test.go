@@ -101,9 +101,9 @@ func TestTheQueueKeepsItsOrderWhereNumbersWrap(t *testing.T) { // case 58: ZooKe
 			got = append(got, path.Base(k.Path))
 		}
 		require.Equal(t, order, got)
-		_, err = decide(kind.Mutex, nil, order, order[2])
+		_, err = decide(kind.Mutex.Queues[0], nil, order, order[2])
 		require.NoError(t, err)
-		v, err := decide(kind.Mutex, nil, order, order[2])
+		v, err := decide(kind.Mutex.Queues[0], nil, order, order[2])
 		require.NoError(t, err)
 		require.False(t, v.granted, "the first number beyond the wrap jumps the queue")
 		require.Equal(t, order[1], v.behind)

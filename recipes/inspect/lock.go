@@ -72,33 +72,10 @@ func (in *Report) classify(children []string) kind.Params {
 		return in.Payload.Params
 	}
 	in.Guessed = true
-	if in.Kind = guess(children); in.Kind == nil {
+	if in.Kind = kind.Guess(children); in.Kind == nil {
 		return nil
 	}
 	return in.Kind.New()
-}
-
-// guess tells the kind by the names of contenders. All are looked at: kazoo's writers and candidates carry the names of
-// its mutexes, so that only a reader beside them tells more.
-func guess(children []string) *kind.Kind {
-	if slices.Contains(children, "leases") && slices.Contains(children, "locks") {
-		return kind.Semaphore
-	}
-	line, _ := kind.SortContenders(children)
-	var found *kind.Kind
-	for _, k := range line {
-		switch k.Marker {
-		case "__READ__", "__WRIT__", "__rlock__":
-			return kind.RWLock
-		case "latch-":
-			found = kind.Election
-		default:
-			if found == nil {
-				found = kind.Mutex
-			}
-		}
-	}
-	return found
 }
 
 // read fills in holders and waiters.
@@ -131,7 +108,7 @@ func (in *Report) read(ctx context.Context, s *session.Session, params kind.Para
 	return nil
 }
 
-// sort tells holders from waiters by the kind's own rule. How many permits an undeclared semaphore has is not known
+// sort tells holders from waiters by the kind's own rule. How many permits there are of what nobody declared is not known
 // here, so whoever has one holds; and who was granted one keeps it when the number is lowered.
 func (in *Report) sort(params kind.Params, q kind.Queue, line []Contender, gated map[int64]bool) {
 	queue := make([]kind.Contender, len(line))
@@ -140,11 +117,11 @@ func (in *Report) sort(params kind.Params, q kind.Queue, line []Contender, gated
 		queue[i], _ = kind.ParseContender(c.Name)
 	}
 	for i, c := range line {
-		holds := !q.Gate && in.Kind.Admit(params, queue, i).Granted
-		if in.Kind == kind.Semaphore && !q.Gate {
+		holds := !q.Gate && q.Admit(params, queue, i).Granted
+		if in.Kind.Permits != nil && !q.Gate {
 			holds = holds || in.Guessed || !tentative(c, i, gated)
 		}
-		if in.Kind == kind.Semaphore {
+		if in.Kind.Permits != nil {
 			c.Permits = permits(c, q.Gate, holds, gated)
 		}
 		if holds {

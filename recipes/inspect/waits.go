@@ -135,7 +135,7 @@ func (g *waitGraph) add(in *Report) {
 		return out
 	}
 	for i, c := range in.Waiters {
-		e := &waitEdge{who: g.party(c), Wait: Wait{Lock: in.Path, Waiter: c, Any: in.Kind == kind.Semaphore,
+		e := &waitEdge{who: g.party(c), Wait: Wait{Lock: in.Path, Waiter: c, Any: in.Kind != nil && in.Kind.Permits != nil,
 			Behind: inTheWay(c, in.Waiters[:i]), Held: inTheWay(c, in.Holders)}}
 		for _, b := range e.Behind {
 			e.behind = append(e.behind, g.party(b))

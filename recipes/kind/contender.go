@@ -23,19 +23,58 @@ type Contender struct {
 	Marker string
 }
 
-// markers are the texts known clients put before the sequence number, in the
-// order they are tried. Curator looks for the last occurrence, so do we.
-var markers = []struct {
+// marker is a text that known clients put before the sequence number.
+type marker struct {
 	text   string
 	shared bool
-}{
-	{"__READ__", true},  // Curator reader
-	{"__WRIT__", false}, // Curator writer
-	{"__rlock__", true}, // kazoo reader
-	{"__lock__", false}, // kazoo Lock, Election and WriteLock
-	{"lease-", false},   // Curator semaphore permit
-	{"latch-", false},   // Curator LeaderLatch
-	{"lock-", false},    // Curator mutex and selector, go-zookeeper
+}
+
+// markers are those of all kinds. None contains another one, and each stands before a number alone, so the order in which
+// they are tried does not matter. (go-zookeeper, and Curator's selector, write a mutex's.)
+var markers = func() (all []marker) {
+	for _, k := range kinds {
+		for _, q := range k.Queues {
+			for _, m := range q.markers() {
+				if !slices.Contains(all, m) {
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	return all
+}()
+
+func (q Queue) markers() (all []marker) {
+	for _, text := range q.Exclusive {
+		all = append(all, marker{text, false})
+	}
+	for _, text := range q.Shared {
+		all = append(all, marker{text, true})
+	}
+	return all
+}
+
+// Guess tells what kind of lock nobody has declared from what stands in its node; nil when nothing does. All contenders are
+// looked at: kazoo's writers and candidates carry the names of its mutexes, so that only a reader beside them tells more.
+func Guess(children []string) *Kind {
+	line, _ := SortContenders(children)
+	for _, k := range kinds {
+		if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, func(c string) bool { return !slices.Contains(children, c) }) ||
+			slices.ContainsFunc(line, func(c Contender) bool { return k.writes(c) && !Mutex.writes(c) }) {
+			return k
+		}
+	}
+	if len(line) > 0 {
+		return Mutex
+	}
+	return nil
+}
+
+// writes reports whether contenders of this kind, in the lock node itself, have the marker of c.
+func (k *Kind) writes(c Contender) bool {
+	return slices.ContainsFunc(k.Queues, func(q Queue) bool {
+		return q.Child == "" && slices.Contains(q.markers(), marker{c.Marker, c.Shared})
+	})
 }
 
 // ParseContender understands the child name of any known client, or answers
@@ -43,7 +82,7 @@ var markers = []struct {
 // waited for nor counted.
 func ParseContender(name string) (Contender, bool) {
 	for _, m := range markers {
-		i := strings.LastIndex(name, m.text)
+		i := strings.LastIndex(name, m.text) // the last occurrence, as Curator does
 		if i < 0 {
 			continue
 		}

@@ -7,10 +7,11 @@ var Election = &Kind{
 	Name: "election",
 	Doc:  "A leader election: the first candidate leads, the next one follows when it leaves.",
 	Queues: []Queue{{
+		Admit:     firstHolds,
+		Plain:     true, // LeaderLatch.getParticipants shows whatever is there as a candidate's id
 		Exclusive: map[Wire]string{WireCurator: "latch-", WireKazoo: "__lock__"},
 	}},
-	New:   func() Params { return applyDefaults(&ElectionParams{}) },
-	Admit: firstHolds,
+	New: func() Params { return applyDefaults(&ElectionParams{}) },
 }
 
 // ElectionParams are the parameters of an election.

@@ -22,11 +22,9 @@ type Kind struct {
 	Queues []Queue
 	// New returns parameters with their defaults.
 	New func() Params
-	// Admit decides, for a queue sorted by [SortContenders], whether the
-	// contender at index i is admitted and, when it is not, what to wait for.
-	// It is pure: the same queue gives the same answer to every client, which
-	// is what makes them agree without talking to each other.
-	Admit func(p Params, queue []Contender, i int) Admission
+	// Permits returns how many contenders may hold together, each a permit, of
+	// which a caller may take several; nil where one call is one contender.
+	Permits func(p Params) int
 }
 
 // Queue is one directory of contenders of a kind.
@@ -35,6 +33,17 @@ type Queue struct {
 	Child string
 	// Gate marks an antechamber: being first in it grants nothing yet.
 	Gate bool
+	// Admit decides, for a queue sorted by [SortContenders], whether the
+	// contender at index i is admitted and, when it is not, what to wait for.
+	// It is pure: the same queue gives the same answer to every client, which
+	// is what makes them agree without talking to each other.
+	Admit func(p Params, queue []Contender, i int) Admission
+	// Marked says that a contender which holds after a wait writes so into its
+	// node ([Holder].Held), and that its successor may conclude from this that
+	// it is next. That needs a queue in which nobody appears ahead of others.
+	Marked bool
+	// Plain nodes contain the ID of their owner and nothing else.
+	Plain bool
 	// Exclusive and Shared are the markers written into contender names, by
 	// wire format. Shared is nil where a kind has no shared mode.
 	Exclusive, Shared map[Wire]string
@@ -48,7 +57,15 @@ func (q Queue) Dir(path string) string {
 	return JoinPath(path, q.Child)
 }
 
-// Admission is the answer of [Kind.Admit].
+// Data is what the node of a contender in this queue contains.
+func (q Queue) Data(h Holder) []byte {
+	if q.Plain {
+		return []byte(h.ID)
+	}
+	return h.Encode()
+}
+
+// Admission is the answer of [Queue].Admit.
 type Admission struct {
 	// Granted: the contender is admitted.
 	Granted bool

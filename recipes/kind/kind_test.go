@@ -140,19 +140,19 @@ func TestAdmission(t *testing.T) {
 		return q
 	}
 	mutex := queue("lock-0000000000", "lock-0000000001", "lock-0000000002")
-	require.Equal(t, kind.Admission{Granted: true}, kind.Mutex.Admit(nil, mutex, 0))
-	require.Equal(t, kind.Admission{Behind: 1}, kind.Mutex.Admit(nil, mutex, 2))
+	require.Equal(t, kind.Admission{Granted: true}, kind.Mutex.Queues[0].Admit(nil, mutex, 0))
+	require.Equal(t, kind.Admission{Behind: 1}, kind.Mutex.Queues[0].Admit(nil, mutex, 2))
 
 	rw := queue("__READ__0000000000", "__READ__0000000001", "__WRIT__0000000002", "__READ__0000000003", "__WRIT__0000000004", "__READ__0000000005")
-	require.True(t, kind.RWLock.Admit(nil, rw, 1).Granted)
-	require.Equal(t, kind.Admission{Behind: 1}, kind.RWLock.Admit(nil, rw, 2), "a writer waits for its predecessor")
-	require.Equal(t, kind.Admission{Behind: 2}, kind.RWLock.Admit(nil, rw, 3))
-	require.Equal(t, kind.Admission{Behind: 4}, kind.RWLock.Admit(nil, rw, 5), "a reader waits for the nearest writer, not the first")
+	require.True(t, kind.RWLock.Queues[0].Admit(nil, rw, 1).Granted)
+	require.Equal(t, kind.Admission{Behind: 1}, kind.RWLock.Queues[0].Admit(nil, rw, 2), "a writer waits for its predecessor")
+	require.Equal(t, kind.Admission{Behind: 2}, kind.RWLock.Queues[0].Admit(nil, rw, 3))
+	require.Equal(t, kind.Admission{Behind: 4}, kind.RWLock.Queues[0].Admit(nil, rw, 5), "a reader waits for the nearest writer, not the first")
 
 	sem := queue("lease-0000000000", "lease-0000000001", "lease-0000000002")
 	p := &kind.SemaphoreParams{Permits: 2}
-	require.True(t, kind.Semaphore.Admit(p, sem, 1).Granted)
-	require.Equal(t, kind.Admission{Behind: kind.AnyChange}, kind.Semaphore.Admit(p, sem, 2))
+	require.True(t, kind.Semaphore.Queues[0].Admit(p, sem, 1).Granted)
+	require.Equal(t, kind.Admission{Behind: kind.AnyChange}, kind.Semaphore.Queues[0].Admit(p, sem, 2))
 }
 
 func TestPayloadRoundTrip(t *testing.T) {

@@ -6,10 +6,10 @@ var Mutex = &Kind{
 	Name: "mutex",
 	Doc:  "A lock with one holder at a time, granted first come, first served.",
 	Queues: []Queue{{
+		Admit: firstHolds, Marked: true,
 		Exclusive: map[Wire]string{WireCurator: "lock-", WireKazoo: "__lock__"},
 	}},
-	New:   func() Params { return applyDefaults(&MutexParams{}) },
-	Admit: firstHolds,
+	New: func() Params { return applyDefaults(&MutexParams{}) },
 }
 
 // MutexParams are the parameters of a mutex.

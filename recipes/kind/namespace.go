@@ -6,7 +6,6 @@ var Namespace = &Kind{
 	Doc:       "A directory of locks: gives them their path and the access list they inherit.",
 	Container: true,
 	New:       func() Params { return applyDefaults(&NamespaceParams{}) },
-	Admit:     func(Params, []Contender, int) Admission { return Admission{Behind: AnyChange} },
 }
 
 // NamespaceParams are the parameters of a namespace.

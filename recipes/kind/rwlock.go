@@ -6,11 +6,11 @@ var RWLock = &Kind{
 	Name: "rwlock",
 	Doc:  "A lock that many readers or one writer hold at a time.",
 	Queues: []Queue{{
+		Admit:     admitReadersTogether, // not Marked: a downgrade puts a reader with an old number ahead of others
 		Exclusive: map[Wire]string{WireCurator: "__WRIT__", WireKazoo: "__lock__"},
 		Shared:    map[Wire]string{WireCurator: "__READ__", WireKazoo: "__rlock__"},
 	}},
-	New:   func() Params { return applyDefaults(&RWLockParams{}) },
-	Admit: admitReadersTogether,
+	New: func() Params { return applyDefaults(&RWLockParams{}) },
 }
 
 // Preferences of a read-write lock.

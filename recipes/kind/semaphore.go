@@ -9,11 +9,12 @@ var Semaphore = &Kind{
 	Doc:      "A lock that up to a number of permits hold at a time.",
 	Children: []string{"leases", "locks"},
 	Queues: []Queue{
-		{Child: "leases", Exclusive: map[Wire]string{WireCurator: "lease-"}},
-		{Child: "locks", Gate: true, Exclusive: map[Wire]string{WireCurator: "lock-"}},
+		// Marked for who looks: permits have no front that a successor could conclude anything from.
+		{Child: "leases", Admit: admitUpToPermits, Marked: true, Exclusive: map[Wire]string{WireCurator: "lease-"}},
+		{Child: "locks", Gate: true, Admit: firstHolds, Exclusive: map[Wire]string{WireCurator: "lock-"}},
 	},
-	New:   func() Params { return applyDefaults(&SemaphoreParams{Permits: 1}) },
-	Admit: admitUpToPermits,
+	New:     func() Params { return applyDefaults(&SemaphoreParams{Permits: 1}) },
+	Permits: func(p Params) int { return p.(*SemaphoreParams).Permits },
 }
 
 // SemaphoreParams are the parameters of a semaphore.
