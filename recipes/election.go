@@ -52,7 +52,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadershi
 	for wait := 10 * time.Millisecond; ; {
 		l, err := e.Campaign(ctx)
 		if err != nil {
-			if passing(err) && pauseFor(ctx, wait) == nil {
+			if passing(err) && pause(ctx, nil, wait) == nil {
 				wait = min(2*wait, 5*time.Second)
 				continue
 			}
@@ -152,7 +152,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				if ctx.Err() != nil || !yield(Contender{}, err) {
 					return
 				}
-				if !errors.Is(err, ErrSessionLost) || errors.Is(err, ErrClosed) || pauseFor(ctx, 100*time.Millisecond) != nil {
+				if !errors.Is(err, ErrSessionLost) || errors.Is(err, ErrClosed) || pause(ctx, nil, 100*time.Millisecond) != nil {
 					return
 				}
 				continue

@@ -60,7 +60,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	paths := h.paths() // all: a heartbeat finds one that is gone even where its event was lost
 	// The reply to the admitting write may have taken longer than a lease lasts. The place may be good for all that: the
 	// session makes a fresh proof, and a proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
-	err := persist(ctx, h.s, func() (err error) {
+	err := retry(ctx, h.s, unanswered, func() (err error) {
 		h.drop, err = h.s.Hold(ctx, h.told, paths...) // told may be called before this returns: see begun
 		return err
 	})

@@ -52,8 +52,14 @@ func (h *holding) told(err error) {
 // guard watches one of our nodes: it tells the token, that the node is gone, and that somebody wants it back.
 func (h *holding) guard(ctx context.Context, i int, k *contender) {
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
-	for wait := 10 * time.Millisecond; ctx.Err() == nil && !h.finished(); {
-		data, stat, w, err := h.s.GetW(ctx, k.path)
+	for ctx.Err() == nil && !h.finished() {
+		var data []byte
+		var stat *zk.Stat
+		var w *session.Watch
+		err := retry(ctx, h.s, unseen, func() (err error) {
+			data, stat, w, err = h.s.GetW(ctx, k.path)
+			return err
+		})
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -64,13 +70,9 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 		case h.s.State() == session.StateLost:
 			h.lose(h.s.Err())
 			return
-		case errors.Is(err, zk.ErrNoAuth):
+		default: // we may not read it
 			h.guardBlind(ctx, i, k)
 			return
-		default: // no connection: the lease is the session's to end, not ours
-			_ = pause(ctx, h.s, wait) // every reason to stop is met above
-			wait = min(2*wait, time.Second)
-			continue
 		}
 		if !h.check(i, k, stat) {
 			w.Stop()
@@ -93,27 +95,26 @@ func (h *holding) guard(ctx context.Context, i int, k *contender) {
 func (h *holding) guardBlind(ctx context.Context, i int, k *contender) {
 	again := time.NewTicker(h.s.Timeout())
 	defer again.Stop()
-	for wait := 10 * time.Millisecond; ; {
-		stat, err := h.s.Exists(ctx, k.path)
+	for {
+		var stat *zk.Stat
+		err := retry(ctx, h.s, unseen, func() (err error) {
+			stat, err = h.s.Exists(ctx, k.path)
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, zk.ErrNoAuth):
-			h.nameless(i)
 		case err != nil && h.s.State() == session.StateLost:
 			h.lose(h.s.Err())
 			return
-		case err != nil: // an answer that did not come, or says nothing of the node
-			_ = pause(ctx, h.s, wait) // every reason to stop is met above
-			wait = min(2*wait, time.Second)
-			continue
+		case err != nil: // hidden from us
+			h.nameless(i)
 		case stat == nil:
 			h.lose(fmt.Errorf("the node was deleted by somebody else: %w", zk.ErrNoNode))
 			return
 		case !h.check(i, k, stat):
 			return
 		}
-		wait = 10 * time.Millisecond
 		select {
 		case <-again.C:
 		case <-h.s.Done():

@@ -19,7 +19,7 @@ type inheritance struct {
 // grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not
 // noticed before that.
 func (c *Client) inheritedACL(ctx context.Context, s *Session, path string) (acl []zk.ACL, err error) {
-	err = persist(ctx, s, func() error {
+	err = retry(ctx, s, unanswered, func() error {
 		acl, _, err = s.GetACL(ctx, path)
 		return err
 	})

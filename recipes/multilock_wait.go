@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,15 +16,15 @@ import (
 // need be, because nothing stands in the last one. Once the places exist there is one try to settle on them. They are of
 // one session and one transaction, so whatever ends one ends the set.
 func (b *bid) run(ctx context.Context) (*holding, error) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		lists, err := b.join(ctx)
-		if err == nil {
-			return b.settle(ctx, lists)
-		}
-		if err = again(ctx, err, wait); err != nil {
-			return nil, err
-		}
+	var lists [][][]string
+	err := retry(ctx, nil, didNothing, func() (err error) {
+		lists, err = b.join(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return b.settle(ctx, lists)
 }
 
 // join takes a place in every queue, and the permits of every semaphore. The listings are those of each seat's
@@ -74,16 +73,12 @@ func (d *draw) place(wait bool) (err error) {
 }
 
 // requeue does that, again as long as nothing has come of it.
-func (b *bid) requeue(ctx context.Context) ([][][]string, error) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		lists, err := b.queue(ctx)
-		if err == nil {
-			return lists, nil
-		}
-		if err = againIn(ctx, b.seats[0].s, err, wait); err != nil {
-			return nil, err
-		}
-	}
+func (b *bid) requeue(ctx context.Context) (lists [][][]string, err error) {
+	err = retry(ctx, b.seats[0].s, didNothing, func() error {
+		lists, err = b.queue(ctx)
+		return err
+	})
+	return lists, err
 }
 
 // queue exchanges what join created for places everywhere, in the antechambers of semaphores too. The places that are
@@ -363,16 +358,12 @@ func (b *bid) prove(ctx context.Context) error {
 	for i, k := range ks {
 		ops[i] = &zk.CheckVersionRequest{Path: k.path, Version: -1}
 	}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	err := retry(ctx, s, unanswered, func() error {
 		_, err := s.Multi(ctx, ops...)
-		if err == nil {
-			return nil
-		}
-		if isNoNode(err) {
-			return lostError(b.m.path(), err)
-		}
-		if err := pauseOr(ctx, s, wait, err); err != nil {
-			return err
-		}
+		return err
+	})
+	if isNoNode(err) {
+		return lostError(b.m.path(), err)
 	}
+	return err
 }

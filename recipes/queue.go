@@ -198,79 +198,18 @@ func (a *claim) refused(held *HeldError) error {
 }
 
 // run contends until granted. On an error the turn has been passed on and the contender is gone or going.
-func (a *claim) run(ctx context.Context, b baton) (*holding, error) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		g, err := a.once(ctx, b)
+func (a *claim) run(ctx context.Context, b baton) (g *holding, err error) {
+	// A place that exists is given up, or inherited, and not taken twice.
+	err = retry(ctx, nil, func(err error) bool { return a.k == nil && didNothing(err) }, func() error {
+		g, err = a.once(ctx, b)
 		a.unwatch()
-		if err == nil {
-			return g, nil
-		}
-		if a.k == nil { // a place that exists is given up, or inherited, and not taken twice
-			err = again(ctx, err, wait)
-		}
-		if err != nil {
-			return nil, a.giveUp(ctx, err)
-		}
 		b = baton{} // what was inherited is used up, or went with its session
-	}
-}
-
-// errNotQueued: the session was lost before it was used for more than reading.
-var errNotQueued = errors.New("no place in the queue was asked for yet")
-
-// notQueued marks the error of a session that was lost while it was only read from: the next one will do.
-func notQueued(err error) error {
-	if !errors.Is(err, ErrSessionLost) {
 		return err
+	})
+	if err != nil {
+		return nil, a.giveUp(ctx, err)
 	}
-	return fmt.Errorf("%w: %w", errNotQueued, err)
-}
-
-// transient: nothing was done and another try may succeed. A refused path or flag is not sent either, but is no better
-// the next time.
-func transient(err error) bool {
-	if errors.Is(err, errNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, ErrClosed) {
-		return true
-	}
-	return session.Retryable(err)
-}
-
-// again pauses before another try after err and returns nil, or the error to end with: err, with the reason for which ctx
-// ended when it is that which forbids another try.
-func again(ctx context.Context, err error, wait time.Duration) error {
-	switch {
-	case !transient(err):
-		return err
-	case ctx.Err() == nil && pauseFor(ctx, wait) == nil:
-		return nil
-	case errors.Is(err, context.Cause(ctx)):
-		return err
-	}
-	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-}
-
-// againIn is again for what can be tried in session s only. In one that is over nothing is ever sent, so every further
-// try would be one that did nothing.
-func againIn(ctx context.Context, s *Session, err error, wait time.Duration) error {
-	if s.State() != session.StateLost {
-		return again(ctx, err, wait)
-	}
-	if errors.Is(err, ErrSessionLost) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", s.Err(), err)
-}
-
-// pauseFor is pause where no session is concerned: the next one will do.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return g, nil
 }
 
 // once is one try in one session.

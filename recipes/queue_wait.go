@@ -75,26 +75,28 @@ func (a *claim) list(ctx context.Context) ([]string, error) {
 	if a.q.place().Marked {
 		return a.plainList(ctx)
 	}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		check := &zk.CheckVersionRequest{Path: a.k.path, Version: -1}
-		p := a.s.MultiAndList(ctx, []any{check}, a.k.dir)
-		err := p.Outcome(ctx)
-		switch {
-		case isNoNode(err):
-			return nil, lostError(a.k.path, nil)
-		case err == nil && p.ListErr == nil:
-			a.proven = a.named()
-			return p.Children[0], nil
-		case err == nil: // a later listing is of a later state: servers never go back in one session
-			a.proven = a.named()
-			return a.plainList(ctx)
-		case errors.Is(err, zk.ErrNoAuth): // the queue is shown to us, our node is not
-			return a.plainList(ctx)
+	var children []string
+	err := retry(ctx, a.s, unanswered, func() error {
+		p := a.s.MultiAndList(ctx, []any{&zk.CheckVersionRequest{Path: a.k.path, Version: -1}}, a.k.dir)
+		if err := p.Outcome(ctx); err != nil {
+			return err
 		}
-		if err := pauseOr(ctx, a.s, wait, err); err != nil {
-			return nil, err
+		if a.proven = a.named(); p.ListErr == nil {
+			children = p.Children[0]
 		}
+		return nil
+	})
+	switch {
+	case isNoNode(err):
+		return nil, lostError(a.k.path, nil)
+	case errors.Is(err, zk.ErrNoAuth): // the queue is shown to us, our node is not
+		return a.plainList(ctx)
+	case err != nil:
+		return nil, err
+	case children == nil: // a later listing is of a later state: servers never go back in one session
+		return a.plainList(ctx)
 	}
+	return children, nil
 }
 
 func (a *claim) plainList(ctx context.Context) ([]string, error) {
@@ -321,41 +323,44 @@ func (a *claim) prove(ctx context.Context) error {
 	}
 	// Where nobody would read the mark, a check of our node is as good a commit, and wakes nobody. But who holds is named.
 	marking, named := a.q.place().Marked || !a.named(), a.k.id
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		var stat *zk.Stat
-		var err error
-		if marking {
-			a.k.id = "" // until we know
-			stat, err = a.s.Set(ctx, a.k.path, heldData(a.q.place(), a.k.data, a.q.id()), a.version)
-		} else {
-			err = a.s.Confirm(ctx, a.k.path)
-		}
-		switch {
-		case err == nil:
-			if a.proven = true; marking {
-				a.k.id = a.q.id()
+	err := retry(ctx, a.s, unanswered, func() error {
+		for {
+			var stat *zk.Stat
+			var err error
+			if marking {
+				a.k.id = "" // until we know
+				stat, err = a.s.Set(ctx, a.k.path, heldData(a.q.place(), a.k.data, a.q.id()), a.version)
+			} else {
+				err = a.s.Confirm(ctx, a.k.path)
 			}
-			return a.ours(stat)
-		case isNoNode(err):
-			return lostError(a.k.path, err)
-		case errors.Is(err, zk.ErrNoAuth) && marking: // nor we: our successor lists, then
-			marking, a.k.id = false, named
-			continue
-		case errors.Is(err, zk.ErrBadVersion):
+			switch {
+			case err == nil:
+				if a.proven = true; marking {
+					a.k.id = a.q.id()
+				}
+				return a.ours(stat)
+			case isNoNode(err):
+				return lostError(a.k.path, err)
+			case errors.Is(err, zk.ErrNoAuth) && marking: // nor we: our successor lists, then
+				marking, a.k.id = false, named
+				continue
+			case !errors.Is(err, zk.ErrBadVersion):
+				return err
+			}
 			// Somebody wrote our node, or an earlier try of ours did without our hearing of it.
 			a.unwatch()
 			if err := a.readOwn(ctx); err != nil {
-				return a.timedOut(ctx, err)
+				return err
 			}
 			if a.deaf { // the version it has now is nothing we may read, nor a request to step back
 				a.version = -1
 			}
-			continue
 		}
-		if err := pauseOr(ctx, a.s, wait, err); err != nil {
-			return a.timedOut(ctx, err)
-		}
+	})
+	if err == nil || errors.Is(err, ErrLost) {
+		return err
 	}
+	return a.timedOut(ctx, err)
 }
 
 // ours checks the owner in what the confirming write answered.

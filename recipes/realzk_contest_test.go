@@ -123,13 +123,13 @@ func (l *lane) contend(ctx context.Context, c *Client) error {
 			return nil
 		}
 		if err != nil {
-			_ = pauseFor(ctx, 50*time.Millisecond)
+			_ = pause(ctx, nil, 50*time.Millisecond)
 			continue
 		}
 		if err := l.granted(x, way.weight); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		_ = pauseFor(x.Context(), 30*time.Millisecond)
+		_ = pause(x.Context(), nil, 30*time.Millisecond)
 		unlock, cancel := context.WithTimeout(context.Background(), time.Second)
 		_ = x.Unlock(unlock)
 		cancel()
@@ -157,7 +157,7 @@ func (l *lane) atLeast(t *testing.T, n int) {
 			last, since = got, time.Now()
 		}
 		require.Less(t, time.Since(since), hostile.Patience, "%s: nobody is granted the lock any more, after %d of %d", l.name, got, n)
-		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
+		require.NoError(t, pause(t.Context(), nil, 20*time.Millisecond))
 	}
 }
 

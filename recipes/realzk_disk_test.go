@@ -84,7 +84,7 @@ func TestRealFullDisks(t *testing.T) {
 	}
 	for deadline := time.Now().Add(hostile.Patience); !strings.Contains(followers[0].Log(), "No space left on device"); {
 		require.True(t, time.Now().Before(deadline), "its disk is full and it does not notice")
-		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
+		require.NoError(t, pause(t.Context(), nil, 50*time.Millisecond))
 	}
 	c.outlasts(t) // two servers go on
 

@@ -44,7 +44,7 @@ func (e *ensemble) roles() (leader *realzk.Server, followers []*realzk.Server) {
 			return leader, followers
 		}
 		require.Less(e.t, time.Since(began), hostile.Patience, "the ensemble does not come together")
-		require.NoError(e.t, pauseFor(e.t.Context(), 50*time.Millisecond))
+		require.NoError(e.t, pause(e.t.Context(), nil, 50*time.Millisecond))
 	}
 }
 
@@ -91,7 +91,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	}
 	began := time.Now()
 	for s.Stats().Connections < 2 && s.State() != session.StateLost {
-		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
+		require.NoError(t, pause(t.Context(), nil, 20*time.Millisecond))
 	}
 	var err error
 	for _, l := range c.lanes {

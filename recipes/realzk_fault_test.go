@@ -39,7 +39,7 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *Client, timeout tim
 		began := time.Now()
 		before := v.proves()
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGSTOP))
-		require.NoError(t, pauseFor(t.Context(), timeout/4))
+		require.NoError(t, pause(t.Context(), nil, timeout/4))
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
 		after := v.proves()
 		if inTime = time.Since(began) < timeout*3/8; inTime { // what began proved lasts for half of it

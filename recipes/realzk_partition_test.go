@@ -111,7 +111,7 @@ func TestRealPartitions(t *testing.T) {
 				continue
 			}
 			net.Lose(from, to, true)
-			require.NoError(t, pauseFor(t.Context(), time.Duration(rand.IntN(120))*time.Millisecond))
+			require.NoError(t, pause(t.Context(), nil, time.Duration(rand.IntN(120))*time.Millisecond))
 			net.Lose(from, to, false)
 		}
 		for _, l := range c.lanes {
@@ -148,7 +148,7 @@ func TestRealPartitions(t *testing.T) {
 				defer f.Resume()
 			}
 			began := time.Now()
-			_ = pauseFor(t.Context(), row.without)
+			_ = pause(t.Context(), nil, row.without)
 			for _, f := range followers {
 				f.Resume()
 			}
@@ -169,9 +169,9 @@ func TestRealPartitions(t *testing.T) {
 		c := holdAll(t, n.client(t, timeout, servers...))
 		for range 5 {
 			leader.Pause()
-			_ = pauseFor(t.Context(), 1500*time.Millisecond) // within syncLimit
+			_ = pause(t.Context(), nil, 1500*time.Millisecond) // within syncLimit
 			leader.Resume()
-			_ = pauseFor(t.Context(), 500*time.Millisecond)
+			_ = pause(t.Context(), nil, 500*time.Millisecond)
 		}
 		c.outlasts(t)
 		require.NoError(t, c.unlock(t))
@@ -193,7 +193,7 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	lost := time.Now()
 	for !strings.Contains(servers[0].Word("srvr"), "read-only") {
 		require.Less(t, time.Since(lost), hostile.Patience)
-		require.NoError(t, pauseFor(t.Context(), 50*time.Millisecond))
+		require.NoError(t, pause(t.Context(), nil, 50*time.Millisecond))
 	}
 	c.lost(t, lost, timeout)
 	refused(t, Config{Servers: []string{servers[0].Addr}, SessionTimeout: timeout}, "quorum")

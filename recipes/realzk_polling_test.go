@@ -36,12 +36,12 @@ func TestRealPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 	calls := func() int64 { return tries.calls.Load() + sets.calls.Load() }
 	grants := func() int64 { return tries.grants.Load() + sets.grants.Load() }
 	for calls() < 100 {
-		require.NoError(t, pauseFor(t.Context(), time.Millisecond))
+		require.NoError(t, pause(t.Context(), nil, time.Millisecond))
 	}
 	require.NoError(t, held.Unlock(t.Context()))
 	for i, w := range waiting {
 		for began := calls(); len(w) == 0 && calls()-began < most; {
-			require.NoError(t, pauseFor(t.Context(), time.Millisecond))
+			require.NoError(t, pause(t.Context(), nil, time.Millisecond))
 		}
 		if len(w) == 0 {
 			cancel()

@@ -299,18 +299,3 @@ func find(ctx context.Context, s *Session, k *contender) (string, error) {
 	}
 	return name, nil
 }
-
-// pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
-// which is what bounds every loop that pauses.
-func pause(ctx context.Context, s *Session, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.Done():
-		return s.Err()
-	}
-}

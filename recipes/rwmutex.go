@@ -76,18 +76,15 @@ func (q *queue) yield(ctx context.Context, try bool) (waited bool, err error) {
 	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); own != nil && own.ended() == nil || ctx.Err() != nil {
 		return false, nil
 	}
-	start, wait := time.Now(), 10*time.Millisecond
+	start := time.Now()
 	for {
-		more, err := q.yieldOnce(ctx, try, start)
-		if err != nil {
-			if err = again(ctx, notQueued(err), wait); err != nil {
-				return waited, err
-			}
-			wait = min(2*wait, time.Second)
-			continue
-		}
-		if !more {
-			return waited, nil
+		var more bool
+		err := retry(ctx, nil, didNothing, func() (err error) {
+			more, err = q.yieldOnce(ctx, try, start)
+			return notQueued(err)
+		})
+		if err != nil || !more {
+			return waited, err
 		}
 		waited = true
 	}
@@ -197,24 +194,19 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 }
 
 // swap exchanges the writer's node for a reader's of the same number, again as long as a try has done nothing.
-func (m *RWMutex) swap(ctx context.Context, old *holding) (*contender, error) {
+func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err error) {
 	k := old.ks[0]
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		next, err := m.read.contender(old.s, old.d, m.read.kind.Queues[0], true)
-		if err != nil {
-			return nil, err
+	err = retry(ctx, old.s, didNothing, func() error {
+		if next, err = m.read.contender(old.s, old.d, m.read.place(), true); err != nil {
+			return err
 		}
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
 		// they were told to wait for a writer, the readers behind are let in.
 		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
 		_, err = (&txn{c: m.read.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
-		if err == nil {
-			return next, nil
-		}
-		if err = againIn(ctx, old.s, err, wait); err != nil {
-			return nil, err
-		}
-	}
+		return err
+	})
+	return next, err
 }
 
 // replace ends l and hands out a lease on next, whose nodes exist. next is held before old is let go: the session is never
@@ -314,19 +306,15 @@ func (m *RWMutex) upgrade(ctx context.Context, old *holding) (_ *contender, left
 }
 
 // joinWriters creates the upgrader's place, again as long as a try has done nothing.
-func (m *RWMutex) joinWriters(ctx context.Context, old *holding) (_ *contender, _ [][]string, left <-chan struct{}, err error) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		k, err := m.write.contender(old.s, old.d, m.write.kind.Queues[0], false)
-		if err != nil {
-			return nil, nil, nil, err
+func (m *RWMutex) joinWriters(ctx context.Context, old *holding) (k *contender, lists [][]string, left <-chan struct{}, err error) {
+	err = retry(ctx, old.s, didNothing, func() error {
+		if k, err = m.write.contender(old.s, old.d, m.write.place(), false); err != nil {
+			return err
 		}
 		t := &txn{c: m.write.c, s: old.s, born: []*contender{k}}
-		lists, err := t.run(ctx, k.dir)
-		if err == nil {
-			return k, lists, nil, nil
-		}
-		if err = againIn(ctx, old.s, err, wait); err != nil {
-			return nil, nil, t.left, err
-		}
-	}
+		lists, err = t.run(ctx, k.dir)
+		left = t.left
+		return err
+	})
+	return k, lists, left, err
 }

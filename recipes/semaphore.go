@@ -133,16 +133,12 @@ func (d *draw) run(ctx context.Context) (*holding, error) {
 }
 
 // retrying repeats f as long as it fails without having done anything. A place that exists (d.k) is giveUp's to deal with.
-func (d *draw) retrying(ctx context.Context, f func(context.Context) (*holding, error)) (*holding, error) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		h, err := f(ctx)
-		if err == nil || d.k != nil {
-			return h, err
-		}
-		if err = again(ctx, err, wait); err != nil {
-			return nil, err
-		}
-	}
+func (d *draw) retrying(ctx context.Context, f func(context.Context) (*holding, error)) (h *holding, err error) {
+	err = retry(ctx, nil, func(err error) bool { return d.k == nil && didNothing(err) }, func() error {
+		h, err = f(ctx)
+		return err
+	})
+	return h, err
 }
 
 // prepare finds the session and the declaration.
@@ -407,7 +403,7 @@ func (d *draw) take(ctx context.Context) error {
 	case errors.Is(err, zk.ErrBadVersion):
 		d.q.c.state.outdated(d.d) // its event precedes this answer, unless it was lost
 		return d.redeclare(ctx)
-	case (transient(err) || errors.Is(err, session.ErrThrottled)) && ctx.Err() == nil:
+	case (didNothing(err) || errors.Is(err, session.ErrThrottled)) && ctx.Err() == nil:
 		return pause(ctx, d.s, 10*time.Millisecond)
 	default:
 		return d.timedOut(ctx, err)

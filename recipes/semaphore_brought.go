@@ -34,7 +34,7 @@ func (d *draw) agree(ctx context.Context) error {
 		older = append(older, k.Name)
 	}
 	var others []Contender
-	err = persist(ctx, d.s, func() (err error) {
+	err = retry(ctx, d.s, unanswered, func() (err error) {
 		others, _, err = inspect.Contenders(ctx, d.s, dir, older)
 		return err
 	})

@@ -48,7 +48,7 @@ func (w *simWorld) observe(ctx context.Context, place *simClient) {
 			called = w.stamp()
 			w.mu.Unlock()
 		}
-		_ = pauseFor(ctx, time.Second)
+		_ = pause(ctx, nil, time.Second)
 	}
 }
 

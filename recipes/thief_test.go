@@ -56,7 +56,7 @@ func (th *thief) end(t *testing.T, s *Session) {
 		if len(grant) > 40 {
 			th.endOnce(t.Context(), addr, grant[4:])
 		}
-		require.NoError(t, pauseFor(t.Context(), 20*time.Millisecond))
+		require.NoError(t, pause(t.Context(), nil, 20*time.Millisecond))
 	}
 }
 

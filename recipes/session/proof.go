@@ -55,13 +55,14 @@ type held struct {
 //
 // So the order of a grant is: committed write (the create itself, or confirm, or any write), then hold, then hand out.
 func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
-	if release, err = s.hold(lost, paths...); !errors.Is(err, errStaleProof) {
-		return release, err
+	for {
+		if release, err = s.hold(lost, paths...); !errors.Is(err, errStaleProof) {
+			return release, err
+		}
+		if err := s.Confirm(ctx, paths...); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.Confirm(ctx, paths...); err != nil {
-		return nil, err
-	}
-	return s.hold(lost, paths...)
 }
 
 // hold is Hold where a committed write is recent enough, else errStaleProof.

@@ -1,0 +1,98 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// What is tried again, for how long, and where:
+//
+//	a place in a queue, made anew         while nothing was done (didNothing)      in the next session, if need be
+//	an exchange of nodes that exist       while nothing was done                   in the session they are of
+//	a read, a check, the mark of a grant  until a server answers (unanswered)      in the session it was asked in
+//	a look at a node that is held         until one says if it is there (unseen)   in the session that holds it
+//	what became of a transaction          until it is known (txn.resolve)          in its session, also when its caller has left
+//	the deletion of what must not stay    until it is gone (janitor.work)          in its session
+//	a campaign                            while it may still be won (passing)      in the next session
+//
+// A session itself asks again for an answer that was lost, a few times (session.Session).
+
+// retry calls try until it succeeds, or fails in a way that is not worth another try, or until ctx or s is over; without s
+// the next session will do. Pauses grow from 10 ms to a second.
+func retry(ctx context.Context, s *Session, worth func(error) bool, try func() error) error {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := try()
+		if err == nil || !worth(err) {
+			return err
+		}
+		switch why := pause(ctx, s, wait); {
+		case why == nil:
+		case ctx.Err() == nil && errors.Is(err, why):
+			return why
+		case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
+			return fmt.Errorf("%w: %v", why, err)
+		case errors.Is(err, why):
+			return err
+		default:
+			return fmt.Errorf("%w: %w", why, err)
+		}
+	}
+}
+
+// pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,
+// which is what bounds every loop that pauses; s is nil where no session is concerned.
+func pause(ctx context.Context, s *Session, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	var over <-chan struct{}
+	if s != nil {
+		over = s.Done()
+	}
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-over:
+		return s.Err()
+	}
+}
+
+// errNotQueued: the session was lost before it was used for more than reading.
+var errNotQueued = errors.New("no place in the queue was asked for yet")
+
+// notQueued marks the error of a session that was lost while it was only read from: the next one will do.
+func notQueued(err error) error {
+	if !errors.Is(err, ErrSessionLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errNotQueued, err)
+}
+
+// didNothing: nothing was done and another try may succeed.
+func didNothing(err error) bool {
+	return errors.Is(err, errNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, ErrClosed) || session.Retryable(err)
+}
+
+// unanswered: no server has answered an operation, and this side did not refuse to send it. A session bounds how often it asks
+// again; who waits in a queue must not lose its place to a network that cuts a fourth connection while session and context
+// live. A request that was shed was not looked at: a place in the queue, or a grant, is too much to pay for it.
+func unanswered(err error) bool {
+	var op *OpError
+	switch {
+	case !errors.As(err, &op), errors.Is(err, ErrClosed):
+		return false
+	case op.Outcome == session.OutcomeDefinite:
+		return errors.Is(err, session.ErrThrottled)
+	}
+	return op.Outcome == session.OutcomeUnknown || session.Retryable(err)
+}
+
+// unseen: no server has said whether a node is there, nor that it is hidden from us.
+func unseen(err error) bool { return !isNoNode(err) && !errors.Is(err, zk.ErrNoAuth) }
