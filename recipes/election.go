@@ -52,7 +52,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadershi
 	for wait := 10 * time.Millisecond; ; {
 		l, err := e.Campaign(ctx)
 		if err != nil {
-			if passing(err) && pause(ctx, nil, wait) == nil {
+			if Retryable(err) && pause(ctx, nil, wait) == nil {
 				wait = min(2*wait, 5*time.Second)
 				continue
 			}
@@ -77,16 +77,6 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadershi
 		}
 		return err
 	}
-}
-
-// passing reports whether a campaign that failed with err may be won a little later.
-func passing(err error) bool {
-	for _, reason := range []error{ErrLost, ErrSessionLost, ErrRevoked, session.ErrThrottled} {
-		if errors.Is(err, reason) {
-			return !errors.Is(err, ErrClosed)
-		}
-	}
-	return false
 }
 
 // deposed reports whether a leadership was lost or asked back.

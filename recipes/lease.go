@@ -245,3 +245,18 @@ func (l *Lease) release() (again bool) {
 	}
 	return again
 }
+
+// do runs fn under the lease and gives it back.
+func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) (err error) {
+	inner, cancel := context.WithCancelCause(l.within(ctx))
+	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
+	defer func() {
+		stop()
+		cancel(nil)
+		// A holder that cannot reach the servers is not kept waiting beyond the session's own end.
+		unlock, done := detached(ctx, l.h.s)
+		defer done()
+		err = errors.Join(err, l.Unlock(unlock))
+	}()
+	return fn(looking{inner, l.h}, l)
+}

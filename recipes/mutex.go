@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -46,18 +45,3 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx,
 // TryLock takes the lock if nobody is ahead, else it returns a *HeldError, after one round trip and leaving nothing
 // behind. Without a declaration known it reads that first.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, true) }
-
-// do runs fn under the lease and gives it back.
-func (l *Lease) do(ctx context.Context, fn func(context.Context, *Lease) error) (err error) {
-	inner, cancel := context.WithCancelCause(l.within(ctx))
-	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
-	defer func() {
-		stop()
-		cancel(nil)
-		// A holder that cannot reach the servers is not kept waiting beyond the session's own end.
-		unlock, done := detached(ctx, l.h.s)
-		defer done()
-		err = errors.Join(err, l.Unlock(unlock))
-	}()
-	return fn(looking{inner, l.h}, l)
-}

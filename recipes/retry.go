@@ -19,7 +19,7 @@ import (
 //	a look at a node that is held         until one says if it is there (unseen)   in the session that holds it
 //	what became of a transaction          until it is known (txn.resolve)          in its session, also when its caller has left
 //	the deletion of what must not stay    until it is gone (janitor.work)          in its session
-//	a campaign                            while it may still be won (passing)      in the next session
+//	a campaign                            while it may still be won (Retryable)    in the next session
 //
 // A session itself asks again for an answer that was lost, a few times (session.Session).
 

@@ -7,10 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/session"
 )
 
-// The sentinels of the recipes. Test with errors.Is; they arrive wrapped in what happened and where.
+// The sentinels. Test with errors.Is; they arrive wrapped in what happened and where. ZooKeeper's own answers keep
+// go-zookeeper's (zk.ErrNoNode, zk.ErrNoAuth, ...), and operations of a Session have some more, in package session.
 var (
 	// ErrHeld: somebody else holds the lock. Arrives as a *HeldError, from Try methods and from waits whose context ended.
 	ErrHeld = errors.New("recipes: held by another contender")
@@ -47,7 +51,36 @@ var (
 	ErrSessionFull = errors.New("recipes: too many contenders in one session")
 	// ErrObserversRefused: the election is declared with observers = false and this client neither campaigns nor leads.
 	ErrObserversRefused = errors.New("recipes: election refuses observers")
+
+	// Of the session, from package session.
+
+	// ErrClosed: Client.Close was called; nothing of this client works any more.
+	ErrClosed = session.ErrClosed
+	// ErrSessionLost: the session is over, or must be taken to be over. Final: ask Client.Session for the next one.
+	ErrSessionLost = session.ErrLost
+	// ErrUnreachable: no server could be reached, or none gave a session, in the time allowed.
+	ErrUnreachable = session.ErrUnreachable
+	// ErrAuth: the servers refused an authentication, or do not know its scheme.
+	ErrAuth = session.ErrAuth
+	// ErrReadOnly: a write on a client opened with Config.ReadOnly. It was not sent.
+	ErrReadOnly = session.ErrReadOnly
+	// ErrCannotHeartbeat: the session cannot be proven on a contender because its ACL does not let us read it.
+	ErrCannotHeartbeat = session.ErrCannotHeartbeat
+	// ErrTooLarge: a request beyond what a ZooKeeper server reads. It was not sent.
+	ErrTooLarge = session.ErrTooLarge
 )
+
+// Retryable reports whether a call that failed with err may succeed when it is made again a little later: because a session
+// or a lease was lost, its holder was asked to step back, or the servers could not be reached or shed the request. Not so a
+// context that has ended, a lock that somebody holds, and what declaration or access list forbid.
+func Retryable(err error) bool {
+	for _, reason := range []error{ErrLost, ErrSessionLost, ErrRevoked, ErrUnreachable, session.ErrThrottled} {
+		if errors.Is(err, reason) {
+			return !errors.Is(err, ErrClosed)
+		}
+	}
+	return false
+}
 
 // HeldError says who is in the way. It is ErrHeld and, when a wait ended, the context's error too. What it knows is
 // as old as the last look at the queue.
@@ -121,3 +154,6 @@ func lostError(path string, cause error) error {
 	}
 	return fmt.Errorf("%w: %s: %w", ErrLost, path, cause)
 }
+
+// isNoNode saves its callers the spelling.
+func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }
