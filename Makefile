@@ -3,7 +3,10 @@ GO ?= go
 FUZZTIME ?= 15s
 TOOL = $(GO) tool -modfile=.ci/tools/go.mod
 
-.PHONY: demo test prove check setup build fuzz bench readme clean
+# Lock services beside each other: a module of its own, so that their clients reach no program that imports recipes.
+COMPARE = examples/compare
+
+.PHONY: demo test prove check setup build fuzz bench compare readme clean
 
 demo: ## the main job on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
@@ -23,6 +26,7 @@ check: ## formatting, vet, staticcheck, module file
 	$(TOOL) staticcheck ./...
 	$(GO) mod tidy -diff
 	$(GO) mod verify
+	cd $(COMPARE) && $(GO) vet ./... && $(GO) mod tidy -diff && $(GO) tool -modfile=../../.ci/tools/go.mod staticcheck ./...
 
 build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree
@@ -35,6 +39,9 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 bench: setup ## figures, printed and never asserted; those of large trees, each command a process, take some minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
+
+compare: setup ## lock services beside each other: SERVERS=3 for an ensemble, QUICK=1 for a minute; bin/compare has all samples
+	cd $(COMPARE) && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare
 
 readme: ## rewrite the generated blocks of README.md from the examples
 	$(GO) test ./examples -run TestReadme -update

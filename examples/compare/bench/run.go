@@ -1,0 +1,243 @@
+//go:build linux
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/examples/compare/drivers"
+	"github.com/locktree/locktree/examples/compare/lock"
+	"github.com/locktree/locktree/examples/compare/server"
+)
+
+// Plan is what to run.
+type Plan struct {
+	Systems   []drivers.System
+	Workloads []Workload
+	Rounds    int
+	Window    time.Duration // of one sample
+	Warm      time.Duration // before it, after every worker has had its turn
+	WarmUp    time.Duration // of each system's process, which then stays: a Java machine gets faster for a while
+	Limit     time.Duration // for an answer: who needs longer is left out, and told so
+	Server    server.Options
+	Self      string // this program
+	Dir       string // for what is compiled
+	// Tell is called with what is going on.
+	Tell func(format string, args ...any)
+}
+
+// Results are all samples, and on what they were taken.
+type Results struct {
+	Samples []Sample          `json:"samples"`
+	Servers map[string]Ground `json:"servers"`
+}
+
+// Ground is what a system ran on.
+type Ground struct {
+	Version    string `json:"version"`
+	Durability string `json:"durability"`
+	Missing    string `json:"missing,omitempty"`
+}
+
+// Run runs the plan. What cannot run is in the results with the reason.
+func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, error) {
+	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}}, servers: map[string]server.Server{}, away: map[string][]string{},
+		missing: map[string]string{}, processes: map[string]*lock.Process{}}
+	scope.Cleanup(r.end)
+	r.scope = scope
+	for _, s := range p.Systems {
+		r.prepare(s)
+	}
+	for round := range p.Rounds {
+		for n, w := range p.Workloads {
+			// Another order each time: who comes first finds the server at rest, and the disk.
+			order := slices.Clone(p.Systems)
+			for k := range order {
+				order[k] = p.Systems[(k+round+n)%len(order)]
+			}
+			if round%2 == 1 {
+				slices.Reverse(order)
+			}
+			for _, s := range order {
+				if err := ctx.Err(); err != nil {
+					return r.out, err
+				}
+				if !s.Floor || s.Name == w.Floor {
+					r.sample(round, w, s)
+				}
+			}
+			p.Tell("round %d of %d: %s", round+1, p.Rounds, w.Name)
+		}
+	}
+	return r.out, nil
+}
+
+type run struct {
+	Plan
+	scope     *server.Scope
+	out       *Results
+	servers   map[string]server.Server
+	away      map[string][]string // addresses by server and round trip
+	missing   map[string]string   // why a system does not run, or one workload of it
+	processes map[string]*lock.Process
+}
+
+func (r *run) end() {
+	for _, p := range r.processes {
+		p.Kill()
+	}
+}
+
+// prepare starts the server that a system needs, if it is not there.
+func (r *run) prepare(s drivers.System) {
+	ground, known := r.out.Servers[s.Server]
+	if !known {
+		r.Tell("starting %s", s.Server)
+		up, err := server.Start(r.scope, s.Server, r.Server)
+		if err != nil {
+			ground.Missing = err.Error()
+		} else {
+			r.servers[s.Server] = up
+			ground = Ground{Version: up.Version(), Durability: up.Durability()}
+		}
+		r.out.Servers[s.Server] = ground
+	}
+	if ground.Missing != "" {
+		r.missing[s.Name] = ground.Missing
+		return
+	}
+	if err := r.warmUp(s); err != nil {
+		r.missing[s.Name] = err.Error()
+	}
+}
+
+func (r *run) warmUp(s drivers.System) error {
+	p, err := r.process(s)
+	if err != nil {
+		return err
+	}
+	r.Tell("warming up %s", s.Name)
+	if err := p.Start(r.servers[s.Server].Addrs(), "warm-up", own(16, 4), r.WarmUp); err != nil {
+		return err
+	}
+	return p.Stop()
+}
+
+// process is that of the system: one for the whole run, unless it was lost.
+func (r *run) process(s drivers.System) (*lock.Process, error) {
+	if p := r.processes[s.Name]; p != nil {
+		return p, nil
+	}
+	argv, err := s.Command(r.Self, r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	p, err := lock.Spawn(argv, r.Limit)
+	if err != nil {
+		return nil, err
+	}
+	r.processes[s.Name] = p
+	return p, nil
+}
+
+func (r *run) addrs(s drivers.System, roundTrip time.Duration) ([]string, error) {
+	up := r.servers[s.Server]
+	if roundTrip == 0 {
+		return up.Addrs(), nil
+	}
+	key := fmt.Sprint(s.Server, roundTrip)
+	if r.away[key] == nil {
+		d, err := server.Away(r.scope, up.Addrs(), roundTrip)
+		if err != nil {
+			return nil, err
+		}
+		r.away[key] = d.Addrs
+	}
+	return r.away[key], nil
+}
+
+// sample runs one workload of one system and keeps what came of it.
+func (r *run) sample(round int, w Workload, s drivers.System) {
+	if w.Instead != "" && !s.Handoff {
+		r.instead(round, w, s)
+		return
+	}
+	out := Sample{Round: round, Workload: w.Name, System: s.Name}
+	defer func() { r.out.Samples = append(r.out.Samples, out) }()
+	for _, why := range []string{r.missing[s.Name], r.missing[s.Name+"/"+w.Name]} {
+		if why != "" {
+			out.Missing = why
+			return
+		}
+	}
+	err := r.measure(w, s, &out)
+	if err == nil {
+		return
+	}
+	out.Missing = err.Error()
+	if p := r.processes[s.Name]; p != nil && !errors.Is(err, lock.ErrNotOffered) {
+		p.Kill() // whatever its workers are still at
+		delete(r.processes, s.Name)
+	}
+	// It would not do better in the next round, and a limit was waited for.
+	r.missing[s.Name+"/"+w.Name] = out.Missing
+}
+
+// instead takes the sample of the workload that this one is a variant of.
+func (r *run) instead(round int, w Workload, s drivers.System) {
+	for _, have := range r.out.Samples {
+		if have.Round == round && have.Workload == w.Instead && have.System == s.Name {
+			have.Workload = w.Name
+			r.out.Samples = append(r.out.Samples, have)
+			return
+		}
+	}
+}
+
+func (r *run) measure(w Workload, s drivers.System, out *Sample) error {
+	p, err := r.process(s)
+	if err != nil {
+		return err
+	}
+	addrs, err := r.addrs(s, w.RoundTrip)
+	if err != nil {
+		return err
+	}
+	up := r.servers[s.Server]
+	name, load := strings.NewReplacer(" ", "-", ",", "").Replace(w.Name), w.Load
+	if s.Floor && w.FloorLoad != nil {
+		load = *w.FloorLoad
+	}
+	if err := p.Start(addrs, name, load, r.Warm); err != nil {
+		return err
+	}
+	before, err := server.Use(up)
+	if err != nil {
+		return err
+	}
+	clientBefore, err := server.CPU(p.Pid())
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	result, err := p.Measure(r.Window)
+	if err != nil {
+		return err
+	}
+	clientAfter, err := server.CPU(p.Pid())
+	if err != nil {
+		return err
+	}
+	clientCPU, clientTook := clientAfter-clientBefore, time.Since(begin)
+	used, took, err := server.Since(up, before)
+	if err != nil {
+		return err
+	}
+	out.fill(result, used.Counts.Requests, used.Counts.Events, used.CPU, took, clientCPU, clientTook)
+	return p.Stop()
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+// Package bench runs workloads on lock services, by turns, and keeps what was measured.
+package bench
+
+import (
+	"time"
+
+	"github.com/locktree/locktree/examples/compare/lock"
+)
+
+// Workload is one row of the comparison for every system.
+type Workload struct {
+	Name      string
+	Load      lock.Load
+	RoundTrip time.Duration // between the clients and the servers, beside what loopback takes
+	// Instead names the workload from which systems that have no hand-off in the process are taken.
+	Instead string
+	Brief   bool // part of a quick run
+	// Floor is what is no lock and is put beside them here, under FloorLoad if that is not nil.
+	Floor     string
+	FloorLoad *lock.Load
+}
+
+const crowd = "one lock, 1,000 workers on one client"
+
+// Workloads of a full run.
+var Workloads = []Workload{
+	{Name: "own lock, 1 worker", Brief: true, Load: own(1, 1), Floor: "requests"},
+	{Name: "own locks, 64 workers on 8 clients", Brief: true, Load: own(64, 8), Floor: "requests"},
+	{Name: "one lock, 8 workers on 8 clients", Brief: true, Load: one(8, 8)},
+	{Name: "one lock, 32 workers on 8 clients", Load: one(32, 8)},
+	{Name: "one lock, 32 workers on 32 clients", Load: one(32, 32)},
+	{Name: crowd, Brief: true, Load: one(1000, 1), Floor: "writes", FloorLoad: &serial},
+	{Name: "the same, handed on in the process", Brief: true, Load: handoff(one(1000, 1)), Instead: crowd},
+	{Name: "read-write lock, 1 writer in 10, 8 workers on 8 clients", Load: lock.Load{Kind: "rw", Clients: 8, Workers: 8, Locks: 1, Reads: 10}},
+	{Name: "semaphore of 3, 8 workers on 8 clients", Load: lock.Load{Kind: lock.Semaphore, Clients: 8, Workers: 8, Locks: 1, Permits: 3}},
+	{Name: "10 locks at once, 4 workers on 4 clients", Load: lock.Load{Kind: lock.Set, Clients: 4, Workers: 4, Locks: 10, Set: 10}},
+	{Name: "one lock kept for 5 ms, 8 workers on 8 clients", Load: kept(one(8, 8))},
+	{Name: "own lock, 1 worker, 1 ms away", RoundTrip: time.Millisecond, Load: own(1, 1)},
+	{Name: "own lock, 1 worker, 5 ms away", RoundTrip: 5 * time.Millisecond, Load: own(1, 1)},
+	{Name: "one lock, 8 workers on 8 clients, 1 ms away", RoundTrip: time.Millisecond, Load: one(8, 8)},
+	{Name: "one lock, 8 workers on 8 clients, 5 ms away", RoundTrip: 5 * time.Millisecond, Load: one(8, 8)},
+	{Name: "own locks, 100 arrivals a second, 8 workers on one client", Load: scheduled(own(8, 1), 100)},
+	{Name: "one lock, 100 arrivals a second, 8 workers on 8 clients", Load: scheduled(one(8, 8), 100)},
+}
+
+var serial = own(1, 1)
+
+func own(workers, clients int) lock.Load {
+	return lock.Load{Kind: lock.Mutex, Clients: clients, Workers: workers, Locks: workers}
+}
+
+func one(workers, clients int) lock.Load {
+	return lock.Load{Kind: lock.Mutex, Clients: clients, Workers: workers, Locks: 1}
+}
+
+func kept(l lock.Load) lock.Load {
+	l.Hold = 5 * time.Millisecond
+	return l
+}
+
+func handoff(l lock.Load) lock.Load {
+	l.Handoff = 100
+	return l
+}
+
+func scheduled(l lock.Load, rate int) lock.Load {
+	l.Rate = rate
+	return l
+}

@@ -1,0 +1,127 @@
+package drivers
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/locktree/locktree/examples/compare/lock"
+)
+
+// System is a lock service with a driver.
+type System struct {
+	Name    string
+	Server  string // what it needs to run on, as package server names it
+	Floor   bool   // no lock, but what is under one: it excludes nobody
+	Handoff bool   // goroutines or threads of one client can take a lock over from each other
+
+	driver lock.Driver // in Go
+	java   string      // or a class
+	python string      // or a module
+}
+
+// Ours is the system that the others are compared with.
+const Ours = "locktree"
+
+// All systems.
+var All = []System{
+	{Name: Ours, Server: "zookeeper", Handoff: true, driver: locktree{}},
+	{Name: "go-zookeeper", Server: "zookeeper", driver: goZooKeeper{}},
+	{Name: "curator", Server: "zookeeper", java: "Curator"},
+	{Name: "kazoo", Server: "zookeeper", python: "driver_kazoo"},
+	{Name: "requests", Server: "zookeeper", Floor: true, driver: requests{}},
+	{Name: "writes", Server: "zookeeper", Floor: true, driver: writes{}},
+}
+
+// Controls exclude nobody, in each of the languages: what a load must notice.
+var Controls = []System{
+	{Name: "nothing", Server: "zookeeper", driver: nothing{}},
+	{Name: "nothing in Java", Server: "zookeeper", java: "Nothing"},
+	{Name: "nothing in Python", Server: "zookeeper", python: "driver_nothing"},
+}
+
+// Find returns a system by its name.
+func Find(name string) (System, error) {
+	var names []string
+	for _, s := range append(All, Controls...) {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return System{}, fmt.Errorf("no system is called %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// Driver is the system's, where it is written in Go.
+func (s System) Driver() lock.Driver { return s.driver }
+
+//go:embed java python
+var sources embed.FS
+
+const jars = "/usr/share/java/"
+
+// Command is what runs the system's process. self is this program, which serves the drivers in Go; dir is where programs
+// in other languages are laid out, and compiled once. An error says what is missing.
+func (s System) Command(self, dir string) ([]string, error) {
+	switch {
+	case s.java != "":
+		path, err := compiled(dir)
+		if err != nil {
+			return nil, err
+		}
+		return []string{"java", "-Xmx1g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+			"-cp", path, "Harness", s.java}, nil
+	case s.python != "":
+		const python = "/usr/bin/python3" // the interpreter that Debian's kazoo belongs to
+		if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("needs Debian's python3-kazoo: %w: %s", err, strings.TrimSpace(string(out)))
+		}
+		return []string{python, "-B", filepath.Join(dir, "python/harness.py"), s.python}, layOut(dir, "python")
+	}
+	return []string{self, "-serve", s.Name}, nil
+}
+
+// layOut writes the sources of a language below dir.
+func layOut(dir, language string) error {
+	tree, err := fs.Sub(sources, language)
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(dir, language)
+	if _, err := os.Stat(to); err == nil {
+		return nil
+	}
+	return os.CopyFS(to, tree)
+}
+
+// compiled returns the class path of the drivers in Java.
+func compiled(dir string) (string, error) {
+	classes := filepath.Join(dir, "classes")
+	path := []string{classes}
+	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
+	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
+		if _, err := os.Stat(jars + jar + ".jar"); err != nil {
+			return "", fmt.Errorf("needs Debian's libcurator-recipes-java and zookeeper: %w", err)
+		}
+		path = append(path, jars+jar+".jar")
+	}
+	if _, err := os.Stat(classes); err == nil {
+		return strings.Join(path, ":"), nil
+	}
+	if err := layOut(dir, "java"); err != nil {
+		return "", err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "java/*.java"))
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("javac", append([]string{"-proc:none", "-cp", strings.Join(path, ":"), "-d", classes}, files...)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("needs Debian's default-jdk-headless: javac: %w\n%s", err, out)
+	}
+	return strings.Join(path, ":"), nil
+}

@@ -1,0 +1,66 @@
+package drivers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/examples/compare/lock"
+)
+
+// goZooKeeper is the Lock that comes with the Go client.
+type goZooKeeper struct{}
+
+func (goZooKeeper) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
+	c, err := dialZooKeeper(ctx, addrs)
+	return goZooKeeperClient{c}, err
+}
+
+type goZooKeeperClient struct{ *zk.Conn }
+
+func (c goZooKeeperClient) Close() error { c.Conn.Close(); return nil }
+
+func (c goZooKeeperClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
+	if what.Kind != lock.Mutex {
+		return nil, fmt.Errorf("%w: go-zookeeper has a mutex only", lock.ErrNotOffered)
+	}
+	return goZooKeeperLock{zk.NewLock(c.Conn, "/go-zookeeper/"+what.Names[0], zk.WorldACL(zk.PermAll))}, nil
+}
+
+type goZooKeeperLock struct{ l *zk.Lock }
+
+func (l goZooKeeperLock) Lock(context.Context) error   { return l.l.Lock() }
+func (l goZooKeeperLock) Unlock(context.Context) error { return l.l.Unlock() }
+
+// dialZooKeeper returns when the session is there.
+func dialZooKeeper(ctx context.Context, addrs []string) (*zk.Conn, error) {
+	c, events, err := zk.Connect(addrs, sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	if err != nil {
+		return nil, err
+	}
+	slow := time.After(time.Minute)
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				go func() { // whoever leaves the events lying holds up the client
+					for range events {
+					}
+				}()
+				return c, nil
+			}
+		case <-ctx.Done():
+			c.Close()
+			return nil, ctx.Err()
+		case <-slow:
+			c.Close()
+			return nil, fmt.Errorf("no session with %v within a minute", addrs)
+		}
+	}
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}

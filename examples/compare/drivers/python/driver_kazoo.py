@@ -1,0 +1,39 @@
+"""kazoo's recipes. Its lock objects serve one thread at a time, so every worker has its own."""
+
+import kazoo
+from harness import Absent
+from kazoo.client import KazooClient
+
+
+def dial(servers):
+    zk = KazooClient(hosts=servers, timeout=30)
+    zk.start(timeout=60)
+    return Client(zk)
+
+
+class Client:
+    def __init__(self, zk):
+        self.zk = zk
+
+    def locker(self, kind, names, permits):
+        path = "/kazoo/" + names[0]
+        if kind in ("read", "write") and tuple(map(int, kazoo.__version__.split(".")[:2])) < (2, 9):
+            raise Absent("in kazoo %s a reader and a younger writer wait for each other, for ever (python-zk/kazoo#649)" % kazoo.__version__)
+        if kind == "mutex":
+            return Locker(self.zk.Lock(path))
+        if kind == "read":
+            return Locker(self.zk.ReadLock(path))
+        if kind == "write":
+            return Locker(self.zk.WriteLock(path))
+        if kind == "semaphore":
+            return Locker(self.zk.Semaphore(path, max_leases=permits))
+        raise Absent("kazoo has no lock of several locks")
+
+    def close(self):
+        self.zk.stop()
+        self.zk.close()
+
+
+class Locker:
+    def __init__(self, recipe):
+        self.lock, self.unlock = recipe.acquire, recipe.release

@@ -1,0 +1,79 @@
+package drivers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/examples/compare/lock"
+)
+
+// requests is no lock: it is what an uncontended lock sends, sent by the Go client and nothing else. It excludes nobody.
+// What it costs is the floor under every lock on ZooKeeper from Go.
+type requests struct{}
+
+func (requests) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
+	c, err := dialZooKeeper(ctx, addrs)
+	return requestsClient{goZooKeeperClient{c}}, err
+}
+
+type requestsClient struct{ goZooKeeperClient }
+
+func (c requestsClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
+	if what.Kind != lock.Mutex {
+		return nil, fmt.Errorf("%w: the requests are those of a mutex", lock.ErrNotOffered)
+	}
+	dir := "/requests/" + what.Names[0]
+	for _, path := range []string{"/requests", dir} {
+		if _, err := c.Create(path, nil, 0, open); err != nil && err != zk.ErrNodeExists {
+			return nil, err
+		}
+	}
+	return &requestsLock{c: c.Conn, dir: dir}, nil
+}
+
+var open = zk.WorldACL(zk.PermAll)
+
+type requestsLock struct {
+	c         *zk.Conn
+	dir, node string
+}
+
+func (l *requestsLock) Lock(context.Context) (err error) {
+	l.node, err = l.c.Create(l.dir+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, open)
+	if err == nil {
+		_, _, err = l.c.Children(l.dir)
+	}
+	return err
+}
+
+func (l *requestsLock) Unlock(context.Context) error { return l.c.Delete(l.node, -1) }
+
+// writes is no lock either: one write after the other by one session, each waited for. One client that passes a lock on
+// with a write for each holder can at best be as fast.
+type writes struct{}
+
+func (writes) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
+	c, err := dialZooKeeper(ctx, addrs)
+	return writesClient{requestsClient{goZooKeeperClient{c}}}, err
+}
+
+type writesClient struct{ requestsClient }
+
+func (c writesClient) Locker(ctx context.Context, what lock.What) (lock.Locker, error) {
+	l, err := c.requestsClient.Locker(ctx, what)
+	if err != nil {
+		return nil, err
+	}
+	return write{l.(*requestsLock)}, nil
+}
+
+type write struct{ l *requestsLock }
+
+func (w write) Lock(context.Context) error {
+	_, err := w.l.c.Set(w.l.dir, nil, -1)
+	return err
+}
+
+func (write) Unlock(context.Context) error { return nil }

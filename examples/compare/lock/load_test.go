@@ -1,0 +1,159 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fake is a lock service in this process.
+type fake struct {
+	grant  chan struct{} // fake time passes while somebody waits for a channel, and not for a mutex
+	takes  time.Duration // to grant
+	stall  func(n int) time.Duration
+	none   bool // grants without locking
+	fails  error
+	grants int
+}
+
+func (f *fake) Dial(context.Context, []string) (Client, error) { return f, nil }
+func (f *fake) Close() error                                   { return nil }
+func (f *fake) Locker(_ context.Context, w What) (Locker, error) {
+	if w.Kind == Set {
+		return nil, ErrNotOffered
+	}
+	return f, nil
+}
+
+func (f *fake) Lock(context.Context) error {
+	if f.fails != nil {
+		return f.fails
+	}
+	time.Sleep(f.takes)
+	if !f.none {
+		f.grant <- struct{}{}
+		f.grants++
+		if f.stall != nil {
+			time.Sleep(f.stall(f.grants))
+		}
+	}
+	return nil
+}
+
+func (f *fake) Unlock(context.Context) error {
+	if !f.none {
+		<-f.grant
+	}
+	return nil
+}
+
+func measure(t *testing.T, f *fake, l Load, window time.Duration) Result {
+	f.grant = make(chan struct{}, 1)
+	r, err := Start(t.Context(), f, nil, "x", l)
+	require.NoError(t, err)
+	result := r.Measure(window)
+	require.NoError(t, r.Stop())
+	return result
+}
+
+// Who measures a wait from when it got round to asking leaves out those that the stall kept from asking.
+func TestWaitsAreFromWhenArrivalsWereDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{takes: time.Millisecond, stall: func(n int) time.Duration {
+			if n == 100 {
+				return time.Second
+			}
+			return 0
+		}}
+		r := measure(t, f, Load{Kind: Mutex, Clients: 1, Workers: 1, Locks: 1, Rate: 100}, 10*time.Second)
+		require.InDelta(t, 1000, r.Cycles, 2)
+		// A hundred arrivals were due in the second of the stall, and waited for half a second on average.
+		require.InDelta(t, 5e5, float64(r.Waits.ValueAtPercentile(95)), 1e5)
+		require.Less(t, r.Waits.ValueAtPercentile(85), int64(2000))
+		require.GreaterOrEqual(t, r.Waits.Max(), int64(1_000_000))
+	})
+}
+
+func TestOverlapsAreCounted(t *testing.T) {
+	for _, l := range []Load{
+		{Kind: Mutex, Clients: 2, Workers: 2, Locks: 1},
+		{Kind: Semaphore, Clients: 2, Workers: 3, Locks: 1, Permits: 2},
+		{Kind: "rw", Clients: 2, Workers: 4, Locks: 1, Reads: 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l.Hold = time.Millisecond
+			require.Zero(t, measure(t, &fake{}, l, time.Second).Overlaps, l.Kind)
+			require.Positive(t, measure(t, &fake{none: true}, l, time.Second).Overlaps, l.Kind)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // who has a lock of its own meets nobody
+		l := Load{Kind: Mutex, Clients: 2, Workers: 4, Locks: 4, Hold: time.Millisecond}
+		require.Zero(t, measure(t, &fake{none: true}, l, time.Second).Overlaps)
+	})
+}
+
+func TestErrorsAreCountedAndToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := measure(t, &fake{fails: errors.New("no lock today")}, Load{Kind: Mutex, Clients: 1, Workers: 2, Locks: 1}, time.Second)
+		require.Zero(t, r.Cycles)
+		require.InDelta(t, 200, r.Errors, 4)
+		require.Equal(t, "lock: no lock today", r.First)
+	})
+}
+
+func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
+	in, say := io.Pipe()
+	hear, out := io.Pipe()
+	f := &fake{grant: make(chan struct{}, 1)}
+	go func() {
+		Serve(f, in, out)
+		_ = out.Close()
+	}()
+	p := &Process{in: say, lines: make(chan string), stderr: &tail{}, limit: time.Minute}
+	go p.read(hear)
+	load := Load{Kind: Mutex, Clients: 2, Workers: 3, Locks: 1, Hold: time.Millisecond, Handoff: 4, Rate: 5000, Reads: 7, Set: 1, Permits: 9}
+	require.NoError(t, p.Start([]string{"a:1", "b:2"}, "name", load, 0))
+	r, err := p.Measure(50 * time.Millisecond)
+	require.NoError(t, err)
+	require.Positive(t, r.Cycles)
+	require.Equal(t, r.Cycles, r.Waits.TotalCount())
+	require.NoError(t, p.Stop())
+
+	load.Kind = Set
+	require.ErrorIs(t, p.Start(nil, "name", load, 0), ErrNotOffered)
+	_, err = p.Measure(0)
+	require.ErrorContains(t, err, "measure comes after start")
+	f.fails = errors.New("down 100% = bad")
+	load.Kind, p.limit = Mutex, 50*time.Millisecond
+	require.ErrorContains(t, p.Start(nil, "name", load, 0), "0 cycles of 3 workers in 50ms; the first error: lock: down 100% = bad")
+	require.NoError(t, p.Stop())
+	require.NoError(t, say.Close())
+}
+
+func TestAProcessThatHangsOrDiesIsLost(t *testing.T) {
+	for script, says := range map[string]string{
+		"echo why >&2; read line":                   "lost the process at stop; it wrote: why",
+		"read line; sleep 1000":                     "no answer to stop",
+		"exec 0<&-; echo gone >&2; sleep 1; exit 1": "lost the process",
+	} {
+		p, err := Spawn([]string{"sh", "-c", script}, 200*time.Millisecond)
+		require.NoError(t, err)
+		err = p.Stop()
+		require.ErrorIs(t, err, ErrLost, script)
+		require.ErrorContains(t, err, says, script)
+		p.Kill()
+	}
+}
+
+func TestFormatOfALoadHasNoSpaceInAWord(t *testing.T) {
+	line := formatLoad([]string{"h:1"}, "n", Load{Kind: "rw"}, time.Second, time.Minute)
+	_, args, err := parse(line)
+	require.NoError(t, err)
+	require.Len(t, args, len(strings.Fields(line))-1)
+}

@@ -1,0 +1,103 @@
+package lock
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Process is the process of one system, seen from outside.
+type Process struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	lines  chan string
+	stderr *tail
+	limit  time.Duration // for an answer, beyond what was asked for
+}
+
+// Spawn starts the process of a system. It dies with its parent, also when that is killed.
+func Spawn(argv []string, limit time.Duration) (*Process, error) {
+	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan string), stderr: &tail{}, limit: limit}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.Stderr = p.stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.in = in
+	go p.read(out)
+	return p, nil
+}
+
+func (p *Process) read(out io.Reader) {
+	defer close(p.lines)
+	s := bufio.NewScanner(out)
+	s.Buffer(nil, 16<<20) // a histogram is a line
+	for s.Scan() {
+		p.lines <- s.Text()
+	}
+}
+
+// Pid is the process's.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Start puts a load on the servers and returns when it has warmed up.
+func (p *Process) Start(addrs []string, name string, l Load, warm time.Duration) error {
+	_, err := p.ask(formatLoad(addrs, name, l, warm, p.limit), warm)
+	return err
+}
+
+// Measure says what the load does within a window of time.
+func (p *Process) Measure(window time.Duration) (Result, error) {
+	args, err := p.ask(fmt.Sprintf("measure us=%d", window.Microseconds()), window)
+	if err != nil {
+		return Result{}, err
+	}
+	return parseResult(args)
+}
+
+// Stop ends the load.
+func (p *Process) Stop() error {
+	_, err := p.ask("stop", 0)
+	return err
+}
+
+// Kill ends the process, with what it started, and waits for it.
+func (p *Process) Kill() {
+	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // its group is its own
+	for range p.lines {
+	}
+	_ = p.cmd.Wait()
+}
+
+// ErrLost is of a process that did not answer, and is of no more use.
+var ErrLost = errors.New("lost the process")
+
+func (p *Process) ask(line string, takes time.Duration) (words, error) {
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
+		return nil, fmt.Errorf("%w: %w; it wrote: %s", ErrLost, err, p.stderr)
+	}
+	verb, _, _ := strings.Cut(line, " ")
+	select {
+	case answer, ok := <-p.lines:
+		if !ok {
+			return nil, fmt.Errorf("%w at %s; it wrote: %s", ErrLost, verb, p.stderr)
+		}
+		_, args, err := parse(answer)
+		return args, err
+	case <-time.After(takes + 2*p.limit):
+		return nil, fmt.Errorf("%w: no answer to %s in %v; it wrote: %s", ErrLost, verb, takes+2*p.limit, p.stderr)
+	}
+}

@@ -1,0 +1,89 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/examples/compare/drivers"
+	"github.com/locktree/locktree/examples/compare/lock"
+	"github.com/locktree/locktree/examples/compare/server"
+)
+
+// The test binary is also the process of a system in Go.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "-serve" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds what hangs; nothing is proven by its passing.
+const patience = time.Minute
+
+// kinds of lock that a system does not have.
+var lacks = map[string]string{
+	"go-zookeeper": "rw semaphore set",
+	"kazoo":        "rw set", // rw because Debian's has python-zk/kazoo#649
+}
+
+var loads = map[string]lock.Load{
+	lock.Mutex:     {Kind: lock.Mutex, Clients: 2, Workers: 4, Locks: 1, Hold: time.Millisecond},
+	"rw":           {Kind: "rw", Clients: 2, Workers: 4, Locks: 1, Reads: 2, Hold: time.Millisecond},
+	lock.Semaphore: {Kind: lock.Semaphore, Clients: 2, Workers: 4, Locks: 1, Permits: 2, Hold: time.Millisecond},
+	lock.Set:       {Kind: lock.Set, Clients: 2, Workers: 4, Locks: 3, Set: 2, Hold: time.Millisecond},
+}
+
+// Every driver excludes, on a real server, with several clients: a driver that got its figures by not locking would have
+// the best of them.
+func TestEveryDriverExcludes(t *testing.T) {
+	scope := &server.Scope{}
+	t.Cleanup(scope.Close) // after the subtests
+	ups := map[string]server.Server{}
+	dir := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, s := range drivers.All {
+		if ups[s.Server] == nil {
+			up, err := server.Start(scope, s.Server, server.Options{})
+			require.NoError(t, err)
+			ups[s.Server] = up
+		}
+		_, err := s.Command(self, dir) // compiles
+		require.NoError(t, err)
+	}
+	for _, s := range append(drivers.All, drivers.Controls...) {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			argv, err := s.Command(self, dir)
+			require.NoError(t, err)
+			p, err := lock.Spawn(argv, patience)
+			require.NoError(t, err)
+			defer p.Kill()
+			control := s.Floor || strings.HasPrefix(s.Name, "nothing")
+			for name, load := range loads {
+				err := p.Start(ups[s.Server].Addrs(), "test-"+name, load, 0)
+				if control && errors.Is(err, lock.ErrNotOffered) {
+					continue
+				}
+				if strings.Contains(lacks[s.Name], name) {
+					require.ErrorIs(t, err, lock.ErrNotOffered, name)
+					continue
+				}
+				require.NoError(t, err, name)
+				r, err := p.Measure(100 * time.Millisecond)
+				require.NoError(t, err)
+				require.Empty(t, r.First, name)
+				require.Equal(t, control, r.Overlaps > 0, "%s: %d of %d grants while others held what excludes them", name, r.Overlaps, r.Cycles)
+				require.NoError(t, p.Stop(), name)
+			}
+		})
+	}
+}

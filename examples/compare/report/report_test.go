@@ -1,0 +1,96 @@
+//go:build linux
+
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/examples/compare/bench"
+	"github.com/locktree/locktree/examples/compare/drivers"
+	"github.com/locktree/locktree/examples/compare/lock"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// example has every peculiarity a row can have.
+func example() *Report {
+	sample := func(round int, workload, system string, perSecond float64, p50 int64) bench.Sample {
+		return bench.Sample{Round: round, Workload: workload, System: system, Seconds: 1, Cycles: int64(perSecond), PerSecond: perSecond,
+			P50: p50, P99: 10 * p50, Requests: 3, Events: 0.5, ClientCPU: 40, ServerCPU: 120, Waits: [][2]int64{{p50, int64(perSecond)}}}
+	}
+	const fast, due = "own lock, 1 worker", "own locks, 100 arrivals a second"
+	broken := sample(1, fast, "curator", 500, 2000)
+	broken.Overlaps, broken.Errors, broken.First = 7, 2, "lock: connection | loss"
+	uncounted := sample(0, fast, "kazoo", 250, 3000)
+	uncounted.Requests, uncounted.Events = -1, -1
+	return &Report{
+		Machine: Machine{CPU: "Abacus", Cores: 2, Kernel: "6.1", Go: "go1.26", Sync: 150 * time.Microsecond, Load: 3},
+		Plan:    Plan{Rounds: 3, Seconds: 1, Members: 1},
+		Systems: []drivers.System{
+			{Name: "locktree", Server: "zookeeper"}, {Name: "curator", Server: "zookeeper"}, {Name: "kazoo", Server: "zookeeper"},
+			{Name: "redis", Server: "redis"}, {Name: "requests", Server: "zookeeper", Floor: true},
+		},
+		Workloads: []bench.Workload{{Name: fast}, {Name: due, Load: lock.Load{Rate: 100}}, {Name: "the same, handed on", Instead: fast}},
+		Results: &bench.Results{
+			Servers: map[string]bench.Ground{
+				"zookeeper": {Version: "Apache ZooKeeper 3.8.0", Durability: "written and synchronised to disk"},
+				"redis":     {Missing: "redis-server is not installed:\napt-get install redis-server"},
+			},
+			Samples: []bench.Sample{
+				sample(0, fast, "locktree", 1000, 800), sample(1, fast, "locktree", 900, 900), sample(2, fast, "locktree", 1200, 700),
+				sample(0, fast, "curator", 1000, 900), broken, sample(2, fast, "curator", 800, 1000),
+				uncounted, {Round: 1, Workload: fast, System: "kazoo", Missing: "lost the process"},
+				{Workload: fast, System: "redis", Missing: "redis-server is not installed"},
+				sample(0, due, "locktree", 100, 1000), sample(0, due, "curator", 100, 1500), sample(0, due, "requests", 100, 500),
+			},
+		},
+	}
+}
+
+func TestRenderers(t *testing.T) {
+	for name, render := range map[string]func(io.Writer, *Report){"results.md": Markdown, "page.md": Page} {
+		var b bytes.Buffer
+		render(&b, example())
+		golden := filepath.Join("testdata", name)
+		if *update {
+			require.NoError(t, os.WriteFile(golden, b.Bytes(), 0o644))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, string(want), b.String(), "go test ./report -update rewrites it")
+	}
+}
+
+// What is written for machines has every sample, and what it is a sample of.
+func TestJSONHasEverySample(t *testing.T) {
+	var b bytes.Buffer
+	JSON(&b, example())
+	var back Report
+	require.NoError(t, json.Unmarshal(b.Bytes(), &back))
+	want := example()
+	require.Equal(t, want.Results, back.Results)
+	require.Equal(t, want.Machine, back.Machine)
+	require.Equal(t, want.Plan, back.Plan)
+}
+
+// A ratio is of two samples of one round: what a neighbour did to the machine in that round was done to both.
+func TestARatioIsTakenWithinARound(t *testing.T) {
+	r := example()
+	rows := Rows(r.Results.Samples, r.Workloads[0], r.Systems)
+	require.Equal(t, Spread{3, 1.5, 1, 1.8}, rows[1].Ratio) // 1000/1000, 900/500, 1200/800
+	require.Zero(t, rows[0].Ratio, "nobody is compared with himself")
+	require.Equal(t, "lost the process", rows[2].Missing, "beside the figures of the round that went well")
+	require.Equal(t, 4.0, rows[2].Ratio.Median)
+	require.Zero(t, rows[2].Requests.N)
+	due := Rows(r.Results.Samples, r.Workloads[1], r.Systems)
+	require.Equal(t, 1.5, due[1].Ratio.Median, "arrivals are as many for everybody, so waits are compared")
+}

@@ -1,0 +1,117 @@
+//go:build linux
+
+package server
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Distance puts servers a round trip away: it relays connections, and everything said on them comes half a round trip
+// later. It counts the bytes.
+type Distance struct {
+	Addrs    []string // in the place of the servers'
+	ToServer atomic.Int64
+	ToClient atomic.Int64
+
+	listeners []net.Listener
+	half      time.Duration
+	relays    sync.WaitGroup
+
+	mu     sync.Mutex
+	open   map[net.Conn]bool
+	closed bool
+}
+
+// Away starts the relays. They end with the scope.
+func Away(s *Scope, servers []string, roundTrip time.Duration) (*Distance, error) {
+	d := &Distance{half: roundTrip / 2, open: map[net.Conn]bool{}}
+	s.Cleanup(d.close)
+	for _, server := range servers {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		d.listeners = append(d.listeners, l)
+		d.Addrs = append(d.Addrs, l.Addr().String())
+		d.relays.Go(func() { d.accept(l, server) })
+	}
+	return d, nil
+}
+
+func (d *Distance) accept(l net.Listener, server string) {
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("tcp", server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		d.mu.Lock()
+		d.open[client], d.open[to] = true, true
+		if d.closed {
+			_, _ = client.Close(), to.Close()
+		}
+		d.mu.Unlock()
+		d.relays.Go(func() { d.relay(client, to, &d.ToServer) })
+		d.relays.Go(func() { d.relay(to, client, &d.ToClient) })
+	}
+}
+
+// relay hands on what it reads when its time has come. Whichever way ends first ends both.
+func (d *Distance) relay(from, to net.Conn, counted *atomic.Int64) {
+	type piece struct {
+		due  time.Time
+		text []byte
+	}
+	pieces := make(chan piece, 1024)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for p := range pieces {
+			time.Sleep(time.Until(p.due))
+			if _, err := to.Write(p.text); err != nil {
+				_ = from.Close()
+			}
+		}
+	})
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		counted.Add(int64(n))
+		if n > 0 {
+			pieces <- piece{time.Now().Add(d.half), bytes.Clone(buffer[:n])}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(pieces)
+	writer.Wait()
+	for _, c := range []io.Closer{from, to} {
+		_ = c.Close()
+	}
+	d.mu.Lock()
+	delete(d.open, from)
+	delete(d.open, to)
+	d.mu.Unlock()
+}
+
+func (d *Distance) close() {
+	for _, l := range d.listeners {
+		_ = l.Close()
+	}
+	d.mu.Lock()
+	d.closed = true
+	for c := range d.open {
+		_ = c.Close()
+	}
+	d.mu.Unlock()
+	d.relays.Wait()
+}

@@ -1,0 +1,69 @@
+//go:build linux
+
+package server
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// echo is a server that says what it hears.
+func echo(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestADistanceDelaysAndCountsAndLosesNothing(t *testing.T) {
+	scope := &Scope{}
+	const roundTrip = 20 * time.Millisecond
+	d, err := Away(scope, []string{echo(t)}, roundTrip)
+	require.NoError(t, err)
+	c, err := net.Dial("tcp", d.Addrs[0])
+	require.NoError(t, err)
+	begin := time.Now()
+	sent := make([]byte, 1<<20)
+	for i := range sent {
+		sent[i] = byte(i * i)
+	}
+	go func() { _, _ = c.Write(sent) }()
+	got := make([]byte, len(sent))
+	_, err = io.ReadFull(c, got)
+	require.NoError(t, err)
+	require.Equal(t, sent, got)
+	require.GreaterOrEqual(t, time.Since(begin), roundTrip, "a machine cannot be too fast for this")
+	require.EqualValues(t, len(sent), d.ToServer.Load())
+	require.EqualValues(t, len(sent), d.ToClient.Load())
+	scope.Close()
+	_, err = c.Read(got)
+	require.Error(t, err, "the relay goes with its scope")
+	require.NoError(t, c.Close())
+}
+
+func TestAServerThatDoesNotStartSaysWhyAndLeavesNothing(t *testing.T) {
+	starters["broken"] = func(s *Scope, _ Options) Server {
+		s.Cleanup(func() { delete(starters, "broken") })
+		s.Fatalf("port %d is taken", 1)
+		return nil
+	}
+	scope := &Scope{}
+	_, err := Start(scope, "broken", Options{})
+	require.EqualError(t, err, "port 1 is taken")
+	require.NotContains(t, Names(), "broken", "what it had begun was ended")
+	_, err = Start(scope, "nosuch", Options{})
+	require.EqualError(t, err, `no server is called "nosuch"`)
+}

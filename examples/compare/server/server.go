@@ -1,0 +1,92 @@
+//go:build linux
+
+// Package server starts the servers that lock services need, on loopback, with data folders of their own, and ends them.
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Counts are what a server has counted since it began. A server that does not count something says -1.
+type Counts struct {
+	Requests int64 // from clients
+	Events   int64 // sent to clients that watch
+}
+
+// Server is one running lock service, of one process or several.
+type Server interface {
+	Addrs() []string
+	Pids() []int
+	Counts() (Counts, error)
+	Version() string
+	Durability() string // what it has done with a write when it answers
+}
+
+// Options of all servers.
+type Options struct {
+	Members int // of a ZooKeeper ensemble
+}
+
+// starters start a server; what they need to end goes to the given scope.
+var starters = map[string]func(*Scope, Options) Server{
+	"zookeeper": startZooKeeper,
+}
+
+// Names of the servers that there are.
+func Names() []string { return slices.Sorted(maps.Keys(starters)) }
+
+// Start starts a server, or says what is missing. It ends with the scope.
+func Start(s *Scope, name string, opts Options) (server Server, err error) {
+	start, ok := starters[name]
+	if !ok {
+		return nil, fmt.Errorf("no server is called %q", name)
+	}
+	// A start that fails takes away what it has made, and nothing else.
+	own := &Scope{}
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+			s.Cleanup(own.Close)
+		case failure:
+			own.failed, err = true, errors.New(string(p))
+			own.Close()
+		default:
+			panic(p)
+		}
+	}()
+	return start(own, opts), nil
+}
+
+// Scope ends what was started in it. It is what package realzk takes for a test.
+type Scope struct {
+	ends   []func()
+	failed bool
+}
+
+type failure string
+
+// Close ends everything, the last one first.
+func (s *Scope) Close() {
+	for _, end := range slices.Backward(s.ends) {
+		end()
+	}
+	s.ends = nil
+}
+
+// Cleanup implements realzk.TB.
+func (s *Scope) Cleanup(end func()) { s.ends = append(s.ends, end) }
+
+// Fatalf implements realzk.TB.
+func (s *Scope) Fatalf(format string, args ...any) { panic(failure(fmt.Sprintf(format, args...))) }
+
+// Helper implements realzk.TB.
+func (s *Scope) Helper() {}
+
+// Logf implements realzk.TB: what a server wrote before it did not start is in the error.
+func (s *Scope) Logf(string, ...any) {}
+
+// Failed implements realzk.TB.
+func (s *Scope) Failed() bool { return s.failed }

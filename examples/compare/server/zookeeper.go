@@ -1,0 +1,90 @@
+//go:build linux
+
+package server
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// zooKeeper is one server, or an ensemble, as an administrator would run it: with fsync, both compilers and a heap that is
+// not in its way.
+type zooKeeper struct{ members []*realzk.Server }
+
+func startZooKeeper(s *Scope, opts Options) Server {
+	o := realzk.Options{
+		HeapMiB:    512,
+		JVM:        []string{"-XX:TieredStopAtLevel=4"},
+		Properties: map[string]string{"zookeeper.preAllocSize": "65536"}, // its default
+	}
+	if opts.Members > 1 {
+		return &zooKeeper{realzk.StartEnsemble(s, opts.Members, o)}
+	}
+	return &zooKeeper{[]*realzk.Server{realzk.Start(s, o)}}
+}
+
+func (z *zooKeeper) Addrs() (all []string) {
+	for _, m := range z.members {
+		all = append(all, m.Addr)
+	}
+	return all
+}
+
+func (z *zooKeeper) Pids() (all []int) {
+	for _, m := range z.members {
+		all = append(all, m.Pid)
+	}
+	return all
+}
+
+// Every node that is created, written or deleted adds the number of those who are told.
+var toldOf = regexp.MustCompile(`(?m)^zk_sum_node_(?:created|changed|deleted|children)_watch_count\t(\d+)`)
+
+var received = regexp.MustCompile(`(?m)^zk_packets_received\t(\d+)`)
+
+func (z *zooKeeper) Counts() (c Counts, err error) {
+	for _, m := range z.members {
+		text := m.Word("mntr")
+		requests := received.FindStringSubmatch(text)
+		if requests == nil {
+			return c, fmt.Errorf("%s does not answer mntr: %q", m.Addr, text[:min(len(text), 100)])
+		}
+		n, err := strconv.ParseInt(requests[1], 10, 64)
+		if err != nil {
+			return c, err
+		}
+		c.Requests += n
+		for _, told := range toldOf.FindAllStringSubmatch(text, -1) {
+			n, err := strconv.ParseInt(told[1], 10, 64)
+			if err != nil {
+				return c, err
+			}
+			c.Events += n
+		}
+	}
+	return c, nil
+}
+
+// asking is what asking for the counts adds to them: each member counts the question.
+func (z *zooKeeper) asking() int64 { return int64(len(z.members)) }
+
+func (z *zooKeeper) Version() string {
+	_, version, _ := strings.Cut(z.members[0].Word("mntr"), "zk_version\t")
+	version, _, _ = strings.Cut(version, "-")
+	s := "Apache ZooKeeper " + version
+	if n := len(z.members); n > 1 {
+		s += fmt.Sprintf(", %d servers", n)
+	}
+	return s
+}
+
+func (z *zooKeeper) Durability() string {
+	if len(z.members) > 1 {
+		return "written and synchronised to disk by a majority"
+	}
+	return "written and synchronised to disk"
+}
