@@ -1,0 +1,78 @@
+import java.util.ArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.Watcher.Event.KeeperState;
+import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.recipes.lock.LockListener;
+import org.apache.zookeeper.recipes.lock.WriteLock;
+
+/** The lock that comes with ZooKeeper. It does not block: its listener is called when the lock is there. */
+public final class ZooKeeperWriteLock implements Driver {
+    @Override
+    public Client dial(String servers) throws Exception {
+        CountDownLatch connected = new CountDownLatch(1);
+        ZooKeeper zk = new ZooKeeper(servers, 30_000, e -> {
+            if (e.getState() == KeeperState.SyncConnected) {
+                connected.countDown();
+            }
+        });
+        connected.await();
+        create(zk, "/writelock");
+        return new Client() {
+            @Override
+            public Locker locker(String kind, String[] names, int permits) throws Exception {
+                if (!kind.equals("mutex")) {
+                    return null;
+                }
+                create(zk, "/writelock/" + names[0]);
+                return new WriteLocker(zk, "/writelock/" + names[0]);
+            }
+
+            @Override
+            public void close() throws Exception {
+                zk.close();
+            }
+        };
+    }
+
+    private static void create(ZooKeeper zk, String path) throws Exception {
+        try {
+            zk.create(path, null, new ArrayList<>(Ids.OPEN_ACL_UNSAFE), CreateMode.PERSISTENT);
+        } catch (KeeperException.NodeExistsException e) {
+            // another client was first
+        }
+    }
+
+    private static final class WriteLocker implements Driver.Locker, LockListener {
+        private final Semaphore acquired = new Semaphore(0);
+        private final WriteLock lock;
+
+        WriteLocker(ZooKeeper zk, String path) {
+            lock = new WriteLock(zk, path, new ArrayList<>(Ids.OPEN_ACL_UNSAFE), this);
+        }
+
+        @Override
+        public void lock() throws Exception {
+            acquired.drainPermits();
+            lock.lock();
+            // It waits for nobody when the one before it goes between its listing and its look at that node, so it is
+            // asked again; without that a crowd soon stands still for ever.
+            while (!acquired.tryAcquire(1, TimeUnit.SECONDS)) {
+                lock.lock();
+            }
+        }
+
+        @Override
+        public void unlock() { lock.unlock(); }
+
+        @Override
+        public void lockAcquired() { acquired.release(); }
+
+        @Override
+        public void lockReleased() {}
+    }
+}

@@ -1,0 +1,82 @@
+package drivers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/examples/compare/lock"
+)
+
+// naive are the locks of the articles: all who wait watch the parent, or sleep and try again.
+type naive struct {
+	dir     string
+	sleeper bool
+}
+
+func (n naive) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
+	c, err := dialZooKeeper(ctx, addrs)
+	return naiveClient{goZooKeeperClient{c}, n}, err
+}
+
+type naiveClient struct {
+	goZooKeeperClient
+	naive
+}
+
+func (c naiveClient) Locker(_ context.Context, what lock.What) (lock.Locker, error) {
+	if what.Kind != lock.Mutex {
+		return nil, fmt.Errorf("%w: the articles have a mutex", lock.ErrNotOffered)
+	}
+	dir := c.dir + "/" + what.Names[0]
+	for _, path := range []string{c.dir, dir} {
+		if _, err := c.Create(path, nil, 0, open); err != nil && err != zk.ErrNodeExists {
+			return nil, err
+		}
+	}
+	if c.sleeper {
+		return sleeper{c.Conn, dir + "/lock"}, nil
+	}
+	return &herd{requestsLock{c: c.Conn, dir: dir}}, nil
+}
+
+// herd wakes everybody at every release, to find out who is the lowest.
+type herd struct{ requestsLock }
+
+func (h *herd) Lock(context.Context) (err error) {
+	if h.node, err = h.c.Create(h.dir+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, open); err != nil {
+		return err
+	}
+	for {
+		children, _, changed, err := h.c.ChildrenW(h.dir)
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(h.node, "/"+slices.Min(children)) {
+			return nil
+		}
+		<-changed
+	}
+}
+
+// sleeper tries to create one node, and sleeps.
+type sleeper struct {
+	c    *zk.Conn
+	node string
+}
+
+func (s sleeper) Lock(context.Context) error {
+	for {
+		_, err := s.c.Create(s.node, nil, zk.FlagEphemeral, open)
+		if err != zk.ErrNodeExists {
+			return err
+		}
+		time.Sleep(again)
+	}
+}
+
+func (s sleeper) Unlock(context.Context) error { return s.c.Delete(s.node, -1) }

@@ -1,0 +1,156 @@
+//go:build linux
+
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program is one process of a server, in a folder of its own.
+type program struct {
+	s    *Scope
+	dir  string
+	cred *syscall.Credential // of who it runs as; nil: of who we are
+	cmd  *exec.Cmd
+	out  *bytes.Buffer
+	done chan struct{}
+}
+
+// found is the first of the programs that is there, or the end of the start.
+func found(s *Scope, pkg string, names ...string) string {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+		if all, _ := filepath.Glob(name); len(all) > 0 {
+			return all[len(all)-1]
+		}
+	}
+	s.Fatalf("%s is not installed: apt-get install %s", filepath.Base(names[0]), pkg)
+	return ""
+}
+
+// newProgram makes the folder. Databases refuse to run as root: for them it belongs to nobody.
+func newProgram(s *Scope, asNobody bool) *program {
+	dir, err := os.MkdirTemp("", "compare-")
+	if err != nil {
+		s.Fatalf("no folder for a server: %v", err)
+	}
+	s.Cleanup(func() { _ = os.RemoveAll(dir) })
+	p := &program{s: s, dir: dir}
+	if asNobody && os.Getuid() == 0 {
+		p.cred = nobody(s)
+		if err := os.Chown(dir, int(p.cred.Uid), int(p.cred.Gid)); err != nil {
+			s.Fatalf("%v", err)
+		}
+	}
+	return p
+}
+
+func nobody(s *Scope) *syscall.Credential {
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		s.Fatalf("databases do not run as root, and there is no nobody: %v", err)
+	}
+	uid, _ := strconv.ParseUint(u.Uid, 10, 32) // the system's own numbers
+	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func (p *program) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "HOME="+p.dir, "LC_ALL=C.UTF-8")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.cred}
+	return cmd
+}
+
+// run waits for a program that prepares the folder.
+func (p *program) run(name string, args ...string) {
+	if out, err := p.command(name, args...).CombinedOutput(); err != nil {
+		p.s.Fatalf("%s: %v: %s", filepath.Base(name), err, last(string(out)))
+	}
+}
+
+// start runs the server until the scope ends, and returns once ready says nil.
+func (p *program) start(ready func() error, name string, args ...string) {
+	p.cmd, p.out, p.done = p.command(name, args...), &bytes.Buffer{}, make(chan struct{})
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	if err := p.cmd.Start(); err != nil {
+		p.s.Fatalf("start %s: %v", name, err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	p.s.Cleanup(func() {
+		_ = syscall.Kill(-p.pid(), syscall.SIGKILL) // its own group, with its workers
+		<-p.done
+	})
+	end := time.Now().Add(time.Minute)
+	for {
+		err := ready()
+		if err == nil {
+			return
+		}
+		select {
+		case <-p.done:
+			p.s.Fatalf("%s ended instead of serving: %s", filepath.Base(name), last(p.out.String()))
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			p.s.Fatalf("%s does not serve after a minute: %v", filepath.Base(name), err)
+		}
+	}
+}
+
+func (p *program) pid() int { return p.cmd.Process.Pid }
+
+// pids are the process and what it has started.
+func (p *program) pids() []int {
+	all := []int{p.pid()}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has just ended
+		}
+		// "pid (name) state parent …", and a name may have anything in it.
+		rest := string(b[bytes.LastIndexByte(b, ')')+1:])
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(p.pid()) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			if err == nil {
+				all = append(all, pid)
+			}
+		}
+	}
+	return all
+}
+
+// listens says nil when somebody accepts connections there.
+func listens(addr string) func() error {
+	return func() error {
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}
+}
+
+func last(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], " / ")
+}
+
+func loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
