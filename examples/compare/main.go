@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/examples/compare/bench"
+	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/report"
@@ -42,7 +43,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	systems := flags.String("systems", "", "only these, by `name,name`")
 	only := flags.String("workloads", "", "only those whose name has this `text` in it")
 	rounds := flags.Int("rounds", 5, "how often each system has its turn with each workload")
-	window := flags.Duration("window", time.Second, "how long a sample is")
+	window := flags.Duration("window", 400*time.Millisecond, "how long a sample is")
 	to := flags.String("out", "", "`directory` for page.md, results.md and results.json; none are written without it")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 		lock.Serve(s.Driver(), in, out)
 		return nil
 	}
-	plan := bench.Plan{Workloads: bench.Workloads, Rounds: *rounds, Window: *window, Warm: 300 * time.Millisecond, WarmUp: 3 * time.Second, Limit: 20 * time.Second,
+	plan := bench.Plan{Workloads: bench.Workloads, Rounds: *rounds, Window: *window, Warm: 150 * time.Millisecond, WarmUp: 2 * time.Second, Limit: 20 * time.Second,
 		Server: server.Options{Members: *members}, Tell: func(format string, args ...any) { fmt.Fprintf(progress, format+"\n", args...) }}
 	if *quick {
 		plan.Rounds, plan.Window = 1, 400*time.Millisecond
@@ -115,7 +116,17 @@ func compare(ctx context.Context, plan bench.Plan, quick bool, to string, out io
 		Plan: report.Plan{Rounds: plan.Rounds, Seconds: plan.Window.Seconds(), Members: plan.Server.Members, Quick: quick}}
 	// What was measured before an interrupt is not thrown away.
 	var failed error
-	r.Results, failed = bench.Run(ctx, scope, plan)
+	var servers map[string]server.Server
+	r.Results, servers, failed = bench.Run(ctx, scope, plan)
+	if up := servers["zookeeper"]; up != nil && failed == nil {
+		waiters := []int{10, 100, 1000}
+		if quick {
+			waiters = waiters[:2]
+		}
+		limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
+		r.Claims.Herd = claims.Herd(limited, up, waiters, plan.Tell)
+		cancel()
+	}
 	report.Markdown(out, r)
 	if to == "" {
 		return failed

@@ -44,8 +44,8 @@ type Ground struct {
 	Missing    string `json:"missing,omitempty"`
 }
 
-// Run runs the plan. What cannot run is in the results with the reason.
-func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, error) {
+// Run runs the plan. What cannot run is in the results with the reason. The servers, by name, run until the scope ends.
+func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string]server.Server, error) {
 	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}}, servers: map[string]server.Server{}, away: map[string][]string{},
 		missing: map[string]string{}, processes: map[string]*lock.Process{}}
 	scope.Cleanup(r.end)
@@ -65,16 +65,16 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, error) {
 			}
 			for _, s := range order {
 				if err := ctx.Err(); err != nil {
-					return r.out, err
+					return r.out, r.servers, err
 				}
-				if !s.Floor || s.Name == w.Floor {
+				if w.has(s) {
 					r.sample(round, w, s)
 				}
 			}
 			p.Tell("round %d of %d: %s", round+1, p.Rounds, w.Name)
 		}
 	}
-	return r.out, nil
+	return r.out, r.servers, nil
 }
 
 type run struct {

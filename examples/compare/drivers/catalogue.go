@@ -16,6 +16,7 @@ import (
 type System struct {
 	Name    string
 	Server  string // what it needs to run on, as package server names it
+	Client  bool   // a library of locks on ZooKeeper, for which all workloads are
 	Floor   bool   // no lock, but what is under one: it excludes nobody
 	Handoff bool   // goroutines or threads of one client can take a lock over from each other
 
@@ -29,10 +30,10 @@ const Ours = "locktree"
 
 // All systems.
 var All = []System{
-	{Name: Ours, Server: "zookeeper", Handoff: true, driver: locktree{}},
-	{Name: "go-zookeeper", Server: "zookeeper", driver: goZooKeeper{}},
-	{Name: "curator", Server: "zookeeper", java: "Curator"},
-	{Name: "kazoo", Server: "zookeeper", python: "driver_kazoo"},
+	{Name: Ours, Server: "zookeeper", Client: true, Handoff: true, driver: locktree{}},
+	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper{}},
+	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator"},
+	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo"},
 	{Name: "zookeeper WriteLock", Server: "zookeeper", java: "ZooKeeperWriteLock"},
 	{Name: "all watch the parent", Server: "zookeeper", driver: naive{dir: "/herd"}},
 	{Name: "sleep and retry", Server: "zookeeper", driver: naive{dir: "/sleeper", sleeper: true}},

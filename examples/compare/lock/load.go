@@ -87,7 +87,11 @@ func (r *Running) Warm(while, limit time.Duration) error {
 	end := time.Now().Add(limit)
 	for r.cycles.Load() < int64(r.load.Workers) {
 		if time.Now().After(end) {
-			return fmt.Errorf("%d cycles of %d workers in %v; the first error: %s", r.cycles.Load(), r.load.Workers, limit, r.firstError())
+			err := fmt.Errorf("%d cycles of %d workers in %v", r.cycles.Load(), r.load.Workers, limit)
+			if first := r.firstError(); first != "" {
+				err = fmt.Errorf("%w; the first error: %s", err, first)
+			}
+			return err
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/examples/compare/bench"
+	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 )
 
@@ -18,6 +19,7 @@ type Report struct {
 	Machine   Machine          `json:"machine"`
 	Plan      Plan             `json:"plan"`
 	Results   *bench.Results   `json:"results"`
+	Claims    claims.Results   `json:"claims"`
 	Systems   []drivers.System `json:"-"`
 	Workloads []bench.Workload `json:"-"`
 }
@@ -45,7 +47,7 @@ func Page(w io.Writer, r *Report) { r.page(w, false) }
 func (r *Report) page(w io.Writer, absolute bool) {
 	fmt.Fprint(w, "# Lock services compared\n\n")
 	r.Machine.write(w)
-	fmt.Fprintf(w, "\n%d rounds, in which the systems take turns in another order each time; a sample is %.2g s of a load that has warmed up.\n",
+	fmt.Fprintf(w, "\nRounds: %d, in which the systems take turns in another order each time; a sample is %.2g s of a load that has warmed up.\n",
 		r.Plan.Rounds, r.Plan.Seconds)
 	fmt.Fprint(w, strings.TrimSpace(rules), "\n\n")
 	r.grounds(w)
@@ -63,6 +65,7 @@ func (r *Report) page(w io.Writer, absolute bool) {
 		}
 		notes(w, rows, work)
 	}
+	r.Claims.Write(w)
 }
 
 const rules = `

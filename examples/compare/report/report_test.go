@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/examples/compare/bench"
+	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 )
@@ -40,6 +41,7 @@ func example() *Report {
 			{Name: "redis", Server: "redis"}, {Name: "requests", Server: "zookeeper", Floor: true},
 		},
 		Workloads: []bench.Workload{{Name: fast}, {Name: due, Load: lock.Load{Rate: 100}}, {Name: "the same, handed on", Instead: fast}},
+		Claims:    claims.Results{Herd: []claims.Release{{System: "locktree", Waiters: 10, Events: 4, Requests: 4, Bytes: 1456}, {System: "go-zookeeper", Waiters: 10, Missing: "9 of 10 have a place"}}},
 		Results: &bench.Results{
 			Servers: map[string]bench.Ground{
 				"zookeeper": {Version: "Apache ZooKeeper 3.8.0", Durability: "written and synchronised to disk"},
@@ -79,6 +81,7 @@ func TestJSONHasEverySample(t *testing.T) {
 	want := example()
 	require.Equal(t, want.Results, back.Results)
 	require.Equal(t, want.Machine, back.Machine)
+	require.Equal(t, want.Claims, back.Claims)
 	require.Equal(t, want.Plan, back.Plan)
 }
 

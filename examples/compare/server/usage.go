@@ -51,17 +51,23 @@ func Since(s Server, from Usage) (u Usage, took time.Duration, err error) {
 	if err != nil {
 		return u, took, err
 	}
-	u.Counts = Counts{now.Requests - from.Counts.Requests, now.Events - from.Counts.Events}
-	if a, ok := s.(interface{ asking() int64 }); ok {
-		u.Counts.Requests -= a.asking()
-	}
-	if now.Requests < 0 {
-		u.Counts.Requests = -1
-	}
-	if now.Events < 0 {
-		u.Counts.Events = -1
-	}
+	u.Counts = Between(s, from.Counts, now)
 	return u, took, nil
+}
+
+// Between is what was counted from one look at the counts to another, without the second look.
+func Between(s Server, from, to Counts) Counts {
+	c := Counts{to.Requests - from.Requests, to.Events - from.Events}
+	if a, ok := s.(interface{ asking() int64 }); ok {
+		c.Requests -= a.asking()
+	}
+	if to.Requests < 0 {
+		c.Requests = -1
+	}
+	if to.Events < 0 {
+		c.Events = -1
+	}
+	return c
 }
 
 func cpuOf(s Server) (sum time.Duration, err error) {

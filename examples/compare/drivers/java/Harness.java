@@ -31,6 +31,8 @@ public final class Harness {
                 }
             } catch (UnsupportedOperationException e) {
                 answer = "absent " + escape(String.valueOf(e.getMessage()));
+            } catch (IllegalStateException e) {
+                answer = "failed " + escape(e.getMessage());
             } catch (Exception e) {
                 answer = "failed " + escape(e.toString());
             }

@@ -63,7 +63,7 @@ final class Running {
                 done = cycles;
             }
             if (System.nanoTime() > end) {
-                throw new Exception(done + " cycles of " + workers + " workers in time; the first error: " + first.get());
+                throw new IllegalStateException(done + " cycles of " + workers + " workers in time; " + first.get());
             }
         }
         Thread.sleep(number("warm") / 1000);

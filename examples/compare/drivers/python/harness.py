@@ -11,6 +11,10 @@ class Absent(Exception):
     """There is no such lock."""
 
 
+class Late(Exception):
+    """Not every worker had a turn."""
+
+
 class Running:
     """lock/load.go and lock/worker.go in Python."""
 
@@ -43,7 +47,7 @@ class Running:
         end = time.monotonic() + self.number("limit") / 1e6
         while self.cycles < self.workers:
             if time.monotonic() > end:
-                raise Exception("%d cycles of %d workers in time; the first error: %s" % (self.cycles, self.workers, self.first))
+                raise Late("%d cycles of %d workers in time; %s" % (self.cycles, self.workers, self.first))
             time.sleep(0.001)
         time.sleep(self.number("warm") / 1e6)
 
@@ -127,6 +131,8 @@ def main(driver):
                 answer = "stopped"
         except Absent as e:
             answer = "absent " + quote_plus(str(e))
+        except Late as e:
+            answer = "failed " + quote_plus(str(e))
         except Exception as e:
             answer = "failed " + quote_plus(repr(e))
         print(answer, flush=True)
