@@ -17,7 +17,7 @@ test: setup check ## every day: installs what it needs, then runs all tests but 
 prove: setup ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak and the partitions
 	@GO='$(GO)' .ci/tests proofs
 
-setup: ## ZooKeeper, Curator and kazoo from Debian when missing (root), or what to install
+setup: ## ZooKeeper, its clients and other lock services from Debian when missing (root), or what to install
 	@.ci/setup
 
 check: ## formatting, vet, staticcheck, module file

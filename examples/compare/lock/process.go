@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -18,6 +19,7 @@ type Process struct {
 	lines  chan string
 	stderr *tail
 	limit  time.Duration // for an answer, beyond what was asked for
+	end    sync.Once
 }
 
 // Spawn starts the process of a system. It dies with its parent, also when that is killed.
@@ -76,10 +78,12 @@ func (p *Process) Stop() error {
 
 // Kill ends the process, with what it started, and waits for it.
 func (p *Process) Kill() {
-	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // its group is its own
-	for range p.lines {
-	}
-	_ = p.cmd.Wait()
+	p.end.Do(func() {
+		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // its group is its own
+		for range p.lines {
+		}
+		_ = p.cmd.Wait()
+	})
 }
 
 // ErrLost is of a process that did not answer, and is of no more use.
@@ -93,6 +97,7 @@ func (p *Process) ask(line string, takes time.Duration) (words, error) {
 	select {
 	case answer, ok := <-p.lines:
 		if !ok {
+			p.Kill() // then all it wrote is there
 			return nil, fmt.Errorf("%w at %s; it wrote: %s", ErrLost, verb, p.stderr)
 		}
 		_, args, err := parse(answer)

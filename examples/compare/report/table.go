@@ -126,9 +126,17 @@ func (s Spread) ratio() string {
 	case 0:
 		return "–"
 	case 1:
-		return fmt.Sprintf("%.2f", s.Median)
+		return times(s.Median)
 	}
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.Median, s.Min, s.Max)
+	return fmt.Sprintf("%s (%s–%s)", times(s.Median), times(s.Min), times(s.Max))
+}
+
+// times keeps two digits of what is small.
+func times(v float64) string {
+	if v < 0.1 {
+		return fmt.Sprintf("%.2g", v)
+	}
+	return fmt.Sprintf("%.2f", v)
 }
 
 // whole is a median with its range, in whole numbers.
