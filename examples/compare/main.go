@@ -38,6 +38,9 @@ func main() {
 func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	serve := flags.String("serve", "", "be the process of one `system`, and measure what standard input says")
+	hold := flags.String("hold", "", "hold a lock of this `system`, and write, until standard input ends")
+	addrs := flags.String("addrs", "", "the `servers` for -hold")
+	flags.DurationVar(&drivers.TTL, "ttl", drivers.TTL, "how long a lock may outlive who holds it, where that can be said")
 	quick := flags.Bool("quick", false, "a few workloads, briefly: whether everything works, and roughly how fast")
 	members := flags.Int("servers", 1, "how many ZooKeeper servers")
 	systems := flags.String("systems", "", "only these, by `name,name`")
@@ -48,13 +51,16 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *serve != "" {
-		s, err := drivers.Find(*serve)
+	if name := *serve + *hold; name != "" {
+		s, err := drivers.Find(name)
 		if err == nil && s.Driver() == nil {
 			err = fmt.Errorf("the driver of %s is not in Go", s.Name)
 		}
 		if err != nil {
 			return err
+		}
+		if *hold != "" {
+			return lock.Hold(s.Driver(), strings.Split(*addrs, ","), "paused", in, out)
 		}
 		lock.Serve(s.Driver(), in, out)
 		return nil
@@ -118,6 +124,13 @@ func compare(ctx context.Context, plan bench.Plan, quick bool, to string, out io
 	var failed error
 	var servers map[string]server.Server
 	r.Results, servers, failed = bench.Run(ctx, scope, plan)
+	if failed == nil {
+		pause := 16 * time.Second // ZooKeeper rounds a timeout of 4 s up, twice
+		if quick {
+			pause = 10 * time.Second
+		}
+		r.Claims.Paused = claims.Paused(plan.Self, plan.Systems, servers, 4*time.Second, pause)
+	}
 	if up := servers["zookeeper"]; up != nil && failed == nil {
 		waiters := []int{10, 100, 1000}
 		if quick {

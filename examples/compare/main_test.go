@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
 	"github.com/locktree/locktree/examples/compare/server"
@@ -18,7 +19,7 @@ import (
 
 // The test binary is also the process of a system in Go.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "-serve" {
+	if len(os.Args) > 1 && (os.Args[1] == "-serve" || os.Args[1] == "-hold") {
 		main()
 		return
 	}
@@ -90,5 +91,46 @@ func TestEveryDriverExcludes(t *testing.T) {
 				require.NoError(t, p.Stop(), name)
 			}
 		})
+	}
+}
+
+// A holder that stood still for too long goes on where nothing tells it; a store that checks tokens takes nothing from it.
+func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
+	t.Parallel()
+	scope := &server.Scope{}
+	t.Cleanup(scope.Close)
+	ups := map[string]server.Server{}
+	var systems []drivers.System
+	for _, name := range []string{drivers.Ours, "go-zookeeper", "redislock", "etcd", "postgres advisory lock"} {
+		s, err := drivers.Find(name)
+		require.NoError(t, err)
+		if ups[s.Server] == nil {
+			ups[s.Server], err = server.Start(scope, s.Server, server.Options{})
+			require.NoError(t, err)
+		}
+		systems = append(systems, s)
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	const ttl = 4 * time.Second
+	// Of a database nobody waits for what will not happen; the others must come to it, however slow the machine is.
+	last := len(systems) - 1
+	all := append(claims.Paused(self, systems[last:], ups, ttl, 2*ttl), claims.Paused(self, systems[:last], ups, ttl, patience)...)
+	for _, p := range all {
+		t.Logf("%+v", p)
+		require.Empty(t, p.Missing, p.System)
+		switch p.System {
+		case drivers.Ours:
+			require.True(t, p.Token && p.Told)
+			require.Zero(t, p.Fenced)
+		case "etcd":
+			require.True(t, p.Token)
+			require.Zero(t, p.Fenced)
+		case "postgres advisory lock":
+			require.False(t, p.Rival, "its connection is there, and so is its lock")
+		default:
+			require.False(t, p.Token)
+			require.Positive(t, p.Stale, p.System)
+		}
 	}
 }

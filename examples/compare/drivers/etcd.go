@@ -27,9 +27,17 @@ func (c etcdClient) Locker(_ context.Context, what lock.What) (lock.Locker, erro
 	if what.Kind != lock.Mutex {
 		return nil, fmt.Errorf("%w: package concurrency has a mutex and an election", lock.ErrNotOffered)
 	}
-	s, err := concurrency.NewSession(c.Client, concurrency.WithTTL(int(sessionTimeout.Seconds())))
+	s, err := concurrency.NewSession(c.Client, concurrency.WithTTL(int(TTL.Seconds())))
 	if err != nil {
 		return nil, err
 	}
-	return concurrency.NewMutex(s, "/"+what.Names[0]), nil
+	return etcdLock{concurrency.NewMutex(s, "/"+what.Names[0]), s}, nil
 }
+
+type etcdLock struct {
+	*concurrency.Mutex
+	s *concurrency.Session
+}
+
+func (l etcdLock) Token() uint64         { return uint64(l.Header().Revision) }
+func (l etcdLock) Lost() <-chan struct{} { return l.s.Done() }

@@ -36,7 +36,7 @@ func (l goZooKeeperLock) Unlock(context.Context) error { return l.l.Unlock() }
 
 // dialZooKeeper returns when the session is there.
 func dialZooKeeper(ctx context.Context, addrs []string) (*zk.Conn, error) {
-	c, events, err := zk.Connect(addrs, sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	c, events, err := zk.Connect(addrs, TTL, zk.WithLogInfo(false), zk.WithLogger(silent{}))
 	if err != nil {
 		return nil, err
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// sessionTimeout is the same for everybody on ZooKeeper.
-const sessionTimeout = 30 * time.Second
+// TTL is how long a lock may outlive who holds it: the session's timeout, or the time to live of a key.
+var TTL = 30 * time.Second
 
 // locktree asks for the token of every grant.
 type locktree struct{}
 
 func (locktree) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, SessionTimeout: sessionTimeout, ConnectTimeout: time.Minute})
+	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, SessionTimeout: TTL, ConnectTimeout: time.Minute})
 	return locktreeClient{c}, err
 }
 
@@ -73,3 +73,6 @@ func (l *leased) Lock(ctx context.Context) (err error) {
 }
 
 func (l *leased) Unlock(ctx context.Context) error { return l.lease.Unlock(ctx) }
+
+func (l *leased) Token() uint64         { return l.lease.Token() }
+func (l *leased) Lost() <-chan struct{} { return l.lease.Context().Done() }

@@ -29,6 +29,12 @@ type Locker interface {
 	Unlock(ctx context.Context) error
 }
 
+// Fenced is a Locker whose grants come with a token that grows, for a store that refuses smaller ones.
+type Fenced interface{ Token() uint64 }
+
+// Told is a Locker that tells its holder when the lock is lost.
+type Told interface{ Lost() <-chan struct{} }
+
 // What a worker locks.
 type What struct {
 	Kind    string   // one of the constants below

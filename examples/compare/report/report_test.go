@@ -41,7 +41,9 @@ func example() *Report {
 			{Name: "redis", Server: "redis"}, {Name: "requests", Server: "zookeeper", Floor: true},
 		},
 		Workloads: []bench.Workload{{Name: fast}, {Name: due, Load: lock.Load{Rate: 100}}, {Name: "the same, handed on", Instead: fast}},
-		Claims:    claims.Results{Herd: []claims.Release{{System: "locktree", Waiters: 10, Events: 4, Requests: 4, Bytes: 1456}, {System: "go-zookeeper", Waiters: 10, Missing: "9 of 10 have a place"}}},
+		Claims: claims.Results{Herd: []claims.Release{{System: "locktree", Waiters: 10, Events: 4, Requests: 4, Bytes: 1456}, {System: "go-zookeeper", Waiters: 10, Missing: "9 of 10 have a place"}},
+			Paused: []claims.Pause{{System: "locktree", Rival: true, Told: true, Token: true, Stale: 1}, {System: "redislock", Rival: true, Stale: 20, Fenced: 20},
+				{System: "postgres advisory lock"}, {System: "etcd", Missing: "its process ended"}}},
 		Results: &bench.Results{
 			Servers: map[string]bench.Ground{
 				"zookeeper": {Version: "Apache ZooKeeper 3.8.0", Durability: "written and synchronised to disk"},

@@ -1,0 +1,84 @@
+//go:build linux
+
+package claims
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// holder is a process that holds a lock, or waits for it.
+type holder struct {
+	cmd  *exec.Cmd
+	says chan line
+}
+
+type line struct {
+	verb  string
+	token uint64
+}
+
+func hold(argv []string) (*holder, error) {
+	h := &holder{cmd: exec.Command(argv[0], argv[1:]...), says: make(chan line, 1<<16)}
+	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if _, err := h.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(h.says)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			var l line
+			verb, rest, _ := strings.Cut(s.Text(), " ")
+			l.verb = verb
+			_, _ = fmt.Sscanf(rest, "token=%d", &l.token) // 0 where there is none
+			h.says <- l
+		}
+	}()
+	return h, nil
+}
+
+// await skips what it says until one of the verbs.
+func (h *holder) await(patience time.Duration, verbs ...string) (line, error) {
+	limit := time.After(patience)
+	for {
+		select {
+		case l, ok := <-h.says:
+			if !ok {
+				return l, fmt.Errorf("its process ended before %q", verbs)
+			}
+			if slices.Contains(verbs, l.verb) {
+				return l, nil
+			}
+		case <-limit:
+			return line{}, fmt.Errorf("no %q within %v", verbs, patience)
+		}
+	}
+}
+
+func (h *holder) drain() {
+	for {
+		select {
+		case <-h.says:
+		default:
+			return
+		}
+	}
+}
+
+// end ends it, paused or not.
+func (h *holder) end() {
+	_ = h.cmd.Process.Kill()
+	_ = h.cmd.Wait()
+}
