@@ -1,10 +1,9 @@
 # `make demo` shows the main job, `make test` tests it in some minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
-TOOL = $(GO) tool -modfile=.ci/tools/go.mod
-
-# Lock services beside each other: a module of its own, so that their clients reach no program that imports recipes.
-COMPARE = examples/compare
+TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
+# Modules of their own: what they link must not reach a program that imports recipes.
+MODULES = recipes/prom examples/compare
 
 .PHONY: demo test prove check setup build fuzz bench compare readme clean
 
@@ -22,11 +21,8 @@ setup: ## ZooKeeper, its clients and other lock services from Debian when missin
 
 check: ## formatting, vet, staticcheck, module file
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
-	$(GO) vet ./...
-	$(TOOL) staticcheck ./...
-	$(GO) mod tidy -diff
-	$(GO) mod verify
-	cd $(COMPARE) && $(GO) vet ./... && $(GO) mod tidy -diff && $(GO) tool -modfile=../../.ci/tools/go.mod staticcheck ./...
+	@set -e; for m in . $(MODULES); do cd $(CURDIR)/$$m; echo "== $$m"; \
+	  $(GO) vet ./...; $(GO) $(TOOL) staticcheck ./...; $(GO) mod tidy -diff; $(GO) mod verify; done
 
 build: ## bin/locktree
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/locktree ./cmd/locktree
@@ -41,7 +37,7 @@ bench: setup ## figures, printed and never asserted; those of large trees, each 
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
 
 compare: setup ## lock services beside each other: SERVERS=3 for an ensemble, QUICK=1 for a minute; bin/compare has all samples
-	cd $(COMPARE) && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare
+	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare
 
 readme: ## rewrite the generated blocks of README.md from the examples
 	$(GO) test ./examples -run TestReadme -update

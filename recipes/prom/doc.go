@@ -1,0 +1,50 @@
+// Package prom makes Prometheus metrics of what the recipes of a program do.
+//
+//	locks := prom.New()
+//	prometheus.MustRegister(locks)
+//	c, err := recipes.Dial(ctx, recipes.Config{Servers: servers, Observer: locks})
+//	...
+//	http.Handle("/metrics", promhttp.Handler())
+//
+// One Observer serves all Clients of one ensemble. A program that uses several ensembles has an Observer for each, and tells
+// them apart by a label: prometheus.WrapRegistererWith(prometheus.Labels{"ensemble": "eu"}, reg).MustRegister(locks).
+//
+// # Metrics
+//
+//	locktree_acquire_seconds{lock,kind,result}  histogram  calls by how long they took, until a lease or an error was returned
+//	locktree_acquire_contended_total{lock}      counter    calls that had to queue
+//	locktree_hold_seconds{lock,kind,end}        histogram  leases by how long they were held; end is released or lost
+//	locktree_waiting{lock}                      gauge      calls that stand in a queue now
+//	locktree_held{lock,kind}                    gauge      leases that are held now
+//	locktree_leader{lock}                       gauge      of an election: 1 while this program leads, else 0
+//	locktree_lost_total{lock,reason}            counter    leases that ended before they were released
+//	locktree_suspected_total{lock}              counter    times that the session of a lease was in doubt
+//	locktree_label_overflow_total               counter    events counted under lock="other" because of the cap
+//
+// result is one of
+//
+//   - acquired: a lease was returned
+//   - timeout: the context's deadline passed
+//   - cancelled: the context ended for another reason
+//   - held: a Try found the lock held
+//   - quota: the queue, the session or a quota is full, or the server sheds load
+//   - error: anything else, for example a lock that is draining or not provisioned, or a session that was lost
+//
+// reason is session (expired, or not proven in time), deleted (somebody deleted the node) or other.
+//
+// A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is no event. Callers
+// that wait inside this process, behind another goroutine of the same Client, stand in no queue and are not in
+// locktree_waiting; their wait is in locktree_acquire_seconds.
+//
+// The histograms have classic buckets for every server, and native ones for a Prometheus that scrapes native histograms.
+//
+// # The label
+//
+// lock is the path of the lock. Each value costs about 45 time series in the server, so programs that make up paths should
+// replace the part that varies, see [WithLabel]. After 1,000 values (see [WithMaxLocks]) new ones are counted together as
+// "other", and locktree_label_overflow_total grows.
+//
+// # What it costs
+//
+// Metrics are counted on the Client's own goroutine for its Observer: no lock waits for them, nor for a scrape.
+package prom

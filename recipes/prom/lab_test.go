@@ -1,0 +1,144 @@
+package prom_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/prom"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// lab is an in-memory ZooKeeper with a lock of every kind, in one bubble of fake time, and an Observer with its registry.
+type lab struct {
+	t       *testing.T
+	srv     *zktest.Server
+	reg     *prometheus.Registry
+	metrics *prom.Observer
+}
+
+func inLab(t *testing.T, f func(t *testing.T, l *lab), opts ...prom.Option) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(time.Millisecond)), reg: prometheus.NewRegistry(), metrics: prom.New(opts...)}
+		l.reg.MustRegister(l.metrics)
+		for path, k := range locks {
+			l.declare(path, k, nil)
+		}
+		f(t, l)
+	})
+}
+
+var locks = map[string]*kind.Kind{"/m": kind.Mutex, "/rw": kind.RWLock, "/s": kind.Semaphore, "/e": kind.Election}
+
+// declare provisions a lock; the semaphore has three permits.
+func (l *lab) declare(path string, k *kind.Kind, change func(*kind.Payload)) {
+	l.t.Helper()
+	payload := &kind.Payload{Params: k.New()}
+	if p, ok := payload.Params.(*kind.SemaphoreParams); ok {
+		p.Permits = 3
+	}
+	if change != nil {
+		change(payload)
+	}
+	data, err := payload.Encode()
+	require.NoError(l.t, err)
+	if _, ok := l.srv.Get(path); ok {
+		require.NoError(l.t, l.srv.Set(path, data))
+		return
+	}
+	require.NoError(l.t, l.srv.Create(path, data))
+	for _, child := range k.Children {
+		require.NoError(l.t, l.srv.Create(path+"/"+child, nil))
+	}
+}
+
+func (l *lab) client(observed bool, change ...func(*recipes.Config)) *recipes.Client {
+	l.t.Helper()
+	cfg := recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			by, _ := ctx.Deadline()
+			return l.srv.Dialer()(network, address, time.Until(by))
+		}}
+	if observed {
+		cfg.Observer = l.metrics
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	c, err := recipes.Dial(l.t.Context(), cfg)
+	require.NoError(l.t, err)
+	l.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (l *lab) session(c *recipes.Client) int64 {
+	l.t.Helper()
+	s, err := c.Session(l.t.Context())
+	require.NoError(l.t, err)
+	return s.ID()
+}
+
+// settle lets the network deliver everything that is under way, and the Observer hear of it.
+func (l *lab) settle() {
+	time.Sleep(100 * time.Millisecond)
+	synctest.Wait()
+}
+
+// taking is a way to take locks.
+type taking func(context.Context) (*recipes.Lease, error)
+
+// way is a recipe: how it is taken, at once or not at all too, and how somebody else keeps it from being granted.
+type way struct {
+	paths            []string // of which locks it is
+	kind             string
+	take, try, block func(*recipes.Client) taking
+}
+
+func campaign(c *recipes.Client) taking {
+	return func(ctx context.Context) (*recipes.Lease, error) {
+		lead, err := c.Election("/e").Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return lead.Lease, nil
+	}
+}
+
+func draw(n int) func(*recipes.Client) taking {
+	return func(c *recipes.Client) taking {
+		return func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) }
+	}
+}
+
+func set(c *recipes.Client) *recipes.MultiLock {
+	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader(), c.Semaphore("/s").Share(2))
+}
+
+func everyWay() map[string]way {
+	lock := func(c *recipes.Client) taking { return c.Mutex("/m").Lock }
+	write := func(c *recipes.Client) taking { return c.RWMutex("/rw").Lock }
+	all := func(c *recipes.Client) taking {
+		return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Semaphore("/s").Share(3)).Lock
+	}
+	return map[string]way{
+		"mutex":  {[]string{"/m"}, "mutex", lock, func(c *recipes.Client) taking { return c.Mutex("/m").TryLock }, lock},
+		"writer": {[]string{"/rw"}, "rwlock", write, func(c *recipes.Client) taking { return c.RWMutex("/rw").TryLock }, write},
+		"reader": {[]string{"/rw"}, "rwlock", func(c *recipes.Client) taking { return c.RWMutex("/rw").RLock },
+			func(c *recipes.Client) taking { return c.RWMutex("/rw").TryRLock }, write},
+		"semaphore": {[]string{"/s"}, "semaphore", draw(2), func(c *recipes.Client) taking {
+			return func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 2) }
+		}, draw(2)},
+		"election": {[]string{"/e"}, "election", campaign, nil, campaign},
+		"set of one": {[]string{"/m"}, "mutex", func(c *recipes.Client) taking { return c.MultiLock(c.Mutex("/m")).Lock },
+			func(c *recipes.Client) taking { return c.MultiLock(c.Mutex("/m")).TryLock }, lock},
+		"set": {[]string{"/m", "/rw", "/s"}, "multilock", func(c *recipes.Client) taking { return set(c).Lock },
+			func(c *recipes.Client) taking { return set(c).TryLock }, all},
+	}
+}

@@ -1,0 +1,248 @@
+package prom
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+const other = "other" // the label of locks beyond the cap
+
+// Observer counts what the recipes do. Give it to [recipes.Config] and to a registry. Obtain it from [New].
+type Observer struct {
+	label func(path string) string
+	max   int
+
+	acquire, hold              *prometheus.HistogramVec
+	waiting, held, leader      *prometheus.GaugeVec
+	contended, lost, suspected *prometheus.CounterVec
+	overflow                   *prometheus.CounterVec // without labels
+	vectors                    []prometheus.Collector
+
+	mu     sync.Mutex // never held while a metric is touched: a scrape may be in the way there
+	labels map[string]bool
+	places map[string][]place // in queues now, by the path of the lock
+}
+
+var (
+	_ recipes.Observer     = (*Observer)(nil)
+	_ prometheus.Collector = (*Observer)(nil)
+)
+
+// Option changes an Observer.
+type Option func(*Observer)
+
+// WithLabel makes the label of a lock from its path: the address it is declared with, or a path whose variable parts are
+// replaced. It must return the same label for the same path every time, or gauges drift, and must be safe for use by many
+// goroutines.
+func WithLabel(label func(path string) string) Option { return func(o *Observer) { o.label = label } }
+
+// WithMaxLocks caps the number of different values of the label lock; the default is 1,000. Further ones become "other".
+func WithMaxLocks(n int) Option { return func(o *Observer) { o.max = n } }
+
+// New makes an Observer.
+func New(opts ...Option) *Observer {
+	o := &Observer{
+		label: func(path string) string { return path }, max: 1000, labels: map[string]bool{}, places: map[string][]place{},
+
+		acquire: histogram("acquire_seconds", "How long calls took until they returned a lease or an error.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "lock", "kind", "result"),
+		hold: histogram("hold_seconds", "How long leases were held.",
+			[]float64{.001, .01, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600}, "lock", "kind", "end"),
+		contended: counter("acquire_contended_total", "Calls that had to queue.", "lock"),
+		lost:      counter("lost_total", "Leases that ended before they were released.", "lock", "reason"),
+		suspected: counter("suspected_total", "Times that the session of a lease was in doubt.", "lock"),
+		overflow:  counter("label_overflow_total", "Events counted under lock=\"other\" because there are too many locks."),
+		waiting:   gauge("waiting", "Calls that stand in a queue.", "lock"),
+		held:      gauge("held", "Leases that are held.", "lock", "kind"),
+		leader:    gauge("leader", "1 while this program leads, else 0.", "lock"),
+	}
+	o.vectors = []prometheus.Collector{o.acquire, o.contended, o.hold, o.waiting, o.held, o.leader, o.lost, o.suspected, o.overflow}
+	o.overflow.WithLabelValues()
+	for _, opt := range opts {
+		opt(o)
+	}
+	return o
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "locktree", Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}, labels)
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "locktree", Name: name, Help: help}, labels)
+}
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "locktree", Name: name, Help: help}, labels)
+}
+
+// Describe implements prometheus.Collector.
+func (o *Observer) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range o.vectors {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector. A vector is locked while it hands out its metrics, so they are all taken before
+// the first is passed on: a reader that stops in the middle keeps no event from being counted.
+func (o *Observer) Collect(ch chan<- prometheus.Metric) {
+	all := make(chan prometheus.Metric, 64)
+	go func() {
+		defer close(all)
+		for _, c := range o.vectors {
+			c.Collect(all)
+		}
+	}()
+	var metrics []prometheus.Metric
+	for m := range all {
+		metrics = append(metrics, m)
+	}
+	for _, m := range metrics {
+		ch <- m
+	}
+}
+
+// Queued implements recipes.Observer.
+func (o *Observer) Queued(e recipes.Event) {
+	o.each(e, func(path, lock, _ string) {
+		o.contended.WithLabelValues(lock).Inc()
+		o.queue(path, e)
+		o.waiting.WithLabelValues(lock).Inc()
+		if e.Kind == kind.Election {
+			o.leader.WithLabelValues(lock) // 0: it stands and does not lead
+		}
+	})
+}
+
+// Acquired implements recipes.Observer.
+func (o *Observer) Acquired(e recipes.Event) {
+	o.each(e, func(path, lock, kind string) {
+		o.returned(path, lock, kind, e, "acquired")
+		o.holds(lock, kind, 1)
+	})
+}
+
+// Refused implements recipes.Observer.
+func (o *Observer) Refused(e recipes.Event) {
+	o.each(e, func(path, lock, kind string) { o.returned(path, lock, kind, e, result(e.Cause)) })
+}
+
+// Suspected implements recipes.Observer.
+func (o *Observer) Suspected(e recipes.Event) {
+	o.each(e, func(_, lock, _ string) { o.suspected.WithLabelValues(lock).Inc() })
+}
+
+// Lost implements recipes.Observer.
+func (o *Observer) Lost(e recipes.Event) {
+	o.each(e, func(_, lock, kind string) {
+		o.hold.WithLabelValues(lock, kind, "lost").Observe(e.Held.Seconds())
+		o.lost.WithLabelValues(lock, reason(e.Cause)).Inc()
+		o.holds(lock, kind, -1)
+	})
+}
+
+// Released implements recipes.Observer.
+func (o *Observer) Released(e recipes.Event) {
+	o.each(e, func(_, lock, kind string) {
+		o.hold.WithLabelValues(lock, kind, "released").Observe(e.Held.Seconds())
+		o.holds(lock, kind, -1)
+	})
+}
+
+// each calls f for the locks that an event is about, several of a MultiLock, with their labels.
+func (o *Observer) each(e recipes.Event, f func(path, lock, kind string)) {
+	first, rest, several := strings.Cut(e.Path, " + /")
+	if !several && e.Kind != nil {
+		f(first, o.name(first), e.Kind.Name)
+		return
+	}
+	f(first, o.name(first), "multilock")
+	for several {
+		first, rest, several = strings.Cut(rest, " + /")
+		f("/"+first, o.name("/"+first), "multilock")
+	}
+}
+
+// returned counts a call that has returned.
+func (o *Observer) returned(path, lock, kind string, e recipes.Event, result string) {
+	o.acquire.WithLabelValues(lock, kind, result).Observe(e.Wait.Seconds())
+	if o.leave(path, e, result) {
+		o.waiting.WithLabelValues(lock).Dec()
+	}
+}
+
+// holds changes the gauges of what is held.
+func (o *Observer) holds(lock, kindOf string, by float64) {
+	o.held.WithLabelValues(lock, kindOf).Add(by)
+	if kindOf == kind.Election.Name {
+		o.leader.WithLabelValues(lock).Add(by)
+	}
+}
+
+// name is the label of the lock at path. The counters that alerts watch begin at 0: a first increase that makes the series
+// is none to Prometheus.
+func (o *Observer) name(path string) string {
+	lock := strings.ToValidUTF8(o.label(path), "\uFFFD")
+	o.mu.Lock()
+	known := o.labels[lock]
+	overflow := !known && len(o.labels) >= o.max
+	if overflow {
+		lock, known = other, o.labels[other]
+	}
+	o.labels[lock] = true
+	o.mu.Unlock()
+	if overflow {
+		o.overflow.WithLabelValues().Inc()
+	}
+	if !known {
+		o.suspected.WithLabelValues(lock)
+		for _, reason := range reasons {
+			o.lost.WithLabelValues(lock, reason)
+		}
+	}
+	return lock
+}
+
+// result says how a call without a lease ended.
+func result(cause error) string {
+	var held *recipes.HeldError
+	switch tried := errors.As(cause, &held) && held.Cause == nil; {
+	case tried:
+		return "held"
+	case errors.Is(cause, recipes.ErrUnreachable): // which has deadlines of its own among its causes
+		return "error"
+	case errors.Is(cause, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(cause, context.Canceled) || held != nil:
+		return "cancelled"
+	}
+	for _, full := range []error{recipes.ErrQueueFull, recipes.ErrSessionFull, recipes.ErrQuotaExceeded, recipes.ErrThrottled} {
+		if errors.Is(cause, full) {
+			return "quota"
+		}
+	}
+	return "error"
+}
+
+var reasons = []string{"session", "deleted", "other"}
+
+// reason says why a lease was lost.
+func reason(cause error) string {
+	switch {
+	case errors.Is(cause, recipes.ErrSessionLost):
+		return "session"
+	case errors.Is(cause, zk.ErrNoNode):
+		return "deleted"
+	}
+	return "other"
+}
