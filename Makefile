@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
-MODULES = recipes/prom examples/compare
+MODULES = recipes/prom examples/monitoring examples/compare
 
 .PHONY: demo test prove check setup build fuzz bench compare readme clean
 
@@ -16,7 +16,7 @@ test: setup check ## every day: installs what it needs, then runs all tests but 
 prove: setup ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak and the partitions
 	@GO='$(GO)' .ci/tests proofs
 
-setup: ## ZooKeeper, its clients and other lock services from Debian when missing (root), or what to install
+setup: ## ZooKeeper, its clients, Prometheus and other lock services from Debian when missing (root), or what to install
 	@.ci/setup
 
 check: ## formatting, vet, staticcheck, module file

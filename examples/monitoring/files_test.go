@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/locktree/locktree/recipes/prom"
+)
+
+// alert is one of alerts/locktree.yml.
+type alert struct {
+	Alert, Expr string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+func read(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	if strings.HasSuffix(file, ".json") {
+		require.NoError(t, json.Unmarshal(text, into))
+		return
+	}
+	require.NoError(t, yaml.Unmarshal(text, into))
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []alert } }
+	read(t, "alerts/locktree.yml", &file)
+	require.Len(t, file.Groups, 1)
+	require.Len(t, file.Groups[0].Rules, 10)
+	return file.Groups[0].Rules
+}
+
+// panel is one of the dashboard.
+type panel struct {
+	ID                       int
+	Type, Title, Description string
+	Datasource               struct{ Type, UID string }
+	Targets                  []struct {
+		Expr       string
+		Datasource struct{ Type, UID string }
+	}
+	GridPos struct{ X, Y, W, H int }
+}
+
+func panels(t *testing.T) []panel {
+	t.Helper()
+	var file struct {
+		UID        string
+		Panels     []panel
+		Templating struct{ List []struct{ Name, Type string } }
+	}
+	read(t, "dashboards/locktree.json", &file)
+	require.NotEmpty(t, file.UID)
+	require.Equal(t, "datasource", file.Templating.List[0].Type)
+	return file.Panels
+}
+
+// tool runs promtool.
+func tool(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "promtool", args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "promtool %v (Debian's package prometheus has it): %s", args, out)
+	return string(out)
+}
+
+func TestAlertsFireAndStaySilent(t *testing.T) {
+	tool(t, "", "check", "rules", "alerts/locktree.yml")
+	tool(t, "", "test", "rules", "alerts/locktree_test.yml")
+
+	var cases struct {
+		Tests []struct {
+			Name           string
+			AlertRuleTests []struct {
+				Alertname string
+				ExpAlerts []any `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	read(t, "alerts/locktree_test.yml", &cases)
+	seen := map[string]bool{}
+	for _, group := range cases.Tests {
+		for _, c := range group.AlertRuleTests {
+			kind := "silent before"
+			switch {
+			case len(c.ExpAlerts) > 0:
+				kind = "fires"
+			case group.Name == "quiet":
+				kind = "quiet"
+			}
+			seen[kind+" "+c.Alertname] = true
+		}
+	}
+	for _, a := range alerts(t) {
+		for _, kind := range []string{"fires", "silent before", "quiet"} {
+			require.True(t, seen[kind+" "+a.Alert], "no case of %s: %s", a.Alert, kind)
+		}
+	}
+}
+
+// An alert wakes somebody who has never seen it before.
+func TestEveryAlertHasItsPage(t *testing.T) {
+	pages, err := filepath.Glob("runbooks/*.md")
+	require.NoError(t, err)
+	for _, a := range alerts(t) {
+		page := "runbooks/" + a.Alert + ".md"
+		require.Contains(t, pages, page)
+		pages = slices.DeleteFunc(pages, func(p string) bool { return p == page })
+		require.True(t, strings.HasSuffix(a.Annotations["runbook_url"], "/examples/monitoring/"+page), a.Alert)
+		require.NotEmpty(t, a.Annotations["summary"], a.Alert)
+		require.NotEmpty(t, a.Annotations["description"], a.Alert)
+		require.Contains(t, []string{"critical", "warning"}, a.Labels["severity"], a.Alert)
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		require.Regexp(t, "(?s)^# "+a.Alert+"\n.*\n## Look\n.*\n## Do\n", string(text))
+		for _, link := range regexp.MustCompile(`\bLocktree\w+\b`).FindAllString(string(text), -1) {
+			require.FileExists(t, "runbooks/"+link+".md", "named in %s", page)
+		}
+	}
+	require.Empty(t, pages, "pages of no alert")
+}
+
+// An alert on a metric that nothing exports is silent for ever.
+func TestOnlyMetricsThatExistAreAskedFor(t *testing.T) {
+	descs := make(chan *prometheus.Desc, 100)
+	prom.New().Describe(descs)
+	close(descs)
+	exists := map[string]bool{}
+	for d := range descs {
+		name := regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1]
+		exists[name] = true
+		if strings.HasSuffix(name, "_seconds") {
+			exists[name+"_count"], exists[name+"_bucket"] = true, true
+		}
+	}
+	asked := map[string]bool{}
+	pages, err := filepath.Glob("runbooks/*.md")
+	require.NoError(t, err)
+	for _, file := range append(pages, "alerts/locktree.yml", "alerts/locktree_test.yml", "dashboards/locktree.json", "README.md") {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, name := range regexp.MustCompile(`\blocktree_\w+`).FindAllString(string(text), -1) {
+			if name != "locktree_test" { // a file
+				require.True(t, exists[name], "%s in %s", name, file)
+				asked[strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_bucket")] = true
+			}
+		}
+	}
+	for name := range exists {
+		require.True(t, asked[strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_bucket")], "%s is shown nowhere", name)
+	}
+}
+
+// What Grafana of today draws, with the data source that its user chooses.
+func TestDashboardIsPlain(t *testing.T) {
+	ids, taken := map[int]bool{}, map[[2]int]string{}
+	for _, p := range panels(t) {
+		require.False(t, ids[p.ID], "the id of %s is taken", p.Title)
+		ids[p.ID] = true
+		require.Contains(t, []string{"timeseries", "table", "stat", "heatmap"}, p.Type, p.Title)
+		require.NotEmpty(t, p.Description, p.Title)
+		require.Equal(t, "${datasource}", p.Datasource.UID, p.Title)
+		require.NotEmpty(t, p.Targets, p.Title)
+		for _, target := range p.Targets {
+			require.Equal(t, "${datasource}", target.Datasource.UID, p.Title)
+		}
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			require.Less(t, x, 24, p.Title)
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				require.Empty(t, taken[[2]int{x, y}], "%s lies on another panel", p.Title)
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+	}
+}

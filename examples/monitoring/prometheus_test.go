@@ -1,0 +1,384 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/prom"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// hanging is how long anything may take before it is taken to hang.
+const hanging = 3 * time.Minute
+
+// eventually waits until f returns "", which says what is missing.
+func eventually(t *testing.T, f func() string) {
+	t.Helper()
+	missing := ""
+	for end := time.Now().Add(hanging); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if missing = f(); missing == "" {
+			return
+		}
+	}
+	require.Fail(t, "it does not come", missing)
+}
+
+// server is Debian's Prometheus.
+type server struct {
+	t   *testing.T
+	url string
+}
+
+// sample is a series of an answer.
+type sample struct {
+	Metric map[string]string
+	Value  [2]any
+}
+
+func (s sample) value() float64 {
+	text, _ := s.Value[1].(string)
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return f
+}
+
+// scraping starts Prometheus with the alerts, on these programs of job shop.
+func scraping(t *testing.T, programs map[string]string) *server {
+	dir := t.TempDir()
+	rules, err := filepath.Abs("alerts/locktree.yml")
+	require.NoError(t, err)
+	config := "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [" + rules + "]\n" +
+		"scrape_configs:\n  - job_name: shop\n    static_configs:\n"
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		config += fmt.Sprintf("      - {targets: [%q], labels: {instance: %s}}\n", programs[name], name)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644))
+	cmd := exec.Command("prometheus", "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address=127.0.0.1:0")
+	out, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start(), "Debian's package prometheus has it")
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	})
+	var log strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		log.WriteString(lines.Text() + "\n")
+		if m := regexp.MustCompile(`msg="Listening on" address=(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return &server{t, "http://" + m[1]}
+		}
+	}
+	require.Fail(t, "prometheus ended", log.String())
+	return nil
+}
+
+// query asks for an expression's value now.
+func (s *server) query(expr string) []sample {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), hanging)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/v1/query?query="+url.QueryEscape(expr), nil)
+	require.NoError(s.t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	var answer struct {
+		Status, Error string
+		Data          struct{ Result []sample }
+	}
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	if resp.StatusCode == http.StatusServiceUnavailable { // it is starting
+		return nil
+	}
+	require.NoError(s.t, json.Unmarshal(body, &answer), string(body))
+	require.Equal(s.t, "success", answer.Status, "%s: %s", expr, answer.Error)
+	return answer.Data.Result
+}
+
+// scraped waits until every program has been scraped once more, from beginning to end.
+func (s *server) scraped(programs int) {
+	s.t.Helper()
+	rounds := func() map[string]float64 {
+		n := map[string]float64{}
+		for _, x := range s.query("count_over_time(up[1h])") {
+			n[x.Metric["instance"]] = x.value()
+		}
+		return n
+	}
+	before := rounds()
+	eventually(s.t, func() string {
+		now := rounds()
+		for name, n := range now {
+			if n < before[name]+2 {
+				return name + " is not scraped"
+			}
+		}
+		if len(now) < programs {
+			return "not all are scraped"
+		}
+		return ""
+	})
+}
+
+// program is one that is scraped.
+type program struct {
+	locks  *prom.Observer
+	client *recipes.Client
+	addr   string
+}
+
+func startProgram(t *testing.T, zookeeper string, opts ...prom.Option) *program {
+	p := &program{locks: prom.New(opts...)}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(p.locks)
+	web := httptest.NewServer(promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	t.Cleanup(web.Close)
+	p.addr = strings.TrimPrefix(web.URL, "http://")
+	p.client = dial(t, zookeeper, p.locks)
+	return p
+}
+
+func dial(t *testing.T, zookeeper string, observer recipes.Observer) *recipes.Client {
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{zookeeper}, Observer: observer, SessionTimeout: 40 * time.Second, ConnectTimeout: hanging})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func declare(t *testing.T, srv *zktest.Server, path string, k *kind.Kind, state kind.State) {
+	data, err := (&kind.Payload{Params: k.New(), State: state}).Encode()
+	require.NoError(t, err)
+	require.NoError(t, srv.Create(path, data))
+}
+
+// scenario is what happens to two programs, a and b, and to c, which uses more locks than its metrics tell apart.
+type scenario struct {
+	t       *testing.T
+	srv     *zktest.Server
+	a, b, c *program
+	lost    *recipes.Lease
+}
+
+func startScenario(t *testing.T) *scenario {
+	srv := zktest.Start(t)
+	s := &scenario{t: t, srv: srv, a: startProgram(t, srv.Addr()), b: startProgram(t, srv.Addr()), c: startProgram(t, srv.Addr(), prom.WithMaxLocks(1))}
+	for _, name := range []string{"quiet", "lost", "held", "timeouts"} {
+		declare(t, srv, "/"+name, kind.Mutex, "")
+	}
+	declare(t, srv, "/errors", kind.Mutex, kind.StateDraining)
+	declare(t, srv, "/leaderless", kind.Election, "")
+	declare(t, srv, "/led", kind.Election, "")
+	foreign := dial(t, srv.Addr(), nil)
+	for _, lock := range []func(context.Context) (*recipes.Lease, error){foreign.Mutex("/timeouts").Lock, s.a.client.Mutex("/held").Lock} {
+		_, err := lock(t.Context())
+		require.NoError(t, err)
+	}
+	var err error
+	s.lost, err = s.a.client.Mutex("/lost").Lock(t.Context())
+	require.NoError(t, err)
+	for c, path := range map[*recipes.Client]string{foreign: "/leaderless", s.a.client: "/led"} {
+		_, err = c.Election(path).Campaign(t.Context())
+		require.NoError(t, err)
+		go func() { _, _ = s.b.client.Election(path).Campaign(t.Context()) }()
+	}
+	go func() { _, _ = s.b.client.Mutex("/held").Lock(t.Context()) }()
+	// What ZooKeeper does not let happen, and what would take long.
+	for _, p := range []*program{s.a, s.b} {
+		p.locks.Acquired(recipes.Event{Path: "/twice", Kind: kind.Mutex})
+	}
+	s.again()
+	return s
+}
+
+// again is what happens all the time.
+func (s *scenario) again() {
+	t := s.t
+	for range 10 {
+		require.NoError(t, s.a.client.Mutex("/quiet").Do(t.Context(), func(context.Context, *recipes.Lease) error { return nil }))
+		_, err := s.b.client.Mutex("/errors").Lock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrDraining)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		_, err = s.b.client.Mutex("/timeouts").Lock(ctx)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		slow := recipes.Event{Path: "/slow", Kind: kind.Mutex, Wait: 100 * time.Second}
+		s.a.locks.Acquired(slow)
+		s.a.locks.Released(slow)
+	}
+}
+
+// trouble is what happens once.
+func (s *scenario) trouble() {
+	t := s.t
+	require.NoError(t, s.srv.Delete(s.lost.Node()))
+	<-s.lost.Context().Done()
+	for i := range 3 {
+		session, err := s.a.client.Session(t.Context())
+		require.NoError(t, err)
+		s.srv.Disconnect(session.ID())
+		eventually(t, func() string {
+			if n := suspected(t, s.a); n <= float64(i) {
+				return "the session is not in doubt"
+			} else if session.State() != recipes.Active {
+				return "the session does not come back"
+			}
+			return ""
+		})
+	}
+	for _, path := range []string{"/one", "/two", "/three"} {
+		s.c.locks.Refused(recipes.Event{Path: path, Kind: kind.Mutex, Cause: &recipes.HeldError{}})
+	}
+}
+
+// suspected is how often the session was in doubt while /held was held.
+func suspected(t *testing.T, p *program) float64 {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(p.locks)
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "locktree_suspected_total" && m.GetLabel()[0].GetValue() == "/held" {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// whom says of which locks, or programs, each alert must be after that.
+var whom = map[string][]string{
+	"LocktreeLostLocks":       {"/lost"},
+	"LocktreeTwoHolders":      {"/twice"},
+	"LocktreeLeaderless":      {"/leaderless"},
+	"LocktreeHeldTooLong":     {"/held", "/twice", "/twice"},
+	"LocktreeWaitingTooLong":  {"/held"},
+	"LocktreeSlowAcquire":     {"/slow"},
+	"LocktreeTimeouts":        {"/timeouts"},
+	"LocktreeErrors":          {"/errors"},
+	"LocktreeSessionsInDoubt": {"a"},
+	"LocktreeLabelOverflow":   {"shop"},
+}
+
+// Prometheus itself scrapes the scenario. Every expression of the alerts is true of the locks it is about, and of no other
+// one, and every expression of the dashboard has a value.
+func TestPrometheusSeesWhatHappens(t *testing.T) {
+	s := startScenario(t)
+	p := scraping(t, map[string]string{"a": s.a.addr, "b": s.b.addr, "c": s.c.addr})
+	p.scraped(3)
+	for _, a := range alerts(t) {
+		if a.Alert == "LocktreeLostLocks" || a.Alert == "LocktreeSessionsInDoubt" || a.Alert == "LocktreeLabelOverflow" {
+			require.Empty(t, p.query(a.Expr), "%s before the trouble", a.Alert)
+		}
+	}
+	s.trouble()
+	s.again()
+	p.scraped(3)
+	for _, a := range alerts(t) {
+		t.Run(a.Alert, func(t *testing.T) {
+			eventually(t, func() string {
+				var got []string
+				for _, x := range p.query(a.Expr) {
+					who := x.Metric["lock"]
+					for _, other := range []string{"instance", "job"} {
+						if who == "" {
+							who = x.Metric[other]
+						}
+					}
+					got = append(got, who)
+				}
+				if slices.Sort(got); slices.Equal(got, whom[a.Alert]) {
+					return ""
+				}
+				return fmt.Sprintf("%v, should be %v", got, whom[a.Alert])
+			})
+		})
+	}
+	exact := map[string]float64{"Held now": 4, "Waiting now": 3, "Leaders": 1}
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "5m", "$lock", ".*")
+	for _, panel := range panels(t) {
+		t.Run(panel.Title, func(t *testing.T) {
+			for _, target := range panel.Targets {
+				expr := variables.Replace(target.Expr)
+				eventually(t, func() string {
+					for _, x := range p.query(expr) {
+						if v, known := exact[panel.Title]; !math.IsNaN(x.value()) && (!known || x.value() == v) {
+							return ""
+						}
+					}
+					return fmt.Sprintf("no value of %s: %v", expr, p.query(expr))
+				})
+			}
+		})
+	}
+}
+
+// The program runs with its locks declared as they stand beside it, and its metrics are such that promtool finds nothing to
+// complain about.
+func TestTheProgram(t *testing.T) {
+	srv := zktest.Start(t)
+	locktree := filepath.Join(t.TempDir(), "locktree")
+	build := exec.Command("go", "build", "-o", locktree, "./cmd/locktree")
+	build.Dir = "../.."
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, args := range [][]string{{"fmt", "-check"}, {"apply", "-auto-approve"}} {
+		cmd := exec.CommandContext(t.Context(), locktree, args...)
+		cmd.Env = append(os.Environ(), `LOCKTREE_VAR_servers=["`+srv.Addr()+`"]`)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	t.Setenv("ZOOKEEPER_SERVERS", srv.Addr())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { ended <- run(ctx, l) }()
+	var text string
+	eventually(t, func() string {
+		resp, err := http.Get("http://" + l.Addr().String() + "/metrics")
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		text = string(body)
+		for _, want := range []string{`locktree_hold_seconds_count{end="released",kind="mutex",lock="/shop/ledger"}`,
+			`locktree_acquire_seconds_count{kind="semaphore",lock="/shop/api",result="acquired"}`, `locktree_leader{lock="/shop/mailer"}`} {
+			if !strings.Contains(text, want) {
+				return want
+			}
+		}
+		return ""
+	})
+	tool(t, text, "check", "metrics")
+	stop()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
