@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
-MODULES = recipes/prom examples/monitoring examples/compare
+MODULES = recipes/prom recipes/otel examples/monitoring examples/compare
 
 .PHONY: demo test prove check setup build fuzz bench compare readme clean
 
