@@ -36,6 +36,10 @@
 // that wait inside this process, behind another goroutine of the same Client, stand in no queue and are not in
 // locktree_waiting; their wait is in locktree_acquire_seconds.
 //
+// An event does not say which call it is of. Where it does not name the contender either, of semaphores and sets, a waiting
+// call is recognized by when it began. So locktree_waiting may be too low while it waits, if another call for the same lock
+// began within a second of it and gave up before.
+//
 // The histograms have classic buckets for every server, and native ones for a Prometheus that scrapes native histograms.
 //
 // # The label

@@ -334,7 +334,7 @@ func (l *lab) randomUse(r *rand.Rand) {
 				_ = x.Unlock(l.t.Context())
 			})
 		}
-		time.Sleep(time.Duration(200+r.IntN(3000)) * time.Millisecond) // calls that begin together are not told apart
+		time.Sleep(time.Duration(1001+r.IntN(2000)) * time.Millisecond) // calls that begin together may be taken for each other
 		if r.IntN(5) == 0 {
 			l.truth(admin, leases, func() int { return int(sets.Load()) }, clients...)
 		}

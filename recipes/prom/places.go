@@ -2,6 +2,7 @@ package prom
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -14,9 +15,6 @@ type place struct {
 	node  string
 	began time.Time // the call, as far as the delay of the event lets us know
 }
-
-// sameCall is by how much the beginning of a call, counted back from two of its events, may differ.
-const sameCall = 100 * time.Millisecond
 
 // queue notes a place.
 func (o *Observer) queue(path string, e recipes.Event) {
@@ -38,14 +36,11 @@ func (o *Observer) leave(path string, e recipes.Event, result string) bool {
 		return false
 	}
 	i := slices.IndexFunc(all, func(p place) bool { return p.node == e.Node })
-	if i < 0 && elsewhere(path, e, result) {
-		began := time.Now().Add(-e.Wait)
-		if i = nearest(all, began); all[i].began.Sub(began).Abs() >= sameCall {
-			i = -1
-		}
-	}
 	if i < 0 {
-		return false
+		began := time.Now().Add(-e.Wait)
+		if i = nearest(all, began); all[i].began.Sub(began).Abs() >= sameCall(path, e, result) {
+			return false
+		}
 	}
 	if o.places[path] = slices.Delete(all, i, i+1); len(all) == 1 {
 		delete(o.places, path)
@@ -53,14 +48,22 @@ func (o *Observer) leave(path string, e recipes.Event, result string) bool {
 	return true
 }
 
-// elsewhere says that the call may have a place at path that e does not name. A Try never queues, and who waited for another
-// goroutine of its client has not queued yet.
-func elsewhere(path string, e recipes.Event, result string) bool {
+// sameCall is by how much the beginning of a call may differ, counted back from two of its events, where e need not name the
+// contender; else 0. The bounds are wide where a place that nobody takes out is the likelier mistake, and narrow where other
+// calls that have no place end like this one.
+func sameCall(path string, e recipes.Event, result string) time.Duration {
 	var held *recipes.HeldError
-	if result == "acquired" {
-		return path != e.Path || e.Kind == kind.Semaphore
+	switch errors.As(e.Cause, &held); {
+	case held != nil && (held.Cause == nil || held.Local): // a Try, or behind another goroutine: it has not queued
+		return 0
+	case path != e.Path: // a set
+		return time.Second
+	case result == "acquired" && e.Kind == kind.Semaphore: // in the order of the queue, so nobody who came later is before it
+		return math.MaxInt64
+	case e.Node == "":
+		return 100 * time.Millisecond
 	}
-	return e.Node == "" && result != "held" && !(errors.As(e.Cause, &held) && held.Local)
+	return 0
 }
 
 func nearest(all []place, began time.Time) (at int) {
