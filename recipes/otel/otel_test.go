@@ -281,3 +281,17 @@ func TestIDWithoutATraceIsTheID(t *testing.T) {
 		require.Equal(t, "worker-1", leader.ID)
 	})
 }
+
+// What a span costs beside the lock.
+func BenchmarkAcquire(b *testing.B) {
+	refused := func(context.Context) (*recipes.Lease, error) { return nil, recipes.ErrDraining }
+	for name, sampler := range map[string]sdk.Sampler{"not recorded": sdk.NeverSample(), "recorded": sdk.AlwaysSample()} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			tracer := lockotel.New(nil, lockotel.WithTracerProvider(sdk.NewTracerProvider(sdk.WithSampler(sampler))))
+			for b.Loop() {
+				_, _ = tracer.Acquire(b.Context(), "/m", refused)
+			}
+		})
+	}
+}
