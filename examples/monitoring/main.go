@@ -53,9 +53,11 @@ func run(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	defer c.Close()
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
 	go func() { failed <- book(ctx, c.Mutex("/shop/ledger")) }()
-	go func() { failed <- call(ctx, c.Semaphore("/shop/api")) }()
+	for range 2 { // as many as there are permits; two programs are too many
+		go func() { failed <- call(ctx, c.Semaphore("/shop/api")) }()
+	}
 	go func() { failed <- mail(ctx, c.Election("/shop/mailer")) }()
 	return <-failed
 }
