@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -226,7 +227,7 @@ func result(cause error) string {
 	case errors.Is(cause, context.Canceled) || held != nil:
 		return "cancelled"
 	}
-	for _, full := range []error{recipes.ErrQueueFull, recipes.ErrSessionFull, recipes.ErrQuotaExceeded, recipes.ErrThrottled} {
+	for _, full := range []error{recipes.ErrQueueFull, recipes.ErrSessionFull, session.ErrQuotaExceeded, session.ErrThrottled} {
 		if errors.Is(cause, full) {
 			return "quota"
 		}
