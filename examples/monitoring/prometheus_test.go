@@ -29,6 +29,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/prom"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -241,13 +242,13 @@ func (s *scenario) trouble() {
 	require.NoError(t, s.srv.Delete(s.lost.Node()))
 	<-s.lost.Context().Done()
 	for i := range 3 {
-		session, err := s.a.client.Session(t.Context())
+		of, err := s.a.client.Session(t.Context())
 		require.NoError(t, err)
-		s.srv.Disconnect(session.ID())
+		s.srv.Disconnect(of.ID())
 		eventually(t, func() string {
 			if n := suspected(t, s.a); n <= float64(i) {
 				return "the session is not in doubt"
-			} else if session.State() != recipes.Active {
+			} else if of.State() != session.StateActive {
 				return "the session does not come back"
 			}
 			return ""

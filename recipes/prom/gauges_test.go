@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -58,7 +59,7 @@ func (l *lab) truth(admin *recipes.Client, leases func() map[string]int, sets fu
 			sessions[l.session(c)] = true
 		}
 		for path := range locks {
-			in, err := admin.Inspect(l.t.Context(), path)
+			in, err := inspect.Lock(l.t.Context(), admin, path)
 			require.NoError(l.t, err)
 			for _, w := range in.Waiters {
 				if sessions[w.Session] {

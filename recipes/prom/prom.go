@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 const other = "other" // the label of locks beyond the cap

@@ -16,6 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/prom"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 func events(path string) recipes.Event {
@@ -73,8 +74,8 @@ func TestEveryErrorHasItsResult(t *testing.T) {
 		{fmt.Errorf("%w: %w", recipes.ErrUnreachable, context.DeadlineExceeded), "error"},
 		{recipes.ErrQueueFull, "quota"},
 		{recipes.ErrSessionFull, "quota"},
-		{recipes.ErrQuotaExceeded, "quota"},
-		{recipes.ErrThrottled, "quota"},
+		{session.ErrQuotaExceeded, "quota"},
+		{session.ErrThrottled, "quota"},
 		{recipes.ErrDraining, "error"},
 		{recipes.ErrSessionLost, "error"},
 		{nil, "error"},
