@@ -24,12 +24,15 @@ func fromZK(in []zk.ACL) []kind.ACL {
 	return out
 }
 
-// ownACL is the list of the tool's own nodes: everything for every identity of
+// ownACL is the list of the tool's own nodes that are made: as declared, or else everything for every identity of
 // the connection, which the server writes out ("auth" becomes the ids it knows
 // of us), or for everybody when we are nobody in particular.
 // A list of "auth" alone is refused to whoever has not authenticated (PrepRequestProcessor,
 // fixupACL). Not each identity by name: which of them the server knows us by is its to say.
-func ownACL(c *recipes.Client) []kind.ACL {
+func ownACL(c *recipes.Client, declared *plan.Access) []kind.ACL {
+	if declared != nil {
+		return declared.List()
+	}
 	for _, id := range c.Identities() {
 		if id.Scheme != "world" {
 			return []kind.ACL{{Scheme: "auth", ID: "", Perms: kind.PermAll}}

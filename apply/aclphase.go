@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -20,6 +22,10 @@ import (
 // These writes are not in a transaction with the check of the lock. What fences them is their
 // session: run.s is the lease's, and once that has ended its requests are refused. Against
 // everybody who needs no lock, each carries the version of the list it replaces.
+//
+// In two passes over all of them: whoever gains something gets it everywhere before anybody loses
+// anything. So an apply that replaces an identity can end at any write, and either the old one or the
+// new one can still do everything; whoever presents both always can.
 func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 {
 		return nil
@@ -28,24 +34,70 @@ func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
 	fail := func(err error) error {
 		return &ACLPhaseError{ApplyID: r.id, Done: r.acls, Total: len(steps), Err: err}
 	}
-	for _, step := range steps {
-		if err := context.Cause(ctx); err != nil {
-			return fail(err)
+	for _, narrow := range []bool{false, true} {
+		for i := range steps {
+			write, done, err := r.half(ctx, &steps[i], narrow)
+			if err == nil && write != nil {
+				err = r.setNext(ctx, *write)
+			}
+			if err != nil {
+				return fail(err)
+			}
+			if done {
+				r.acls++
+				r.emit(ACLApplied{Addr: steps[i].Addr, Path: steps[i].Path})
+			}
 		}
-		if r.lease.Context().Err() != nil {
-			return fail(r.lockLost(context.Cause(r.lease.Context())))
-		}
-		if err := r.setACL(ctx, step); err != nil {
-			r.emit(Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
-			return fail(err)
-		}
-		r.acls++
-		r.emit(ACLApplied{Addr: step.Addr, Path: step.Path})
 	}
 	if err := r.clearPending(ctx); err != nil {
 		return fail(err)
 	}
 	return nil
+}
+
+// half is what one of the two passes writes of a step, nil for nothing, and whether the step is done with it:
+// the first one adds, the second one, with narrow, takes away.
+func (r *run) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
+	// A list that was planned by somebody who is not shown all of it: its administrators are.
+	if !narrow && slices.ContainsFunc(step.Before, masked) {
+		got, _, err := r.s.GetACL(ctx, step.Path)
+		if err != nil {
+			return nil, false, explainACL(*step, err)
+		}
+		step.Before = fromZK(got)
+	}
+	both := kind.NormalizeACL(slices.Concat(step.Before, step.ACL))
+	gains, loses := !kind.EqualACL(both, step.Before), !kind.EqualACL(both, step.ACL)
+	next := *step
+	switch {
+	case narrow && !loses, !narrow && !gains && loses:
+		return nil, false, nil
+	case !narrow:
+		next.ACL = both
+	case gains:
+		next.Aversion++
+	}
+	return &next, narrow || !loses, nil
+}
+
+func masked(a kind.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
+
+// setNext sets the next list, if we may go on.
+func (r *run) setNext(ctx context.Context, step plan.ACLStep) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if r.lease.Context().Err() != nil {
+		return r.lockLost(context.Cause(r.lease.Context()))
+	}
+	err := r.setACL(ctx, step)
+	if errors.Is(err, zk.ErrNoNode) && strings.HasPrefix(step.Path, r.p.Index.Path+"/") {
+		return nil // a part of the index that the transaction took away
+	}
+	if err != nil {
+		r.emit(Failed{Addr: step.Addr, Path: step.Path, Action: plan.Update, Err: err})
+	}
+	return err
 }
 
 // setACL sets one list. When the reply is lost, or the version moved, the list
@@ -85,12 +137,10 @@ func (r *run) lockLost(err error) error {
 	return e
 }
 
-// clearPending writes the index again without its note, under the lock. The index
+// clearPending writes the index again without its note, under the lock, and who is left to queue for it. The index
 // stands one version behind our transaction's.
 func (r *run) clearPending(ctx context.Context) error {
-	next := *r.tx.Index
-	next.Pending = nil
-	data, err := next.Encode()
+	data, err := r.p.Settled(r.tx.Index).Encode()
 	if err != nil {
 		return err
 	}
@@ -100,7 +150,11 @@ func (r *run) clearPending(ctx context.Context) error {
 	if !r.index.Absent {
 		version = r.index.Version + 1
 	}
-	if err := r.write(ctx, r.p.Index.Path, data, version); err != nil {
+	lock, err := r.p.Relock()
+	if err != nil {
+		return err
+	}
+	if err := r.write(ctx, r.p.Index.Path, data, version, requests(lock)...); err != nil {
 		return r.explain(ctx, plan.Op{Kind: plan.OpSet, Path: r.p.Index.Path}, err)
 	}
 	return nil
@@ -122,26 +176,22 @@ func (r *run) readBack(ctx context.Context) error {
 	}
 	seen := map[string]bool{}
 	var diffs []Difference
-	for i := range r.p.Changes {
-		c := &r.p.Changes[i]
-		if c.After == nil || c.Action == plan.NoOp {
-			continue
-		}
-		key, err := json.Marshal(kind.NormalizeACL(c.After.ACL))
+	for _, want := range r.written() {
+		key, err := json.Marshal(kind.NormalizeACL(want.ACL))
 		if err != nil || seen[string(key)] {
 			continue
 		}
 		seen[string(key)] = true
-		got, _, err := session.GetACL(ctx, c.Path)
+		got, _, err := session.GetACL(ctx, want.Path)
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
 			// allow_lockout, and meant
 		case err != nil:
-			return &VerifyError{ApplyID: r.id, Err: readError(c.Path, err)}
-		case !kind.EqualACL(fromZK(got), c.After.ACL):
+			return &VerifyError{ApplyID: r.id, Err: readError(want.Path, err)}
+		case !kind.EqualACL(fromZK(got), want.ACL):
 			diffs = append(diffs, Difference{
-				Addr: c.Addr, Path: c.Path,
-				What: fmt.Sprintf("access list is %s instead of %s", listText(fromZK(got)), listText(c.After.ACL)),
+				Addr: want.Addr, Path: want.Path,
+				What: fmt.Sprintf("access list is %s instead of %s", listText(fromZK(got)), listText(want.ACL)),
 			})
 		}
 	}
@@ -149,4 +199,17 @@ func (r *run) readBack(ctx context.Context) error {
 		return &VerifyError{ApplyID: r.id, Differences: diffs}
 	}
 	return nil
+}
+
+// written are the lists that nodes have now by this apply.
+func (r *run) written() (out []plan.ACLStep) {
+	for i := range r.p.Changes {
+		if c := &r.p.Changes[i]; c.After != nil && c.Action != plan.NoOp {
+			out = append(out, plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: c.After.ACL})
+		}
+	}
+	for _, s := range r.p.ACLSteps() {
+		out = append(out, plan.ACLStep{Addr: s.Addr, Path: s.Path, ACL: s.ACL})
+	}
+	return out
 }

@@ -25,6 +25,9 @@ func (x *Executor) Check(ctx context.Context, p *plan.Plan) error {
 	if !p.HasChanges() {
 		return nil
 	}
+	if err := x.mayApply(p.Declared, p.Root); err != nil {
+		return err
+	}
 	r := x.run(p)
 	if err := r.prepare(); err != nil {
 		return err

@@ -173,18 +173,18 @@ func (r *run) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, e
 	return r.lease.Multi(ctx, requests(ops)...)
 }
 
-// write sets the data of one node under the lock. What is sent again after a lost
+// write sets the data of one node under the lock, with the operations beside it. What is sent again after a lost
 // reply carries the same version, so one copy at most is applied; a refusal may
 // then be the echo of our own success.
 //
 // That it was ours which is there is known by the version and the data. Two writers of the
 // same data at the same version cannot be told apart, and need not be: under the lock the
 // other one wrote what we wanted.
-func (r *run) write(ctx context.Context, path string, data []byte, version int32) (err error) {
+func (r *run) write(ctx context.Context, path string, data []byte, version int32, beside ...any) (err error) {
 	lost := false
 	for range commitTries {
 		one, cancel := context.WithTimeout(ctx, r.s.Timeout())
-		_, err = r.lease.Multi(one, &zk.SetDataRequest{Path: path, Data: data, Version: version})
+		_, err = r.lease.Multi(one, append(beside, &zk.SetDataRequest{Path: path, Data: data, Version: version})...)
 		cancel()
 		if err == nil || !unknown(err) && !lost {
 			return err

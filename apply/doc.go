@@ -25,7 +25,13 @@
 // ZooKeeper cannot set access lists in a transaction. Those of nodes that exist
 // already are set one by one afterwards, each guarded by its version and noted
 // in the index beforehand; an apply that is interrupted there leaves nodes with
-// their old lists, and the next one finishes.
+// their old lists, and the next one finishes. They are set in two passes: everybody who gains
+// something has it everywhere before anybody loses anything, so that an apply that replaces an
+// administrator's credential leaves the old one or the new one able to do everything, wherever
+// it ends.
+//
+// Who may apply is judged here (may.go), and not by who planned: the connection has to be one
+// of the administrators the plan declares, if it declares any.
 //
 // A node that is deleted and created again by hand, with equal versions, in the
 // milliseconds between the verification and the transaction is not told apart
@@ -46,7 +52,7 @@
 // was saved: it is refused as stale when another apply has finished since.
 //
 // The tree says everything that is declared: the nodes, and in its Intent what was moved,
-// imported and removed, quotas and outputs. A tree that is copied without its Intent plans the
+// imported and removed, quotas, outputs and administrators. A tree that is copied without its Intent plans the
 // deletion of what was moved. The example of the package is a whole program.
 //
 // The error says whether anything of the plan was written: nothing, but for [*PartialError],

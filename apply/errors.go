@@ -189,7 +189,7 @@ func (e *TooLargeError) Unwrap() error { return plan.ErrTooLong }
 // NodeError: ZooKeeper refused an operation on a node, in a sentence with a next step.
 type NodeError struct {
 	Addr, Path string
-	Op         string // "create", "set", "delete", "check", "read", "lock", "set the access list of"
+	Op         string // "create", "set", "delete", "check", "read", "lock", "apply to", "set the access list of"
 	Why        string // what the answer means
 	Next       string // what to do
 	Err        error

@@ -71,12 +71,17 @@ variable "password" { sensitive = true }
 ensemble "main" {
   servers         = [var.servers]
   root            = "/locks"
+  admins          = [principal.provisioner]
   session_timeout = "40s"
   connect_timeout = "60s"
   auth "digest" {
     username = "provisioner"
     password = var.password
   }
+}
+principal "provisioner" {
+  scheme = "digest"
+  id     = digest("provisioner", var.password)
 }
 `
 
@@ -150,7 +155,7 @@ func Example() {
 	// + mutex.legacy
 	// + namespace.payments
 	// + namespace.payments.mutex.books
-	// ~ namespace.payments.rwlock.catalog
+	// ~ namespace.payments.rwlock.catalog acl=world:anyone:cdrwa -> digest:provisioner:cdrwa
 	// . mutex.legacy
 	// ~ namespace.payments
 	// ~ namespace.payments.mutex.books

@@ -43,7 +43,7 @@ func (r *run) explain(ctx context.Context, op plan.Op, err error) error {
 		return conflict
 	case errors.Is(err, zk.ErrNoAuth):
 		perm, at := needed(op)
-		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", r.whoWeAre(), perm, at)
+		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", whoIs(r.x.Client), perm, at)
 		e.Next = unwritten + "connect as somebody who has, or have it granted"
 	default:
 		e.Why, e.Next = unwrittenMeaning(err)
@@ -132,11 +132,11 @@ func needed(op plan.Op) (perm, path string) {
 	}
 }
 
-// whoWeAre lists our identities without hashes.
-func (r *run) whoWeAre() string {
+// whoIs lists a client's identities without hashes.
+func whoIs(c *recipes.Client) string {
 	var out []string
-	for _, id := range r.x.Client.Identities() {
-		out = append(out, strings.TrimSuffix(kind.ACL{Scheme: id.Scheme, ID: id.ID}.String(), ":"))
+	for _, id := range c.Identities() {
+		out = append(out, plan.Identity(id).String())
 	}
 	return strings.Join(out, ", ")
 }

@@ -82,7 +82,7 @@ func TestLongRequestThatAsksChangesNothing(t *testing.T) { asking(t, inMemory(t)
 func asking(t *testing.T, s *site) {
 	c := s.provisioner()
 	s.apply(c, s.tree(declare("/first", kind.Mutex)))
-	r := &run{x: executor(c), p: s.plan(c, s.tree(declare("/second", kind.Mutex))), own: ownACL(c)}
+	r := &run{x: executor(c), p: s.plan(c, s.tree(declare("/second", kind.Mutex))), own: ownACL(c, nil)}
 	require.NoError(t, r.open(t.Context()))
 	r.bytes = 600_000
 	s.unchanged(c, func() { require.True(t, r.readable(t.Context())) })

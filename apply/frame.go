@@ -11,29 +11,121 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// frame reads the access lists of what the stack stands on. It is for a warning:
-// what is not there or may not be looked at is left out.
-func (r *reader) frame(ctx context.Context) error {
-	root, stack := r.tree.Root, r.tree.Stack
-	lock, index := plan.LockPath(root, stack), plan.IndexPath(root, stack)
-	paths := []string{root, plan.ScaffoldPath(root), kind.ParentPath(index), index, kind.ParentPath(lock), lock}
-	if r.tree.IndexPin.Absent {
-		paths = paths[:1] // nothing was applied yet
-	}
-	lists := make([][]zk.ACL, len(paths))
+// frame reads the access lists of what the stack stands on.
+func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
+	access := desired.Intent.Access
+	paths := framePaths(r.tree, desired)
+	found := make([]*plan.Framed, len(paths))
 	err := each(ctx, len(paths), func(ctx context.Context, i int) error {
-		acl, _, err := r.s.GetACL(ctx, paths[i])
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+		acl, stat, err := r.s.GetACL(ctx, paths[i])
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case errors.Is(err, zk.ErrNoAuth):
+			found[i] = &plan.Framed{Path: paths[i], Closed: true}
+			return nil
+		case err != nil:
 			return readError(paths[i], err)
 		}
-		lists[i] = acl
+		found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
 		return nil
 	})
-	for i, path := range paths {
-		if lists[i] != nil {
-			r.tree.Frame = append(r.tree.Frame, plan.Framed{Path: path, ACL: fromZK(lists[i])})
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f != nil {
+			r.tree.Frame = append(r.tree.Frame, *f)
 		}
 	}
 	r.tree.Frame = slices.Clip(r.tree.Frame)
+	if access == nil {
+		return nil
+	}
+	return r.company(ctx, access)
+}
+
+// framePaths are the root and the tool's own nodes. Without declared lists it is for a warning alone, and a
+// stack that was never applied has nothing of its own to look at.
+func framePaths(tree, desired *plan.Tree) []string {
+	root := tree.Root
+	lock, index := plan.LockPath(root, tree.Stack), plan.IndexPath(root, tree.Stack)
+	paths := []string{root, plan.ScaffoldPath(root), kind.ParentPath(index), index, kind.ParentPath(lock), lock}
+	if desired.Intent.Access == nil {
+		if tree.IndexPin.Absent {
+			paths = paths[:1]
+		}
+		return paths
+	}
+	for at := kind.ParentPath(root); root != "/" && at != "/"; at = kind.ParentPath(at) {
+		paths = append(paths, at)
+	}
+	if tree.Index != nil {
+		for _, part := range tree.Index.Shards {
+			paths = append(paths, kind.JoinPath(index, part.Name))
+		}
+	}
+	for _, q := range desired.Intent.Quotas {
+		if tree.Quotas[q.Path].Exists {
+			paths = append(paths, plan.QuotaNodes(q.Path)...)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// company reads what else matters where a shared list has entries that are not declared here: whose the root
+// is, and what the other stacks on it need.
+func (r *reader) company(ctx context.Context, access *plan.Access) error {
+	root, indexes := r.tree.Root, kind.ParentPath(plan.IndexPath(r.tree.Root, r.tree.Stack))
+	shared := []string{root, plan.ScaffoldPath(root), indexes, kind.ParentPath(plan.LockPath(root, r.tree.Stack))}
+	extra := false
+	for _, f := range r.tree.Frame {
+		if f.Path == root && f.Data {
+			if err := r.owner(ctx); err != nil {
+				return err
+			}
+		} else if slices.Contains(shared, f.Path) && !plan.Covers(access.List(), f.ACL) {
+			extra = true
+		}
+	}
+	if !extra {
+		return nil
+	}
+	names, _, err := r.s.Children(ctx, indexes)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+		return readError(indexes, err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == r.tree.Stack })
+	slices.Sort(names)
+	others := make([]plan.OtherStack, len(names))
+	err = each(ctx, len(names), func(ctx context.Context, i int) error {
+		data, _, err := r.s.Get(ctx, kind.JoinPath(indexes, names[i]))
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+			return readError(kind.JoinPath(indexes, names[i]), err)
+		}
+		others[i].Stack = names[i]
+		if x, err := plan.DecodeIndex(data); err == nil {
+			others[i].Access = x.Access
+		}
+		return nil
+	})
+	r.tree.Others = others
 	return err
+}
+
+// owner reads whose declaration the root is.
+func (r *reader) owner(ctx context.Context) error {
+	data, _, err := r.s.Get(ctx, r.tree.Root)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		return nil
+	case err != nil:
+		return readError(r.tree.Root, err)
+	}
+	r.tree.RootOwner = "another program"
+	if p, err := kind.Decode(data); err == nil && p.Owner.Stack != "" {
+		r.tree.RootOwner = "stack " + p.Owner.Stack
+	}
+	return nil
 }

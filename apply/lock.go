@@ -56,6 +56,9 @@ type held struct {
 // approved: then Lock returns ctx itself. Run makes the lock, takes it, and returns a
 // [*StaleError] when another apply was first.
 func (x *Executor) Lock(ctx context.Context, desired *plan.Tree) (context.Context, error) {
+	if err := x.mayApply(desired.Intent.Access, desired.Root); err != nil {
+		return ctx, err
+	}
 	s, err := x.Client.Session(ctx)
 	if err != nil {
 		return ctx, err

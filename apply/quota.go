@@ -102,10 +102,11 @@ func quotaPaths(p *plan.Plan) (out []string) {
 		if c.Quota == nil || c.Quota.After == 0 {
 			continue
 		}
-		for at := 1; at <= len(c.Path); at++ {
-			if dir := c.Path[:at]; (at == len(c.Path) || c.Path[at] == '/') && !seen[dir] {
+		nodes := plan.QuotaNodes(c.Path)
+		for _, dir := range nodes[:len(nodes)-2] {
+			if !seen[dir] {
 				seen[dir] = true
-				out = append(out, plan.QuotaPath(dir))
+				out = append(out, dir)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool)
 		if err := s.Sync(ctx, "/"); err != nil {
 			return nil, readError("/", err)
 		}
-		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack}
+		tree := &plan.Tree{Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Frame: []plan.Framed{}}
 		err := readIndex(ctx, s, tree)
 		if err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool)
 			return nil, err
 		}
 		r.collect()
-		if tree.Destroys, err = destroys(ctx, s, desired.Root, desired.Stack); err != nil {
+		if err := readLock(ctx, s, tree); err != nil {
 			return nil, err
 		}
 		// Every apply writes the index node, in the transaction that changes the rest. If that is
@@ -87,6 +87,27 @@ func statPin(ctx context.Context, s *recipes.Session, path string) (plan.Pin, er
 		return plan.Pin{}, err
 	}
 	return pinOf(path, "", stat), nil
+}
+
+// readLock reads the apply lock: what it gives its contenders, and how often the stack was destroyed.
+// Before 3.8.4 and 3.9.2 the servers tell the latter to everybody.
+func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err error) {
+	path := plan.LockPath(tree.Root, tree.Stack)
+	data, stat, err := s.Get(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case errors.Is(err, zk.ErrNoAuth):
+		tree.Destroys, err = destroys(ctx, s, tree.Root, tree.Stack)
+		return err
+	case err != nil:
+		return readError(path, err)
+	}
+	tree.Destroys = stat.Version
+	if p, err := kind.Decode(data); err == nil {
+		tree.Contenders = p.ChildACL
+	}
+	return nil
 }
 
 // destroys reads how often the stack was destroyed. A lock that is not there yet
@@ -161,12 +182,10 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	if err := r.adopt(ctx, desired); err != nil {
 		return err
 	}
-	if rootThere {
-		if err := r.frame(ctx); err != nil {
-			return err
-		}
+	if err := r.quotas(ctx, desired); err != nil || !rootThere {
+		return err
 	}
-	return r.quotas(ctx, desired)
+	return r.frame(ctx, desired)
 }
 
 // elsewhere lists the named paths that the walk cannot have met: their parent is

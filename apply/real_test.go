@@ -49,7 +49,10 @@ func TestRealZooKeeper(t *testing.T) {
 				return &site{t: t, root: fmt.Sprintf("%s-%d", s.root, n), config: s.config}
 			})
 		},
-		"what would be refused is known before": checkRefuses,
+		"what would be refused is known before":  checkRefuses,
+		"administrators are rotated":             rotation,
+		"quota follows the administrators":       quotaRotation,
+		"reader plans and administrator applies": readerPlans,
 	} {
 		t.Run(name, func(t *testing.T) {
 			body(t, real(t, server.Addr, "/"+strings.ReplaceAll(name, " ", "-")))

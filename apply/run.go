@@ -63,6 +63,9 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
 		r.id = ""
 		return r.finish(), nil
 	}
+	if err := x.mayApply(p.Declared, p.Root); err != nil {
+		return nil, err
+	}
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
 // One that is too long is cut, if it can be: the yield of Transactions says so by the error.
 // How many there are is a guess from here on, as servers may take less.
 func (r *run) prepare() error {
-	r.own, r.index = ownACL(r.x.Client), r.p.Index
+	r.own, r.index = ownACL(r.x.Client, r.p.Declared), r.p.Index
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
 		r.total++
 		if n := plan.Size(tx.Ops); n > MaxBytes {

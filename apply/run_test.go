@@ -298,7 +298,7 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 		}
 		res, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		ops, err := p.Operations("0123456789abcdef", ownACL(c))
+		ops, err := p.Operations("0123456789abcdef", ownACL(c, nil))
 		require.NoError(t, err)
 		require.Equal(t, plan.Size(ops), res.Bytes)
 		// The frame also carries the fencing check, whose path is the contender's.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -70,8 +71,11 @@ func (r *run) lacks(c *plan.Change) kind.Perm {
 	return need
 }
 
-func (r *run) isUs(a kind.ACL) bool {
-	for _, id := range r.x.Client.Identities() {
+func (r *run) isUs(a kind.ACL) bool { return isOneOf(r.x.Client, a) }
+
+// isOneOf reports whether an entry is of one of a client's identities.
+func isOneOf(c *recipes.Client, a kind.ACL) bool {
+	for _, id := range c.Identities() {
 		if a.Scheme == id.Scheme && a.ID == id.ID {
 			return true
 		}

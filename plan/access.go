@@ -28,8 +28,13 @@ func (d *differ) checkAccess() {
 				"Grant to principals, or set allow_world = true on the acl if that is meant.", n.Addr, who)
 			d.p.Problems = append(d.p.Problems, base)
 		}
-		d.checkLockOut(n)
+		if d.intent.Access != nil {
+			d.checkAdmins(n)
+		} else {
+			d.checkLockOut(n)
+		}
 	}
+	d.tellRemarks()
 }
 
 // openTo finds the first entry that lets everybody do more than read.
@@ -79,17 +84,23 @@ func (d *differ) checkLockOut(n *Node) {
 	p.Detail = fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
 		"for the identity that applies, or set allow_lockout = true on the acl if that is meant.",
 		n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path))
-	// The mistake cannot be seen in the list, which looks right.
-	for _, a := range n.ACL {
-		if ours, ok := d.backwards(a); ok {
-			p.Detail += fmt.Sprintf(" The entry x509:%s names us in another order than the servers do: write %q.", a.ID, ours)
-		}
-	}
+	p.Detail += d.misspelt(n.ACL)
 	if missing&^maybe == 0 {
 		// Whether an address matches is known to the servers alone.
 		p.Severity, p.Summary = Warning, "Apply may lock itself out"
 	}
 	d.p.Problems = append(d.p.Problems, p)
+}
+
+// misspelt says of entries that they mean us, or an administrator, and do not say so: the mistake
+// cannot be seen in the list, which looks right.
+func (d *differ) misspelt(list []kind.ACL) (text string) {
+	for _, a := range list {
+		if ours, ok := d.backwards(a); ok {
+			text += fmt.Sprintf(" The entry x509:%s names us in another order than the servers do: write %q.", a.ID, ours)
+		}
+	}
+	return text
 }
 
 // backwards finds our certificate's subject written in another order. The servers
@@ -104,7 +115,13 @@ func (d *differ) backwards(a kind.ACL) (ours string, ok bool) {
 		slices.Sort(parts)
 		return parts
 	}
-	for _, id := range d.opts.Identities {
+	who := slices.Clone(d.opts.Identities)
+	if d.intent.Access != nil {
+		for _, admin := range d.intent.Access.Admins {
+			who = append(who, Identity{admin.Scheme, admin.ID})
+		}
+	}
+	for _, id := range who {
 		if a.Scheme == "x509" && id.Scheme == "x509" && a.ID != id.ID && slices.Equal(names(a.ID), names(id.ID)) {
 			return id.ID, true
 		}

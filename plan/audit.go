@@ -17,18 +17,22 @@ import (
 // deleted by anybody, and the root holds the tool's own nodes at least.
 
 // audit looks at who else may delete or create where the stack stands. Who has ADMIN
-// there was put in charge by somebody; everybody was not.
+// there was put in charge by somebody; everybody was not. It looks at the lists as the plan leaves them.
 func (d *differ) audit() {
-	if d.opts.Destroy || !slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return id.Scheme != "world" }) {
+	if d.opts.Destroy || d.intent.Access == nil && !d.somebody() {
 		return // nobody in particular has no rights of its own to keep
 	}
+	d.auditNeighbours()
 	var open []string
 	for _, f := range d.current.Frame {
+		if !under(f.Path, d.p.Root) && f.Path != d.p.Root {
+			continue
+		}
 		mask := kind.PermCreate | kind.PermDelete
 		if f.Path == IndexPath(d.p.Root, d.p.Stack) || f.Path == LockPath(d.p.Root, d.p.Stack) {
 			mask |= kind.PermWrite
 		}
-		if who := d.others(f.ACL, mask); len(who) > 0 {
+		if who := d.others(d.listAfter(&f), mask); len(who) > 0 {
 			open = append(open, fmt.Sprintf("%s grants %s", f.Path, strings.Join(who, " and ")))
 		}
 	}
@@ -54,10 +58,84 @@ func (d *differ) others(list []kind.ACL, mask kind.Perm) (who []string) {
 	for _, a := range kind.NormalizeACL(list) {
 		perms := sum[Identity{a.Scheme, a.ID}]
 		switch {
-		case a.Scheme == "auth", a.Scheme != "world" && slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}):
+		case a.Scheme == "auth", d.oneOfUs(a):
 		case Everybody(a) && perms&(mask|kind.PermAdmin) != 0, perms&mask != 0 && perms&kind.PermAdmin == 0:
 			who = append(who, a.String())
 		}
 	}
 	return who
+}
+
+// oneOfUs: who may apply, by name.
+func (d *differ) oneOfUs(a kind.ACL) bool {
+	if d.intent.Access != nil {
+		return granted(d.intent.Access.Admins, a)
+	}
+	return a.Scheme != "world" && slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID})
+}
+
+// listAfter is the list of a node of the frame as the plan leaves it.
+func (d *differ) listAfter(f *Framed) []kind.ACL {
+	for _, c := range d.p.Access {
+		if c.Pin.Path == f.Path && !c.Contenders {
+			return c.After
+		}
+	}
+	return f.ACL
+}
+
+// auditNeighbours looks at administrators of other stacks, where ours are declared. On one root they cannot
+// be kept apart: all stacks need DELETE in the same nodes.
+func (d *differ) auditNeighbours() {
+	if d.intent.Access == nil {
+		return
+	}
+	var where []string
+	var who []kind.ACL
+	for i := range d.current.Frame {
+		f := &d.current.Frame[i]
+		index, lock := IndexPath(d.p.Root, d.p.Stack), LockPath(d.p.Root, d.p.Stack)
+		tools := f.Path == kind.ParentPath(index) || f.Path == kind.ParentPath(lock) || f.Path == ScaffoldPath(d.p.Root)
+		if f.Path == d.p.Root {
+			d.checkRoot(f)
+			tools = f.Pin.Czxid == d.framed(ScaffoldPath(d.p.Root)).Pin.Czxid
+		}
+		found := false
+		for _, a := range d.listAfter(f) {
+			if both := kind.PermDelete | kind.PermAdmin; tools && a.Perms&both == both && !Everybody(a) && !d.oneOfUs(a) && !hides(a, d.intent.Access.Admins) {
+				found = true
+				if !granted(who, a) {
+					who = append(who, a)
+				}
+			}
+		}
+		if found {
+			where = append(where, f.Path)
+		}
+	}
+	if len(where) > 0 {
+		d.problem(Warning, ProblemOpen, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: where[0]}, "Other administrators stand on the same root",
+			fmt.Sprintf("%s may delete in %s, which is a right of the parent in ZooKeeper: whatever the lists of this stack's nodes say, its index, its apply lock and "+
+				"idle locks right below the root can be deleted. Where that is not meant, give each team a root of its own: a stack of the platform declares a namespace for each, "+
+				"whose acl grants \"admin\" to the team, and the team's ensemble block says root = %q.", whoText(who), strings.Join(where, ", "), kind.JoinPath(d.p.Root, "TEAM")))
+	}
+}
+
+// checkRoot looks at a root whose list is somebody else's to set.
+func (d *differ) checkRoot(f *Framed) {
+	if f.Closed || d.wantedOf(f) != nil {
+		return
+	}
+	for _, who := range d.intent.Access.Admins {
+		if sure, maybe := rightsOf(who, f.ACL); (kind.PermCreate|kind.PermDelete)&^(sure|maybe) == 0 {
+			return
+		}
+	}
+	owner := "somebody else made it"
+	if d.current.RootOwner != "" {
+		owner = "it is of " + d.current.RootOwner
+	}
+	d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path}, "Administrators have no rights on the root",
+		fmt.Sprintf("%s grants CREATE and DELETE to none of %s, who need both to manage what stands right below it. Its list is not this stack's to set, as %s: "+
+			"ask there for a grant of \"admin\" (it has %s), or choose a root of your own.", f.Path, whoText(d.intent.Access.Admins), owner, aclText(f.ACL)))
 }

@@ -259,14 +259,6 @@ func (b *batcher) open() error {
 	return nil
 }
 
-func entryOf(n *Node) (IndexEntry, error) {
-	h, err := n.hash()
-	if err != nil {
-		return IndexEntry{}, fmt.Errorf("plan: %s: %w", n.Addr, err)
-	}
-	return IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Hash: h, Quota: n.Quota}, nil
-}
-
 // group collects the units of the plan: the changes in the order of execution, the two ends of a lock's move
 // together, where the later one stands: neither has anything inside that would
 // have to wait for it.
@@ -292,7 +284,7 @@ func (b *batcher) group() (out [][]*Change) {
 	}
 	// What writes no node, but is to be noted: their units consist of entries alone.
 	for i := range b.p.Changes {
-		if c := &b.p.Changes[i]; b.p.RefreshOnly && c.Drift || c.Unnoted && c.Action == NoOp && !c.renamed() {
+		if c := &b.p.Changes[i]; b.p.RefreshOnly && c.Drift || c.relisted() || c.Unnoted && c.Action == NoOp && !c.renamed() {
 			out = append(out, []*Change{c})
 		}
 	}
@@ -390,7 +382,11 @@ func (b *batcher) send(last bool) error {
 	}
 	// What belongs to no change goes with the first transaction.
 	if b.n == 0 {
-		more = append(append(b.p.sweep(), b.p.dropQuotas()...), more...)
+		lock, err := b.p.relock()
+		if err != nil {
+			return err
+		}
+		more = slices.Concat(b.p.sweep(), b.p.dropQuotas(), lock, more)
 	}
 	head, err := b.head(tx, drops)
 	if err != nil {
@@ -440,7 +436,7 @@ func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 	tx.Index = b.p.indexHead(tx.ID)
 	tx.Index.Shards = b.ledger.list()
 	if !tx.Last {
-		tx.Index.Pending = nil // noted when all the rest is there
+		tx.Index.Pending, tx.Index.Access = nil, b.p.noted // noted when all the rest is there
 	}
 	data, err := tx.Index.Encode()
 	if b.at.Absent {

@@ -69,7 +69,8 @@ type ProtectDiff struct{ Before, After bool }
 type QuotaDiff struct {
 	Before, After int
 
-	live LiveQuota
+	live     LiveQuota
+	declared *Access // whose the nodes are that are made for it; nil: the namespace's
 }
 
 // Reason says why an action was chosen, in the codes of Terraform's JSON plan

@@ -35,6 +35,9 @@ type differ struct {
 	asked     map[string]bool      // blocks, by their address, of which something is planned with Targets and Excludes
 	replace   *globs
 	breaks    map[string]bool // addresses whose contenders are deleted with them
+	verdicts  map[listNeed]verdict
+	remarks   []*remark
+	unsure    bool // it was said that a list stays for another stack
 }
 
 // entry is what the index knows about a path.
@@ -55,6 +58,7 @@ func (d *differ) entry(path string) (key string, e IndexEntry, ok bool) {
 //     checkMass, draining and unnoted.
 //   - tidy asks whether the plan changes anything. All that can be the reason for that
 //     (unnoted, leftQuotas, outputs) comes first.
+//   - ownLists comes when it is known which tombstones stay; audit looks at what it plans.
 //   - order comes when no action changes any more, and clashes behind it: of two nodes with
 //     one address the first keeps it in the index, and a plan that is read from a file, where
 //     its changes stand in this order, has to come to the same keys.
@@ -76,6 +80,10 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		},
 	}
 	d.index(desired)
+	d.p.Index, d.p.Destroys = current.IndexPin, current.Destroys
+	if d.p.Index.Path == "" {
+		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
+	}
 	if !opts.Destroy {
 		d.wantQuotas()
 		d.plot()
@@ -104,10 +112,12 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	d.keepNoted()
 	d.leftQuotas()
 	d.doubtfulQuotas()
-	d.audit()
 	d.p.Drain = opts.drainMs()
 	d.outputs()
 	d.tidy()
+	d.ownLists()
+	d.undeclared()
+	d.audit()
 	d.order()
 	d.pins()
 	d.p.clashes()

@@ -29,13 +29,13 @@
 // # Where what is
 //
 // What goes in and comes out: tree.go, usage.go (what is declared and what was found, with
-// who is in it), intent.go (moves, imports, removals, quotas, outputs), options.go; plan.go,
+// who is in it), intent.go (moves, imports, removals, quotas, outputs, administrators), options.go; plan.go,
 // change.go, action.go, problem.go.
 //
 // From two trees to a Plan: diff.go, whose function diff says in which order the steps come
 // and why. move.go and import.go find what continues at another path or is taken over;
-// guard.go, access.go, audit.go and mass.go say what must not be done, or should not; quota.go
-// compares the quotas; scope.go takes out what was not asked for, drift.go tells what was
+// guard.go, access.go, admins.go, audit.go and mass.go say what must not be done, or should not; quota.go
+// compares the quotas; own.go plans the access lists of the tool's own nodes; scope.go takes out what was not asked for, drift.go tells what was
 // changed by hand; rebuild.go and drain.go look after an index that was lost and locks that
 // were left closed; pin.go notes what an apply has to find unchanged.
 //

@@ -51,6 +51,9 @@ type planForm struct {
 	Targeted    bool                       `json:"targeted,omitempty"`
 	RefreshOnly bool                       `json:"refresh_only,omitempty"`
 	Drain       int64                      `json:"drain_ms,omitempty"`
+	Declared    *Access                    `json:"declared,omitempty"`
+	Noted       []kind.ACL                 `json:"noted,omitempty"`
+	Access      []accessForm               `json:"access,omitempty"`
 
 	// ACLs are the different access lists, to which nodes refer by number from 0.
 	ACLs [][]kind.ACL `json:"acls,omitempty"`
@@ -115,6 +118,15 @@ type partForm struct {
 // plainPart is Part without the method that redacts it.
 type plainPart Part
 
+// accessForm is an AccessChange with its lists in full.
+type accessForm struct {
+	Addr       string     `json:"address"`
+	Before     []kind.ACL `json:"before"`
+	After      []kind.ACL `json:"after"`
+	Contenders bool       `json:"contenders,omitempty"`
+	Pin        Pin        `json:"pin"`
+}
+
 type outputForm struct {
 	Name   string  `json:"name"`
 	Action Action  `json:"action"`
@@ -128,7 +140,10 @@ func formOf(p *Plan, t *listTable) planForm {
 		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash, Problems: p.Problems,
 		Index: p.Index, Destroys: p.Destroys, Applied: p.Applied, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
 		Batches: p.Batches, Shards: p.shards, Strays: p.strays, Kept: p.kept, LeftQuotas: p.leftQuotas, Unread: p.unread, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
-		ACLs: t.lists,
+		Declared: p.Declared, Noted: p.noted, ACLs: t.lists,
+	}
+	for _, c := range p.Access {
+		f.Access = append(f.Access, accessForm{c.Addr, c.Before, c.After, c.Contenders, c.Pin})
 	}
 	for _, o := range p.Outputs {
 		f.Outputs = append(f.Outputs, outputForm(o))
@@ -201,6 +216,7 @@ func (f planForm) plan() (*Plan, error) {
 		Problems: f.Problems, Index: f.Index, Destroys: f.Destroys, Applied: f.Applied, indexExtra: f.IndexExtra,
 		Resumes: f.Resumes, Transaction: f.Transaction,
 		Batches: f.Batches, shards: f.Shards, strays: f.Strays, kept: f.Kept, leftQuotas: f.LeftQuotas, unread: f.Unread, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
+		Declared: f.Declared, noted: f.Noted,
 	}
 	if err := kind.ValidatePath(p.Root); err != nil {
 		return nil, err
@@ -241,6 +257,12 @@ func (f planForm) plan() (*Plan, error) {
 		p.Outputs = append(p.Outputs, OutputChange(o))
 	}
 	p.clashes()
+	for _, c := range f.Access {
+		if !p.ownNode(c.Pin.Path) || len(c.After) == 0 || p.Declared == nil {
+			return nil, fmt.Errorf("%s is none of the tool's own nodes, or nobody declares its list", c.Pin.Path)
+		}
+		p.Access = append(p.Access, AccessChange{c.Addr, ACLDiff{c.Before, c.After}, c.Contenders, c.Pin})
+	}
 	return p, f.lost()
 }
 
@@ -301,7 +323,7 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 		PreviousPath: f.PreviousPath, PreviousAddr: f.PreviousAddr, Importing: f.Importing, Break: f.Break,
 	}
 	if q := f.Quota; q != nil {
-		c.Quota = &QuotaDiff{q.Before, q.After, q.Live}
+		c.Quota = &QuotaDiff{q.Before, q.After, q.Live, p.Declared}
 	}
 	c.Tombstone = tombstone(after) || after == nil && tombstone(before)
 	if (before != nil) != (f.Action != Create) || (after != nil) != (f.Action != Delete) {

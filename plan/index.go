@@ -24,6 +24,8 @@ type Index struct {
 	Resources map[string]IndexEntry   // by address
 	Pending   []PendingACL            // access lists that apply has still to set
 	Outputs   map[string]StoredOutput // by name
+	// Access is the list of the tool's own nodes that was declared; nil when none was.
+	Access []kind.ACL
 
 	// Shards are the parts of an index too large for one node; a read puts their
 	// entries into Resources, see [Index.AddShard].
@@ -95,6 +97,9 @@ func (x *Index) Encode() ([]byte, error) {
 	if len(x.Pending) > 0 {
 		doc["pending_acl"] = x.Pending
 	}
+	if len(x.Access) > 0 {
+		doc["access"] = x.Access
+	}
 	if len(x.Shards) > 0 {
 		doc["shards"] = x.Shards
 	}
@@ -123,7 +128,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	}{
 		{"locktree", &format}, {"apply", &x.Apply}, {"cfg", &x.Config},
 		{"res", &x.Resources}, {"pending_acl", &x.Pending}, {"outputs", &x.Outputs},
-		{"shards", &x.Shards},
+		{"shards", &x.Shards}, {"access", &x.Access},
 	} {
 		raw, ok := doc[f.key]
 		if !ok {
@@ -156,6 +161,15 @@ func DecodeIndex(data []byte) (*Index, error) {
 		x.extra = doc
 	}
 	return x, nil
+}
+
+// entryOf is what the index says about a node.
+func entryOf(n *Node) (IndexEntry, error) {
+	h, err := n.hash()
+	if err != nil {
+		return IndexEntry{}, fmt.Errorf("plan: %s: %w", n.Addr, err)
+	}
+	return IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Hash: h, Quota: n.Quota}, nil
 }
 
 // hash identifies what is stored at a node: payload and access list. 64 bits find

@@ -32,8 +32,8 @@ type Intent struct {
 // Access is who may use what the tool makes for itself: the root, .locktree and all in it, and
 // the notes that moves leave behind. No identity is in both lists.
 type Access struct {
-	Admins  []kind.ACL // may apply: all rights
-	Readers []kind.ACL // may plan and look: READ
+	Admins  []kind.ACL `json:"admins"`            // may apply: all rights
+	Readers []kind.ACL `json:"readers,omitempty"` // may plan and look: READ
 }
 
 // List is the access list of the nodes that are the stack's alone.

@@ -32,6 +32,7 @@ type Op struct {
 // ACLStep is one access list to be set after the transaction.
 type ACLStep struct {
 	Addr, Path string
+	Before     []kind.ACL
 	ACL        []kind.ACL
 	Aversion   int32 // the access list's version the plan saw
 }
@@ -66,7 +67,11 @@ func (p *Plan) single(applyID string, indexACL []kind.ACL) ([]Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops = append(append(ops, writes...), p.dropQuotas()...)
+	lock, err := p.relock()
+	if err != nil {
+		return nil, err
+	}
+	ops = slices.Concat(ops, writes, p.dropQuotas(), lock)
 	if p.dropsIndex() {
 		drop, err := p.dropIndex(p.Index, indexACL)
 		return append(ops, drop...), err
@@ -270,6 +275,7 @@ func (p *Plan) indexHead(applyID string) *Index {
 	for _, s := range p.ACLSteps() {
 		x.Pending = append(x.Pending, PendingACL{Addr: s.Addr, Path: s.Path, ACL: s.ACL})
 	}
+	x.Access = p.nextAccess(len(x.Pending) > 0)
 	for _, o := range p.Outputs {
 		if o.After == nil {
 			continue
@@ -333,12 +339,17 @@ func (p *Plan) ACLSteps() []ACLStep {
 			continue
 		}
 		if !kind.EqualACL(c.Before.ACL, c.After.ACL) {
-			steps = append(steps, ACLStep{c.Addr, c.Path, c.After.ACL, c.Before.Live.Aversion})
+			steps = append(steps, ACLStep{c.Addr, c.Path, c.Before.ACL, c.After.ACL, c.Before.Live.Aversion})
 		}
 		for _, part := range c.Before.Live.Parts {
 			if !part.Absent && !kind.EqualACL(part.ACL, c.After.ACL) {
-				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), c.After.ACL, part.Aversion})
+				steps = append(steps, ACLStep{c.Addr, kind.JoinPath(c.Path, part.Name), part.ACL, c.After.ACL, part.Aversion})
 			}
+		}
+	}
+	for _, c := range p.Access {
+		if !c.Contenders {
+			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion})
 		}
 	}
 	slices.SortFunc(steps, func(a, b ACLStep) int {
@@ -354,11 +365,14 @@ func (p *Plan) ACLSteps() []ACLStep {
 // problem already, so there is nothing to measure then.
 //
 // What is not known yet has a stand-in: an id of the right length, and for the access list of
-// new nodes of the index, which is the connection's, the longer of the two it may be.
+// new nodes of the index, which is the connection's where none is declared, the longer of the two it may be.
 func (p *Plan) measure() {
-	world := kind.WorldAll()
+	own := kind.WorldAll()
+	if p.Declared != nil {
+		own = p.Declared.List()
+	}
 	var each []Stats
-	err := p.Transactions(strings.Repeat("0", ApplyIDLen), world, func(tx *Transaction) error {
+	err := p.Transactions(strings.Repeat("0", ApplyIDLen), own, func(tx *Transaction) error {
 		s := Stats{Ops: len(tx.Ops), Bytes: Size(tx.Ops)}
 		if s.Bytes > MaxTransaction {
 			p.tooLong(tx, s)

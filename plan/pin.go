@@ -35,18 +35,19 @@ func (d *differ) pins() {
 			d.p.Pins = append(d.p.Pins, part.pin(n.Path, addr))
 		}
 	}
+	for _, c := range d.p.Access {
+		if c.Pin.Path != d.p.Index.Path { // which is verified in any case
+			d.p.Pins = append(d.p.Pins, c.Pin)
+		}
+	}
 	// A declared node that is to stand where a semaphore that goes has one of its structural children is
 	// no node of the current tree, and yet its path is not absent: the child's pin is the true one.
 	slices.SortFunc(d.p.Pins, func(a, b Pin) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(b.Czxid, a.Czxid), cmp.Compare(a.Addr, b.Addr))
 	})
 	d.p.Pins = slices.CompactFunc(d.p.Pins, func(a, b Pin) bool { return a.Path == b.Path })
-	d.p.Index, d.p.Destroys = d.current.IndexPin, d.current.Destroys
 	if d.current.Index != nil {
 		d.p.Applied = d.current.Index.Apply
-	}
-	if d.p.Index.Path == "" {
-		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}
 	}
 }
 

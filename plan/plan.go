@@ -3,6 +3,8 @@ package plan
 import (
 	"encoding/json"
 	"slices"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Plan is what an apply of one ensemble would do. It is a value: nothing in it
@@ -17,6 +19,11 @@ type Plan struct {
 	// parents; then all others, parents before children. NoOp is included.
 	Changes  []Change
 	Problems []Problem // errors first, then by path
+	// Access are the access lists of the tool's own nodes that change.
+	Access []AccessChange
+	// Declared is who may use the tool's own nodes, nil when that is not declared. Who applies the
+	// plan has to be one of its administrators.
+	Declared *Access
 	// Pins are all nodes the plan relied on, sorted by path: they must still be
 	// as pinned when it is applied.
 	Pins []Pin
@@ -50,6 +57,7 @@ type Plan struct {
 	// out again from the rest.
 	clash      map[string]bool            // paths of nodes whose address another one has, too
 	shards     []Shard                    // parts of the index, as read
+	noted      []kind.ACL                 // what the index said of who may use the stack
 	strays     []Shard                    // parts of an index that could not be understood
 	unread     bool                       // the index could not be understood
 	kept       map[string]IndexEntry      // entries of what was not planned and is not as they say
@@ -128,6 +136,9 @@ func (p *Plan) Summary() Counts {
 			c.Add++
 			c.Destroy++
 		}
+	}
+	if len(p.Access) > 0 || p.NotesAccess() { // all of them are of the ensemble block
+		c.Change++
 	}
 	return c
 }

@@ -69,6 +69,7 @@ const (
 	ProblemIndex         ProblemCode = "index"           // the stack's index is missing, damaged or incomplete; a warning
 	ProblemQuota         ProblemCode = "quota"           // a quota was left by a namespace that is gone; a warning
 	ProblemOpen          ProblemCode = "open_root"       // others may delete or create where the stack stands; a warning
+	ProblemAccess        ProblemCode = "access"          // the lists of the tool's own nodes are not declared, or cannot be as declared
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
 	ProblemBudget        ProblemCode = "too_large"       // not to be applied in transactions the servers take
 )

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // ZooKeeper keeps the quota of a node in two others: below /zookeeper/quota and
@@ -26,7 +28,19 @@ type LiveQuota struct {
 }
 
 // QuotaPath is where ZooKeeper keeps the limits and counts of the node at path.
-func QuotaPath(path string) string { return "/zookeeper/quota" + path }
+func QuotaPath(path string) string { return quotaRoot + path }
+
+const quotaRoot = "/zookeeper/quota"
+
+// QuotaNodes are the nodes of a quota: its directories, parents first, its limits and its counts.
+func QuotaNodes(path string) (out []string) {
+	for at := 1; at <= len(path); at++ {
+		if at == len(path) || path[at] == '/' {
+			out = append(out, QuotaPath(path[:at]))
+		}
+	}
+	return append(out, QuotaPath(path)+"/zookeeper_limits", QuotaPath(path)+"/zookeeper_stats")
+}
 
 // limits is the data of a limits node, in the server's own notation (StatsTrack).
 // The first two fields are the soft limits, which only log. What looks like a slip, the equals
@@ -52,6 +66,13 @@ func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 	if q == nil {
 		return nil
 	}
+	acl := []kind.ACL(nil) // of nodes that are made
+	switch {
+	case q.declared != nil:
+		acl = q.declared.List()
+	case c.After != nil:
+		acl = c.After.ACL
+	}
 	limits, stats := QuotaPath(c.Path)+"/zookeeper_limits", QuotaPath(c.Path)+"/zookeeper_stats"
 	if q.After == 0 && q.live.MaxBytes == 0 {
 		if q.live.Stats {
@@ -63,10 +84,10 @@ func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 	if q.live.Exists {
 		ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: limits, Data: q.limits(), Version: q.live.Version})
 	} else {
-		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: limits, Data: q.limits(), ACL: c.After.ACL})
+		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: limits, Data: q.limits(), ACL: acl})
 	}
 	if !q.live.Stats && c.After != nil {
-		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: stats, Data: []byte("count=0,bytes=0"), ACL: c.After.ACL})
+		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: stats, Data: []byte("count=0,bytes=0"), ACL: acl})
 	}
 	return ops
 }
@@ -144,7 +165,7 @@ func (d *differ) quotas() {
 		if c.Action == Forget || live.MaxNodes == want {
 			continue
 		}
-		c.Quota = &QuotaDiff{Before: live.MaxNodes, After: want, live: live}
+		c.Quota = &QuotaDiff{Before: live.MaxNodes, After: want, live: live, declared: d.intent.Access}
 		if c.Action == NoOp {
 			c.Action = Update
 		}

@@ -36,9 +36,14 @@ type Tree struct {
 	// not say who set them, as it does not know the namespace.
 	Quotas map[string]LiveQuota
 	// Frame are the nodes everything stands on, with their access lists: the root, and
-	// the tool's own nodes. Those that do not exist, or that we may not look at, are
-	// missing.
+	// the tool's own nodes. Those that do not exist are missing. nil in a tree that nobody read.
 	Frame []Framed
+	// Contenders is the list that the apply lock gives to those who queue in it.
+	Contenders []kind.ACL
+	// RootOwner says whose declaration the data of the root is: a stack, or "another program".
+	RootOwner string
+	// Others are the other stacks below the root; read where it matters what they need there.
+	Others []OtherStack
 	// Unmanaged are the paths of children of this stack's namespaces that do not
 	// carry its marker, sorted. They are never touched; a namespace that has one
 	// cannot be deleted.
@@ -53,6 +58,16 @@ type Tree struct {
 type Framed struct {
 	Path string
 	ACL  []kind.ACL
+	Pin  Pin
+	Data bool // it holds some
+	// Closed: it is there, and its list may not be looked at. The rest is zero.
+	Closed bool
+}
+
+// OtherStack is a stack that stands on the same root.
+type OtherStack struct {
+	Stack  string
+	Access []kind.ACL // what its index says; nil when that says nothing, or cannot be read
 }
 
 // Node is one provisioned znode, declared or found. A semaphore's structural

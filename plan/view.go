@@ -131,5 +131,8 @@ func (p *Plan) String() string {
 			b.WriteString(p.Changes[i].String() + "\n")
 		}
 	}
+	for _, c := range p.Access {
+		fmt.Fprintf(&b, "~ %s %s acl=%s\n", c.Addr, c.Pin.Path, c.ACLDiff)
+	}
 	return b.String()
 }

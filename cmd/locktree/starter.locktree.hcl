@@ -10,7 +10,10 @@ ensemble "main" {
   servers = [SERVERS]
   root    = "/locks"
 
-  # With an identity, and without the acl below, only that identity gets access:
+  # With an identity, say who may apply, and who may only plan and look. The tool's own nodes
+  # are theirs, and so is every node without an acl:
+  # admins  = [principal.provisioner]
+  # readers = [principal.ci]
   # auth "digest" {
   #   username = "provisioner"
   #   password = env("LOCKTREE_PASSWORD")

@@ -8,6 +8,7 @@ ensemble "main" {
   root            = "/platform/locks"
   session_timeout = "15s"
   connect_timeout = "5s"
+  admins          = [principal.provisioner, principal.sre] # may apply; the tool's own nodes are theirs
 
   auth "digest" {
     username = "provisioner"
@@ -44,7 +45,7 @@ locals {
   pool_names = { for k, v in var.pools : k => "pool-${k}" }
 }
 
-# The tool itself: without this grant an apply would remove its own admin right,
+# The tool itself: without this grant it could not change the locks any more,
 # and the plan refuses that.
 principal "provisioner" {
   scheme = "digest"

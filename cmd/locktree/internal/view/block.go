@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -196,7 +197,10 @@ func listChange(d *plan.ACLDiff) []string {
 	before, after := kind.NormalizeACL(d.Before), kind.NormalizeACL(d.After)
 	var out []string
 	for _, a := range before {
-		if slices.Contains(after, a) {
+		if i := sameEntry(after, a); i >= 0 {
+			if after[i] != a { // its hash is not shown to us
+				after[i] = a
+			}
 			continue
 		}
 		if slices.ContainsFunc(after, func(b kind.ACL) bool { return b.String() == a.String() }) {
@@ -218,6 +222,14 @@ func listChange(d *plan.ACLDiff) []string {
 		out = append(out, fmt.Sprintf("  # (%d unchanged %s hidden)", same, plural(same, "entry", "entries")))
 	}
 	return out
+}
+
+// sameEntry finds an entry in a list, also one whose hash the servers show to administrators alone.
+func sameEntry(list []kind.ACL, a kind.ACL) int {
+	if i := slices.Index(list, a); i >= 0 || a.Scheme != "digest" || !strings.HasSuffix(a.ID, ":x") {
+		return i
+	}
+	return slices.IndexFunc(list, func(b kind.ACL) bool { return b.String() == a.String() })
 }
 
 func quote(s string) string { return strconv.Quote(s) }

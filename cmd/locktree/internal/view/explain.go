@@ -226,6 +226,8 @@ func nodeText(e *apply.NodeError) (summary, detail, addr string, ok bool) {
 	switch e.Op {
 	case "lock":
 		return "Cannot keep others from applying", detail, e.Addr, true
+	case "apply to":
+		return "No administrator", detail, e.Addr, true
 	case "commit to":
 		return "The transaction was not committed", detail, e.Addr, true
 	}

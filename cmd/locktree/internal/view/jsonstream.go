@@ -15,7 +15,7 @@ import (
 
 // uiVersion is the version of the message stream. A new message or field raises
 // the minor number, anything a reader could trip over the major one.
-const uiVersion = "1.2"
+const uiVersion = "1.3"
 
 // stream is plan, apply and destroy -json: one JSON object a line, in the types
 // and field names of Terraform's machine-readable UI.
@@ -83,6 +83,9 @@ func (s *stream) Plan(p Plan) {
 		for _, d := range one.Drifted {
 			c := plan.Change{Addr: d.Addr, Path: d.Path, Kind: kindOfAddress(d.Addr)}
 			change := fields{"resource": resource(one.Ensemble, &c), "action": driftAction(d)}
+			if d.Addr == plan.EnsembleAddr(one.Ensemble) {
+				change["resource"] = ensembleResource(one.Ensemble)
+			}
 			if d.Attributes != nil {
 				change["attributes"] = d.Attributes
 			}
@@ -93,6 +96,7 @@ func (s *stream) Plan(p Plan) {
 		for _, c := range byPath(one.Changes) {
 			s.planned(one.Ensemble, c)
 		}
+		s.plannedAccess(one)
 	}
 	s.changeSummary(total(p.Plans), "plan")
 	s.plannedOutputs(p.Plans)

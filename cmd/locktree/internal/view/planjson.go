@@ -17,6 +17,7 @@ import (
 func (d *documents) Plan(p Plan) {
 	var changes, planned []fields
 	transactions := []fields{}
+	access := []fields{}
 	outputs, values := fields{}, []plan.Output{}
 	for _, one := range p.Plans {
 		for i := range one.Changes {
@@ -32,6 +33,7 @@ func (d *documents) Plan(p Plan) {
 				values = append(values, *o.After)
 			}
 		}
+		access = append(access, accessJSON(one.Ensemble, one.Access)...)
 		transactions = append(transactions, fields{"ensemble": one.Ensemble, "ops": one.Transaction.Ops, "bytes": one.Transaction.Bytes, "acl_phase": one.Transaction.ACLPhase})
 	}
 	d.document(fields{
@@ -39,7 +41,7 @@ func (d *documents) Plan(p Plan) {
 		"terraform_version": d.version, // readers want one; it is the program that made the plan
 		"planned_values":    fields{"outputs": outputsJSON(values), "root_module": modulesJSON(planned)},
 		"prior_state":       d.priorJSON(p.Plans),
-		"resource_changes":  nonNil(changes), "resource_drift": driftJSON(p.Plans), "output_changes": outputs,
+		"resource_changes":  nonNil(changes), "resource_drift": driftJSON(p.Plans), "output_changes": outputs, "access_changes": access,
 		"checks":        checksJSON(p.Checks),
 		"configuration": fields{"root_module": fields{}},
 		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": !targeted(p.Plans), "errored": failing(p.Plans),

@@ -64,7 +64,7 @@ func failing(plans []*plan.Plan) bool {
 // visible reports whether a plan has anything to show between its frame and its
 // outputs.
 func visible(p *plan.Plan) bool {
-	return p.Resumes != "" || slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action != plan.NoOp || c.PreviousAddr != "" })
+	return p.Resumes != "" || len(p.Access) > 0 || p.NotesAccess() || slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action != plan.NoOp || c.PreviousAddr != "" })
 }
 
 // driftText says what happened, in Terraform's words where it has some.
@@ -77,7 +77,11 @@ func (t planText) drift(plans []*plan.Plan) bool {
 	var lines []string
 	for _, p := range plans {
 		for _, one := range p.Drifted {
-			lines = append(lines, fmt.Sprintf("  # %s %s", clean(one.Addr), driftText[one.What]))
+			where := ""
+			if one.Addr == plan.EnsembleAddr(p.Ensemble) {
+				where = " at " + clean(one.Path)
+			}
+			lines = append(lines, fmt.Sprintf("  # %s %s%s", clean(one.Addr), driftText[one.What], where))
 			for _, a := range one.Attributes {
 				lines = append(lines, fmt.Sprintf("      %s %s = %s -> %s", t.paint(yellow)("~"), a.Name, clean(a.Before), clean(a.After)))
 			}
@@ -111,7 +115,7 @@ func (t planText) preamble(p Plan) {
 	t.printf("\nlocktree %s. They are indicated with these symbols:\n", what)
 	for _, l := range legend {
 		if slices.ContainsFunc(p.Plans, func(one *plan.Plan) bool {
-			return slices.ContainsFunc(one.Changes, func(c plan.Change) bool { return c.Action == l.action })
+			return l.action == plan.Update && (len(one.Access) > 0 || one.NotesAccess()) || slices.ContainsFunc(one.Changes, func(c plan.Change) bool { return c.Action == l.action })
 		}) {
 			t.printf("%s\n", t.paint(l.code)(l.text))
 		}
@@ -139,6 +143,7 @@ func (t planText) changes(p *plan.Plan, several, concise bool) {
 			t.change(c)
 		}
 	}
+	t.access(p, concise)
 }
 
 func byPath(changes []plan.Change) []*plan.Change {

@@ -108,6 +108,9 @@ func driftAction(d plan.Drift) string {
 
 func oneDriftJSON(ensemble string, drifted plan.Drift, c *plan.Change) fields {
 	f := namedJSON(ensemble, drifted.Addr, kindOfAddress(drifted.Addr))
+	if drifted.Addr == plan.EnsembleAddr(ensemble) {
+		f["type"], f["name"] = "ensemble", ensemble
+	}
 	change := fields{"actions": []string{driftAction(drifted)}, "before": fields{"path": drifted.Path}, "after": nil, "after_unknown": fields{}, "before_sensitive": fields{}, "after_sensitive": false}
 	if c.After != nil {
 		change["before"] = valuesJSON(c.After)

@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Where administrators are declared, a plan is judged by them and not by who makes it: that may be
+// somebody who only looks, or the old credential and the new one presented together.
+
+// checkAdmins finds lists that would keep administrators from managing a node, or readers from planning it.
+func (d *differ) checkAdmins(n *Node) {
+	v := d.verdictOn(n)
+	base := Problem{Severity: Error, Code: ProblemLockOut, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
+	switch {
+	case v.able == "" && !n.AllowLockout:
+		base.Summary = "Apply would lock the administrators out"
+		if v.perhaps {
+			base.Severity, base.Summary = Warning, "Apply may lock the administrators out"
+		}
+		base.Detail = fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
+			"or set allow_lockout = true on the acl if that is meant.", n.Addr, aclText(n.ACL), whoText(d.intent.Access.Admins), need(n.Kind()), n.Path, d.administeredNow(n.Path))
+		base.Detail += d.misspelt(n.ACL)
+		d.p.Problems = append(d.p.Problems, base)
+	case v.unable != "" && !n.AllowLockout:
+		d.note(n, "Not every administrator can manage every node", v.unable+" cannot manage", "that only "+v.able+" can manage",
+			fmt.Sprintf("Grant \"admin\" on them before %s goes.", v.able))
+	}
+	if v.blind != "" {
+		d.note(n, "Not every reader can read every node", v.blind+" cannot read", "though it is declared to read them", "Grant \"observe\" on them, or it cannot plan this stack.")
+	}
+}
+
+// verdict is what an access list means to those who are declared. Most nodes have one of a few lists.
+type verdict struct {
+	able, unable string // the administrators who can manage the node, and those who cannot
+	perhaps      bool   // one of them may be somebody whom the servers know by an address or a plug-in
+	blind        string // readers who cannot read it
+}
+
+type listNeed struct {
+	list listHead
+	need kind.Perm
+}
+
+func (d *differ) verdictOn(n *Node) verdict {
+	key := listNeed{listHead{&n.ACL[0], len(n.ACL)}, need(n.Kind())}
+	if v, ok := d.verdicts[key]; ok {
+		return v
+	}
+	var able, unable, blind []kind.ACL
+	v := verdict{}
+	for _, who := range d.intent.Access.Admins {
+		switch sure, maybe := rightsOf(who, n.ACL); {
+		case key.need&^sure == 0:
+			able = append(able, who)
+		case key.need&^(sure|maybe) == 0:
+			v.perhaps = true
+		default:
+			unable = append(unable, who)
+		}
+	}
+	for _, who := range d.intent.Access.Readers {
+		if sure, maybe := rightsOf(who, n.ACL); (sure|maybe)&kind.PermRead == 0 {
+			blind = append(blind, who)
+		}
+	}
+	v.able, v.unable, v.blind = whoText(able), whoText(unable), whoText(blind)
+	if d.verdicts == nil {
+		d.verdicts = map[listNeed]verdict{}
+	}
+	d.verdicts[key] = v
+	return v
+}
+
+// rightsOf is what a list gives to an identity alone, and what it gives to somebody it may be.
+func rightsOf(who kind.ACL, list []kind.ACL) (sure, maybe kind.Perm) {
+	for _, a := range list {
+		switch {
+		case a.Scheme == "world", a.Scheme == who.Scheme && a.ID == who.ID:
+			sure |= a.Perms
+		case !exact(a), hides(a, []kind.ACL{who}):
+			maybe |= a.Perms
+		}
+	}
+	return sure, maybe
+}
+
+// remark is one warning about all nodes of which it can be said.
+type remark struct {
+	summary, who, why, next string
+
+	first *Node
+	addrs []string
+}
+
+func (d *differ) note(n *Node, summary, who, why, next string) {
+	i := slices.IndexFunc(d.remarks, func(r *remark) bool { return r.who == who && r.why == why })
+	if i < 0 {
+		i = len(d.remarks)
+		d.remarks = append(d.remarks, &remark{summary: summary, who: who, why: why, next: next, first: n})
+	}
+	d.remarks[i].addrs = append(d.remarks[i].addrs, n.Addr)
+}
+
+// tellRemarks says each of them once.
+func (d *differ) tellRemarks() {
+	const room = 5
+	for _, r := range d.remarks {
+		n, few := len(r.addrs), strings.Join(r.addrs[:min(len(r.addrs), room)], ", ")
+		if n > room {
+			few = fmt.Sprintf("%s and %d more", few, n-room)
+		}
+		d.problem(Warning, ProblemAccess, r.first, r.summary,
+			fmt.Sprintf("%s %d node%s %s: %s. %s", r.who, n, plural(n), r.why, few, r.next))
+	}
+}
+
+// administeredNow names who could still set the list that is there.
+func (d *differ) administeredNow(path string) string {
+	have := d.have[path]
+	if have == nil {
+		return ""
+	}
+	var now []kind.ACL
+	for _, a := range have.ACL {
+		if a.Perms&kind.PermAdmin != 0 {
+			now = append(now, a)
+		}
+	}
+	if len(now) == 0 {
+		return ""
+	}
+	return ", which depends on " + whoText(now) + " now"
+}
+
+// whoText lists identities without hashes.
+func whoText(list []kind.ACL) string {
+	var out []string
+	for _, a := range list {
+		out = append(out, Identity{a.Scheme, a.ID}.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// checkSetters warns when none of the declared administrators can set what is to be set, but somebody else
+// can: the apply has to present both.
+func (d *differ) checkSetters() {
+	var who []kind.ACL
+	n, first := 0, ""
+	for _, c := range d.p.Access {
+		if c.Contenders || slices.ContainsFunc(d.intent.Access.Admins, func(a kind.ACL) bool { return mayAdminister(a, c.Before) }) {
+			continue
+		}
+		if n++; first == "" {
+			first = c.Pin.Path
+		}
+		for _, a := range c.Before {
+			if a.Perms&kind.PermAdmin != 0 && !granted(who, a) {
+				who = append(who, a)
+			}
+		}
+	}
+	if n == 0 || slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(d.intent.Access.Admins, kind.ACL{Scheme: id.Scheme, ID: id.ID}) }) &&
+		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(who, kind.ACL{Scheme: id.Scheme, ID: id.ID}) }) {
+		return
+	}
+	d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}, "Apply needs two credentials",
+		fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) can be set by %s alone, which is no declared administrator. "+
+			"Apply with its credential and an administrator's presented together: an auth block each.", n, plural(n), first, whoText(who)))
+}
+
+func mayAdminister(who kind.ACL, list []kind.ACL) bool {
+	sure, maybe := rightsOf(who, list)
+	return (sure|maybe)&kind.PermAdmin != 0
+}
+
+// undeclared says whose the tool's own nodes are where nobody is declared.
+func (d *differ) undeclared() {
+	if d.current.Frame == nil || d.intent.Access != nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || !d.somebody() {
+		return
+	}
+	var owners []kind.ACL
+	for _, a := range d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL {
+		if a.Perms&kind.PermAdmin != 0 {
+			owners = append(owners, a)
+		}
+	}
+	whose := "whoever applies first"
+	if len(owners) > 0 {
+		whose = whoText(owners)
+	}
+	addr := EnsembleAddr(d.p.Ensemble)
+	d.problem(Warning, ProblemAccess, &Node{Addr: addr, Path: d.p.Root}, "No administrators are declared",
+		fmt.Sprintf("%s does not say who may apply, so the stack's index, its apply lock and all nodes without an acl belong to %s. Nobody else can plan or apply, "+
+			"and nobody at all once that credential is replaced. Declare admins = [principal.NAME] in the ensemble block, and readers for those who only plan.", addr, whose))
+}
+
+// somebody reports whether the connection has an identity of its own.
+func (d *differ) somebody() bool {
+	return slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return id.Scheme != "world" })
+}

@@ -1,0 +1,309 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// What the tool makes for itself has access lists, too: the root and what is above it, .locktree and
+// all in it, and the notes that moves leave behind. Where administrators and readers are declared
+// (Intent.Access), their lists are planned like those of locks.
+//
+// Nodes that are this stack's alone get exactly that list. Other stacks stand on the shared ones, so
+// those keep what the others declare; what is not ours to decide is only added to.
+
+// AccessChange is an access list of one of the tool's own nodes that changes.
+type AccessChange struct {
+	Addr string // "ensemble.main"; of a note that a move left, its own address
+	ACLDiff
+	// Contenders: it is the list that the apply lock gives to those who queue in it, which stands in its data.
+	Contenders bool
+	Pin        Pin // of the node, as it was read
+}
+
+// EnsembleAddr is the address of what belongs to no declared node.
+func EnsembleAddr(ensemble string) string { return "ensemble." + ensemble }
+
+// ownLists plans the lists of the tool's own nodes.
+// A plan with targets leaves them alone. So does one that would write nothing to a stack without an
+// index: its first apply makes what is missing with the right lists.
+func (d *differ) ownLists() {
+	d.p.Declared = d.intent.Access
+	x := d.current.Index
+	if x != nil {
+		d.p.noted = x.Access
+	}
+	if d.intent.Access == nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || x == nil && !d.p.HasChanges() {
+		return
+	}
+	for i := range d.p.Changes {
+		if c := &d.p.Changes[i]; c.Tombstone && c.After != nil && c.Before.ACL != nil {
+			d.relist(c)
+		}
+	}
+	d.ownDrift()
+	closed, first := 0, ""
+	for i := range d.current.Frame {
+		f := &d.current.Frame[i]
+		if f.Closed {
+			if closed++; first == "" {
+				first = f.Path
+			}
+			continue
+		}
+		if want := d.wantedOf(f); want != nil && !kind.EqualACL(f.ACL, want) {
+			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{f.ACL, want}, false, f.Pin})
+		}
+		if list := d.intent.Access.List(); f.Path == LockPath(d.p.Root, d.p.Stack) && !kind.EqualACL(d.current.Contenders, list) {
+			d.ownChange(AccessChange{EnsembleAddr(d.p.Ensemble), ACLDiff{d.current.Contenders, list}, true, f.Pin})
+		}
+	}
+	if closed > 0 {
+		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}, "Access lists cannot be read",
+			fmt.Sprintf("%d of the tool's own nodes (%s first) may not be looked at by us, so whether they have the declared access lists is not known. Plan as one of the administrators.", closed, first))
+	}
+	d.checkSetters()
+}
+
+// ownDrift finds lists of the tool's own nodes that are not as the last apply left them. Other stacks
+// add to the shared ones; while lists are pending nobody can say.
+func (d *differ) ownDrift() {
+	x := d.current.Index
+	if x == nil || x.Access == nil || len(x.Pending) > 0 {
+		return
+	}
+	for i := range d.current.Frame {
+		f := &d.current.Frame[i]
+		if f.Closed {
+			continue
+		}
+		if d.own(f.Path) && !kind.EqualACL(f.ACL, x.Access) || d.wantedOf(f) != nil && !Covers(f.ACL, x.Access) {
+			d.p.Drifted = append(d.p.Drifted, Drift{EnsembleAddr(d.p.Ensemble), f.Path, DriftChanged,
+				[]Attribute{{"acl", "[" + aclText(x.Access) + "]", "[" + aclText(f.ACL) + "]"}}})
+		}
+	}
+	slices.SortStableFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// own reports whether a node is this stack's alone: its index with its parts, and its apply lock.
+func (d *differ) own(path string) bool {
+	index := IndexPath(d.p.Root, d.p.Stack)
+	return path == index || path == LockPath(d.p.Root, d.p.Stack) || under(path, index)
+}
+
+// ownChange plans one change. A list of which a reader is not shown all cannot be written again.
+func (d *differ) ownChange(c AccessChange) {
+	if slices.ContainsFunc(c.After, masked) {
+		d.problem(Warning, ProblemAccess, &Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
+			fmt.Sprintf("%s should change from %s, but the servers show the hash of a digest in it to its administrators alone. Plan as one of the administrators.", c.Pin.Path, aclText(c.Before)))
+		return
+	}
+	d.p.Access = append(d.p.Access, c)
+}
+
+// relist gives a note that a move left the list it should have: programs that come for the lock
+// have to read where it went.
+func (d *differ) relist(c *Change) {
+	list := d.joined(c.Before.ACL)
+	if to := d.want[c.After.Payload.MovedTo]; to != nil {
+		list = d.intent.Access.List()
+		for _, a := range to.ACL {
+			a.Perms = kind.PermRead
+			list = append(list, a)
+		}
+		list = kind.NormalizeACL(list)
+	}
+	if kind.EqualACL(c.Before.ACL, list) {
+		return
+	}
+	after := *c.After
+	after.ACL = list
+	c.After = &after
+	if c.Action == Update {
+		c.ACL = &ACLDiff{c.Before.ACL, list}
+	}
+	if !c.anew() { // else it is made with it
+		live := c.Before.Live
+		pin := Pin{Path: c.Path, Addr: c.Addr, Czxid: live.Czxid, Version: live.Version, Aversion: live.Aversion}
+		d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, pin})
+	}
+}
+
+// relisted reports whether only the access list of the note changes, and with it its entry in the index.
+func (c *Change) relisted() bool {
+	return c.Action == NoOp && c.Tombstone && !kind.EqualACL(c.Before.ACL, c.After.ACL)
+}
+
+// wantedOf is the list a node of the frame should have; nil when it is none of ours to decide.
+//
+// The scaffold makes all that is missing in one transaction, so that a root with the czxid of .locktree
+// is the tool's. One that somebody else made is only added to, and only where we may.
+func (d *differ) wantedOf(f *Framed) []kind.ACL {
+	root, scaffold := d.p.Root, ScaffoldPath(d.p.Root)
+	index, lock := IndexPath(root, d.p.Stack), LockPath(root, d.p.Stack)
+	made := f.Pin.Czxid == d.framed(scaffold).Pin.Czxid && !f.Data
+	if d.own(f.Path) {
+		return d.intent.Access.List()
+	}
+	switch f.Path {
+	case scaffold, kind.ParentPath(index), kind.ParentPath(lock):
+		return d.shared(f)
+	case root:
+		switch {
+		case root == "/" || f.Data:
+			return nil
+		case made:
+			return d.shared(f)
+		case !d.settable(f.ACL):
+			return nil
+		}
+		return d.joined(f.ACL)
+	}
+	// Above the root, or of a quota, where other stacks' may stand, too.
+	if made || under(f.Path, quotaRoot) && d.settable(f.ACL) {
+		return d.joined(f.ACL)
+	}
+	return nil
+}
+
+// framed is a node of the frame; one without a path when it was not read.
+func (d *differ) framed(path string) *Framed {
+	for i := range d.current.Frame {
+		if f := &d.current.Frame[i]; f.Path == path {
+			return f
+		}
+	}
+	return &Framed{Pin: Pin{Czxid: -1}}
+}
+
+// settable reports whether one of those who may apply, or who planned, can set the list.
+func (d *differ) settable(list []kind.ACL) bool {
+	return slices.ContainsFunc(d.intent.Access.Admins, func(a kind.ACL) bool { return mayAdminister(a, list) }) ||
+		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return mayAdminister(kind.ACL{Scheme: id.Scheme, ID: id.ID}, list) })
+}
+
+// shared is the list of a node that other stacks stand on, too. When one of them does not say
+// whom it needs there, nothing is taken away.
+func (d *differ) shared(f *Framed) []kind.ACL {
+	list := d.intent.Access.List()
+	unknown := ""
+	for _, o := range d.current.Others {
+		list = append(list, o.Access...)
+		if o.Access == nil {
+			unknown = o.Stack
+		}
+	}
+	list = kind.NormalizeACL(list)
+	if unknown == "" || Covers(list, f.ACL) {
+		return list
+	}
+	if !d.unsure {
+		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path}, "Access list is shared with another stack",
+			fmt.Sprintf("%s grants more than is declared here (%s). Stack %q stands there, too, and does not say whether it needs that, so it stays: "+
+				"declare admins in its configuration, apply that, and plan again.", f.Path, aclText(f.ACL), unknown))
+	}
+	d.unsure = true
+	stays := slices.DeleteFunc(slices.Clone(f.ACL), func(a kind.ACL) bool { return hides(a, list) })
+	return kind.NormalizeACL(append(list, stays...))
+}
+
+// joined is a list of somebody else's with what is declared added, and without what an
+// earlier apply of ours put there.
+func (d *differ) joined(have []kind.ACL) []kind.ACL {
+	was := d.p.noted
+	if was == nil { // whoever applied first made everything with one list
+		was = d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL
+	}
+	list := d.intent.Access.List()
+	known := append(slices.Clone(list), was...)
+	for _, a := range have {
+		if !granted(was, a) && !hides(a, known) {
+			list = append(list, a)
+		}
+	}
+	return kind.NormalizeACL(list)
+}
+
+// hides reports whether the servers masked an entry that may well be one of a list.
+func hides(a kind.ACL, list []kind.ACL) bool {
+	return masked(a) && slices.ContainsFunc(list, func(b kind.ACL) bool {
+		return b.Scheme == a.Scheme && strings.HasPrefix(b.ID, strings.TrimSuffix(a.ID, "x"))
+	})
+}
+
+// granted reports whether a list has an entry of the same identity.
+func granted(list []kind.ACL, to kind.ACL) bool {
+	return slices.ContainsFunc(list, func(a kind.ACL) bool { return a.Scheme == to.Scheme && a.ID == to.ID })
+}
+
+// exact: whether a connection has an identity of the scheme is known without the servers.
+func exact(a kind.ACL) bool { return slices.Contains([]string{"world", "digest", "x509"}, a.Scheme) }
+
+// Covers reports whether a list grants all that another one does.
+func Covers(list, other []kind.ACL) bool {
+	return kind.EqualACL(list, append(slices.Clone(list), other...))
+}
+
+// nextAccess is what the index says about its access lists behind the plan. While some are still to be
+// set it names all that may stand in them, so that a later apply knows what it may take away.
+func (p *Plan) nextAccess(pending bool) []kind.ACL {
+	switch {
+	case p.Declared == nil || (p.Targeted || p.RefreshOnly || p.Destroy) && !p.Index.Absent:
+		return p.noted
+	case pending:
+		return kind.NormalizeACL(append(p.Declared.List(), p.noted...))
+	}
+	return p.Declared.List()
+}
+
+// Settled is the index behind the plan once all access lists are set.
+func (p *Plan) Settled(x *Index) *Index {
+	next := *x
+	next.Pending, next.Access = nil, p.nextAccess(false)
+	return &next
+}
+
+// NotesAccess reports whether the index says something else of who may use the stack than what is declared.
+func (p *Plan) NotesAccess() bool {
+	return p.Declared != nil && !p.Index.Absent && !kind.EqualACL(p.nextAccess(false), p.noted)
+}
+
+// relock writes the data of the apply lock anew, which says what its contenders are created with. Who
+// sends this holds the lock, so that any version of its data is right. It counts as a destroy, see
+// [Tree]: all that matters there is that no plan of before fits.
+// While lists are to be set, contenders are of those who were let in before, too: they may have to finish.
+func (p *Plan) relock() ([]Op, error) {
+	for _, c := range p.Access {
+		if c.Contenders && len(p.ACLSteps()) > 0 {
+			return p.lockOp(kind.NormalizeACL(slices.Concat(c.Before, c.After)))
+		} else if c.Contenders {
+			return p.lockOp(c.After)
+		}
+	}
+	return nil, nil
+}
+
+func (p *Plan) lockOp(list []kind.ACL) ([]Op, error) {
+	data, err := LockPayload(p.Stack, list)
+	return []Op{{Kind: OpSet, Path: LockPath(p.Root, p.Stack), Data: data, Version: -1}}, err
+}
+
+// Relock is what is left to be written to the apply lock when all lists are set.
+func (p *Plan) Relock() ([]Op, error) {
+	for _, c := range p.Access {
+		if c.Contenders && !Covers(c.After, c.Before) {
+			return p.lockOp(c.After)
+		}
+	}
+	return nil, nil
+}
+
+// ownNode reports whether a path is one whose list a plan of the stack may set as the tool's own.
+func (p *Plan) ownNode(path string) bool {
+	index, lock := IndexPath(p.Root, p.Stack), LockPath(p.Root, p.Stack)
+	return path == index || path == lock || under(path, quotaRoot) || under(path, index) || under(index, path) || under(lock, path) ||
+		slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Tombstone && c.Path == path })
+}

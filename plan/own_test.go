@@ -1,0 +1,201 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+func entry(user string, perms kind.Perm) kind.ACL {
+	return kind.ACL{Scheme: "digest", ID: user + ":" + strings.Repeat(user[:1], 27) + "=", Perms: perms}
+}
+
+var (
+	oldAdmin, newAdmin = entry("old", kind.PermAll), entry("new", kind.PermAll)
+	looker             = entry("ci", kind.PermRead)
+)
+
+func administered(a *Access, nodes ...*Node) *Tree {
+	t := declared(nodes...)
+	t.Intent.Access = a
+	return t
+}
+
+func problemsOf(p *Plan, code ProblemCode) (out []string) {
+	for _, q := range p.Problems {
+		if q.Code == code {
+			out = append(out, fmt.Sprintf("%s: %s: %s", q.Severity, q.Summary, q.Detail))
+		}
+	}
+	return out
+}
+
+// The lists are judged by those who will apply, whoever plans.
+func TestAdministratorsAreNotLockedOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		list   []kind.ACL
+		admins []kind.ACL
+		says   string // "" for nothing
+	}{
+		"both may":                   {[]kind.ACL{oldAdmin, newAdmin, looker}, []kind.ACL{oldAdmin, newAdmin}, ""},
+		"one of them may":            {[]kind.ACL{oldAdmin, looker}, []kind.ACL{oldAdmin, newAdmin}, "digest:new cannot manage 1 node that only digest:old can manage: namespace.x.mutex.locks_a."},
+		"none of them may":           {[]kind.ACL{oldAdmin, looker}, []kind.ACL{newAdmin}, `gives none of them (digest:new) "rwa" on /locks/a, which depends on digest:old now.`},
+		"the rights of two":          {[]kind.ACL{entry("old", kind.PermRead|kind.PermWrite), entry("new", kind.PermAdmin), looker}, []kind.ACL{oldAdmin, newAdmin}, "gives none of them (digest:old, digest:new)"},
+		"an address may be theirs":   {[]kind.ACL{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, []kind.ACL{newAdmin}, "warning: Apply may lock the administrators out"},
+		"an address is declared":     {[]kind.ACL{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, []kind.ACL{{Scheme: "ip", ID: "10.0.0.1", Perms: kind.PermAll}}, ""},
+		"the reader may not read":    {[]kind.ACL{oldAdmin}, []kind.ACL{oldAdmin}, "digest:ci cannot read 1 node though it is declared to read them: namespace.x.mutex.locks_a."},
+		"everybody may read":         {[]kind.ACL{oldAdmin, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}, []kind.ACL{oldAdmin}, ""},
+		"the order of names differs": {[]kind.ACL{{Scheme: "x509", ID: "OU=ops,CN=sre", Perms: kind.PermAll}}, []kind.ACL{{Scheme: "x509", ID: "CN=sre,OU=ops", Perms: kind.PermAll}}, `write "CN=sre,OU=ops"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := applied(t, declared(declare("/locks/a", kind.Mutex, acl(oldAdmin), func(n *Node) { n.AllowLockout = true })))
+			a := &Access{Admins: c.admins, Readers: []kind.ACL{looker}}
+			p := Diff(m.read(t, testRoot, testStack), administered(a, declare("/locks/a", kind.Mutex, acl(c.list...))), Options{Identities: us})
+			got := strings.Join(append(problemsOf(p, ProblemLockOut), problemsOf(p, ProblemAccess)...), "\n")
+			if c.says == "" {
+				require.Empty(t, got)
+				return
+			}
+			require.Contains(t, got, c.says)
+		})
+	}
+}
+
+// A thousand nodes with one list are one warning.
+func TestWhoCannotManageIsToldOnce(t *testing.T) {
+	var nodes []*Node
+	for i := range 12 {
+		nodes = append(nodes, declare(fmt.Sprintf("/locks/n%02d", i), kind.Mutex, acl(oldAdmin)))
+	}
+	p := Diff(nil, administered(&Access{Admins: []kind.ACL{newAdmin, oldAdmin}, Readers: []kind.ACL{looker}}, nodes...), Options{})
+	require.Len(t, p.Problems, 2)
+	require.Contains(t, p.Problems[0].Detail, "digest:new cannot manage 12 nodes that only digest:old can manage: namespace.x.mutex.locks_n00,")
+	require.Contains(t, p.Problems[0].Detail, "and 7 more. Grant \"admin\" on them before digest:old goes.")
+	require.Contains(t, p.Problems[1].Detail, "digest:ci cannot read 12 nodes")
+}
+
+// framed is a tree as a read of it would be, all of the tool's own nodes with one list.
+func framed(m *model, t testing.TB, list ...kind.ACL) *Tree {
+	current := m.read(t, testRoot, testStack)
+	index, lock := IndexPath(testRoot, testStack), LockPath(testRoot, testStack)
+	for _, path := range []string{testRoot, ScaffoldPath(testRoot), kind.ParentPath(index), index, kind.ParentPath(lock), lock} {
+		current.Frame = append(current.Frame, Framed{Path: path, ACL: list, Pin: Pin{Path: path, Addr: "ensemble.", Czxid: 5}})
+	}
+	current.Contenders = list
+	return current
+}
+
+func TestListsOfTheToolsNodesAreSavedWithThePlan(t *testing.T) {
+	m := applied(t, base())
+	desired := base()
+	desired.Intent.Access = &Access{Admins: []kind.ACL{admin}, Readers: []kind.ACL{looker}}
+	p := Diff(framed(m, t, admin), desired, Options{})
+	require.Len(t, p.Access, 7, "six nodes, and what the lock gives its contenders")
+	require.Equal(t, 1, p.Summary().Change)
+	require.True(t, p.HasChanges())
+	require.Len(t, p.ACLSteps(), 6)
+	require.Equal(t, 6, p.Transaction.ACLPhase)
+
+	f, err := DecodeFile(bytes.NewReader(saved(t, p)))
+	require.NoError(t, err)
+	require.Equal(t, p.Access, f.Plans[0].Access)
+	require.Equal(t, p.Declared, f.Plans[0].Declared)
+	require.Equal(t, p.ACLSteps(), f.Plans[0].ACLSteps())
+	require.Equal(t, p.Pins, f.Plans[0].Pins)
+	want, err := p.Operations("0123456789abcdef", p.Declared.List())
+	require.NoError(t, err)
+	got, err := f.Plans[0].Operations("0123456789abcdef", p.Declared.List())
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	for what, bad := range map[string]AccessChange{
+		"somewhere else": {Pin: Pin{Path: "/other"}, ACLDiff: ACLDiff{nil, []kind.ACL{admin}}},
+		"no list":        {Pin: Pin{Path: testRoot}},
+		"a lock":         {Pin: Pin{Path: "/locks/pay/ledger"}, ACLDiff: ACLDiff{nil, []kind.ACL{admin}}},
+	} {
+		q := *p
+		q.Access = []AccessChange{bad}
+		_, err := DecodeFile(bytes.NewReader(saved(t, &q)))
+		require.ErrorContains(t, err, "none of the tool's own nodes", what)
+	}
+}
+
+// To a reader the servers show no hashes: what it sees may be what is declared, and what it cannot know it does
+// not write.
+func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
+	hidden := func(user string, p kind.Perm) kind.ACL { return kind.ACL{Scheme: "digest", ID: user + ":x", Perms: p} }
+	m := applied(t, base())
+	desired := base()
+	desired.Intent.Access = &Access{Admins: []kind.ACL{admin}, Readers: []kind.ACL{looker}}
+	user, _, _ := strings.Cut(admin.ID, ":")
+	asShown := framed(m, t, hidden(user, kind.PermAll), hidden("ci", kind.PermRead))
+	asShown.Index.Access = desired.Intent.Access.List()
+	p := Diff(asShown, desired, Options{})
+	require.Empty(t, p.Access)
+	require.False(t, p.HasChanges())
+
+	// A root of somebody else has an entry that is to stay, and that nobody can write again who does not know it.
+	current := framed(m, t, hidden(user, kind.PermAll), hidden("ci", kind.PermRead))
+	current.Index.Access = desired.Intent.Access.List()
+	current.Frame[0].Pin.Czxid = 4
+	current.Frame[0].ACL = []kind.ACL{hidden("sre", kind.PermAll), hidden(user, kind.PermAll)}
+	p = Diff(current, desired, Options{})
+	require.Empty(t, p.Access)
+	require.Contains(t, strings.Join(problemsOf(p, ProblemAccess), "\n"), "warning: Access list cannot be planned: /locks should change from digest:provisioner:cdrwa, digest:sre:cdrwa, but the servers show")
+}
+
+// An apply that presents neither of two credentials it needs would fail at the first list.
+func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
+	m := applied(t, base())
+	desired := base()
+	desired.Intent.Access = &Access{Admins: []kind.ACL{admin}}
+	says := func(who ...Identity) string {
+		p := Diff(framed(m, t, oldAdmin), desired, Options{Identities: who})
+		return strings.Join(problemsOf(p, ProblemAccess), "\n")
+	}
+	old, mine := Identity{"digest", oldAdmin.ID}, Identity{"digest", admin.ID}
+	require.Contains(t, says(old), "6 access lists of the tool's own nodes (/locks first) can be set by digest:old alone, which is no declared administrator")
+	require.Contains(t, says(mine), "digest:old alone")
+	require.Empty(t, says(old, mine))
+}
+
+func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
+	x := &Index{Apply: "a", Access: []kind.ACL{admin}}
+	data, err := x.Encode()
+	require.NoError(t, err)
+	y, err := DecodeIndex(data)
+	require.NoError(t, err)
+	require.Equal(t, x.Access, y.Access)
+
+	m := applied(t, base())
+	desired := base()
+	desired.Intent.Access = &Access{Admins: []kind.ACL{admin}}
+	p := Diff(framed(m, t, admin), desired, Options{})
+	require.Empty(t, p.Access)
+	require.True(t, p.NotesAccess() && p.HasChanges(), "other stacks go by it")
+	next, err := p.NextIndex("0123456789abcdef")
+	require.NoError(t, err)
+	require.Equal(t, []kind.ACL{admin}, next.Access)
+
+	// While lists are to be set, all that may stand in them.
+	current := framed(m, t, oldAdmin, admin)
+	current.Index.Access = []kind.ACL{oldAdmin, admin}
+	p = Diff(current, desired, Options{})
+	next, err = p.NextIndex("0123456789abcdef")
+	require.NoError(t, err)
+	require.Equal(t, kind.NormalizeACL([]kind.ACL{oldAdmin, admin}), next.Access)
+	require.Equal(t, []kind.ACL{admin}, p.Settled(next).Access)
+
+	// A plan that leaves the lists alone, and one that does not declare them, leave the note alone.
+	for _, opts := range []Options{{Targets: []string{"namespace.x.namespace.locks_pay"}}, {RefreshOnly: true}, {Destroy: true}} {
+		p = Diff(current, desired, opts)
+		require.Empty(t, p.Access)
+		require.Equal(t, current.Index.Access, p.nextAccess(false))
+	}
+	require.Equal(t, current.Index.Access, Diff(current, base(), Options{}).nextAccess(false))
+}
