@@ -157,9 +157,11 @@ func validID(o options, a ACL) bool {
 
 var dnPart = regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9-]*|[0-9]+(\.[0-9]+)*)\s*=`)
 
+var dnEscape = regexp.MustCompile(`\\.|"[^"]*"`)
+
 // validDN is a rough reading of RFC 2253: every part is a type and a value.
 func validDN(dn string) bool {
-	for part := range strings.SplitSeq(dn, ",") {
+	for part := range strings.SplitSeq(dnEscape.ReplaceAllString(dn, ""), ",") {
 		if !dnPart.MatchString(part) {
 			return false
 		}

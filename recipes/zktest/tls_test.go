@@ -65,6 +65,8 @@ func TestACertificatesSubjectIsAnX509Identity(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.SetACL("/a", []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "no name"}}, -1)
 	require.ErrorIs(t, err, zk.ErrInvalidACL)
+	_, err = c.SetACL("/a", []zk.ACL{{Perms: zk.PermRead, Scheme: "x509", ID: `CN=a,O=Acme\, Inc.`}, {Perms: zk.PermAll, Scheme: "x509", ID: "CN=alice,O=Acme"}}, -1)
+	require.NoError(t, err, "a comma that is escaped begins no new part")
 	_, err = connect().Set("/a", nil, -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
