@@ -49,8 +49,10 @@ func (d *differ) ownLists() {
 	for i := range d.current.Frame {
 		f := &d.current.Frame[i]
 		if f.Closed {
-			if closed++; first == "" {
-				first = f.Path
+			if !under(d.p.Root, f.Path) { // what is above the root may well be another team's
+				if closed++; first == "" {
+					first = f.Path
+				}
 			}
 			continue
 		}
