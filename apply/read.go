@@ -304,7 +304,11 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 	if n.Kind().Container {
 		return f, r.list(ctx, f)
 	}
-	return f, r.use(ctx, n)
+	err = r.use(ctx, n)
+	if errors.Is(err, zk.ErrNoAuth) { // of its parts, without which the rest says little
+		return r.unreadable(ctx, path)
+	}
+	return f, err
 }
 
 // unreadable keeps a node we may not read: that something is there matters. Servers before

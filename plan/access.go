@@ -56,6 +56,9 @@ func Everybody(a kind.ACL) bool {
 	return a.Scheme == "world" || a.Scheme == "ip" && len(a.ID) > 2 && a.ID[len(a.ID)-2:] == "/0"
 }
 
+// Need is what an administrator must have on a node of a kind.
+func Need(k *kind.Kind) kind.Perm { return need(k) }
+
 // need is what we must keep on a node to manage it later: deleting and creating
 // children are rights of the parent.
 // So a lock without structural children takes no c or d from us: its contenders are not ours

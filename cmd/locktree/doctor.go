@@ -24,7 +24,10 @@ func doctorCommand(a *app) *cobra.Command {
 		Long: "doctor looks at the conditions under which two programs never believe to hold one lock, on\n" +
 			"each server by itself: session timeout, tick and syncLimit, versions with known faults, clocks.\n" +
 			"Then it looks at each declared lock: whether it is there, whether the identity of the\n" +
-			"configuration may use it, and for nodes in it that are nobody's contenders.\n\n" +
+			"configuration may use it, and for nodes in it that are nobody's contenders. Where the ensemble\n" +
+			"block declares admins and readers, the connection is judged by what it is declared to be: an\n" +
+			"administrator needs all rights on every node of the stack, a reader needs to read them, and\n" +
+			"who is neither is told whom to ask.\n\n" +
 			"It writes nothing, and ends with 1 when something fails. What no program can find out, as\n" +
 			"whether the clocks of all machines run at the right rate, it does not say.",
 		Args: exactly(0, 0),
@@ -71,6 +74,9 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		return of, err
 	}
 	defer client.Close()
+	if e.Tree.Intent.Access != nil {
+		return of, checkDeclared(ctx, client, e, &of)
+	}
 	var paths []string
 	for _, n := range e.Tree.Nodes {
 		if !n.Kind().Container {
@@ -122,9 +128,12 @@ func foreignNodes(ctx context.Context, client *recipes.Client, path string) ([]i
 	if err != nil || len(in.Junk) == 0 {
 		return nil, err
 	}
-	n := len(in.Junk)
-	return []inspect.Condition{{Name: "foreign nodes in " + path, Verdict: inspect.VerdictUnsure,
-		What: fmt.Sprintf("%d: %s", n, strings.Join(in.Junk[:min(n, 3)], ", ")),
+	return []inspect.Condition{foreign(path, in.Junk)}, nil
+}
+
+func foreign(path string, junk []string) inspect.Condition {
+	return inspect.Condition{Name: "foreign nodes in " + path, Verdict: inspect.VerdictUnsure,
+		What: fmt.Sprintf("%d: %s", len(junk), strings.Join(junk[:min(len(junk), 3)], ", ")),
 		Why:  "they are no contenders: locks ignore them, and the lock cannot be deleted while they are there",
-		Next: "find out whose they are, and delete them"}}, nil
+		Next: "find out whose they are, and delete them"}
 }

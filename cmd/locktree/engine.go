@@ -17,7 +17,6 @@ import (
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -55,7 +54,7 @@ func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipe
 	for i, e := range s.Ensembles {
 		err := s.look(ctx, i, func(session *recipes.Session) (err error) {
 			trees[i], err = read(ctx, session, e.Tree)
-			return denied(s.clients[i], err)
+			return s.denied(ctx, i, err)
 		})
 		if err != nil {
 			return nil, err
@@ -142,23 +141,6 @@ func identities(c *recipes.Client) []plan.Identity {
 	return out
 }
 
-// denied says who we are where the servers refused something to us.
-func denied(c *recipes.Client, err error) error {
-	if !errors.Is(err, zk.ErrNoAuth) {
-		return err
-	}
-	d := &view.Denied{Err: err}
-	for _, id := range c.Identities() {
-		if id.Scheme != "world" {
-			d.Who = append(d.Who, strings.TrimSuffix(kind.ACL{Scheme: id.Scheme, ID: id.ID}.String(), ":"))
-		}
-	}
-	if len(d.Who) == 0 {
-		d.Who = []string{"world:anyone"}
-	}
-	return d
-}
-
 // unreadable is the error of a command that showed all there is but what stands at these paths.
 func unreadable(paths []string) error {
 	return view.Failf("Not everything can be read", "%s cannot be read, so who holds and waits there is not known: %s.",
@@ -166,13 +148,13 @@ func unreadable(paths []string) error {
 }
 
 // allRead is that error for what stands in the trees.
-func (s *stack) allRead(trees []*plan.Tree) error {
+func (s *stack) allRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
 		gaps := tree.Gaps()
 		closed := view.Closed(gaps)
 		switch {
 		case slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Trouble == plan.TroubleUnreadable }):
-			return denied(s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(closed)))
+			return deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(closed)), closed[0])
 		case len(closed) > 0:
 			return unreadable(closed)
 		}

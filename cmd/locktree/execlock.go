@@ -139,7 +139,7 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
 		return own(view.Failf("Not a declared lock", "%s does not exist, or carries no declaration. Declare and apply it, or import it: \"locktree status %s\" shows what is there.", path, path))
 	}
-	return own(denied(client, err))
+	return own(denied(ctx, client, err))
 }
 
 func heldText(e *recipes.HeldError) string {

@@ -103,8 +103,8 @@ func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64,
 			lease.Path(), view.Sentence(context.Cause(lease.Context())))}
 	case token == 0, errors.Is(proof, recipes.ErrCannotHeartbeat):
 		x.release(lease)
-		return 0, nil, own(denied(client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
-			"The command was not run, and %s is given back: the access list lets this program queue for it, but not read its own place there, by which a lock is proven to be held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path()))))
+		return 0, nil, own(deniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
+			"The command was not run, and %s is given back: the access list lets this program queue for it, but not read its own place there, by which a lock is proven to be held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
 	}
 	return token, session, nil
 }

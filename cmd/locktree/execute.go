@@ -69,7 +69,7 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, ope
 		defer x.Unlock(ctx)
 		var err error
 		if locked, err = x.Lock(locked, e.Tree); err != nil {
-			return denied(x.Client, err)
+			return s.denied(ctx, i, err)
 		}
 		all[i] = x
 	}
@@ -121,7 +121,7 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 		over()
 		told.stop()
 		if err != nil {
-			err = denied(x.Client, busyImport(p, err))
+			err = denied(ctx, x.Client, busyImport(p, err))
 			if len(changed) > 0 {
 				err = &view.SomeEnsembles{Applied: changed, Failed: p.Ensemble, Err: err}
 			}
@@ -154,7 +154,7 @@ func check(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error
 	}
 	for i, p := range plans {
 		if err := all[i].Check(ctx, p); err != nil {
-			return denied(all[i].Client, busyImport(p, err))
+			return denied(ctx, all[i].Client, busyImport(p, err))
 		}
 	}
 	return nil

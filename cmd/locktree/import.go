@@ -107,7 +107,7 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	defer client.Close()
 	top, whole, err := surveyTree(ctx, client, f.from, f.emptyAs, cfg.Stack, e.Root)
 	if err != nil {
-		return denied(client, err)
+		return denied(ctx, client, err)
 	}
 	for _, line := range top.lines() {
 		fmt.Fprintln(a.stdout, line)

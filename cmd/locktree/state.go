@@ -95,7 +95,7 @@ func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) ([
 	defer s.close()
 	trees, err := s.read(ctx)
 	if err == nil {
-		err = s.allRead(trees)
+		err = s.allRead(ctx, trees)
 	}
 	for _, tree := range trees {
 		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool {

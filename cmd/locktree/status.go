@@ -78,7 +78,7 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 		st.Waits = append(st.Waits, inspect.WaitsFor(inspections(tree)...))
 	}
 	a.view().Status(st)
-	if err := s.allRead(trees); err != nil {
+	if err := s.allRead(ctx, trees); err != nil {
 		return err
 	}
 	if detailedExitcode && (hasChanges(plans) || !applyable(plans)) {
@@ -131,7 +131,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 			return err
 		}
 		if len(found.Closed) > 0 {
-			closed = denied(s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(found.Closed)))
+			closed = deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(found.Closed)), found.Closed[0])
 		}
 		found.Waits = inspect.WaitsFor(found.Found...)
 		out.Ensembles = append(out.Ensembles, found)

@@ -91,12 +91,12 @@ func (t *topRun) run(ctx context.Context, s *stack) error {
 			}
 			t.last.Error = cmp.Or(t.last.Error, errNoAnswer)
 		case <-ctx.Done():
-			return t.verdict(s)
+			return t.verdict(ctx, s)
 		}
 		t.last.ShownMs = time.Now().UnixMilli()
 		screen.show(t.last)
 		if n > 0 && n == t.count {
-			return t.verdict(s)
+			return t.verdict(ctx, s)
 		}
 	}
 }
@@ -134,11 +134,11 @@ func (t *topRun) take(found topLook) error {
 }
 
 // verdict is how top ends, by what was shown last.
-func (t *topRun) verdict(s *stack) error {
+func (t *topRun) verdict(ctx context.Context, s *stack) error {
 	if t.last.Error != nil {
 		return exitWith(exitError)
 	}
-	return s.allRead(t.last.Trees)
+	return s.allRead(context.WithoutCancel(ctx), t.last.Trees)
 }
 
 // screen is a terminal that is repainted, or any other output, which is written on.

@@ -61,7 +61,9 @@ func explain(err error) (summary, detail, addr string) {
 	}
 	var denied *Denied
 	if errors.As(err, &denied) {
-		summary, detail, addr = explain(denied.Err)
+		if summary, detail, addr = explain(denied.Err); detail == "" { // the library's own words, which are long
+			summary, detail = "ZooKeeper refused a request", full(summary)
+		}
 		return summary, strings.TrimSpace(detail + "\n\n" + denied.text(detail)), addr
 	}
 	var busy *BusyImport

@@ -53,6 +53,11 @@ func (s *SomeEnsembles) text() string {
 type Denied struct {
 	Err error
 	Who []string // who the servers take us for, without hashes: "digest:admin"
+	// Ask are those who may change the access list at the node At: the one that refused us, or the nearest above it whose
+	// list we may read.
+	At   string
+	Ask  []string
+	Root string // of the stack, where that is closed to us
 }
 
 func (d *Denied) Error() string { return d.Err.Error() }
@@ -66,10 +71,25 @@ func (d *Denied) text(said string) string {
 		parts = append(parts, "To the servers we are "+strings.Join(d.Who, ", ")+".")
 	}
 	switch {
-	case !slices.ContainsFunc(d.Who, func(who string) bool { return strings.HasPrefix(who, "digest:") }):
+	case slices.Equal(d.Who, []string{"world:anyone"}):
 		parts = append(parts, "No user name is given: an auth block in the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD, would give one.")
-	case !strings.Contains(said, "wrong password"):
+	case !strings.Contains(said, "wrong password") && slices.ContainsFunc(d.Who, func(who string) bool { return strings.HasPrefix(who, "digest:") }):
 		parts = append(parts, "Check the password first: ZooKeeper accepts a wrong password without complaint, and then grants nothing to it.")
 	}
-	return strings.Join(parts, " ")
+	return strings.TrimSpace(strings.Join(parts, " ") + "\n\n" + d.whom())
+}
+
+// whom is whom to ask for the right.
+func (d *Denied) whom() string {
+	text := "Whom to ask cannot be seen: the access lists there are not ours to read."
+	switch {
+	case len(d.Ask) > 0:
+		text = fmt.Sprintf("Whom to ask: %s, who may change the access list of %s.", strings.Join(d.Ask, " or "), clean(d.At))
+	case d.At != "":
+		text = fmt.Sprintf("Whom to ask: nobody may change the access list of %s but the superuser of the servers.", clean(d.At))
+	}
+	if d.Root != "" {
+		text += fmt.Sprintf(" If %s is another team's root, ask that team for a namespace in it on which you have all rights, and make that your root.", clean(d.Root))
+	}
+	return text
 }
