@@ -80,6 +80,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 		},
 	}
 	d.index(desired)
+	d.unmask()
 	d.p.Index, d.p.Destroys = current.IndexPin, current.Destroys
 	if d.p.Index.Path == "" {
 		d.p.Index = Pin{Path: IndexPath(d.p.Root, d.p.Stack), Absent: true}

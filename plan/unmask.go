@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Servers show the hashes of digests in an access list to its administrators alone
+// (FinalRequestProcessor, getACL). Who only looks has to plan the same changes, and a user whose
+// password changed is a change. What lists the last apply left is known all the same: hashes stand
+// in the data of locks and of the index, and that data says whether they are the right ones.
+
+// digests are ids of the scheme digest by their user.
+type digests map[string][]string
+
+func (ds digests) add(list []kind.ACL) {
+	for _, a := range list {
+		user, _, _ := strings.Cut(a.ID, ":")
+		if a.Scheme == "digest" && !masked(a) && !slices.Contains(ds[user], a.ID) {
+			ds[user] = append(ds[user], a.ID)
+		}
+	}
+}
+
+// reveal puts ids into a list where servers hid them: the first of those known that are as many as are hidden.
+func reveal(list []kind.ACL, known ...digests) []kind.ACL {
+	hidden := map[string]int{}
+	for _, a := range list {
+		if masked(a) {
+			hidden[a.ID]++
+		}
+	}
+	if len(hidden) == 0 {
+		return list
+	}
+	out, next := slices.Clone(list), map[string]int{}
+	for i, a := range out {
+		user, _, _ := strings.Cut(a.ID, ":")
+		at := slices.IndexFunc(known, func(ds digests) bool { return len(ds[user]) == hidden[a.ID] })
+		if masked(a) && at >= 0 {
+			out[i].ID = known[at][user][next[user]]
+			next[user]++
+		}
+	}
+	return out
+}
+
+// unmask replaces what is current by what is known to be: the lists of the stack's nodes where the
+// index proves them, those of the tool's own nodes as the index says.
+func (d *differ) unmask() {
+	x := d.current.Index
+	hidden := func(list []kind.ACL) bool { return slices.ContainsFunc(list, masked) }
+	if x == nil || !slices.ContainsFunc(d.current.Nodes, func(n *Node) bool { return hidden(n.ACL) }) &&
+		!slices.ContainsFunc(d.current.Frame, func(f Framed) bool { return hidden(f.ACL) }) {
+		return
+	}
+	had, said, declared := digests{}, digests{}, digests{}
+	said.add(x.Access)
+	for _, o := range d.current.Others {
+		said.add(o.Access)
+	}
+	for _, n := range d.current.Nodes {
+		if d.ours(n) {
+			had.add(n.Payload.ChildACL)
+		}
+	}
+	for _, n := range d.desired {
+		declared.add(n.ACL)
+	}
+	current := *d.current
+	current.Nodes, current.Frame = slices.Clone(current.Nodes), slices.Clone(current.Frame)
+	d.current = &current
+	for i := range current.Frame {
+		current.Frame[i].ACL = reveal(current.Frame[i].ACL, said)
+	}
+	var doubtful []*Node
+	for i, n := range current.Nodes {
+		if !d.ours(n) || !hidden(n.ACL) {
+			continue
+		}
+		list := reveal(n.ACL, had, declared)
+		if want := d.want[n.Path]; want != nil && kind.EqualACL(n.ACL, want.ACL) && !d.proven(n, list) {
+			if list = want.ACL; !d.proven(n, list) {
+				doubtful = append(doubtful, n)
+			}
+		}
+		if d.proven(n, list) {
+			current.Nodes[i] = withList(n, list)
+			d.have[n.Path] = current.Nodes[i]
+		}
+	}
+	if len(doubtful) > 0 {
+		d.problem(Warning, ProblemAccess, &Node{Addr: doubtful[0].Addr, Path: doubtful[0].Path}, "Access lists cannot be compared",
+			fmt.Sprintf("The servers show hashes of digests to administrators alone, so nobody can say whether those of %s%s are as declared: "+
+				"they are not what the last apply left. Plan as one of the administrators.", doubtful[0].Addr, andMore(len(doubtful)-1)))
+	}
+}
+
+func andMore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}
+
+// proven reports whether the last apply left the node with this list.
+func (d *differ) proven(n *Node, list []kind.ACL) bool {
+	_, e, ok := d.entry(n.Path)
+	_, waits := d.pending[n.Path]
+	h, err := (&Node{Payload: n.Payload, ACL: list}).hash()
+	return ok && !waits && err == nil && h == e.Hash
+}
+
+// withList is the node with another list, of its own and of those of its parts that had the same.
+func withList(n *Node, list []kind.ACL) *Node {
+	c, live := *n, *n.Live
+	c.ACL, c.Live = list, &live
+	live.Parts = slices.Clone(live.Parts)
+	for i, part := range live.Parts {
+		if slices.Equal(part.ACL, n.ACL) {
+			live.Parts[i].ACL = list
+		}
+	}
+	return &c
+}
