@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/stretchr/testify/require"
+)
+
+// office is a server with a stack that several people work on, each with a password that is the name again.
+type office struct {
+	t      *testing.T
+	addr   string
+	server *zktest.Server // nil: Apache ZooKeeper
+	hand   *hand
+	root   string
+	dir    string
+	env    []string // more of it
+}
+
+// people of the configuration below; "super" is the servers', and "nobody" gives no name.
+const (
+	super    = "super"
+	boss     = "boss"     // an administrator
+	auditor  = "auditor"  // a reader
+	worker   = "app"      // a program that uses the locks
+	stranger = "stranger" // whom nobody knows
+	nobodyIs = ""
+)
+
+// newOffice is one on a server of its own, in memory.
+func newOffice(t *testing.T, opts ...zktest.Option) *office {
+	server := zktest.Start(t, append(opts, zktest.WithSuperDigest(superDigest))...)
+	return openOffice(t, server.Addr(), server, "/t")
+}
+
+func openOffice(t *testing.T, addr string, server *zktest.Server, root string) *office {
+	h, err := newHand(addr)
+	require.NoError(t, err)
+	t.Cleanup(h.close)
+	return &office{t: t, addr: addr, server: server, hand: h, root: root, dir: t.TempDir()}
+}
+
+// elsewhere is the same server seen from another directory, with another root.
+func (o *office) elsewhere(root string) *office {
+	c := *o
+	c.root, c.dir = root, o.t.TempDir()
+	return &c
+}
+
+func (o *office) write(name, text string) {
+	require.NoError(o.t, os.WriteFile(filepath.Join(o.dir, name), []byte(text), 0o600))
+}
+
+func (o *office) edit(name, old, new string) {
+	text, err := os.ReadFile(filepath.Join(o.dir, name))
+	require.NoError(o.t, err)
+	require.Contains(o.t, string(text), old)
+	o.write(name, strings.ReplaceAll(string(text), old, new))
+}
+
+// stack is the head of a configuration: who administers the stack, who may look, and an access list that says the same,
+// and lets the program in.
+func stackOf(name string, admins, readers []string) string {
+	principals := func(names []string) string {
+		list := make([]string, len(names))
+		for i, name := range names {
+			list[i] = "principal." + name
+		}
+		return "[" + strings.Join(list, ", ") + "]"
+	}
+	text := fmt.Sprintf("locktree {\n  stack = %q\n}\nvariable \"zk\" {}\nvariable \"root\" {}\nensemble \"main\" {\n  servers = [var.zk]\n  root = var.root\n  connect_timeout = \"30s\"\n  admins = %s\n", name, principals(admins))
+	grants := fmt.Sprintf("  grant {\n    to = %s\n    allow = \"admin\"\n  }\n  grant {\n    to = [principal.app]\n    allow = \"lock\"\n  }\n", principals(admins))
+	if len(readers) > 0 {
+		text += "  readers = " + principals(readers) + "\n"
+		grants += fmt.Sprintf("  grant {\n    to = %s\n    allow = \"observe\"\n  }\n", principals(readers))
+	}
+	text += "}\nacl \"users\" {\n" + grants + "}\n"
+	for _, who := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(admins, readers, []string{worker})))) {
+		text += fmt.Sprintf("principal %q {\n  scheme = \"digest\"\n  id = %q\n}\n", who, zktest.DigestID(who+":"+who))
+	}
+	return text
+}
+
+// locks are some of each kind.
+const someLocks = `namespace "pay" {
+  acl = acl.users
+  mutex "ledger" {}
+  rwlock "books" {}
+  semaphore "pool" { permits = 2 }
+  election "boss" {}
+}
+output "ledger" {
+  value = namespace.pay.mutex.ledger.path
+}
+`
+
+// credential is of somebody: a name, which is the password too, or "name:password".
+func credential(who string) (user, password string) {
+	user, password, other := strings.Cut(who, ":")
+	if !other {
+		password = user
+	}
+	return user, password
+}
+
+// as runs a command as somebody. It may end as it does.
+func (o *office) as(who string, args ...string) (code int, text string) {
+	o.t.Helper()
+	env := append([]string{"LOCKTREE_VAR_zk=" + o.addr, "LOCKTREE_VAR_root=" + o.root, "ZOOKEEPER_SESSION=40"}, o.env...)
+	if who != nobodyIs {
+		user, password := credential(who)
+		env = append(env, "ZOOKEEPER_USERNAME="+user, "ZOOKEEPER_PASSWORD="+password)
+	}
+	var out lockedBuffer
+	ctx, cancel := context.WithTimeout(o.t.Context(), hanging)
+	defer cancel()
+	code = run(ctx, append([]string{"-chdir=" + o.dir}, args...), env, strings.NewReader(""), &out, &out)
+	require.NoError(o.t, ctx.Err(), "%s %v hangs: %s", who, args, out.String())
+	return code, out.String()
+}
+
+// must runs a command that has to end with a code.
+func (o *office) must(code int, who string, args ...string) string {
+	o.t.Helper()
+	got, text := o.as(who, args...)
+	require.Equal(o.t, code, got, "%s %v: %s", who, args, text)
+	return text
+}
+
+// reads are the requests that change nothing, whoever sends them.
+var reads = []string{"exists", "getData", "getACL", "getChildren", "getChildren2", "sync", "auth", "setWatches", "setWatches2", "closeSession"}
+
+// writes is how many requests that could change something the server has received, and which.
+func (o *office) writes() (n int, which []string) {
+	for op, times := range o.server.Counts().ByOp {
+		if !slices.Contains(reads, op) {
+			n, which = n+times, append(which, op)
+		}
+	}
+	return n, which
+}
+
+// session is somebody's own, by which requests are sent that the tool would not send.
+func (o *office) session(who string) *recipes.Session {
+	cfg := recipes.Config{Servers: []string{o.addr}, ConnectTimeout: 30 * time.Second, SessionTimeout: 40 * time.Second}
+	if who != nobodyIs {
+		user, password := credential(who)
+		cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret(user + ":" + password)}}
+	}
+	c, err := recipes.Dial(o.t.Context(), cfg)
+	require.NoError(o.t, err)
+	o.t.Cleanup(func() { _ = c.Close() })
+	s, err := c.Session(o.t.Context())
+	require.NoError(o.t, err)
+	return s
+}
+
+func (o *office) superuser() *recipes.Session {
+	s, err := o.hand.client.Session(o.t.Context())
+	require.NoError(o.t, err)
+	return s
+}
+
+// inventory is every node below path, with all of its stat and its list: what no request that writes leaves as it was.
+func (o *office) inventory(path string) string {
+	var b strings.Builder
+	s := o.superuser()
+	var walk func(path string)
+	walk = func(path string) {
+		data, stat, err := s.Get(o.t.Context(), path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return
+		}
+		require.NoError(o.t, err)
+		acl, _, err := s.GetACL(o.t.Context(), path)
+		require.NoError(o.t, err)
+		fmt.Fprintf(&b, "%s %q %+v %v\n", path, data, *stat, acl)
+		names, _, err := s.Children(o.t.Context(), path)
+		require.NoError(o.t, err)
+		slices.Sort(names)
+		for _, name := range names {
+			walk(kind.JoinPath(path, name))
+		}
+	}
+	walk(path)
+	return b.String()
+}
+
+// nodes are the paths below one, itself first.
+func (o *office) nodes(path string) []string {
+	out := []string{path}
+	names, _, err := o.superuser().Children(o.t.Context(), path)
+	require.NoError(o.t, err)
+	slices.Sort(names)
+	for _, name := range names {
+		out = append(out, o.nodes(kind.JoinPath(path, name))...)
+	}
+	return out
+}

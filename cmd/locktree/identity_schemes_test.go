@@ -1,0 +1,225 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/stretchr/testify/require"
+)
+
+// authority issues certificates into a directory, as files: NAME.pem and NAME.key, and what a server of Java's takes, NAME.both.pem.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert = &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	a.key, a.cert = a.issue("ca", pkix.Name{CommonName: "test authority"}, a.cert)
+	return a
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
+
+func (a *authority) issue(name string, subject pkix.Name, template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(a.t, err)
+	template.Subject, template.SerialNumber, template.DNSNames = subject, big.NewInt(1), []string{"localhost"}
+	template.NotBefore, template.NotAfter = time.Now().AddDate(-1, 0, 0), time.Now().AddDate(1, 0, 0)
+	by, parent := a.key, a.cert
+	if template.IsCA {
+		by, parent = key, template
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	require.NoError(a.t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(a.t, err)
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(a.t, err)
+	pems := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	for ending, text := range map[string][]byte{"pem": pems("CERTIFICATE", der), "key": pems("PRIVATE KEY", raw), "both.pem": append(pems("PRIVATE KEY", raw), pems("CERTIFICATE", der)...)} {
+		require.NoError(a.t, os.WriteFile(a.path(name+"."+ending), text, 0o600))
+	}
+	return key, cert
+}
+
+func (a *authority) client(name string, subject pkix.Name) {
+	a.issue(name, subject, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+}
+
+func (a *authority) server() *tls.Config {
+	a.issue("server", pkix.Name{CommonName: "localhost"}, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	pair, err := tls.LoadX509KeyPair(a.path("server.pem"), a.path("server.key"))
+	require.NoError(a.t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+}
+
+// byCertificate is a stack whose people have certificates: an administrator, a reader and a program.
+const byCertificate = `locktree {
+  stack = "shop"
+}
+variable "zk" {}
+variable "root" {}
+variable "ca" {}
+variable "me" {}
+ensemble "main" {
+  servers         = [var.zk]
+  root            = var.root
+  connect_timeout = "30s"
+  admins          = [principal.sre]
+  readers         = [principal.auditor]
+  tls {
+    ca_file   = "${var.ca}/ca.pem"
+    cert_file = "${var.ca}/${var.me}.pem"
+    key_file  = "${var.ca}/${var.me}.key"
+  }
+}
+principal "sre" {
+  scheme = "x509"
+  id     = "CN=sre,OU=ops,O=Acme\\, Inc.,C=DE"
+}
+principal "auditor" {
+  scheme = "x509"
+  id     = "CN=auditor"
+}
+principal "app" {
+  scheme = "x509"
+  id     = "CN=app"
+}
+acl "users" {
+  grant {
+    to    = [principal.sre]
+    allow = "admin"
+  }
+  grant {
+    to    = [principal.auditor]
+    allow = "observe"
+  }
+  grant {
+    to    = [principal.app]
+    allow = "lock"
+  }
+}
+namespace "pay" {
+  acl = acl.users
+  mutex "ledger" {}
+}
+`
+
+// certificatesGrant: who is granted by the exact subject is let in, as what it is granted.
+func certificatesGrant(t *testing.T, addr string, a *authority) {
+	o := &office{t: t, addr: addr, root: "/certificates", dir: t.TempDir()}
+	a.client("sre", pkix.Name{Country: []string{"DE"}, Organization: []string{"Acme, Inc."}, OrganizationalUnit: []string{"ops"}, CommonName: "sre"})
+	for _, name := range []string{"auditor", "app", "stranger"} {
+		a.client(name, pkix.Name{CommonName: name})
+	}
+	o.write("locks.locktree.hcl", byCertificate)
+	as := func(who string, code int, says string, args ...string) {
+		t.Helper()
+		o.env = []string{"LOCKTREE_VAR_ca=" + a.dir, "LOCKTREE_VAR_me=" + who}
+		text := o.must(code, nobodyIs, args...)
+		require.Contains(t, text, says, "%s %v", who, args)
+	}
+	as("sre", exitOK, "Apply complete!", "apply", "-auto-approve")
+	as("sre", exitOK, "No changes.", "plan", "-detailed-exitcode")
+	as("sre", exitOK, "holds   identity: we are x509:CN=sre,OU=ops,O=Acme\\, Inc.,C=DE, an administrator of this stack", "doctor")
+	as("auditor", exitOK, "No changes.", "plan", "-detailed-exitcode")
+	as("auditor", exitOwn, "x509:CN=auditor", "exec", "/certificates/pay/ledger", "--", "true")
+	as("app", exitOK, "", "exec", "/certificates/pay/ledger", "--", "true")
+	as("app", exitError, "we do not have READ", "plan")
+	as("stranger", exitError, "x509:CN=stranger", "plan")
+	as("stranger", exitOwn, "x509:CN=stranger", "exec", "/certificates/pay/ledger", "--", "true")
+	as("auditor", exitError, "x509:CN=auditor", "destroy", "-auto-approve")
+	as("sre", exitOK, "Destroy complete!", "destroy", "-auto-approve")
+
+	// What OpenSSL prints is refused, and the error has the form that was let in.
+	for _, form := range []string{"/C=DE/O=Acme, Inc./OU=ops/CN=sre", `C = DE, O = \"Acme, Inc.\", OU = ops, CN = sre`, `CN=sre, OU=ops, O=\"Acme, Inc.\", C=DE`} {
+		o.write("locks.locktree.hcl", strings.Replace(byCertificate, `CN=sre,OU=ops,O=Acme\\, Inc.,C=DE`, form, 1))
+		as("sre", exitError, `"CN=sre,OU=ops,O=Acme\\, Inc.,C=DE"`, "validate")
+	}
+}
+
+func TestCertificatesGrant(t *testing.T) {
+	a := newAuthority(t)
+	server := zktest.Start(t, zktest.WithTLS(a.server()))
+	certificatesGrant(t, "localhost"+server.Addr()[strings.LastIndex(server.Addr(), ":"):], a)
+}
+
+// serversNames are principals of schemes in which only the servers know who we are: an address, a name of SASL's.
+const serversNames = `locktree {
+  stack = "shop"
+}
+variable "zk" {}
+variable "root" {}
+ensemble "main" {
+  servers         = [var.zk]
+  root            = var.root
+  connect_timeout = "30s"
+  admins          = [principal.here]
+  readers         = [principal.net]
+}
+principal "here" {
+  scheme = "ip"
+  id     = "127.0.0.1"
+}
+principal "net" {
+  scheme = "ip"
+  id     = "127.0.0.0/8"
+}
+principal "kafka" {
+  scheme = "sasl"
+  id     = "kafka/host.acme.org@ACME.ORG"
+}
+acl "users" {
+  allow_lockout = true
+  grant {
+    to    = [principal.here]
+    allow = "admin"
+  }
+  grant {
+    to    = [principal.net]
+    allow = "observe"
+  }
+  grant {
+    to    = [principal.kafka]
+    allow = "lock"
+  }
+}
+namespace "pay" {
+  acl = acl.users
+  mutex "ledger" {}
+}
+`
+
+// namesOfServers: what the servers alone can judge is asked for, and where they grant it, it works.
+func namesOfServers(t *testing.T, o *office) {
+	o.write("locks.locktree.hcl", serversNames)
+	if o.server != nil { // it knows no SASL, as servers that were not told about it
+		require.Contains(t, o.must(exitError, nobodyIs, "apply", "-auto-approve"), "the servers do not accept its access list")
+		o.edit("locks.locktree.hcl", "sasl", "digest")
+		o.edit("locks.locktree.hcl", "kafka/host.acme.org@ACME.ORG", zktest.DigestID("kafka:kafka"))
+	}
+	require.Contains(t, o.must(exitOK, nobodyIs, "apply", "-auto-approve"), "Apply complete!")
+	require.Contains(t, o.must(exitOK, nobodyIs, "plan", "-detailed-exitcode"), "No changes.")
+	require.Contains(t, o.must(exitOK, nobodyIs, "doctor"), "unsure  identity: we are world:anyone; whether we are one of the administrators too, only the servers know")
+	o.must(exitOK, nobodyIs, "destroy", "-auto-approve")
+}
+
+func TestNamesThatOnlyServersKnowGrant(t *testing.T) { namesOfServers(t, newOffice(t)) }

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// lookingCommands are those that only look, and what each must say to whoever may read everything.
+var lookingCommands = map[string]string{
+	"plan": "No changes.", "plan -json": `"change_summary"`, "plan -refresh-only": "No changes.", "plan -destroy": "5 to destroy", "plan -out=looked": "No changes.",
+	"status": "4 locks, ", "status -json": `/pay/ledger"`, "status $ROOT": "4 locks, ", "top -n=1": "4 locks, ", "doctor": "4 locks looked at", "doctor -json": `"locks_checked": 4`,
+	"show": "namespace.pay.semaphore.pool", "show -json": `"namespace.pay.mutex.ledger"`, "output": "/pay/ledger", "output -raw ledger": "/pay/ledger",
+	"state list": "namespace.pay.mutex.ledger", "state show namespace.pay.mutex.ledger": "namespace.pay.mutex.ledger", "import -from=$ROOT": "",
+}
+
+func TestWhoMayOnlyReadSeesEverythingAndWritesNothing(t *testing.T) {
+	o := newOffice(t)
+	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
+	o.must(exitOK, boss, "apply", "-auto-approve")
+	everythingIsSeen(t, o)
+}
+
+func everythingIsSeen(t *testing.T, o *office) {
+	before := o.inventory("/")
+	for command, says := range lookingCommands {
+		if o.server != nil {
+			o.server.ResetCounts()
+		}
+		code, text := o.as(auditor, strings.Fields(strings.ReplaceAll(command, "$ROOT", o.root))...)
+		assert.Equal(t, exitOK, code, "%s: %s", command, text)
+		assert.Contains(t, text, says, command)
+		assert.NotContains(t, text, "Warning", command)
+		if o.server != nil {
+			n, which := o.writes()
+			require.Zero(t, n, "%s sent %v", command, which)
+		}
+	}
+	require.Equal(t, before, o.inventory("/"))
+	require.FileExists(t, filepath.Join(o.dir, "looked"))
+}
+
+// A reader is not shown the hashes in access lists. What it plans is what an administrator plans, and is applied as if one had.
+func planOfAReaderIsApplied(t *testing.T, o *office) {
+	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
+	o.must(exitOK, boss, "apply", "-auto-approve")
+	steps := []struct {
+		name, by string
+		edit     func()
+	}{
+		{"another administrator beside the first", boss, func() {
+			o.write("locks.locktree.hcl", stackOf("shop", []string{boss, "second"}, []string{auditor})+someLocks)
+		}},
+		{"the second alone, and a change of a lock", "second", func() {
+			o.write("locks.locktree.hcl", stackOf("shop", []string{"second"}, []string{auditor})+someLocks)
+			o.edit("locks.locktree.hcl", "permits = 2", "permits = 3")
+		}},
+		{"a program with another password", "second", func() {
+			o.edit("locks.locktree.hcl", zktest.DigestID("app:app"), zktest.DigestID("app:another"))
+		}},
+		{"an administrator with two passwords", "second", func() {
+			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"second", "third"}, []string{auditor})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+		}},
+		{"the new password alone", "second:third", func() {
+			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"third"}, []string{auditor})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+		}},
+		{"a reader more", "second:third", func() {
+			o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{"third"}, []string{auditor, "later"})+someLocks, zktest.DigestID("third:third"), zktest.DigestID("second:third")))
+		}},
+	}
+	for _, step := range steps {
+		step.edit()
+		theirs, ours := o.must(exitChanges, auditor, "plan", "-out=p", "-detailed-exitcode"), o.must(exitChanges, step.by, "plan", "-detailed-exitcode")
+		theirs, _, _ = strings.Cut(theirs, "\nSaved the plan")
+		ours, _, _ = strings.Cut(ours, "\nNote: You didn't")
+		assert.Equal(t, ours, theirs, step.name)
+		require.Contains(t, o.must(exitOK, step.by, "apply", "p"), "Apply complete!", step.name)
+		require.NotContains(t, o.inventory(o.root), ":x}", "%s: a hidden hash was written", step.name)
+		for _, who := range []string{step.by, auditor} {
+			require.Contains(t, o.must(exitOK, who, "plan", "-detailed-exitcode"), "No changes.", step.name)
+		}
+	}
+}
+
+func TestPlanOfAReaderIsApplied(t *testing.T) { planOfAReaderIsApplied(t, newOffice(t)) }
+
+// A rotation that stopped half-way is shown to a reader as it is to an administrator, and its plan finishes it.
+func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
+	for stop := range 30 {
+		o := newOffice(t)
+		o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
+		o.must(exitOK, boss, "apply", "-auto-approve")
+		o.write("locks.locktree.hcl", strings.ReplaceAll(stackOf("shop", []string{boss, "new"}, []string{auditor})+someLocks, zktest.DigestID("new:new"), zktest.DigestID("boss:new")))
+		n := 0
+		fault := o.server.Inject(func(r zktest.Request) bool {
+			if r.Op != "setACL" {
+				return false
+			}
+			n++
+			return n > stop
+		}, zktest.Fail(zktest.CodeNoAuth))
+		code, _ := o.as(boss, "apply", "-auto-approve")
+		fault.Remove()
+		if code == exitOK {
+			require.Greater(t, stop, 5)
+			return
+		}
+		code, theirs := o.as(auditor, "plan", "-out=p", "-detailed-exitcode")
+		ours := o.must(exitChanges, boss, "plan", "-detailed-exitcode")
+		theirs, _, _ = strings.Cut(theirs, "\nSaved the plan")
+		ours, _, _ = strings.Cut(ours, "\nNote: You didn't")
+		// Of a list that was set already nobody can say to a reader that it was.
+		theirs, _, _ = strings.Cut(theirs, "\nWarning: Access lists cannot be compared")
+		require.Equal(t, exitChanges, code)
+		require.Equal(t, strings.TrimRight(ours, "\n─"), strings.TrimRight(theirs, "\n─"), "after %d lists", stop)
+		require.Contains(t, o.must(exitOK, boss, "apply", "p"), "Apply complete!")
+		require.Contains(t, o.must(exitOK, boss, "plan", "-detailed-exitcode"), "No changes.", "after %d lists", stop)
+	}
+	require.Fail(t, "no apply came to its end")
+}
