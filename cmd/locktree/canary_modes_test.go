@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
@@ -126,7 +127,22 @@ var canaryFailures = map[string]canaryFailure{
 	"another root":     {func(c *canary) { c.setenv("LOCKTREE_VAR_root", "/u") }, "below /t; the configuration now says /u"},
 	"damaged plan":     {func(c *canary) { c.write("p", `{"locktree_plan":1,"sum":"x"}`) }, "plan file"},
 	"no configuration": {func(c *canary) { c.write("locks.locktree.hcl", "") }, "Error: No stack"},
-	"locked out":       {func(c *canary) { c.edit("  grant {\n    to    = [principal.admin]\n    allow = \"admin\"\n  }\n", "") }, "allow_lockout"},
+	"neither":          {func(c *canary) { c.edit("[principal.admin]\n  readers         = [principal.app]", "[principal.app]") }, "neither an administrator"},
+	"reader": {func(c *canary) {
+		c.edit("[principal.admin]\n  readers         = [principal.app]", "[principal.app]\n  readers         = [principal.admin]")
+	}, "and may plan and look"},
+	"rotation": {func(c *canary) {
+		c.edit("admins          = [principal.admin]", "admins          = [principal.admin, principal.app]")
+	}, "digest:app:cdrwa"},
+	"rights by hand": {func(c *canary) {
+		session, err := c.admin().Session(c.t.Context())
+		require.NoError(c.t, err)
+		for _, path := range []string{"/t/pay", "/t/.locktree/apply/shop", "/t/.locktree", "/t"} {
+			_, err := session.SetACL(c.t.Context(), path, append(zk.DigestACL(zk.PermRead, "admin", password), zk.DigestACL(zk.PermAll, "app", password)...), -1)
+			require.NoError(c.t, err)
+		}
+	}, "and lack"},
+	"locked out": {func(c *canary) { c.edit("  grant {\n    to    = [principal.admin]\n    allow = \"admin\"\n  }\n", "") }, "allow_lockout"},
 }
 
 // unreachable names a server that will not answer, so that nobody waits for it.
@@ -143,11 +159,16 @@ func (c *canary) payload(path string) []byte {
 
 // hold is a program that holds a lock.
 func (c *canary) hold(path string) {
+	_, err := c.admin().Mutex(path).Lock(c.t.Context())
+	require.NoError(c.t, err)
+}
+
+// admin is a client with the credential of the configuration.
+func (c *canary) admin() *recipes.Client {
 	client, err := recipes.Dial(c.t.Context(), recipes.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: 30 * time.Second, Auth: []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret("admin:" + password)}}})
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = client.Close() })
-	_, err = client.Mutex(path).Lock(c.t.Context())
-	require.NoError(c.t, err)
+	return client
 }
 
 func TestNoCommandShowsASecretWhateverFails(t *testing.T) {
@@ -199,6 +220,15 @@ var canaryMistakes = [][2]string{
 	{"id     = digest(\"app\", var.password)", "id = var.password"},
 	{"id     = digest(\"app\", var.password)", "id = \"app:${var.password}\""},
 	{"scheme = \"digest\"\n  id     = digest(\"app\", var.password)", "scheme = var.password\n  id = \"x\""},
+	{"id     = digest(\"app\", var.password)", "id = \"CN=${var.password}, O=b\""},
+	{"scheme = \"digest\"\n  id     = digest(\"app\", var.password)", "scheme = \"x509\"\n  id = \"CN=${var.password}, O=b\""},
+	{"scheme = \"digest\"\n  id     = digest(\"app\", var.password)", "scheme = \"sasl\"\n  id = \"${var.password}@b@c\""},
+	{"scheme = \"digest\"\n  id     = digest(\"app\", var.password)", "scheme = \"ip\"\n  id = var.password"},
+	{"scheme = \"digest\"\n  id     = digest(\"app\", var.password)", "scheme = \"auth\"\n  id = var.password"},
+	{"admins          = [principal.admin]", "admins = var.password"},
+	{"admins          = [principal.admin]", "admins = [var.password]"},
+	{"readers         = [principal.app]", "readers = [{ name = \"x\", scheme = \"digest\", id = var.password }]"},
+	{"admins          = [principal.admin]", "admins = []"},
 	{"allow = \"lock\"", "allow = var.password"},
 	{"to    = [principal.app]", "to = [var.password]"},
 	{"permits = 2", "permits = var.password"},

@@ -113,6 +113,8 @@ ensemble "main" {
   servers         = [var.zk]
   root            = var.root
   connect_timeout = "20s"
+  admins          = [principal.admin]
+  readers         = [principal.app]
   auth "digest" {
     username = "admin"
     password = var.password
@@ -152,8 +154,8 @@ output "path" {
 
 // A line is one command of the program; what stands before a bar is its standard
 // input.
-var canaryLines = []string{
-	"version", "version -json", "help exit-codes", "help json", "help environment", "help from-terraform", "help from-curator", "completion bash", "completion zsh", "completion fish", "completion powershell",
+var canaryLines = append(helpLines(), []string{
+	"version", "version -json", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "schema", "schema -json", "schema nonsense", "dev -listen=nonsense",
 	"fmt -check -diff", "expressions|console", "mistake|console", "mistake|fmt -",
 	"validate", "validate -json", "validate -compact-warnings", "validate -nonsense",
@@ -169,6 +171,14 @@ var canaryLines = []string{
 	"no|apply", "apply -input=false", "apply -json", "apply nothing", "apply p", "apply -json p", "apply -detailed-exitcode p", "apply -auto-approve -detailed-exitcode", "apply -auto-approve -json",
 	"no|state rebuild", "state rebuild -auto-approve", "state rebuild -auto-approve -json",
 	"apply -auto-approve -replace=namespace.pay.mutex.ledger", "no|destroy", "destroy -auto-approve -json", "destroy -auto-approve -detailed-exitcode",
+}...)
+
+// helpLines show every topic of the help.
+func helpLines() (out []string) {
+	for _, c := range topics() {
+		out = append(out, "help "+c.Name())
+	}
+	return out
 }
 
 // canaryLoads are commands that read the configuration, each of which shows in its
