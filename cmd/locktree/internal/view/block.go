@@ -190,38 +190,60 @@ func entries(symbol string, list []kind.ACL) []string {
 	return out
 }
 
-// listChange shows an access list by what goes, what comes and what stays. A
-// digest whose password changed reads the same before and after, because its
-// hash is not shown: it is said in words.
+// listChange shows an access list by what goes, what comes and what stays. Digests of one user read the same, because
+// their hashes are not shown: that they differ is said in words.
 func listChange(d *plan.ACLDiff) []string {
-	before, after := kind.NormalizeACL(d.Before), kind.NormalizeACL(d.After)
+	gone, come, stay := split(kind.NormalizeACL(d.Before), kind.NormalizeACL(d.After))
+	const other = " # another digest of that user"
 	var out []string
-	for _, a := range before {
-		if i := sameEntry(after, a); i >= 0 {
-			if after[i] != a { // its hash is not shown to us
-				after[i] = a
-			}
+	line := func(symbol string, a kind.ACL, comment string) {
+		out = append(out, symbol+" "+quote(a.String())+","+comment)
+	}
+	comment := func(a kind.ACL) string {
+		if reads(stay, a) {
+			return other
+		}
+		return ""
+	}
+	for _, a := range gone {
+		if reads(come, a) {
+			line("~", a, other)
 			continue
 		}
-		if slices.ContainsFunc(after, func(b kind.ACL) bool { return b.String() == a.String() }) {
-			out = append(out, "~ "+quote(a.String())+", # another digest of that user")
-			continue
-		}
-		out = append(out, "- "+quote(a.String())+",")
+		line("-", a, comment(a))
 	}
-	same := 0
-	for _, a := range after {
-		switch {
-		case slices.Contains(before, a):
-			same++
-		case !slices.ContainsFunc(before, func(b kind.ACL) bool { return b.String() == a.String() }):
-			out = append(out, "+ "+quote(a.String())+",")
+	for _, a := range come {
+		if !reads(gone, a) {
+			line("+", a, comment(a))
 		}
 	}
-	if same > 0 {
-		out = append(out, fmt.Sprintf("  # (%d unchanged %s hidden)", same, plural(same, "entry", "entries")))
+	if n := len(stay); n > 0 {
+		out = append(out, fmt.Sprintf("  # (%d unchanged %s hidden)", n, plural(n, "entry", "entries")))
 	}
 	return out
+}
+
+func split(before, after []kind.ACL) (gone, come, stay []kind.ACL) {
+	for _, a := range before {
+		i := sameEntry(after, a)
+		if i < 0 {
+			gone = append(gone, a)
+			continue
+		}
+		after[i] = a // where its hash is not shown to us
+		stay = append(stay, a)
+	}
+	for _, a := range after {
+		if !slices.Contains(before, a) {
+			come = append(come, a)
+		}
+	}
+	return gone, come, stay
+}
+
+// reads reports whether an entry of the list looks like a.
+func reads(list []kind.ACL, a kind.ACL) bool {
+	return slices.ContainsFunc(list, func(b kind.ACL) bool { return b.String() == a.String() })
 }
 
 // sameEntry finds an entry in a list, also one whose hash the servers show to administrators alone.

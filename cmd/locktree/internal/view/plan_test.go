@@ -194,3 +194,21 @@ func TestDifferencesAlikeAreFolded(t *testing.T) {
 	require.Equal(t, 4, strings.Count(detail, "  - mutex."), detail)
 	require.Contains(t, detail, "  - mutex.n (/n): created\n  - 6 more: deleted\n")
 }
+
+// Two passwords of one user, as while one is rotated: the entries read the same, and what comes and goes is shown.
+func TestDigestsOfOneUserAreToldApart(t *testing.T) {
+	of := func(hash string) kind.ACL { return kind.ACL{Scheme: "digest", ID: "ops:" + hash, Perms: kind.PermAll} }
+	ci := kind.ACL{Scheme: "digest", ID: "ci:1", Perms: kind.PermRead}
+	for _, c := range []struct {
+		before, after []kind.ACL
+		want          []string
+	}{
+		{[]kind.ACL{of("1"), ci}, []kind.ACL{of("1"), of("2"), ci}, []string{`+ "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
+		{[]kind.ACL{of("1"), of("2"), ci}, []kind.ACL{of("2"), ci}, []string{`- "digest:ops:cdrwa", # another digest of that user`, "  # (2 unchanged entries hidden)"}},
+		{[]kind.ACL{of("1"), ci}, []kind.ACL{of("2"), ci}, []string{`~ "digest:ops:cdrwa", # another digest of that user`, "  # (1 unchanged entry hidden)"}},
+		{[]kind.ACL{of("1")}, []kind.ACL{of("1"), ci}, []string{`+ "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
+		{[]kind.ACL{of("1"), ci}, []kind.ACL{of("1")}, []string{`- "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
+	} {
+		require.Equal(t, c.want, listChange(&plan.ACLDiff{Before: c.before, After: c.after}))
+	}
+}
