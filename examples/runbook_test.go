@@ -22,7 +22,7 @@ import (
 //	$ COMMAND        typed into a shell; it succeeds, unless the lines below it have one that begins with "Error:"
 //	OTHER LINE       what the command shows; ... is any text, and alone on a line any lines. None: nothing is compared
 //	configuration    written to the file that the sentence before it names last, as in "locks.locktree.hcl:";
-//	                 with + and - in front of lines, a change of that file
+//	                 with + and - in front of lines, a change of that file; behind "already has:" it stands in there
 //
 // The commands are typed into the operator's shell, those below a sentence that says "on every server" or "on one
 // server" there. A block below a sentence with one of the words in skip is for other servers than the test's.
@@ -40,9 +40,12 @@ type runbook struct {
 	// of each such block, and what comes to the same.
 	instead map[string]func()
 
-	// between is called behind every block of numbered step n.
+	// between is called behind numbered step n; what stands before the first is step 0.
 	between func(step int)
 }
+
+// prompted is how a line with a command begins.
+const prompted = "      $ "
 
 // block is an indented part of a runbook.
 type block struct {
@@ -54,7 +57,8 @@ type block struct {
 
 var (
 	stepNumber = regexp.MustCompile(`^ *(\d+)\. `)
-	fileName   = regexp.MustCompile(`(\S+\.hcl):$`)
+	fileName   = regexp.MustCompile(`(\S+\.hcl)(?: already has)?:$`)
+	onServers  = regexp.MustCompile(`(?i)\bon (one|every) server\b`)
 	asksFor    = regexp.MustCompile(`^read -rs (\w+)`)
 )
 
@@ -77,9 +81,9 @@ func blocks(text string) (out []block) {
 			under = strings.TrimSpace(under + " " + strings.TrimSpace(line))
 		default:
 			b := block{line: i + 1, step: step, under: under}
-			indent := len(line) - len(strings.TrimLeft(line, " "))
-			for ; i < len(lines) && (strings.HasPrefix(lines[i], "      ") || strings.TrimSpace(lines[i]) == ""); i++ {
-				b.text += lines[i][min(indent, len(lines[i])):] + "\n"
+			typed := strings.HasPrefix(line, prompted)
+			for ; i < len(lines) && (strings.HasPrefix(lines[i], "      ") || lines[i] == "") && typed == (typed || strings.HasPrefix(lines[i], prompted)); i++ {
+				b.text += strings.TrimPrefix(lines[i], "      ") + "\n"
 			}
 			i--
 			b.text = strings.TrimRight(b.text, "\n") + "\n"
@@ -95,27 +99,29 @@ func (r *runbook) play() {
 	text, code := r.shell.run("locktree help " + r.topic)
 	require.Zero(r.t, code, text)
 	done := map[string]bool{}
-	for _, b := range blocks(text) {
-		if slices.ContainsFunc(r.skip, func(word string) bool { return strings.Contains(b.under, word) }) {
-			continue
-		}
+	all := blocks(text)
+	for i, b := range all {
 		first, _, _ := strings.Cut(b.text, "\n")
 		switch instead, own := r.instead[first]; {
+		case slices.ContainsFunc(r.skip, func(word string) bool { return strings.Contains(b.under, word) }):
 		case own:
 			instead()
 			done[first] = true
 		case !strings.HasPrefix(b.text, "$ "):
 			r.write(b)
-		case strings.Contains(b.under, "every server"):
-			for _, host := range r.hosts {
+		case onServers.MatchString(b.under):
+			require.NotEmpty(r.t, r.hosts, "%s, line %d: what comes to the same?", r.topic, b.line)
+			hosts := r.hosts
+			if onServers.FindStringSubmatch(b.under)[1] == "one" {
+				hosts = hosts[:1]
+			}
+			for _, host := range hosts {
 				r.commands(host, b)
 			}
-		case strings.Contains(b.under, "one server"):
-			r.commands(r.hosts[0], b)
 		default:
 			r.commands(r.shell, b)
 		}
-		if r.between != nil {
+		if r.between != nil && (i+1 == len(all) || all[i+1].step > b.step) {
 			r.between(b.step)
 		}
 	}
@@ -142,12 +148,17 @@ func (r *runbook) write(b block) {
 			after += unmarked(line)
 		}
 	}
-	if !changes {
+	exists := strings.HasSuffix(b.under, "already has:")
+	if !changes && !exists {
 		require.NoError(r.t, os.WriteFile(path, []byte(b.text), 0o600))
 		return
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(r.t, err)
+	if exists {
+		require.Contains(r.t, string(text), b.text, "%s, line %d", r.topic, b.line)
+		return
+	}
 	require.Equal(r.t, 1, strings.Count(string(text), before), "%s, line %d: where in %s is this?\n%s\nin\n%s", r.topic, b.line, m[1], before, text)
 	require.NoError(r.t, os.WriteFile(path, []byte(strings.Replace(string(text), before, after, 1)), 0o600))
 	out, code := r.shell.run("locktree fmt")
@@ -155,10 +166,10 @@ func (r *runbook) write(b block) {
 }
 
 func unmarked(line string) string {
-	if strings.TrimSpace(line) == "" {
+	if line == "\n" {
 		return line
 	}
-	return line[min(2, len(line)):]
+	return strings.TrimPrefix(line[1:], " ")
 }
 
 // commands types a block.
@@ -184,6 +195,7 @@ func (r *runbook) commands(to *shell, b block) {
 		}
 		got, code := to.run(command, input...)
 		fails := strings.HasPrefix(want, "Error:") || strings.Contains(want, "\nError:")
+		r.t.Logf("$ %s\n%s", command, got)
 		where := fmt.Sprintf("%s, line %d: $ %s\n%s", r.topic, b.line, command, got)
 		require.Equal(r.t, fails, code != 0, "exit code %d: %s", code, where)
 		if strings.TrimSpace(want) != "" {

@@ -73,9 +73,13 @@ func (r *runbook) must(command string) string {
 }
 
 func program(t *testing.T, addr, id string, auth ...recipes.Auth) *recipes.Client {
+	return dial(t, addr, id, 20*time.Second, auth...)
+}
+
+func dial(t *testing.T, addr, id string, timeout time.Duration, auth ...recipes.Auth) *recipes.Client {
 	ctx, cancel := context.WithTimeout(t.Context(), hanging)
 	defer cancel()
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{addr}, ID: id, Auth: auth, ConnectTimeout: hanging, SessionTimeout: 20 * time.Second})
+	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{addr}, ID: id, Auth: auth, ConnectTimeout: hanging, SessionTimeout: timeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c

@@ -33,7 +33,8 @@ func newShell(t *testing.T, dir string, env []string) *shell {
 	cmd := exec.CommandContext(t.Context(), "bash", "--norc")
 	cmd.Dir = dir
 	cmd.Env = append(env, "PATH="+bin+":"+pathOf(env))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its programs can be ended with it
+	// A group, so that its programs can be ended with it, also when the test itself is killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, w, err := os.Pipe()
@@ -58,7 +59,6 @@ func newShell(t *testing.T, dir string, env []string) *shell {
 		_ = cmd.Wait() // killed
 		out.Close()
 	})
-	// Without the test, which is the other end of its input, the shell ends, and takes along what it has started.
 	s.run("trap 'kill -KILL 0' EXIT")
 	return s
 }

@@ -111,7 +111,7 @@ func (l *Lease) Node() string { return l.h.ks[0].path }
 // 0, which is no valid token, when the lease ended before, or when the lock's access lists keep us from reading our own
 // node, which servers from 3.8.4 and 3.9.2 on then hide. Readers of one lock, and permits of one semaphore, have
 // tokens too, but those order grants, not holders: compare them per slot. After a restored backup ZooKeeper numbers
-// from an older state again, and so do tokens.
+// from an older state again, and so do tokens: "locktree help restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 {
 	h := l.h
 	select {

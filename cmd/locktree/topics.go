@@ -29,8 +29,12 @@ var runbooks = []struct {
 	name, short string
 	suggestFor  []string
 }{
+	{"rotate-password", "Runbook: rotate passwords", []string{"rotate", "rotation"}},
+	{"ci-access", "Runbook: let CI plan without the right to change anything", []string{"ci"}},
 	{"restore-backup", "Runbook: restore the locks from a backup of ZooKeeper", []string{"restore", "backup"}},
 	{"migrate-ensemble", "Runbook: move a stack to another ensemble", []string{"migrate", "move"}},
+	{"take-over-stack", "Runbook: take over a stack whose administrator is gone", []string{"takeover", "superuser", "recover"}},
+	{"two-teams", "Runbook: two teams, each with locks of its own", []string{"teams"}},
 }
 
 // exitCodes are what the program ends with, for the help and for a test that

@@ -1,0 +1,305 @@
+package examples
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// The locks of the runbooks that are about who may do what, and who that is.
+const (
+	guardedLocks = `locktree {
+  stack = "payments"
+}
+
+variable "permits" {
+  default = 4
+}
+
+namespace "payments" {
+  acl = acl.payments
+
+  mutex "ledger" {}
+
+  semaphore "workers" {
+    permits = var.permits
+  }
+}
+`
+	guardedAccess = `locals {
+  administrators = [principal.platform]
+  programs       = [principal.app]
+}
+
+principal "platform" {
+  scheme = "digest"
+  id     = file("platform.digest")
+}
+
+principal "app" {
+  scheme = "digest"
+  id     = file("app.digest")
+}
+
+principal "ci" {
+  scheme = "digest"
+  id     = file("ci.digest")
+}
+
+ensemble "main" {
+  root    = "/locks"
+  admins  = local.administrators
+  readers = [principal.ci]
+}
+
+acl "payments" {
+  grant {
+    to    = local.administrators
+    allow = "admin"
+  }
+  grant {
+    to    = local.programs
+    allow = "lock"
+  }
+  grant {
+    to    = [principal.ci]
+    allow = "observe"
+  }
+}
+`
+)
+
+// Passwords no output may show. Those in capitals are typed where a runbook reads them.
+const (
+	oldPlatform = "old-platform-7f3a"
+	oldApp      = "old-app-51c9"
+	oldCI       = "old-ci-88e0"
+)
+
+func (r *runbook) hushed(secrets map[string]string) {
+	r.secrets = secrets
+	r.users = []string{"platform", "app", "ci", "payments", "search", "super"}
+}
+
+// file writes one into the operator's directory.
+func (r *runbook) file(name, text string) {
+	require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
+}
+
+// digest writes the file that a principal is read from.
+func (r *runbook) digest(user, password string) {
+	r.file(user+".digest", user+":"+digestOf(user, password)+"\n")
+}
+
+// as types a command as somebody.
+func (r *runbook) as(user, password, command string) (out string, code int) {
+	out, code = r.shell.run(fmt.Sprintf("( export ZOOKEEPER_USERNAME=%s ZOOKEEPER_PASSWORD=%s; %s )", user, password, command))
+	r.quiet(out)
+	return out, code
+}
+
+// mustAs is a command that somebody may do.
+func (r *runbook) mustAs(user, password, command string) string {
+	out, code := r.as(user, password, command)
+	require.Zero(r.t, code, "as %s: %s\n%s", user, command, out)
+	return out
+}
+
+func digestAuth(user, password string) recipes.Auth {
+	return recipes.Auth{Scheme: "digest", Credentials: recipes.Secret(user + ":" + password)}
+}
+
+func TestRunbookRotatePassword(t *testing.T) {
+	onBoth(t, func(t *testing.T, start func() string) {
+		addr := start()
+		r := newRunbook(t, "rotate-password", addr, guardedLocks, "ZOOKEEPER_USERNAME=platform", "ZOOKEEPER_PASSWORD="+oldPlatform)
+		const newPlatform, newApp = "new-platform-04d1", "new-app-a6b2"
+		r.hushed(map[string]string{
+			"NEW_PLATFORM_PASSWORD": newPlatform, "NEW_APP_PASSWORD": newApp, "old platform": oldPlatform, "old app": oldApp, "ci": oldCI,
+		})
+		r.file("access.locktree.hcl", guardedAccess)
+		r.digest("platform", oldPlatform)
+		r.digest("app", oldApp)
+		r.digest("ci", oldCI)
+		r.must("locktree apply -auto-approve")
+
+		// One program holds a permit and takes the mutex again and again. In step 3 another one, which has the new
+		// password, does the same before the first one ends.
+		at := worker(t, addr, digestAuth("app", oldApp))
+		r.between = func(step int) {
+			at.goesOn()
+			if step == 3 {
+				next := worker(t, addr, digestAuth("app", newApp))
+				at.goesOn()
+				at.stop()
+				at = next
+			}
+			r.mustAs("ci", oldCI, "locktree plan")
+			for password, works := range map[string]bool{oldPlatform: step < 4, newPlatform: step > 1} {
+				if works {
+					r.mustAs("platform", password, "locktree apply -auto-approve -var permits=6 && locktree apply -auto-approve && locktree doctor")
+				} else if out, code := r.as("platform", password, "locktree plan"); code == 0 {
+					require.Fail(t, "a password that is not in force works", out)
+				}
+			}
+			at.goesOn()
+		}
+		r.play()
+		at.stop()
+	})
+}
+
+// work is a program at work.
+type work struct {
+	t     *testing.T
+	held  *recipes.Lease
+	turns chan error // of the mutex
+	end   context.CancelFunc
+}
+
+func worker(t *testing.T, addr string, auth recipes.Auth) *work {
+	c := dial(t, addr, "worker", 40*time.Second, auth) // it survives a server that is restarted
+	permit, err := c.Semaphore(workers).Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	w := &work{t: t, held: permit, turns: make(chan error), end: cancel}
+	go func() {
+		for ctx.Err() == nil {
+			l, err := c.Mutex(ledger).Lock(ctx)
+			if err == nil {
+				err = l.Unlock(context.WithoutCancel(ctx))
+			}
+			select {
+			case w.turns <- err:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(cancel)
+	return w
+}
+
+// goesOn waits for two more turns: the second began after the call.
+func (w *work) goesOn() {
+	for range 2 {
+		require.NoError(w.t, <-w.turns)
+	}
+	require.NoError(w.t, w.held.Context().Err(), "a holder lost its permit: %v", context.Cause(w.held.Context()))
+}
+
+func (w *work) stop() {
+	w.end()
+	require.NoError(w.t, w.held.Unlock(w.t.Context()))
+}
+
+func TestRunbookCIAccess(t *testing.T) {
+	onBoth(t, func(t *testing.T, start func() string) {
+		addr := start()
+		r := newRunbook(t, "ci-access", addr, guardedLocks, "PLATFORM_PASSWORD="+oldPlatform)
+		r.hushed(map[string]string{"CI_PASSWORD": oldCI, "platform": oldPlatform, "app": oldApp})
+		r.digest("platform", oldPlatform)
+		r.digest("app", oldApp)
+		r.play()
+		_, err := program(t, addr, "worker", digestAuth("app", oldApp)).Mutex(ledger).Lock(t.Context())
+		require.NoError(t, err)
+	})
+}
+
+// The stack that is taken over is one whose administrators were declared, and one of an earlier version, whose nodes
+// are the first applier's.
+func TestRunbookTakeOverStack(t *testing.T) {
+	const super = "super-c0ff"
+	for name, access := range map[string]string{
+		"administrators": guardedAccess,
+		"none declared":  strings.Replace(guardedAccess, "  admins  = local.administrators\n  readers = [principal.ci]\n", "", 1),
+	} {
+		t.Run(name+", in memory", func(t *testing.T) {
+			srv := zktest.Start(t, zktest.WithSuperDigest("super:"+digestOf("super", super)))
+			r := newRunbook(t, "take-over-stack", srv.Addr(), guardedLocks)
+			// It has known its superuser from the beginning, and does not stop.
+			r.instead = map[string]func(){
+				`$ digest() { echo "$1:$(printf %s "$1:$2" | openssl dgst -sha1 -binary | openssl base64)"; }`: func() {},
+				"$ unset SERVER_JVMFLAGS SUPER_PASSWORD":                                                       func() {},
+			}
+			takeOver(t, r, srv.Addr(), access, super)
+		})
+		t.Run(name+", Apache ZooKeeper", func(t *testing.T) {
+			srv := realzk.Start(t, realzk.Options{})
+			r := newRunbook(t, "take-over-stack", srv.Addr, guardedLocks)
+			r.hosts = []*shell{hostShell(t, srv, t.TempDir())}
+			takeOver(t, r, srv.Addr, access, super)
+		})
+	}
+}
+
+func takeOver(t *testing.T, r *runbook, addr, access, super string) {
+	const newPlatform = "new-platform-04d1"
+	r.hushed(map[string]string{
+		"SUPER_PASSWORD": super, "PLATFORM_PASSWORD": newPlatform, "old platform": oldPlatform, "app": oldApp, "ci": oldCI,
+	})
+	r.file("access.locktree.hcl", access)
+	r.digest("platform", oldPlatform)
+	r.digest("app", oldApp)
+	r.digest("ci", oldCI)
+	r.mustAs("platform", oldPlatform, "locktree apply -auto-approve")
+	at := worker(t, addr, digestAuth("app", oldApp))
+	r.between = func(step int) {
+		at.goesOn()
+		if step == 2 {
+			r.file("access.locktree.hcl", guardedAccess) // with admins
+			out, code := r.as("platform", newPlatform, "locktree apply -auto-approve")
+			require.Equal(t, 1, code, "nothing had to be taken over: %s", out)
+		}
+	}
+	r.play()
+	r.mustAs("ci", oldCI, "locktree plan")
+	out, code := r.as("platform", oldPlatform, "locktree plan")
+	require.Equal(t, 1, code, out)
+	at.stop()
+}
+
+func TestRunbookTwoTeams(t *testing.T) {
+	onBoth(t, func(t *testing.T, start func() string) {
+		const search = "search-5d5d"
+		addr := start()
+		r := newRunbook(t, "two-teams", addr, "")
+		require.NoError(t, os.Remove(filepath.Join(r.dir, "locks.locktree.hcl")))
+		r.hushed(map[string]string{"PLATFORM_PASSWORD": oldPlatform, "PAYMENTS_PASSWORD": "payments-91aa", "SEARCH_PASSWORD": search})
+		r.between = func(step int) {
+			if step == 3 {
+				mayNotTouch(t, addr, digestAuth("search", search), "/locks/payments")
+			}
+		}
+		r.play()
+	})
+}
+
+// mayNotTouch: with whatever client, nothing at path and below is created, written or deleted, and nobody let in.
+func mayNotTouch(t *testing.T, addr string, auth recipes.Auth, path string) {
+	s, err := program(t, addr, "intruder", auth).Session(t.Context())
+	require.NoError(t, err)
+	names := []string{path, path + "/ledger", path + "/.locktree", path + "/.locktree/stacks", path + "/.locktree/stacks/payments", path + "/.locktree/apply", path + "/.locktree/apply/payments"}
+	for _, name := range names {
+		stat, err := s.Exists(t.Context(), name)
+		require.NoError(t, err)
+		require.NotNil(t, stat, name)
+		_, err = s.Create(t.Context(), name+"/mine", nil, 0, zk.WorldACL(zk.PermAll))
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+		_, err = s.Set(t.Context(), name, nil, -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+		_, err = s.SetACL(t.Context(), name, zk.WorldACL(zk.PermAll), -1)
+		require.ErrorIs(t, err, zk.ErrNoAuth, name)
+		require.ErrorIs(t, s.Delete(t.Context(), name, -1), zk.ErrNoAuth, name)
+	}
+}
