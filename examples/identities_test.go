@@ -121,43 +121,52 @@ func digestAuth(user, password string) recipes.Auth {
 }
 
 func TestRunbookRotatePassword(t *testing.T) {
-	onBoth(t, func(t *testing.T, start func() string) {
-		addr := start()
-		r := newRunbook(t, "rotate-password", addr, guardedLocks, "ZOOKEEPER_USERNAME=platform", "ZOOKEEPER_PASSWORD="+oldPlatform)
-		const newPlatform, newApp = "new-platform-04d1", "new-app-a6b2"
-		r.hushed(map[string]string{
-			"NEW_PLATFORM_PASSWORD": newPlatform, "NEW_APP_PASSWORD": newApp, "old platform": oldPlatform, "old app": oldApp, "ci": oldCI,
-		})
-		r.file("access.locktree.hcl", guardedAccess)
-		r.digest("platform", oldPlatform)
-		r.digest("app", oldApp)
-		r.digest("ci", oldCI)
-		r.must("locktree apply -auto-approve")
+	onBoth(t, func(t *testing.T, start func() string) { rotate(t, start(), guardedAccess) })
+	// The stack of an earlier version: its nodes are the first applier's, who declares itself with the rotation.
+	t.Run("none declared", func(t *testing.T) { rotate(t, zktest.Start(t).Addr(), undeclared) })
+}
 
-		// One program holds a permit and takes the mutex again and again. In step 3 another one, which has the new
-		// password, does the same before the first one ends.
-		at := worker(t, addr, digestAuth("app", oldApp))
-		r.between = func(step int) {
-			at.goesOn()
-			if step == 3 {
-				next := worker(t, addr, digestAuth("app", newApp))
-				at.goesOn()
-				at.stop()
-				at = next
-			}
-			r.mustAs("ci", oldCI, "locktree plan")
-			for password, works := range map[string]bool{oldPlatform: step < 4, newPlatform: step > 1} {
-				if works {
-					r.mustAs("platform", password, "locktree apply -auto-approve -var permits=6 && locktree apply -auto-approve && locktree doctor")
-				} else if out, code := r.as("platform", password, "locktree plan"); code == 0 {
-					require.Fail(t, "a password that is not in force works", out)
-				}
-			}
-			at.goesOn()
-		}
-		r.play()
-		at.stop()
+// undeclared has no administrators.
+var undeclared = strings.Replace(guardedAccess, "  admins  = local.administrators\n  readers = [principal.ci]\n", "", 1)
+
+func rotate(t *testing.T, addr, access string) {
+	r := newRunbook(t, "rotate-password", addr, guardedLocks, "ZOOKEEPER_USERNAME=platform", "ZOOKEEPER_PASSWORD="+oldPlatform)
+	const newPlatform, newApp = "new-platform-04d1", "new-app-a6b2"
+	r.hushed(map[string]string{
+		"NEW_PLATFORM_PASSWORD": newPlatform, "NEW_APP_PASSWORD": newApp, "old platform": oldPlatform, "old app": oldApp, "ci": oldCI,
 	})
+	r.file("access.locktree.hcl", access)
+	r.digest("platform", oldPlatform)
+	r.digest("app", oldApp)
+	r.digest("ci", oldCI)
+	r.must("locktree apply -auto-approve")
+	r.file("access.locktree.hcl", guardedAccess)
+
+	// One program holds a permit and takes the mutex again and again. In step 3 another one, which has the new
+	// password, does the same before the first one ends.
+	at := worker(t, addr, digestAuth("app", oldApp))
+	r.between = func(step int) {
+		at.goesOn()
+		if step == 3 {
+			next := worker(t, addr, digestAuth("app", newApp))
+			at.goesOn()
+			at.stop()
+			at = next
+		}
+		if step > 1 || access == guardedAccess {
+			r.mustAs("ci", oldCI, "locktree plan")
+		}
+		for password, works := range map[string]bool{oldPlatform: step < 4, newPlatform: step > 1} {
+			if works {
+				r.mustAs("platform", password, "locktree apply -auto-approve -var permits=6 && locktree apply -auto-approve && locktree doctor")
+			} else if out, code := r.as("platform", password, "locktree plan"); code == 0 {
+				require.Fail(t, "a password that is not in force works", out)
+			}
+		}
+		at.goesOn()
+	}
+	r.play()
+	at.stop()
 }
 
 // work is a program at work.
@@ -222,7 +231,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 	const super = "super-c0ff"
 	for name, access := range map[string]string{
 		"administrators": guardedAccess,
-		"none declared":  strings.Replace(guardedAccess, "  admins  = local.administrators\n  readers = [principal.ci]\n", "", 1),
+		"none declared":  undeclared,
 	} {
 		t.Run(name+", in memory", func(t *testing.T) {
 			srv := zktest.Start(t, zktest.WithSuperDigest("super:"+digestOf("super", super)))
@@ -235,12 +244,19 @@ func TestRunbookTakeOverStack(t *testing.T) {
 			takeOver(t, r, srv.Addr(), access, super)
 		})
 		t.Run(name+", Apache ZooKeeper", func(t *testing.T) {
-			srv := realzk.Start(t, realzk.Options{})
-			r := newRunbook(t, "take-over-stack", srv.Addr, guardedLocks)
-			r.hosts = []*shell{hostShell(t, srv, t.TempDir())}
-			takeOver(t, r, srv.Addr, access, super)
+			takeOverReal(t, realzk.Start(t, realzk.Options{}), access, super)
 		})
 	}
+	// One of three knows the superuser; all that is written goes through the leader.
+	t.Run("ensemble", func(t *testing.T) {
+		takeOverReal(t, realzk.StartEnsemble(t, 3, realzk.Options{})[0], guardedAccess, super)
+	})
+}
+
+func takeOverReal(t *testing.T, srv *realzk.Server, access, super string) {
+	r := newRunbook(t, "take-over-stack", srv.Addr, guardedLocks)
+	r.hosts = []*shell{hostShell(t, srv, t.TempDir())}
+	takeOver(t, r, srv.Addr, access, super)
 }
 
 func takeOver(t *testing.T, r *runbook, addr, access, super string) {

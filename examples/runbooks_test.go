@@ -93,7 +93,7 @@ func TestRunbookRestoreBackup(t *testing.T) {
 		backup := map[string][]byte{}
 		nothing := func() {}
 		r.instead = map[string]func(){
-			"$ cp -a $DATA/version-2 $BACKUP":                                 func() { keep(srv, backup, "/locks") },
+			"$ mkdir -p $BACKUP/version-2":                                    func() { keep(srv, backup, "/locks") },
 			"$ zkServer.sh stop; while zkServer.sh status; do sleep 1; done":  nothing,
 			"$ mv $DATA/version-2 $DATA/version-2.lost":                       func() { putBack(t, srv, backup) },
 			"$ echo 4096 > $DATA/version-2/acceptedEpoch":                     nothing,
