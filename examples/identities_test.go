@@ -226,7 +226,7 @@ func TestRunbookCIAccess(t *testing.T) {
 }
 
 // The stack that is taken over is one whose administrators were declared, and one of an earlier version, whose nodes
-// are the first applier's.
+// are the first applier's. It is done with the superuser, and with the old password.
 func TestRunbookTakeOverStack(t *testing.T) {
 	const super = "super-c0ff"
 	for name, access := range map[string]string{
@@ -236,21 +236,32 @@ func TestRunbookTakeOverStack(t *testing.T) {
 		t.Run(name+", in memory", func(t *testing.T) {
 			srv := zktest.Start(t, zktest.WithSuperDigest("super:"+digestOf("super", super)))
 			r := newRunbook(t, "take-over-stack", srv.Addr(), guardedLocks)
-			// It has known its superuser from the beginning, and does not stop.
-			r.instead = map[string]func(){
-				`$ digest() { echo "$1:$(printf %s "$1:$2" | openssl dgst -sha1 -binary | openssl base64)"; }`: func() {},
-				"$ unset SERVER_JVMFLAGS SUPER_PASSWORD":                                                       func() {},
-			}
+			r.instead = noRestart // it has known its superuser from the beginning
 			takeOver(t, r, srv.Addr(), access, super)
 		})
 		t.Run(name+", Apache ZooKeeper", func(t *testing.T) {
 			takeOverReal(t, realzk.Start(t, realzk.Options{}), access, super)
 		})
 	}
+	onBoth(t, func(t *testing.T, start func() string) {
+		addr := start()
+		r := newRunbook(t, "take-over-stack", addr, guardedLocks)
+		r.instead = noRestart
+		r.edit = func(text string) string {
+			return strings.Replace(text, `username = "super"`, `username = "platform"`, 1)
+		}
+		takeOver(t, r, addr, guardedAccess, oldPlatform)
+	})
 	// One of three knows the superuser; all that is written goes through the leader.
 	t.Run("ensemble", func(t *testing.T) {
 		takeOverReal(t, realzk.StartEnsemble(t, 3, realzk.Options{})[0], guardedAccess, super)
 	})
+}
+
+// noRestart leaves out what is done at the server.
+var noRestart = map[string]func(){
+	`$ digest() { echo "$1:$(printf %s "$1:$2" | openssl dgst -sha1 -binary | openssl base64)"; }`: func() {},
+	"$ unset SERVER_JVMFLAGS SUPER_PASSWORD":                                                       func() {},
 }
 
 func takeOverReal(t *testing.T, srv *realzk.Server, access, super string) {

@@ -40,6 +40,9 @@ type runbook struct {
 	// of each such block, and what comes to the same.
 	instead map[string]func()
 
+	// edit, when not nil, makes the changes to the topic that it leaves to its reader.
+	edit func(text string) string
+
 	// between is called behind numbered step n; what stands before the first is step 0.
 	between func(step int)
 }
@@ -98,6 +101,9 @@ func blocks(text string) (out []block) {
 func (r *runbook) play() {
 	text, code := r.shell.run("locktree help " + r.topic)
 	require.Zero(r.t, code, text)
+	if r.edit != nil {
+		text = r.edit(text)
+	}
 	done := map[string]bool{}
 	all := blocks(text)
 	for i, b := range all {
