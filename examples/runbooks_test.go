@@ -97,9 +97,8 @@ func TestRunbookRestoreBackup(t *testing.T) {
 			"$ zkServer.sh stop; while zkServer.sh status; do sleep 1; done":  nothing,
 			"$ mv $DATA/version-2 $DATA/version-2.lost":                       func() { putBack(t, srv, backup) },
 			"$ echo 4096 > $DATA/version-2/acceptedEpoch":                     nothing,
-			"$ zkServer.sh start; until zkServer.sh status; do sleep 1; done": nothing,
+			"$ until zkServer.sh status; do zkServer.sh start; sleep 1; done": nothing,
 			"$ zkServer.sh start":                                             nothing,
-			"$ until zkServer.sh status; do sleep 1; done":                    nothing,
 		}
 		restoreBackup(t, r, srv.Addr())
 	})
