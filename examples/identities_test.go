@@ -121,6 +121,7 @@ func digestAuth(user, password string) recipes.Auth {
 }
 
 func TestRunbookRotatePassword(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) { rotate(t, start(), guardedAccess) })
 	// The stack of an earlier version: its nodes are the first applier's, who declares itself with the rotation.
 	t.Run("none declared", func(t *testing.T) { rotate(t, zktest.Start(t).Addr(), undeclared) })
@@ -213,6 +214,7 @@ func (w *work) stop() {
 }
 
 func TestRunbookCIAccess(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) {
 		addr := start()
 		r := newRunbook(t, "ci-access", addr, guardedLocks, "PLATFORM_PASSWORD="+oldPlatform)
@@ -228,6 +230,7 @@ func TestRunbookCIAccess(t *testing.T) {
 // The stack that is taken over is one whose administrators were declared, and one of an earlier version, whose nodes
 // are the first applier's. It is done with the superuser, and with the old password.
 func TestRunbookTakeOverStack(t *testing.T) {
+	t.Parallel()
 	const super = "super-c0ff"
 	for name, access := range map[string]string{
 		"administrators": guardedAccess,
@@ -240,6 +243,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 			takeOver(t, r, srv.Addr(), access, super)
 		})
 		t.Run(name+", Apache ZooKeeper", func(t *testing.T) {
+			t.Parallel()
 			takeOverReal(t, realzk.Start(t, realzk.Options{}), access, super)
 		})
 	}
@@ -254,6 +258,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 	})
 	// One of three knows the superuser; all that is written goes through the leader.
 	t.Run("ensemble", func(t *testing.T) {
+		t.Parallel()
 		takeOverReal(t, realzk.StartEnsemble(t, 3, realzk.Options{})[0], guardedAccess, super)
 	})
 }
@@ -297,6 +302,7 @@ func takeOver(t *testing.T, r *runbook, addr, access, super string) {
 }
 
 func TestRunbookTwoTeams(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) {
 		const search = "search-5d5d"
 		addr := start()

@@ -86,6 +86,7 @@ func dial(t *testing.T, addr, id string, timeout time.Duration, auth ...recipes.
 }
 
 func TestRunbookRestoreBackup(t *testing.T) {
+	t.Parallel()
 	t.Run("in memory", func(t *testing.T) {
 		srv := zktest.Start(t)
 		r := newRunbook(t, "restore-backup", srv.Addr(), openLocks)
@@ -103,7 +104,7 @@ func TestRunbookRestoreBackup(t *testing.T) {
 		restoreBackup(t, r, srv.Addr())
 	})
 	t.Run("standalone", func(t *testing.T) {
-		t.Parallel() // it waits for sessions that time out
+		t.Parallel()
 		srv := realzk.Start(t, realzk.Options{})
 		r := newRunbook(t, "restore-backup", srv.Addr, openLocks)
 		r.hosts, r.skip = []*shell{hostShell(t, srv, t.TempDir())}, []string{"In an ensemble"}
@@ -172,6 +173,7 @@ func putBack(t *testing.T, srv *zktest.Server, all map[string][]byte) {
 }
 
 func TestRunbookMigrateEnsemble(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) {
 		from, to := start(), start()
 		r := newRunbook(t, "migrate-ensemble", from, openLocks, "OLD="+from, "NEW="+to)
@@ -211,12 +213,14 @@ func untilGone(t *testing.T, c *recipes.Client, held *recipes.Lease) error {
 	}
 }
 
-// onBoth runs a test on the in-memory server and on Apache ZooKeeper.
+// onBoth runs a test on the in-memory server and on Apache ZooKeeper. What is typed there mostly waits: for Java to start,
+// and for sessions to time out.
 func onBoth(t *testing.T, test func(t *testing.T, start func() string)) {
 	t.Run("in memory", func(t *testing.T) {
 		test(t, func() string { return zktest.Start(t).Addr() })
 	})
 	t.Run("Apache ZooKeeper", func(t *testing.T) {
+		t.Parallel()
 		test(t, func() string { return realzk.Start(t, realzk.Options{}).Addr })
 	})
 }
