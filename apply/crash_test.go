@@ -121,7 +121,10 @@ func (s *site) strike(c *recipes.Client, sc scene, k int, fault zktest.Fault, di
 
 // runStruck runs a plan as a program of its own, whose k-th write is struck.
 func (s *site) runStruck(p *plan.Plan, k int, fault zktest.Fault, dies bool, begun func()) (hit bool, err error) {
-	victim := s.provisioner()
+	return s.runAsStruck(s.provisioner(), p, k, fault, dies, begun)
+}
+
+func (s *site) runAsStruck(victim *recipes.Client, p *plan.Plan, k int, fault zktest.Fault, dies bool, begun func()) (hit bool, err error) {
 	id := s.session(victim).ID()
 	n := 0
 	in := s.server.Inject(func(r zktest.Request) bool {

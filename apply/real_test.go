@@ -53,6 +53,7 @@ func TestRealZooKeeper(t *testing.T) {
 		"administrators are rotated":             rotation,
 		"quota follows the administrators":       quotaRotation,
 		"reader plans and administrator applies": readerPlans,
+		"rotation that dies at every list":       rotationDies,
 	} {
 		t.Run(name, func(t *testing.T) {
 			body(t, real(t, server.Addr, "/"+strings.ReplaceAll(name, " ", "-")))
