@@ -208,8 +208,13 @@ func (d *differ) shared(f *Framed) []kind.ACL {
 				"declare admins in its configuration, apply that, and plan again.", f.Path, aclText(f.ACL), unknown))
 	}
 	d.unsure = true
-	stays := slices.DeleteFunc(slices.Clone(f.ACL), func(a kind.ACL) bool { return hides(a, list) })
-	return kind.NormalizeACL(append(list, stays...))
+	// What is there already need not be added; a reader is not shown of which digest it is.
+	missing := slices.DeleteFunc(list, func(b kind.ACL) bool {
+		return slices.ContainsFunc(f.ACL, func(a kind.ACL) bool {
+			return b.Perms&^a.Perms == 0 && (granted([]kind.ACL{b}, a) || hides(a, []kind.ACL{b}))
+		})
+	})
+	return kind.NormalizeACL(append(missing, f.ACL...))
 }
 
 // joined is a list of somebody else's with what is declared added, and without what an

@@ -1,0 +1,307 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// people: two of them are one user with an old and a new password, whom servers show alike to readers.
+var people = []string{"ann:1", "ann:2", "bob:3", "cid:4"}
+
+// charter is what one configuration says of who may do what.
+type charter struct {
+	stack           string
+	admins, readers []string
+	grants          map[string]map[string]string // by path; nil for a node without an acl
+	visits          int                          // it stands in the descriptions, so that each is a change
+}
+
+var charterNodes = []struct {
+	path string
+	kind *kind.Kind
+}{{"", kind.Namespace}, {"/ledger", kind.Mutex}, {"/pool", kind.Semaphore}, {"/solo", kind.Election}}
+
+func someCharter(t *rapid.T, stack string) *charter {
+	some := func(name string, least int) []string {
+		return rapid.SliceOfNDistinct(rapid.SampledFrom(people), least, len(people), rapid.ID[string]).Draw(t, name)
+	}
+	c := &charter{stack: stack, admins: some("admins", 1), readers: some("readers", 0), grants: map[string]map[string]string{}}
+	for _, n := range charterNodes {
+		if rapid.IntRange(0, 2).Draw(t, "acl of "+n.path) > 0 {
+			continue
+		}
+		grants := map[string]string{}
+		for _, who := range some("grants", 1) {
+			grants[who] = rapid.SampledFrom([]string{"admin", "admin", "lock", "observe"}).Draw(t, "role")
+		}
+		if rapid.IntRange(0, 4).Draw(t, "an administrator") > 0 {
+			grants[c.admins[0]] = "admin"
+		}
+		c.grants[n.path] = grants
+	}
+	return c
+}
+
+var charterRoles = map[string]kind.Perm{
+	"admin": kind.PermAll, "lock": kind.PermCreate | kind.PermRead | kind.PermDelete, "observe": kind.PermRead,
+}
+
+func (c *charter) access() *plan.Access { return may(c.admins, c.readers) }
+
+func (c *charter) tree(s *site) *plan.Tree {
+	tree := &plan.Tree{Ensemble: "main", Root: s.root, Stack: c.stack}
+	tree.Intent.Access = c.access()
+	for _, d := range charterNodes {
+		n := declare("/"+c.stack+d.path, d.kind, set("description", fmt.Sprint(c.visits)))
+		n.Path, n.Payload.Owner.Stack = s.root+n.Path, c.stack
+		n.ACL = c.access().List()
+		n.Payload.ChildACL = n.ACL
+		if grants := c.grants[d.path]; grants != nil {
+			n.ACL = nil
+			for who, role := range grants {
+				n.ACL = append(n.ACL, kind.ACL{Scheme: "digest", ID: digest(who), Perms: charterRoles[role]})
+			}
+			n.ACL = kind.NormalizeACL(n.ACL)
+			n.Payload.ChildACL = n.ACL
+		}
+		if d.kind.Container {
+			n.Payload.ChildACL = nil
+		}
+		tree.Nodes = append(tree.Nodes, n)
+	}
+	return tree
+}
+
+// rights are what a list gives to one of the people.
+func rights(list []kind.ACL, who string) (p kind.Perm) {
+	for _, a := range list {
+		if a.ID == digest(who) {
+			p |= a.Perms
+		}
+	}
+	return p
+}
+
+// manages reports whether somebody can do with the nodes of a tree what an apply may have to.
+func manages(tree *plan.Tree, who ...string) bool {
+	for _, n := range tree.Nodes {
+		var p kind.Perm
+		for _, w := range who {
+			p |= rights(n.ACL, w)
+		}
+		if p != kind.PermAll {
+			return false
+		}
+	}
+	return true
+}
+
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
+}
+
+// land is a root with two stacks, and what was applied to them last.
+type land struct {
+	*site
+	r       *rapid.T
+	clients map[string]*recipes.Client
+	now     map[string]*charter
+}
+
+func (l *land) client(who ...string) *recipes.Client {
+	key := strings.Join(who, " ")
+	if l.clients[key] == nil {
+		l.clients[key] = l.as(who...)
+	}
+	return l.clients[key]
+}
+
+func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
+	live, err := Read(l.t.Context(), l.session(c), tree)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Diff(live, tree, plan.Options{Identities: identities(c), AllowMassDestroy: true}), nil
+}
+
+// Whatever identities, grants and changes of them are declared, by whomever they are applied: declared readers can plan,
+// declared administrators can apply, nobody else can write, and nobody who could apply is locked out unless it was asked for.
+func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
+	applied, refused := 0, 0
+	rapid.Check(t, func(r *rapid.T) {
+		l := &land{site: inMemory(t), r: r, clients: map[string]*recipes.Client{}, now: map[string]*charter{}}
+		defer func() {
+			for _, c := range l.clients {
+				_ = c.Close()
+			}
+			l.server.Close()
+		}()
+		for range rapid.IntRange(2, 5).Draw(r, "applies") {
+			next := someCharter(r, rapid.SampledFrom([]string{"shop", "depot"}).Draw(r, "stack"))
+			by := rapid.SliceOfNDistinct(rapid.SampledFrom(people), 1, len(people), rapid.ID[string]).Draw(r, "by")
+			if was := l.now[next.stack]; rapid.Bool().Draw(r, "both credentials") {
+				by = append(by, next.admins[0])
+				if was != nil {
+					by = append(by, was.admins[0])
+				}
+				if other := l.now[map[string]string{"shop": "depot", "depot": "shop"}[next.stack]]; was == nil && other != nil {
+					by = append(by, other.admins[0])
+				}
+				slices.Sort(by)
+				by = slices.Compact(by)
+			}
+			if l.turn(next, by) {
+				applied++
+			} else {
+				refused++
+			}
+			for _, c := range l.now {
+				l.holds(c)
+			}
+		}
+	})
+	t.Logf("%d applied, %d refused", applied, refused)
+	require.Positive(t, applied)
+	require.Positive(t, refused)
+}
+
+// turn applies one charter. It asserts that it is refused for a reason, and then changes nothing.
+func (l *land) turn(next *charter, by []string) bool {
+	r, was := l.r, l.now[next.stack]
+	before := l.everyList()
+	tree := next.tree(l.site)
+	p, err := l.try(l.client(by...), tree)
+	if err != nil {
+		require.ErrorContains(r, err, "READ")
+		require.True(r, len(before) > 0 && (was == nil || !meet(by, append(slices.Clone(was.admins), was.readers...))), "%v: %v", by, err)
+		return false
+	}
+	able := slices.ContainsFunc(next.admins, func(who string) bool { return manages(tree, who) })
+	lockedOut := slices.ContainsFunc(tree.Nodes, func(n *plan.Node) bool {
+		return !slices.ContainsFunc(next.admins, func(who string) bool { return managesNode(n, who) })
+	})
+	if lockedOut {
+		require.False(r, p.Applyable(), "%s", p)
+		require.False(r, able)
+	}
+	if !p.Applyable() {
+		for _, q := range p.Problems {
+			if q.Severity == plan.Error && q.Code != plan.ProblemLockOut {
+				require.False(r, was != nil && meet(by, was.admins) && manages(was.tree(l.site), by...), "%v", q)
+			}
+		}
+		return false
+	}
+	_, err = executor(l.client(by...)).Run(l.t.Context(), p)
+	if err != nil {
+		// Whoever makes a semaphore or a namespace needs rights on it, for what is made in it. Whoever applies needs all
+		// on what is there of the tool's own nodes: a first apply that is refused leaves them, the apply lock included.
+		sure := meet(by, next.admins) && manages(tree, by...)
+		for _, path := range scaffoldPaths(l.root, next.stack) {
+			sure = sure && (before[path] == nil || slices.ContainsFunc(by, func(who string) bool { return rights(before[path], who) == kind.PermAll }))
+		}
+		if was != nil {
+			sure = sure && meet(by, was.admins) && manages(was.tree(l.site), by...)
+		}
+		require.False(r, sure, "%v may do all of it: %v", by, err)
+		var half *ACLPhaseError
+		if errors.As(err, &half) {
+			// Everybody together carries on.
+			p, err := l.try(l.client(people...), tree)
+			require.NoError(r, err)
+			_, err = executor(l.client(people...)).Run(l.t.Context(), p)
+			require.NoError(r, err)
+			l.now[next.stack] = next
+			return true
+		}
+		after := l.everyList()
+		if was == nil {
+			for _, path := range scaffoldPaths(l.root, next.stack) {
+				if before[path] == nil {
+					delete(after, path)
+				}
+			}
+		}
+		require.Equal(r, before, after, "refused (%v), but something was written", err)
+		return false
+	}
+	l.now[next.stack] = next
+	l.exact(by, next.stack)
+	return true
+}
+
+func managesNode(n *plan.Node, who string) bool {
+	need := kind.PermRead | kind.PermWrite | kind.PermAdmin
+	if n.Kind().Container || len(n.Kind().Children) > 0 {
+		need = kind.PermAll
+	}
+	return need&^rights(n.ACL, who) == 0
+}
+
+// exact asserts that nodes that both stacks stand on are for the administrators and readers of both, and for nobody else
+// where the applier could know that.
+func (l *land) exact(by []string, stack string) {
+	var want []kind.ACL
+	knows := true
+	for name, c := range l.now {
+		want = append(want, c.access().List()...)
+		knows = knows && (name == stack || meet(by, append(slices.Clone(c.admins), c.readers...)))
+	}
+	want = kind.NormalizeACL(want)
+	for _, path := range []string{l.root, plan.ScaffoldPath(l.root), kind.ParentPath(plan.IndexPath(l.root, stack)), kind.ParentPath(plan.LockPath(l.root, stack))} {
+		list := l.everyList()[path]
+		require.True(l.r, plan.Covers(list, want), "%s: %s does not grant %s", path, listText(list), listText(want))
+		if knows {
+			require.Equal(l.r, listText(want), listText(list), path)
+		}
+	}
+}
+
+// holds asserts what must hold of a stack at any time behind an apply, of its own or of the other one.
+func (l *land) holds(c *charter) {
+	r, tree, lists := l.r, c.tree(l.site), l.everyList()
+	for _, path := range []string{plan.IndexPath(l.root, c.stack), plan.LockPath(l.root, c.stack)} {
+		require.Equal(r, listText(c.access().List()), listText(lists[path]), path)
+	}
+	for _, who := range append(slices.Clone(c.admins), c.readers...) {
+		p, err := l.try(l.client(who), tree)
+		require.NoError(r, err, "%s cannot plan %s", who, c.stack)
+		blind := slices.ContainsFunc(tree.Nodes, func(n *plan.Node) bool { return rights(n.ACL, who)&kind.PermRead == 0 })
+		if blind {
+			continue
+		}
+		require.Empty(r, p.Drifted)
+		for i := range p.Changes {
+			require.Equal(r, plan.NoOp, p.Changes[i].Action, "%s: %s", who, p)
+		}
+		// One who also sees what the other stack declares knows of more that may go than one who applied without.
+		for _, a := range p.Access {
+			require.True(r, plan.Covers(a.Before, a.After), "%s: %s %s -> %s", who, a.Pin.Path, listText(a.Before), listText(a.After))
+		}
+	}
+	for _, n := range tree.Nodes {
+		require.Equal(r, listText(n.ACL), listText(lists[n.Path]), n.Path)
+	}
+	for _, who := range c.admins {
+		if !manages(tree, who) {
+			continue // it was said so
+		}
+		c.visits++
+		next := c.tree(l.site)
+		p, err := l.try(l.client(who), next)
+		require.NoError(r, err)
+		require.True(r, p.HasChanges() && p.Applyable(), "%s", p)
+		_, err = executor(l.client(who)).Run(l.t.Context(), p)
+		require.NoError(r, err, "%s cannot apply %s", who, c.stack)
+	}
+}
