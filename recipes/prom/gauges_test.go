@@ -258,7 +258,7 @@ func TestWhoWaitedInTheProcessTakesNobodyOutOfAQueue(t *testing.T) {
 // Goroutines of two clients do everything at once, with bounds of every length, under sessions that expire and nodes that are
 // deleted. Whenever everything rests the gauges are compared with the truth.
 func TestGaugesDoNotDriftUnderRandomUse(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) { l.randomUse(rand.New(rand.NewPCG(seed, 0))) })
 		})
