@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/examples/compare/bench"
 	"github.com/locktree/locktree/examples/compare/claims"
 	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/lock"
@@ -131,6 +132,34 @@ func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
 		default:
 			require.False(t, p.Token)
 			require.Positive(t, p.Stale, p.System)
+		}
+	}
+}
+
+// A server that cannot be had and a process that ends are told in their rows, and the others are measured.
+func TestWhatFailsIsToldAndTheRestGoesOn(t *testing.T) {
+	t.Parallel()
+	scope := &server.Scope{}
+	t.Cleanup(scope.Close)
+	plan := bench.Plan{
+		Systems:   append([]drivers.System{{Name: "nowhere", Server: "nosuch"}}, drivers.Controls...),
+		Workloads: []bench.Workload{{Name: "own lock", Wide: true, Load: lock.Load{Kind: lock.Mutex, Clients: 1, Workers: 1, Locks: 1}}},
+		Rounds:    2, Window: 50 * time.Millisecond, Limit: patience, Self: "/bin/false", Dir: t.TempDir(), Tell: t.Logf,
+	}
+	r, servers, err := bench.Run(t.Context(), scope, plan)
+	require.NoError(t, err)
+	require.Len(t, r.Samples, 2*len(plan.Systems))
+	require.Contains(t, servers, "zookeeper")
+	require.Equal(t, `no server is called "nosuch"`, r.Servers["nosuch"].Missing)
+	for _, s := range r.Samples {
+		switch s.System {
+		case "nowhere":
+			require.Contains(t, s.Missing, "no server")
+		case "nothing":
+			require.Contains(t, s.Missing, lock.ErrLost.Error())
+		default:
+			require.Empty(t, s.Missing, s.System)
+			require.Positive(t, s.Cycles, s.System)
 		}
 	}
 }

@@ -183,6 +183,9 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 	if p := r.processes[s.Name]; p != nil && !errors.Is(err, lock.ErrNotOffered) {
 		p.Kill() // whatever its workers are still at
 		delete(r.processes, s.Name)
+		if err := r.warmUp(s); err != nil {
+			r.missing[s.Name] = err.Error()
+		}
 	}
 	// It would not do better in the next round, and a limit was waited for.
 	r.missing[s.Name+"/"+w.Name] = out.Missing
