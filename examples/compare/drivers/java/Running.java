@@ -63,7 +63,7 @@ final class Running {
                 done = cycles;
             }
             if (System.nanoTime() > end) {
-                throw new IllegalStateException(done + " cycles of " + workers + " workers in time; " + first.get());
+                throw new IllegalStateException(done + " cycles of " + workers + " workers in time" + (first.get().isEmpty() ? "" : "; the first error: " + first.get()));
             }
         }
         Thread.sleep(number("warm") / 1000);

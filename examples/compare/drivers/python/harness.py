@@ -47,7 +47,7 @@ class Running:
         end = time.monotonic() + self.number("limit") / 1e6
         while self.cycles < self.workers:
             if time.monotonic() > end:
-                raise Late("%d cycles of %d workers in time; %s" % (self.cycles, self.workers, self.first))
+                raise Late("%d cycles of %d workers in time%s" % (self.cycles, self.workers, self.first and "; the first error: " + self.first))
             time.sleep(0.001)
         time.sleep(self.number("warm") / 1e6)
 
