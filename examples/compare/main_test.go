@@ -33,7 +33,7 @@ const patience = time.Minute
 // kinds of lock that a system does not have.
 func lacks(s drivers.System) string {
 	switch s.Name {
-	case drivers.Ours, "curator", "nothing", "nothing in Java", "nothing in Python":
+	case drivers.Ours, "locktree, no fsync", "curator", "nothing", "nothing in Java", "nothing in Python":
 		return ""
 	case "kazoo":
 		return "rw set" // rw because Debian's has python-zk/kazoo#649

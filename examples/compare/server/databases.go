@@ -20,11 +20,20 @@ import (
 
 // postgres counts no requests that could be read at once.
 type postgres struct {
-	addr, version string
-	program       *program
+	addr, version, durability string
+	program                   *program
 }
 
 func startPostgres(s *Scope, _ Options) Server {
+	return postgresWith(s, "written and synchronised to disk; an advisory lock is in memory", "on")
+}
+
+// startPostgresUnsynced is for what durability costs.
+func startPostgresUnsynced(s *Scope, _ Options) Server {
+	return postgresWith(s, "in memory, and on disk soon after", "off")
+}
+
+func postgresWith(s *Scope, durability, synchronous string) Server {
 	name := found(s, "postgresql", "postgres", "/usr/lib/postgresql/*/bin/postgres")
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real // initdb is beside it
@@ -32,7 +41,7 @@ func startPostgres(s *Scope, _ Options) Server {
 	p := newProgram(s, true)
 	p.run(filepath.Join(filepath.Dir(name), "initdb"), "-D", p.dir+"/data", "-U", "compare", "--auth=trust", "--no-sync")
 	port := realzk.FreePorts(s, 1)[0]
-	db := &postgres{addr: loopback(port), program: p}
+	db := &postgres{addr: loopback(port), durability: durability, program: p}
 	ready := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -48,7 +57,7 @@ func startPostgres(s *Scope, _ Options) Server {
 		return err
 	}
 	p.start(ready, name, "-D", p.dir+"/data", "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
-		"-c", "unix_socket_directories=", "-c", "max_connections=300")
+		"-c", "unix_socket_directories=", "-c", "max_connections=300", "-c", "synchronous_commit="+synchronous)
 	return db
 }
 
@@ -56,9 +65,7 @@ func (p *postgres) Addrs() []string         { return []string{p.addr} }
 func (p *postgres) Pids() []int             { return p.program.pids() }
 func (p *postgres) Counts() (Counts, error) { return Counts{-1, -1}, nil }
 func (p *postgres) Version() string         { v, _, _ := strings.Cut(p.version, " "); return "PostgreSQL " + v }
-func (p *postgres) Durability() string {
-	return "written and synchronised to disk; an advisory lock is in memory"
-}
+func (p *postgres) Durability() string      { return p.durability }
 
 type mariadb struct {
 	addr    string

@@ -32,13 +32,15 @@ type Options struct {
 
 // starters start a server; what they need to end goes to the given scope.
 var starters = map[string]func(*Scope, Options) Server{
-	"zookeeper":    startZooKeeper,
-	"redis":        startRedis,
-	"redis-synced": startRedisSynced,
-	"three-redis":  startThreeRedises,
-	"etcd":         startEtcd,
-	"postgres":     startPostgres,
-	"mariadb":      startMariaDB,
+	"zookeeper":          startZooKeeper,
+	"zookeeper-unsynced": startZooKeeperUnsynced,
+	"postgres-unsynced":  startPostgresUnsynced,
+	"redis":              startRedis,
+	"redis-synced":       startRedisSynced,
+	"three-redis":        startThreeRedises,
+	"etcd":               startEtcd,
+	"postgres":           startPostgres,
+	"mariadb":            startMariaDB,
 }
 
 // Names of the servers that there are.

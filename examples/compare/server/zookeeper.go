@@ -13,18 +13,29 @@ import (
 
 // zooKeeper is one server, or an ensemble, as an administrator would run it: with fsync, both compilers and a heap that is
 // not in its way.
-type zooKeeper struct{ members []*realzk.Server }
+type zooKeeper struct {
+	members  []*realzk.Server
+	unsynced bool
+}
 
-func startZooKeeper(s *Scope, opts Options) Server {
+func startZooKeeper(s *Scope, opts Options) Server { return zooKeepers(s, opts, false) }
+
+// startZooKeeperUnsynced is for what durability costs: nobody should run it.
+func startZooKeeperUnsynced(s *Scope, opts Options) Server { return zooKeepers(s, opts, true) }
+
+func zooKeepers(s *Scope, opts Options, unsynced bool) Server {
 	o := realzk.Options{
 		HeapMiB:    512,
 		JVM:        []string{"-XX:TieredStopAtLevel=4"},
 		Properties: map[string]string{"zookeeper.preAllocSize": "65536"}, // its default
 	}
-	if opts.Members > 1 {
-		return &zooKeeper{realzk.StartEnsemble(s, opts.Members, o)}
+	if unsynced {
+		o.Properties["zookeeper.forceSync"] = "no"
 	}
-	return &zooKeeper{[]*realzk.Server{realzk.Start(s, o)}}
+	if opts.Members > 1 {
+		return &zooKeeper{realzk.StartEnsemble(s, opts.Members, o), unsynced}
+	}
+	return &zooKeeper{[]*realzk.Server{realzk.Start(s, o)}, unsynced}
 }
 
 func (z *zooKeeper) Addrs() (all []string) {
@@ -83,6 +94,9 @@ func (z *zooKeeper) Version() string {
 }
 
 func (z *zooKeeper) Durability() string {
+	if z.unsynced {
+		return "written, and not synchronised to disk"
+	}
 	if len(z.members) > 1 {
 		return "written and synchronised to disk by a majority"
 	}
