@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,33 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, scope := range scopes {
+		scope.Close()
+	}
+	os.Exit(code)
+}
+
+// The servers are shared by all tests.
+var (
+	starting sync.Mutex
+	scopes   = map[string]*server.Scope{}
+	started  = map[string]func() (server.Server, error){}
+)
+
+func serverFor(t *testing.T, name string) server.Server {
+	t.Helper()
+	starting.Lock()
+	if started[name] == nil {
+		scope := &server.Scope{}
+		scopes[name] = scope
+		started[name] = sync.OnceValues(func() (server.Server, error) { return server.Start(scope, name, server.Options{}) })
+	}
+	start := started[name]
+	starting.Unlock()
+	up, err := start()
+	require.NoError(t, err)
+	return up
 }
 
 // patience bounds what hangs; nothing is proven by its passing.
@@ -51,18 +78,11 @@ var loads = map[string]lock.Load{
 // Every driver excludes, on a real server, with several clients: a driver that got its figures by not locking would have
 // the best of them.
 func TestEveryDriverExcludes(t *testing.T) {
-	scope := &server.Scope{}
-	t.Cleanup(scope.Close) // after the subtests
-	ups := map[string]server.Server{}
+	t.Parallel()
 	dir := t.TempDir()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for _, s := range drivers.All {
-		if ups[s.Server] == nil {
-			up, err := server.Start(scope, s.Server, server.Options{})
-			require.NoError(t, err)
-			ups[s.Server] = up
-		}
 		_, err := s.Command(self, dir) // compiles
 		require.NoError(t, err)
 	}
@@ -76,7 +96,7 @@ func TestEveryDriverExcludes(t *testing.T) {
 			defer p.Kill()
 			control := s.Floor || strings.HasPrefix(s.Name, "nothing")
 			for name, load := range loads {
-				err := p.Start(ups[s.Server].Addrs(), "test-"+name, load, 0)
+				err := p.Start(serverFor(t, s.Server).Addrs(), "test-"+name, load, 0)
 				if control && errors.Is(err, lock.ErrNotOffered) {
 					continue
 				}
@@ -98,17 +118,12 @@ func TestEveryDriverExcludes(t *testing.T) {
 // A holder that stood still for too long goes on where nothing tells it; a store that checks tokens takes nothing from it.
 func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
 	t.Parallel()
-	scope := &server.Scope{}
-	t.Cleanup(scope.Close)
 	ups := map[string]server.Server{}
 	var systems []drivers.System
 	for _, name := range []string{drivers.Ours, "go-zookeeper", "redislock", "etcd", "postgres advisory lock"} {
 		s, err := drivers.Find(name)
 		require.NoError(t, err)
-		if ups[s.Server] == nil {
-			ups[s.Server], err = server.Start(scope, s.Server, server.Options{})
-			require.NoError(t, err)
-		}
+		ups[s.Server] = serverFor(t, s.Server)
 		systems = append(systems, s)
 	}
 	self, err := os.Executable()
