@@ -209,11 +209,7 @@ func (d *differ) shared(f *Framed) []kind.ACL {
 	}
 	d.unsure = true
 	// What is there already need not be added; a reader is not shown of which digest it is.
-	missing := slices.DeleteFunc(list, func(b kind.ACL) bool {
-		return slices.ContainsFunc(f.ACL, func(a kind.ACL) bool {
-			return b.Perms&^a.Perms == 0 && (granted([]kind.ACL{b}, a) || hides(a, []kind.ACL{b}))
-		})
-	})
+	missing := slices.DeleteFunc(list, func(b kind.ACL) bool { return covers(f.ACL, b) })
 	return kind.NormalizeACL(append(missing, f.ACL...))
 }
 
@@ -249,9 +245,17 @@ func granted(list []kind.ACL, to kind.ACL) bool {
 // exact: whether a connection has an identity of the scheme is known without the servers.
 func exact(a kind.ACL) bool { return slices.Contains([]string{"world", "digest", "x509"}, a.Scheme) }
 
-// Covers reports whether a list grants all that another one does.
+// Covers reports whether a list grants all that another one does, as far as can be seen where the servers mask hashes.
 func Covers(list, other []kind.ACL) bool {
-	return kind.EqualACL(list, append(slices.Clone(list), other...))
+	list = kind.NormalizeACL(list)
+	return !slices.ContainsFunc(kind.NormalizeACL(other), func(b kind.ACL) bool { return !covers(list, b) })
+}
+
+func covers(list []kind.ACL, b kind.ACL) bool {
+	return slices.ContainsFunc(list, func(a kind.ACL) bool {
+		same := a.Scheme == b.Scheme && a.ID == b.ID
+		return b.Perms&^a.Perms == 0 && (same || hides(a, []kind.ACL{b}) || hides(b, []kind.ACL{a}))
+	})
 }
 
 // nextAccess is what the index says about its access lists behind the plan. While some are still to be

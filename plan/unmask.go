@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,6 +49,50 @@ func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 	return out
 }
 
+// revealAs puts ids into a list that nothing proves: those of a user of whom another list has as many entries, with the
+// same rights. Which entry has which id is told by the rights, or makes no difference.
+func revealAs(list, as []kind.ACL) []kind.ACL {
+	if !slices.ContainsFunc(list, masked) {
+		return list
+	}
+	byRights := func(a, b *kind.ACL) int { return cmp.Compare(a.Perms, b.Perms) }
+	out, known := slices.Clone(list), kind.NormalizeACL(as)
+	for user := range users(out) {
+		hidden := entriesOf(out, user)
+		ids := entriesOf(known, user)
+		slices.SortStableFunc(hidden, byRights)
+		slices.SortStableFunc(ids, byRights)
+		if !slices.EqualFunc(hidden, ids, func(a, b *kind.ACL) bool { return a.Perms == b.Perms }) {
+			continue
+		}
+		for i, a := range hidden {
+			a.ID = ids[i].ID
+		}
+	}
+	return out
+}
+
+// users are those of whom a list does not show the hashes.
+func users(list []kind.ACL) map[string]bool {
+	out := map[string]bool{}
+	for _, a := range list {
+		if masked(a) {
+			out[strings.TrimSuffix(a.ID, "x")] = true
+		}
+	}
+	return out
+}
+
+// entriesOf are the entries of a user, "name:".
+func entriesOf(list []kind.ACL, user string) (out []*kind.ACL) {
+	for i := range list {
+		if list[i].Scheme == "digest" && strings.HasPrefix(list[i].ID, user) {
+			out = append(out, &list[i])
+		}
+	}
+	return out
+}
+
 // unmask replaces what is current by what is known to be: the lists of the stack's nodes where the
 // index proves them, those of the tool's own nodes as the index says.
 func (d *differ) unmask() {
@@ -57,10 +102,10 @@ func (d *differ) unmask() {
 		!slices.ContainsFunc(d.current.Frame, func(f Framed) bool { return hidden(f.ACL) }) {
 		return
 	}
-	had, said, declared := digests{}, digests{}, digests{}
-	said.add(x.Access)
+	had, declared := digests{}, digests{}
+	said := x.Access
 	for _, o := range d.current.Others {
-		said.add(o.Access)
+		said = append(slices.Clone(said), o.Access...)
 	}
 	for _, n := range d.current.Nodes {
 		if d.ours(n) {
@@ -74,7 +119,7 @@ func (d *differ) unmask() {
 	current.Nodes, current.Frame = slices.Clone(current.Nodes), slices.Clone(current.Frame)
 	d.current = &current
 	for i := range current.Frame {
-		current.Frame[i].ACL = reveal(current.Frame[i].ACL, said)
+		current.Frame[i].ACL = revealAs(revealAs(current.Frame[i].ACL, x.Access), said)
 	}
 	var doubtful []*Node
 	for i, n := range current.Nodes {
