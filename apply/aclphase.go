@@ -58,13 +58,10 @@ func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
 // half is what one of the two passes writes of a step, nil for nothing, and whether the step is done with it:
 // the first one adds, the second one, with narrow, takes away.
 func (r *run) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
-	// A list that was planned by somebody who is not shown all of it: its administrators are.
-	if !narrow && slices.ContainsFunc(step.Before, masked) {
-		got, _, err := r.s.GetACL(ctx, step.Path)
-		if err != nil {
+	if !narrow {
+		if step.Before, err = r.shown(ctx, step.Path, step.Before); err != nil {
 			return nil, false, explainACL(*step, err)
 		}
-		step.Before = fromZK(got)
 	}
 	both := kind.NormalizeACL(slices.Concat(step.Before, step.ACL))
 	gains, loses := !kind.EqualACL(both, step.Before), !kind.EqualACL(both, step.ACL)
@@ -78,6 +75,15 @@ func (r *run) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write 
 		next.Aversion++
 	}
 	return &next, narrow || !loses, nil
+}
+
+// shown is a list as we are shown it, where it was planned by somebody who is not shown all of it: its administrators are.
+func (r *run) shown(ctx context.Context, path string, planned []kind.ACL) ([]kind.ACL, error) {
+	if !slices.ContainsFunc(planned, masked) {
+		return planned, nil
+	}
+	got, _, err := r.s.GetACL(ctx, path)
+	return fromZK(got), err
 }
 
 func masked(a kind.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }

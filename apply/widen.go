@@ -22,7 +22,7 @@ func (r *run) widen(ctx context.Context) error {
 	for i := range r.p.Changes {
 		c := &r.p.Changes[i]
 		if c.Action == plan.Update && c.ACL != nil && !c.Tombstone && c.Importing == "" &&
-			!kind.EqualACL(c.Before.ACL, c.After.ACL) && r.lacks(c) != 0 {
+			!kind.EqualACL(c.Before.ACL, c.After.ACL) && r.lacks(c, c.Before.ACL) != 0 {
 			steps = append(steps, i)
 		}
 	}
@@ -33,13 +33,18 @@ func (r *run) widen(ctx context.Context) error {
 	for _, i := range steps {
 		c := &r.p.Changes[i]
 		before, live := *c.Before, *c.Before.Live
+		list, err := r.shown(ctx, c.Path, before.ACL)
+		if err != nil {
+			continue // as below
+		}
+		before.ACL = list
 		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool { return r.isUs(a) && a.Perms&kind.PermAdmin != 0 })
-		if admin < 0 {
+		if admin < 0 || r.lacks(c, list) == 0 {
 			continue // the transaction says what is missing
 		}
 		grant := before.ACL[admin]
-		grant.Perms = r.lacks(c)
-		before.ACL = kind.NormalizeACL(append(slices.Clone(before.ACL), grant))
+		grant.Perms = r.lacks(c, list)
+		before.ACL = kind.NormalizeACL(append(slices.Clone(list), grant))
 		step := plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: before.ACL, Aversion: live.Aversion}
 		if err := r.setACL(ctx, step); err != nil {
 			return err
@@ -54,16 +59,16 @@ func (r *run) widen(ctx context.Context) error {
 	return nil
 }
 
-// lacks is what the transaction needs on the node and its list does not give us.
+// lacks is what the transaction needs on the node and a list does not give us.
 // READ is not among it: what may not be read is not in the plan. Entries of groups we may
 // belong to (ip, schemes of plug-ins) count for nothing here, which grants too much to
 // ourselves at worst, and for the moment until the plan's list comes.
-func (r *run) lacks(c *plan.Change) kind.Perm {
+func (r *run) lacks(c *plan.Change, list []kind.ACL) kind.Perm {
 	need := kind.PermWrite
 	if c.Kind.Container || len(c.Kind.Children) > 0 {
 		need |= kind.PermCreate | kind.PermDelete
 	}
-	for _, a := range c.Before.ACL {
+	for _, a := range list {
 		if r.isUs(a) {
 			need &^= a.Perms
 		}

@@ -94,6 +94,9 @@ func (d *differ) bury(have, to *Node) Change {
 	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: c.Addr}
 	p.State, p.MovedTo, p.Protect = kind.StateMoved, to.Path, false
 	p.Gen++
+	if !c.Kind.Container && slices.ContainsFunc(have.ACL, masked) {
+		c.After.ACL = to.ACL
+	}
 	c.compare()
 	c.Break = d.breaks[c.Addr] || d.breaks[to.Addr]
 	if c.NeedsIdle() && c.Usage.Busy() {

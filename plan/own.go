@@ -199,7 +199,7 @@ func (d *differ) shared(f *Framed) []kind.ACL {
 		}
 	}
 	list = kind.NormalizeACL(list)
-	if unknown == "" || Covers(list, f.ACL) {
+	if unknown == "" || !slices.ContainsFunc(f.ACL, masked) && Covers(list, f.ACL) {
 		return list
 	}
 	if !d.unsure {

@@ -126,7 +126,7 @@ func (d *differ) unmask() {
 		if !d.ours(n) || !hidden(n.ACL) {
 			continue
 		}
-		list := reveal(n.ACL, had, declared)
+		list := reveal(n.ACL, had, declared, said)
 		if want := d.want[n.Path]; want != nil && kind.EqualACL(n.ACL, want.ACL) && !d.proven(n, list) {
 			if list = want.ACL; !d.proven(n, list) {
 				doubtful = append(doubtful, n)
@@ -134,7 +134,7 @@ func (d *differ) unmask() {
 		}
 		if d.proven(n, list) {
 			current.Nodes[i] = withList(n, list)
-			d.have[n.Path] = current.Nodes[i]
+			d.have[n.Path] = withList(d.have[n.Path], list) // which may have its quota noted
 		}
 	}
 	if len(doubtful) > 0 {
@@ -161,8 +161,12 @@ func (d *differ) proven(n *Node, list []kind.ACL) bool {
 
 // withList is the node with another list, of its own and of those of its parts that had the same.
 func withList(n *Node, list []kind.ACL) *Node {
-	c, live := *n, *n.Live
-	c.ACL, c.Live = list, &live
+	c := *n
+	if c.ACL = list; n.Live == nil {
+		return &c
+	}
+	live := *n.Live
+	c.Live = &live
 	live.Parts = slices.Clone(live.Parts)
 	for i, part := range live.Parts {
 		if slices.Equal(part.ACL, n.ACL) {

@@ -1,0 +1,103 @@
+package apply
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+const nextKey = "provisioner:s3cr3t" // another password of the same user
+
+// A reader is shown no hashes, so that of two digests of one user the other stack's looks like ours.
+func TestAReaderTakesNothingFromOtherStacks(t *testing.T) {
+	for name, readers := range map[string][]string{"whose index it may read": {ciKey}, "whose index is closed": nil} {
+		for _, also := range [][]string{{ciKey}, {ciKey, "ops:x"}} {
+			s := inMemory(t)
+			s.apply(s.as(oldKey), s.of("a", may([]string{oldKey}, []string{ciKey})))
+			s.apply(s.as(oldKey), s.of("b", may([]string{oldKey}, readers)))
+			s.apply(s.as(oldKey), s.of("a", may([]string{oldKey, nextKey}, []string{ciKey})))
+			p := s.plan(s.as(ciKey), s.of("a", may([]string{nextKey}, also)))
+			require.NotContains(t, strings.Join(warnings(p), "\n"), "cannot be compared", name)
+			_, err := executor(s.as(nextKey)).Run(t.Context(), p)
+			require.NoError(t, err)
+			for path := range s.ownShared(s.as(nextKey)) {
+				n, _ := s.server.Get(path)
+				require.Contains(t, n.ACL, zktest.ACL(toZK([]kind.ACL{allOf(oldKey)})[0]), "%s %s", name, path)
+			}
+		}
+	}
+}
+
+// The right to write that an administrator gives itself first comes on top of the list that is there, and not of what
+// a reader was shown of it.
+func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
+	s := inMemory(t)
+	access := may([]string{oldKey, newKey}, []string{ciKey})
+	s.apply(s.as(oldKey), s.administered(access))
+	path := s.root + "/pay/ledger"
+	weak := []kind.ACL{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermAdmin | kind.PermRead}, worker, access.Readers[0]}
+	s.setByHand(s.as(oldKey), path, weak...) // it is not what the index proves
+	next := s.administered(access)
+	set("description", "new")(next.Nodes[1])
+	p := s.plan(s.as(ciKey), next)
+	x := executor(s.as(oldKey))
+	widened := false
+	x.Events = func(e Event) {
+		if _, ok := e.(ACLWidened); ok {
+			widened = true
+			n, _ := s.server.Get(path)
+			for _, a := range weak[1:] {
+				require.Contains(t, n.ACL, zktest.ACL(toZK([]kind.ACL{a})[0]))
+			}
+		}
+	}
+	_, err := x.Run(t.Context(), p)
+	require.NoError(t, err)
+	require.True(t, widened)
+}
+
+// A note that a move leaves is made anew, with a list that a reader who planned it may not have been shown.
+func TestNoNoteGetsAListWithHiddenHashes(t *testing.T) {
+	s := inMemory(t)
+	access := may([]string{oldKey}, []string{ciKey})
+	s.apply(s.as(oldKey), s.administered(access))
+	note := s.root + "/pay/ledger"
+	s.setByHand(s.as(oldKey), note, append(access.List(), kind.ACL{Scheme: "digest", ID: digest("sre:x"), Perms: kind.PermRead})...)
+	next := s.administered(access)
+	next.Nodes[1].Path, next.Nodes[1].Addr = s.root+"/pay/books", "pay.books.mutex"
+	next.Nodes[1].Payload.Owner.Addr = "pay.books.mutex"
+	next.Intent.Moves = []plan.Move{{From: "pay.ledger.mutex", To: "pay.books.mutex"}}
+	p := s.plan(s.as(ciKey), next, plan.Options{Targets: []string{"pay.books.mutex"}})
+	_, err := executor(s.as(oldKey)).Run(t.Context(), p)
+	require.NoError(t, err)
+	n, _ := s.server.Get(note)
+	require.NotEmpty(t, n.ACL)
+	for _, a := range n.ACL {
+		require.False(t, masked(fromZK([]zk.ACL{zk.ACL(a)})[0]), "%+v", n.ACL)
+	}
+}
+
+// What a reader leaves out of a plan stays noted as it was, quotas included.
+func TestAReaderLeavesNotedQuotas(t *testing.T) {
+	s := inMemory(t)
+	access := may([]string{oldKey}, []string{ciKey})
+	tree := func(description string) *plan.Tree {
+		tree := s.administered(access)
+		for _, n := range tree.Nodes {
+			set("description", description)(n)
+		}
+		tree.Intent.Quotas = []plan.Quota{{Addr: "pay.namespace", Path: s.root + "/pay", MaxNodes: 50}}
+		return tree
+	}
+	s.apply(s.as(oldKey), tree("a"))
+	p := s.plan(s.as(ciKey), tree("b"), plan.Options{Targets: []string{"pay.ledger.mutex"}})
+	_, err := executor(s.as(oldKey)).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, 50, s.index(s.as(oldKey)).Resources["pay.namespace"].Quota)
+}
