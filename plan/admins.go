@@ -68,7 +68,7 @@ func (d *differ) verdictOn(n *Node) verdict {
 			blind = append(blind, who)
 		}
 	}
-	v.able, v.unable, v.blind = whoText(able), whoText(unable), whoText(blind)
+	v.able, v.unable, v.blind = whoText(able), whoBut(unable, able), whoText(blind)
 	if d.verdicts == nil {
 		d.verdicts = map[listNeed]verdict{}
 	}
@@ -134,7 +134,7 @@ func (d *differ) administeredNow(path string) string {
 	if len(now) == 0 {
 		return ""
 	}
-	return ", which depends on " + whoText(now) + " now"
+	return ", which depends on " + whoBut(now, d.intent.Access.Admins) + " now"
 }
 
 // whoText lists identities without hashes.
@@ -142,6 +142,19 @@ func whoText(list []kind.ACL) string {
 	var out []string
 	for _, a := range list {
 		out = append(out, Identity{a.Scheme, a.ID}.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// whoBut lists identities that others are not. A user whose password is replaced is among both.
+func whoBut(list, others []kind.ACL) string {
+	var out []string
+	for _, a := range list {
+		text := whoText([]kind.ACL{a})
+		if !masked(a) && !granted(others, a) && slices.ContainsFunc(others, func(b kind.ACL) bool { return whoText([]kind.ACL{b}) == text }) {
+			text += " (another digest of that user)"
+		}
+		out = append(out, text)
 	}
 	return strings.Join(out, ", ")
 }
@@ -170,7 +183,7 @@ func (d *differ) checkSetters() {
 	}
 	d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}, "Apply needs two credentials",
 		fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) can be set by %s alone, which is no declared administrator. "+
-			"Apply with its credential and an administrator's presented together: an auth block each.", n, plural(n), first, whoText(who)))
+			"Apply with its credential and an administrator's presented together: an auth block each.", n, plural(n), first, whoBut(who, d.intent.Access.Admins)))
 }
 
 func mayAdminister(who kind.ACL, list []kind.ACL) bool {

@@ -117,7 +117,7 @@ func (d *differ) auditNeighbours() {
 		d.problem(Warning, ProblemOpen, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: where[0]}, "Other administrators stand on the same root",
 			fmt.Sprintf("%s may delete in %s, which is a right of the parent in ZooKeeper: whatever the lists of this stack's nodes say, its index, its apply lock and "+
 				"idle locks right below the root can be deleted. Where that is not meant, give each team a root of its own: a stack of the platform declares a namespace for each, "+
-				"whose acl grants \"admin\" to the team, and the team's ensemble block says root = %q.", whoText(who), strings.Join(where, ", "), kind.JoinPath(d.p.Root, "TEAM")))
+				"whose acl grants \"admin\" to the team, and the team's ensemble block says root = %q.", whoBut(who, d.intent.Access.Admins), strings.Join(where, ", "), kind.JoinPath(d.p.Root, "TEAM")))
 	}
 }
 

@@ -164,6 +164,19 @@ func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	require.Empty(t, says(old, mine))
 }
 
+// Both identities of a user whose password is replaced have one name.
+func TestWhichDigestOfAUserIsTold(t *testing.T) {
+	next := oldAdmin
+	next.ID = "old:" + strings.Repeat("p", 27) + "="
+	m := applied(t, base())
+	at := func(admins []kind.ACL, list ...kind.ACL) string {
+		p := Diff(framed(m, t, oldAdmin), administered(&Access{Admins: admins}, declare("/locks/a", kind.Mutex, acl(list...))), Options{})
+		return strings.Join(append(problemsOf(p, ProblemAccess), problemsOf(p, ProblemOpen)...), "\n")
+	}
+	require.Contains(t, at([]kind.ACL{oldAdmin, next}, oldAdmin), "digest:old (another digest of that user) cannot manage 1 node that only digest:old can manage")
+	require.Contains(t, at([]kind.ACL{next}, next), "can be set by digest:old (another digest of that user) alone, which is no declared administrator")
+}
+
 func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 	x := &Index{Apply: "a", Access: []kind.ACL{admin}}
 	data, err := x.Encode()
