@@ -51,13 +51,13 @@ func principalsText(list []kind.ACL) string {
 }
 
 // granted adds up what a list gives the connection for certain, and what it may give. Servers hide digests from those
-// without ADMIN: one of a user of ours counts as ours.
+// without ADMIN: one of a user of ours counts as ours, unless it has ADMIN, with which we would be shown it.
 func granted(c *recipes.Client, list []kind.ACL) (sure, maybe kind.Perm) {
 	for _, a := range list {
 		switch {
 		case slices.ContainsFunc(c.Identities(), func(id session.Identity) bool {
 			user, _, _ := strings.Cut(id.ID, ":")
-			return a.Scheme == id.Scheme && (a.ID == id.ID || a.Scheme == "digest" && a.ID == user+":x")
+			return a.Scheme == id.Scheme && (a.ID == id.ID || a.Scheme == "digest" && a.ID == user+":x" && a.Perms&kind.PermAdmin == 0)
 		}):
 			sure |= a.Perms
 		case !slices.Contains([]string{"world", "digest", "x509"}, a.Scheme):

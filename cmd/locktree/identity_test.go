@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -121,4 +122,17 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 		require.Contains(t, o.must(exitOK, boss, "plan", "-detailed-exitcode"), "No changes.", "after %d lists", stop)
 	}
 	require.Fail(t, "no apply came to its end")
+}
+
+// With a password that is not the one in a list, the user of that list is shown without the hash, and is not us.
+func TestDoctorFailsWhereTheListHasAnotherPassword(t *testing.T) {
+	o := newOffice(t)
+	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
+	o.must(exitOK, boss, "apply", "-auto-approve")
+	o.must(exitOK, boss, "doctor")
+	s, err := o.hand.client.Session(t.Context())
+	require.NoError(t, err)
+	_, err = s.SetACL(t.Context(), o.root+"/pay/ledger", append(zk.DigestACL(zk.PermAll, "boss", "before"), zk.WorldACL(zk.PermRead)...), -1)
+	require.NoError(t, err)
+	require.Contains(t, o.must(exitError, boss, "doctor"), "lack \"wa\"")
 }
