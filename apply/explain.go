@@ -218,7 +218,7 @@ func lockError(path string, err error) *NodeError {
 		e.Why, e.Next = "the node is not the apply lock locktree made", "delete it by hand while no apply is under way: it is made anew"
 	case errors.Is(err, zk.ErrNoAuth):
 		e.Why = "we do not have the rights to queue there"
-		e.Next = "whoever applied this stack first owns its lock: connect as they did, or have the access list of the node widened"
+		e.Next = "the lock belongs to the administrators that the last apply declared, or else to whoever applied first: present their credential, too, or have the access list of the node widened"
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost):
 		e.Why, e.Next = fmt.Sprintf("the lock was lost (%s), so another apply may have begun", cause(err)), unwritten+"apply again"
 	default:

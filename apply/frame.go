@@ -105,7 +105,7 @@ func (r *reader) company(ctx context.Context, access *plan.Access) error {
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
 			return readError(kind.JoinPath(indexes, names[i]), err)
 		}
-		others[i].Stack = names[i]
+		others[i].Stack, others[i].Closed = names[i], errors.Is(err, zk.ErrNoAuth)
 		if x, err := plan.DecodeIndex(data); err == nil {
 			others[i].Access = x.Access
 		}

@@ -101,3 +101,35 @@ func TestAReaderLeavesNotedQuotas(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 50, s.index(s.as(oldKey)).Resources["pay.namespace"].Quota)
 }
+
+// Whose index a reader may not read cannot be told to declare what it may well declare.
+func TestAReaderIsToldThatAnotherIndexIsClosed(t *testing.T) {
+	s := inMemory(t)
+	a := s.of("a", may([]string{oldKey}, []string{ciKey}))
+	s.apply(s.as(oldKey), a)
+	s.apply(s.as(oldKey), s.of("b", may([]string{oldKey}, []string{"ops:x"})))
+	require.Empty(t, s.plan(s.as(oldKey), a).Problems)
+	p := s.plan(s.as(ciKey), a)
+	require.False(t, p.HasChanges(), "%+v", p.Access)
+	require.Len(t, p.Problems, 1)
+	require.Contains(t, p.Problems[0].Detail, `Stack "b" stands there, too, and we may not read whether it needs that, so it stays. Plan as somebody who may read its index.`)
+}
+
+// Of a root that somebody made, a reader's plan takes nothing away that it cannot tell from ours.
+func TestAReaderTakesNothingFromARootOfSomebodyElse(t *testing.T) {
+	s := inMemory(t)
+	_, err := s.session(s.as(oldKey)).Create(t.Context(), "/locks", nil, 0, toZK([]kind.ACL{allOf(nextKey), admin}))
+	require.NoError(t, err)
+	s.apply(s.as(oldKey), s.administered(may([]string{oldKey}, []string{ciKey})))
+	require.Empty(t, s.plan(s.as(ciKey), s.administered(may([]string{oldKey}, []string{ciKey}))).Problems)
+	next := s.administered(may([]string{oldKey}, []string{ciKey, "ops:x"}))
+	p := s.plan(s.as(ciKey), next)
+	require.Contains(t, strings.Join(warnings(p), "\n"), "/locks should change from")
+	_, err = executor(s.as(oldKey)).Run(t.Context(), p)
+	require.NoError(t, err)
+	n, _ := s.server.Get("/locks")
+	require.Contains(t, n.ACL, zktest.ACL(toZK([]kind.ACL{allOf(nextKey)})[0]))
+	s.apply(s.as(oldKey), next)
+	n, _ = s.server.Get("/locks")
+	require.Len(t, n.ACL, 4)
+}

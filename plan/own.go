@@ -191,11 +191,14 @@ func (d *differ) settable(list []kind.ACL) bool {
 // whom it needs there, nothing is taken away.
 func (d *differ) shared(f *Framed) []kind.ACL {
 	list := d.intent.Access.List()
-	unknown := ""
+	unknown, says := "", ""
 	for _, o := range d.current.Others {
 		list = append(list, o.Access...)
-		if o.Access == nil {
-			unknown = o.Stack
+		switch {
+		case o.Closed:
+			unknown, says = o.Stack, "and we may not read whether it needs that, so it stays. Plan as somebody who may read its index"
+		case o.Access == nil:
+			unknown, says = o.Stack, "and does not say whether it needs that, so it stays: declare admins in its configuration, apply that, and plan again"
 		}
 	}
 	list = kind.NormalizeACL(list)
@@ -204,8 +207,7 @@ func (d *differ) shared(f *Framed) []kind.ACL {
 	}
 	if !d.unsure {
 		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path}, "Access list is shared with another stack",
-			fmt.Sprintf("%s grants more than is declared here (%s). Stack %q stands there, too, and does not say whether it needs that, so it stays: "+
-				"declare admins in its configuration, apply that, and plan again.", f.Path, aclText(f.ACL), unknown))
+			fmt.Sprintf("%s grants more than is declared here (%s). Stack %q stands there, too, %s.", f.Path, aclText(f.ACL), unknown, says))
 	}
 	d.unsure = true
 	// What is there already need not be added; a reader is not shown of which digest it is.
@@ -222,8 +224,17 @@ func (d *differ) joined(have []kind.ACL) []kind.ACL {
 	}
 	list := d.intent.Access.List()
 	known := append(slices.Clone(list), was...)
+	of, hidden := digests{}, map[string]int{}
+	of.add(known)
 	for _, a := range have {
-		if !granted(was, a) && !hides(a, known) {
+		if masked(a) {
+			hidden[a.ID]++
+		}
+	}
+	for _, a := range have {
+		user, _, _ := strings.Cut(a.ID, ":")
+		// Of a user who has more digests there than we know, one at least is somebody else's.
+		if !granted(was, a) && (!hides(a, known) || hidden[a.ID] > len(of[user])) {
 			list = append(list, a)
 		}
 	}

@@ -68,6 +68,7 @@ type Framed struct {
 type OtherStack struct {
 	Stack  string
 	Access []kind.ACL // what its index says; nil when that says nothing, or cannot be read
+	Closed bool       // it may not be read by us
 }
 
 // Node is one provisioned znode, declared or found. A semaphore's structural
