@@ -238,7 +238,7 @@ func (e *Election) observable(ctx context.Context, s *Session) error {
 		return err
 	}
 	// Who has the turn of this client stands: it campaigns or leads.
-	if !d.params.(*kind.ElectionParams).Observers && !e.q.c.state.taken(e.q.slot()) {
+	if d.params.(*kind.ElectionParams).RefuseObservers && !e.q.c.state.taken(e.q.slot()) {
 		return fmt.Errorf("%w: %s", ErrObserversRefused, e.q.path)
 	}
 	return nil

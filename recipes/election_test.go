@@ -191,7 +191,7 @@ func (l *lab) elected(id string) *Leadership {
 
 func TestObserversCanBeRefused(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		e := l.client("a").Election(l.election(func(p *kind.ElectionParams) { p.Observers = false }))
+		e := l.client("a").Election(l.election(func(p *kind.ElectionParams) { p.RefuseObservers = true }))
 		n := 0
 		for _, err := range e.Observe(t.Context()) {
 			n++
@@ -204,7 +204,7 @@ func TestObserversCanBeRefused(t *testing.T) {
 // The documentation says that candidates may; the leader itself was refused.
 func TestWhoStandsMayObserveAnElectionThatRefusesObservers(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		l.election(func(p *kind.ElectionParams) { p.Observers = false })
+		l.election(func(p *kind.ElectionParams) { p.RefuseObservers = true })
 		leader, follower := l.client("a"), l.client("b")
 		lead, err := leader.Election("/e").Campaign(t.Context())
 		require.NoError(t, err)

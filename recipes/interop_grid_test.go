@@ -128,7 +128,7 @@ var rwlocks = grid{
 var elections = grid{
 	recipe: "election",
 	declare: func(w kind.Wire) kind.Params {
-		return &kind.ElectionParams{Common: kind.Common{Wire: string(w)}, Observers: true}
+		return &kind.ElectionParams{Common: kind.Common{Wire: string(w)}}
 	},
 	parties: []party{
 		ours("go", kind.WireCurator, goElection),

@@ -83,8 +83,8 @@ type options struct {
 }
 
 // WithParams brings parameters for a node that carries no declaration. A declaration found at the node wins: it is
-// what every other program obeys. The node must exist unless [WithCreate] is given too. Empty strings are defaults; other
-// values are taken as they are, so start from New of the kind (kind.Election.New) where zero and false are not meant.
+// what every other program obeys. The node must exist unless [WithCreate] is given too. What is not set has its default; only
+// the permits of a semaphore must be set.
 //
 // Programs must bring the same. Of a semaphore that is checked: who would hold permits beside somebody who brought
 // another number gets ErrNotProvisioned (Curator's holders do not say their number). To change it while the semaphore is
@@ -133,7 +133,7 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 	return o, wrong
 }
 
-// complete is a copy of what a program brings, which nobody changes any more, with defaults in place of empty strings.
+// complete is a copy of what a program brings, which nobody changes any more.
 func complete(p kind.Params, k *kind.Kind) (kind.Params, error) {
 	if isNil(p) {
 		return nil, errors.New("the parameters are nil")
@@ -144,9 +144,7 @@ func complete(p kind.Params, k *kind.Kind) (kind.Params, error) {
 	full := k.New()
 	fields, errs := full.Fields(), []error(nil)
 	for i, f := range p.Fields() {
-		if v := f.Get(); v != "" {
-			errs = append(errs, fields[i].Set(v))
-		}
+		errs = append(errs, fields[i].Set(f.Get()))
 	}
 	return full, errors.Join(errs...)
 }

@@ -26,7 +26,7 @@ func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
 	})
 }
 
-func TestEmptyStringsInParametersAreDefaults(t *testing.T) {
+func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c")
 		brought := &kind.SemaphoreParams{Permits: 3}
@@ -38,6 +38,11 @@ func TestEmptyStringsInParametersAreDefaults(t *testing.T) {
 		y, err := c.RWMutex("/rw", WithParams(&kind.RWLockParams{}), WithCreate()).RLock(t.Context())
 		require.NoError(t, err)
 		l.unlock(y)
+		for leader, err := range c.Election("/e", WithParams(&kind.ElectionParams{}), WithCreate()).Observe(t.Context()) {
+			require.NoError(t, err)
+			require.Empty(t, leader.Name)
+			break
+		}
 		require.Equal(t, &kind.SemaphoreParams{Permits: 1}, brought)
 	})
 }

@@ -31,7 +31,7 @@ func (w *simWorld) declareLock(of simMember) {
 	case "semaphore":
 		d.params = &kind.SemaphoreParams{Common: common, Permits: simPermits}
 	case "election":
-		d.params = &kind.ElectionParams{Common: common, Observers: true}
+		d.params = &kind.ElectionParams{Common: common}
 	default:
 		d.params = &kind.MutexParams{Common: common}
 	}

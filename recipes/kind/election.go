@@ -17,10 +17,10 @@ var Election = &Kind{
 // ElectionParams are the parameters of an election.
 type ElectionParams struct {
 	Common
-	// Observers says whether programs that do not stand may follow who leads.
-	// The library refuses Observe on an election that does not allow it;
-	// read access to the node is a matter of its access list.
-	Observers bool
+	// RefuseObservers, "observers = false" in the configuration, keeps programs
+	// that do not stand from following who leads. The library obeys it in
+	// Observe; read access to the node is a matter of its access list.
+	RefuseObservers bool
 }
 
 // Kind implements [Params].
@@ -29,5 +29,5 @@ func (*ElectionParams) Kind() *Kind { return Election }
 // Fields implements [Params].
 func (p *ElectionParams) Fields() []Field {
 	return append(p.fields(WireCurator, WireKazoo),
-		boolField("observers", &p.Observers, true, "Whether programs that are no candidates may follow who leads."))
+		boolField("observers", &p.RefuseObservers, true, "Whether programs that are no candidates may follow who leads.").negated())
 }

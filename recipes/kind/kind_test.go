@@ -70,6 +70,29 @@ func TestSetRefusesWhatTheDeclarationForbids(t *testing.T) {
 	require.Equal(t, 8, p.Permits)
 }
 
+// A program that leaves a parameter out means its default, whether it writes a literal or starts from New.
+func TestTheZeroValueOfAParameterIsItsDefault(t *testing.T) {
+	for k, zero := range map[*kind.Kind]kind.Params{
+		kind.Namespace: &kind.NamespaceParams{}, kind.Mutex: &kind.MutexParams{}, kind.RWLock: &kind.RWLockParams{},
+		kind.Semaphore: &kind.SemaphoreParams{Permits: 1}, kind.Election: &kind.ElectionParams{},
+	} {
+		require.Empty(t, kind.Diff(k.New(), zero), k.Name)
+		want, err := (&kind.Payload{Params: k.New()}).Encode()
+		require.NoError(t, err)
+		got, err := (&kind.Payload{Params: zero}).Encode()
+		require.NoError(t, err, k.Name)
+		require.Equal(t, string(want), string(got))
+	}
+	for refuse, says := range map[bool]string{false: `"observers":true`, true: `"observers":false`} {
+		data, err := (&kind.Payload{Params: &kind.ElectionParams{RefuseObservers: refuse}}).Encode()
+		require.NoError(t, err)
+		require.Contains(t, string(data), says)
+		p, err := kind.Decode(data)
+		require.NoError(t, err)
+		require.Equal(t, refuse, p.Params.(*kind.ElectionParams).RefuseObservers)
+	}
+}
+
 func TestDiffNamesChangedParametersOnly(t *testing.T) {
 	a, b := kind.Mutex.New().(*kind.MutexParams), kind.Mutex.New().(*kind.MutexParams)
 	require.Empty(t, kind.Diff(a, b))

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -50,6 +51,8 @@ type Field struct {
 	num *int
 	yes *bool
 
+	not bool // yes holds the opposite, see negated
+
 	refused map[string]string // strings that somebody will try, and why they cannot be
 }
 
@@ -78,21 +81,25 @@ func boolField(name string, v *bool, def bool, doc string) Field {
 func (f Field) required() Field { f.Required, f.Default = true, nil; return f }
 func (f Field) replaces() Field { f.Replace = true; return f }
 
+// negated is for a flag that is true by default: the parameters keep its opposite, so that their zero value is the default.
+func (f Field) negated() Field { f.not = true; return f }
+
 // refuses gives the reason why a string that somebody will try is not in OneOf.
 func (f Field) refuses(value, why string) Field {
 	f.refused = map[string]string{value: why}
 	return f
 }
 
-// Get returns the value as string, int or bool.
+// Get returns the value as string, int or bool; an empty string that stands for the default as that default.
 func (f Field) Get() any {
 	switch f.Type {
 	case TypeInt:
 		return *f.num
 	case TypeBool:
-		return *f.yes
+		return *f.yes != f.not
 	default:
-		return *f.str
+		def, _ := f.Default.(string)
+		return cmp.Or(*f.str, def)
 	}
 }
 
@@ -107,7 +114,7 @@ func (f Field) Set(v any) error {
 	case TypeInt:
 		*f.num, _ = wholeNumber(v) // check has seen it
 	case TypeBool:
-		*f.yes = v.(bool)
+		*f.yes = v.(bool) != f.not
 	default:
 		*f.str = v.(string)
 	}
