@@ -42,7 +42,7 @@ func TestTopGoesOnAfterAnOutage(t *testing.T) {
 			require.Contains(t, ages, age, "each two seconds something is said")
 		}
 		require.Contains(t, whys, "No answer yet.")
-		require.Contains(t, whys, "No session within 10s; zk:2181: zk:2181: connection refused by zktest.")
+		require.Contains(t, whys, "No session within 10s; zk:2181: connection refused by zktest.")
 		require.NotContains(t, frames[len(frames)-1], "stale", "and it is over")
 	})
 }

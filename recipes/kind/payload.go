@@ -109,6 +109,9 @@ func (p *Payload) Encode() ([]byte, error) {
 	return json.Marshal(doc)
 }
 
+// Children names the child nodes that are created with the node (see [Kind]).
+func (p *Payload) Children() []string { return p.Params.Kind().Children }
+
 func stateOr(s State) State {
 	if s == "" {
 		return StateActive

@@ -4,18 +4,31 @@
 // bubble, over net.Pipe and in fake time, where a session timeout takes no time
 // at all and exactly as long as it should.
 //
-//	func TestLock(t *testing.T) {
-//		synctest.Test(t, func(t *testing.T) {
-//			s := zktest.New()
-//			defer s.Close()
-//			c, _, err := zk.Connect([]string{"zk"}, 10*time.Second, zk.WithDialer(s.Dialer()))
+//	func TestALostLockEndsItsWork(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) { // fake time: timeouts take none
+//			server := zktest.Start(t)
+//			err := server.Provision("/locks/ledger", &kind.Payload{Params: &kind.MutexParams{}})
 //			...
-//			s.Partition(c.SessionID(), zktest.Both)
+//			client, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: server.DialContext})
+//			...
+//			defer client.Close()
+//
+//			err = client.Mutex("/locks/ledger").Do(t.Context(), func(ctx context.Context, _ *recipes.Lease) error {
+//				server.Expire(server.Sessions()[0].ID)
+//				<-ctx.Done()
+//				return context.Cause(ctx)
+//			})
+//			... // err is recipes.ErrLost
 //		})
 //	}
 //
-// Outside a bubble [Start] closes the server with the test and [Server.Addr] is
-// its TCP address. The package imports the standard library only.
+// Clients that dial with a timeout take [Server.Dialer]:
+//
+//	c, _, err := zk.Connect([]string{"zk"}, 10*time.Second, zk.WithDialer(s.Dialer()))
+//
+// [Start] closes the server with the test; programs that run without one use
+// [New]. Outside a bubble [Server.Addr] is a TCP address. The package imports
+// the standard library only.
 //
 // Everything is kept in memory and gone when the process ends; nothing is
 // replicated; whoever reaches the port may do anything. It is not for
@@ -24,9 +37,9 @@
 //
 // # What it can do besides serving
 //
-// It looks into and edits the tree by the server's own hand ([Server.Get],
-// [Server.Create], [Server.Set], [Server.Delete], [Server.Dump],
-// [Server.Sessions]), counts requests and round trips ([Server.Counts]), and
+// It declares locks as locktree apply would ([Server.Provision]), looks into and
+// edits the tree by the server's own hand ([Server.Get], [Server.Create],
+// [Server.Set], [Server.Delete], [Server.Dump], [Server.Sessions]), counts requests and round trips ([Server.Counts]), and
 // fails on demand: a fault for the requests a predicate picks
 // ([Server.Inject]) or for watch events ([Server.InjectEvent]), expired,
 // disconnected, partitioned, swapped sessions ([Server.Expire],

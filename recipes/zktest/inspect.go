@@ -48,6 +48,10 @@ func (s *Server) Get(path string) (Node, bool) {
 func (s *Server) Create(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.create(path, data)
+}
+
+func (s *Server) create(path string, data []byte) error {
 	if !validPath(path) {
 		return editError("create", path, CodeBadArguments)
 	}
@@ -64,10 +68,45 @@ func (s *Server) Create(path string, data []byte) error {
 	return editError("create", path, s.edit(&request{op: opCreate, path: path, data: slices.Clone(data), acl: openACL, ttl: -1}))
 }
 
+// Declaration is what a provisioned lock's node says and the children it needs.
+// A *kind.Payload is one; as an interface, because this package imports the
+// standard library only.
+type Declaration interface {
+	Encode() ([]byte, error)
+	Children() []string
+}
+
+// Provision declares a lock, as locktree apply would: its node with the children
+// it needs, and its missing parents, open to everybody. No client sees it
+// half-made. If the node exists, its declaration is replaced.
+func (s *Server) Provision(path string, d Declaration) error {
+	data, err := d.Encode()
+	if err != nil {
+		return fmt.Errorf("zktest: provision %s: %w", path, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tree.nodes[path] != nil {
+		err = s.set(path, data)
+	} else {
+		err = s.create(path, data)
+	}
+	for _, name := range d.Children() {
+		if child := joinPath(path, name); err == nil && s.tree.nodes[child] == nil {
+			err = s.create(child, nil)
+		}
+	}
+	return err
+}
+
 // Set replaces a node's data, whatever its version and ACL.
 func (s *Server) Set(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.set(path, data)
+}
+
+func (s *Server) set(path string, data []byte) error {
 	return editError("set", path, s.edit(&request{op: opSetData, path: path, data: slices.Clone(data), version: -1}))
 }
 

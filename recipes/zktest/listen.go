@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"time"
@@ -79,19 +80,43 @@ func (s *Server) Dialer() func(network, address string, timeout time.Duration) (
 	return s.views[0].dial
 }
 
-// dial is Dialer's function. What it answers looks like net's own errors, so that
-// clients which look at them behave as over TCP.
+// DialContext is [Server.Dialer] for clients that dial with a context, in the
+// shape of [net.Dialer.DialContext]: recipes.Config takes it as its Dialer.
+func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return s.views[0].dialContext(ctx, network, address)
+}
+
+// dial is Dialer's function: without a limit when timeout is not positive.
 func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx := context.Background()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	return v.dialContext(ctx, network, address)
+}
+
+// dialContext answers with errors that look like net's own, so that clients
+// which look at them behave as over TCP.
+func (v *view) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", address, err)}
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: dialled{network, address}, Err: err}
+	}
+	if ctx.Err() != nil {
+		return fail(errDial{ctx.Err()})
 	}
 	// A TCP connection takes a round trip before its first byte.
 	if trip := 2 * v.s.opts.latency; trip > 0 {
-		if timeout > 0 && timeout < trip {
-			time.Sleep(timeout)
-			return fail(errDialTimeout{})
+		start := time.Now()
+		select {
+		case <-time.After(trip):
+		case <-ctx.Done():
 		}
-		time.Sleep(trip)
+		// By the clock: in fake time both may come in one instant, and a replay must not depend on which was picked.
+		if time.Since(start) < trip {
+			return fail(errDial{ctx.Err()})
+		}
 	}
 	client, server := net.Pipe()
 	if err := v.s.serve(server, v); err != nil {
@@ -100,12 +125,24 @@ func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, e
 	return client, nil
 }
 
-// errDialTimeout is what net's own dial timeouts look like to a caller.
-type errDialTimeout struct{}
+// dialled is the address that a failed dial names.
+type dialled struct{ network, address string }
 
-func (errDialTimeout) Error() string   { return "i/o timeout" }
-func (errDialTimeout) Timeout() bool   { return true }
-func (errDialTimeout) Temporary() bool { return true }
+func (d dialled) Network() string { return d.network }
+func (d dialled) String() string  { return d.address }
+
+// errDial is what a dial that ran into its context looks like to a caller of net.
+type errDial struct{ cause error }
+
+func (e errDial) Error() string {
+	if e.Timeout() {
+		return "i/o timeout"
+	}
+	return "operation was canceled"
+}
+func (e errDial) Unwrap() error   { return e.cause }
+func (e errDial) Timeout() bool   { return e.cause == context.DeadlineExceeded }
+func (e errDial) Temporary() bool { return e.Timeout() }
 
 // serve adopts an established connection.
 func (s *Server) serve(nc net.Conn, v *view) error {

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"context"
 	"net"
 	"time"
 )
@@ -76,6 +77,11 @@ func (s *Server) Replica() *Replica {
 // Dialer connects to the follower as [Server.Dialer] does to the server.
 func (r *Replica) Dialer() func(network, address string, timeout time.Duration) (net.Conn, error) {
 	return r.v.dial
+}
+
+// DialContext connects to the follower as [Server.DialContext] does to the server.
+func (r *Replica) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return r.v.dialContext(ctx, network, address)
 }
 
 // Listen serves TCP for the follower and returns the address bound.
