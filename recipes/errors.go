@@ -43,6 +43,8 @@ var (
 	ErrReleasePending = errors.New("recipes: release pending")
 	// ErrQueueFull: as many contenders wait as max_waiters allows.
 	ErrQueueFull = errors.New("recipes: queue full")
+	// ErrTooManyPermits: more permits were asked for than are declared, or than are left since the number was lowered.
+	ErrTooManyPermits = errors.New("recipes: too many permits")
 	// ErrSequenceExhausted: the node has numbered almost 2^31 contenders; at the end ZooKeeper hands out duplicates.
 	// The node must be deleted and applied again while nobody queues.
 	ErrSequenceExhausted = errors.New("recipes: sequence numbers exhausted")

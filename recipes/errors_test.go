@@ -15,7 +15,7 @@ func TestWhatIsWorthAnotherCall(t *testing.T) {
 		require.True(t, Retryable(err), err)
 	}
 	closed := fmt.Errorf("%w: %w", ErrSessionLost, ErrClosed)
-	for _, err := range []error{nil, context.Canceled, &HeldError{}, ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrQueueFull, closed} {
+	for _, err := range []error{nil, context.Canceled, &HeldError{}, ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrQueueFull, ErrTooManyPermits, closed} {
 		require.False(t, Retryable(err), err)
 	}
 }

@@ -35,8 +35,8 @@ func (m *Semaphore) Path() string { return m.q.path }
 // With a context of a lease of this semaphore, Acquire is ErrWouldDeadlock: who takes permits while holding some can
 // wait for itself. WithReentrancy it shares the permits that the lease has.
 //
-// Errors are those of Mutex.Lock. Asking for more than the declared number fails at once, and a wait fails when the number
-// is lowered below n: unless it were raised later, that could never be granted.
+// Errors are those of Mutex.Lock, and ErrTooManyPermits: at once where fewer than n are declared, and from a wait when the
+// number is lowered below n. Unless it were raised later, that could never be granted.
 func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return m.acquire(ctx, n, false)
 }
@@ -160,7 +160,7 @@ func (a *claim) possible() error {
 		return nil
 	}
 	if most := a.limit(); a.n > most {
-		return fmt.Errorf("recipes: semaphore %s: %d permits asked for, %d are declared", a.q.path, a.n, most)
+		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, a.q.path, a.n, most)
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ func TestALimitLoweredForGoodWasNotToldToWaitersBeyondIt(t *testing.T) {
 					l.semaphore(2)
 					select {
 					case r := <-w:
+						require.ErrorIs(t, r.err, ErrTooManyPermits)
 						require.ErrorContains(t, r.err, "3 permits asked for, 2 are declared")
 					case <-time.After(time.Second):
 						require.Fail(t, "neither granted nor told")

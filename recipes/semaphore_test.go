@@ -220,6 +220,7 @@ func TestPermitsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.client("a").Semaphore(l.semaphore(2))
 		_, err := m.Acquire(t.Context(), 3)
+		require.ErrorIs(t, err, ErrTooManyPermits)
 		require.ErrorContains(t, err, "3 permits asked for, 2 are declared")
 		_, err = m.Acquire(t.Context(), 0)
 		require.ErrorContains(t, err, "at least 1")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -283,7 +282,7 @@ func (w *simWorld) told(st simStep, err error) {
 			return
 		}
 	}
-	if w.plan.waiters > 0 && errors.Is(err, ErrQueueFull) || strings.Contains(err.Error(), "permits asked for") {
+	if w.plan.waiters > 0 && errors.Is(err, ErrQueueFull) || errors.Is(err, ErrTooManyPermits) {
 		return // of a semaphore that was resized
 	}
 	w.violated("%s answers %v", st.how, err)
