@@ -81,8 +81,7 @@ func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 			if !moved.Load() {
 				return s.config.Dialer(ctx, network, address)
 			}
-			by, _ := ctx.Deadline()
-			return old.Dialer()(network, address, time.Until(by))
+			return old.DialContext(ctx, network, address)
 		}
 		c := theirs.provisioner()
 		p := s.plan(c, tree)

@@ -1,10 +1,8 @@
 package apply
 
 import (
-	"context"
 	"crypto/sha1"
 	"encoding/base64"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -31,14 +29,7 @@ func inMemory(t testing.TB, opts ...zktest.Option) *site {
 	srv := zktest.New(opts...)
 	t.Cleanup(srv.Close)
 	s := &site{t: t, root: "/locks", server: srv, config: recipes.Config{
-		Servers: []string{"zk"}, SessionTimeout: 10 * time.Second,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			limit := time.Minute
-			if d, ok := ctx.Deadline(); ok {
-				limit = time.Until(d)
-			}
-			return srv.Dialer()(network, address, limit)
-		},
+		Servers: []string{"zk"}, SessionTimeout: 10 * time.Second, Dialer: srv.DialContext,
 	}}
 	if time.Now().Year() > 2000 { // in no bubble, where time begins with that year
 		s.config.SessionTimeout, s.config.ConnectTimeout = unhurried, patience

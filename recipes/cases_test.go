@@ -251,7 +251,7 @@ func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // matrix 27
 		m := l.mutex()
 		l.srv.RefuseDials(true)
 		start := time.Now()
-		_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: l.dial})
+		_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext})
 		require.ErrorIs(t, err, ErrUnreachable)
 		// Its loop may end before zk.Conn.Close has asked it for anything, and Close waits a second for the answer then.
 		require.GreaterOrEqual(t, time.Since(start), 5*time.Second, "ConnectTimeout")

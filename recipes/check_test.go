@@ -48,7 +48,7 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 					c := l.client("a", func(cfg *Config) {
 						cfg.SessionTimeout = timeout
 						cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-							conn, err := l.dial(ctx, network, address)
+							conn, err := l.srv.DialContext(ctx, network, address)
 							if err == nil && !words {
 								conn = wordless{conn}
 							}

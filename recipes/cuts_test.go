@@ -111,9 +111,9 @@ func (s *stage) give(what string, x *Lease) {
 func cutLab(t *testing.T, sc scene, f func(s *stage, k *cutter)) {
 	inLab(t, func(t *testing.T, l *lab) {
 		sc.declare(l)
-		k := &cutter{next: l.dial}
+		k := &cutter{next: l.srv.DialContext}
 		s := &stage{lab: l, dirs: sc.dirs, where: "uncut", struck: func() bool { return false }}
-		s.victim, s.rival = s.awake("victim", k.dial), s.awake("rival", l.dial)
+		s.victim, s.rival = s.awake("victim", k.dial), s.awake("rival", l.srv.DialContext)
 		sc.play(s)
 		f(s, k)
 	})

@@ -97,6 +97,11 @@
 // not for Curator. Children that are nobody's contender are ignored, and shown
 // by package inspect.
 //
+// # Testing
+//
+// Package zktest is a ZooKeeper in memory for tests of programs that take locks. Its documentation starts with such a test,
+// in which a session expires.
+//
 // # Where the proofs are
 //
 // The proofs stand where they are kept: of a grant at claim.wait, of a lease at proof of package session,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net"
 	"time"
 
 	"github.com/locktree/locktree/recipes"
@@ -16,24 +15,12 @@ import (
 // provisioned starts an in-memory ZooKeeper with one declared lock, as locktree apply would leave it, and connects.
 func provisioned(path string, p kind.Params) (*recipes.Client, func()) {
 	srv := zktest.New()
-	data, err := (&kind.Payload{Params: p}).Encode()
-	if err != nil {
+	if err := srv.Provision(path, &kind.Payload{Params: p}); err != nil {
 		log.Fatal(err)
 	}
-	if err := srv.Create(path, data); err != nil {
-		log.Fatal(err)
-	}
-	for _, child := range p.Kind().Children {
-		if err := srv.Create(path+"/"+child, nil); err != nil {
-			log.Fatal(err)
-		}
-	}
-	dial := srv.Dialer()
 	c, err := recipes.Dial(context.Background(), recipes.Config{
 		Servers: []string{"zookeeper"}, ID: "worker-1", SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute,
-		Dialer: func(_ context.Context, network, address string) (net.Conn, error) {
-			return dial(network, address, time.Second)
-		},
+		Dialer: srv.DialContext,
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -70,7 +57,7 @@ func ExampleMutex_Do() {
 
 // At most two downloads at a time, over all processes.
 func ExampleSemaphore_Acquire() {
-	c, closeAll := provisioned("/limits/downloads", &kind.SemaphoreParams{Common: kind.Common{Wire: "curator"}, Permits: 2})
+	c, closeAll := provisioned("/limits/downloads", &kind.SemaphoreParams{Permits: 2})
 	defer closeAll()
 	ctx := context.Background()
 	s := c.Semaphore("/limits/downloads")

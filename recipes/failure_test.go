@@ -221,7 +221,7 @@ func TestBroughtParametersServeUnprovisionedTreesButNeverOverruleADeclaration(t 
 		x, err := c.Mutex("/own/lock", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
 		l.unlock(x)
-		sem := &kind.SemaphoreParams{Common: kind.Common{Wire: "curator"}, Permits: 2}
+		sem := &kind.SemaphoreParams{Permits: 2}
 		p, err := c.Semaphore("/own/sem", WithParams(sem), WithCreate()).Acquire(t.Context(), 2)
 		require.NoError(t, err)
 		l.unlock(p)

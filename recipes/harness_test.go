@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,12 +35,6 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 	})
 }
 
-// dial is a Config.Dialer into the server.
-func (l *lab) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	by, _ := ctx.Deadline()
-	return l.srv.Dialer()(network, address, time.Until(by))
-}
-
 // declare provisions a node.
 func (l *lab) declare(path string, p kind.Params, change ...func(*kind.Payload)) {
 	l.t.Helper()
@@ -49,22 +42,13 @@ func (l *lab) declare(path string, p kind.Params, change ...func(*kind.Payload))
 	for _, c := range change {
 		c(payload)
 	}
-	data, err := payload.Encode()
-	require.NoError(l.t, err)
-	if _, ok := l.srv.Get(path); ok {
-		require.NoError(l.t, l.srv.Set(path, data))
-		return
-	}
-	require.NoError(l.t, l.srv.Create(path, data))
-	for _, child := range p.Kind().Children {
-		require.NoError(l.t, l.srv.Create(kind.JoinPath(path, child), nil))
-	}
+	require.NoError(l.t, l.srv.Provision(path, payload))
 }
 
 // client dials; its session timeout is 12 s, which is six ticks.
 func (l *lab) client(id string, change ...func(*Config)) *Client {
 	l.t.Helper()
-	cfg := Config{Servers: []string{"zk"}, Dialer: l.dial, SessionTimeout: 12 * time.Second, ID: id}
+	cfg := Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext, SessionTimeout: 12 * time.Second, ID: id}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -302,7 +302,7 @@ func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
 					<-forever
 					return nil, errors.New("too late")
 				}
-				return l.dial(ctx, network, address)
+				return l.srv.DialContext(ctx, network, address)
 			}
 		})
 		block.Store(true)

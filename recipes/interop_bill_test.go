@@ -124,12 +124,7 @@ func (b *biller) bill(e *entry, f, after func()) spent {
 
 // declare provisions a lock.
 func (b *biller) declare(path string, p kind.Params) {
-	data, err := (&kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}}).Encode()
-	require.NoError(b.t, err)
-	require.NoError(b.t, b.srv.Create(path, data))
-	for _, c := range p.Kind().Children {
-		require.NoError(b.t, b.srv.Create(kind.JoinPath(path, c), nil))
-	}
+	require.NoError(b.t, b.srv.Provision(path, &kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}}))
 }
 
 // await polls the server until its nodes are as they should be, which no client may be asked to wait for.

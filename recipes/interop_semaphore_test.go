@@ -44,7 +44,7 @@ func semaphoreParties(n int) []party {
 }
 
 func semaphoreOf(permits int) kind.Params {
-	return &kind.SemaphoreParams{Common: kind.Common{Wire: string(kind.WireCurator)}, Permits: permits}
+	return &kind.SemaphoreParams{Permits: permits}
 }
 
 // oneOfTwo: two hold a permit each at the same time, a third waits until one of them leaves, while the other stays.

@@ -118,7 +118,7 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 		var asleep atomic.Int64
-		c := l.asleep("a", l.dial, func() time.Duration { return time.Duration(asleep.Load()) }) // with a session timeout of 40 s
+		c := l.asleep("a", l.srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) }) // with a session timeout of 40 s
 		x, err := way.take(c)(t.Context())
 		require.NoError(t, err)
 		asleep.Add(int64(5 * time.Second))
@@ -138,7 +138,7 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.mutex()
 		var asleep atomic.Int64
-		c := l.asleep("a", l.dial, func() time.Duration { return time.Duration(asleep.Load()) })
+		c := l.asleep("a", l.srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
 		err := c.Mutex("/m").Do(t.Context(), func(ctx context.Context, _ *Lease) error {
 			require.NoError(t, ctx.Err())
 			asleep.Add(int64(21 * time.Second))

@@ -140,7 +140,7 @@ func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { //
 				var early atomic.Int32
 				c := l.client("a", func(cfg *Config) {
 					cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-						conn, err := l.dial(ctx, network, address)
+						conn, err := l.srv.DialContext(ctx, network, address)
 						if err != nil {
 							return nil, err
 						}
@@ -214,7 +214,7 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: forged expiry while holding and while waiting
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
-		a, b := &thief{dial: l.dial}, &thief{dial: l.dial}
+		a, b := &thief{dial: l.srv.DialContext}, &thief{dial: l.srv.DialContext}
 		holder := l.client("holder", func(c *Config) { c.Dialer = a.dialer })
 		x, err := holder.Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
@@ -355,7 +355,7 @@ func TestAServerThatMovesToAnotherAddressIsFollowed(t *testing.T) { // row 52: p
 				if address != here.Load().(string)+":2181" {
 					return nil, errors.New("connection refused")
 				}
-				return l.dial(ctx, network, address)
+				return l.srv.DialContext(ctx, network, address)
 			}})
 		require.NoError(t, err)
 		defer c.Close()

@@ -19,7 +19,7 @@ type simDeclaration struct {
 
 // declareLock declares a lock for the first time.
 func (w *simWorld) declareLock(of simMember) {
-	common := kind.Common{Wire: string(kind.WireCurator), MaxWaiters: w.plan.waiters}
+	common := kind.Common{MaxWaiters: w.plan.waiters}
 	d := &simDeclaration{recipe: of.recipe, lowered: simPermits}
 	switch of.recipe {
 	case "rwlock":

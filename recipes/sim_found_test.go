@@ -80,7 +80,7 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 			closed := false
 			c := l.client("a", func(cfg *Config) {
 				cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-					conn, err := l.dial(ctx, network, address)
+					conn, err := l.srv.DialContext(ctx, network, address)
 					if err != nil {
 						return nil, err
 					}

@@ -157,11 +157,10 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 
 // wire dials the server or its follower, by name.
 func (w *simWorld) wire(ctx context.Context, network, address string) (net.Conn, error) {
-	by, _ := ctx.Deadline()
 	if w.follower != nil && strings.HasPrefix(address, "follower") {
-		return w.follower.Dialer()(network, address, time.Until(by))
+		return w.follower.DialContext(ctx, network, address)
 	}
-	return w.srv.Dialer()(network, address, time.Until(by))
+	return w.srv.DialContext(ctx, network, address)
 }
 
 // redial gives the place a new client.

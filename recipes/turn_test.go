@@ -72,7 +72,7 @@ func TestUpgradeCutShortBySleepKeptTheTurnToWrite(t *testing.T) {
 			l.rwlock()
 			var looks atomic.Int64
 			looks.Store(-1 << 40)
-			c := l.asleep("c", l.dial, func() time.Duration {
+			c := l.asleep("c", l.srv.DialContext, func() time.Duration {
 				if looks.Add(1) > n {
 					return time.Hour
 				}

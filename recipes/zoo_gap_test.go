@@ -115,10 +115,9 @@ func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*Config) {
 	return func(cfg *Config) {
 		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if !moved.Load() {
-				return l.dial(ctx, network, address)
+				return l.srv.DialContext(ctx, network, address)
 			}
-			by, _ := ctx.Deadline()
-			return r.Dialer()(network, address, time.Until(by))
+			return r.DialContext(ctx, network, address)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -93,10 +92,7 @@ func (b *bench) addr() string {
 
 func (b *bench) dial(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
 	if b.pipes {
-		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			by, _ := ctx.Deadline()
-			return b.server.Dialer()(network, address, time.Until(by))
-		}
+		cfg.Dialer = b.server.DialContext
 	}
 	return recipes.Dial(ctx, cfg)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"math/rand/v2"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,13 +20,9 @@ func inFakeTime(t *testing.T, g Game, die func(ctx context.Context, srv *zktest.
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithTickTime(time.Second), zktest.WithLatency(time.Millisecond))
 		require.NoError(t, provision(srv))
-		pipe := srv.Dialer()
 		g.Dial = func(ctx context.Context) (*recipes.Client, error) {
 			return recipes.Dial(ctx, recipes.Config{
-				Servers: []string{"zk:2181"}, SessionTimeout: 6 * time.Second,
-				Dialer: func(_ context.Context, network, address string) (net.Conn, error) {
-					return pipe(network, address, time.Second)
-				},
+				Servers: []string{"zk:2181"}, SessionTimeout: 6 * time.Second, Dialer: srv.DialContext,
 			})
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

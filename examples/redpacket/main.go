@@ -77,12 +77,8 @@ func run(ctx context.Context, g Game, servers string) error {
 
 // provision does by hand what `locktree apply` does on an ensemble.
 func provision(srv *zktest.Server) error {
-	p := kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: "redpacket", Addr: "namespace.redpacket.mutex.lock"}}
-	data, err := p.Encode()
-	if err != nil {
-		return err
-	}
-	return srv.Create(lockPath, data)
+	owner := kind.Owner{Stack: "redpacket", Addr: "namespace.redpacket.mutex.lock"}
+	return srv.Provision(lockPath, &kind.Payload{Params: &kind.MutexParams{}, Owner: owner})
 }
 
 // reaper cuts a connection or expires a session every few milliseconds, until

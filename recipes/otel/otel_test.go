@@ -3,7 +3,6 @@ package otel_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,12 +37,7 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 			if s, ok := p.(*kind.SemaphoreParams); ok {
 				s.Permits = 1
 			}
-			data, err := (&kind.Payload{Params: p}).Encode()
-			require.NoError(t, err)
-			require.NoError(t, l.srv.Create(path, data))
-			for _, child := range k.Children {
-				require.NoError(t, l.srv.Create(path+"/"+child, nil))
-			}
+			require.NoError(t, l.srv.Provision(path, &kind.Payload{Params: p}))
 		}
 		f(t, l)
 	})
@@ -51,11 +45,7 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 
 func (l *lab) client() (*recipes.Client, *lockotel.Tracer) {
 	l.t.Helper()
-	c, err := recipes.Dial(l.t.Context(), recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			by, _ := ctx.Deadline()
-			return l.srv.Dialer()(network, address, time.Until(by))
-		}})
+	c, err := recipes.Dial(l.t.Context(), recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second, Dialer: l.srv.DialContext})
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = c.Close() })
 	return c, lockotel.New(c, lockotel.WithTracerProvider(l.provider))

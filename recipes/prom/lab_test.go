@@ -2,7 +2,6 @@ package prom_test
 
 import (
 	"context"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,25 +46,12 @@ func (l *lab) declare(path string, k *kind.Kind, change func(*kind.Payload)) {
 	if change != nil {
 		change(payload)
 	}
-	data, err := payload.Encode()
-	require.NoError(l.t, err)
-	if _, ok := l.srv.Get(path); ok {
-		require.NoError(l.t, l.srv.Set(path, data))
-		return
-	}
-	require.NoError(l.t, l.srv.Create(path, data))
-	for _, child := range k.Children {
-		require.NoError(l.t, l.srv.Create(path+"/"+child, nil))
-	}
+	require.NoError(l.t, l.srv.Provision(path, payload))
 }
 
 func (l *lab) client(observed bool, change ...func(*recipes.Config)) *recipes.Client {
 	l.t.Helper()
-	cfg := recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
-		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
-			by, _ := ctx.Deadline()
-			return l.srv.Dialer()(network, address, time.Until(by))
-		}}
+	cfg := recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second, Dialer: l.srv.DialContext}
 	if observed {
 		cfg.Observer = l.metrics
 	}

@@ -152,7 +152,7 @@ func third[A any](_ A, err error) error          { return err }
 func TestUnknownAuthSchemeFailsDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), Auth: []Auth{{"digest", "a:b"}, {"kerberos", "x"}}})
+		_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: srv.DialContext, Auth: []Auth{{"digest", "a:b"}, {"kerberos", "x"}}})
 		require.ErrorIs(t, err, ErrAuth)
 		require.ErrorContains(t, err, `scheme "kerberos"`)
 	})
@@ -284,7 +284,7 @@ func TestCancelledDialLeavesNoSession(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithLatency(100*time.Millisecond))
 		for d := time.Duration(0); d < 700*time.Millisecond; d += 20 * time.Millisecond {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
-			c, err := Dial(ctx, Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), Auth: []Auth{{"digest", "a:b"}}})
+			c, err := Dial(ctx, Config{Servers: []string{"zk"}, Dialer: srv.DialContext, Auth: []Auth{{"digest", "a:b"}}})
 			cancel()
 			if err == nil {
 				require.NoError(t, c.Close())

@@ -300,7 +300,7 @@ func (d *dying) granted(g grant, sent stamp, l *link) error {
 func TestALinkThatDiesWhileItIsGrantedIsForgotten(t *testing.T) { // the next grant closed a closed channel
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second}, seam.Seams{})
+		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SessionTimeout: 12 * time.Second}, seam.Seams{})
 		require.NoError(t, err)
 		s := newSession(c)
 		on := &dying{Session: s}

@@ -19,18 +19,10 @@ import (
 
 var openACL = zk.WorldACL(zk.PermAll)
 
-// pipeTo dials a server through net.Pipe, so that the client runs in fake time.
-func pipeTo(srv *zktest.Server) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		by, _ := ctx.Deadline()
-		return srv.Dialer()(network, address, time.Until(by))
-	}
-}
-
 // open dials a client with a session timeout of 12 s and returns it with its session. It is closed with the test.
 func open(t *testing.T, srv *zktest.Server, change ...func(*Config)) (*Client, *Session) {
 	t.Helper()
-	cfg := Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second}
+	cfg := Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SessionTimeout: 12 * time.Second}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -26,7 +26,7 @@ func (s slowLoss) lost(l *link, cause error) {
 func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
-		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: pipeTo(srv), SessionTimeout: 12 * time.Second}, seam.Seams{})
+		c, err := newClient(Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SessionTimeout: 12 * time.Second}, seam.Seams{})
 		require.NoError(t, err)
 		s := newSession(c)
 		s.guard.on = slowLoss{s, &sync.Once{}}

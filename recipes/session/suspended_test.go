@@ -19,7 +19,7 @@ import (
 
 // sleeper is a client that holds /mine, and how long its machine has slept so far.
 func sleeper(t *testing.T, servers ...string) (*Client, *atomic.Int64) {
-	return sleeperThrough(t, pipeTo(zktest.Start(t)), servers...)
+	return sleeperThrough(t, zktest.Start(t).DialContext, servers...)
 }
 
 func sleeperThrough(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), servers ...string) (*Client, *atomic.Int64) {
@@ -81,7 +81,7 @@ func TestALookBetweenTwoConnectionsLeavesTheNextOneAlone(t *testing.T) {
 		server := zktest.Start(t)
 		over, dials := make(chan struct{}), 0
 		c, asleep := sleeperThrough(t, func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := pipeTo(server)(ctx, network, address)
+			conn, err := server.DialContext(ctx, network, address)
 			if dials++; dials > 1 {
 				return conn, err
 			}

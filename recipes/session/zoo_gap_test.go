@@ -134,7 +134,7 @@ func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
 		_, s := open(t, srv, func(c *Config) {
 			c.Auth = []Auth{{"digest", "a:b"}}
 			c.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := pipeTo(srv)(ctx, network, address)
+				conn, err := srv.DialContext(ctx, network, address)
 				if dials.Add(1) == 2 && err == nil {
 					conn = &unwritable{Conn: conn}
 				}
