@@ -99,8 +99,8 @@
 //
 // # Testing
 //
-// Package zktest is a ZooKeeper in memory for tests of programs that take locks. Its documentation starts with such a test,
-// in which a session expires.
+// Package zktest is an in-memory ZooKeeper for tests of programs that take
+// locks. Its documentation starts with such a test.
 //
 // # Where the proofs are
 //

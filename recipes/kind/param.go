@@ -81,7 +81,7 @@ func boolField(name string, v *bool, def bool, doc string) Field {
 func (f Field) required() Field { f.Required, f.Default = true, nil; return f }
 func (f Field) replaces() Field { f.Replace = true; return f }
 
-// negated is for a flag that is true by default: the parameters keep its opposite, so that their zero value is the default.
+// negated marks a flag that is true by default: the parameters store its opposite, so that their zero value is the default.
 func (f Field) negated() Field { f.not = true; return f }
 
 // refuses gives the reason why a string that somebody will try is not in OneOf.
@@ -90,7 +90,7 @@ func (f Field) refuses(value, why string) Field {
 	return f
 }
 
-// Get returns the value as string, int or bool; an empty string that stands for the default as that default.
+// Get returns the value as string, int or bool, and the default for an empty string.
 func (f Field) Get() any {
 	switch f.Type {
 	case TypeInt:

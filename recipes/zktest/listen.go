@@ -97,8 +97,8 @@ func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, e
 	return v.dialContext(ctx, network, address)
 }
 
-// dialContext answers with errors that look like net's own, so that clients
-// which look at them behave as over TCP.
+// dialContext returns errors that look like net's own, so that clients which
+// look at them behave as over TCP.
 func (v *view) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: dialled{network, address}, Err: err}
@@ -113,7 +113,7 @@ func (v *view) dialContext(ctx context.Context, network, address string) (net.Co
 		case <-time.After(trip):
 		case <-ctx.Done():
 		}
-		// By the clock: in fake time both may come in one instant, and a replay must not depend on which was picked.
+		// By the clock: in fake time both may be ready at once, and a replay must not depend on which one select picks.
 		if time.Since(start) < trip {
 			return fail(errDial{ctx.Err()})
 		}
