@@ -102,11 +102,12 @@ func (d *differ) unmask() {
 		!slices.ContainsFunc(d.current.Frame, func(f Framed) bool { return hidden(f.ACL) }) {
 		return
 	}
-	had, declared := digests{}, digests{}
+	had, noted, declared := digests{}, digests{}, digests{}
 	said := x.Access
 	for _, o := range d.current.Others {
 		said = append(slices.Clone(said), o.Access...)
 	}
+	noted.add(said)
 	for _, n := range d.current.Nodes {
 		if d.ours(n) {
 			had.add(n.Payload.ChildACL)
@@ -126,7 +127,7 @@ func (d *differ) unmask() {
 		if !d.ours(n) || !hidden(n.ACL) {
 			continue
 		}
-		list := reveal(n.ACL, had, declared, said)
+		list := reveal(n.ACL, had, declared, noted)
 		if want := d.want[n.Path]; want != nil && kind.EqualACL(n.ACL, want.ACL) && !d.proven(n, list) {
 			if list = want.ACL; !d.proven(n, list) {
 				doubtful = append(doubtful, n)
