@@ -153,6 +153,21 @@ func TestAncestorsOfTheRootFollow(t *testing.T) {
 	require.False(t, s.plan(c, next).HasChanges())
 }
 
+// A stack that shuts an administrator out leaves it the nodes above the root where another stack declares it.
+func TestAncestorsOfTheRootKeepWhatOtherStacksDeclare(t *testing.T) {
+	s := inMemory(t)
+	s.root = "/team/locks"
+	a, b := may([]string{oldKey}, []string{ciKey}), s.of("b", may([]string{oldKey}, []string{ciKey}))
+	s.apply(s.as(oldKey), s.of("a", a))
+	s.apply(s.as(oldKey), b)
+	s.apply(s.as(oldKey), s.of("a", may([]string{oldKey, newKey}, []string{ciKey})))
+	for _, who := range [][]string{{newKey}, {newKey, ciKey}} { // who may not read the other index, and who may
+		s.apply(s.as(who...), s.of("a", may([]string{newKey}, []string{ciKey})))
+		require.Equal(t, "digest:ci:r, digest:provisioner:cdrwa, digest:successor:cdrwa", s.lists(s.as(newKey), "/team")["/team"])
+		require.False(t, s.plan(s.as(oldKey, ciKey), b).HasChanges())
+	}
+}
+
 // Programs read the note that a move left with the rights they have where the lock is now.
 func TestNotesOfMovesAreReadByThoseWhoMayFollow(t *testing.T) {
 	s := inMemory(t)

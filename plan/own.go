@@ -165,7 +165,16 @@ func (d *differ) wantedOf(f *Framed) []kind.ACL {
 		return d.joined(f.ACL)
 	}
 	// Above the root, or of a quota, where other stacks' may stand, too.
-	if made || under(f.Path, quotaRoot) && d.settable(f.ACL) {
+	switch {
+	case made:
+		list := d.joined(f.ACL)
+		for _, o := range d.current.Others { // they would want theirs back, and could not set it
+			if list = append(list, o.Access...); o.Access == nil {
+				list = append(list, f.ACL...)
+			}
+		}
+		return kind.NormalizeACL(list)
+	case under(f.Path, quotaRoot) && d.settable(f.ACL):
 		return d.joined(f.ACL)
 	}
 	return nil
