@@ -72,8 +72,11 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 
 // yield makes a reader wait for writers to go first where the declaration prefers them.
 func (q *queue) yield(ctx context.Context, try bool) (waited bool, err error) {
-	// Who holds the lock would keep the writers waiting that it waits for. An ended context is for lock to report.
-	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); own != nil && own.ended() == nil || ctx.Err() != nil {
+	if q.kind.Yields == nil || ctx.Err() != nil { // an ended context is for lock to report
+		return false, nil
+	}
+	// Who holds the lock would keep the writers waiting that it waits for.
+	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); own != nil && own.ended() == nil {
 		return false, nil
 	}
 	start := time.Now()
@@ -98,7 +101,7 @@ func (q *queue) yieldOnce(ctx context.Context, try bool, start time.Time) (waite
 		return false, err
 	}
 	d, err := q.c.declared(ctx, s, q)
-	if err != nil || d.params.(*kind.RWLockParams).Preference != kind.PreferWriter {
+	if err != nil || !q.kind.Yields(d.params) {
 		return false, err
 	}
 	children, err := listChildren(ctx, s, q.dir())

@@ -23,26 +23,12 @@ type Contender struct {
 	Marker string
 }
 
-// marker is a text that known clients put before the sequence number.
+// marker is a text that known clients put before the sequence number. None contains another one, and each stands before a
+// number alone, so the order in which they are tried does not matter. (go-zookeeper, and Curator's selector, write a mutex's.)
 type marker struct {
 	text   string
 	shared bool
 }
-
-// markers are those of all kinds. None contains another one, and each stands before a number alone, so the order in which
-// they are tried does not matter. (go-zookeeper, and Curator's selector, write a mutex's.)
-var markers = func() (all []marker) {
-	for _, k := range kinds {
-		for _, q := range k.Queues {
-			for _, m := range q.markers() {
-				if !slices.Contains(all, m) {
-					all = append(all, m)
-				}
-			}
-		}
-	}
-	return all
-}()
 
 func (q Queue) markers() (all []marker) {
 	for _, text := range q.Exclusive {

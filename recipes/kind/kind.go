@@ -2,6 +2,7 @@ package kind
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -25,6 +26,9 @@ type Kind struct {
 	// Permits returns how many contenders may hold together, each a permit, of
 	// which a caller may take several; nil where one call is one contender.
 	Permits func(p Params) int
+	// Yields reports whether a contender of the shared mode waits, before it
+	// queues, until nobody of the exclusive mode is queued; nil where it never does.
+	Yields func(p Params) bool
 }
 
 // Queue is one directory of contenders of a kind.
@@ -77,7 +81,28 @@ type Admission struct {
 // AnyChange says that the contender has to look again after any change of the queue.
 const AnyChange = -1
 
-var kinds = []*Kind{Namespace, Mutex, RWLock, Semaphore, Election}
+// The kinds in the order in which help names them, and what their contenders are called.
+var (
+	kinds   []*Kind
+	markers []marker
+	_       = register(Namespace, Mutex, RWLock, Semaphore, Election)
+)
+
+// register makes kinds known. A kind calls it in an init of its own file, which
+// runs behind the line above.
+func register(more ...*Kind) bool {
+	for _, k := range more {
+		kinds = append(kinds, k)
+		for _, q := range k.Queues {
+			for _, m := range q.markers() {
+				if !slices.Contains(markers, m) {
+					markers = append(markers, m)
+				}
+			}
+		}
+	}
+	return true
+}
 
 // All returns every kind, containers first, then in the order of declaration.
 func All() []*Kind { return append([]*Kind(nil), kinds...) }

@@ -10,7 +10,8 @@ var RWLock = &Kind{
 		Exclusive: map[Wire]string{WireCurator: "__WRIT__", WireKazoo: "__lock__"},
 		Shared:    map[Wire]string{WireCurator: "__READ__", WireKazoo: "__rlock__"},
 	}},
-	New: func() Params { return applyDefaults(&RWLockParams{}) },
+	New:    func() Params { return applyDefaults(&RWLockParams{}) },
+	Yields: func(p Params) bool { return p.(*RWLockParams).Preference == PreferWriter },
 }
 
 // Preferences of a read-write lock.

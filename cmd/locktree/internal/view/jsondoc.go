@@ -143,8 +143,8 @@ func (d *documents) Status(s Status) {
 
 // addLimit says how many permits a semaphore has.
 func addLimit(f fields, declared *kind.Payload) {
-	if p, ok := declared.Params.(*kind.SemaphoreParams); ok {
-		f["permits"] = p.Permits
+	if permits := declared.Params.Kind().Permits; permits != nil {
+		f["permits"] = permits(declared.Params)
 	}
 }
 

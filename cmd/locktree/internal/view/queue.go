@@ -19,12 +19,12 @@ type queue struct {
 
 // queueOf folds what each client has in a semaphore into one entry: every permit is a node of its own.
 func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Contender) queue {
-	if k != kind.Semaphore {
+	if k == nil || k.Permits == nil {
 		return queue{holders: holders, waiters: waiters}
 	}
 	q := queue{holders: perClient(holders), waiters: perClient(waiters), semaphore: true, held: len(holders)}
 	if declared != nil {
-		q.limit = declared.Params.(*kind.SemaphoreParams).Permits
+		q.limit = k.Permits(declared.Params)
 	}
 	return q
 }
