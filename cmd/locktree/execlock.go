@@ -54,53 +54,24 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, path st
 		defer stop()
 		wait = timed
 	}
-	return x.lock(wait, client, in.Kind, path)
+	return client.Take(wait, in.Kind, path, recipes.Want{Shared: x.mode == "read", Permits: x.permits, Try: x.try})
 }
 
-// fits refuses a flag that says nothing of a lock of this kind: who gives it takes the lock for another one.
+// fits refuses what nobody can hold, and a flag that says nothing of a lock of this kind: who gives it takes the lock for
+// another one.
 func (x *execution) fits(k *kind.Kind, path string) error {
-	for flag, of := range map[string]*kind.Kind{"mode": kind.RWLock, "permits": kind.Semaphore} {
-		if x.given[flag] && k != of && !k.Container {
-			return view.Failf("Flag of another kind of lock", "-%s is for locks of the type %s, and %s is declared as %s. Leave the flag out, or name another lock.", flag, of.Name, path, k.Name)
+	if k.Container {
+		return view.Failf("Not a lock", "%s is a %s, which nobody can hold.", path, k.Name)
+	}
+	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
+		if x.given[flag] && !says {
+			return view.Failf("Flag of another kind of lock", "%s is declared as %s, and -%s says nothing of locks of that type. Leave the flag out, or name another lock.", path, k.Name, flag)
 		}
+	}
+	if x.try && k == kind.Election {
+		return view.Failf("No try for elections", "%s is an election: a candidate stands until it leads. Use -timeout.", path)
 	}
 	return nil
-}
-
-// lock calls the recipe of the kind.
-func (x *execution) lock(ctx context.Context, client *recipes.Client, k *kind.Kind, path string) (*recipes.Lease, error) {
-	pick := func(wait, try func(context.Context) (*recipes.Lease, error)) (*recipes.Lease, error) {
-		if x.try {
-			return try(ctx)
-		}
-		return wait(ctx)
-	}
-	switch k {
-	case kind.Mutex:
-		m := client.Mutex(path)
-		return pick(m.Lock, m.TryLock)
-	case kind.RWLock:
-		m := client.RWMutex(path)
-		if x.mode == "read" {
-			return pick(m.RLock, m.TryRLock)
-		}
-		return pick(m.Lock, m.TryLock)
-	case kind.Semaphore:
-		m := client.Semaphore(path)
-		return pick(
-			func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, x.permits) },
-			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, x.permits) })
-	case kind.Election:
-		if x.try {
-			return nil, view.Failf("No try for elections", "%s is an election: a candidate stands until it leads. Use -timeout.", path)
-		}
-		l, err := client.Election(path).Campaign(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return l.Lease, nil
-	}
-	return nil, view.Failf("Not a lock", "%s is a %s, which nobody can hold.", path, k.Name)
 }
 
 // notHad is for a lock that others have. Who gives a code of his own for that expects it, as with flock(1): nothing is said.

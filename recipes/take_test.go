@@ -1,0 +1,35 @@
+package recipes
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// A program that knows no recipe can take a lock of every kind, and nothing else.
+func TestTakeServesEveryKind(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("anyone")
+		for _, k := range append(kind.All(), nil) {
+			path := "/" + k.String()
+			if k == nil || k.Container {
+				_, err := c.Take(t.Context(), k, path, Want{})
+				require.ErrorIs(t, err, ErrKindMismatch)
+				continue
+			}
+			l.declare(path, k.New())
+			for _, shared := range []bool{false, k.Queues[0].Shared != nil} {
+				lease, err := c.Take(t.Context(), k, path, Want{Shared: shared, Permits: 1, Try: true})
+				require.NoError(t, err, k)
+				in, err := inspect.Lock(t.Context(), c, path)
+				require.NoError(t, err)
+				require.Same(t, k, in.Kind)
+				require.Equal(t, shared, in.Holders[0].Shared)
+				require.NoError(t, lease.Unlock(t.Context()))
+			}
+		}
+	})
+}
