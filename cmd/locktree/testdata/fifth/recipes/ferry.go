@@ -1,0 +1,23 @@
+package recipes
+
+import (
+	"context"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Ferry is a lock that neighbours in the queue hold together.
+type Ferry struct{ q *queue }
+
+// Ferry returns a handle on the ferry at path; see Client.Mutex.
+func (c *Client) Ferry(path string, opts ...Option) *Ferry {
+	return &Ferry{c.queue(kind.Ferry, path, false, opts)}
+}
+
+// Lock waits for a seat. See Mutex.Lock.
+func (f *Ferry) Lock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, false) }
+
+// TryLock takes a seat of the boat that is there, else it returns a *HeldError.
+func (f *Ferry) TryLock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, true) }
+
+func (f *Ferry) member() part { return part{q: f.q} }

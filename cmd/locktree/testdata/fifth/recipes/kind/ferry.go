@@ -1,0 +1,44 @@
+package kind
+
+// Ferry is the kind of a lock that neighbours in the queue hold together.
+var Ferry = &Kind{
+	Name: "ferry",
+	Doc:  "A lock that contenders hold a boat at a time: those of the next one wait until the last of this one has left.",
+	Queues: []Queue{{
+		Admit:     admitBoat,
+		Exclusive: map[Wire]string{WireCurator: "seat-"},
+		Shared:    map[Wire]string{WireCurator: "deck-"}, // goroutines of one client have one place there
+	}},
+	New: func() Params { return applyDefaults(&FerryParams{Seats: 1}) },
+}
+
+func init() { register(Ferry) }
+
+// FerryParams are the parameters of a ferry.
+type FerryParams struct {
+	Common
+	// Seats is how many numbers make a boat.
+	Seats int
+}
+
+// Kind implements [Params].
+func (*FerryParams) Kind() *Kind { return Ferry }
+
+// Fields implements [Params].
+func (p *FerryParams) Fields() []Field {
+	return append(p.fields(WireCurator), intField("seats", &p.Seats, 1, 1, 1000, "How many seats a boat has.").required().replaces())
+}
+
+// admitBoat: who has a number of the first one's boat holds, others wait for the last of the boats ahead. Who is admitted
+// stays admitted: whoever is first while it holds has a number of its boat.
+func admitBoat(p Params, queue []Contender, i int) Admission {
+	boat := func(c Contender) int32 { return c.Seq / int32(p.(*FerryParams).Seats) }
+	last := i
+	for last >= 0 && boat(queue[last]) == boat(queue[i]) {
+		last--
+	}
+	if last < 0 {
+		return Admission{Granted: true}
+	}
+	return Admission{Behind: last}
+}
