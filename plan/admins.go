@@ -181,7 +181,14 @@ func (d *differ) checkSetters() {
 		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return granted(who, kind.ACL{Scheme: id.Scheme, ID: id.ID}) }) {
 		return
 	}
-	d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}, "Apply needs two credentials",
+	at := &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}
+	if len(who) == 0 {
+		d.problem(Warning, ProblemAccess, at, "Nobody can set an access list",
+			fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) give ADMIN to nobody, so only a superuser of the servers can set them: "+
+				"see \"locktree help take-over-stack\".", n, plural(n), first))
+		return
+	}
+	d.problem(Warning, ProblemAccess, at, "Apply needs two credentials",
 		fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) can be set by %s alone, which is no declared administrator. "+
 			"Apply with its credential and an administrator's presented together: an auth block each.", n, plural(n), first, whoBut(who, d.intent.Access.Admins)))
 }

@@ -162,6 +162,11 @@ func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	require.Contains(t, says(old), "6 access lists of the tool's own nodes (/locks first) can be set by digest:old alone, which is no declared administrator")
 	require.Contains(t, says(mine), "digest:old alone")
 	require.Empty(t, says(old, mine))
+
+	closed := oldAdmin
+	closed.Perms = kind.PermRead
+	p := Diff(framed(m, t, closed), desired, Options{Identities: []Identity{mine}})
+	require.Contains(t, strings.Join(problemsOf(p, ProblemAccess), "\n"), "6 access lists of the tool's own nodes (/locks first) give ADMIN to nobody, so only a superuser of the servers can set them")
 }
 
 // Both identities of a user whose password is replaced have one name.
