@@ -79,14 +79,12 @@ func (r *run) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write 
 
 // shown is a list as we are shown it, where it was planned by somebody who is not shown all of it: its administrators are.
 func (r *run) shown(ctx context.Context, path string, planned []kind.ACL) ([]kind.ACL, error) {
-	if !slices.ContainsFunc(planned, masked) {
+	if !slices.ContainsFunc(planned, kind.ACL.Masked) {
 		return planned, nil
 	}
 	got, _, err := r.s.GetACL(ctx, path)
 	return fromZK(got), err
 }
-
-func masked(a kind.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
 
 // setNext sets the next list, if we may go on.
 func (r *run) setNext(ctx context.Context, step plan.ACLStep) error {

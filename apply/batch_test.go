@@ -118,29 +118,12 @@ func wealth(s *site) (before, after *plan.Tree) {
 // The program dies, or only a reply is lost, at every write of the richest apply.
 // What is seen then is whole, and the next apply converges in one run.
 func TestCrashAtEveryWriteOfARichApplyInBatches(t *testing.T) {
-	for i, c := range []struct {
-		name  string
-		fault zktest.Fault
-		dies  bool
-	}{
-		{"dies before", zktest.CutBefore, true},
-		{"dies after", zktest.DropReply, true},
-		{"lives, reply lost", zktest.DropReply, false},
-		{"lives, cut before the write", zktest.CutBefore, false},
-	} {
-		points := 0
-		for k := 1 + i%richStride; ; k += richStride {
-			struck := false
-			t.Run(fmt.Sprintf("%s, write %d", c.name, k), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { struck = richCrash(t, k, c.fault, c.dies) })
-			})
-			if !struck {
-				break
-			}
-			points++
-		}
-		require.GreaterOrEqual(t, points*richStride, 8, "lock, two transactions, access lists, journal, unlock")
-	}
+	const least = 8 // lock, two transactions, access lists, journal, unlock
+	i := 0
+	atEveryWrite(t, "batches", &i, least, func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
+		synctest.Test(t, func(t *testing.T) { struck = richCrash(t, k, fault, dies) })
+		return struck
+	})
 }
 
 func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {

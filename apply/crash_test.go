@@ -59,37 +59,44 @@ var scenes = map[string]struct {
 func TestCrashAtEveryWriteOfEveryKindOfApply(t *testing.T) {
 	i := 0
 	for name, c := range scenes {
-		for _, way := range []struct {
-			name  string
-			fault zktest.Fault
-			dies  bool
-		}{
-			{"dies before", zktest.CutBefore, true},
-			{"dies after", zktest.DropReply, true},
-			{"lives, reply lost", zktest.DropReply, false},
-			{"lives, cut before the write", zktest.CutBefore, false},
-		} {
-			points := 0
-			i++
-			for k := 1 + i%richStride; ; k += richStride {
-				struck := false
-				t.Run(fmt.Sprintf("%s, %s, write %d", name, way.name, k), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						s := inMemory(t)
-						if c.reads > 0 {
-							s = inMemory(t, zktest.WithMaxFrame(c.reads))
-						}
-						c0 := s.provisioner()
-						struck = s.strike(c0, c.stage(t, s, c0), k, way.fault, way.dies)
-					})
-				})
-				if !struck {
-					break
+		atEveryWrite(t, name, &i, c.writes, func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inMemory(t)
+				if c.reads > 0 {
+					s = inMemory(t, zktest.WithMaxFrame(c.reads))
 				}
-				points++
+				c0 := s.provisioner()
+				struck = s.strike(c0, c.stage(t, s, c0), k, fault, dies)
+			})
+			return struck
+		})
+	}
+}
+
+// atEveryWrite calls strike for each write of an apply in each of the four ways in which it can end or lose its answer, until
+// strike says that there was none; every richStride-th of them, from another one on in each way: i counts the ways.
+func atEveryWrite(t *testing.T, name string, i *int, least int, strike func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool)) {
+	for _, way := range []struct {
+		name  string
+		fault zktest.Fault
+		dies  bool
+	}{
+		{"dies before", zktest.CutBefore, true},
+		{"dies after", zktest.DropReply, true},
+		{"lives, reply lost", zktest.DropReply, false},
+		{"lives, cut before the write", zktest.CutBefore, false},
+	} {
+		points := 0
+		*i++
+		for k := 1 + *i%richStride; ; k += richStride {
+			struck := false
+			t.Run(fmt.Sprintf("%s, %s, write %d", name, way.name, k), func(t *testing.T) { struck = strike(t, k, way.fault, way.dies) })
+			if !struck {
+				break
 			}
-			require.GreaterOrEqual(t, points*richStride+richStride-1, c.writes, "%s: the writes were not all met", name)
+			points++
 		}
+		require.GreaterOrEqual(t, points*richStride+richStride-1, least, "%s: the writes were not all met", name)
 	}
 }
 

@@ -85,7 +85,7 @@ func (r *reader) company(ctx context.Context, access *plan.Access) error {
 			if err := r.owner(ctx); err != nil {
 				return err
 			}
-		} else if slices.Contains(shared, f.Path) && (slices.ContainsFunc(f.ACL, masked) || !plan.Covers(access.List(), f.ACL)) {
+		} else if slices.Contains(shared, f.Path) && (slices.ContainsFunc(f.ACL, kind.ACL.Masked) || !plan.Covers(access.List(), f.ACL)) {
 			// What a reader is not shown may be of another stack: it looks like ours where the user is the same.
 			extra = true
 		}

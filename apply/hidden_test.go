@@ -79,7 +79,7 @@ func TestNoNoteGetsAListWithHiddenHashes(t *testing.T) {
 	n, _ := s.server.Get(note)
 	require.NotEmpty(t, n.ACL)
 	for _, a := range n.ACL {
-		require.False(t, masked(fromZK([]zk.ACL{zk.ACL(a)})[0]), "%+v", n.ACL)
+		require.False(t, fromZK([]zk.ACL{zk.ACL(a)})[0].Masked(), "%+v", n.ACL)
 	}
 }
 

@@ -15,19 +15,16 @@ import (
 // matter. Whether an address or a SASL name is ours is known to the servers alone, so those may be us.
 func (x *Executor) mayApply(declared *plan.Access, root string) error {
 	if declared == nil || slices.ContainsFunc(declared.Admins, func(a kind.ACL) bool {
-		return a.Scheme != "digest" && a.Scheme != "x509" || isOneOf(x.Client, a)
+		return !plan.Exact(a) || isOneOf(x.Client, a)
 	}) {
 		return nil
 	}
-	var admins []string
-	for _, a := range declared.Admins {
-		admins = append(admins, plan.Identity{Scheme: a.Scheme, ID: a.ID}.String())
-	}
+	admins := plan.Names(declared.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", whoIs(x.Client), strings.Join(admins, ", "))
 	if slices.ContainsFunc(x.Client.Identities(), func(id recipes.Identity) bool {
 		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity(id).String())
 	}) {
-		why = strings.Join([]string{why, "our password is another one than theirs, which ZooKeeper takes without complaint"}, "; ")
+		why = fmt.Sprintf("%s; our password is another one than theirs, which ZooKeeper takes without complaint", why)
 	}
 	return &NodeError{
 		Path: root, Op: "apply to", Why: why,

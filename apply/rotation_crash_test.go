@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -63,37 +62,17 @@ var rotations = map[string]struct {
 // The program that rotates dies, or only a reply is lost, at every write. Whoever is said to carry on does, a program's
 // lock is held through all of it, and a reader can plan at any moment.
 func TestCrashAtEveryWriteOfARotation(t *testing.T) {
+	const least = 14 // lock, transaction, the lists of ten nodes at least, journal, unlock
 	i := 0
 	for name, r := range rotations {
-		for _, way := range []struct {
-			name  string
-			fault zktest.Fault
-			dies  bool
-		}{
-			{"dies before", zktest.CutBefore, true},
-			{"dies after", zktest.DropReply, true},
-			{"lives, reply lost", zktest.DropReply, false},
-			{"lives, cut before the write", zktest.CutBefore, false},
-		} {
-			points := 0
-			i++
-			for k := 1 + i%richStride; ; k += richStride {
-				struck := false
-				t.Run(fmt.Sprintf("%s, %s, write %d", name, way.name, k), func(t *testing.T) {
-					for _, survivor := range r.survivors {
-						synctest.Test(t, func(t *testing.T) {
-							s := inMemory(t)
-							struck = s.strikeRotation(r.before, r.after, r.by, survivor, k, way.fault, way.dies)
-						})
-					}
+		atEveryWrite(t, name, &i, least, func(t *testing.T, k int, fault zktest.Fault, dies bool) (struck bool) {
+			for _, survivor := range r.survivors {
+				synctest.Test(t, func(t *testing.T) {
+					struck = inMemory(t).strikeRotation(r.before, r.after, r.by, survivor, k, fault, dies)
 				})
-				if !struck {
-					break
-				}
-				points++
 			}
-			require.GreaterOrEqual(t, points*richStride+richStride-1, 14, "%s: lock, transaction, the lists of twelve nodes at least, journal, unlock", name)
-		}
+			return struck
+		})
 	}
 }
 

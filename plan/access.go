@@ -56,14 +56,11 @@ func Everybody(a kind.ACL) bool {
 	return a.Scheme == "world" || a.Scheme == "ip" && len(a.ID) > 2 && a.ID[len(a.ID)-2:] == "/0"
 }
 
-// Need is what an administrator must have on a node of a kind.
-func Need(k *kind.Kind) kind.Perm { return need(k) }
-
-// need is what we must keep on a node to manage it later: deleting and creating
+// Need is what an administrator must have on a node of a kind, to manage it later: deleting and creating
 // children are rights of the parent.
 // So a lock without structural children takes no c or d from us: its contenders are not ours
 // to delete. To break a lock takes d, and the transaction says so when it is missing.
-func need(k *kind.Kind) kind.Perm {
+func Need(k *kind.Kind) kind.Perm {
 	if k.Container || len(k.Children) > 0 {
 		return kind.PermAll
 	}
@@ -78,7 +75,7 @@ func (d *differ) checkLockOut(n *Node) {
 		return
 	}
 	kept, maybe := d.granted(n.ACL)
-	missing := need(n.Kind()) &^ kept
+	missing := Need(n.Kind()) &^ kept
 	if missing == 0 {
 		return
 	}
@@ -140,7 +137,7 @@ func (d *differ) granted(list []kind.ACL) (sure, maybe kind.Perm) {
 		switch {
 		case a.Scheme == "auth" || slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}):
 			sure |= a.Perms
-		case !slices.Contains([]string{"world", "digest", "x509"}, a.Scheme):
+		case !Exact(a):
 			maybe |= a.Perms
 		}
 	}

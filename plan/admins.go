@@ -22,7 +22,7 @@ func (d *differ) checkAdmins(n *Node) {
 			base.Severity, base.Summary = Warning, "Apply may lock the administrators out"
 		}
 		base.Detail = fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
-			"or set allow_lockout = true on the acl if that is meant.", n.Addr, aclText(n.ACL), whoText(d.intent.Access.Admins), need(n.Kind()), n.Path, d.administeredNow(n.Path))
+			"or set allow_lockout = true on the acl if that is meant.", n.Addr, aclText(n.ACL), whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path))
 		base.Detail += d.misspelt(n.ACL)
 		d.p.Problems = append(d.p.Problems, base)
 	case v.unable != "" && !n.AllowLockout:
@@ -47,7 +47,7 @@ type listNeed struct {
 }
 
 func (d *differ) verdictOn(n *Node) verdict {
-	key := listNeed{listHead{&n.ACL[0], len(n.ACL)}, need(n.Kind())}
+	key := listNeed{listHead{&n.ACL[0], len(n.ACL)}, Need(n.Kind())}
 	if v, ok := d.verdicts[key]; ok {
 		return v
 	}
@@ -82,7 +82,7 @@ func rightsOf(who kind.ACL, list []kind.ACL) (sure, maybe kind.Perm) {
 		switch {
 		case a.Scheme == "world", a.Scheme == who.Scheme && a.ID == who.ID:
 			sure |= a.Perms
-		case !exact(a), hides(a, []kind.ACL{who}):
+		case !Exact(a), hides(a, []kind.ACL{who}):
 			maybe |= a.Perms
 		}
 	}
@@ -137,21 +137,22 @@ func (d *differ) administeredNow(path string) string {
 	return ", which depends on " + whoBut(now, d.intent.Access.Admins) + " now"
 }
 
-// whoText lists identities without hashes.
-func whoText(list []kind.ACL) string {
-	var out []string
+// Names are the identities of a list, without hashes.
+func Names(list []kind.ACL) (out []string) {
 	for _, a := range list {
 		out = append(out, Identity{a.Scheme, a.ID}.String())
 	}
-	return strings.Join(out, ", ")
+	return out
 }
+
+func whoText(list []kind.ACL) string { return strings.Join(Names(list), ", ") }
 
 // whoBut lists identities that others are not. A user whose password is replaced is among both.
 func whoBut(list, others []kind.ACL) string {
 	var out []string
 	for _, a := range list {
 		text := whoText([]kind.ACL{a})
-		if !masked(a) && !granted(others, a) && slices.ContainsFunc(others, func(b kind.ACL) bool { return whoText([]kind.ACL{b}) == text }) {
+		if !a.Masked() && !granted(others, a) && slices.ContainsFunc(others, func(b kind.ACL) bool { return whoText([]kind.ACL{b}) == text }) {
 			text += " (another digest of that user)"
 		}
 		out = append(out, text)

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -381,7 +380,7 @@ func (c *Change) rewrites() bool {
 // comparison entry by entry can let that pass, as kind.EqualACL does; a hash cannot.
 func (d *differ) drifted(n *Node) bool {
 	_, e, ok := d.entry(n.Path)
-	if !ok || slices.ContainsFunc(n.ACL, masked) {
+	if !ok || slices.ContainsFunc(n.ACL, kind.ACL.Masked) {
 		return false
 	}
 	h, err := n.hash()
@@ -394,8 +393,6 @@ func (d *differ) drifted(n *Node) bool {
 	}
 	return err == nil && h != e.Hash
 }
-
-func masked(a kind.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
 
 // order sorts into the order of execution. A path is a proper prefix of its
 // descendants', so plain string order puts parents first.

@@ -94,7 +94,7 @@ func (d *differ) bury(have, to *Node) Change {
 	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: c.Addr}
 	p.State, p.MovedTo, p.Protect = kind.StateMoved, to.Path, false
 	p.Gen++
-	if !c.Kind.Container && slices.ContainsFunc(have.ACL, masked) {
+	if !c.Kind.Container && slices.ContainsFunc(have.ACL, kind.ACL.Masked) {
 		c.After.ACL = to.ACL
 	}
 	c.compare()

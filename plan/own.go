@@ -98,7 +98,7 @@ func (d *differ) own(path string) bool {
 
 // ownChange plans one change. A list of which a reader is not shown all cannot be written again.
 func (d *differ) ownChange(c AccessChange) {
-	if slices.ContainsFunc(c.After, masked) {
+	if slices.ContainsFunc(c.After, kind.ACL.Masked) {
 		d.problem(Warning, ProblemAccess, &Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
 			fmt.Sprintf("%s should change from %s, but the servers show the hash of a digest in it to its administrators alone. Plan as one of the administrators.", c.Pin.Path, aclText(c.Before)))
 		return
@@ -211,7 +211,7 @@ func (d *differ) shared(f *Framed) []kind.ACL {
 		}
 	}
 	list = kind.NormalizeACL(list)
-	if unknown == "" || !slices.ContainsFunc(f.ACL, masked) && Covers(list, f.ACL) {
+	if unknown == "" || !slices.ContainsFunc(f.ACL, kind.ACL.Masked) && Covers(list, f.ACL) {
 		return list
 	}
 	if !d.unsure {
@@ -236,7 +236,7 @@ func (d *differ) joined(have []kind.ACL) []kind.ACL {
 	of, hidden := digests{}, map[string]int{}
 	of.add(known)
 	for _, a := range have {
-		if masked(a) {
+		if a.Masked() {
 			hidden[a.ID]++
 		}
 	}
@@ -252,7 +252,7 @@ func (d *differ) joined(have []kind.ACL) []kind.ACL {
 
 // hides reports whether the servers masked an entry that may well be one of a list.
 func hides(a kind.ACL, list []kind.ACL) bool {
-	return masked(a) && slices.ContainsFunc(list, func(b kind.ACL) bool {
+	return a.Masked() && slices.ContainsFunc(list, func(b kind.ACL) bool {
 		return b.Scheme == a.Scheme && strings.HasPrefix(b.ID, strings.TrimSuffix(a.ID, "x"))
 	})
 }
@@ -262,8 +262,9 @@ func granted(list []kind.ACL, to kind.ACL) bool {
 	return slices.ContainsFunc(list, func(a kind.ACL) bool { return a.Scheme == to.Scheme && a.ID == to.ID })
 }
 
-// exact: whether a connection has an identity of the scheme is known without the servers.
-func exact(a kind.ACL) bool { return slices.Contains([]string{"world", "digest", "x509"}, a.Scheme) }
+// Exact reports whether it is known without the servers if a connection has the identity of an entry: addresses, names
+// of SASL and of plug-ins are theirs to match.
+func Exact(a kind.ACL) bool { return slices.Contains([]string{"world", "digest", "x509"}, a.Scheme) }
 
 // Covers reports whether a list grants all that another one does, as far as can be seen where the servers mask hashes.
 func Covers(list, other []kind.ACL) bool {

@@ -20,7 +20,7 @@ type digests map[string][]string
 func (ds digests) add(list []kind.ACL) {
 	for _, a := range list {
 		user, _, _ := strings.Cut(a.ID, ":")
-		if a.Scheme == "digest" && !masked(a) && !slices.Contains(ds[user], a.ID) {
+		if a.Scheme == "digest" && !a.Masked() && !slices.Contains(ds[user], a.ID) {
 			ds[user] = append(ds[user], a.ID)
 		}
 	}
@@ -30,7 +30,7 @@ func (ds digests) add(list []kind.ACL) {
 func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 	hidden := map[string]int{}
 	for _, a := range list {
-		if masked(a) {
+		if a.Masked() {
 			hidden[a.ID]++
 		}
 	}
@@ -41,7 +41,7 @@ func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 	for i, a := range out {
 		user, _, _ := strings.Cut(a.ID, ":")
 		at := slices.IndexFunc(known, func(ds digests) bool { return len(ds[user]) == hidden[a.ID] })
-		if masked(a) && at >= 0 {
+		if a.Masked() && at >= 0 {
 			out[i].ID = known[at][user][next[user]]
 			next[user]++
 		}
@@ -52,7 +52,7 @@ func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 // revealAs puts ids into a list that nothing proves: those of a user of whom another list has as many entries, with the
 // same rights. Which entry has which id is told by the rights, or makes no difference.
 func revealAs(list, as []kind.ACL) []kind.ACL {
-	if !slices.ContainsFunc(list, masked) {
+	if !slices.ContainsFunc(list, kind.ACL.Masked) {
 		return list
 	}
 	byRights := func(a, b *kind.ACL) int { return cmp.Compare(a.Perms, b.Perms) }
@@ -76,7 +76,7 @@ func revealAs(list, as []kind.ACL) []kind.ACL {
 func users(list []kind.ACL) map[string]bool {
 	out := map[string]bool{}
 	for _, a := range list {
-		if masked(a) {
+		if a.Masked() {
 			out[strings.TrimSuffix(a.ID, "x")] = true
 		}
 	}
@@ -97,7 +97,7 @@ func entriesOf(list []kind.ACL, user string) (out []*kind.ACL) {
 // index proves them, those of the tool's own nodes as the index says.
 func (d *differ) unmask() {
 	x := d.current.Index
-	hidden := func(list []kind.ACL) bool { return slices.ContainsFunc(list, masked) }
+	hidden := func(list []kind.ACL) bool { return slices.ContainsFunc(list, kind.ACL.Masked) }
 	if x == nil || !slices.ContainsFunc(d.current.Nodes, func(n *Node) bool { return hidden(n.ACL) }) &&
 		!slices.ContainsFunc(d.current.Frame, func(f Framed) bool { return hidden(f.ACL) }) {
 		return

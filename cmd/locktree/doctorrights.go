@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -37,17 +38,9 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 		k.Verdict, k.What, k.Next = inspect.VerdictUnsure, fmt.Sprintf(maybe, "readers"), "plan from where the servers know us as one"
 	default:
 		k.Verdict, k.What = inspect.VerdictFails, "we are "+me+", neither an administrator of this stack nor a reader"
-		k.Next = "present the credentials of one of them, or have " + principalsText(access.Admins) + " add us"
+		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(plan.Names(access.Admins)), " or ") + " add us"
 	}
 	return k, administers != 0 || reader == 0 && maybeAdmin != 0
-}
-
-func principalsText(list []kind.ACL) string {
-	var out []string
-	for _, a := range list {
-		out = append(out, plan.Identity{Scheme: a.Scheme, ID: a.ID}.String())
-	}
-	return strings.Join(slices.Compact(out), " or ")
 }
 
 // granted adds up what a list gives the connection for certain, and what it may give. Servers hide digests from those
@@ -60,7 +53,7 @@ func granted(c *recipes.Client, list []kind.ACL) (sure, maybe kind.Perm) {
 			return a.Scheme == id.Scheme && (a.ID == id.ID || a.Scheme == "digest" && a.ID == user+":x" && a.Perms&kind.PermAdmin == 0)
 		}):
 			sure |= a.Perms
-		case !slices.Contains([]string{"world", "digest", "x509"}, a.Scheme):
+		case !plan.Exact(a):
 			maybe |= a.Perms
 		}
 	}

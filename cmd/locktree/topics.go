@@ -8,20 +8,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-//go:embed topics/from-terraform.txt
-var fromTerraform string
-
-//go:embed topics/from-curator.txt
-var fromCurator string
-
-//go:embed topics/json.txt
-var jsonFormats string
-
-//go:embed topics/environment.txt
-var environmentVariables string
-
 //go:embed topics/*.txt
 var topicTexts embed.FS
+
+// topicText is what a topic says.
+func topicText(name string) string {
+	text, err := topicTexts.ReadFile("topics/" + name + ".txt")
+	if err != nil {
+		panic(err) // it is no part of the program: each topic has a test
+	}
+	return strings.TrimRight(string(text), "\n")
+}
 
 // runbooks are the topics that tell step by step how something is done. Tests type what is in them (TestRunbook… in
 // examples).
@@ -72,14 +69,13 @@ func topics() []*cobra.Command {
 		"was sent: what became of it is found out first. A second one ends the program at once, with 1. A\ntransaction is then done or not done; \"locktree plan\" tells.")
 	all := []*cobra.Command{
 		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "What the program ends with", Long: codes.String()},
-		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "The variables the program looks at", Long: strings.TrimRight(environmentVariables, "\n")},
-		{Use: "json", Short: "What -json prints", Long: strings.TrimRight(jsonFormats, "\n")},
-		{Use: "from-terraform", SuggestFor: []string{"terraform"}, Short: "For people who know Terraform", Long: strings.TrimRight(fromTerraform, "\n")},
-		{Use: "from-curator", SuggestFor: []string{"curator", "kazoo"}, Short: "For programs that use Apache Curator or kazoo", Long: strings.TrimRight(fromCurator, "\n")},
+		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "The variables the program looks at", Long: topicText("environment")},
+		{Use: "json", Short: "What -json prints", Long: topicText("json")},
+		{Use: "from-terraform", SuggestFor: []string{"terraform"}, Short: "For people who know Terraform", Long: topicText("from-terraform")},
+		{Use: "from-curator", SuggestFor: []string{"curator", "kazoo"}, Short: "For programs that use Apache Curator or kazoo", Long: topicText("from-curator")},
 	}
 	for _, r := range runbooks {
-		text, _ := topicTexts.ReadFile("topics/" + r.name + ".txt") // TestRunbooksAreThere
-		all = append(all, &cobra.Command{Use: r.name, SuggestFor: r.suggestFor, Short: r.short, Long: strings.TrimRight(string(text), "\n")})
+		all = append(all, &cobra.Command{Use: r.name, SuggestFor: r.suggestFor, Short: r.short, Long: topicText(r.name)})
 	}
 	return all
 }

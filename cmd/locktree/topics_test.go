@@ -67,7 +67,7 @@ func TestJSONTopicIsComplete(t *testing.T) {
 	messages := regexp.MustCompile(`(?:s\.(?:send|write)\(\w*"?\w*"?, |kind = |kind, h := )"(\w+)"`).FindAllStringSubmatch(string(source), -1)
 	require.Greater(t, len(messages), 14)
 	for _, m := range messages {
-		require.Regexp(t, `\b`+m[1]+`\b`, jsonFormats)
+		require.Regexp(t, `\b`+m[1]+`\b`, topicText("json"))
 	}
 	b := newBench(t, "mutex \"a\" {\n  acl = acl.open\n}\n")
 	b.run(exitOK, "plan", "-out=p")
@@ -77,7 +77,7 @@ func TestJSONTopicIsComplete(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(out), &document), command)
 		require.NotEmpty(t, document)
 		for field := range document {
-			require.Regexp(t, `\b`+field+`\b`, jsonFormats, command)
+			require.Regexp(t, `\b`+field+`\b`, topicText("json"), command)
 		}
 	}
 }
@@ -100,10 +100,10 @@ func TestEnvironmentTopicIsComplete(t *testing.T) {
 	looked := map[string]bool{}
 	for _, m := range regexp.MustCompile(`"((?:ZOOKEEPER|LOCKTREE|CLICOLOR|NO_COLOR|TERM)(?:_[A-Z_]+)?)"`).FindAllStringSubmatch(source.String(), -1) {
 		looked[m[1]] = true
-		require.Regexp(t, `(?m)^  `+m[1], environmentVariables)
+		require.Regexp(t, `(?m)^  `+m[1], topicText("environment"))
 	}
 	require.Greater(t, len(looked), 12)
-	for _, m := range regexp.MustCompile(`(?m)^  ([A-Z_]{4,})`).FindAllStringSubmatch(environmentVariables, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  ([A-Z_]{4,})`).FindAllStringSubmatch(topicText("environment"), -1) {
 		if m[1] != "LOCKTREE_CLI_ARGS_" {
 			require.True(t, looked[m[1]], m[1])
 		}
@@ -133,7 +133,7 @@ func TestGuidesMentionWhatExists(t *testing.T) {
 	}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 	mentioned := 0
-	for _, text := range []string{fromTerraform, fromCurator, environmentVariables} {
+	for _, text := range []string{topicText("from-terraform"), topicText("from-curator"), topicText("environment")} {
 		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n,.;:()\"", r) }) {
 			name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
 			if longFlag.MatchString(word) {

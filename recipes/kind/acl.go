@@ -153,6 +153,13 @@ func EqualACL(a, b []ACL) bool {
 	return true
 }
 
+// Masked reports whether the servers hid the hash of a digest, as they do from those without ADMIN on the node
+// (FinalRequestProcessor, getACL).
+func (a ACL) Masked() bool {
+	_, masked := digestUser(a)
+	return masked
+}
+
 // digestUser is the user of a digest, and whether its hash is masked.
 func digestUser(a ACL) (user string, masked bool) {
 	user, hash, _ := strings.Cut(a.ID, ":")
