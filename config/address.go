@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -58,6 +59,23 @@ func (m *module) parseAddress(a *attribute, computed bool) (address, bool) {
 		return m.notAddress(a, why)
 	}
 	return m.readSteps(a, parts, computed)
+}
+
+// written is the native form of an address: in a JSON file it is a string. What is no string, or does not parse, is
+// returned as it is, for the caller to refuse.
+func written(expr hcl.Expression) hcl.Expression {
+	if !json.IsJSONExpression(expr) {
+		return expr
+	}
+	v, diags := expr.Value(nil) // without a context strings come as they are
+	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
+		return expr
+	}
+	parsed, diags := hclsyntax.ParseExpression([]byte(v.AsString()), expr.Range().Filename, expr.Range().Start)
+	if diags.HasErrors() {
+		return expr
+	}
+	return parsed
 }
 
 // part is a name or a key of an address.

@@ -47,13 +47,12 @@ var advices = []advice{
 	{of: "Inconsistent conditional result types", text: "Convert one of them, with tostring(...), tolist(...) or the like."},
 }
 
-// reworded are diagnostics of hcl as they are reported: with advice, and without secrets.
-func reworded(diags hcl.Diagnostics) hcl.Diagnostics {
-	out := make(hcl.Diagnostics, len(diags))
+// advised are diagnostics of hcl with advice.
+func advised(diags hcl.Diagnostics) hcl.Diagnostics {
 	for i, d := range diags {
-		out[i] = advise(discreet(d))
+		diags[i] = advise(d)
 	}
-	return out
+	return diags
 }
 
 // advise adds to a diagnostic of hcl what to type next.

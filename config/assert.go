@@ -60,8 +60,7 @@ func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
 	if a == nil || s.waits(a) {
 		return cty.NilVal, false
 	}
-	v, diags := a.evaluable().Value(s.ctx)
-	diags = reworded(diags)
+	v, diags := s.evaluate(a)
 	for _, d := range diags {
 		d.Severity = hcl.DiagWarning
 		d.Detail += s.about(a) + " The check could not be made."

@@ -34,7 +34,6 @@ type attribute struct {
 	iterator  string         // in the content of a dynamic block: the name of its element
 	required  bool           // null, which means not set, is an error: see scope.as
 	doomed    bool           // bad in every instance of a module
-	value     hcl.Expression // expr for evaluation; nil before the first
 }
 
 // name is the first label.
@@ -78,7 +77,7 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	b := &block{typ: t, attrs: map[string]*attribute{}}
 	if t.anyArgs {
 		attrs, diags := body.JustAttributes()
-		r.add(reworded(diags)...)
+		r.add(advised(diags)...)
 		b.setAttrs(attrs)
 		return b
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // errorAt makes a diagnostic that says what (summary) and why and what to type
@@ -68,42 +67,6 @@ func (r *report) add(diags ...*hcl.Diagnostic) {
 		}
 		r.diags = append(r.diags, d)
 	}
-}
-
-// quoting are the errors in which hcl quotes a part of a value, by their summary, and what is said in place of
-// that. All other values are in errors of functions, for which see guard, and in those of conversions.
-var quoting = map[string]string{
-	"Duplicate object key": "Two different items produced the same key in this 'for' expression. It is not shown because it is sensitive. " +
-		"If duplicates are expected, use the ellipsis (...) after the value expression to enable grouping by key.",
-	"Inconsistent conditional result types": "The true and false result expressions must have consistent types. How they differ is not shown because one of them is sensitive.",
-	"Invalid function argument":             "The value has the wrong type. How it differs is not shown because it is sensitive.",
-}
-
-// quotedKey is how convert.MismatchMessage names a key; names of attributes, which it quotes as well, are in the type.
-const quotedKey = `element "`
-
-// discreet is a diagnostic of hcl without what it quotes of a sensitive value: a key, or the name of an attribute
-// that was a key. Marks say whether the value is, and never its text: to look for secrets in what is written would
-// damage other words, and give them away.
-func discreet(d *hcl.Diagnostic) *hcl.Diagnostic {
-	text := quoting[d.Summary]
-	if text == "" || d.Expression == nil || d.EvalContext == nil ||
-		d.Summary == "Invalid function argument" && !strings.Contains(d.Detail, quotedKey) {
-		return d
-	}
-	parts := []hcl.Expression{d.Expression}
-	if c, ok := d.Expression.(*hclsyntax.ConditionalExpr); ok {
-		parts = []hcl.Expression{c.TrueResult, c.FalseResult} // it has no value itself, that is the error
-	}
-	if !slices.ContainsFunc(parts, func(e hcl.Expression) bool {
-		v, _ := e.Value(d.EvalContext)
-		return v.ContainsMarked()
-	}) {
-		return d
-	}
-	c := *d
-	c.Detail = text
-	return &c
 }
 
 func (r *report) errorf(at hcl.Range, summary, format string, args ...any) {

@@ -195,7 +195,7 @@ func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
 	case password == "":
 		s.wrong(b.attrs["password"], "Empty password", "The password is empty, so everybody has it. Is the variable or the environment set?")
 	}
-	if isLiteral(b.attrs["password"].evaluable()) {
+	if isLiteral(b.attrs["password"].expr) {
 		m.add(warningAt(b.head, "Password in the configuration",
 			"The password of this block is written in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
 	}

@@ -1,8 +1,7 @@
 package config
 
 import (
-	"errors"
-	"slices"
+	"maps"
 
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -44,74 +43,16 @@ var pure = map[string]function.Function{
 	"toset": makeCollection(cty.Set(cty.DynamicPseudoType)), "tostring": stdlib.MakeToFunc(cty.String),
 
 	"basename": baseName, "convert": typeexpr.ConvertFunc, "dirname": dirName, "znodepath": znodePath,
-}
 
-// marking are the functions whose result differs in marks from what HCL would
-// give it. They look at marks themselves and must not be guarded.
-var marking = map[string]function.Function{
 	"sensitive": makeSensitive, "nonsensitive": makeNonsensitive, "issensitive": isSensitive, "digest": digest,
-	// These take expressions and not values.
-	"try": try, "can": tryfunc.CanFunc,
+	"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
 }
 
 // functionsOf is every function an expression in this module can call.
 func (m *module) functionsOf() map[string]function.Function {
-	table := map[string]function.Function{
-		"env": guard(m.env()), "file": guard(m.file()), "fileexists": guard(m.fileExists()),
-	}
-	for name, f := range pure {
-		table[name] = guard(f)
-	}
-	for name, f := range marking {
-		table[name] = f
-	}
+	table := maps.Clone(pure)
+	table["env"], table["file"], table["fileexists"] = m.env(), m.file(), m.fileExists()
 	// A template cannot render templates: nothing would bound the recursion.
-	table["templatefile"] = guard(m.templateFile(table))
+	table["templatefile"] = m.templateFile(maps.Clone(table))
 	return table
-}
-
-var errNoResult = errors.New("there is no result for these arguments")
-
-var errWithheld = errors.New("the reason is not shown because an argument is sensitive")
-
-// guard wraps a function so that its error cannot quote a sensitive argument: cty takes the marks off before the
-// implementation sees its arguments, and many implementations name what they could not read.
-//
-// The wrapper takes marked values where f does not, and calls f through cty, which takes the marks off and
-// puts them on the result: marks are seen here and lost nowhere.
-func guard(f function.Function) function.Function {
-	params := slices.Clone(f.Params())
-	for i := range params {
-		params[i].AllowMarked = true
-	}
-	rest := f.VarParam()
-	if rest != nil {
-		c := *rest
-		c.AllowMarked = true
-		rest = &c
-	}
-	return function.New(&function.Spec{
-		Description: f.Description(), Params: params, VarParam: rest,
-		Type: func(args []cty.Value) (cty.Type, error) {
-			ty, err := f.ReturnTypeForValues(args)
-			return ty, withhold(err, args)
-		},
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			v, err := f.Call(args)
-			return v, withhold(err, args)
-		},
-	})
-}
-
-// withhold is the error of a function as a person may see it. cty recovers the panics of functions, as of
-// log(-1, 2), into an error with a stack trace, which tells nobody what to write.
-func withhold(err error, args []cty.Value) error {
-	var panicked function.PanicError
-	if errors.As(err, &panicked) {
-		return errNoResult
-	}
-	if err != nil && slices.ContainsFunc(args, cty.Value.ContainsMarked) {
-		return errWithheld
-	}
-	return err
 }

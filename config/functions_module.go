@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/ext/customdecode"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -40,36 +39,6 @@ var isSensitive = function.New(&function.Spec{
 	Params: []function.Parameter{markParam("value")}, Type: function.StaticReturnType(cty.Bool),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return cty.BoolVal(args[0].IsMarked()), nil },
 })
-
-// try is HCL's own, whose error quotes the errors of all its arguments.
-var try = function.New(&function.Spec{
-	VarParam: &function.Parameter{Name: "expressions", Type: customdecode.ExpressionClosureType},
-	Type: func(args []cty.Value) (cty.Type, error) {
-		v, err := firstGood(args)
-		if err != nil {
-			return cty.NilType, err
-		}
-		return v.Type(), nil
-	},
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return firstGood(args) },
-})
-
-func firstGood(args []cty.Value) (cty.Value, error) {
-	if len(args) == 0 {
-		return cty.NilVal, errors.New("at least one argument is required")
-	}
-	var b strings.Builder
-	for _, a := range args {
-		v, diags := customdecode.ExpressionClosureFromVal(a).Value()
-		if !diags.HasErrors() {
-			return v, nil
-		}
-		for _, d := range diags {
-			fmt.Fprintf(&b, "- %s (at %s)\n  %s\n", d.Summary, d.Subject, discreet(d).Detail)
-		}
-	}
-	return cty.NilVal, fmt.Errorf("no expression succeeded:\n%s\nAt least one expression must produce a successful result", b.String())
-}
 
 // digest is ZooKeeper's digest id of a user: "user:base64(sha1(user:password))". It
 // is sensitive: a weak password can be guessed from it.
@@ -194,35 +163,32 @@ func (m *module) fileExists() function.Function {
 	})
 }
 
-// templateFile renders a file as a template, in which only the given variables
-// exist.
-func (m *module) templateFile(table map[string]function.Function) function.Function {
-	callable := map[string]function.Function{}
-	for name, f := range table {
-		callable[name] = f
-	}
+// templateFile renders a file as a template, in which only the given variables exist.
+func (m *module) templateFile(callable map[string]function.Function) function.Function {
+	vars := function.Parameter{Name: "vars", Type: cty.DynamicPseudoType, AllowMarked: true}
 	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "path", Type: cty.String}, anyParam("vars")},
+		Params: []function.Parameter{{Name: "path", Type: cty.String}, vars},
 		Type:   function.StaticReturnType(cty.DynamicPseudoType),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if ty := args[1].Type(); !ty.IsObjectType() && !ty.IsMapType() {
+			given, marks := args[1].Unmark()
+			if ty := given.Type(); !ty.IsObjectType() && !ty.IsMapType() {
 				return cty.NilVal, function.NewArgErrorf(1, "must be a map or an object")
 			}
-			src, err := m.read(args[0].AsString())
+			name := args[0].AsString()
+			src, err := m.read(name)
 			if err != nil {
 				return cty.NilVal, function.NewArgError(0, err)
 			}
-			name := args[0].AsString()
 			expr, diags := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
 			if diags.HasErrors() {
 				return cty.NilVal, diags
 			}
-			markLoops(expr)
-			v, diags := expr.Value(&hcl.EvalContext{Variables: args[1].AsValueMap(), Functions: callable})
+			ctx := &hcl.EvalContext{Variables: given.AsValueMap(), Functions: callable}
+			for name, v := range ctx.Variables {
+				ctx.Variables[name] = v.WithMarks(marks)
+			}
+			v, diags := evaluate(expr, ctx, []byte(src))
 			if diags.HasErrors() {
-				for i, d := range diags {
-					diags[i] = discreet(d)
-				}
 				return cty.NilVal, diags
 			}
 			return v, nil

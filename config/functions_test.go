@@ -136,9 +136,9 @@ func TestFunctionErrorsSayWhatToDo(t *testing.T) {
 		`matchkeys([1], [], [])`:               "one length",
 		`length(1)`:                            "must be a string, a list",
 		`replace("a", "/(/", "b")`:             "not a regular expression",
-		`indent(-1, "a\nb")`:                   "there is no result for these arguments",
-		`log(-1, 2)`:                           "there is no result for these arguments",
-		`sum([pow(2, 99999), -pow(2, 99999)])`: "there is no result for these arguments",
+		`indent(-1, "a\nb")`:                   "There is no result for these arguments",
+		`log(-1, 2)`:                           "There is no result for these arguments",
+		`sum([pow(2, 99999), -pow(2, 99999)])`: "There is no result for these arguments",
 	} {
 		_, problem := evalIn(t, dir, expr)
 		require.Contains(t, problem, want, expr)

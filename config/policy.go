@@ -102,6 +102,9 @@ func (m *module) evaluatePrincipal(d *decl) {
 
 type badScheme struct{ error }
 
+// errWithheld takes the place of an error that would repeat a sensitive id.
+var errWithheld = errors.New("the reason is not shown because an argument is sensitive")
+
 var schemes = []string{"digest", "ip", "sasl", "world", "x509"}
 
 // checkPrincipal reports why nobody could ever be this principal. The server

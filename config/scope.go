@@ -78,8 +78,7 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 		s.d.failed = true
 		return cty.NilVal, false
 	}
-	v, diags := a.evaluable().Value(s.ctx)
-	diags = reworded(diags)
+	v, diags := s.evaluate(a)
 	for _, d := range diags {
 		d.Detail += s.about(a)
 	}
@@ -90,6 +89,10 @@ func (s scope) value(a *attribute) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	return v, true
+}
+
+func (s scope) evaluate(a *attribute) (cty.Value, hcl.Diagnostics) {
+	return evaluate(a.expr, s.ctx, s.m.files.text(a.expr.Range()))
 }
 
 // waits reports whether something the argument refers to has no value, which has

@@ -215,3 +215,10 @@ output "hidden" {
 	}
 	require.JSONEq(t, `[[8675311],{"canary":"X","CANARY":"Y"},"8675309;8675310;",[0,1]]`, outputs["o"])
 }
+
+// hcl/json panics on such a key.
+func TestSensitiveKeyInJSONIsAnError(t *testing.T) {
+	_, diags := loadFS(fstest.MapFS{"x.locktree.json": {Data: []byte(`{"locktree": {"stack": "s"}, "variable": {"s": {"default": "x", "sensitive": true}},
+  "locals": {"a": {"${var.s}": 1}}}`)}}, ".", Options{})
+	require.Contains(t, summaries(diags), "nonsensitive")
+}

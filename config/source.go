@@ -45,6 +45,14 @@ func (s *sources) root() string {
 // display is the name of a file as diagnostics show it.
 func (s *sources) display(name string) string { return filepath.Join(s.dir, name) }
 
+// text is the source text of a range.
+func (s *sources) text(r hcl.Range) []byte {
+	if f := s.files[r.Filename]; f != nil && r.End.Byte <= len(f.Bytes) {
+		return f.Bytes[r.Start.Byte:r.End.Byte]
+	}
+	return nil
+}
+
 // list returns the configuration files and the override files, each in name order.
 func (s *sources) list() (primary, overrides []string) {
 	entries, err := fs.ReadDir(s.fsys, ".")

@@ -134,7 +134,7 @@ func (m *module) readType(v *variable, expr hcl.Expression) bool {
 		return true
 	}
 	ty, defaults, diags := typeexpr.TypeConstraintWithDefaults(expr)
-	m.add(reworded(diags)...)
+	m.add(advised(diags)...)
 	if !diags.HasErrors() {
 		v.typ, v.defaults = ty, defaults
 	}
