@@ -27,13 +27,12 @@ type attribute struct {
 	expr      hcl.Expression
 	rng       hcl.Range
 	nameRange hcl.Range
-	deps      []*decl        // what the expression refers to
-	uses      []use          // the outputs of modules among that
-	each      bool           // it refers to each.key or each.value
-	bad       bool           // it refers to something that does not exist, which has been reported
-	iterator  string         // in the content of a dynamic block: the name of its element
-	required  bool           // null, which means not set, is an error: see scope.as
-	doomed    bool           // bad in every instance of a module
+	deps      []*decl // what the expression refers to
+	uses      []use   // the outputs of modules among that
+	each      bool    // it refers to each.key or each.value
+	bad       bool    // it refers to something that does not exist, which has been reported
+	iterator  string  // in the content of a dynamic block: the name of its element
+	required  bool    // null, which means not set, is an error: see scope.as
 }
 
 // name is the first label.

@@ -60,7 +60,10 @@ func (m *module) openModule(a *attribute) *module {
 	}
 	// Two bounds, since each alone lets through what the other one stops: 16 levels of which each calls the next
 	// one twice are 65,536 calls, and 2,000 levels are recursion as deep.
-	if m.calls++; m.calls > maxCalls+1 {
+	if !m.evaluated {
+		m.calls++
+	}
+	if m.calls > maxCalls+1 {
 		return nil // said once
 	}
 	if depth > maxCallDepth || m.calls > maxCalls {
@@ -164,14 +167,19 @@ func (m *module) evaluateCall(d *decl) {
 		return
 	}
 	byKey := make(map[string]cty.Value, len(elements))
-	for _, el := range elements {
-		in, at := s, addr
+	for i, el := range elements {
+		in, at, child := s, addr, d.child
+		if i > 0 {
+			child = m.module(d.child.files, m, d.child.path)
+			child.functions = d.child.functions
+			child.prepare()
+		}
 		if d.forEach != nil {
 			at += "[" + strconv.Quote(el.key) + "]"
 			in = s.each(el, at)
 		}
 		m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block string }{at, addr})
-		byKey[el.key] = m.evaluateModule(d, in, at)
+		byKey[el.key] = m.evaluateModule(child, d, in, at)
 	}
 	if d.value = byKey[""]; d.forEach != nil {
 		d.value = cty.ObjectVal(byKey)
@@ -179,9 +187,7 @@ func (m *module) evaluateCall(d *decl) {
 }
 
 // evaluateModule evaluates one instance of a module and returns its outputs.
-func (m *module) evaluateModule(d *decl, s scope, addr string) cty.Value {
-	child := d.child
-	child.begin()
+func (m *module) evaluateModule(child *module, d *decl, s scope, addr string) cty.Value {
 	child.prefix = addr + "."
 	var ok bool
 	if child.ensemble, ok = m.callEnsemble(d, s); !ok {
@@ -206,29 +212,6 @@ func (m *module) evaluateModule(d *decl, s scope, addr string) cty.Value {
 		d.failed = d.failed || o.failed
 	}
 	return cty.ObjectVal(outputs)
-}
-
-// begin forgets the instance before. What the static pass found wrong is wrong in every instance.
-func (m *module) begin() {
-	for _, d := range m.all {
-		if !m.ran {
-			d.doomed = d.failed
-		}
-		d.value, d.failed, d.scope = cty.DynamicVal, d.doomed, nil
-		for _, a := range d.attrs {
-			if !m.ran {
-				a.doomed = a.bad
-			}
-			a.bad = a.doomed
-		}
-		if d.node != nil {
-			d.node.instances = map[*instance][]*instance{}
-		}
-	}
-	for _, v := range m.variables {
-		v.rejected = false
-	}
-	m.ran = true
 }
 
 // each is the scope of one element of for_each.

@@ -17,9 +17,10 @@ type decl struct {
 	head  hcl.Range
 	block *block       // nil for a local and an implied namespace
 	attrs []*attribute // every expression that is evaluated for it
-	after []edge       // what it needs besides what its expressions refer to
 	node  *nodeDecl    // set when it declares znodes
-	child *module      // what a module block calls; nil when it could not be read, which has been reported
+	// inside is what it waits for besides what its expressions refer to: the namespace and the ensemble it is in.
+	inside []*decl
+	child  *module // what a module block calls; nil when it could not be read, which has been reported
 	// intent is set on moved, import and removed blocks.
 	intent *intention
 	// forEach is the argument of a block without a node; nodeDecl has its own.
@@ -27,19 +28,12 @@ type decl struct {
 
 	value    cty.Value
 	failed   bool // its value is missing, and the reason has been reported
-	doomed   bool // failed in every instance of a module
 	evaluate func(*decl)
 
 	scope *hcl.EvalContext // built on first use, see scope.go
 }
 
 func (d *decl) isModule() bool { return d.block != nil && d.block.typ.name == "module" }
-
-// edge is one reason to wait for another declaration.
-type edge struct {
-	to  *decl
-	why string // "refers to"
-}
 
 // nodeDecl is a block that declares znodes: one, or one for each element of
 // for_each, for each instance of the namespace it is in.
@@ -293,7 +287,7 @@ func (m *module) addNode(k *kind.Kind, label string, parent *nodeDecl, head hcl.
 	n.decl = d
 	if parent != nil {
 		d.addr = parent.addr + "." + d.addr
-		d.after = []edge{{parent.decl, "is inside"}}
+		d.inside = []*decl{parent.decl}
 		parent.children = append(parent.children, n)
 	} else {
 		m.nodes = append(m.nodes, n)
@@ -311,7 +305,7 @@ func (m *module) chooseEnsemble(d *decl, chosen bool) {
 	switch {
 	case chosen || m.parent != nil:
 	case len(names) == 1:
-		d.after = append(d.after, edge{m.named["ensemble"][names[0]], "is inside"})
+		d.inside = append(d.inside, m.named["ensemble"][names[0]])
 	case len(names) > 1 && d.node != nil:
 		m.errorf(d.head, "Which ensemble?", "There are several ensembles, so %s must name one: add ensemble = ensemble.%s%s",
 			d.addr, names[0], fmt.Sprintf(" (or %s).", orList(names[1:])))

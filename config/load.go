@@ -80,6 +80,7 @@ func (m *module) build(c *Config) {
 		return
 	}
 	m.readInputs()
+	m.evaluated = true
 	m.run()
 	m.finish(c)
 }

@@ -12,6 +12,7 @@ type session struct {
 	opts      Options
 	expanded  int         // nodes and modules so far
 	calls     int         // module blocks so far
+	evaluated bool        // the evaluation has begun: every module block has been counted
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
 	intents
@@ -23,8 +24,9 @@ type session struct {
 	unreadable map[string]bool
 }
 
-// module is the declarations of one directory, as one module block calls it. They
-// are collected and resolved once, and evaluated once for each of its instances.
+// module is the declarations of one directory, for one instance of a module block. They are collected, resolved and
+// evaluated once. The first instance is made when the block is collected, so that what refers to its outputs can be
+// checked; the others when the block is evaluated.
 type module struct {
 	*report
 	*session
@@ -50,11 +52,8 @@ type module struct {
 	// there may belong to an error that has been reported.
 	incomplete bool
 
-	// The rest belongs to the instance under evaluation.
-
 	prefix   string    // of its addresses: "" or module.team["search"].
 	ensemble *Ensemble // of nodes at the top that name none
-	ran      bool      // there was one before
 }
 
 // nodeKey finds a node block among its siblings without walking them: a
@@ -86,8 +85,7 @@ func (s *session) module(files *sources, parent *module, path string) *module {
 	return m
 }
 
-// prepare reads the files and does everything that is the same for every
-// instance. It returns false when there is nothing that could be evaluated.
+// prepare reads the files and does everything that needs no values. It returns false when there is nothing that could be evaluated.
 //
 // collect prepares the modules that are called, down to the last one, so that resolve knows
 // the outputs there are. complete comes behind it, when override files are merged, and reports only:
@@ -99,7 +97,9 @@ func (m *module) prepare() bool {
 	}
 	m.collect(root)
 	root.complete(m.report)
-	m.functions = m.functionsOf()
+	if m.functions == nil {
+		m.functions = m.functionsOf()
+	}
 	m.declareVariables()
 	m.resolve()
 	m.steps = m.order()
@@ -130,18 +130,16 @@ func (m *module) evaluate(steps []*decl) {
 		if !m.isVariable(d) {
 			d.evaluate(d)
 		}
-		// Most are needed once; 100,000 of them fill the memory. And the next instance of the
-		// module has other values.
+		// Most are needed once, and 100,000 of them fill the memory.
 		d.scope = nil
-		if m.parent == nil && d.node != nil {
+		if d.node != nil {
 			d.release()
 		}
 	}
 }
 
-// release drops the expressions of a node that will not be evaluated again: one of the
-// configuration itself, and not of a module, which may have another instance. What is asked
-// about it later is whether it is repeated (references of the console, checks of intents).
+// release drops the expressions of a node. What is asked about it later is whether it is repeated (references of the
+// console, checks of intents).
 func (d *decl) release() {
 	d.attrs = nil
 	if d.block == nil {

@@ -133,8 +133,8 @@ func nodesOf(output *decl) []string {
 		if name, ok := strings.CutPrefix(at.d.addr, "var."); ok && at.block != nil && at.block.block.attrs[name] != nil {
 			follow(at.block.block.attrs[name], at.outer)
 		}
-		for _, e := range at.d.after {
-			queue = append(queue, inModule{e.to, at.prefix, at.block, at.outer})
+		for _, to := range at.d.inside {
+			queue = append(queue, inModule{to, at.prefix, at.block, at.outer})
 		}
 	}
 	return slices.Sorted(maps.Keys(found))

@@ -185,7 +185,6 @@ func (m *module) validate(variables []*variable) {
 func (m *module) checkRules(v *variable, b *block) bool {
 	rd := &decl{addr: v.addr, head: b.head, attrs: b.all()}
 	for _, a := range rd.attrs {
-		a.bad, a.deps = false, nil // another instance of the module may have been here
 		for _, t := range a.expr.Variables() {
 			if root := t.RootName(); root != "var" && root != a.iterator {
 				m.errorf(t.SourceRange(), "Unknown reference", "A validation can refer to variables only: var.%s.", v.block.name())
