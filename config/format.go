@@ -24,14 +24,12 @@ func format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 		return src, r.sorted()
 	}
 	w := rewriter{src: src}
-	w.body(file.Body.(*hclsyntax.Body), true, false)
+	w.body(file.Body.(*hclsyntax.Body))
 	return hclwrite.Format(w.result()), r.sorted()
 }
 
-// rewriter changes what hclwrite's layout leaves alone, as "terraform fmt" does:
-// "${x}" becomes x, which means the same and is how the language was written before
-// expressions could stand alone; labels are quoted; type constraints are not. It
-// replaces parts of the text and leaves the rest, and so all comments, as it is.
+// rewriter changes two things that hclwrite's layout leaves alone, as "terraform fmt" does: "${x}" becomes x, which means
+// the same, and labels are quoted. It replaces parts of the text and leaves the rest, and so all comments, as it is.
 type rewriter struct {
 	src   []byte
 	edits []edit
@@ -42,33 +40,39 @@ type edit struct {
 	text string
 }
 
-func (w *rewriter) replace(at hcl.Range, text string) { w.edits = append(w.edits, edit{at, text}) }
-
-// body rewrites what is in the file itself (top), in a variable or in another
-// block. Only variables have types.
-func (w *rewriter) body(body *hclsyntax.Body, top, variable bool) {
-	for name, attr := range body.Attributes {
-		old := textAt(w.src, attr.Expr.Range())
-		if text := typeConstraint(old); variable && name == "type" {
-			if text != "" {
-				w.replace(attr.Expr.Range(), text)
-			}
-		} else if text := unwrap(attr.Expr, w.src); text != old {
-			w.replace(attr.Expr.Range(), text)
+func (w *rewriter) body(body *hclsyntax.Body) {
+	for _, attr := range body.Attributes {
+		if inner := w.unwrapped(attr.Expr); inner != nil {
+			w.edits = append(w.edits, edit{attr.Expr.Range(), string(inner.Range().SliceBytes(w.src))})
 		}
 	}
 	for _, b := range body.Blocks {
 		for i, r := range b.LabelRanges {
 			if w.src[r.Start.Byte] != '"' {
-				w.replace(r, `"`+b.Labels[i]+`"`)
+				w.edits = append(w.edits, edit{r, `"` + b.Labels[i] + `"`})
 			}
 		}
-		w.body(b.Body, false, top && b.Type == "variable")
+		w.body(b.Body)
 	}
 }
 
-// textAt is the text of a range.
-func textAt(src []byte, r hcl.Range) string { return string(src[r.Start.Byte:r.End.Byte]) }
+// unwrapped is the expression in a quoted template that is one interpolation and nothing else, or nil. One of several
+// lines, or with a comment, may mean something else without its quotes.
+func (w *rewriter) unwrapped(expr hclsyntax.Expression) hclsyntax.Expression {
+	wrap, ok := expr.(*hclsyntax.TemplateWrapExpr)
+	if !ok {
+		return nil
+	}
+	outer, inner := expr.Range(), wrap.Wrapped.Range()
+	before, after := string(w.src[outer.Start.Byte:inner.Start.Byte]), string(w.src[inner.End.Byte:outer.End.Byte])
+	if outer.Start.Line != outer.End.Line || strings.Trim(before, "~ ") != `"${` || strings.Trim(after, "~ ") != `}"` {
+		return nil
+	}
+	if deeper := w.unwrapped(wrap.Wrapped); deeper != nil {
+		return deeper
+	}
+	return wrap.Wrapped
+}
 
 func (w *rewriter) result() []byte {
 	slices.SortFunc(w.edits, func(a, b edit) int { return cmp.Compare(a.at.Start.Byte, b.at.Start.Byte) })
@@ -81,72 +85,4 @@ func (w *rewriter) result() []byte {
 	}
 	out.Write(w.src[from:])
 	return out.Bytes()
-}
-
-// typeConstraint is how a type is written today that is written as it was in old
-// configurations, where it could only mean that; "" for all others. None of the old
-// ones is accepted when a configuration is loaded.
-func typeConstraint(old string) string {
-	switch old {
-	case "list", "map", "set":
-		return old + "(any)"
-	case `"list"`, `"map"`:
-		return old[1:len(old)-1] + "(string)"
-	case `"string"`, `"number"`, `"bool"`, `"any"`:
-		return old[1 : len(old)-1]
-	default:
-		return ""
-	}
-}
-
-// unwrap returns what is in a quoted template that is one interpolation and
-// nothing else, in parentheses when it would end with its first line. Other
-// expressions it returns as they are.
-func unwrap(expr hclsyntax.Expression, src []byte) string {
-	text := textAt(src, expr.Range())
-	wrap, ok := expr.(*hclsyntax.TemplateWrapExpr)
-	if !ok || !strings.HasPrefix(text, `"${`) || !strings.HasSuffix(text, `}"`) {
-		return text
-	}
-	// "~" strips the space around the interpolation, of which there is none.
-	text = strings.TrimPrefix(strings.TrimPrefix(text, `"${`), "~")
-	text = strings.TrimSuffix(strings.TrimSuffix(text, `}"`), "~")
-	inner := textAt(src, wrap.Wrapped.Range())
-	before, after, _ := strings.Cut(text, inner)
-	return enclose(before + unwrap(wrap.Wrapped, src) + after)
-}
-
-// enclose cuts off the space and the empty lines around an expression, and puts
-// parentheses around it when it could not stand behind an equals sign without them:
-// a line ends outside of all brackets.
-func enclose(text string) string {
-	text = strings.TrimSpace(text)
-	// The end mark of a heredoc is one only with a line break.
-	tokens, _ := hclsyntax.LexExpression([]byte(text+"\n"), "", hcl.InitialPos)
-	depth, open, last := 0, false, ""
-	for _, t := range tokens {
-		breaks := false
-		switch t.Type {
-		case hclsyntax.TokenOParen, hclsyntax.TokenOBrack, hclsyntax.TokenOBrace, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-			depth++
-		case hclsyntax.TokenCParen, hclsyntax.TokenCBrack, hclsyntax.TokenCBrace, hclsyntax.TokenTemplateSeqEnd:
-			depth--
-		case hclsyntax.TokenNewline:
-			breaks = t.Range.Start.Byte < len(text)
-		case hclsyntax.TokenCHeredoc:
-			breaks = true
-		case hclsyntax.TokenComment:
-			breaks = bytes.HasSuffix(t.Bytes, []byte("\n"))
-		}
-		if breaks && depth == 0 {
-			open = true
-			if t.Range.End.Byte >= len(text) {
-				last = "\n" // what ends here needs the line break
-			}
-		}
-	}
-	if open {
-		return "(" + text + last + ")"
-	}
-	return text
 }
