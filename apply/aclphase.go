@@ -137,7 +137,7 @@ func (r *run) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 // lockLost is for a lock lost behind the last transaction: the next step is ACLPhaseError's.
 func (r *run) lockLost(err error) error {
 	e := lockError(r.lease.Path(), err)
-	e.Next = ""
+	e.Written, e.Next = "", ""
 	return e
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -79,11 +78,11 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 // givenUp is for a transaction of which it is known each time that it was not committed.
 // What may still be under way carries the same versions as whatever is sent next.
 func (r *run) givenUp(err error) error {
-	e := &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(),
-		Next: unwritten + "look at the network between here and the servers, then apply again", Err: errLostAgain}
+	e := &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Written: nothingWritten,
+		Next: "Look at the network between here and the servers, then apply again.", Err: errLostAgain}
 	if errors.Is(err, session.ErrServer) {
-		e.Why = "the servers failed each time the transaction was sent: " + strings.TrimPrefix(cause(err), "server error: ")
-		e.Next, e.Err = unwritten+"look at the servers' logs, then apply again", err
+		e.Why, e.Err = "the servers failed each time the transaction was sent: "+serverError(err), err
+		e.Next = "Look at the servers' logs, then apply again."
 	}
 	return e
 }
@@ -318,9 +317,7 @@ func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
 		return lockError(r.lease.Path(), err)
 	}
-	e := &NodeError{Path: r.p.Root, Op: "commit to", Err: err}
-	e.Why, e.Next = unwrittenMeaning(err)
-	return e
+	return (&NodeError{Path: r.p.Root, Op: "commit to", Written: nothingWritten, Err: err}).meaning()
 }
 
 // unknown reports whether an operation that failed may have been applied.

@@ -49,7 +49,7 @@ func destroyHeld(t *testing.T, s *site) {
 		var used *InUseError
 		require.ErrorAs(t, err, &used)
 		require.Equal(t, "pay.ledger.mutex", used.Addr)
-		require.ErrorContains(t, err, "1 holder (worker)")
+		require.ErrorContains(t, err, "held by worker")
 	})
 	require.NoError(t, lease.Verify(t.Context()), "the holder still holds")
 	require.NoError(t, lease.Context().Err())
@@ -282,7 +282,7 @@ func TestMoveOfALockInUseIsRefusedAsAMove(t *testing.T) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(declare("/new", kind.Mutex, at("old.mutex")))))
-		require.ErrorContains(t, err, "old.mutex (/locks/old) cannot be moved: it has 1 holder (provisioner)")
+		require.ErrorContains(t, err, "old.mutex (/locks/old) cannot be moved while it is in use: held by provisioner")
 	})
 }
 

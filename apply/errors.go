@@ -1,43 +1,62 @@
 package apply
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/locktree/locktree/plan"
 )
 
-// Nothing was written when Run returns one of the errors of this file, unless
-// the error says otherwise. Test with errors.As; ZooKeeper's own errors are
-// reached through Unwrap.
+// The errors of this file are what Lock, Read, Run and Check return; test with errors.As. ZooKeeper's
+// own errors are behind Unwrap. Each is a [plan.Explainer]: what it says is worded here, once.
 //
-// They are told apart by what a person can do next: plan again (Stale, Conflict), wait (Locked,
-// InUse, Moved), apply again (ACLPhase, Partial, Closed), look (Unknown, Verify), change something
-// (Problems, TooLarge, Node).
+// Their types follow what a person can do: plan again (Stale, Conflict), wait (Locked, InUse, Moved),
+// apply again (ACLPhase, Partial, Closed), look (Unknown, Verify), change something (Problems,
+// TooLarge, Node).
+
+const (
+	nothingWritten = "Nothing was written."
+	planAgain      = `Run "locktree plan" to see what is there now, and apply that plan.`
+	lookAgain      = `Run "locktree plan" to see what is there now.`
+)
 
 // ProblemsError: the plan itself says that it must not be applied.
 type ProblemsError struct{ Problems []plan.Problem }
 
-func (e *ProblemsError) Error() string {
-	var lines []string
-	for _, same := range plan.Fold(e.Problems) {
-		switch p := same[0]; {
-		case p.Severity != plan.Error:
-		case len(same) > 1:
-			lines = append(lines, fmt.Sprintf("%s: %s (and %d more)", p.Summary, p.Detail, len(same)-1))
-		default:
-			lines = append(lines, p.Summary+": "+p.Detail)
-		}
+// Explain returns the first error, and says how many more there are.
+func (e *ProblemsError) Explain() (x plan.Explanation) {
+	errs := slices.DeleteFunc(slices.Clone(e.Problems), func(p plan.Problem) bool { return p.Severity != plan.Error })
+	if len(errs) > 0 {
+		x.Summary, x.Detail, x.Addr = errs[0].Summary, errs[0].Detail, errs[0].Addr
 	}
-	return "apply: the plan cannot be applied: " + strings.Join(lines, "; ")
+	if len(errs) > 1 {
+		x.Next = fmt.Sprintf("The plan has %d more errors.", len(errs)-1)
+	}
+	return x
 }
 
-// StaleError: nodes the plan relied on changed since it was made. Locked says that it was
-// made under the apply lock: no apply did that, but somebody by hand.
+// StaleError: nodes the plan relied on changed since it was made. Locked says that the plan was made
+// under the apply lock: no other apply changed them, but somebody by hand.
 type StaleError struct {
 	Differences []Difference
 	Locked      bool
+}
+
+func (e *StaleError) Explain() plan.Explanation {
+	if e.Locked {
+		return plan.Explanation{
+			Summary: "ZooKeeper was changed during the apply", Detail: "Somebody changed it by hand after the plan was made:",
+			List: list(e.Differences), Written: nothingWritten, Next: "Apply again: the new plan shows it.",
+		}
+	}
+	return plan.Explanation{
+		Summary: "Saved plan is stale", Detail: "The plan can no longer be applied, because ZooKeeper was changed after it was made:",
+		List: list(e.Differences), Written: nothingWritten, Next: "Make a new plan and apply that.",
+	}
 }
 
 // Difference is one node that is not as the plan saw it.
@@ -50,38 +69,43 @@ type Difference struct {
 	ModifiedMs int64 // when its data changed last, by the server's clock; 0 when unknown
 }
 
-// String writes "namespace.a.mutex.b (/locks/a/b): data changed, version 3 -> 4".
+// String writes "namespace.a.mutex.b (/locks/a/b): data changed, data version 3 -> 4".
 func (d Difference) String() string {
-	who := d.Path
-	if d.Addr != "" {
-		who = d.Addr + " (" + d.Path + ")"
-	}
-	s := who + ": " + d.What
+	s := named(d.Addr, d.Path) + ": " + d.What
 	if d.Want.Version != d.Got.Version && !d.Want.Absent && !d.Got.Absent {
-		s += fmt.Sprintf(", version %d -> %d", d.Want.Version, d.Got.Version)
+		s += fmt.Sprintf(", data version %d -> %d", d.Want.Version, d.Got.Version)
 	}
 	if d.ModifiedMs > 0 {
-		s += ", last at " + time.UnixMilli(d.ModifiedMs).UTC().Format(time.RFC3339)
+		s += fmt.Sprintf(", at %s by the server's clock", time.UnixMilli(d.ModifiedMs).UTC().Format(time.RFC3339))
 	}
 	return s
 }
 
-func (e *StaleError) Error() string {
-	return "apply: the plan is stale: " + list(e.Differences) + ". Nothing was written: make a new plan"
+// list has the first few nodes to which the same happened, and then how many more there are.
+func list(diffs []Difference) (out []string) {
+	const few = 3
+	var kinds []string
+	happened := map[string]int{}
+	for _, d := range diffs {
+		if happened[d.What]++; happened[d.What] <= few {
+			out = append(out, d.String())
+		}
+		if happened[d.What] == few+1 {
+			kinds = append(kinds, d.What)
+		}
+	}
+	for _, what := range kinds {
+		out = append(out, fmt.Sprintf("%d more: %s", happened[what]-few, what))
+	}
+	return out
 }
 
-// list names the first few.
-func list(diffs []Difference) string {
-	const room = 5
-	var out []string
-	for i, d := range diffs {
-		if i == room {
-			out = append(out, fmt.Sprintf("and %d more", len(diffs)-room))
-			break
-		}
-		out = append(out, d.String())
+// named is how a node is called in an error.
+func named(addr, path string) string {
+	if addr == "" {
+		addr = "the stack's index"
 	}
-	return strings.Join(out, "; ")
+	return addr + " (" + path + ")"
 }
 
 // LockedError: another apply of this stack holds the apply lock. Info is nil when
@@ -92,17 +116,21 @@ type LockedError struct {
 	Waited time.Duration
 }
 
-func (e *LockedError) Error() string {
-	who := "somebody"
-	if e.Info != nil {
-		who = fmt.Sprintf("%s (%s, since %s, apply %s)", e.Info.Who, e.Info.Operation, e.Info.Created.UTC().Format(time.RFC3339), e.Info.ID)
-	}
-	waited := ""
+func (e *LockedError) Explain() plan.Explanation {
+	detail := "Another apply of this stack is under way, and its lock was not free"
 	if e.Waited >= time.Second {
-		waited = " after " + e.Waited.Round(time.Second).String()
+		detail += " within " + e.Waited.Round(time.Second).String()
 	}
-	return fmt.Sprintf("apply: the apply lock %s is held by %s%s. It goes by itself when that apply ends or its program dies: "+
-		"wait for it, or allow a longer lock timeout", e.Path, who, waited)
+	detail += ".\n\n"
+	if e.Info != nil {
+		detail += e.Info.String()
+	} else {
+		detail += "The lock is " + e.Path + "."
+	}
+	return plan.Explanation{
+		Summary: "Error acquiring the apply lock", Detail: detail, Written: nothingWritten,
+		Next: "The lock belongs to the session of that apply and disappears with it, even if its program dies. Wait for it with -lock-timeout=2m.",
+	}
 }
 
 // InUseError: a lock that would be deleted, replaced or moved has holders or waiters.
@@ -112,28 +140,69 @@ type InUseError struct {
 	Usage      *plan.Usage // nil when they left before they could be read
 	Reason     plan.Reason // of the action
 	Others     int         // how many more locks of the plan are in use
+	// Taken: it is to be imported where it is. A new plan does that without replacing it while it is in use.
+	Taken bool
 }
 
-func (e *InUseError) Error() string {
-	what, more := "cannot be deleted", ""
-	switch e.Action {
-	case plan.Replace:
-		what = "cannot be replaced"
-	case plan.Update:
-		what = "cannot be moved"
+// InUse returns an [*InUseError] if the plan found locks in use that an apply would have to wait for
+// and does not, or else nil.
+func InUse(p *plan.Plan) error {
+	var first *InUseError
+	for _, c := range p.InUse() {
+		switch {
+		case c.Break || p.Drain > 0:
+		case first == nil:
+			first = inUse(c, c.Usage)
+		default:
+			first.Others++
+		}
 	}
-	if e.Others > 0 {
-		more = fmt.Sprintf(" (%d more locks of this plan are in use)", e.Others)
+	return errorOrNil(first)
+}
+
+// inUse is of a change that found somebody in its lock.
+func inUse(c *plan.Change, usage *plan.Usage) *InUseError {
+	return &InUseError{
+		Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason, Usage: usage,
+		Taken: c.Importing == c.Path && !c.Tombstone,
 	}
-	who := e.Usage.String()
-	if !e.Usage.Busy() {
-		who = "contenders that have left meanwhile"
+}
+
+// errorOrNil keeps a nil pointer from becoming an error.
+func errorOrNil(e *InUseError) error {
+	if e == nil {
+		return nil
 	}
-	or := ""
+	return e
+}
+
+func (e *InUseError) Explain() plan.Explanation {
+	verb := map[plan.Action]string{plan.Replace: "replaced", plan.Update: "moved"}[e.Action]
+	if verb == "" {
+		verb = "destroyed"
+	}
+	x := plan.Explanation{
+		Summary: "Lock is in use", Addr: e.Addr, Written: nothingWritten,
+		Detail: fmt.Sprintf("%s cannot be %s while it is in use.", named(e.Addr, e.Path), verb),
+		Next:   `Run the command again when it is idle; "locktree status" shows who uses it.`,
+	}
+	if e.Usage.Busy() {
+		x.Detail = strings.TrimSuffix(x.Detail, ".") + ":"
+		x.List = e.Usage.List()
+	}
+	switch {
+	case e.Others == 1:
+		x.Written = "1 more lock of this plan is in use. " + x.Written
+	case e.Others > 1:
+		x.Written = fmt.Sprintf("%d more locks of this plan are in use. %s", e.Others, x.Written)
+	}
 	if e.Reason == plan.ReasonReplaceACL {
-		or = `, or take acl_change = "replace" out of its lifecycle block to have its access list set in place`
+		x.Next += ` Or remove acl_change = "replace" from its lifecycle block: then its access list is set without waiting.`
 	}
-	return fmt.Sprintf("apply: %s (%s) %s: it has %s%s. Nothing was written: apply again when it is idle%s", e.Addr, e.Path, what, who, more, or)
+	if e.Taken {
+		x.Next += "\n\nAn idle node is replaced when it is imported, because it may be a container. A new plan imports this one as it is while it is in use."
+	}
+	return x
 }
 
 // ConflictError: the transaction was refused because a node changed after it was
@@ -145,17 +214,11 @@ type ConflictError struct {
 	Err        error
 }
 
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("apply: %s: %s while the apply was under way. Nothing was written: make a new plan", named(e.Addr, e.Path), e.Why)
-}
-
-func (e *ConflictError) Unwrap() error { return e.Err }
-
-func named(addr, path string) string {
-	if addr == "" {
-		return path
+func (e *ConflictError) Explain() plan.Explanation {
+	return plan.Explanation{
+		Summary: "ZooKeeper was changed during the apply", Addr: e.Addr, Written: nothingWritten, Next: planAgain,
+		Detail: fmt.Sprintf("After %s was verified, %s.", named(e.Addr, e.Path), e.Why),
 	}
-	return addr + " (" + path + ")"
 }
 
 // TooLargeError: the transaction is larger than a ZooKeeper server reads, and holds
@@ -169,41 +232,59 @@ type TooLargeError struct {
 	Refused           bool
 }
 
-func (e *TooLargeError) Error() string {
-	what := ""
-	if e.Addr != "" {
-		what = " of " + e.Addr
+func (e *TooLargeError) Explain() plan.Explanation {
+	what := e.Addr
+	if what == "" {
+		what = "The index"
 	}
 	if e.Refused {
-		return fmt.Sprintf("apply: the servers end the connection whenever the transaction%s is sent (%d operations, %d bytes), as they do with "+
-			"requests longer than their jute.maxbuffer. It was not applied: set jute.maxbuffer to 1 MiB on all servers, which is the default",
-			what, e.Ops, e.Bytes)
+		return plan.Explanation{
+			Summary: "The servers take no transaction of this size", Addr: e.Addr,
+			Detail: fmt.Sprintf("%s was sent as %d operations and %d bytes, and the servers ended the connection each time, as they do with requests longer than their jute.maxbuffer.",
+				what, e.Ops, e.Bytes),
+			Written: "It was not applied.", Next: "Set jute.maxbuffer to 1 MiB, the default, on all servers.",
+		}
 	}
-	return fmt.Sprintf("apply: the transaction%s with %d operations is %d bytes long: at most %d are sent, because a ZooKeeper server "+
-		"drops the connection at 1 MiB. Nothing was written: shorten what is declared", what, e.Ops, e.Bytes, e.Limit)
+	return plan.Explanation{
+		Summary: "The change is too large for one transaction", Addr: e.Addr,
+		Detail: fmt.Sprintf("%s takes %d operations and %d bytes in one transaction; at most %d are sent, as a ZooKeeper server reads no more than 1 MiB.",
+			what, e.Ops, e.Bytes, e.Limit),
+		Written: nothingWritten, Next: "Shorten what is declared, most often an access list.",
+	}
 }
 
 // Unwrap makes the plan cut the transaction where it can.
 func (e *TooLargeError) Unwrap() error { return plan.ErrTooLong }
 
-// NodeError: ZooKeeper refused an operation on a node, in a sentence with a next step.
+// NodeError: ZooKeeper refused an operation on a node, or did not answer it.
 type NodeError struct {
 	Addr, Path string
-	Op         string // "create", "set", "delete", "check", "read", "lock", "apply to", "set the access list of"
-	Why        string // what the answer means
-	Next       string // what to do
+	Op         string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "set the access list of"
+	Why        string // what the answer means: a clause
+	Written    string // as in [plan.Explanation]
+	Next       string // what to do: sentences
 	Err        error
 }
 
-func (e *NodeError) Error() string {
-	s := fmt.Sprintf("apply: cannot %s %s: %s", e.Op, named(e.Addr, e.Path), e.Why)
-	if e.Next != "" {
-		s += ". " + strings.ToUpper(e.Next[:1]) + e.Next[1:]
+func (e *NodeError) Explain() plan.Explanation {
+	if errors.Is(e.Err, context.Canceled) {
+		return plan.Explain(context.Canceled)
 	}
-	return s
+	x := plan.Explanation{Summary: "ZooKeeper refused to " + e.Op + " a node", Addr: e.Addr, Detail: e.Path, Written: e.Written, Next: e.Next}
+	if e.Addr != "" {
+		x.Detail = named(e.Addr, e.Path)
+	}
+	x.Detail += ": " + e.Why + "."
+	switch e.Op {
+	case "lock":
+		x.Summary = "Cannot acquire the apply lock"
+	case "apply to":
+		x.Summary = "Not an administrator"
+	case "commit to":
+		x.Summary = "The transaction was not committed"
+	}
+	return x
 }
-
-func (e *NodeError) Unwrap() error { return e.Err }
 
 // UnknownError: the connection was lost during the transaction and could not be
 // restored in time, so that nobody can say whether it was committed. It was
@@ -213,12 +294,15 @@ type UnknownError struct {
 	Err     error
 }
 
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("apply: the reply to the transaction of apply %s was lost, and it could not be found out whether it was "+
-		"committed (%v); it was wholly or not at all. Make a new plan, which shows what is there", e.ApplyID, e.Err)
+func (e *UnknownError) Explain() plan.Explanation {
+	why := strings.TrimSuffix(strings.ReplaceAll(plan.Plain(e.Err.Error()), "\n", "; "), ".")
+	return plan.Explanation{
+		Summary: "It is not known whether the transaction was committed",
+		Detail: "The connection was lost while the transaction was sent, and its outcome could not be found out afterwards: " + why + ".\n\n" +
+			"It was committed as a whole or not at all; the id of the apply is " + e.ApplyID + ".",
+		Next: `Run "locktree plan" when ZooKeeper is reachable again: it shows what is left to do.`,
+	}
 }
-
-func (e *UnknownError) Unwrap() error { return e.Err }
 
 // ACLPhaseError: the transaction WAS committed, but access lists of existing
 // nodes could not all be set. The rest is noted in the index: the next apply
@@ -229,15 +313,16 @@ type ACLPhaseError struct {
 	Err         error // why it stopped
 }
 
-func (e *ACLPhaseError) Error() string {
+func (e *ACLPhaseError) Explain() plan.Explanation {
 	if e.Done == e.Total {
-		return fmt.Sprintf("apply: everything was applied, all %d access lists included, but the note in the index that they are to be set "+
-			"could not be taken away: %s. It does no harm, and the next apply that changes anything takes it away", e.Total, behind(e.Err))
+		return plan.Explain(e.Err).Within("A note about access lists is left",
+			fmt.Sprintf("The transaction was committed, and all %d access lists of existing nodes were set. The index still notes them as pending, because the note could not be removed: ", e.Total),
+			"The note does no harm: the next apply that changes anything removes it.")
 	}
-	return fmt.Sprintf("apply: everything was applied but %d of %d access lists: %s. Apply again to finish", e.Total-e.Done, e.Total, behind(e.Err))
+	return plan.Explain(e.Err).Within("Not all access lists are set",
+		fmt.Sprintf("The transaction was committed, and %d of %d access lists of existing nodes were set. Then: ", e.Done, e.Total),
+		`The rest is noted in ZooKeeper: "locktree plan" shows it, and the next apply finishes it.`)
 }
-
-func (e *ACLPhaseError) Unwrap() error { return e.Err }
 
 // PartialError: some of the plan's transactions WERE committed, the others were
 // not. Everything that is there is whole, and the next plan shows what is left.
@@ -247,12 +332,15 @@ type PartialError struct {
 	Err         error
 }
 
-func (e *PartialError) Error() string {
-	return fmt.Sprintf("apply: %d of %d transactions were applied, then: %s. What is there is whole: plan and apply again to do the rest",
-		e.Done, e.Total, behind(e.Err))
+func (e *PartialError) Explain() plan.Explanation {
+	next := "The next one was not"
+	if unknown := new(UnknownError); errors.As(e.Err, &unknown) {
+		next = "It is not known whether the next one was"
+	}
+	return plan.Explain(e.Err).Within("Only a part of the plan was applied",
+		fmt.Sprintf("%d of %d transactions were committed. %s: ", e.Done, e.Total, next),
+		"Each committed transaction left the tree consistent. "+planAgain)
 }
-
-func (e *PartialError) Unwrap() error { return e.Err }
 
 // ClosedError: nothing of the plan was written because of Err, but locks that were closed
 // for it, to be drained, could not be opened again: nobody new gets into them. The next
@@ -263,25 +351,21 @@ type ClosedError struct {
 	Why   error    // why they could not be opened; nil when the apply lock was lost
 }
 
-func (e *ClosedError) Error() string {
-	why := ""
-	if e.Why != nil {
-		why = ": " + behind(e.Why)
-	}
-	return fmt.Sprintf("%s. What was being drained could not be opened again, so nobody new gets in: %s%s. "+
-		"Plan and apply again, which opens what is declared", behind(e.Err), e.Left(), why)
-}
-
-// Left names the first few of the locks.
-func (e *ClosedError) Left() string {
+// Explain: others notice that locks stay closed before whoever applied does,
+// so it is said beside what ended the apply.
+func (e *ClosedError) Explain() plan.Explanation {
 	const room = 5
-	if len(e.Locks) <= room {
-		return strings.Join(e.Locks, ", ")
+	left := strings.Join(e.Locks[:min(len(e.Locks), room)], ", ")
+	if more := len(e.Locks) - room; more > 0 {
+		left += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(e.Locks[:room], ", "), len(e.Locks)-room)
+	next := "Locks that were being drained could not be opened again, so nobody new gets in: " + left + "."
+	if e.Why != nil {
+		next = plan.Explain(e.Why).Within("", next+" ", "").Text()
+	}
+	x := plan.Explain(e.Err)
+	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that are declared, and finishes with the others.`)
 }
-
-func (e *ClosedError) Unwrap() error { return e.Err }
 
 // VerifyError: the transaction WAS committed, but reading it back showed
 // something else than what was written, or failed.
@@ -291,14 +375,15 @@ type VerifyError struct {
 	Err         error // why it could not be read back; nil when it could
 }
 
-func (e *VerifyError) Error() string {
+func (e *VerifyError) Explain() plan.Explanation {
 	if e.Err != nil {
-		return fmt.Sprintf("apply: everything was applied, but could not be read back: %v. Plan again to see it", e.Err)
+		return plan.Explain(e.Err).Within("The transaction was committed, but could not be read back", "", lookAgain)
 	}
-	return "apply: everything was applied, but the server made something else of it: " + list(e.Differences) + ". Plan again to see it"
+	return plan.Explanation{
+		Summary: "ZooKeeper does not hold what was written", Detail: "The transaction was committed, but reading it back showed something else:",
+		List: list(e.Differences), Next: "Somebody changed it at the same moment. " + lookAgain,
+	}
 }
-
-func (e *VerifyError) Unwrap() error { return e.Err }
 
 // MovedError: the tree changed while it was read, again and again.
 type MovedError struct {
@@ -306,6 +391,34 @@ type MovedError struct {
 	Tries int
 }
 
-func (e *MovedError) Error() string {
-	return fmt.Sprintf("apply: %s was changed by other applies during each of %d reads. Try again when they are done", e.Path, e.Tries)
+func (e *MovedError) Explain() plan.Explanation {
+	return plan.Explanation{
+		Summary: "The tree keeps changing",
+		Detail:  fmt.Sprintf("The index %s changed during each of %d reads: other applies of this stack are under way.", e.Path, e.Tries),
+		Next:    "Run the command again when they are done.",
+	}
 }
+
+func message(e plan.Explainer) string { return "apply: " + e.Explain().String() }
+
+func (e *ProblemsError) Error() string { return message(e) }
+func (e *StaleError) Error() string    { return message(e) }
+func (e *LockedError) Error() string   { return message(e) }
+func (e *InUseError) Error() string    { return message(e) }
+func (e *ConflictError) Error() string { return message(e) }
+func (e *TooLargeError) Error() string { return message(e) }
+func (e *NodeError) Error() string     { return message(e) }
+func (e *UnknownError) Error() string  { return message(e) }
+func (e *ACLPhaseError) Error() string { return message(e) }
+func (e *PartialError) Error() string  { return message(e) }
+func (e *ClosedError) Error() string   { return message(e) }
+func (e *VerifyError) Error() string   { return message(e) }
+func (e *MovedError) Error() string    { return message(e) }
+
+func (e *ConflictError) Unwrap() error { return e.Err }
+func (e *NodeError) Unwrap() error     { return e.Err }
+func (e *UnknownError) Unwrap() error  { return e.Err }
+func (e *ACLPhaseError) Unwrap() error { return e.Err }
+func (e *PartialError) Unwrap() error  { return e.Err }
+func (e *ClosedError) Unwrap() error   { return e.Err }
+func (e *VerifyError) Unwrap() error   { return e.Err }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -21,100 +20,73 @@ import (
 // Answers that mean that the plan no longer fits are a [*ConflictError] or an [*InUseError]: a
 // new plan helps. All others are about rights and servers, where it does not.
 func (r *run) explain(ctx context.Context, op plan.Op, err error) error {
-	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Err: err}
-	conflict := &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Err: err}
+	conflict := func(why string) error {
+		return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
+	}
 	switch {
 	case errors.Is(err, zk.ErrNotEmpty):
 		return r.occupied(ctx, op, err)
 	case errors.Is(err, zk.ErrBadVersion) && op.Addr == "":
-		conflict.Why = "another apply of this stack was committed"
-		return conflict
+		return conflict("another apply of this stack was committed")
 	case errors.Is(err, zk.ErrBadVersion):
-		conflict.Why = "its data was changed"
-		return conflict
+		return conflict("its data was changed")
 	case errors.Is(err, zk.ErrNodeExists):
-		conflict.Why = "it was created by somebody else"
-		return conflict
+		return conflict("it was created by somebody else")
 	case errors.Is(err, zk.ErrNoNode) && op.Kind == plan.OpCreate:
-		conflict.Why = "its parent was deleted"
-		return conflict
+		return conflict("its parent was deleted")
 	case errors.Is(err, zk.ErrNoNode):
-		conflict.Why = "it was deleted"
-		return conflict
-	case errors.Is(err, zk.ErrNoAuth):
+		return conflict("it was deleted")
+	}
+	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: nothingWritten, Err: err}
+	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
 		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", whoIs(r.x.Client), perm, at)
-		e.Next = unwritten + "connect as somebody who has, or have it granted"
+		e.Next = "Connect with an identity that has it, or have it granted."
+		return e
+	}
+	return e.meaning()
+}
+
+// meaning completes an error with what its answer means, where that is not about one node's state, and
+// what to do. Most general last: what is not known is a matter of the connection.
+func (e *NodeError) meaning() *NodeError {
+	switch err := e.Err; {
+	case errors.Is(err, zk.ErrInvalidACL):
+		e.Why = "the servers do not accept its access list: they do not know a scheme in it, or an id is malformed"
+		e.Next = "Check the principals it grants to."
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		e.Why, e.Next = "its parent is an ephemeral node, which can have no children", "Choose another path."
+	case errors.Is(err, session.ErrQuotaExceeded):
+		e.Why, e.Next = "a quota on the tree is used up", "Raise the quota or remove something first."
+	case errors.Is(err, session.ErrThrottled):
+		e.Why, e.Next = "the servers shed the request because they are overloaded", "Try again later."
+	case errors.Is(err, recipes.ErrReadOnly):
+		e.Why, e.Next = "this connection was opened for reading only", "Open one that may write."
+	case errors.Is(err, session.ErrServer):
+		e.Why, e.Next = "the servers failed: "+serverError(err), "Look at their logs, then try again."
+	case errors.Is(err, recipes.ErrAuth):
+		e.Why, e.Next = cause(err), "Check the user name and the password."
 	default:
-		e.Why, e.Next = unwrittenMeaning(err)
+		e.Why, e.Next = cause(err), "Check that the servers run and can be reached, then try again."
 	}
 	return e
 }
 
-// meaning says what an answer means that is not about one node's state, and what to do.
-// Most general last: what is not known is a matter of the connection.
-func meaning(err error) (why, next string) {
-	switch {
-	case errors.Is(err, zk.ErrInvalidACL):
-		return "the servers do not accept its access list: they do not know a scheme in it, or an id is malformed",
-			"check the principals it is granted to"
-	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return "its parent is an ephemeral node, which can have no children", "choose another path"
-	case errors.Is(err, session.ErrQuotaExceeded):
-		return "a quota on the tree is used up", "raise the quota or remove something first"
-	case errors.Is(err, session.ErrThrottled):
-		return "the servers shed the request because they are overloaded", "try again later"
-	case errors.Is(err, recipes.ErrReadOnly):
-		return "this connection was opened for reading only", "open one that may write"
-	case errors.Is(err, session.ErrServer):
-		return "the servers failed: " + strings.TrimPrefix(cause(err), "server error: "), "look at their logs, then try again"
-	case errors.Is(err, recipes.ErrAuth):
-		return cause(err), "check the user name and the password"
-	default:
-		return cause(err), "see that the servers run and can be reached, then try again"
-	}
-}
+func serverError(err error) string { return strings.TrimPrefix(cause(err), "server error: ") }
 
 // cause is an error's text without the operation and the node, which stand in ours, and
 // without what is known of its outcome, which ours says.
 func cause(err error) string {
 	var op *recipes.OpError
-	if !errors.As(err, &op) || op.Err == nil {
-		return bare(err)
+	if errors.As(err, &op) && op.Err != nil {
+		if err = op.Err; op.Hint != "" {
+			return bare(err) + "; " + op.Hint
+		}
 	}
-	if op.Hint != "" {
-		return bare(op.Err) + "; " + op.Hint
-	}
-	return bare(op.Err)
+	return bare(err)
 }
 
-// packages are the names errors begin with, their own and that of what they wrap. The same word
-// in the middle of a sentence is none: "lock is of another kind: /t/ledger".
-var packages = regexp.MustCompile(`(^|: |; |\(|\n)(?:(?:recipes|kind|plan|zk|json): )+`)
-
-// bare is an error's text without the names of packages, to stand within a sentence of
-// ours: those of a plan are read by people as they are.
-func bare(err error) string { return packages.ReplaceAllString(err.Error(), "$1") }
-
-// unwritten begins the next step after a refusal of the transaction, or of what comes
-// before it.
-const unwritten = "nothing was written: "
-
-// behind is the text of an error that followed writes, in which "nothing was written" would
-// be wrong: it was of that step alone.
-func behind(err error) string {
-	before, next, ok := strings.Cut(err.Error(), "N"+unwritten[1:])
-	if !ok || next == "" {
-		return err.Error()
-	}
-	return before + strings.ToUpper(next[:1]) + next[1:]
-}
-
-// unwrittenMeaning is meaning for what would have been the first write.
-func unwrittenMeaning(err error) (why, next string) {
-	why, next = meaning(err)
-	return why, unwritten + next
-}
+func bare(err error) string { return plan.Plain(err.Error()) }
 
 // needed says which permission an operation takes, and where: creating and
 // deleting are rights of the parent.
@@ -157,10 +129,8 @@ func (r *run) occupied(ctx context.Context, op plan.Op, err error) error {
 		if !about(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
 			continue
 		}
-		e := &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason}
-		// Without it the error only lacks the names.
-		e.Usage, _ = readUsage(ctx, r.s, c.Before)
-		return e
+		usage, _ := readUsage(ctx, r.s, c.Before) // without it the error only lacks the names
+		return inUse(c, usage)
 	}
 	return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
 }
@@ -169,13 +139,13 @@ func explainACL(step plan.ACLStep, err error) error {
 	e := &NodeError{Addr: step.Addr, Path: step.Path, Op: "set the access list of", Err: err}
 	switch {
 	case errors.Is(err, zk.ErrBadVersion):
-		e.Why, e.Next = "somebody else changed it meanwhile", "plan again to see it"
+		e.Why, e.Next = "somebody else changed it meanwhile", lookAgain
 	case errors.Is(err, zk.ErrNoNode):
-		e.Why, e.Next = "it was deleted meanwhile", "plan again to see it"
+		e.Why, e.Next = "it was deleted meanwhile", lookAgain
 	case errors.Is(err, zk.ErrNoAuth):
-		e.Why, e.Next = "we do not have ADMIN on it", "connect as somebody who has"
+		e.Why, e.Next = "we do not have ADMIN on it", "Connect with an identity that has it."
 	default:
-		e.Why, e.Next = meaning(err)
+		e.meaning()
 	}
 	return e
 }
@@ -184,45 +154,41 @@ func explainACL(step plan.ACLStep, err error) error {
 // for an identity of its own, which has no rights (DigestAuthenticationProvider).
 func readError(path string, err error) error {
 	e := &NodeError{Path: path, Op: "read", Err: err}
-	switch {
-	case errors.Is(err, zk.ErrNoAuth):
+	if errors.Is(err, zk.ErrNoAuth) {
 		e.Why = "we do not have READ on it"
-		e.Next = "connect as somebody who has. Check the user name and the password first: ZooKeeper accepts a wrong password without complaint"
-	default:
-		e.Why, e.Next = meaning(err)
+		e.Next = "Connect with an identity that has it. Check the user name and the password first: ZooKeeper accepts a wrong password without complaint."
+		return e
 	}
-	return e
+	return e.meaning()
 }
 
 func scaffoldError(path string, err error) error {
-	e := &NodeError{Path: path, Op: "create", Err: err}
+	e := &NodeError{Path: path, Op: "create", Written: nothingWritten, Err: err}
 	var op *recipes.OpError
 	if errors.As(err, &op) && op.Path != "" {
 		e.Path = op.Path
 	}
-	switch {
-	case errors.Is(err, zk.ErrNoAuth):
+	if errors.Is(err, zk.ErrNoAuth) {
 		e.Why = "we do not have CREATE on " + kind.ParentPath(e.Path)
-		e.Next = "connect as somebody who has, or create the node by hand and grant us everything on it"
-	default:
-		e.Why, e.Next = unwrittenMeaning(err)
+		e.Next = "Connect with an identity that has it, or create the node by hand and grant us everything on it."
+		return e
 	}
-	return e
+	return e.meaning()
 }
 
 // lockError: the apply lock could not be taken, or was lost before the transaction.
 func lockError(path string, err error) *NodeError {
-	e := &NodeError{Path: path, Op: "lock", Err: err}
+	e := &NodeError{Path: path, Op: "lock", Written: nothingWritten, Err: err}
 	switch {
 	case errors.Is(err, recipes.ErrNotProvisioned), errors.Is(err, recipes.ErrKindMismatch):
-		e.Why, e.Next = "the node is not the apply lock locktree made", "delete it by hand while no apply is under way: it is made anew"
+		e.Why, e.Next = "the node is not the apply lock locktree made", "Delete it by hand while no apply is under way; the next apply creates it again."
 	case errors.Is(err, zk.ErrNoAuth):
 		e.Why = "we do not have the rights to queue there"
-		e.Next = "the lock belongs to the administrators that the last apply declared, or else to whoever applied first: present their credential, too, or have the access list of the node widened"
+		e.Next = "The lock belongs to the administrators that the last apply declared, or else to whoever applied first: present their credential, too, or have the access list of the node widened."
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost):
-		e.Why, e.Next = fmt.Sprintf("the lock was lost (%s), so another apply may have begun", cause(err)), unwritten+"apply again"
+		e.Why, e.Next = fmt.Sprintf("the lock was lost (%s), so another apply may have begun", cause(err)), "Apply again."
 	default:
-		e.Why, e.Next = unwrittenMeaning(err)
+		e.meaning()
 	}
 	return e
 }

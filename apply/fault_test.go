@@ -309,8 +309,8 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 				var e *NodeError
 				require.ErrorAs(t, err, &e)
 				require.ErrorIs(t, err, session.ErrServer)
-				require.EqualError(t, err, "apply: cannot commit to "+s.root+": the servers failed each time the transaction was sent: "+
-					"system error (code -1). Nothing was written: look at the servers' logs, then apply again")
+				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
+					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
 			})
 			require.Equal(t, commitTries, in.Hits())
 			in.Remove()

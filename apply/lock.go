@@ -27,11 +27,10 @@ type LockInfo struct {
 	Info      string    // anything else
 }
 
-// String writes the block Terraform prints below its heading "Lock Info:", one
-// field a line, indented by two.
+// String writes the block that Terraform's users know, without a line break at its end.
 func (l LockInfo) String() string {
-	return fmt.Sprintf("  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s\n",
-		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05.999999999 -0700 MST"), l.Info)
+	return fmt.Sprintf("Lock Info:\n  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s",
+		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05 UTC"), l.Info)
 }
 
 // unanswered is how long servers that keep a session alive may leave the question for the lock unanswered. The library
@@ -167,7 +166,7 @@ func (x *Executor) queue(ctx context.Context, id, path string) (*recipes.Lease, 
 		return nil, context.Cause(ctx)
 	case mute:
 		return nil, &NodeError{Path: info.Path, Op: "lock", Err: err, Why: fmt.Sprintf("the servers did not answer within %v (%s)", unanswered, cause(err)),
-			Next: unwritten + "look at the servers, then apply again"}
+			Written: nothingWritten, Next: "Look at the servers, then apply again."}
 	case errors.As(err, &holder):
 		return nil, &LockedError{Info: holderInfo(holder), Path: info.Path, Waited: time.Since(start)}
 	default:

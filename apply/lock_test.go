@@ -184,7 +184,7 @@ func TestLockTimeoutIsKept(t *testing.T) {
 		require.ErrorAs(t, err, &locked)
 		require.Nil(t, locked.Info, "what the holder wrote is no lock info")
 		require.InDelta(t, 7, time.Since(start).Seconds(), 0.5)
-		require.ErrorContains(t, err, "after 7s")
+		require.ErrorContains(t, err, "within 7s")
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -315,7 +315,7 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 		_, err = x.Run(t.Context(), p)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)
 		require.NotContains(t, err.Error(), "did not answer")
-		require.Contains(t, err.Error(), "Nothing was written: apply again")
+		require.Contains(t, err.Error(), "Nothing was written. Apply again")
 	})
 }
 
@@ -404,7 +404,7 @@ func TestLockLostBeforeTheApprovalEndsTheApply(t *testing.T) {
 			} {
 				err := run()
 				require.ErrorIs(t, err, recipes.ErrSessionLost)
-				require.ErrorContains(t, err, "Nothing was written: apply again")
+				require.ErrorContains(t, err, "Nothing was written. Apply again")
 			}
 		})
 		_, err = x.Run(t.Context(), s.plan(a, s.shop(set("description", "a"))))

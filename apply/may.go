@@ -24,10 +24,11 @@ func (x *Executor) mayApply(declared *plan.Access, root string) error {
 	if slices.ContainsFunc(x.Client.Identities(), func(id recipes.Identity) bool {
 		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity(id).String())
 	}) {
-		why = fmt.Sprintf("%s; our password is another one than theirs, which ZooKeeper takes without complaint", why)
+		why = fmt.Sprintf("%s; our password differs from theirs, and ZooKeeper accepts any password without complaint", why)
 	}
 	return &NodeError{
 		Path: root, Op: "apply to", Why: why,
-		Next: unwritten + "present the credential of one of them, beside yours if need be (an auth block each), or have yours added to admins",
+		Written: nothingWritten,
+		Next:    "Present the credential of one of them, beside yours if need be (an auth block each), or have yours added to admins.",
 	}
 }

@@ -351,7 +351,7 @@ func quotaRefusal(t *testing.T, s *site) {
 	require.ErrorIs(t, err, session.ErrQuotaExceeded)
 	require.Equal(t, s.root+"/pay/books", node.Path)
 	require.Equal(t, "a quota on the tree is used up", node.Why)
-	require.Equal(t, unwritten+"raise the quota or remove something first", node.Next)
+	require.Equal(t, "Raise the quota or remove something first.", node.Next)
 }
 
 // The root was made by hand, open to everybody, as zkCli.sh makes it.

@@ -89,7 +89,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	s.wroteNothing(c, func() {
 		var used *InUseError
 		require.ErrorAs(t, s.destroy(c, s.shop()), &used)
-		require.ErrorContains(t, used, "1 foreign child node")
+		require.ErrorContains(t, used, "foreign child junk")
 		require.Equal(t, 1, used.Others)
 	})
 }

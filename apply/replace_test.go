@@ -66,7 +66,7 @@ func TestAccessListByReplacementWaitsForTheHolder(t *testing.T) {
 			_, err = executor(c).Run(t.Context(), p)
 			var used *InUseError
 			require.ErrorAs(t, err, &used)
-			require.ErrorContains(t, err, `take acl_change = "replace" out`)
+			require.ErrorContains(t, err, `remove acl_change = "replace"`)
 		})
 		require.NoError(t, lease.Verify(t.Context()))
 		go func() {

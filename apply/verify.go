@@ -132,17 +132,13 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 			first.Others++
 			continue
 		}
-		first = &InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason}
-		u, err := readUsage(ctx, s, c.Before)
+		usage, err := readUsage(ctx, s, c.Before)
 		if err != nil {
 			return err
 		}
-		first.Usage = u
+		first = inUse(c, usage)
 	}
-	if first == nil {
-		return nil
-	}
-	return first
+	return errorOrNil(first)
 }
 
 // occupied goes by numbers of children, which a stat has: no list is read of locks that are

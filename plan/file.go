@@ -34,7 +34,15 @@ type File struct {
 }
 
 // ErrNotPlan: the data is no saved plan at all.
-var ErrNotPlan = errors.New("plan: not a locktree plan file")
+var ErrNotPlan error = notPlan{}
+
+type notPlan struct{}
+
+func (notPlan) Error() string { return "plan: not a locktree plan file" }
+
+func (notPlan) Explain() Explanation {
+	return Explanation{Summary: "Not a plan file", Next: `"locktree plan -out FILE" writes one.`}
+}
 
 // ErrNotIndex: the data is no index of ours.
 var ErrNotIndex = errors.New("plan: not a locktree index")
@@ -43,7 +51,12 @@ var ErrNotIndex = errors.New("plan: not a locktree index")
 type TruncatedError struct{ Size int64 }
 
 func (e *TruncatedError) Error() string {
-	return fmt.Sprintf("plan: the plan file ends after %d bytes, in the middle: it was cut off; create the plan again", e.Size)
+	return fmt.Sprintf("plan: the plan file ends after %d bytes, in the middle", e.Size)
+}
+
+// Explain implements [Explainer].
+func (e *TruncatedError) Explain() Explanation {
+	return Explanation{Summary: "The plan file is cut off", Next: "Create the plan again."}
 }
 
 // DamagedError: the data claims to be ours but does not make sense.
@@ -58,6 +71,11 @@ func (e *DamagedError) Error() string {
 		return fmt.Sprintf("plan: damaged %s: %v", e.What, e.Err)
 	}
 	return fmt.Sprintf("plan: damaged %s: %s: %v", e.What, e.Field, e.Err)
+}
+
+// Explain implements [Explainer].
+func (e *DamagedError) Explain() Explanation {
+	return Explanation{Summary: "The " + e.What + " is damaged", Written: "Nothing was written.", Next: "Create the plan again."}
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }
@@ -77,11 +95,21 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("plan: the %s was written%s in format %d, this program reads format %d: upgrade locktree", e.What, by, e.Got, e.Reads)
 }
 
+// Explain implements [Explainer].
+func (e *VersionError) Explain() Explanation {
+	return Explanation{Summary: "Written by a newer locktree"}
+}
+
 // StackError: the saved plan is of another stack.
 type StackError struct{ Got, Want string }
 
 func (e *StackError) Error() string {
 	return fmt.Sprintf("plan: the saved plan is of stack %q, this configuration is of stack %q: apply it from its own directory", e.Got, e.Want)
+}
+
+// Explain implements [Explainer].
+func (e *StackError) Explain() Explanation {
+	return Explanation{Summary: "Saved plan is of another stack"}
 }
 
 // CheckStack returns a [*StackError] when the saved plan is not of this stack.
@@ -290,7 +318,7 @@ func openEnvelope(data []byte) (*envelope, error) {
 		return nil, damaged("locktree_plan", fmt.Errorf("%d is not a format", env.Format))
 	}
 	if sum(env.Body) != env.Sum {
-		return nil, damaged("", errors.New("its checksum does not match its contents: create the plan again"))
+		return nil, damaged("", errors.New("its checksum does not match its contents"))
 	}
 	return &env, nil
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -53,6 +54,29 @@ func (u *Usage) String() string {
 		}
 	}
 	return strings.Join(parts, " and ")
+}
+
+// List names everybody: "held by host-a/4121, session 0x1000123".
+func (u *Usage) List() (out []string) {
+	for _, h := range u.Holders {
+		out = append(out, "held by "+h.String())
+	}
+	for _, h := range u.Waiters {
+		out = append(out, "waited for by "+h.String())
+	}
+	for _, junk := range u.Junk {
+		out = append(out, "foreign child "+junk)
+	}
+	return out
+}
+
+// String writes "host-a/4121, session 0x1000123".
+func (h Holder) String() string {
+	who := cmp.Or(h.ID, h.Name)
+	if h.Session != 0 {
+		who += fmt.Sprintf(", session %#x", uint64(h.Session))
+	}
+	return who
 }
 
 func plural(n int) string {

@@ -109,9 +109,9 @@ func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
 			b.server.Expire(s.ID)
 		}
 		out := end(exitError)
-		require.Contains(t, out, "Error: Cannot keep others from applying")
+		require.Contains(t, out, "Error: Cannot acquire the apply lock")
 		require.Regexp(t, `/t/.locktree/apply/shop: the lock was lost \(.*\), so another apply may have begun\.`, out)
-		require.Contains(t, out, "Nothing was written: apply again.")
+		require.Contains(t, out, "Nothing was written. Apply again.")
 		in.answer <- "yes\n" // to nobody
 		synctest.Wait()
 		require.Equal(t, before, b.server.Dump())

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/locktree/locktree/apply"
@@ -121,7 +120,7 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 		over()
 		told.stop()
 		if err != nil {
-			err = denied(ctx, x.Client, busyImport(p, err))
+			err = denied(ctx, x.Client, err)
 			if len(changed) > 0 {
 				err = &view.SomeEnsembles{Applied: changed, Failed: p.Ensemble, Err: err}
 			}
@@ -154,30 +153,18 @@ func check(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error
 	}
 	for i, p := range plans {
 		if err := all[i].Check(ctx, p); err != nil {
-			return denied(ctx, all[i].Client, busyImport(p, err))
+			return denied(ctx, all[i].Client, err)
 		}
 	}
 	return nil
-}
-
-// busyImport tells the one lock in use of which a new plan would make something else: what
-// is imported to where it stands. One that goes to another path cannot while it is used.
-func busyImport(p *plan.Plan, err error) error {
-	var inUse *apply.InUseError
-	if errors.As(err, &inUse) && slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return !c.Tombstone && c.Importing == inUse.Path && c.Path == inUse.Path }) {
-		return &view.BusyImport{Err: err}
-	}
-	return err
 }
 
 // inUse is the refusal of plans that delete or replace a lock somebody uses: asking
 // for approval first would waste an answer.
 func inUse(plans []*plan.Plan) error {
 	for _, p := range plans {
-		busy := slices.DeleteFunc(p.InUse(), func(c *plan.Change) bool { return c.Break })
-		if len(busy) > 0 && p.Drain == 0 {
-			c := busy[0]
-			return &apply.InUseError{Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason, Usage: c.Usage, Others: len(busy) - 1}
+		if err := apply.InUse(p); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ func TestExplain(t *testing.T) {
 	}
 	refused := &apply.NodeError{Addr: "mutex.a", Path: "/a", Op: "set", Why: "we may not write it", Next: "Grant us w on it.", Err: errors.New("zk: not authenticated")}
 	errs := []error{
-		&apply.ProblemsError{Problems: []plan.Problem{{Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
+		&apply.ProblemsError{Problems: []plan.Problem{{Severity: plan.Error, Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
 		&apply.StaleError{Differences: differences},
 		&apply.LockedError{Info: info, Path: info.Path, Waited: 90 * time.Second},
 		&apply.LockedError{Path: info.Path},
@@ -36,7 +36,7 @@ func TestExplain(t *testing.T) {
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: errors.New("recipes: session lost")},
 		&SomeEnsembles{Applied: []string{"main", "spare"}, Failed: "far", Err: &apply.StaleError{Differences: differences}},
-		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.NodeError{Path: "/l", Op: "commit to", Why: "the connection broke", Next: "nothing was written: look at the network"}},
+		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.NodeError{Path: "/l", Op: "commit to", Why: "the connection broke", Written: "Nothing was written.", Next: "Look at the network."}},
 		&SomeEnsembles{Applied: []string{"main"}, Failed: "far", Err: fmt.Errorf("read: %w", context.Canceled)},
 		refused,
 		&apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")},
@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 		&apply.VerifyError{Err: errors.New("recipes: connection lost")},
 		&apply.VerifyError{Err: refused},
 		&apply.UnknownError{ApplyID: "7f3a", Err: errors.Join(errors.New("recipes: connection lost"), refused)},
-		&BusyImport{Err: &apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy}},
+		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy, Taken: true},
 		&Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		&apply.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
@@ -77,10 +77,10 @@ func TestExplain(t *testing.T) {
 
 // The lists were "only partly set", 3 of 3 of them, and a plan was to show the rest.
 func TestAccessListsThatAreAllSetAreNotSaidToBeSetInPart(t *testing.T) {
-	summary, detail, _ := explain(&apply.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: errors.New("recipes: connection lost")})
-	require.NotContains(t, summary, "partly")
-	require.NotContains(t, detail, "The rest")
-	require.Contains(t, detail, "all 3 access lists")
+	x := explain(&apply.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: errors.New("recipes: connection lost")})
+	require.NotContains(t, x.String(), "Not all")
+	require.NotContains(t, x.String(), "The rest")
+	require.Contains(t, x.Detail, "all 3 access lists")
 }
 
 // "kind: " was taken out of the middle of a sentence: "lock is of another /t/ledger".

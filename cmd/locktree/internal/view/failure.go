@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/locktree/locktree/plan"
 )
 
 // Failure is an error that already says what happened, in one line, and where,
@@ -17,13 +19,10 @@ func Failf(summary, detail string, args ...any) error {
 
 func (f *Failure) Error() string { return f.Summary + ": " + f.Detail }
 
-// BusyImport is the refusal of a plan that would make anew, on its way into the
-// stack, a node that was idle when the plan was made.
-type BusyImport struct{ Err error }
-
-func (b *BusyImport) Error() string { return b.Err.Error() }
-
-func (b *BusyImport) Unwrap() error { return b.Err }
+// Explain implements [plan.Explainer].
+func (f *Failure) Explain() plan.Explanation {
+	return plan.Explanation{Summary: f.Summary, Detail: f.Detail}
+}
 
 // SomeEnsembles is an error on one ensemble after the plans of others were applied.
 // Ensembles share no transaction.
@@ -37,14 +36,16 @@ func (s *SomeEnsembles) Error() string { return s.Err.Error() }
 
 func (s *SomeEnsembles) Unwrap() error { return s.Err }
 
-// text says what was written first: the error itself knows of its own ensemble only.
-func (s *SomeEnsembles) text() string {
+// Explain says what was written first: the error itself knows of its own ensemble only.
+func (s *SomeEnsembles) Explain() plan.Explanation {
 	quoted := make([]string, len(s.Applied))
 	for i, name := range s.Applied {
 		quoted[i] = quote(name)
 	}
-	return fmt.Sprintf("The changes of %s %s are applied. Then, on ensemble %s: %s\n\nAn ensemble each is a transaction of its own. %s",
-		plural(len(s.Applied), "ensemble", "ensembles"), strings.Join(quoted, ", "), quote(s.Failed), inner(s.Err), planAgain)
+	return explain(s.Err).Within("Only some of the ensembles were changed",
+		fmt.Sprintf("The changes of %s %s are applied. Then, on ensemble %s: ",
+			plural(len(s.Applied), "ensemble", "ensembles"), strings.Join(quoted, ", "), quote(s.Failed)),
+		`Each ensemble has a transaction of its own. Run "locktree plan" to see what is there now, and apply that plan.`)
 }
 
 // Denied is an error of a request for which our rights did not suffice. ZooKeeper
@@ -64,8 +65,13 @@ func (d *Denied) Error() string { return d.Err.Error() }
 
 func (d *Denied) Unwrap() error { return d.Err }
 
-// text adds to what the error says itself.
-func (d *Denied) text(said string) string {
+// Explain adds whom the servers take us for to what the error says itself.
+func (d *Denied) Explain() plan.Explanation {
+	x := explain(d.Err)
+	if x.Detail == "" { // the library's own words, which are long
+		x.Summary, x.Detail = "ZooKeeper refused a request", full(x.Summary)
+	}
+	said := x.Text()
 	var parts []string
 	if !strings.Contains(said, "we (") {
 		parts = append(parts, "To the servers we are "+strings.Join(d.Who, ", ")+".")
@@ -76,7 +82,10 @@ func (d *Denied) text(said string) string {
 	case !strings.Contains(said, "wrong password") && slices.ContainsFunc(d.Who, func(who string) bool { return strings.HasPrefix(who, "digest:") }):
 		parts = append(parts, "Check the password first: ZooKeeper accepts a wrong password without complaint, and then grants nothing to it.")
 	}
-	return strings.TrimSpace(strings.Join(parts, " ") + "\n\n" + d.whom())
+	for _, more := range []string{strings.Join(parts, " "), d.whom()} {
+		x.Next = strings.TrimSpace(x.Next + "\n\n" + more)
+	}
+	return x
 }
 
 // whom is whom to ask for the right.

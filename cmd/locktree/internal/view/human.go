@@ -70,7 +70,7 @@ func (h *human) Event(_ string, e apply.Event) {
 	case apply.LockWaiting:
 		h.Message("Acquiring the apply lock. This may take a few moments...")
 		if e.Info != nil {
-			h.Message(lockInfo(e.Info))
+			h.Message(e.Info.String())
 		}
 	case apply.Scaffolded:
 		h.Message("Created " + strings.Join(e.Paths, ", "))

@@ -190,7 +190,7 @@ func TestDifferencesAlikeAreFolded(t *testing.T) {
 		e.Differences = append(e.Differences, apply.Difference{Addr: fmt.Sprintf("mutex.m%d", i), Path: "/m", What: "deleted"})
 	}
 	e.Differences = append(e.Differences, apply.Difference{Addr: "mutex.n", Path: "/n", What: "created"})
-	_, detail, _ := explain(e)
+	detail := explain(e).Text()
 	require.Equal(t, 4, strings.Count(detail, "  - mutex."), detail)
 	require.Contains(t, detail, "  - mutex.n (/n): created\n  - 6 more: deleted\n")
 }

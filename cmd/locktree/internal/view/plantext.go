@@ -213,14 +213,7 @@ func (t planText) usage(c *plan.Change) []string {
 // how long it has been there. The clock is the server's; a difference to ours
 // that would make it negative is left out.
 func holderText(h plan.Holder, nowMs int64) string {
-	who := h.ID
-	if who == "" {
-		who = h.Name
-	}
-	text := clean(who)
-	if h.Session != 0 {
-		text += ", session " + sessionText(h.Session)
-	}
+	text := clean(h.String())
 	if age := nowMs - h.SinceMs; h.SinceMs > 0 && nowMs > 0 && age >= 0 {
 		text += ", for " + (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
 	}

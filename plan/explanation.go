@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// Explanation is an error in the parts a person reads. Whoever makes an error words it, once: String
+// is one line, for logs; Text is for a screen, below the Summary.
+type Explanation struct {
+	Summary string   // what failed: one line, no full stop
+	Addr    string   // the change it is about; "" when there is none
+	Detail  string   // where and why, in sentences
+	List    []string // follows a Detail that ends with a colon
+	Written string   // what has been written; "" when the rest says it
+	Next    string   // what to do next, in sentences
+}
+
+// Explainer is an error that comes in parts. One whose Detail is empty leaves that to its text.
+type Explainer interface {
+	error
+	Explain() Explanation
+}
+
+// Explain returns the parts of an error. Of one that has none, the first line of the text is the summary.
+func Explain(err error) Explanation {
+	text := Plain(err.Error())
+	var e Explainer
+	switch {
+	case errors.As(err, &e):
+		x := e.Explain()
+		if x.Detail == "" {
+			x.Detail = sentence(text)
+		}
+		return x
+	case errors.Is(err, context.Canceled):
+		return Explanation{
+			Summary: "Interrupted",
+			Detail:  `The command was stopped before it was done. "locktree plan" shows what is left to do.`,
+		}
+	}
+	summary, detail, _ := strings.Cut(text, "\n")
+	return Explanation{Summary: summary, Detail: strings.TrimSpace(detail)}
+}
+
+// Within is the explanation of an error that x is the cause of. What x says about writes is left out:
+// it speaks of its own step.
+func (x Explanation) Within(summary, before, next string) Explanation {
+	if x.Detail == "" {
+		x.Detail = sentence(x.Summary)
+	}
+	if strings.Contains(next, x.Next) {
+		x.Next = ""
+	}
+	x.Summary, x.Detail, x.Written, x.Next = summary, before+x.Detail, "", paragraphs(x.Next, next)
+	return x
+}
+
+// Text is everything but the summary, in paragraphs.
+func (x Explanation) Text() string {
+	detail := x.Detail
+	if len(x.List) > 0 {
+		detail += "\n\n  - " + strings.Join(x.List, "\n  - ")
+	}
+	return paragraphs(detail, strings.TrimSpace(x.Written+" "+x.Next))
+}
+
+// String is everything in one line.
+func (x Explanation) String() string {
+	parts := []string{x.Summary + ": " + x.Detail}
+	if len(x.List) > 0 {
+		parts = append(parts, strings.Join(x.List, "; ")+".")
+	}
+	return strings.Join(strings.Fields(strings.Join(append(parts, x.Written, x.Next), " ")), " ")
+}
+
+func paragraphs(texts ...string) string {
+	var out []string
+	for _, text := range texts {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, "\n\n")
+}
+
+// prefixes are the packages that errors begin with, their own and those of what they wrap. The same word in
+// the middle of a sentence is not one: "lock is of another kind: /t/ledger".
+var prefixes = regexp.MustCompile(`(^|: |; |\(|\n)(?:(?:recipes|kind|plan|apply|zk|json): )+`)
+
+// Plain is the text of an error of this program or its libraries without the names of packages.
+func Plain(text string) string { return prefixes.ReplaceAllString(text, "$1") }
