@@ -70,7 +70,7 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 		return b.run()
 	}
 	b.budget = math.MaxInt
-	if len(p.shards)+len(p.strays) > 0 || entries > shardAbove {
+	if len(p.prior.Shards)+len(p.prior.Strays) > 0 || entries > shardAbove {
 		return b.run()
 	}
 	ops, err := p.single(applyID, indexACL)
@@ -227,7 +227,7 @@ func (b *batcher) pass(units [][]*Change) error {
 // than fits, as was seen with a destroy of a stack whose index was lost.
 func (b *batcher) open() error {
 	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
-	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.shards), map[string]bool{}
+	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.prior.Shards), map[string]bool{}
 	kept := b.p.keptPaths()
 	for i := range b.p.Changes {
 		c := &b.p.Changes[i]
@@ -247,11 +247,11 @@ func (b *batcher) open() error {
 		}
 		b.ledger.put(key, e)
 	}
-	for key, e := range b.p.kept {
+	for key, e := range b.p.prior.Kept {
 		b.ledger.put(key, e)
 	}
 	b.ledger.clean()
-	for _, s := range b.p.strays { // their names are taken until they are deleted
+	for _, s := range b.p.prior.Strays { // their names are taken until they are deleted
 		if n, err := strconv.Atoi(s.Name); err == nil {
 			b.ledger.next = max(b.ledger.next, n)
 		}
@@ -436,7 +436,7 @@ func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 	tx.Index = b.p.indexHead(tx.ID)
 	tx.Index.Shards = b.ledger.list()
 	if !tx.Last {
-		tx.Index.Pending, tx.Index.Access = nil, b.p.noted // noted when all the rest is there
+		tx.Index.Pending, tx.Index.Access = nil, b.p.prior.Noted // noted when all the rest is there
 	}
 	data, err := tx.Index.Encode()
 	if b.at.Absent {

@@ -12,64 +12,69 @@ import (
 // Before is set unless it is a Create, and has its Live then; After unless it is a Delete.
 // Whoever makes a Change keeps to that, and reading a file refuses others.
 type Change struct {
-	Action Action
-	Addr   string // the new address; the old one of a deletion
+	Action Action `json:"action"`
+	Addr   string `json:"-"` // the new address; the old one of a deletion
 	// PreviousAddr is set when the same node is declared under another address now.
-	PreviousAddr string
-	Path         string
+	PreviousAddr string `json:"previous_address,omitempty"`
+	Path         string `json:"-"`
 	// PreviousPath is set on the creation of a node that continues one at another
 	// path. What becomes of that one is a change of its own, a Tombstone.
-	PreviousPath string
+	PreviousPath string `json:"previous_path,omitempty"`
 	// Tombstone marks the node that a move leaves at the old path: an update makes it
 	// one (After.Payload.MovedTo says where to), a deletion takes it away.
-	Tombstone bool
+	Tombstone bool `json:"-"`
 	// Importing is the path of the znode that is taken over, "" when none is. A lock
 	// that is idle is replaced (it may be a container, which nobody can see and which
 	// vanishes when unused), one in use is updated in place.
-	Importing string
+	Importing string `json:"importing,omitempty"`
 	// Break says that the contenders of a lock that goes are deleted with it, by force.
-	Break bool
+	Break bool `json:"break,omitempty"`
 	// Kind is the recipe type: the new one, the old one of a deletion.
-	Kind *kind.Kind
+	Kind *kind.Kind `json:"-"`
 	// Before is nil for a creation, After for a deletion. After.Payload is what
 	// will be written: generation and fields of newer versions included.
-	Before, After *Node
+	Before *Node `json:"-"`
+	After  *Node `json:"-"`
 
-	Params   []kind.Change // parameters that differ; nil when the kind itself does
-	ACL      *ACLDiff      // nil when equal
-	ChildACL *ACLDiff      // nil when equal
-	Protect  *ProtectDiff  // nil when equal
-	Quota    *QuotaDiff    // nil when equal
+	Params   []kind.Change `json:"-"`               // parameters that differ; nil when the kind itself does
+	ACL      *ACLDiff      `json:"-"`               // nil when equal
+	ChildACL *ACLDiff      `json:"-"`               // nil when equal
+	Protect  *ProtectDiff  `json:"-"`               // nil when equal
+	Quota    *QuotaDiff    `json:"quota,omitempty"` // nil when equal
 	// Revive is true when the node was draining or moved and becomes active again.
-	Revive bool
+	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
-	MissingParts []string
+	MissingParts []string `json:"-"`
 	// Unnoted is true when the node is ours but not in the index, which lost it: if it
 	// stays, the index is written anew.
-	Unnoted bool
+	Unnoted bool `json:"unnoted,omitempty"`
 	// Drift is true when the node is not what the last apply left: somebody
 	// changed or deleted it by hand.
-	Drift bool
+	Drift bool `json:"drift,omitempty"`
 
-	Reason Reason
+	Reason Reason `json:"reason,omitempty"`
 	// ForcesReplace are the parameters that cannot change in place; "type" when
 	// the recipe type differs.
-	ForcesReplace []string
+	ForcesReplace []string `json:"-"`
 	// Usage is who holds and waits; nil when idle.
-	Usage *Usage
+	Usage *Usage `json:"-"`
 }
 
-// ACLDiff is an access list that changes. As text and JSON it hides digests.
-type ACLDiff struct{ Before, After []kind.ACL }
+// ACLDiff is an access list that changes. As text it hides digests.
+type ACLDiff struct {
+	Before []kind.ACL `json:"-"`
+	After  []kind.ACL `json:"-"`
+}
 
 // ProtectDiff is a protection (prevent_destroy) that changes.
 type ProtectDiff struct{ Before, After bool }
 
 // QuotaDiff is the number of znodes a namespace may hold, which changes; 0 is no limit.
 type QuotaDiff struct {
-	Before, After int
+	Before int       `json:"before"`
+	After  int       `json:"after"`
+	Live   LiveQuota `json:"live"`
 
-	live     LiveQuota
 	declared *Access // whose the nodes are that are made for it; nil: the namespace's
 }
 

@@ -147,7 +147,7 @@ func (d *differ) index(desired *Tree) {
 		for _, p := range x.Pending {
 			d.pending[p.Path] = p.ACL
 		}
-		d.p.indexExtra, d.p.shards = x.extra, x.Shards
+		d.p.prior.Extra, d.p.prior.Shards = x.extra, x.Shards
 	}
 	d.haveQuotas()
 	nodes := slices.Clone(desired.Nodes)

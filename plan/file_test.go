@@ -183,7 +183,7 @@ func TestNothingPrintedShowsADigest(t *testing.T) {
 		require.NoError(t, err)
 		printed += string(one) + c.String() + fmt.Sprintf("%+v %v", c.Before, c.After)
 	}
-	require.Contains(t, printed, "digest:worker:(sensitive):cdr")
+	require.Contains(t, printed, "digest:worker:cdr")
 	for _, secret := range []string{"AAAA", "BBBB"} {
 		require.NotContains(t, printed, secret)
 	}

@@ -28,32 +28,10 @@ type bodyForm struct {
 }
 
 type planForm struct {
-	Ensemble    string                     `json:"ensemble"`
-	Root        string                     `json:"root"`
-	Stack       string                     `json:"stack"`
-	Destroy     bool                       `json:"destroy,omitempty"`
-	ConfigHash  string                     `json:"cfg,omitempty"`
-	Problems    []Problem                  `json:"problems,omitempty"`
-	Index       Pin                        `json:"index"`
-	Destroys    int32                      `json:"destroys,omitempty"`
-	Applied     string                     `json:"applied,omitempty"`
-	IndexExtra  map[string]json.RawMessage `json:"index_extra,omitempty"`
-	Outputs     []outputForm               `json:"outputs,omitempty"`
-	Resumes     string                     `json:"resumes,omitempty"`
-	Transaction Stats                      `json:"transaction"`
-	Batches     []Stats                    `json:"batches,omitempty"`
-	Shards      []Shard                    `json:"shards,omitempty"`
-	Strays      []Shard                    `json:"strays,omitempty"`
-	Kept        map[string]IndexEntry      `json:"kept,omitempty"`
-	LeftQuotas  []leftQuota                `json:"left_quotas,omitempty"`
-	Unread      bool                       `json:"index_unread,omitempty"`
-	Drifted     []Drift                    `json:"drifted,omitempty"`
-	Targeted    bool                       `json:"targeted,omitempty"`
-	RefreshOnly bool                       `json:"refresh_only,omitempty"`
-	Drain       int64                      `json:"drain_ms,omitempty"`
-	Declared    *Access                    `json:"declared,omitempty"`
-	Noted       []kind.ACL                 `json:"noted,omitempty"`
-	Access      []accessForm               `json:"access,omitempty"`
+	plainPlan
+	prior
+	Declared *Access      `json:"declared,omitempty"`
+	Access   []accessForm `json:"access,omitempty"`
 
 	// ACLs are the different access lists, to which nodes refer by number from 0.
 	ACLs [][]kind.ACL `json:"acls,omitempty"`
@@ -63,46 +41,32 @@ type planForm struct {
 	Pins    span `json:"pins,omitempty"`    // list of Pin
 }
 
+// The plain types have no methods, which the forms would have with them.
+type (
+	plainPlan   Plan
+	plainChange Change
+	plainNode   Node
+)
+
 type changeForm struct {
-	Action Action    `json:"action"`
+	plainChange
 	Before *nodeForm `json:"before,omitempty"`
 	// After says Same where it is the node before, but for where it was declared:
 	// nearly all changes of a large plan are of this sort. Otherwise it leaves out the
 	// path, which is that of the node before, and an address that stays.
-	After   *nodeForm `json:"after,omitempty"`
-	Same    bool      `json:"same,omitempty"`
-	Drift   bool      `json:"drift,omitempty"`
-	Unnoted bool      `json:"unnoted,omitempty"`
-	Reason  Reason    `json:"reason,omitempty"`
-
-	PreviousPath string `json:"previous_path,omitempty"`
-	PreviousAddr string `json:"previous_address,omitempty"`
-	Importing    string `json:"importing,omitempty"`
-	Break        bool   `json:"break,omitempty"`
-
-	Quota *quotaForm `json:"quota,omitempty"`
-}
-
-type quotaForm struct {
-	Before int       `json:"before"`
-	After  int       `json:"after"`
-	Live   LiveQuota `json:"live"`
+	After *nodeForm `json:"after,omitempty"`
+	Same  bool      `json:"same,omitempty"`
 }
 
 type nodeForm struct {
-	Path         string          `json:"path,omitempty"`
-	Addr         string          `json:"address,omitempty"`
-	Origin       string          `json:"origin,omitempty"`
-	Payload      json.RawMessage `json:"payload,omitempty"` // without its access list
-	ACL          *int            `json:"acl,omitempty"`
-	ChildACL     *int            `json:"child_acl,omitempty"`
-	AllowWorld   bool            `json:"allow_world,omitempty"`
-	AllowLockout bool            `json:"allow_lockout,omitempty"`
-	Quota        int             `json:"quota,omitempty"`
-	Live         *liveForm       `json:"live,omitempty"`
+	plainNode
+	Payload  json.RawMessage `json:"payload,omitempty"` // without its access list
+	ACL      *int            `json:"acl,omitempty"`
+	ChildACL *int            `json:"child_acl,omitempty"`
+	Live     *liveForm       `json:"live,omitempty"`
 }
 
-// liveForm writes Live with the access lists of its parts: here as below, the outer
+// liveForm writes Live with the access lists of its parts: here as elsewhere, the outer
 // field hides the inner one of the same name.
 // (encoding/json takes the field that is embedded least deep.)
 type liveForm struct {
@@ -111,55 +75,27 @@ type liveForm struct {
 }
 
 type partForm struct {
-	plainPart
+	Part
 	ACL *int `json:"acl,omitempty"`
 }
 
-// plainPart is Part without the method that redacts it.
-type plainPart Part
-
-// accessForm is an AccessChange with its lists in full.
 type accessForm struct {
-	Addr       string     `json:"address"`
-	Before     []kind.ACL `json:"before"`
-	After      []kind.ACL `json:"after"`
-	Contenders bool       `json:"contenders,omitempty"`
-	Pin        Pin        `json:"pin"`
-}
-
-type outputForm struct {
-	Name   string  `json:"name"`
-	Action Action  `json:"action"`
-	Before *Output `json:"before,omitempty"`
-	After  *Output `json:"after,omitempty"`
+	AccessChange
+	Before []kind.ACL `json:"before"`
+	After  []kind.ACL `json:"after"`
 }
 
 // formOf is what there is one of in a plan.
 func formOf(p *Plan, t *listTable) planForm {
-	f := planForm{
-		Ensemble: p.Ensemble, Root: p.Root, Stack: p.Stack, Destroy: p.Destroy, ConfigHash: p.ConfigHash, Problems: p.Problems,
-		Index: p.Index, Destroys: p.Destroys, Applied: p.Applied, IndexExtra: p.indexExtra, Resumes: p.Resumes, Transaction: p.Transaction,
-		Batches: p.Batches, Shards: p.shards, Strays: p.strays, Kept: p.kept, LeftQuotas: p.leftQuotas, Unread: p.unread, Drifted: p.Drifted, Targeted: p.Targeted, RefreshOnly: p.RefreshOnly, Drain: p.Drain,
-		Declared: p.Declared, Noted: p.noted, ACLs: t.lists,
-	}
+	f := planForm{plainPlan: plainPlan(*p), prior: p.prior, Declared: p.Declared, ACLs: t.lists}
 	for _, c := range p.Access {
-		f.Access = append(f.Access, accessForm{c.Addr, c.Before, c.After, c.Contenders, c.Pin})
-	}
-	for _, o := range p.Outputs {
-		f.Outputs = append(f.Outputs, outputForm(o))
+		f.Access = append(f.Access, accessForm{c, c.Before, c.After})
 	}
 	return f
 }
 
-func changeFormOf(c *Change, t *listTable) (changeForm, error) {
-	f := changeForm{
-		Action: c.Action, Drift: c.Drift, Unnoted: c.Unnoted, Reason: c.Reason,
-		PreviousPath: c.PreviousPath, PreviousAddr: c.PreviousAddr, Importing: c.Importing, Break: c.Break,
-	}
-	if q := c.Quota; q != nil {
-		f.Quota = &quotaForm{q.Before, q.After, q.live}
-	}
-	var err error
+func changeFormOf(c *Change, t *listTable) (f changeForm, err error) {
+	f.plainChange = plainChange(*c)
 	if f.Before, err = nodeFormOf(c.Before, t); err != nil {
 		return f, err
 	}
@@ -196,14 +132,11 @@ func nodeFormOf(n *Node, t *listTable) (*nodeForm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan: %s: %w", n.Addr, err)
 	}
-	f := &nodeForm{
-		Path: n.Path, Addr: n.Addr, Origin: n.Origin, Payload: data, ACL: t.number(n.ACL), ChildACL: t.number(n.Payload.ChildACL),
-		AllowWorld: n.AllowWorld, AllowLockout: n.AllowLockout, Quota: n.Quota,
-	}
+	f := &nodeForm{plainNode: plainNode(*n), Payload: data, ACL: t.number(n.ACL), ChildACL: t.number(n.Payload.ChildACL)}
 	if n.Live != nil {
 		f.Live = &liveForm{Live: *n.Live}
 		for _, p := range n.Live.Parts {
-			f.Live.Parts = append(f.Live.Parts, partForm{plainPart(p), t.number(p.ACL)})
+			f.Live.Parts = append(f.Live.Parts, partForm{p, t.number(p.ACL)})
 		}
 	}
 	return f, nil
@@ -211,13 +144,9 @@ func nodeFormOf(n *Node, t *listTable) (*nodeForm, error) {
 
 // plan checks everything the methods of a Plan rely on: a file may be anything.
 func (f planForm) plan() (*Plan, error) {
-	p := &Plan{
-		Ensemble: f.Ensemble, Root: f.Root, Stack: f.Stack, Destroy: f.Destroy, ConfigHash: f.ConfigHash,
-		Problems: f.Problems, Index: f.Index, Destroys: f.Destroys, Applied: f.Applied, indexExtra: f.IndexExtra,
-		Resumes: f.Resumes, Transaction: f.Transaction,
-		Batches: f.Batches, shards: f.Shards, strays: f.Strays, kept: f.Kept, leftQuotas: f.LeftQuotas, unread: f.Unread, Drifted: f.Drifted, Targeted: f.Targeted, RefreshOnly: f.RefreshOnly, Drain: f.Drain,
-		Declared: f.Declared, noted: f.Noted,
-	}
+	plain := Plan(f.plainPlan)
+	p := &plain
+	p.prior, p.Declared = f.prior, f.Declared
 	if err := kind.ValidatePath(p.Root); err != nil {
 		return nil, err
 	}
@@ -250,18 +179,18 @@ func (f planForm) plan() (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pin %d: %w", len(p.Pins), err)
 	}
-	for _, o := range f.Outputs {
+	for _, o := range p.Outputs {
 		if (o.After == nil) != (o.Action == Delete) {
 			return nil, fmt.Errorf("output %q: %s makes no sense", o.Name, o.Action)
 		}
-		p.Outputs = append(p.Outputs, OutputChange(o))
 	}
 	p.clashes()
 	for _, c := range f.Access {
 		if !p.ownNode(c.Pin.Path) || len(c.After) == 0 || p.Declared == nil {
 			return nil, fmt.Errorf("%s is none of the tool's own nodes, or nobody declares its list", c.Pin.Path)
 		}
-		p.Access = append(p.Access, AccessChange{c.Addr, ACLDiff{c.Before, c.After}, c.Contenders, c.Pin})
+		c.ACLDiff = ACLDiff{c.Before, c.After}
+		p.Access = append(p.Access, c.AccessChange)
 	}
 	return p, f.lost()
 }
@@ -318,12 +247,10 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{
-		Action: f.Action, Before: before, After: after, Drift: f.Drift, Unnoted: f.Unnoted, Reason: f.Reason,
-		PreviousPath: f.PreviousPath, PreviousAddr: f.PreviousAddr, Importing: f.Importing, Break: f.Break,
-	}
-	if q := f.Quota; q != nil {
-		c.Quota = &QuotaDiff{q.Before, q.After, q.Live, p.Declared}
+	plain := Change(f.plainChange)
+	c := &plain
+	if c.Before, c.After = before, after; c.Quota != nil {
+		c.Quota.declared = p.Declared
 	}
 	c.Tombstone = tombstone(after) || after == nil && tombstone(before)
 	if (before != nil) != (f.Action != Create) || (after != nil) != (f.Action != Delete) {
@@ -383,10 +310,9 @@ func (r *formReader) after(f changeForm, before *Node) (*Node, error) {
 	if before == nil || f.After == nil {
 		return nil, errors.New("what is said to be the same is missing")
 	}
-	return &Node{
-		Path: before.Path, Addr: before.Addr, Payload: before.Payload, ACL: before.ACL,
-		Origin: r.sameOrigin(f.After.Origin), AllowWorld: f.After.AllowWorld, AllowLockout: f.After.AllowLockout, Quota: f.After.Quota,
-	}, nil
+	n := Node(f.After.plainNode)
+	n.Path, n.Addr, n.Payload, n.ACL, n.Origin = before.Path, before.Addr, before.Payload, before.ACL, r.sameOrigin(n.Origin)
+	return &n, nil
 }
 
 func (r *formReader) node(f *nodeForm) (*Node, error) {
@@ -400,13 +326,10 @@ func (r *formReader) node(f *nodeForm) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	acl, err := r.list(f.ACL)
-	if err != nil {
+	n := Node(f.plainNode)
+	n.Payload, n.Origin = payload, r.sameOrigin(n.Origin)
+	if n.ACL, err = r.list(f.ACL); err != nil {
 		return nil, err
-	}
-	n := &Node{
-		Path: f.Path, Addr: f.Addr, Origin: r.sameOrigin(f.Origin), Payload: payload, ACL: acl,
-		AllowWorld: f.AllowWorld, AllowLockout: f.AllowLockout, Quota: f.Quota,
 	}
 	if f.Live != nil {
 		live := f.Live.Live
@@ -415,5 +338,5 @@ func (r *formReader) node(f *nodeForm) (*Node, error) {
 		}
 		n.Live = &live
 	}
-	return n, nil
+	return &n, nil
 }

@@ -132,7 +132,7 @@ func (r *formReader) parts(k *kind.Kind, forms []partForm) ([]Part, error) {
 		if err := kind.ValidateName(f.Name); err != nil {
 			return nil, err
 		}
-		part := Part(f.plainPart)
+		part := f.Part
 		if i := slices.Index(k.Children, part.Name); i >= 0 {
 			part.Name = k.Children[i]
 		}

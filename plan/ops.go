@@ -250,7 +250,7 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 		}
 		x.Resources[p.indexKey(c)] = e
 	}
-	for key, e := range p.kept {
+	for key, e := range p.prior.Kept {
 		if now, taken := x.Resources[key]; taken && now.Path != e.Path { // what it says is of another node
 			key += standsAt + e.Path
 		}
@@ -262,8 +262,8 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 // keptPaths are the paths of which the index keeps saying what it says. What stands there
 // may have another address by now, and so another key: a path has one entry.
 func (p *Plan) keptPaths() map[string]bool {
-	out := make(map[string]bool, len(p.kept))
-	for _, e := range p.kept {
+	out := make(map[string]bool, len(p.prior.Kept))
+	for _, e := range p.prior.Kept {
 		out[e.Path] = true
 	}
 	return out
@@ -271,7 +271,7 @@ func (p *Plan) keptPaths() map[string]bool {
 
 // indexHead is the index without its entries.
 func (p *Plan) indexHead(applyID string) *Index {
-	x := &Index{Apply: applyID, Config: p.ConfigHash, Resources: map[string]IndexEntry{}, extra: p.indexExtra}
+	x := &Index{Apply: applyID, Config: p.ConfigHash, Resources: map[string]IndexEntry{}, extra: p.prior.Extra}
 	for _, s := range p.ACLSteps() {
 		x.Pending = append(x.Pending, PendingACL{Addr: s.Addr, Path: s.Path, ACL: s.ACL})
 	}

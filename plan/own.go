@@ -17,11 +17,11 @@ import (
 
 // AccessChange is an access list of one of the tool's own nodes that changes.
 type AccessChange struct {
-	Addr string // "ensemble.main"; of a note that a move left, its own address
+	Addr string `json:"address"` // "ensemble.main"; of a note that a move left, its own address
 	ACLDiff
 	// Contenders: it is the list that the apply lock gives to those who queue in it, which stands in its data.
-	Contenders bool
-	Pin        Pin // of the node, as it was read
+	Contenders bool `json:"contenders,omitempty"`
+	Pin        Pin  `json:"pin"` // of the node, as it was read
 }
 
 // EnsembleAddr is the address of what belongs to no declared node.
@@ -34,7 +34,7 @@ func (d *differ) ownLists() {
 	d.p.Declared = d.intent.Access
 	x := d.current.Index
 	if x != nil {
-		d.p.noted = x.Access
+		d.p.prior.Noted = x.Access
 	}
 	if d.intent.Access == nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || x == nil && !d.p.HasChanges() {
 		return
@@ -227,7 +227,7 @@ func (d *differ) shared(f *Framed) []kind.ACL {
 // joined is a list of somebody else's with what is declared added, and without what an
 // earlier apply of ours put there.
 func (d *differ) joined(have []kind.ACL) []kind.ACL {
-	was := d.p.noted
+	was := d.p.prior.Noted
 	if was == nil { // whoever applied first made everything with one list
 		was = d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL
 	}
@@ -284,9 +284,9 @@ func covers(list []kind.ACL, b kind.ACL) bool {
 func (p *Plan) nextAccess(pending bool) []kind.ACL {
 	switch {
 	case p.Declared == nil || (p.Targeted || p.RefreshOnly || p.Destroy) && !p.Index.Absent:
-		return p.noted
+		return p.prior.Noted
 	case pending:
-		return kind.NormalizeACL(append(p.Declared.List(), p.noted...))
+		return kind.NormalizeACL(append(p.Declared.List(), p.prior.Noted...))
 	}
 	return p.Declared.List()
 }
@@ -300,7 +300,7 @@ func (p *Plan) Settled(x *Index) *Index {
 
 // NotesAccess reports whether the index says something else of who may use the stack than what is declared.
 func (p *Plan) NotesAccess() bool {
-	return p.Declared != nil && !p.Index.Absent && !kind.EqualACL(p.nextAccess(false), p.noted)
+	return p.Declared != nil && !p.Index.Absent && !kind.EqualACL(p.nextAccess(false), p.prior.Noted)
 }
 
 // relock writes the data of the apply lock anew, which says what its contenders are created with. Who

@@ -132,6 +132,6 @@ func (p *Plan) outputsChange() bool {
 // dropsIndex reports whether no index is left: everything is destroyed, nothing had to
 // stay, and there is no note or output to keep. There may be none to drop, when it was lost.
 func (p *Plan) dropsIndex() bool {
-	return p.Destroy && len(p.kept) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
+	return p.Destroy && len(p.prior.Kept) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
 		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })
 }

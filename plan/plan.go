@@ -9,60 +9,68 @@ import (
 
 // Plan is what an apply of one ensemble would do. It is a value: nothing in it
 // is connected to anything.
+//
+// The JSON of the types of this package leaves out access lists, which have digests in them. A [File]
+// has them.
 type Plan struct {
-	Ensemble, Root, Stack string
-	Destroy               bool // everything of the stack goes, its index included
+	Ensemble string `json:"ensemble"`
+	Root     string `json:"root"`
+	Stack    string `json:"stack"`
+	Destroy  bool   `json:"destroy,omitempty"` // everything of the stack goes, its index included
 	// ConfigHash is the hash of the configuration the plan was made from.
-	ConfigHash string
+	ConfigHash string `json:"cfg,omitempty"`
 
 	// Changes stand in the order of execution: deletions first, children before
 	// parents; then all others, parents before children. NoOp is included.
-	Changes  []Change
-	Problems []Problem // errors first, then by path
+	Changes  []Change  `json:"-"`
+	Problems []Problem `json:"problems,omitempty"` // errors first, then by path
 	// Access are the access lists of the tool's own nodes that change.
-	Access []AccessChange
+	Access []AccessChange `json:"-"`
 	// Declared is who may use the tool's own nodes, nil when that is not declared. Who applies the
 	// plan has to be one of its administrators.
-	Declared *Access
+	Declared *Access `json:"-"`
 	// Pins are all nodes the plan relied on, sorted by path: they must still be
 	// as pinned when it is applied.
-	Pins []Pin
+	Pins []Pin `json:"-"`
 	// Index is the stack's index as it was read.
-	Index Pin
+	Index Pin `json:"index"`
 	// Destroys is how often the stack had been destroyed, see [Tree].
-	Destroys int32
+	Destroys int32 `json:"destroys,omitempty"`
 	// Applied is the id of the apply that wrote the index, "" where there was none to read.
-	Applied string
+	Applied string `json:"applied,omitempty"`
 	// Drifted are the nodes that are not as the last apply left them, by path: by
 	// whatever hand. Lock traffic is no drift.
-	Drifted []Drift
+	Drifted []Drift `json:"drifted,omitempty"`
 	// Outputs are the output values, sorted by name.
-	Outputs []OutputChange
+	Outputs []OutputChange `json:"outputs,omitempty"`
 	// Resumes is the id of an apply that was interrupted before all its access
 	// lists were set, "" when none was. This plan finishes its work.
-	Resumes string
+	Resumes string `json:"resumes,omitempty"`
 	// Transaction is what will be sent, all batches together.
-	Transaction Stats
+	Transaction Stats `json:"transaction"`
 	// Batches are the transactions one by one when one is not enough: each leaves a
 	// consistent tree with its index. nil when there is one at most.
-	Batches []Stats
+	Batches []Stats `json:"batches,omitempty"`
 
 	// What follows was asked for in [Options].
 
-	Targeted    bool  // Targets or Excludes: not all of the configuration was planned
-	RefreshOnly bool  // no node is written
-	Drain       int64 // how long the apply waits for locks it deletes, in milliseconds; 0 does not
+	Targeted    bool  `json:"targeted,omitempty"`     // Targets or Excludes: not all of the configuration was planned
+	RefreshOnly bool  `json:"refresh_only,omitempty"` // no node is written
+	Drain       int64 `json:"drain_ms,omitempty"`     // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
-	// What follows is for the transactions. It is saved with the plan where it cannot be found
-	// out again from the rest.
-	clash      map[string]bool            // paths of nodes whose address another one has, too
-	shards     []Shard                    // parts of the index, as read
-	noted      []kind.ACL                 // what the index said of who may use the stack
-	strays     []Shard                    // parts of an index that could not be understood
-	unread     bool                       // the index could not be understood
-	kept       map[string]IndexEntry      // entries of what was not planned and is not as they say
-	leftQuotas []leftQuota                // of namespaces that are gone
-	indexExtra map[string]json.RawMessage // fields of the index we do not know, to be kept
+	prior prior
+	clash map[string]bool // paths of nodes whose address another one has, too
+}
+
+// prior is what the transactions have to know of the index and the quotas that were read.
+type prior struct {
+	Shards     []Shard                    `json:"shards,omitempty"`       // parts of the index
+	Noted      []kind.ACL                 `json:"noted,omitempty"`        // what the index said of who may use the stack
+	Strays     []Shard                    `json:"strays,omitempty"`       // parts of an index that could not be understood
+	Unread     bool                       `json:"index_unread,omitempty"` // the index could not be understood
+	Kept       map[string]IndexEntry      `json:"kept,omitempty"`         // entries of what was not planned and is not as they say
+	LeftQuotas []leftQuota                `json:"left_quotas,omitempty"`  // of namespaces that are gone
+	Extra      map[string]json.RawMessage `json:"index_extra,omitempty"`  // fields of the index we do not know, to be kept
 }
 
 // Pin is the state of a node a plan relied on.
@@ -98,9 +106,10 @@ type Output struct {
 
 // OutputChange is an output value that is new, changed, gone or the same.
 type OutputChange struct {
-	Name          string
-	Action        Action // NoOp, Create, Update or Delete
-	Before, After *Output
+	Name   string  `json:"name"`
+	Action Action  `json:"action"` // NoOp, Create, Update or Delete
+	Before *Output `json:"before,omitempty"`
+	After  *Output `json:"after,omitempty"`
 }
 
 // Counts are the figures of the summary line. A replacement counts as one
@@ -160,7 +169,7 @@ func (p *Plan) Applyable() bool {
 // A destroy of nothing has still the index to delete, if there is one. A move of the address
 // alone counts although Summary does not count it: the marker and the index name the address.
 func (p *Plan) HasChanges() bool {
-	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() && !p.Index.Absent || p.renames() || p.MendsIndex() || len(p.leftQuotas) > 0 ||
+	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() && !p.Index.Absent || p.renames() || p.MendsIndex() || len(p.prior.LeftQuotas) > 0 ||
 		p.RefreshOnly && len(p.Drifted) > 0
 }
 

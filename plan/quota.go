@@ -47,8 +47,8 @@ func QuotaNodes(path string) (out []string) {
 // sign behind them, keeps older servers from reading on (StatsTrack.toString). -1 is none.
 func (q *QuotaDiff) limits() []byte {
 	soft, bytes := -1, int64(-1)
-	if q.live.MaxBytes > 0 {
-		bytes = q.live.MaxBytes
+	if q.Live.MaxBytes > 0 {
+		bytes = q.Live.MaxBytes
 	}
 	hard := -1
 	if q.After > 0 {
@@ -74,19 +74,19 @@ func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 		acl = c.After.ACL
 	}
 	limits, stats := QuotaPath(c.Path)+"/zookeeper_limits", QuotaPath(c.Path)+"/zookeeper_stats"
-	if q.After == 0 && q.live.MaxBytes == 0 {
-		if q.live.Stats {
+	if q.After == 0 && q.Live.MaxBytes == 0 {
+		if q.Live.Stats {
 			// The servers count in it without raising its version; setquota may have raised it.
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: stats, Version: -1})
 		}
-		return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: limits, Version: q.live.Version})
+		return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: limits, Version: q.Live.Version})
 	}
-	if q.live.Exists {
-		ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: limits, Data: q.limits(), Version: q.live.Version})
+	if q.Live.Exists {
+		ops = append(ops, Op{Kind: OpSet, Addr: c.Addr, Path: limits, Data: q.limits(), Version: q.Live.Version})
 	} else {
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: limits, Data: q.limits(), ACL: acl})
 	}
-	if !q.live.Stats && c.After != nil {
+	if !q.Live.Stats && c.After != nil {
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: stats, Data: []byte("count=0,bytes=0"), ACL: acl})
 	}
 	return ops
@@ -165,7 +165,7 @@ func (d *differ) quotas() {
 		if c.Action == Forget || live.MaxNodes == want {
 			continue
 		}
-		c.Quota = &QuotaDiff{Before: live.MaxNodes, After: want, live: live, declared: d.intent.Access}
+		c.Quota = &QuotaDiff{Before: live.MaxNodes, After: want, Live: live, declared: d.intent.Access}
 		if c.Action == NoOp {
 			c.Action = Update
 		}
@@ -190,7 +190,7 @@ func (d *differ) leftQuotas() {
 		if !known || e.Quota == 0 || !live.Exists || live.MaxNodes == 0 || d.outside[path] || byPath[path] != nil {
 			continue
 		}
-		d.p.leftQuotas = append(d.p.leftQuotas, leftQuota{path, live})
+		d.p.prior.LeftQuotas = append(d.p.prior.LeftQuotas, leftQuota{path, live})
 		addr, how := addrOfKey(key, path), "was deleted by hand"
 		if d.have[path] != nil {
 			how = "is no longer ours"
@@ -198,7 +198,7 @@ func (d *differ) leftQuotas() {
 		d.problem(Warning, ProblemQuota, &Node{Addr: addr, Path: path}, "Quota of a namespace that is gone",
 			fmt.Sprintf("%s %s, and its quota of %d znodes was left at %s. Apply takes it away.", path, how, live.MaxNodes, QuotaPath(path)))
 	}
-	slices.SortFunc(d.p.leftQuotas, func(a, b leftQuota) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(d.p.prior.LeftQuotas, func(a, b leftQuota) int { return strings.Compare(a.Path, b.Path) })
 }
 
 // doubtfulQuotas tells of quotas that are left because nobody knows whose they are. This
@@ -222,8 +222,8 @@ func (d *differ) doubtfulQuotas() {
 
 // dropQuotas takes away the quotas of namespaces that are gone.
 func (p *Plan) dropQuotas() (ops []Op) {
-	for _, q := range p.leftQuotas {
-		ops = append(ops, (&QuotaDiff{Before: q.Live.MaxNodes, live: q.Live}).ops(&Change{Path: q.Path})...)
+	for _, q := range p.prior.LeftQuotas {
+		ops = append(ops, (&QuotaDiff{Before: q.Live.MaxNodes, Live: q.Live}).ops(&Change{Path: q.Path})...)
 	}
 	return ops
 }

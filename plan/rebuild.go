@@ -33,18 +33,18 @@ func (d *differ) unnoted() {
 	}
 	at := IndexPath(d.p.Root, d.p.Stack)
 	lost := d.p.lostParts()
-	d.p.strays, d.p.unread = d.current.Strays, d.current.IndexTrouble != ""
+	d.p.prior.Strays, d.p.prior.Unread = d.current.Strays, d.current.IndexTrouble != ""
 	marks := fmt.Sprintf("%d node%s that carr%s this stack's mark", n, plural(n), map[bool]string{true: "ies", false: "y"}[n == 1])
 	then := "Apply writes it anew from the nodes' own marks; no lock changes by that. " +
 		"What was deleted by hand since the last apply, and outputs, are not known meanwhile."
 	switch {
-	case d.p.unread:
+	case d.p.prior.Unread:
 		d.problem(Warning, ProblemIndex, &Node{}, "Index is damaged",
 			fmt.Sprintf("%s cannot be understood (%s), though there %s. %s", at, d.current.IndexTrouble, are(n, marks), then))
 	case lost > 0:
 		d.problem(Warning, ProblemIndex, &Node{}, "Index is damaged",
 			fmt.Sprintf("%d of the %d parts of %s %s gone or cannot be understood, and %s unknown to the others. %s",
-				lost, len(d.p.shards), at, map[bool]string{true: "is", false: "are"}[lost == 1], are(n, marks), then))
+				lost, len(d.p.prior.Shards), at, map[bool]string{true: "is", false: "are"}[lost == 1], are(n, marks), then))
 	case n > 0 && d.current.Index == nil:
 		d.problem(Warning, ProblemIndex, &Node{}, "Index is missing",
 			fmt.Sprintf("Nothing stands at %s, though there %s. %s", at, are(n, marks), then))
@@ -81,7 +81,7 @@ func are(n int, what string) string {
 
 // lostParts counts the parts of the index that have to be written anew.
 func (p *Plan) lostParts() (n int) {
-	for _, s := range p.shards {
+	for _, s := range p.prior.Shards {
 		if s.Absent || s.Lost {
 			n++
 		}
@@ -92,7 +92,7 @@ func (p *Plan) lostParts() (n int) {
 // MendsIndex reports whether an apply writes into the index what it lost; see [ProblemIndex].
 // Nodes that go are no reason: no entry is to be written for them.
 func (p *Plan) MendsIndex() bool {
-	if p.unread || p.lostParts() > 0 {
+	if p.prior.Unread || p.lostParts() > 0 {
 		return true
 	}
 	for i := range p.Changes {
@@ -105,7 +105,7 @@ func (p *Plan) MendsIndex() bool {
 
 // sweep deletes the parts of an index that could not be understood.
 func (p *Plan) sweep() (ops []Op) {
-	for _, s := range p.strays {
+	for _, s := range p.prior.Strays {
 		ops = append(ops, Op{Kind: OpDelete, Path: kind.JoinPath(p.Index.Path, s.Name), Version: s.Version})
 	}
 	return ops

@@ -382,10 +382,10 @@ func (d *differ) keepNoted() {
 			e.Hash = ""
 		}
 		if stale {
-			if d.p.kept == nil {
-				d.p.kept = map[string]IndexEntry{}
+			if d.p.prior.Kept == nil {
+				d.p.prior.Kept = map[string]IndexEntry{}
 			}
-			d.p.kept[key] = e
+			d.p.prior.Kept[key] = e
 		}
 	}
 }

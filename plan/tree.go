@@ -78,26 +78,27 @@ type OtherStack struct {
 // rest as far as it may be read: Payload of what is ours or another stack's, ACL of what is
 // ours or is to be imported.
 type Node struct {
-	Path string // absolute
-	Addr string // namespace.payments.semaphore.pool["thumbnails"]
+	Path string `json:"path,omitempty"`    // absolute
+	Addr string `json:"address,omitempty"` // namespace.payments.semaphore.pool["thumbnails"]
 	// Origin is where it was declared ("locks.locktree.hcl:12"); desired trees only.
-	Origin string
+	Origin string `json:"origin,omitempty"`
 	// Payload is the declaration. nil on a current node whose data is not ours to
-	// read: Live.Problem says why. In a desired tree Gen is ignored: [Diff] sets it.
-	Payload *kind.Payload
+	// read: Live.Trouble says why. In a desired tree Gen is ignored: [Diff] sets it.
+	Payload *kind.Payload `json:"-"`
 	// ACL is the node's access list: as declared, or as the server answered.
-	ACL []kind.ACL
+	ACL []kind.ACL `json:"-"`
 	// AllowWorld and AllowLockout are declared on the acl block in force: the
 	// author wants everybody to write, or to give up the own admin right.
-	AllowWorld, AllowLockout bool
+	AllowWorld   bool `json:"allow_world,omitempty"`
+	AllowLockout bool `json:"allow_lockout,omitempty"`
 	// ReplaceForACL asks that another access list takes effect with the lock made anew
 	// in the transaction, while it is idle, and not after it. Declared nodes only.
-	ReplaceForACL bool
+	ReplaceForACL bool `json:"-"`
 	// Quota is how many znodes a namespace may hold, 0 for no limit. [Diff] sets it
 	// from Intent.Quotas; in a current tree, from Quotas.
-	Quota int
+	Quota int `json:"quota,omitempty"`
 	// Live is what ZooKeeper knows about the node; current trees only.
-	Live *Live
+	Live *Live `json:"-"`
 }
 
 // Trouble says why the data of a node that was found is not a declaration of ours.
@@ -139,7 +140,7 @@ type Part struct {
 	Version  int32      `json:"data_version"`
 	Aversion int32      `json:"acl_version"`
 	Children int        `json:"children"`
-	ACL      []kind.ACL `json:"acl"`
+	ACL      []kind.ACL `json:"-"`
 }
 
 // Identity is who we are to the servers: one entry of recipes.Client.Identities.
