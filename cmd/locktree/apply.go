@@ -56,21 +56,13 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 	if a.json != 0 && !f.autoApprove {
 		return view.Failf("Plan file or auto-approve required", "With -json nobody can be asked. Add -auto-approve, or apply a plan file written with \"plan -out\".")
 	}
-	defer a.interruptible(ctx)()
 	opts, err := f.options()
 	if err != nil {
 		return err
 	}
-	cfg, err := a.load(&f.loadFlags)
-	if err != nil {
-		return err
-	}
-	s, err := a.connect(ctx, cfg, false)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return a.planAndApply(ctx, f, s, f.operation(), func(ctx context.Context) ([]*plan.Plan, error) { return s.plan(ctx, opts) })
+	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
+		return a.planAndApply(ctx, f, s, f.operation(), func(ctx context.Context) ([]*plan.Plan, error) { return s.plan(ctx, opts) })
+	})
 }
 
 func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error {
@@ -93,18 +85,15 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	for _, e := range cfg.Ensembles {
 		e.Tree.Nodes = nil // the plan says what shall be there, and is as large
 	}
-	s, err := a.connect(ctx, cfg, false)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	all := make([]*apply.Executor, len(file.Plans))
-	for i, p := range file.Plans {
-		client, err := s.clientFor(p)
-		if err != nil {
-			return err
+	return a.connected(ctx, cfg, false, func(s *stack) error {
+		all := make([]*apply.Executor, len(file.Plans))
+		for i, p := range file.Plans {
+			client, err := s.clientFor(p)
+			if err != nil {
+				return err
+			}
+			all[i] = f.executor(client, p.Destroy)
 		}
-		all[i] = f.executor(client, p.Destroy)
-	}
-	return a.execute(ctx, all, file.Plans)
+		return a.execute(ctx, all, file.Plans)
+	})
 }

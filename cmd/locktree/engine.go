@@ -40,6 +40,26 @@ func (a *app) connect(ctx context.Context, cfg *config.Config, readOnly bool) (*
 	return s, nil
 }
 
+// withStack loads the configuration, connects to its ensembles and calls f. An interrupt is answered meanwhile.
+func (a *app) withStack(ctx context.Context, flags *loadFlags, readOnly bool, f func(*stack) error) error {
+	defer a.interruptible(ctx)()
+	cfg, err := a.load(flags)
+	if err != nil {
+		return err
+	}
+	return a.connected(ctx, cfg, readOnly, f)
+}
+
+// connected connects to the ensembles of a configuration and calls f.
+func (a *app) connected(ctx context.Context, cfg *config.Config, readOnly bool, f func(*stack) error) error {
+	s, err := a.connect(ctx, cfg, readOnly)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return f(s)
+}
+
 func (s *stack) close() {
 	for _, c := range s.clients {
 		_ = c.Close() // the command is over; the servers remove the session in any case
@@ -80,12 +100,7 @@ func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error)
 	}
 }
 
-// plans compares the live trees with the configuration.
-func (s *stack) plans(trees []*plan.Tree, destroy bool) []*plan.Plan {
-	return s.diff(trees, plan.Options{Destroy: destroy})
-}
-
-// diff is plans with everything a person may ask for.
+// diff compares the live trees with the configuration.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 	out := make([]*plan.Plan, len(trees))
 	for i, e := range s.Ensembles {

@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/locktree/locktree/config"
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -101,19 +99,6 @@ func generated(dir string) string {
 		return err.Error()
 	}
 	return string(text)
-}
-
-// A digest without its hash is nobody's: writing it would close the node for good.
-func TestAMaskedAccessListIsNotWritten(t *testing.T) {
-	for id, masked := range map[string]bool{"us:x": true, "us": true, "us:" + strings.Repeat("A", 27) + "=": false} {
-		g := newGenerator(&config.Config{}, &config.Ensemble{Root: "/t", Tree: &plan.Tree{}}, "f.locktree.hcl")
-		acl := []kind.ACL{{Scheme: "world", ID: "anyone", Perms: kind.PermRead}, {Scheme: "digest", ID: id, Perms: kind.PermAll}}
-		g.siblings([]*found{{path: "/t/a", kind: kind.Mutex, params: kind.Mutex.New(), acl: acl}}, "", "")
-		text := g.access() + g.blocks.String()
-		require.Equal(t, masked, !strings.Contains(text, "acl = acl.f-1"), text)
-		require.Equal(t, masked, strings.Contains(text, "# Its access list cannot be written here"), text)
-		require.Equal(t, masked, !strings.Contains(text, "digest"+"\""), text)
-	}
 }
 
 // Nodes that are looked at one after the other take a thousand times the network's

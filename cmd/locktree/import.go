@@ -2,15 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -51,25 +56,17 @@ func importCommand(a *app) *cobra.Command {
 // importOne is an import block given on the command line: a plan of that one
 // address, shown, approved and applied.
 func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) error {
-	defer a.interruptible(ctx)()
-	cfg, err := a.load(&f.loadFlags)
-	if err != nil {
-		return err
-	}
-	if err := declareImport(cfg, addr, path); err != nil {
-		return err
-	}
-	s, err := a.connect(ctx, cfg, false)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return a.planAndApply(ctx, &f.applyFlags, s, "apply", func(ctx context.Context) ([]*plan.Plan, error) {
-		plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.overwriteData})
-		for _, p := range plans { // an import is about one address: nobody limited it
-			p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
+	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
+		if err := declareImport(s.Config, addr, path); err != nil {
+			return err
 		}
-		return plans, err
+		return a.planAndApply(ctx, &f.applyFlags, s, "apply", func(ctx context.Context) ([]*plan.Plan, error) {
+			plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.overwriteData})
+			for _, p := range plans { // an import is about one address: nobody limited it
+				p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
+			}
+			return plans, err
+		})
 	})
 }
 
@@ -105,15 +102,125 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 		return err
 	}
 	defer client.Close()
-	top, whole, err := surveyTree(ctx, client, f.from, f.emptyAs, cfg.Stack, e.Root)
-	if err != nil {
-		return denied(ctx, client, err)
+	if err := kind.ValidatePath(f.from); err != nil {
+		return view.Failf("Illegal path", "-from=%s: %v.", f.from, err)
 	}
-	for _, line := range top.lines() {
+	surveyor := inspect.Surveyor{Stack: cfg.Stack, EmptyAs: kind.Lookup(f.emptyAs), Most: maxSurvey}
+	session, err := client.Session(ctx)
+	if err != nil {
+		return err
+	}
+	found, cut, err := surveyor.Survey(ctx, session, f.from)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return view.Failf("Nothing there", "The ensemble has no node %s.", f.from)
+	case err != nil:
+		return denied(ctx, client, err)
+	case cut:
+		return view.Failf("Too many nodes", "There are more than %d nodes below -from. Import a smaller subtree at a time.", maxSurvey)
+	}
+	for _, line := range found.Lines() {
 		fmt.Fprintln(a.stdout, line)
 	}
 	if f.generate == "" {
 		return nil
 	}
-	return a.generate(cfg, e, top, whole, f)
+	whole, err := surveyor.Around(ctx, session, found, e.Root)
+	if err != nil {
+		return denied(ctx, client, err)
+	}
+	return a.generate(cfg, e, found, whole, f)
+}
+
+// maxSurvey bounds what one import looks at: a wrong -from on a large ensemble
+// should say so soon.
+const maxSurvey = 100_000
+
+// generate writes what was found as configuration, into a file for its owner only: it names digests. Then it loads the
+// configuration with it, so that what does not fit is said now.
+func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *inspect.Found, f *importFlags) error {
+	moved := !inspect.Below(found.Path, e.Root)
+	if moved {
+		a.view().Message(fmt.Sprintf("%s is outside of the ensemble's root, %s. An import from there moves each lock: it continues at the path its block stands for, and its old node "+
+			"says so. Programs of this library follow; Curator, kazoo and others stay at the old path. To keep the paths, give the ensemble a root around them.", found.Path, e.Root))
+	}
+	tops := []*inspect.Found{whole}
+	if found.Path == e.Root {
+		tops = found.Inside
+	}
+	made := cfg.Generate(e, existing(tops), strings.TrimSuffix(path.Base(f.generate), ".locktree.hcl"), moved)
+	if made.Locks == 0 {
+		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE takes nodes nobody uses for locks of that type.", found.Path)
+	}
+	head := fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, correct it, then run locktree plan.\n", found.Path)
+	if err := writeNew(a.path(f.generate), append([]byte(head), made.Source...)); err != nil {
+		return view.Failf("Cannot write "+f.generate, "%v. Choose another file for -generate.", err)
+	}
+	a.view().Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), f.generate))
+	if made.Commented > 0 {
+		a.view().Message(fmt.Sprintf("%d more stand in it as comments: they belong into blocks that are declared already. Move them there.", made.Commented))
+	}
+	_, err := a.load(&f.loadFlags)
+	return err
+}
+
+func existing(found []*inspect.Found) (out []*config.Existing) {
+	for _, f := range found {
+		out = append(out, &config.Existing{Path: f.Path, Kind: f.Kind, Params: f.Params, ACL: f.ACL, Notes: f.Notes, Skip: f.Skip, Inside: existing(f.Inside)})
+	}
+	return out
+}
+
+func writeNew(name string, content []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
+}
+
+// declareImport adds an import block that stands nowhere.
+func declareImport(cfg *config.Config, addr, path string) error {
+	if err := kind.ValidatePath(path); err != nil {
+		return view.Failf("Illegal path", "%q: %v.", path, err)
+	}
+	for _, e := range cfg.Ensembles {
+		for _, n := range e.Tree.Nodes {
+			if n.Addr == addr {
+				if i := slices.IndexFunc(e.Tree.Intent.Imports, func(i plan.Import) bool { return i.To == addr || i.Path == path }); i >= 0 {
+					return beside(e.Tree.Intent.Imports[i], addr, path)
+				}
+				e.Tree.Intent.Imports = append(e.Tree.Intent.Imports, plan.Import{To: addr, Path: path, Target: n.Path, Origin: n.Origin, ByCommand: true})
+				return nil
+			}
+		}
+	}
+	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s: the import then says which znode becomes it. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
+}
+
+// beside is what an import block says against an import from the command line that has
+// its address or its path: nothing when it is the same. Two znodes would become one
+// lock, or one znode two.
+func beside(block plan.Import, addr, path string) error {
+	switch {
+	case block.To == addr && block.Path == path:
+		return nil
+	case block.To == addr:
+		return view.Failf("Imported twice", "%s is imported from %s at %s. Give that path, or change the block.", addr, block.Path, block.Origin)
+	}
+	return view.Failf("Imported twice", "%s becomes %s at %s, and one znode is one lock. Delete that block, or give another path.", path, block.To, block.Origin)
+}
+
+// blockOf is how the block of an address begins, as advice; "" where it takes more.
+func blockOf(addr string) string {
+	parts := strings.Split(addr, ".")
+	if len(parts) < 2 || strings.ContainsAny(addr, "[]") || kind.Lookup(parts[len(parts)-2]) == nil {
+		return ""
+	}
+	where := ""
+	if len(parts) > 2 {
+		where = " in its namespace"
+	}
+	return fmt.Sprintf(", as %s %q {}%s", parts[len(parts)-2], parts[len(parts)-1], where)
 }

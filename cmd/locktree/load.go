@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
@@ -78,6 +80,18 @@ func (a *app) configOfEnvironment() (*config.Config, error) {
 	}
 	e.Tree = &plan.Tree{Root: e.Root} // nothing is declared
 	return &config.Config{Ensembles: []*config.Ensemble{e}}, nil
+}
+
+// chosenEnsemble is the one that is named, or the only one.
+func chosenEnsemble(cfg *config.Config, name string) (*config.Ensemble, error) {
+	var names []string
+	for _, e := range cfg.Ensembles {
+		if e.Name == name || name == "" && len(cfg.Ensembles) == 1 {
+			return e, nil
+		}
+		names = append(names, e.Name)
+	}
+	return nil, view.Failf("Which ensemble", "-ensemble=%s: there are %s. Name one of them.", name, strings.Join(names, ", "))
 }
 
 func (a *app) noEnsemble() *hcl.Diagnostic {

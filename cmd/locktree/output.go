@@ -48,22 +48,13 @@ func outputCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) outputs(ctx context.Context, flags *loadFlags) ([]plan.Output, error) {
-	defer a.interruptible(ctx)()
-	cfg, err := a.load(flags)
-	if err != nil {
-		return nil, err
-	}
-	s, err := a.connect(ctx, cfg, true)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	trees, err := s.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return storedOutputs(trees), nil
+func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs []plan.Output, err error) {
+	err = a.withStack(ctx, flags, true, func(s *stack) error {
+		trees, err := s.read(ctx)
+		outputs = storedOutputs(trees)
+		return err
+	})
+	return outputs, err
 }
 
 // oneOutput prints a value alone: as the configuration would write it, as JSON,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,55 +41,35 @@ func planCommand(a *app) *cobra.Command {
 }
 
 func (a *app) plan(ctx context.Context, f *planFlags) error {
-	defer a.interruptible(ctx)()
 	opts, err := f.options()
 	if err != nil {
 		return err
 	}
-	cfg, err := a.load(&f.loadFlags)
-	if err != nil {
-		return err
-	}
-	s, err := a.connect(ctx, cfg, true)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	plans, err := s.plan(ctx, opts)
-	if err != nil {
-		return err
-	}
-	shown := view.Plan{Plans: plans, Operation: f.operation(), Files: cfg.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
-	if f.out != "" && applyable(plans) {
-		if err := a.savePlan(f.out, cfg, plans); err != nil {
+	return a.withStack(ctx, &f.loadFlags, true, func(s *stack) error {
+		plans, err := s.plan(ctx, opts)
+		if err != nil {
 			return err
 		}
-		shown.SavedTo = f.out
-	}
-	a.view().Plan(shown)
-	switch {
-	case !applyable(plans):
-		return exitWith(exitError)
-	case f.detailedExitcode && hasChanges(plans):
-		return exitWith(exitChanges)
-	}
-	return nil
+		shown := view.Plan{Plans: plans, Operation: f.operation(), Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
+		if f.out != "" && applyable(plans) {
+			if err := a.savePlan(f.out, s.Config, plans); err != nil {
+				return err
+			}
+			shown.SavedTo = f.out
+		}
+		a.view().Plan(shown)
+		switch {
+		case !applyable(plans):
+			return exitWith(exitError)
+		case f.detailedExitcode && hasChanges(plans):
+			return exitWith(exitChanges)
+		}
+		return nil
+	})
 }
 
 func applyable(plans []*plan.Plan) bool {
-	for _, p := range plans {
-		if !p.Applyable() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(plans, func(p *plan.Plan) bool { return !p.Applyable() })
 }
 
-func hasChanges(plans []*plan.Plan) bool {
-	for _, p := range plans {
-		if p.HasChanges() {
-			return true
-		}
-	}
-	return false
-}
+func hasChanges(plans []*plan.Plan) bool { return slices.ContainsFunc(plans, (*plan.Plan).HasChanges) }

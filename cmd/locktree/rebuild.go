@@ -30,21 +30,13 @@ func (a *app) rebuild(ctx context.Context, f *applyFlags) error {
 	if a.json != 0 && !f.autoApprove {
 		return view.Failf("Auto-approve required", "With -json nobody can be asked. Add -auto-approve.")
 	}
-	defer a.interruptible(ctx)()
-	cfg, err := a.load(&f.loadFlags)
-	if err != nil {
-		return err
-	}
-	s, err := a.connect(ctx, cfg, false)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return a.planAndApply(ctx, f, s, "refresh", func(ctx context.Context) ([]*plan.Plan, error) {
-		trees, err := s.readWith(ctx, apply.ReadAll)
-		if err != nil {
-			return nil, err
-		}
-		return s.diff(trees, plan.Options{RefreshOnly: true}), nil
+	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
+		return a.planAndApply(ctx, f, s, "refresh", func(ctx context.Context) ([]*plan.Plan, error) {
+			trees, err := s.readWith(ctx, apply.ReadAll)
+			if err != nil {
+				return nil, err
+			}
+			return s.diff(trees, plan.Options{RefreshOnly: true}), nil
+		})
 	})
 }

@@ -82,26 +82,18 @@ func (a *app) stateShow() *cobra.Command {
 
 // owned are the live trees with this stack's nodes alone, those whose addresses
 // match one of the patterns where there are some. With an error and trees, they are what could be read.
-func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) ([]*plan.Tree, error) {
-	defer a.interruptible(ctx)()
-	cfg, err := a.load(flags)
-	if err != nil {
-		return nil, err
-	}
-	s, err := a.connect(ctx, cfg, true)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	trees, err := s.read(ctx)
-	if err == nil {
-		err = s.allRead(ctx, trees)
-	}
-	for _, tree := range trees {
-		tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool {
-			return n.Payload == nil || n.Payload.Owner.Stack != cfg.Stack || !matchesAny(patterns, n.Payload.Owner.Addr)
-		})
-	}
+func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) (trees []*plan.Tree, err error) {
+	err = a.withStack(ctx, flags, true, func(s *stack) error {
+		if trees, err = s.read(ctx); err == nil {
+			err = s.allRead(ctx, trees)
+		}
+		for _, tree := range trees {
+			tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool {
+				return n.Payload == nil || n.Payload.Owner.Stack != s.Stack || !matchesAny(patterns, n.Payload.Owner.Addr)
+			})
+		}
+		return err
+	})
 	return trees, err
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,12 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 func statusCommand(a *app) *cobra.Command {
@@ -38,27 +35,19 @@ func statusCommand(a *app) *cobra.Command {
 			if len(args) == 1 && detailedExitcode {
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without a path.")
 			}
-			defer a.interruptible(c.Context())()
-			var cfg *config.Config
-			var err error
-			if len(args) == 1 {
-				cfg, err = a.configOfEnvironment()
+			if len(args) == 0 {
+				return a.withStack(c.Context(), &flags, true, func(s *stack) error { return a.stackStatus(c.Context(), s, detailedExitcode) })
 			}
+			look := func(s *stack) error { return a.lookAt(c.Context(), s, args[0]) }
+			cfg, err := a.configOfEnvironment()
 			if cfg == nil && err == nil {
-				cfg, err = a.load(&flags)
+				return a.withStack(c.Context(), &flags, true, look)
 			}
 			if err != nil {
 				return err
 			}
-			s, err := a.connect(c.Context(), cfg, true)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			if len(args) == 1 {
-				return a.lookAt(c.Context(), s, args[0])
-			}
-			return a.stackStatus(c.Context(), s, detailedExitcode)
+			defer a.interruptible(c.Context())()
+			return a.connected(c.Context(), cfg, true, look)
 		},
 	}
 	flags.register(c)
@@ -72,11 +61,9 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 	if err != nil {
 		return err
 	}
-	plans := s.plans(trees, false)
-	st := view.Status{Trees: trees, Drift: plans, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
-	for _, tree := range trees {
-		st.Waits = append(st.Waits, inspect.WaitsFor(inspections(tree)...))
-	}
+	st := s.status(trees)
+	plans := s.diff(trees, plan.Options{})
+	st.Drift = plans
 	a.view().Status(st)
 	if err := s.allRead(ctx, trees); err != nil {
 		return err
@@ -87,24 +74,13 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 	return nil
 }
 
-// inspections are what reading the tree has shown already: no further request.
-func inspections(tree *plan.Tree) []*inspect.Report {
-	var out []*inspect.Report
-	for _, n := range tree.Nodes {
-		if n.Payload == nil || n.Live == nil || n.Live.Usage == nil {
-			continue
-		}
-		contenders := func(hs []plan.Holder) []recipes.Contender {
-			var cs []recipes.Contender
-			for _, h := range hs {
-				cs = append(cs, recipes.Contender{Path: kind.JoinPath(n.Path, h.Name), Name: h.Name, ID: h.ID, Session: h.Session, Token: h.Token, Shared: h.Shared})
-			}
-			return cs
-		}
-		u := n.Live.Usage
-		out = append(out, &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload, Holders: contenders(u.Holders), Waiters: contenders(u.Waiters)})
+// status is what reading the trees has shown.
+func (s *stack) status(trees []*plan.Tree) view.Status {
+	st := view.Status{Trees: trees, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
+	for _, tree := range trees {
+		st.Waits = append(st.Waits, view.WaitsIn(tree))
 	}
-	return out
+	return st
 }
 
 // lookAt shows what stands at a path, on every ensemble that has it.
@@ -118,11 +94,10 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	servers := serverLists(s.Config)
 	var closed error
 	for i, e := range s.Ensembles {
-		found := view.LocksOf{Ensemble: e.Name, Servers: servers[i], Path: path}
-		err := s.look(ctx, i, func(session *recipes.Session) error {
-			found.Found, found.Closed, found.Cut = nil, nil, false
-			walk := lockSearch{c: s.clients[i], session: session, out: &found}
-			return walk.visit(ctx, path)
+		var found *inspect.Listing
+		err := s.look(ctx, i, func(session *recipes.Session) (err error) {
+			found, err = inspect.Locks(ctx, session, path, maxLookedAt)
+			return err
 		})
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
@@ -133,8 +108,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 		if len(found.Closed) > 0 {
 			closed = deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(found.Closed)), found.Closed[0])
 		}
-		found.Waits = inspect.WaitsFor(found.Found...)
-		out.Ensembles = append(out.Ensembles, found)
+		out.Ensembles = append(out.Ensembles, view.LocksOf{Ensemble: e.Name, Servers: servers[i], Path: path, Listing: *found, Waits: inspect.WaitsFor(found.Locks...)})
 	}
 	if len(out.Ensembles) == 0 {
 		return view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
@@ -143,54 +117,6 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	return closed
 }
 
-// maxLookedAt is how many nodes status PATH looks at: each is two requests, and
+// maxLookedAt is how many nodes status PATH reads: each takes two requests, and
 // somebody may ask for "/".
 const maxLookedAt = 5000
-
-// lockSearch looks for locks at a path and below.
-type lockSearch struct {
-	c       *recipes.Client
-	session *recipes.Session
-	out     *view.LocksOf
-	seen    int
-}
-
-// visit notes the lock at path, or what is below it when it is none.
-func (w *lockSearch) visit(ctx context.Context, path string) error {
-	if w.seen++; w.seen > maxLookedAt {
-		w.out.Cut = true
-		return nil
-	}
-	if w.session.State() == session.StateLost { // else the client would wait for a new one, without end
-		return w.session.Err()
-	}
-	if path != "/" {
-		in, err := inspect.Lock(ctx, w.c, path)
-		if errors.Is(err, zk.ErrNoAuth) {
-			w.out.Closed = append(w.out.Closed, path)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if in.Kind != nil && !in.Kind.Container {
-			w.out.Found = append(w.out.Found, in)
-			return nil
-		}
-	}
-	children, _, err := w.session.Children(ctx, path)
-	if err != nil {
-		return err
-	}
-	slices.Sort(children)
-	for _, name := range children {
-		if path == "/" && name == "zookeeper" || name == ".locktree" {
-			continue // the server's and the stacks' own books
-		}
-		// What goes while we look is not there.
-		if err := w.visit(ctx, kind.JoinPath(path, name)); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	}
-	return nil
-}

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/recipes/inspect"
 )
 
 func topCommand(a *app) *cobra.Command {
@@ -37,12 +36,7 @@ func topCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := a.connect(c.Context(), cfg, true)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return t.run(c.Context(), s)
+			return a.connected(c.Context(), cfg, true, func(s *stack) error { return t.run(c.Context(), s) })
 		},
 	}
 	t.flags.register(c)
@@ -114,11 +108,7 @@ func lookFrom(ctx context.Context, s *stack) topLook {
 	if err != nil {
 		return topLook{err: err}
 	}
-	found := view.Status{Trees: trees, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
-	for _, tree := range trees {
-		found.Waits = append(found.Waits, inspect.WaitsFor(inspections(tree)...))
-	}
-	return topLook{Status: found}
+	return topLook{Status: s.status(trees)}
 }
 
 // take takes over what a look found. Only the first one may not fail: there is nothing to show.

@@ -45,24 +45,11 @@ func Lock(ctx context.Context, c Source, path string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, _, err := s.Get(ctx, path)
+	n, err := look(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}
-	children, _, err := s.Children(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	in := &Report{Path: path}
-	if in.Payload, in.Why = kind.Decode(data); in.Why != nil {
-		in.Payload = nil
-	}
-	params := in.classify(children)
-	if in.Kind == nil || in.Kind.Container {
-		in.junk(path, children)
-		return in, nil
-	}
-	return in, in.read(ctx, s, params, children)
+	return &n.Report, nil
 }
 
 // classify finds the kind: declared, or told by what stands in the node.
@@ -172,17 +159,7 @@ func Contenders(ctx context.Context, s *session.Session, dir string, children []
 	queue, junk := kind.SortContenders(children)
 	found := make([]*Contender, len(queue))
 	errs := make([]error, len(queue))
-	free := make(chan struct{}, maxReads)
-	for i, k := range queue {
-		free <- struct{}{}
-		go func() {
-			defer func() { <-free }()
-			found[i], errs[i] = ReadContender(ctx, s, dir, k)
-		}()
-	}
-	for range cap(free) { // all places taken back: all reads are over
-		free <- struct{}{}
-	}
+	together(maxReads, len(queue), func(i int) { found[i], errs[i] = ReadContender(ctx, s, dir, queue[i]) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, fmt.Errorf("recipes: inspect %s: %w", dir, err)
 	}

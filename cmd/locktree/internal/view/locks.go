@@ -28,10 +28,10 @@ func (h *human) Locks(l Locks) {
 			h.out.printf("\n")
 		}
 		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Servers)
-		if len(e.Found) == 0 {
+		if len(e.Locks) == 0 {
 			h.out.printf("\nNo lock at %s or below.\n", clean(e.Path))
 		}
-		for _, in := range e.Found {
+		for _, in := range e.Locks {
 			h.out.printf("\n%s  %s\n", h.out.paint(bold)(clean(in.Path)), declaredAs(in))
 			w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 			if len(in.Holders)+len(in.Waiters)+len(in.Junk) == 0 {
@@ -92,7 +92,7 @@ func process(c recipes.Contender) string {
 }
 
 func locksSummary(e LocksOf) string {
-	found, held, waiting, closed := e.Found, 0, 0, ""
+	found, held, waiting, closed := e.Locks, 0, 0, ""
 	if n := len(e.Closed); n > 0 {
 		closed = fmt.Sprintf(", %d cannot be read", n)
 	}
@@ -109,7 +109,7 @@ func (d *documents) Locks(l Locks) {
 	ensembles := []fields{}
 	for _, e := range l.Ensembles {
 		locks := []fields{}
-		for _, in := range e.Found {
+		for _, in := range e.Locks {
 			f := fields{"path": in.Path, "type": in.Kind.Name, "declared": in.Payload != nil, "foreign": nonNil(in.Junk),
 				"holders": inspectedJSON(in.Holders), "waiters": inspectedJSON(in.Waiters)}
 			if in.Payload != nil {

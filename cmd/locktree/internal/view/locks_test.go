@@ -40,7 +40,7 @@ func crossed() []*inspect.Report {
 func TestLocks(t *testing.T) {
 	found := crossed()
 	l := Locks{NowMs: now, Ensembles: []LocksOf{
-		{Ensemble: "main", Servers: "zk1:2181", Path: "/locks", Found: found, Closed: []string{"/locks/private"}, Cut: true, Waits: inspect.WaitsFor(found...)},
+		{Ensemble: "main", Servers: "zk1:2181", Path: "/locks", Listing: inspect.Listing{Locks: found, Closed: []string{"/locks/private"}, Cut: true}, Waits: inspect.WaitsFor(found...)},
 		{Ensemble: "spare", Servers: "zk9:2181", Path: "/locks", Waits: inspect.WaitsFor()},
 	}}
 	v, out, _ := capture(nil)
@@ -68,7 +68,7 @@ func TestLocksShowForeignTextSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Holders[0].ID, in.Holders[0].Host = "\x1b[31mred", "host\nheld by nobody"
 	v, out, _ := capture(nil)
-	v.Locks(Locks{Ensembles: []LocksOf{{Found: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}})
+	v.Locks(Locks{Ensembles: []LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
 	require.NotContains(t, out.String(), "\x1b")
 	require.NotContains(t, out.String(), "\nheld by nobody")
 }
@@ -79,7 +79,7 @@ func TestLocksCutLongQueues(t *testing.T) {
 		in.Waiters = append(in.Waiters, party(in.Path, "w"+strconv.Itoa(i), int64(10+i)))
 	}
 	v, out, _ := capture(nil)
-	v.Locks(Locks{Ensembles: []LocksOf{{Found: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}})
+	v.Locks(Locks{Ensembles: []LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
 	require.Contains(t, out.String(), "and 11 more")
 	require.Contains(t, out.String(), "21 waiting.")
 }

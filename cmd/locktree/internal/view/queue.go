@@ -7,6 +7,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -35,19 +36,31 @@ func queueAt(n *plan.Node) queue {
 	if u == nil {
 		return queue{}
 	}
-	return queueOf(n.Kind(), n.Payload, contenders(u.Holders), contenders(u.Waiters))
+	return queueOf(n.Kind(), n.Payload, contenders(n.Path, u.Holders), contenders(n.Path, u.Waiters))
 }
 
-func contenders(hs []plan.Holder) []recipes.Contender {
+// contenders are those of the lock at path, as package inspect has them.
+func contenders(path string, hs []plan.Holder) []recipes.Contender {
 	var out []recipes.Contender
 	for _, h := range hs {
-		c := recipes.Contender{Name: h.Name, ID: h.ID, Session: h.Session, Token: h.Token, Shared: h.Shared, Permits: h.Permits}
+		c := recipes.Contender{Path: kind.JoinPath(path, h.Name), Name: h.Name, ID: h.ID, Session: h.Session, Token: h.Token, Shared: h.Shared, Permits: h.Permits}
 		if h.SinceMs > 0 {
 			c.Since = time.UnixMilli(h.SinceMs)
 		}
 		out = append(out, c)
 	}
 	return out
+}
+
+// WaitsIn are who waits for whom, by what reading the tree has shown.
+func WaitsIn(tree *plan.Tree) *inspect.Waits {
+	var locks []*inspect.Report
+	for _, n := range tree.Nodes {
+		if u := usageOf(n); n.Payload != nil && u != nil {
+			locks = append(locks, &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload, Holders: contenders(n.Path, u.Holders), Waiters: contenders(n.Path, u.Waiters)})
+		}
+	}
+	return inspect.WaitsFor(locks...)
 }
 
 // perClient keeps the first node of each client, which is its oldest, and adds up the permits. A node whose session could not

@@ -58,10 +58,10 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	v.Status(Status{Trees: []*plan.Tree{tree}, NowMs: now})
 	v.Top(Top{Status: Status{Trees: []*plan.Tree{tree}, NowMs: now}})
 	in := &inspect.Report{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,
-		Holders: contenders(pool().Live.Usage.Holders), Waiters: contenders(pool().Live.Usage.Waiters)}
+		Holders: contenders("/locks/pool", pool().Live.Usage.Holders), Waiters: contenders("/locks/pool", pool().Live.Usage.Waiters)}
 	foreign := *in
 	foreign.Path, foreign.Payload = "/locks/foreign", nil
-	v.Locks(Locks{Ensembles: []LocksOf{{Ensemble: "main", Path: "/locks", Found: []*inspect.Report{in, &foreign}}}, NowMs: now})
+	v.Locks(Locks{Ensembles: []LocksOf{{Ensemble: "main", Path: "/locks", Listing: inspect.Listing{Locks: []*inspect.Report{in, &foreign}}}}, NowMs: now})
 	golden(t, "permits.txt", out.String())
 
 	// Another client's permits are another row, and those of nobody known are one row each.

@@ -120,8 +120,6 @@ type LocksOf struct {
 	Ensemble string
 	Servers  string
 	Path     string
-	Found    []*inspect.Report
-	Closed   []string // paths that may not be read
-	Cut      bool     // there are more nodes than were looked at
-	Waits    *inspect.Waits
+	inspect.Listing
+	Waits *inspect.Waits
 }

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"fmt"
@@ -28,33 +28,32 @@ func kazooPermits(data []byte, children []string) int {
 	return n
 }
 
-// kazooSemaphore notes what it found. While kazoo's programs use it, a declaration
+// kazooSemaphore notes what was found. While kazoo's programs use it, a declaration
 // would promise an exclusion that is not there: neither counts the other's permits.
-func (f *found) kazooSemaphore(permits, taken int) {
+func (f *Found) kazooSemaphore(permits, taken int) {
 	f.kazoo = true
 	if taken > 0 {
-		f.skip = fmt.Sprintf("it is a semaphore of kazoo's with %d permits, %d of them taken, and programs of this library do not count those: "+
+		f.Skip = fmt.Sprintf("it is a semaphore of kazoo's with %d permits, %d of them taken, which programs of this library do not count: "+
 			"declare it when no program uses kazoo's Semaphore any more", permits, taken)
 		return
 	}
-	f.kind, f.params = kind.Semaphore, kind.Semaphore.New()
-	f.set("permits", strconv.Itoa(permits))
-	f.notes = append(f.notes, "A semaphore of kazoo's, which nobody holds now. Import it when no program uses kazoo's Semaphore",
-		"any more: its permits and those of this library do not count each other. The number in its data is",
-		"overwritten then, which wants: locktree plan -overwrite-data.")
+	all := kind.All()
+	f.is(all[slices.IndexFunc(all, func(k *kind.Kind) bool { return k.Permits != nil })])
+	f.set("permits", permits)
+	f.Notes = append(f.Notes, "A semaphore of kazoo's that nobody holds now. Import it when no program uses kazoo's Semaphore",
+		"any more, because its permits and those of this library do not count each other. The import overwrites",
+		"the number in its data, which needs: locktree plan -overwrite-data.")
 }
 
 // besideKazoo marks the queues of kazoo's semaphores, which look like locks.
-func besideKazoo(siblings []*found) []*found {
+func besideKazoo(siblings []*Found) {
 	semaphores := map[string]bool{}
 	for _, f := range siblings {
-		semaphores[f.path] = f.kazoo
+		semaphores[f.Path] = f.kazoo
 	}
 	for _, f := range siblings {
-		if of, ok := strings.CutSuffix(f.path, kazooQueue); ok && semaphores[of] {
-			f.kind, f.params, f.children, f.notes, f.inUse = nil, nil, nil, nil, 0
-			f.skip = "it is the queue of kazoo's semaphore " + of
+		if of, ok := strings.CutSuffix(f.Path, kazooQueue); ok && semaphores[of] {
+			*f = Found{Path: f.Path, ACL: f.ACL, Skip: "it is the queue of kazoo's semaphore " + of}
 		}
 	}
-	return siblings
 }

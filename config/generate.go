@@ -1,0 +1,248 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Existing is a znode that no stack manages, for [Config.Generate] to write a block for.
+type Existing struct {
+	Path   string
+	Kind   *kind.Kind // nil where nothing tells
+	Params kind.Params
+	ACL    []kind.ACL
+	Notes  []string // comments above the block
+	Skip   string   // why there is no block for it; "" where there is one
+	Inside []*Existing
+}
+
+// Generated is a configuration of what exists.
+type Generated struct {
+	Source    []byte
+	Imports   int // import blocks
+	Commented int // import blocks in comments: they belong into blocks that are declared already
+	Locks     int // locks among all of these
+}
+
+// Generate writes blocks for the nodes, each with an import block. They are on e, and name goes into the labels of
+// principals and access lists. With moved, the nodes are outside of e's root: each lock moves below it.
+func (c *Config) Generate(e *Ensemble, nodes []*Existing, name string, moved bool) Generated {
+	g := &generator{moved: moved, prefix: labelFor(name),
+		declared: map[string]*plan.Node{}, taken: map[string]bool{}, imported: map[string]bool{}}
+	if len(c.Ensembles) > 1 {
+		g.ensemble = e.Name
+	}
+	for _, other := range c.Ensembles {
+		for _, n := range other.Tree.Nodes {
+			g.taken[n.Addr] = true
+			if other == e {
+				g.declared[n.Path] = n
+			}
+		}
+	}
+	for _, i := range e.Tree.Intent.Imports {
+		g.imported[i.Path] = true
+	}
+	g.siblings(nodes, "", "")
+	g.Source = hclwrite.Format([]byte(g.access() + g.blocks.String() + g.imports.String()))
+	return g.Generated
+}
+
+// generator is one Generate.
+type generator struct {
+	Generated
+	ensemble string // to be named on blocks at the top, "" where there is one
+	moved    bool
+	prefix   string // of the labels of principals and access lists
+
+	declared map[string]*plan.Node // what the configuration has already, by path
+	taken    map[string]bool       // addresses it has
+	imported map[string]bool       // paths it imports
+	blocks   bytes.Buffer
+	imports  bytes.Buffer
+	lists    []string // access lists, by their text; the place makes the label
+	names    []string // principals, likewise
+}
+
+// siblings writes the nodes of one level; in is the address of the block around,
+// with a dot behind it.
+func (g *generator) siblings(nodes []*Existing, in, indent string) {
+	for _, f := range nodes {
+		d := g.declared[f.Path]
+		switch {
+		case d != nil && !g.moved:
+			g.into(f, d)
+		case f.Skip != "":
+			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because %s.\n", indent, visible(f.Path), visible(f.Skip))
+		case f.Kind == nil:
+			fmt.Fprintf(&g.blocks, "\n%s# Left out: %s, because nobody uses it, so nothing tells what it is.\n", indent, visible(f.Path))
+		default:
+			g.block(f, in, indent)
+		}
+	}
+}
+
+// into is for a node whose path the configuration declares already: it gets no
+// second block, but an import when the node is nobody's yet. What is in a
+// declared namespace belongs into its block, which is in another file: that is
+// written as a comment, for a person to move.
+func (g *generator) into(f *Existing, d *plan.Node) {
+	switch {
+	case f.Skip != "":
+	case f.Kind != nil && f.Kind != d.Kind():
+		fmt.Fprintf(&g.blocks, "\n# %s looks like a %s, and is declared as a %s at %s.\n", visible(f.Path), f.Kind.Name, d.Kind().Name, d.Origin)
+	case !g.imported[f.Path]:
+		g.importFrom(d.Kind(), d.Addr, f.Path)
+	}
+	var declared, others []*Existing
+	for _, c := range f.Inside {
+		if g.declared[c.Path] != nil {
+			declared = append(declared, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	g.siblings(declared, "", "")
+	fragment := *g
+	fragment.blocks, fragment.imports = bytes.Buffer{}, bytes.Buffer{}
+	fragment.siblings(others, d.Addr+".", "")
+	g.lists, g.names = fragment.lists, fragment.names
+	text := strings.TrimSpace(fragment.blocks.String() + fragment.imports.String())
+	if text == "" {
+		return
+	}
+	g.Commented, g.Locks = g.Commented+fragment.Imports-g.Imports, fragment.Locks
+	fmt.Fprintf(&g.blocks, "\n# The following belongs into %s, which is declared at %s; the import blocks go outside of it.\n", d.Addr, d.Origin)
+	for line := range strings.Lines(string(hclwrite.Format([]byte(text + "\n")))) {
+		g.blocks.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
+	}
+}
+
+func (g *generator) importFrom(k *kind.Kind, addr, from string) {
+	if !k.Container {
+		g.Locks++
+	}
+	fmt.Fprintf(&g.imports, "\nimport {\n  to = %s\n  path = %s\n}\n", addr, quoteText(from))
+	g.Imports++
+}
+
+func (g *generator) block(f *Existing, in, indent string) {
+	name := kind.BaseName(f.Path)
+	label := labelFor(name)
+	for n := 2; g.taken[in+f.Kind.Name+"."+label]; n++ {
+		label = labelFor(name) + "-" + strconv.Itoa(n)
+	}
+	addr := in + f.Kind.Name + "." + label
+	g.taken[addr] = true
+	notes := f.Notes
+	if masked(f.ACL) {
+		notes = append(slices.Clone(notes), "Its access list cannot be written here: ZooKeeper shows digests only to administrators of",
+			"the node. Without acl = ... it inherits a list from what is around it, and the plan shows the difference.")
+	}
+	for _, note := range notes {
+		fmt.Fprintf(&g.blocks, "\n%s# %s", indent, note)
+	}
+	fmt.Fprintf(&g.blocks, "\n%s%s %q {\n", indent, f.Kind.Name, label)
+	set := func(name, value string) { fmt.Fprintf(&g.blocks, "%s  %s = %s\n", indent, name, value) }
+	if label != name {
+		set("name", quoteText(name))
+	}
+	if in == "" && g.ensemble != "" {
+		set("ensemble", "ensemble."+g.ensemble)
+	}
+	if acl := g.acl(f.ACL); acl != "" {
+		set("acl", "acl."+acl)
+	}
+	for _, p := range f.Params.Fields() {
+		v := p.Get()
+		if text, ok := v.(string); ok {
+			v = quoteText(text)
+		}
+		if p.Required || p.Get() != p.Default {
+			set(p.Name, fmt.Sprint(v))
+		}
+	}
+	if !g.moved || !f.Kind.Container {
+		g.importFrom(f.Kind, addr, f.Path)
+	}
+	g.siblings(f.Inside, addr+".", indent+"  ")
+	fmt.Fprintf(&g.blocks, "%s}\n", indent)
+}
+
+// labelFor makes an identifier of a znode's name, because addresses consist of them.
+func labelFor(name string) string {
+	label := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name)
+	if !hclsyntax.ValidIdentifier(label) {
+		label = "n" + label
+	}
+	return label
+}
+
+// visible is text for a comment: the name of a znode may hold the end of a line.
+func visible(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// masked: the servers show a digest without its hash, which written so would be nobody's.
+func masked(list []kind.ACL) bool {
+	return slices.ContainsFunc(list, func(e kind.ACL) bool {
+		_, hash, _ := strings.Cut(e.ID, ":")
+		return e.Scheme == "digest" && len(hash) != 28
+	})
+}
+
+// acl labels the block that says what the access list says, "" where none can.
+func (g *generator) acl(list []kind.ACL) string {
+	if len(list) == 0 || masked(list) {
+		return ""
+	}
+	allow, grants := "", ""
+	for _, e := range kind.NormalizeACL(list) {
+		principal := g.label(&g.names, fmt.Sprintf("  scheme = %q\n  id = %s\n", e.Scheme, quoteText(e.ID)))
+		grants += fmt.Sprintf("  grant {\n    to = [principal.%s]\n    allow = %q\n  }\n", principal, e.Perms)
+		if e.Scheme == "world" && e.Perms&^kind.PermRead != 0 {
+			allow = "  allow_world = true\n"
+		}
+	}
+	return g.label(&g.lists, allow+grants)
+}
+
+// label is that of the block with this text among blocks, which gets it where it is not there yet.
+func (g *generator) label(blocks *[]string, text string) string {
+	i := slices.Index(*blocks, text)
+	if i < 0 {
+		i = len(*blocks)
+		*blocks = append(*blocks, text)
+	}
+	return g.prefix + "-" + strconv.Itoa(i+1)
+}
+
+// access are the principals and access lists that were used.
+func (g *generator) access() string {
+	var b strings.Builder
+	for i, text := range g.names {
+		fmt.Fprintf(&b, "\nprincipal \"%s-%d\" {\n%s}\n", g.prefix, i+1, text)
+	}
+	for i, text := range g.lists {
+		fmt.Fprintf(&b, "\nacl \"%s-%d\" {\n%s}\n", g.prefix, i+1, text)
+	}
+	return b.String()
+}

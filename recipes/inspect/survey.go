@@ -1,0 +1,167 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// Found is one node of a tree that was surveyed, and what it seems to be.
+type Found struct {
+	Path   string
+	Kind   *kind.Kind // nil where nothing tells
+	Params kind.Params
+	ACL    []kind.ACL
+	Inside []*Found // what is in it, where it is no lock
+	Notes  []string // what a person should know who takes it over
+	Skip   string   // why it cannot be taken over; "" where it can
+	InUse  int      // holders and waiters
+
+	kazoo bool // a semaphore of kazoo's
+}
+
+// Surveyor says how to survey a tree that programs made for themselves.
+type Surveyor struct {
+	Stack   string     // nodes of this stack are known, and containers among them are looked into all the same
+	EmptyAs *kind.Kind // what to take a node for in which nothing stands; nil: nothing tells
+	Most    int        // how many nodes to read
+}
+
+// Survey looks at the node at path and at all nodes below, tells locks by what their contenders are called, and takes what holds
+// other nodes for a container. cut says that there are more nodes than o.Most.
+func (o Surveyor) Survey(ctx context.Context, s *session.Session, path string) (top *Found, cut bool, err error) {
+	w := walk{s: s, most: o.Most, acl: true, enter: o.judge}
+	n, err := w.from(ctx, path)
+	if err != nil {
+		return nil, false, err
+	}
+	return n.surveyed(o), w.cut, nil
+}
+
+// Around looks at the nodes between root and inner, which was found below it, and returns the topmost of them: what is
+// declared needs the containers around it.
+func (o Surveyor) Around(ctx context.Context, s *session.Session, inner *Found, root string) (*Found, error) {
+	w := walk{s: s, acl: true}
+	for path := kind.ParentPath(inner.Path); inner.Path != root && path != root && Below(path, root); path = kind.ParentPath(path) {
+		n, err := w.look(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		around := n.surveyed(o)
+		around.is(container())
+		around.Inside = []*Found{inner}
+		inner = around
+	}
+	return inner, nil
+}
+
+// Below reports whether path is root or stands below it.
+func Below(path, root string) bool {
+	return root == "/" || path == root || strings.HasPrefix(path, root+"/")
+}
+
+// container is the kind of a node that holds others.
+func container() *kind.Kind {
+	all := kind.All()
+	return all[slices.IndexFunc(all, func(k *kind.Kind) bool { return k.Container })]
+}
+
+// surveyed is what was found at a node and below.
+func (n *node) surveyed(o Surveyor) *Found {
+	if n.found == nil {
+		o.judge(n)
+	}
+	for _, sub := range n.inside {
+		n.found.Inside = append(n.found.Inside, sub.surveyed(o))
+	}
+	besideKazoo(n.found.Inside)
+	return n.found
+}
+
+// judge says what a node is, and reports whether to look into it.
+func (o Surveyor) judge(n *node) (enter bool) {
+	f := &Found{Path: n.Path, ACL: n.acl, InUse: len(n.Holders) + len(n.Waiters)}
+	n.found = f
+	if n.closed {
+		f.Skip = "this connection may not read it"
+		return false
+	}
+	switch declared := n.Payload; {
+	case declared != nil && declared.Owner.Stack != "":
+		f.Skip = fmt.Sprintf("it already is %s of the stack %q", declared.Owner.Addr, declared.Owner.Stack)
+		return n.Kind.Container && declared.Owner.Stack == o.Stack
+	case declared != nil && !n.Kind.Container:
+		f.Kind, f.Params = n.Kind, declared.Params
+		return false
+	case n.Kind != nil && !n.Kind.Container:
+		f.recognise(&n.Report)
+		return false
+	}
+	permits := kazooPermits(n.data, n.children)
+	switch {
+	case n.stat.EphemeralOwner != 0:
+		f.Skip = "it belongs to a session and goes with it"
+	case permits > 0:
+		f.kazooSemaphore(permits, len(n.children))
+	case len(n.children) > 0:
+		f.is(container())
+		return true
+	case o.EmptyAs != nil:
+		f.is(o.EmptyAs)
+		f.Notes = append(f.Notes, "Nobody uses it: -empty-as says what it is.")
+	}
+	return false
+}
+
+func (f *Found) is(k *kind.Kind) { f.Kind, f.Params = k, k.New() }
+
+// recognise takes the parameters from the contenders, as far as those show them.
+func (f *Found) recognise(in *Report) {
+	f.is(in.Kind)
+	writers := map[string]bool{}
+	for _, c := range append(slices.Clone(in.Holders), in.Waiters...) {
+		writers[c.Writer] = true
+	}
+	if len(writers) == 1 && writers["kazoo"] && !f.set("wire", string(kind.WireKazoo)) {
+		f.Notes = append(f.Notes, "Its clients use kazoo, whose names for contenders this type does not know.")
+	}
+	if len(writers) > 1 {
+		f.Notes = append(f.Notes, "Clients of different libraries use it. They exclude each other only where they use the same names.")
+	}
+	if writers["writelock"] {
+		f.Notes = append(f.Notes, "Clients of ZooKeeper's own WriteLock use it, which does not see contenders of other libraries.")
+	}
+	if f.set("permits", max(1, len(in.Holders))) {
+		f.Notes = append(f.Notes, "The number of permits is not stored: this is how many are held now. Write the right number.")
+	}
+}
+
+// set sets a parameter when the kind has it and takes the value.
+func (f *Found) set(name string, v any) bool {
+	fields := f.Params.Fields()
+	i := slices.IndexFunc(fields, func(p kind.Field) bool { return p.Name == name })
+	return i >= 0 && fields[i].Set(v) == nil
+}
+
+// Lines list what was found, a line for each node.
+func (f *Found) Lines() []string {
+	what := "unknown: nobody uses it"
+	switch {
+	case f.Skip != "":
+		what = "left out: " + f.Skip
+	case f.Kind != nil:
+		what = f.Kind.Name
+	}
+	if f.InUse > 0 {
+		what += fmt.Sprintf(", %d in its queue", f.InUse)
+	}
+	out := []string{fmt.Sprintf("%-40s %s", Visible(f.Path), Visible(what))}
+	for _, sub := range f.Inside {
+		out = append(out, sub.Lines()...)
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// maxLooks is how many nodes are read at a time. A connection is served in order, so more would hide no more of the
+// network's latency.
+const maxLooks = 32
+
+// node is one node of a subtree that is walked.
+type node struct {
+	Report
+	data     []byte
+	stat     *zk.Stat
+	acl      []kind.ACL // with walk.acl, where it may be read
+	children []string
+	closed   bool // it may not be read
+
+	inside []*node
+	found  *Found // what a survey makes of it
+}
+
+// walk reads a subtree level by level, the nodes of a level together. Which nodes it reaches depends on the tree alone, also
+// where it stops at the bound.
+type walk struct {
+	s     *session.Session
+	most  int  // how many nodes it reads
+	acl   bool // read access lists, too
+	enter func(*node) bool
+
+	seen int
+	cut  bool // there are more nodes
+}
+
+// from reads the node at path and what is below it. Nodes that go meanwhile are left out.
+func (w *walk) from(ctx context.Context, path string) (*node, error) {
+	top, err := w.look(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	for level := []*node{top}; len(level) > 0; {
+		if level, err = w.below(ctx, level); err != nil {
+			return nil, err
+		}
+	}
+	return top, nil
+}
+
+// below reads the level below some nodes.
+func (w *walk) below(ctx context.Context, level []*node) ([]*node, error) {
+	var paths []string
+	var parents []*node
+	for _, n := range level {
+		if n.closed || !w.enter(n) {
+			continue
+		}
+		for _, name := range slices.Sorted(slices.Values(n.children)) {
+			if n.Path == "/" && name == "zookeeper" || name == ".locktree" {
+				continue // the server's own nodes, and the tool's
+			}
+			paths, parents = append(paths, kind.JoinPath(n.Path, name)), append(parents, n)
+		}
+	}
+	if most := max(w.most-w.seen, 0); len(paths) > most {
+		w.cut, paths = true, paths[:most]
+	}
+	read, errs := make([]*node, len(paths)), make([]error, len(paths))
+	together(maxLooks, len(paths), func(i int) { read[i], errs[i] = w.look(ctx, paths[i]) })
+	w.seen += len(paths)
+	var next []*node
+	for i, n := range read {
+		switch err := errs[i]; {
+		case err == nil:
+			parents[i].inside = append(parents[i].inside, n)
+			next = append(next, n)
+		case !errors.Is(err, zk.ErrNoNode):
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+// look reads one node. That it may not be read is no error.
+func (w *walk) look(ctx context.Context, path string) (*node, error) {
+	n, err := look(ctx, w.s, path)
+	if errors.Is(err, zk.ErrNoAuth) {
+		return &node{Report: Report{Path: path}, closed: true}, nil
+	}
+	if err != nil || !w.acl {
+		return n, err
+	}
+	if acl, _, err := w.s.GetACL(ctx, path); err == nil {
+		for _, a := range acl {
+			n.acl = append(n.acl, kind.ACL{Scheme: a.Scheme, ID: a.ID, Perms: kind.Perm(a.Perms)})
+		}
+	}
+	return n, nil
+}
+
+// look reads one node, and the contenders in it where it is a lock.
+func look(ctx context.Context, s *session.Session, path string) (*node, error) {
+	data, stat, err := s.Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	children, _, err := s.Children(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{Report: Report{Path: path}, data: data, stat: stat, children: children}
+	if path == "/" { // it can be no lock
+		return n, nil
+	}
+	if n.Payload, n.Why = kind.Decode(data); n.Why != nil {
+		n.Payload = nil
+	}
+	params := n.classify(children)
+	if n.Kind == nil || n.Kind.Container {
+		n.junk(path, children)
+		return n, nil
+	}
+	return n, n.read(ctx, s, params, children)
+}
+
+// together calls f for 0 to n-1, up to most of them at a time, and returns when all have returned.
+func together(most, n int, f func(i int)) {
+	free := make(chan struct{}, most)
+	var calls sync.WaitGroup
+	for i := range n {
+		free <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-free }()
+			f(i)
+		})
+	}
+	calls.Wait()
+}
+
+// Listing is what [Locks] found.
+type Listing struct {
+	Locks  []*Report // in the order of the tree
+	Closed []string  // paths of nodes that may not be read
+	Cut    bool      // there are more nodes than were to be read
+}
+
+// Locks finds the lock at path, or all locks below it, declared or not, and reads at most so many nodes for that.
+func Locks(ctx context.Context, s *session.Session, path string, most int) (*Listing, error) {
+	isLock := func(n *node) bool { return n.Kind != nil && !n.Kind.Container }
+	w := walk{s: s, most: most, enter: func(n *node) bool { return !isLock(n) }}
+	top, err := w.from(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	out := &Listing{Cut: w.cut}
+	var list func(*node)
+	list = func(n *node) {
+		switch {
+		case n.closed:
+			out.Closed = append(out.Closed, n.Path)
+		case isLock(n):
+			out.Locks = append(out.Locks, &n.Report)
+		}
+		for _, sub := range n.inside {
+			list(sub)
+		}
+	}
+	list(top)
+	return out, nil
+}
