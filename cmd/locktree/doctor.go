@@ -45,7 +45,7 @@ func doctorCommand(a *app) *cobra.Command {
 				}
 				found.Ensembles = append(found.Ensembles, of)
 			}
-			a.view().Checkup(found)
+			a.show(found)
 			if found.Count(inspect.VerdictFails) > 0 {
 				return exitWith(exitError)
 			}

@@ -64,7 +64,7 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, ope
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
 		x := f.executor(s.clients[i], f.destroy)
-		x.Events = func(event apply.Event) { a.view().Event(e.Name, event) }
+		x.Events = func(event apply.Event) { a.steps().Tell(view.Event{Ensemble: e.Name, Event: event}) }
 		defer x.Unlock(ctx)
 		var err error
 		if locked, err = x.Lock(locked, e.Tree); err != nil {
@@ -74,7 +74,7 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, ope
 	}
 	made, err := plans(locked)
 	if err == nil {
-		a.view().Plan(view.Plan{Plans: made, Operation: operation, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+		a.steps().Tell(view.Plan{Plans: made, Operation: operation, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 		err = a.approval(locked, f, made)
 	}
 	switch {
@@ -132,7 +132,7 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 		done.Counts = view.Sum(done.Counts, result.Counts)
 		done.Outputs = append(done.Outputs, result.Outputs...)
 	}
-	a.view().Applied(done)
+	a.steps().Tell(done)
 	return nil
 }
 

@@ -38,7 +38,7 @@ func outputCommand(a *app) *cobra.Command {
 				a.view().Message("No outputs found. Declare them with output blocks, then run \"locktree apply\".")
 				return nil
 			}
-			a.view().Outputs(outputs)
+			a.show(view.Outputs(outputs))
 			return nil
 		},
 	}

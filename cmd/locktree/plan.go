@@ -57,7 +57,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 			}
 			shown.SavedTo = f.out
 		}
-		a.view().Plan(shown)
+		a.steps().Tell(shown)
 		switch {
 		case !applyable(plans):
 			return exitWith(exitError)

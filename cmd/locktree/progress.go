@@ -15,7 +15,7 @@ const stillEvery = 10 * time.Second
 // progress passes an apply's events on and, where nothing ends for a while, says
 // what goes on still.
 type progress struct {
-	view     view.View
+	view     view.Steps
 	ensemble string
 	stopped  chan struct{}
 	over     sync.WaitGroup
@@ -25,7 +25,7 @@ type progress struct {
 }
 
 func (a *app) progress(ensemble string) *progress {
-	p := &progress{view: a.view(), ensemble: ensemble, stopped: make(chan struct{})}
+	p := &progress{view: a.steps(), ensemble: ensemble, stopped: make(chan struct{})}
 	p.over.Go(p.watch)
 	return p
 }
@@ -50,7 +50,7 @@ func (p *progress) event(e apply.Event) {
 	case apply.Failed:
 		p.done(e.Addr)
 	}
-	p.view.Event(p.ensemble, e)
+	p.view.Tell(view.Event{Ensemble: p.ensemble, Event: e})
 }
 
 func (p *progress) done(addr string) {
@@ -70,7 +70,7 @@ func (p *progress) watch() {
 		case now := <-tick.C:
 			p.mu.Lock()
 			if long := slices.DeleteFunc(slices.Clone(p.open), func(o view.Ongoing) bool { return now.Sub(o.Since) < time.Second }); len(long) > 0 {
-				p.view.Still(p.ensemble, long, now)
+				p.view.Tell(view.Still{Ensemble: p.ensemble, Open: long, Now: now})
 			}
 			p.mu.Unlock()
 		}

@@ -24,7 +24,7 @@ type app struct {
 	json jsonKind // the verb's -json, 0 without
 
 	showing sync.Mutex // an interrupt is answered beside the command
-	v       view.View
+	v       view.Output
 
 	compact bool // the verb's -compact-warnings
 
@@ -46,7 +46,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.rootCommand()
 	args, err := a.withEnvironment(root, args)
 	if err != nil {
-		a.view().Error(err)
+		a.view().Diagnostics(view.Explain(err), nil)
 		return exitError
 	}
 	root.SetArgs(normalizeArgs(root, args))
@@ -59,7 +59,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	go func() { done <- root.ExecuteContext(ctx) }()
 	err = a.await(ctx, done)
 	if err != nil && err.Error() != "" {
-		a.view().Error(err)
+		a.view().Diagnostics(view.Explain(err), nil)
 	}
 	return codeOf(err)
 }
@@ -193,20 +193,27 @@ func (a *app) jsonFlag(c *cobra.Command, k jsonKind, help string) {
 }
 
 // view is made at its first use: -json and -no-color are known by then.
-func (a *app) view() view.View {
+func (a *app) view() view.Output {
 	a.showing.Lock()
 	defer a.showing.Unlock()
 	if a.v != nil {
 		return a.v
 	}
-	stderr := view.Stream{Writer: a.stderr, Color: a.color(a.stderr), Terminal: isTerminal(a.stderr), Width: a.width(a.stderr), Compact: a.compact}
+	stderr := a.stream(a.stderr)
+	stderr.Compact = a.compact
 	switch a.json {
 	case streamJSON:
 		a.v = view.NewStream(a.stdout, version(), time.Now)
 	case documentJSON:
 		a.v = view.NewDocuments(a.stdout, stderr, version())
 	default:
-		a.v = view.NewHuman(view.Stream{Writer: a.stdout, Color: a.color(a.stdout), Terminal: isTerminal(a.stdout), Width: a.width(a.stdout)}, stderr)
+		a.v = view.NewHuman(a.stream(a.stdout), stderr)
 	}
 	return a.v
 }
+
+// show is for commands without -json, and those whose -json is one document.
+func (a *app) show(r view.Report) { a.view().(view.Reports).Show(r) }
+
+// steps is the output of commands whose -json is a stream.
+func (a *app) steps() view.Steps { return a.view().(view.Steps) }

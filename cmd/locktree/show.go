@@ -39,7 +39,7 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 	if trees == nil {
 		return err
 	}
-	a.view().Tree(trees)
+	a.show(view.Live(trees))
 	if a.json != 0 {
 		return err // the document has the outputs
 	}
@@ -48,7 +48,7 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 	}
 	if outputs := storedOutputs(trees); len(outputs) > 0 {
 		fmt.Fprint(a.stdout, "\nOutputs:\n\n")
-		a.view().Outputs(outputs)
+		a.show(view.Outputs(outputs))
 	}
 	return err
 }
@@ -63,7 +63,7 @@ func (a *app) showPlan(name string, concise bool) error {
 	if len(file.Plans) > 0 {
 		shown.destroy, shown.refreshOnly = file.Plans[0].Destroy, file.Plans[0].RefreshOnly
 	}
-	a.view().Plan(view.Plan{Plans: file.Plans, Checks: file.Checks, Operation: shown.operation(), Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	a.show(view.Plan{Plans: file.Plans, Checks: file.Checks, Operation: shown.operation(), Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
 	return nil
 }
 

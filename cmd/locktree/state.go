@@ -71,7 +71,7 @@ func (a *app) stateShow() *cobra.Command {
 			case len(trees) == 0:
 				return view.Failf("No such address", "This stack has nothing at %s in ZooKeeper. \"locktree state list\" lists what it has.", args[0])
 			}
-			a.view().Tree(trees)
+			a.show(view.Live(trees))
 			return nil
 		},
 	}

@@ -64,7 +64,7 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 	st := s.status(trees)
 	plans := s.diff(trees, plan.Options{})
 	st.Drift = plans
-	a.view().Status(st)
+	a.show(st)
 	if err := s.allRead(ctx, trees); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	if len(out.Ensembles) == 0 {
 		return view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
 	}
-	a.view().Locks(out)
+	a.show(out)
 	return closed
 }
 

@@ -55,6 +55,11 @@ func (t *terminal) color(stream io.Writer) bool {
 	}
 }
 
+// stream is what a view may do on a stream.
+func (t *terminal) stream(w io.Writer) view.Stream {
+	return view.Stream{Writer: w, Color: t.color(w), Terminal: isTerminal(w), Width: t.width(w)}
+}
+
 // width is the columns of a terminal, or 78 where there is none.
 func (t *terminal) width(stream io.Writer) int {
 	if f, ok := stream.(*os.File); ok {

@@ -162,7 +162,7 @@ const frameLines = 8
 
 func (s *screen) show(top view.Top) {
 	if !s.on {
-		s.view().Top(top)
+		s.app.show(top)
 		fmt.Fprintln(s.stdout)
 		return
 	}
@@ -172,7 +172,7 @@ func (s *screen) show(top view.Top) {
 	}
 	top.Rows = max(height-frameLines, 1)
 	var frame bytes.Buffer
-	view.NewHuman(view.Stream{Writer: &frame, Color: s.color(s.stdout), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Top(top)
+	view.NewHuman(view.Stream{Writer: &frame, Color: s.color(s.stdout), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(top)
 	// Painted over the last frame, so that nothing flickers.
 	text := bytes.ReplaceAll(frame.Bytes(), []byte("\n"), []byte("\x1b[K\n"))
 	_, _ = s.stdout.Write(append(append([]byte("\x1b[H"), text...), "\x1b[J"...)) // a terminal that has gone ends the program otherwise

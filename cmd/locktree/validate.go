@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 )
 
@@ -17,7 +18,7 @@ func validateCommand(a *app) *cobra.Command {
 			if len(cfg.Ensembles) == 0 && !diags.HasErrors() {
 				diags = append(diags, a.noEnsemble())
 			}
-			a.view().Validation(diags, cfg.Sources)
+			a.show(view.Validation{Diagnostics: diags, Files: cfg.Sources})
 			if diags.HasErrors() {
 				return exitWith(exitError)
 			}

@@ -32,7 +32,7 @@ func versionCommand(a *app) *cobra.Command {
 func (a *app) version() error {
 	info := view.Version{Version: version(), Platform: runtime.GOOS + "_" + runtime.GOARCH, PayloadFormat: kind.Format}
 	info.Revision, info.Modified = revision()
-	a.view().Version(info)
+	a.show(info)
 	return nil
 }
 

@@ -45,8 +45,7 @@ func (e CheckupOf) all() []inspect.Condition {
 	return append(out, e.Locks...)
 }
 
-// Checkup implements [View].
-func (h *human) Checkup(c Checkup) {
+func (c Checkup) text(h *Human) {
 	for _, e := range c.Ensembles {
 		for _, s := range e.Servers {
 			h.out.printf("%s  %s\n\n", h.out.paint(bold)(e.Ensemble), clean(s.Server))
@@ -61,7 +60,7 @@ func (h *human) Checkup(c Checkup) {
 	h.out.printf("%d %s, %d unsure, %d fail.\n", c.Count(inspect.VerdictHolds), plural(c.Count(inspect.VerdictHolds), "condition holds", "conditions hold"), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails))
 }
 
-func (h *human) conditions(list []inspect.Condition) {
+func (h *Human) conditions(list []inspect.Condition) {
 	for _, k := range list {
 		colour := map[inspect.Verdict]string{inspect.VerdictHolds: green, inspect.VerdictUnsure: yellow, inspect.VerdictFails: red}[k.Verdict]
 		h.out.printf("  %s  %s: %s\n", h.out.paint(colour)((k.Verdict.String() + "      ")[:6]), clean(k.Name), clean(unprefixed(k.What)))
@@ -88,7 +87,7 @@ func next(k inspect.Condition) string {
 }
 
 // Checkup writes what doctor found out.
-func (d *documents) Checkup(c Checkup) {
+func (c Checkup) document(string) any {
 	list := func(ks []inspect.Condition) []fields {
 		out := []fields{}
 		for _, k := range ks {
@@ -104,6 +103,6 @@ func (d *documents) Checkup(c Checkup) {
 		}
 		ensembles = append(ensembles, fields{"ensemble": e.Ensemble, "root": e.Root, "servers": servers, "locks_checked": e.Checked, "cut": e.Cut, "locks": list(e.Locks)})
 	}
-	d.document(fields{"format_version": "1.0", "ensembles": ensembles,
-		"holds": c.Count(inspect.VerdictHolds), "unsure": c.Count(inspect.VerdictUnsure), "fails": c.Count(inspect.VerdictFails)})
+	return fields{"format_version": "1.0", "ensembles": ensembles,
+		"holds": c.Count(inspect.VerdictHolds), "unsure": c.Count(inspect.VerdictUnsure), "fails": c.Count(inspect.VerdictFails)}
 }

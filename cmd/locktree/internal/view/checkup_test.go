@@ -19,11 +19,11 @@ func TestCheckup(t *testing.T) {
 		{Ensemble: "spare", Root: "/"},
 	}}
 	v, out, _ := capture(nil)
-	v.Checkup(c)
+	v.Show(c)
 	golden(t, "checkup.txt", out.String())
 	require.NotContains(t, out.String(), "\x1b", "what servers say is shown safely")
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Checkup(c)
+	NewDocuments(out, Stream{}, "1.2.3").Show(c)
 	golden(t, "checkup.json", out.String())
 	require.True(t, json.Valid(out.Bytes()))
 }

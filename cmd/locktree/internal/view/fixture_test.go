@@ -30,7 +30,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // capture is a human view whose two streams are kept apart.
-func capture(set func(*Stream)) (v View, out, err *bytes.Buffer) {
+func capture(set func(*Stream)) (v *Human, out, err *bytes.Buffer) {
 	out, err = &bytes.Buffer{}, &bytes.Buffer{}
 	streams := [2]Stream{{Writer: out, Width: 78}, {Writer: err, Width: 78}}
 	for i := range streams {

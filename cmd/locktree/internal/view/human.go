@@ -10,17 +10,36 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// human writes for people: what was asked for goes to out, everything said about
-// it to err.
-type human struct{ out, err Stream }
+// notices is everything said about what was asked for, on standard error.
+type notices struct{ err Stream }
 
-// NewHuman returns the view for people.
-func NewHuman(out, err Stream) View {
-	serialize(&out, &err)
-	return &human{out: out, err: err}
+// Message implements [Output].
+func (n notices) Message(text string) { n.err.printf("%s\n", cleanLines(text)) }
+
+// Diagnostics implements [Output].
+func (n notices) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
+	writeDiagnostics(n.err, diags, files)
 }
 
-func (h *human) Version(v Version) {
+// Human shows everything as text.
+type Human struct {
+	notices
+	out Stream
+}
+
+// NewHuman returns the output for people.
+func NewHuman(out, err Stream) *Human {
+	serialize(&out, &err)
+	return &Human{notices: notices{err}, out: out}
+}
+
+// Show implements [Reports].
+func (h *Human) Show(r Report) { r.text(h) }
+
+// Tell implements [Steps].
+func (h *Human) Tell(s Step) { s.text(h) }
+
+func (v Version) text(h *Human) {
 	h.out.printf("locktree v%s\non %s\n", v.Version, v.Platform)
 	if v.Revision != "" {
 		changed := ""
@@ -32,21 +51,13 @@ func (h *human) Version(v Version) {
 	h.out.printf("znode payload format %d\n", v.PayloadFormat)
 }
 
-func (h *human) Message(text string) { h.err.printf("%s\n", cleanLines(text)) }
-
-func (h *human) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
-	writeDiagnostics(h.err, diags, files)
-}
-
-func (h *human) Error(err error) { h.Diagnostics(Explain(err), nil) }
-
-func (h *human) Validation(diags hcl.Diagnostics, files map[string]*hcl.File) {
-	h.Diagnostics(diags, files)
-	if diags.HasErrors() {
+func (v Validation) text(h *Human) {
+	h.Diagnostics(v.Diagnostics, v.Files)
+	if v.Diagnostics.HasErrors() {
 		return
 	}
 	but := ""
-	if len(diags) > 0 {
+	if len(v.Diagnostics) > 0 {
 		but = ", but there were some validation warnings as shown above"
 	}
 	h.out.printf("%s The configuration is valid%s.\n", h.out.paint(green)("Success!"), but)
@@ -62,11 +73,11 @@ var progress = map[plan.Action][2]string{
 	plan.NoOp:    {"Moving...", "Move complete"},
 }
 
-func (h *human) Event(_ string, e apply.Event) {
+func (e Event) text(h *Human) {
 	say := func(addr, text string) {
 		h.out.printf("%s\n", h.out.paint(bold)(fmt.Sprintf("%s: %s", clean(addr), text)))
 	}
-	switch e := e.(type) {
+	switch e := e.Event.(type) {
 	case apply.LockWaiting:
 		h.Message("Acquiring the apply lock. This may take a few moments...")
 		if e.Info != nil {
@@ -104,12 +115,11 @@ func (h *human) Event(_ string, e apply.Event) {
 // transaction end together, and a thousand lines say no more than a few.
 const maxStill = 5
 
-// Still implements [View].
-func (h *human) Still(_ string, open []Ongoing, now time.Time) {
-	for _, o := range open[:min(len(open), maxStill)] {
-		h.out.printf("%s\n", h.out.paint(bold)(stillText(o, now)))
+func (s Still) text(h *Human) {
+	for _, o := range s.Open[:min(len(s.Open), maxStill)] {
+		h.out.printf("%s\n", h.out.paint(bold)(stillText(o, s.Now)))
 	}
-	if more := len(open) - maxStill; more > 0 {
+	if more := len(s.Open) - maxStill; more > 0 {
 		h.out.printf("%d more %s under way\n", more, plural(more, "change is", "changes are"))
 	}
 }
@@ -125,7 +135,7 @@ func stillText(o Ongoing, now time.Time) string {
 // elapsed is whole seconds, as people know it from Terraform.
 func elapsed(d time.Duration) string { return d.Truncate(time.Second).String() }
 
-func (h *human) Applied(a Applied) {
+func (a Applied) text(h *Human) {
 	line := appliedLine(a.Counts)
 	if a.Operation == "destroy" {
 		line = fmt.Sprintf("Destroy complete! Resources: %d destroyed.", a.Counts.Destroy)
@@ -133,17 +143,17 @@ func (h *human) Applied(a Applied) {
 	h.out.printf("\n%s\n", h.out.paint(bold+";"+green)(line))
 	if len(a.Outputs) > 0 {
 		h.out.printf("\nOutputs:\n\n")
-		h.Outputs(a.Outputs)
+		a.Outputs.text(h)
 	}
 }
 
-func (h *human) Outputs(outputs []plan.Output) {
+func (outputs Outputs) text(h *Human) {
 	for _, o := range outputs {
 		h.out.printf("%s = %s\n", o.Name, outputValue(&o))
 	}
 }
 
-func (h *human) Tree(trees []*plan.Tree) {
+func (trees Live) text(h *Human) {
 	for _, tree := range trees {
 		if len(trees) > 1 {
 			h.out.printf("# Ensemble %s, below %s\n\n", quote(tree.Ensemble), tree.Root)

@@ -18,10 +18,10 @@ import (
 func TestPlanStream(t *testing.T) {
 	var out bytes.Buffer
 	v := NewStream(&out, "1.2.3", clock)
-	v.Plan(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), SavedTo: "p.bin"})
+	v.Tell(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), SavedTo: "p.bin"})
 	golden(t, "plan.jsonl", out.String())
 	out.Reset()
-	NewStream(&out, "1.2.3", clock).Plan(Plan{Plans: []*plan.Plan{movedPlan()}, Operation: "apply"})
+	NewStream(&out, "1.2.3", clock).Tell(Plan{Plans: []*plan.Plan{movedPlan()}, Operation: "apply"})
 	golden(t, "plan_moves.jsonl", out.String())
 }
 
@@ -31,7 +31,7 @@ func TestStreamIsOneObjectALine(t *testing.T) {
 	var out bytes.Buffer
 	v := NewStream(&out, "1.2.3", clock)
 	v.Message("two\nlines")
-	v.Error(Failf("No", "really\nnot"))
+	v.Diagnostics(Explain(Failf("No", "really\nnot")), nil)
 	n := 0
 	for scan := bufio.NewScanner(&out); scan.Scan(); n++ {
 		var m map[string]any
@@ -49,7 +49,7 @@ func TestStreamIsOneObjectALine(t *testing.T) {
 
 func TestPlanDocument(t *testing.T) {
 	var out bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+	NewDocuments(&out, Stream{}, "1.2.3").Show(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
 	golden(t, "plan.json", out.String())
 }
 
@@ -74,20 +74,20 @@ func diagnosed(t *testing.T) (hcl.Diagnostics, map[string]*hcl.File) {
 func TestValidation(t *testing.T) {
 	diags, files := diagnosed(t)
 	v, out, err := capture(nil)
-	v.Validation(diags, files)
+	v.Show(Validation{diags, files})
 	golden(t, "invalid.txt", out.String()+err.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Validation(diags, files)
+	NewDocuments(out, Stream{}, "1.2.3").Show(Validation{diags, files})
 	golden(t, "invalid.json", out.String())
 	require.NotContains(t, out.String()+err.String(), "CANARY")
 
 	out.Reset()
 	err.Reset()
-	v.Validation(nil, nil)
+	v.Show(Validation{nil, nil})
 	require.Equal(t, "Success! The configuration is valid.\n", out.String())
 	require.Empty(t, err.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Validation(nil, nil)
+	NewDocuments(out, Stream{}, "1.2.3").Show(Validation{nil, nil})
 	require.JSONEq(t, `{"format_version":"1.0","valid":true,"error_count":0,"warning_count":0,"diagnostics":[]}`, out.String())
 }
 
@@ -112,10 +112,10 @@ func TestSnippetAtTheEdges(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	v, out, _ := capture(nil)
-	v.Version(Version{Version: "1.2.3", Platform: "linux_amd64", Revision: "abc", Modified: true, PayloadFormat: 1})
+	v.Show(Version{Version: "1.2.3", Platform: "linux_amd64", Revision: "abc", Modified: true, PayloadFormat: 1})
 	require.Equal(t, "locktree v1.2.3\non linux_amd64\nbuilt from abc, changed since\nznode payload format 1\n", out.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "").Version(Version{Version: "1.2.3", Platform: "linux_amd64", PayloadFormat: 1})
+	NewDocuments(out, Stream{}, "").Show(Version{Version: "1.2.3", Platform: "linux_amd64", PayloadFormat: 1})
 	require.JSONEq(t, `{"locktree_version":"1.2.3","platform":"linux_amd64","revision":"","modified":false,"payload_format":1}`, out.String())
 }
 
@@ -126,7 +126,7 @@ func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	tree := liveTree()
 	tree.Nodes[2].Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: id}}, Junk: []string{id}}
 	var out, lines bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Status(Status{Trees: []*plan.Tree{tree}})
+	NewDocuments(&out, Stream{}, "1.2.3").Show(Status{Trees: []*plan.Tree{tree}})
 	NewStream(&lines, "1.2.3", clock).Message(id)
 	raw, err := json.Marshal(id)
 	require.NoError(t, err)

@@ -12,52 +12,51 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// documents is the -json of the commands that answer with one JSON document.
-// What goes wrong before there is a document is told to people, on stderr.
+// documents is the -json of commands with one document. What goes wrong before there is one is told to people.
 type documents struct {
-	human
+	notices
 	out     io.Writer
 	version string
 }
 
-// NewDocuments returns the view of the commands whose -json is one document on
-// out; diagnostics that are no part of it go to err.
-func NewDocuments(out io.Writer, err Stream, version string) View {
+// NewDocuments returns the output of commands whose -json is one document on out;
+// diagnostics that are no part of it go to err.
+func NewDocuments(out io.Writer, err Stream, version string) Reports {
 	serialize(&err)
-	return &documents{human: human{out: err, err: err}, out: out, version: version}
+	return &documents{notices: notices{err}, out: out, version: version}
 }
 
-func (d *documents) document(v any) {
+// Show implements [Reports].
+func (d *documents) Show(r Report) {
 	enc := json.NewEncoder(visibleJSON{d.out})
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(v) // a closed pipe is the reader's choice
+	_ = enc.Encode(r.document(d.version)) // a closed pipe is the reader's choice
 }
 
-// Version implements [View].
-func (d *documents) Version(v Version) {
-	d.document(fields{"locktree_version": v.Version, "platform": v.Platform, "revision": v.Revision, "modified": v.Modified, "payload_format": v.PayloadFormat})
+func (v Version) document(string) any {
+	return fields{"locktree_version": v.Version, "platform": v.Platform, "revision": v.Revision, "modified": v.Modified, "payload_format": v.PayloadFormat}
 }
 
 // Validation writes Terraform's validate -json.
-func (d *documents) Validation(diags hcl.Diagnostics, files map[string]*hcl.File) {
+func (v Validation) document(string) any {
 	errors := 0
-	for _, one := range diags {
+	for _, one := range v.Diagnostics {
 		if one.Severity == hcl.DiagError {
 			errors++
 		}
 	}
-	d.document(struct {
+	return struct {
 		FormatVersion string           `json:"format_version"`
 		Valid         bool             `json:"valid"`
 		ErrorCount    int              `json:"error_count"`
 		WarningCount  int              `json:"warning_count"`
 		Diagnostics   []diagnosticJSON `json:"diagnostics"`
-	}{"1.0", errors == 0, errors, len(diags) - errors, diagnosticsJSON(diags, files)})
+	}{"1.0", errors == 0, errors, len(v.Diagnostics) - errors, diagnosticsJSON(v.Diagnostics, v.Files)}
 }
 
 // Outputs writes the object of Terraform's output -json.
-func (d *documents) Outputs(outputs []plan.Output) { d.document(outputsJSON(outputs)) }
+func (outputs Outputs) document(string) any { return outputsJSON(outputs) }
 
 func outputsJSON(outputs []plan.Output) fields {
 	out := fields{}
@@ -83,7 +82,7 @@ func outputJSON(o *plan.Output) fields {
 }
 
 // Tree writes the live tree in the form of Terraform's show -json of a state.
-func (d *documents) Tree(trees []*plan.Tree) {
+func (trees Live) document(version string) any {
 	var resources []fields
 	var outputs []plan.Output
 	for _, tree := range trees {
@@ -101,11 +100,11 @@ func (d *documents) Tree(trees []*plan.Tree) {
 			resources = append(resources, f)
 		}
 	}
-	d.document(fields{"format_version": "1.0", "locktree_version": d.version, "terraform_version": d.version, "values": fields{"outputs": outputsJSON(outputs), "root_module": modulesJSON(resources)}})
+	return fields{"format_version": "1.0", "locktree_version": version, "terraform_version": version, "values": fields{"outputs": outputsJSON(outputs), "root_module": modulesJSON(resources)}}
 }
 
 // Status writes who holds and who waits.
-func (d *documents) Status(s Status) {
+func (s Status) document(string) any {
 	ensembles := []fields{}
 	for i, tree := range s.Trees {
 		locks := []fields{}
@@ -138,7 +137,7 @@ func (d *documents) Status(s Status) {
 		}
 		ensembles = append(ensembles, e)
 	}
-	d.document(fields{"format_version": "1.0", "ensembles": ensembles})
+	return fields{"format_version": "1.0", "ensembles": ensembles}
 }
 
 // addLimit says how many permits a semaphore has.

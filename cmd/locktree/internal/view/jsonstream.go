@@ -20,20 +20,22 @@ const uiVersion = "1.3"
 // stream is plan, apply and destroy -json: one JSON object a line, in the types
 // and field names of Terraform's machine-readable UI.
 type stream struct {
-	documents // nothing of it is reached by the streaming commands but what is not overridden here
-	out       io.Writer
-	version   string
-	now       func() time.Time
+	out     io.Writer
+	version string
+	now     func() time.Time
 
 	mu    sync.Mutex // an interrupt is told beside the rest
 	begun bool
 }
 
-// NewStream returns the view of the commands whose -json is a stream of
-// messages. now is the clock of "@timestamp".
-func NewStream(out io.Writer, version string, now func() time.Time) View {
-	return &stream{documents: documents{out: out}, out: out, version: version, now: now}
+// NewStream returns the output of commands whose -json is a stream of messages.
+// now is the clock of "@timestamp".
+func NewStream(out io.Writer, version string, now func() time.Time) Steps {
+	return &stream{out: out, version: version, now: now}
 }
+
+// Tell implements [Steps].
+func (s *stream) Tell(step Step) { step.messages(s) }
 
 type fields map[string]any
 
@@ -63,8 +65,10 @@ func writeLine(w io.Writer, v any) {
 	_ = enc.Encode(v) // a closed pipe is the reader's choice
 }
 
+// Message implements [Output].
 func (s *stream) Message(text string) { s.send("info", "log", text, nil) }
 
+// Diagnostics implements [Output].
 func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
 	for i, j := range diagnosticsJSON(diags, files) {
 		level, word := "error", "Error"
@@ -75,10 +79,7 @@ func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 	}
 }
 
-func (s *stream) Error(err error) { s.Diagnostics(Explain(err), nil) }
-
-// Plan implements [View].
-func (s *stream) Plan(p Plan) {
+func (p Plan) messages(s *stream) {
 	for _, one := range p.Plans {
 		for _, d := range one.Drifted {
 			c := plan.Change{Addr: d.Addr, Path: d.Path, Kind: kindOfAddress(d.Addr)}
@@ -172,7 +173,7 @@ func (s *stream) plannedOutputs(plans []*plan.Plan) {
 		}
 	}
 	if len(out) > 0 {
-		s.send("info", "outputs", fmt.Sprintf("Outputs: %d", len(out)), fields{"outputs": out})
+		s.outputs(out)
 	}
 }
 
@@ -184,9 +185,9 @@ func actionWord(a plan.Action) string {
 	return a.String()
 }
 
-// Event implements [View].
-func (s *stream) Event(ensemble string, e apply.Event) {
-	switch e := e.(type) {
+func (e Event) messages(s *stream) {
+	ensemble := e.Ensemble
+	switch e := e.Event.(type) {
 	case apply.LockWaiting:
 		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields{"lock": e.Info, "ensemble": ensemble})
 	case apply.Draining:
@@ -210,16 +211,15 @@ func (s *stream) Event(ensemble string, e apply.Event) {
 	}
 }
 
-// Still implements [View].
-func (s *stream) Still(ensemble string, open []Ongoing, now time.Time) {
-	for _, o := range open {
-		kind, h := "apply_progress", hook(ensemble, o.Addr, o.Path, o.Action)
+func (still Still) messages(s *stream) {
+	for _, o := range still.Open {
+		kind, h := "apply_progress", hook(still.Ensemble, o.Addr, o.Path, o.Action)
 		if o.Drains {
 			kind = "drain_progress"
 			delete(h, "action")
 		}
-		h["elapsed_seconds"] = int(now.Sub(o.Since).Seconds())
-		s.send("info", kind, stillText(o, now), fields{"hook": h})
+		h["elapsed_seconds"] = int(still.Now.Sub(o.Since).Seconds())
+		s.send("info", kind, stillText(o, still.Now), fields{"hook": h})
 	}
 }
 
@@ -229,14 +229,13 @@ func hook(ensemble, addr, path string, a plan.Action) fields {
 		"action": a.String(), "id_key": "path", "id_value": path}
 }
 
-// Applied implements [View].
-func (s *stream) Applied(a Applied) {
+func (a Applied) messages(s *stream) {
 	s.changeSummary(a.Counts, a.Operation)
 	if len(a.Outputs) > 0 {
-		s.Outputs(a.Outputs)
+		s.outputs(outputsJSON(a.Outputs))
 	}
 }
 
-func (s *stream) Outputs(outputs []plan.Output) {
-	s.send("info", "outputs", fmt.Sprintf("Outputs: %d", len(outputs)), fields{"outputs": outputsJSON(outputs)})
+func (s *stream) outputs(out fields) {
+	s.send("info", "outputs", fmt.Sprintf("Outputs: %d", len(out)), fields{"outputs": out})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // deadlocks are warnings on standard output: who runs status wants to know.
-func (h *human) deadlocks(w *inspect.Waits) {
+func (h *Human) deadlocks(w *inspect.Waits) {
 	if w == nil {
 		return
 	}
@@ -21,8 +21,7 @@ func (h *human) deadlocks(w *inspect.Waits) {
 	}
 }
 
-// Locks implements [View].
-func (h *human) Locks(l Locks) {
+func (l Locks) text(h *Human) {
 	for i, e := range l.Ensembles {
 		if i > 0 {
 			h.out.printf("\n")
@@ -105,7 +104,7 @@ func locksSummary(e LocksOf) string {
 }
 
 // Locks writes what stands at a path.
-func (d *documents) Locks(l Locks) {
+func (l Locks) document(string) any {
 	ensembles := []fields{}
 	for _, e := range l.Ensembles {
 		locks := []fields{}
@@ -124,7 +123,7 @@ func (d *documents) Locks(l Locks) {
 		}
 		ensembles = append(ensembles, f)
 	}
-	d.document(fields{"format_version": "1.0", "ensembles": ensembles})
+	return fields{"format_version": "1.0", "ensembles": ensembles}
 }
 
 func inspectedJSON(cs []recipes.Contender) []fields {

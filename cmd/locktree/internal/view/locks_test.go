@@ -44,10 +44,10 @@ func TestLocks(t *testing.T) {
 		{Ensemble: "spare", Servers: "zk9:2181", Path: "/locks", Waits: inspect.WaitsFor()},
 	}}
 	v, out, _ := capture(nil)
-	v.Locks(l)
+	v.Show(l)
 	golden(t, "locks.txt", out.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Locks(l)
+	NewDocuments(out, Stream{}, "1.2.3").Show(l)
 	golden(t, "locks.json", out.String())
 	require.True(t, json.Valid(out.Bytes()))
 }
@@ -55,11 +55,11 @@ func TestLocks(t *testing.T) {
 func TestStatusWarnsOfDeadlocks(t *testing.T) {
 	s := Status{Trees: []*plan.Tree{liveTree()}, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}}
 	v, out, _ := capture(nil)
-	v.Status(s)
+	v.Show(s)
 	require.Contains(t, out.String(), "deadlock: B holds /locks/rates waits /locks/ledger, A holds /locks/ledger waits /locks/rates\n")
 	s.Waits = []*inspect.Waits{inspect.WaitsFor(crossed()[:1]...)}
 	out.Reset()
-	v.Status(s)
+	v.Show(s)
 	require.NotContains(t, out.String(), "deadlock")
 }
 
@@ -68,7 +68,7 @@ func TestLocksShowForeignTextSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Holders[0].ID, in.Holders[0].Host = "\x1b[31mred", "host\nheld by nobody"
 	v, out, _ := capture(nil)
-	v.Locks(Locks{Ensembles: []LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
+	v.Show(Locks{Ensembles: []LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
 	require.NotContains(t, out.String(), "\x1b")
 	require.NotContains(t, out.String(), "\nheld by nobody")
 }
@@ -79,7 +79,7 @@ func TestLocksCutLongQueues(t *testing.T) {
 		in.Waiters = append(in.Waiters, party(in.Path, "w"+strconv.Itoa(i), int64(10+i)))
 	}
 	v, out, _ := capture(nil)
-	v.Locks(Locks{Ensembles: []LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
+	v.Show(Locks{Ensembles: []LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
 	require.Contains(t, out.String(), "and 11 more")
 	require.Contains(t, out.String(), "21 waiting.")
 }

@@ -36,7 +36,7 @@ func TestPlanText(t *testing.T) {
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
 			v, out, err := capture(nil)
-			v.Plan(p)
+			v.Show(p)
 			golden(t, name, "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
 		})
 	}
@@ -47,7 +47,7 @@ func TestAPlanThatFailsIsNotRecommended(t *testing.T) {
 	p := failingPlan()
 	p.Changes, p.Outputs = nil, richPlan().Outputs
 	v, out, _ := capture(nil)
-	v.Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	v.Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	require.Contains(t, out.String(), "Changes to Outputs")
 	require.NotContains(t, out.String(), "You can apply this plan")
 }
@@ -75,7 +75,7 @@ func TestAnotherKindShowsWhatDiffers(t *testing.T) {
 			before := node("semaphore.a", "/a", described(semaphore(3), c.before))
 			after := node("mutex.a", "/a", described(kind.Mutex.New(), c.after))
 			v, out, _ := capture(nil)
-			v.Plan(Plan{Operation: "apply", NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
+			v.Show(Plan{Operation: "apply", NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
 				{Action: plan.Replace, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: before, After: after, ForcesReplace: []string{"type"}}}}}})
 			text := strings.Join(strings.Fields(out.String()), " ")
 			require.Contains(t, text, `~ type = "semaphore" -> "mutex" # forces replacement - `)
@@ -112,7 +112,7 @@ func failingPlan() *plan.Plan {
 // A terminal gets colours and frames; the text under them is the same.
 func TestPlanColors(t *testing.T) {
 	v, out, err := capture(func(s *Stream) { s.Color, s.Terminal = true, true })
-	v.Plan(Plan{Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources()})
+	v.Show(Plan{Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources()})
 	golden(t, "plan_color.txt", out.String()+err.String())
 
 	// Symbols have the colour of the legend wherever they stand; taken away, the text
@@ -121,8 +121,8 @@ func TestPlanColors(t *testing.T) {
 	v, out, _ = capture(func(s *Stream) { s.Color = true })
 	for _, concise := range []bool{false, true} {
 		p := Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Concise: concise}
-		v.Plan(p)
-		plain.Plan(p)
+		v.Show(p)
+		plain.Show(p)
 	}
 	require.Equal(t, want.String(), regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(out.String(), ""))
 	require.NotRegexp(t, `(?m)^ +[-+~] `, out.String())
@@ -140,12 +140,12 @@ func TestSummaryLine(t *testing.T) {
 func TestNoViewShowsDigests(t *testing.T) {
 	var doc, lines, errs bytes.Buffer
 	human, out, err := capture(nil)
-	views := []View{human, NewDocuments(&doc, Stream{Writer: &errs}, "1.2.3"), NewStream(&lines, "1.2.3", clock)}
 	tree := &plan.Tree{Ensemble: "main", Root: "/", Nodes: []*plan.Node{richPlan().Changes[0].Before, richPlan().Changes[1].After}}
-	for _, v := range views {
-		v.Plan(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
-		v.Tree([]*plan.Tree{tree})
-		v.Status(Status{Trees: []*plan.Tree{tree}})
+	NewStream(&lines, "1.2.3", clock).Tell(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+	for _, v := range []Reports{human, NewDocuments(&doc, Stream{Writer: &errs}, "1.2.3")} {
+		v.Show(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+		v.Show(Live{tree})
+		v.Show(Status{Trees: []*plan.Tree{tree}})
 	}
 	all := out.String() + err.String() + doc.String() + lines.String() + errs.String()
 	require.Contains(t, all, "digest:payments:cdr", "the access lists must have been printed for this test to mean anything")
@@ -162,8 +162,8 @@ func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	p.Problems[0].Detail = "children: \x1b]0;owned\x07"
 	tree := &plan.Tree{Root: "/", Nodes: []*plan.Node{{Path: "/x", Payload: richPlan().Changes[0].Before.Payload, Live: &plan.Live{Usage: &evil}}}, Unmanaged: []string{"/\x1b[31m"}}
 	v, out, err := capture(nil)
-	v.Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
-	v.Status(Status{Trees: []*plan.Tree{tree}})
+	v.Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	v.Show(Status{Trees: []*plan.Tree{tree}})
 	require.Contains(t, out.String(), `a\x1b[2Jb\x202e`)
 	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
 }
@@ -176,11 +176,11 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 		p.Problems = append(p.Problems, plan.Problem{Severity: plan.Error, Addr: addr, Path: "/m", Summary: "Node cannot be read", Detail: addr + " may not be read by us."})
 	}
 	human, _, errs := capture(nil)
-	human.Plan(Plan{Plans: []*plan.Plan{p}})
+	human.Show(Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 1, strings.Count(errs.String(), "Error: Node cannot be read"), errs.String())
 	require.Contains(t, errs.String(), "mutex.m[\"0\"] may not be read by us.\n\nThe same goes for 46 more: mutex.m[\"1\"], mutex.m[\"2\"], mutex.m[\"3\"] and 43 more.\n")
 	_, out, _ := capture(nil)
-	NewStream(out, "1.2.3", clock).Plan(Plan{Plans: []*plan.Plan{p}})
+	NewStream(out, "1.2.3", clock).Tell(Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 47, strings.Count(out.String(), `"summary":"Node cannot be read"`))
 }
 

@@ -14,7 +14,7 @@ import (
 // Plan writes a plan as one document, with the names of Terraform's
 // show -json, so that policies and queries written for those keep working. What
 // only we know stands under "live" and "transaction".
-func (d *documents) Plan(p Plan) {
+func (p Plan) document(version string) any {
 	var changes, planned []fields
 	transactions := []fields{}
 	access := []fields{}
@@ -36,17 +36,17 @@ func (d *documents) Plan(p Plan) {
 		access = append(access, accessJSON(one.Ensemble, one.Access)...)
 		transactions = append(transactions, fields{"ensemble": one.Ensemble, "ops": one.Transaction.Ops, "bytes": one.Transaction.Bytes, "acl_phase": one.Transaction.ACLPhase})
 	}
-	d.document(fields{
-		"format_version": "1.2", "locktree_version": d.version,
-		"terraform_version": d.version, // readers want one; it is the program that made the plan
+	return fields{
+		"format_version": "1.2", "locktree_version": version,
+		"terraform_version": version, // readers want one; it is the program that made the plan
 		"planned_values":    fields{"outputs": outputsJSON(values), "root_module": modulesJSON(planned)},
-		"prior_state":       d.priorJSON(p.Plans),
+		"prior_state":       priorJSON(version, p.Plans),
 		"resource_changes":  nonNil(changes), "resource_drift": driftJSON(p.Plans), "output_changes": outputs, "access_changes": access,
 		"checks":        checksJSON(p.Checks),
 		"configuration": fields{"root_module": fields{}},
 		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": !targeted(p.Plans), "errored": failing(p.Plans),
 		"problems": problemsJSON(p.Plans), "transactions": transactions,
-	})
+	}
 }
 
 // targeted: not all of the configuration was planned.

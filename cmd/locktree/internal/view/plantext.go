@@ -20,8 +20,7 @@ type planText struct {
 
 func (t planText) printf(format string, args ...any) { fmt.Fprintf(t.w, format, args...) }
 
-// Plan implements [View].
-func (h *human) Plan(p Plan) {
+func (p Plan) text(h *Human) {
 	t := planText{w: h.out, paint: h.out.paint, nowMs: p.NowMs}
 	rule := strings.Repeat("─", min(max(h.out.Width, 20), 78))
 	drifted := t.drift(p.Plans)

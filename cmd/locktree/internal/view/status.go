@@ -11,8 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Status implements [View].
-func (h *human) Status(s Status) {
+func (s Status) text(h *Human) {
 	for i, tree := range s.Trees {
 		if i > 0 {
 			h.out.printf("\n")

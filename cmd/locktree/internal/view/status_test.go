@@ -31,10 +31,10 @@ func TestStatus(t *testing.T) {
 	s := Status{Trees: []*plan.Tree{liveTree(), {Ensemble: "spare", Root: "/", Stack: "payments-prod"}}, Servers: []string{"zk1:2181,zk2:2181", "zk9:2181"},
 		Drift: []*plan.Plan{richPlan(), {}}, NowMs: now}
 	v, out, _ := capture(nil)
-	v.Status(s)
+	v.Show(s)
 	golden(t, "status.txt", out.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Status(s)
+	NewDocuments(out, Stream{}, "1.2.3").Show(s)
 	golden(t, "status.json", out.String())
 	require.True(t, json.Valid(out.Bytes()))
 }
@@ -48,7 +48,7 @@ func TestStatusCutsLongQueues(t *testing.T) {
 	}
 	tree.Nodes[2].Live.Usage = long
 	v, out, _ := capture(nil)
-	v.Status(Status{Trees: []*plan.Tree{tree}})
+	v.Show(Status{Trees: []*plan.Tree{tree}})
 	require.Contains(t, out.String(), "worker-9")
 	require.NotContains(t, out.String(), "worker-10")
 	require.Contains(t, out.String(), "and 3 more")
@@ -57,10 +57,10 @@ func TestStatusCutsLongQueues(t *testing.T) {
 
 func TestTree(t *testing.T) {
 	v, out, _ := capture(nil)
-	v.Tree([]*plan.Tree{liveTree()})
+	v.Show(Live{liveTree()})
 	golden(t, "show.txt", out.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Tree([]*plan.Tree{liveTree()})
+	NewDocuments(out, Stream{}, "1.2.3").Show(Live{liveTree()})
 	golden(t, "show.json", out.String())
 }
 
@@ -81,16 +81,16 @@ func TestApplyProgress(t *testing.T) {
 	human, out, err := capture(nil)
 	stream := NewStream(out, "1.2.3", clock)
 	for _, e := range applyEvents() {
-		human.Event("main", e)
+		human.Tell(Event{"main", e})
 	}
-	human.Applied(Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
-	human.Applied(Applied{Operation: "destroy", Counts: plan.Counts{Destroy: 1}})
+	human.Tell(Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	human.Tell(Applied{Operation: "destroy", Counts: plan.Counts{Destroy: 1}})
 	golden(t, "apply.txt", "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
 
 	out.Reset()
 	for _, e := range applyEvents() {
-		stream.Event("main", e)
+		stream.Tell(Event{"main", e})
 	}
-	stream.Applied(Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	stream.Tell(Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
 	golden(t, "apply.jsonl", out.String())
 }

@@ -61,7 +61,7 @@ func valuesOf(ensemble, addr string, n *plan.Node) fields {
 
 // priorJSON is what is there now, as far as the plan is about it, in the form of a
 // state. A node somebody else put there is none of it.
-func (d *documents) priorJSON(plans []*plan.Plan) fields {
+func priorJSON(version string, plans []*plan.Plan) fields {
 	var resources []fields
 	for _, p := range plans {
 		for i := range p.Changes {
@@ -74,7 +74,7 @@ func (d *documents) priorJSON(plans []*plan.Plan) fields {
 			}
 		}
 	}
-	return fields{"format_version": "1.0", "terraform_version": d.version, "values": fields{"root_module": modulesJSON(resources)}}
+	return fields{"format_version": "1.0", "terraform_version": version, "values": fields{"root_module": modulesJSON(resources)}}
 }
 
 // driftJSON is what was changed by hand since the last apply. Of a node as it was

@@ -152,7 +152,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 	for name, p := range map[string]*plan.Plan{"rich": richPlan(), "moved": movedPlan(), "failing": failingPlan()} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply", Checks: checks})
+			NewDocuments(&out, Stream{}, "1.2.3").Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply", Checks: checks})
 			var own struct{ Applyable, Errored bool } // of newer formats than the library's
 			require.NoError(t, json.Unmarshal(out.Bytes(), &own))
 			require.Equal(t, name == "failing", own.Errored)
@@ -191,7 +191,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 func TestTerraformsLibraryReadsDriftAndPriorState(t *testing.T) {
 	p := richPlan()
 	var out bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	NewDocuments(&out, Stream{}, "1.2.3").Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	var read terraformPlan
 	understood(t, "plan", out.Bytes(), &read)
 	require.Len(t, read.ResourceDrift, 3)
@@ -234,7 +234,7 @@ func TestTerraformsLibraryReadsModules(t *testing.T) {
 		p.Changes = append(p.Changes, c)
 	}
 	var out bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	NewDocuments(&out, Stream{}, "1.2.3").Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	var read terraformPlan
 	understood(t, "plan", out.Bytes(), &read)
 	root := read.PlannedValues.RootModule
@@ -294,6 +294,6 @@ func TestModuleOfAnAddress(t *testing.T) {
 	var out bytes.Buffer
 	p := smallPlan("main")
 	p.Changes[0].Addr = `module.team["x"].mutex.a`
-	NewStream(&out, "1.2.3", clock).Plan(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	NewStream(&out, "1.2.3", clock).Tell(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	require.Contains(t, out.String(), `"module":"module.team[\"x\"]","resource":"mutex.a"`)
 }

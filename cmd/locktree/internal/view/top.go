@@ -22,8 +22,7 @@ type topRow struct {
 	queue
 }
 
-// Top implements [View].
-func (h *human) Top(t Top) {
+func (t Top) text(h *Human) {
 	rows, locks := topRows(t.Trees)
 	held, waiting := 0, 0
 	for _, r := range rows {

@@ -17,42 +17,65 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
-// View is how the commands speak.
-type View interface {
-	// Version shows what program this is.
-	Version(Version)
+// Output is where a command speaks.
+type Output interface {
 	// Diagnostics shows errors and warnings, with their source where files has it.
 	Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File)
-	// Error shows the error a command ends with, explained by [Explain].
-	Error(error)
-	// Validation shows the verdict of validate, diagnostics included.
-	Validation(diags hcl.Diagnostics, files map[string]*hcl.File)
-	// Plan shows what an apply would do, the problems included.
-	Plan(Plan)
-	// Event shows what happens during an apply on the named ensemble.
-	Event(ensemble string, e apply.Event)
-	// Still shows what an apply is about since a while ago, now being the time.
-	Still(ensemble string, open []Ongoing, now time.Time)
-	// Applied shows the end of an apply or destroy over all its ensembles.
-	Applied(Applied)
-	// Outputs shows the output values, each as name = value.
-	Outputs([]plan.Output)
-	// Tree shows what a stack has in ZooKeeper.
-	Tree([]*plan.Tree)
-	// Status shows who holds and who waits.
-	Status(Status)
-	// Top shows the locks that are in use, the most wanted first.
-	Top(Top)
-	// Locks shows what stands at a path and below it.
-	Locks(Locks)
-	// Checkup shows whether what locks rest on holds.
-	Checkup(Checkup)
 	// Message shows a line for people that no program depends on.
 	Message(text string)
 }
 
+// Report is what a command shows whose -json is one document.
+type Report interface {
+	text(*Human)
+	document(version string) any
+}
+
+// Reports is the output of such a command.
+type Reports interface {
+	Output
+	Show(Report)
+}
+
+// Step is what a command shows whose -json is a stream of messages.
+type Step interface {
+	text(*Human)
+	messages(*stream)
+}
+
+// Steps is the output of such a command.
+type Steps interface {
+	Output
+	Tell(Step)
+}
+
 // Address is put into a diagnostic's Extra to say which resource it is about.
 type Address string
+
+// Validation is the verdict of validate.
+type Validation struct {
+	Diagnostics hcl.Diagnostics
+	Files       map[string]*hcl.File
+}
+
+// Event is what happens during an apply on an ensemble.
+type Event struct {
+	Ensemble string
+	apply.Event
+}
+
+// Still is what an apply has been doing for a while.
+type Still struct {
+	Ensemble string
+	Open     []Ongoing
+	Now      time.Time
+}
+
+// Outputs are output values, each shown as name = value.
+type Outputs []plan.Output
+
+// Live is what a stack has in ZooKeeper.
+type Live []*plan.Tree
 
 // Version is what `version` shows.
 type Version struct {
@@ -86,7 +109,7 @@ type Ongoing struct {
 type Applied struct {
 	Operation string // "apply" or "destroy"
 	Counts    plan.Counts
-	Outputs   []plan.Output
+	Outputs   Outputs
 }
 
 // Status is the live trees and how they differ from the configuration.
