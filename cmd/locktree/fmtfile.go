@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -26,7 +27,7 @@ func (f *formatter) file(name string) error {
 		fmt.Fprintln(f.stdout, name)
 	}
 	if f.diff {
-		fmt.Fprint(f.stdout, lineDiff("old/"+name, "new/"+name, string(src), string(out)))
+		f.showDiff(name, src, out)
 	}
 	if f.write {
 		if err := replaceFile(f.path(name), out); err != nil {
@@ -45,12 +46,17 @@ func (f *formatter) standardInput(src []byte) error {
 	f.changed = f.changed || !bytes.Equal(src, out)
 	switch {
 	case f.diff:
-		fmt.Fprint(f.stdout, lineDiff("old/<stdin>", "new/<stdin>", string(src), string(out)))
+		f.showDiff("<stdin>", src, out)
 	case !f.check:
 		_, err := f.stdout.Write(out)
 		return err
 	}
 	return nil
+}
+
+func (f *formatter) showDiff(name string, before, after []byte) {
+	_, text, _ := bytes.Cut(diff.Diff("old/"+name, before, "new/"+name, after), []byte("\n")) // the first line repeats the names
+	_, _ = f.stdout.Write(text)                                                               // a closed pipe is the reader's choice
 }
 
 func (f *formatter) format(src []byte, name string) ([]byte, bool) {

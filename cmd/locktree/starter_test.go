@@ -1,0 +1,13 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStackName(t *testing.T) {
+	for dir, want := range map[string]string{"My Shop": "my-shop", "payments_prod": "payments-prod", "..": "example", "/": "example", "Äpfel": "pfel", "a1": "a1"} {
+		require.Equal(t, want, stackName(dir))
+	}
+}
