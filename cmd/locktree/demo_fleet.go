@@ -10,22 +10,34 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The locks of examples/quickstart.
-const (
-	demoLedger    = "/locks/payments/ledger"
-	demoCatalog   = "/locks/payments/catalog"
-	demoWorkers   = "/locks/payments/workers"
-	demoScheduler = "/locks/payments/scheduler"
-)
+// use is how a program uses a lock in the demo, and what is printed of it.
+type use struct {
+	recipes.Want
+	what string
+}
+
+// demoLocks are those of examples/quickstart.
+var demoLocks = []struct {
+	kind        *kind.Kind
+	path        string
+	first, rest use // of the first program, and of the others
+	times       int
+}{
+	{kind.Mutex, "/locks/payments/ledger", use{what: "holds the lock"}, use{what: "holds the lock"}, 2},
+	{kind.RWLock, "/locks/payments/catalog", use{what: "writes, alone"}, use{recipes.Want{Shared: true}, "reads"}, 1},
+	{kind.Semaphore, "/locks/payments/workers", use{recipes.Want{Permits: 2}, "has 2 of 3"}, use{recipes.Want{Permits: 1}, "has 1 of 3"}, 1},
+	{kind.Election, "/locks/payments/scheduler", use{what: "leads"}, use{what: "leads"}, 1},
+}
 
 // demoWork is how long a holder of the demo keeps a lock: long enough that the
 // others queue, short enough that nobody waits for the demo.
 const demoWork = 40 * time.Millisecond
 
 // demoSession is the programs' session timeout: as long as the server grants, so that the demo goes on after a machine
-// that slept or swapped. Nothing of it waits for a session to end.
+// that slept or swapped. Nothing in it waits for a session to end.
 const demoSession = 40 * time.Second
 
 // fleet is a few programs, each with a session of its own, and the paper they write on.
@@ -56,20 +68,28 @@ func (f *fleet) close() {
 	}
 }
 
-func (f *fleet) print(lock string, program int, what string, token uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fmt.Fprintf(f.out, "  %-10s program-%d  %-18s token %d\n", lock, program+1, what, token)
-}
-
-// contend lets every program take every lock once, all at the same time for each lock.
+// contend lets all programs take each lock, all at the same time.
 func (f *fleet) contend(ctx context.Context) error {
-	for _, round := range []func(context.Context, int, *recipes.Client) error{f.mutex, f.rwlock, f.semaphore, f.election} {
+	for _, lock := range demoLocks {
 		fmt.Fprintln(f.out)
 		errs := make([]error, len(f.clients))
 		var wg sync.WaitGroup
 		for i, c := range f.clients {
-			wg.Go(func() { errs[i] = round(ctx, i, c) })
+			u := lock.rest
+			if i == 0 {
+				u = lock.first
+			}
+			wg.Go(func() {
+				for range lock.times {
+					l, err := c.Take(ctx, lock.kind, lock.path, u.Want)
+					if err != nil {
+						errs[i] = err
+						return
+					}
+					f.print(lock.kind.Name, i, u.what, l.Token())
+					errs[i] = errors.Join(errs[i], work(l.Context()), l.Unlock(ctx))
+				}
+			})
 		}
 		wg.Wait()
 		if err := errors.Join(errs...); err != nil {
@@ -79,53 +99,10 @@ func (f *fleet) contend(ctx context.Context) error {
 	return nil
 }
 
-func (f *fleet) mutex(ctx context.Context, i int, c *recipes.Client) error {
-	for range 2 {
-		err := c.Mutex(demoLedger).Do(ctx, func(ctx context.Context, l *recipes.Lease) error {
-			f.print("mutex", i, "holds the lock", l.Token())
-			return work(ctx)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *fleet) rwlock(ctx context.Context, i int, c *recipes.Client) error {
-	rw := c.RWMutex(demoCatalog)
-	lock, what := rw.RLock, "reads"
-	if i == 0 {
-		lock, what = rw.Lock, "writes, alone"
-	}
-	l, err := lock(ctx)
-	if err != nil {
-		return err
-	}
-	f.print("rwlock", i, what, l.Token())
-	return errors.Join(work(l.Context()), l.Unlock(ctx))
-}
-
-func (f *fleet) semaphore(ctx context.Context, i int, c *recipes.Client) error {
-	n := 1
-	if i == 0 {
-		n = 2
-	}
-	l, err := c.Semaphore(demoWorkers).Acquire(ctx, n)
-	if err != nil {
-		return err
-	}
-	f.print("semaphore", i, fmt.Sprintf("has %d of 3", n), l.Token())
-	return errors.Join(work(l.Context()), l.Unlock(ctx))
-}
-
-func (f *fleet) election(ctx context.Context, i int, c *recipes.Client) error {
-	l, err := c.Election(demoScheduler).Campaign(ctx)
-	if err != nil {
-		return err
-	}
-	f.print("election", i, "leads", l.Token())
-	return errors.Join(work(l.Context()), l.Resign(ctx))
+func (f *fleet) print(lock string, program int, what string, token uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fmt.Fprintf(f.out, "  %-10s program-%d  %-18s token %d\n", lock, program+1, what, token)
 }
 
 // work is cut short when the lock is lost.
@@ -138,38 +115,27 @@ func work(ctx context.Context) error {
 	}
 }
 
-// holdEverything: the first program takes one of each, the second queues behind
-// its mutex. It returns when the queue stands; release lets go of all of it and
+// holdEverything lets the first program take one of each, and the second queue behind
+// its mutex. It returns when the queue has formed; release gives everything back and
 // waits for the one in the queue.
 func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) {
-	c := f.clients[0]
 	var held []*recipes.Lease
-	for _, take := range []func() (*recipes.Lease, error){
-		func() (*recipes.Lease, error) { return c.Mutex(demoLedger).Lock(ctx) },
-		func() (*recipes.Lease, error) { return c.RWMutex(demoCatalog).RLock(ctx) },
-		func() (*recipes.Lease, error) { return c.Semaphore(demoWorkers).Acquire(ctx, 2) },
-		func() (*recipes.Lease, error) {
-			l, err := c.Election(demoScheduler).Campaign(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return l.Lease, nil
-		},
-	} {
-		l, err := take()
+	for _, lock := range demoLocks {
+		l, err := f.clients[0].Take(ctx, lock.kind, lock.path, lock.rest.Want)
 		if err != nil {
 			return nil, err
 		}
 		held = append(held, l)
 	}
+	mutex := demoLocks[0].path
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
-		if l, err := f.clients[1].Mutex(demoLedger).Lock(ctx); err == nil {
+		if l, err := f.clients[1].Mutex(mutex).Lock(ctx); err == nil {
 			l.Unlock(ctx)
 		}
 	}()
-	if err := f.awaitWaiter(ctx); err != nil {
+	if err := awaitWaiter(ctx, f.clients[2], mutex); err != nil {
 		return nil, err
 	}
 	return sync.OnceFunc(func() {
@@ -180,15 +146,12 @@ func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) 
 	}), nil
 }
 
-// awaitWaiter returns once somebody queues for the ledger.
-func (f *fleet) awaitWaiter(ctx context.Context) error {
+// awaitWaiter returns once somebody queues for the lock.
+func awaitWaiter(ctx context.Context, c *recipes.Client, path string) error {
 	for {
-		view, err := inspect.Lock(ctx, f.clients[2], demoLedger)
-		if err != nil {
+		in, err := inspect.Lock(ctx, c, path)
+		if err != nil || len(in.Waiters) > 0 {
 			return err
-		}
-		if len(view.Waiters) > 0 {
-			return nil
 		}
 		select {
 		case <-ctx.Done():
