@@ -17,10 +17,10 @@ var pure = map[string]function.Function{
 	"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "log": stdlib.LogFunc,
 	"max": stdlib.MaxFunc, "min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "signum": stdlib.SignumFunc,
 
-	"chomp": stdlib.ChompFunc, "endswith": endsWith, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc,
+	"chomp": stdlib.ChompFunc, "format": stdlib.FormatFunc, "formatlist": stdlib.FormatListFunc,
 	"indent": stdlib.IndentFunc, "join": stdlib.JoinFunc, "lower": stdlib.LowerFunc,
-	"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc, "replace": replace, "split": stdlib.SplitFunc,
-	"startswith": startsWith, "strcontains": contains, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc,
+	"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc, "split": stdlib.SplitFunc,
+	"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc,
 	"title": stdlib.TitleFunc, "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc,
 	"trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc,
 
@@ -32,17 +32,15 @@ var pure = map[string]function.Function{
 	"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
 	"slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "sum": sum, "transpose": transpose, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 
-	"base64decode": base64Decode, "base64encode": base64Encode, "base64sha1": base64SHA1, "base64sha256": base64SHA256, "base64sha512": base64SHA512,
-	"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc, "urlencode": urlEncode,
-	"md5": hexMD5, "sha1": hexSHA1, "sha256": hexSHA256, "sha512": hexSHA512,
+	"csvdecode": stdlib.CSVDecodeFunc, "jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc,
 
 	"formatdate": stdlib.FormatDateFunc, "timeadd": stdlib.TimeAddFunc,
 
-	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": makeCollection(cty.List(cty.DynamicPseudoType)),
-	"tomap": makeCollection(cty.Map(cty.DynamicPseudoType)), "tonumber": stdlib.MakeToFunc(cty.Number),
-	"toset": makeCollection(cty.Set(cty.DynamicPseudoType)), "tostring": stdlib.MakeToFunc(cty.String),
+	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": makeCollection(cty.List),
+	"tomap": makeCollection(cty.Map), "tonumber": stdlib.MakeToFunc(cty.Number),
+	"toset": makeCollection(cty.Set), "tostring": stdlib.MakeToFunc(cty.String),
 
-	"basename": baseName, "convert": typeexpr.ConvertFunc, "dirname": dirName, "znodepath": znodePath,
+	"convert": typeexpr.ConvertFunc, "znodepath": znodePath,
 
 	"sensitive": makeSensitive, "nonsensitive": makeNonsensitive, "issensitive": isSensitive, "digest": digest,
 	"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
@@ -51,6 +49,7 @@ var pure = map[string]function.Function{
 // functionsOf is every function an expression in this module can call.
 func (m *module) functionsOf() map[string]function.Function {
 	table := maps.Clone(pure)
+	maps.Copy(table, textFunctions)
 	table["env"], table["file"], table["fileexists"] = m.env(), m.file(), m.fileExists()
 	// A template cannot render templates: nothing would bound the recursion.
 	table["templatefile"] = m.templateFile(maps.Clone(table))

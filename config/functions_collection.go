@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/zclconf/go-cty/cty"
@@ -11,8 +12,39 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-func anyParam(name string) function.Parameter {
-	return function.Parameter{Name: name, Type: cty.DynamicPseudoType}
+type implementation func(args []cty.Value) (cty.Value, error)
+
+func param(name string, ty cty.Type) function.Parameter {
+	return function.Parameter{Name: name, Type: ty}
+}
+
+// markParam takes a value with its marks.
+func markParam(name string) *function.Parameter {
+	return &function.Parameter{Name: name, Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true, AllowDynamicType: true}
+}
+
+// returning makes a function whose result always has the same type.
+func returning(ty cty.Type, f implementation, params ...function.Parameter) function.Function {
+	return function.New(&function.Spec{
+		Params: params, Type: function.StaticReturnType(ty),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return f(args) },
+	})
+}
+
+// computing makes a function whose result has the type of the value that it computes.
+func computing(f implementation, rest *function.Parameter, params ...function.Parameter) function.Function {
+	return function.New(&function.Spec{
+		Params: params, VarParam: rest,
+		Type: func(args []cty.Value) (cty.Type, error) {
+			// HCL tries the condition of a "for" before it has elements.
+			if slices.ContainsFunc(args, func(v cty.Value) bool { return !v.IsWhollyKnown() }) {
+				return cty.DynamicPseudoType, nil
+			}
+			v, err := f(args)
+			return v.Type(), err
+		},
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return f(args) },
+	})
 }
 
 // allTrue and anyTrue take null for false, as Terraform's do.
@@ -22,66 +54,48 @@ var (
 )
 
 func boolFold(start bool) function.Function {
-	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}},
-		Type:   function.StaticReturnType(cty.Bool),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			for it := args[0].ElementIterator(); it.Next(); {
-				_, v := it.Element()
-				if yes := !v.IsNull() && v.True(); yes != start {
-					return cty.BoolVal(!start), nil
-				}
-			}
-			return cty.BoolVal(start), nil
-		},
-	})
+	return returning(cty.Bool, func(args []cty.Value) (cty.Value, error) {
+		stop := slices.ContainsFunc(args[0].AsValueSlice(), func(v cty.Value) bool { return (!v.IsNull() && v.True()) != start })
+		return cty.BoolVal(start != stop), nil
+	}, param("list", cty.List(cty.Bool)))
 }
 
 // length counts characters of a string and elements of everything else. How many there are says nothing of what a
 // sensitive element is.
-var length = function.New(&function.Spec{
-	Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowMarked: true}},
-	Type:   function.StaticReturnType(cty.Number),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		switch v, marks := args[0].Unmark(); {
-		case v.Type() == cty.String:
-			n, err := stdlib.Strlen(v)
-			return n.WithMarks(marks), err
-		case v.CanIterateElements():
-			return cty.NumberIntVal(int64(v.LengthInt())).WithMarks(marks), nil
-		default:
-			return cty.NilVal, errors.New("must be a string, a list, a set, a map or an object")
-		}
-	},
-})
+var length = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
+	switch v, marks := args[0].Unmark(); {
+	case v.Type() == cty.String:
+		n, err := stdlib.Strlen(v)
+		return n.WithMarks(marks), err
+	case v.CanIterateElements():
+		return cty.NumberIntVal(int64(v.LengthInt())).WithMarks(marks), nil
+	default:
+		return cty.NilVal, errors.New("must be a string, a list, a set, a map or an object")
+	}
+}, function.Parameter{Name: "value", Type: cty.DynamicPseudoType, AllowMarked: true})
 
 // one turns a list of no or one element into null or the element.
 var one = function.New(&function.Spec{
-	Params: []function.Parameter{anyParam("list")},
+	Params: []function.Parameter{param("list", cty.DynamicPseudoType)},
 	Type: func(args []cty.Value) (cty.Type, error) {
 		switch ty := args[0].Type(); {
 		case ty.IsListType() || ty.IsSetType():
 			return ty.ElementType(), nil
-		case ty.IsTupleType() && len(ty.TupleElementTypes()) == 0:
+		case ty.IsTupleType() && ty.Length() == 0:
 			return cty.DynamicPseudoType, nil
-		case ty.IsTupleType() && len(ty.TupleElementTypes()) == 1:
+		case ty.IsTupleType() && ty.Length() == 1:
 			return ty.TupleElementType(0), nil
-		default:
-			return cty.NilType, errOne
 		}
+		return cty.NilType, errOne
 	},
 	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
-		switch args[0].LengthInt() {
+		switch elements := args[0].AsValueSlice(); len(elements) {
 		case 0:
 			return cty.NullVal(ty), nil
 		case 1:
-			it := args[0].ElementIterator()
-			it.Next()
-			_, v := it.Element()
-			return v, nil
-		default:
-			return cty.NilVal, errOne
+			return elements[0], nil
 		}
+		return cty.NilVal, errOne
 	},
 })
 
@@ -89,16 +103,13 @@ var errOne = errors.New("must be a list, set or tuple with no or one element")
 
 // coalesce is the first of its arguments that is neither null nor the empty string, of the type that all of them have.
 var coalesce = function.New(&function.Spec{
-	Description: stdlib.CoalesceFunc.Description(), VarParam: stdlib.CoalesceFunc.VarParam(),
-	Type: func(args []cty.Value) (cty.Type, error) { return stdlib.CoalesceFunc.ReturnTypeForValues(args) },
+	VarParam: stdlib.CoalesceFunc.VarParam(),
+	Type:     func(args []cty.Value) (cty.Type, error) { return stdlib.CoalesceFunc.ReturnTypeForValues(args) },
 	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
 		for _, a := range args {
 			v, err := convert.Convert(a, ty)
-			if err != nil {
-				return cty.NilVal, err
-			}
-			if !v.IsNull() && !(v.Type() == cty.String && v.AsString() == "") {
-				return v, nil
+			if err != nil || !v.IsNull() && !(ty == cty.String && v.AsString() == "") {
+				return v, err
 			}
 		}
 		return cty.NilVal, errors.New("every argument is null or an empty string")
@@ -107,22 +118,7 @@ var coalesce = function.New(&function.Spec{
 
 // lookup is an element of a map, or an attribute of an object, or else the default. stdlib's takes no null for it.
 // Marks of other elements stay where they are.
-var lookup = function.New(&function.Spec{
-	Params: []function.Parameter{
-		{Name: "map", Type: cty.DynamicPseudoType, AllowMarked: true}, {Name: "key", Type: cty.String},
-	},
-	VarParam: &function.Parameter{Name: "default", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true, AllowMarked: true},
-	Type: func(args []cty.Value) (cty.Type, error) {
-		v, err := lookUp(args)
-		if err != nil {
-			return cty.NilType, err
-		}
-		return v.Type(), nil
-	},
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return lookUp(args) },
-})
-
-func lookUp(args []cty.Value) (cty.Value, error) {
+var lookup = computing(func(args []cty.Value) (cty.Value, error) {
 	in, marks := args[0].Unmark()
 	key, ty := args[1].AsString(), in.Type()
 	switch {
@@ -130,15 +126,10 @@ func lookUp(args []cty.Value) (cty.Value, error) {
 		return cty.NilVal, function.NewArgErrorf(3, "there is one default at most")
 	case !ty.IsObjectType() && !ty.IsMapType():
 		return cty.NilVal, function.NewArgErrorf(0, "must be a map or an object")
-	}
-	var or cty.Value
-	if len(args) == 3 {
-		or = args[2]
-		if ty.IsMapType() {
-			var err error
-			if or, err = convert.Convert(or, ty.ElementType()); err != nil {
-				return cty.NilVal, function.NewArgErrorf(2, "must be of the type of the elements: %s", err)
-			}
+	case len(args) == 3 && ty.IsMapType():
+		var err error
+		if args[2], err = convert.Convert(args[2], ty.ElementType()); err != nil {
+			return cty.NilVal, function.NewArgErrorf(2, "must be of the type of the elements: %s", err)
 		}
 	}
 	switch {
@@ -146,60 +137,43 @@ func lookUp(args []cty.Value) (cty.Value, error) {
 		return in.GetAttr(key).WithMarks(marks), nil
 	case ty.IsMapType() && in.HasIndex(args[1]).True():
 		return in.Index(args[1]).WithMarks(marks), nil
-	case or == cty.NilVal:
+	case len(args) == 2:
 		return cty.NilVal, function.NewArgErrorf(1, "there is no %q, and no default: write lookup(MAP, KEY, DEFAULT)", key)
 	}
-	return or.WithMarks(marks), nil
-}
+	return args[2].WithMarks(marks), nil
+}, markParam("default"), function.Parameter{Name: "map", Type: cty.DynamicPseudoType, AllowMarked: true}, param("key", cty.String))
 
 // index finds a value in a list.
-var index = function.New(&function.Spec{
-	Params: []function.Parameter{anyParam("list"), anyParam("value")},
-	Type:   function.StaticReturnType(cty.Number),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		if ty := args[0].Type(); !ty.IsListType() && !ty.IsTupleType() {
-			return cty.NilVal, function.NewArgErrorf(0, "must be a list")
-		}
-		for it := args[0].ElementIterator(); it.Next(); {
-			i, v := it.Element()
-			if v.Type().Equals(args[1].Type()) && v.RawEquals(args[1]) {
-				return i, nil
-			}
-		}
+var index = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
+	if ty := args[0].Type(); !ty.IsListType() && !ty.IsTupleType() {
+		return cty.NilVal, function.NewArgErrorf(0, "must be a list")
+	}
+	i := slices.IndexFunc(args[0].AsValueSlice(), args[1].RawEquals)
+	if i < 0 {
 		return cty.NilVal, errors.New("the list does not contain the value")
-	},
-})
+	}
+	return cty.NumberIntVal(int64(i)), nil
+}, param("list", cty.DynamicPseudoType), param("value", cty.DynamicPseudoType))
 
-// sum adds numbers, also those of a set or a tuple.
-var sum = function.New(&function.Spec{
-	Params: []function.Parameter{anyParam("list")},
-	Type:   function.StaticReturnType(cty.Number),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		if ty := args[0].Type(); !ty.IsListType() && !ty.IsSetType() && !ty.IsTupleType() {
-			return cty.NilVal, function.NewArgErrorf(0, "must be a list, set or tuple of numbers")
+// sum adds numbers.
+var sum = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
+	if args[0].LengthInt() == 0 {
+		return cty.NilVal, function.NewArgErrorf(0, "it has no elements: write sum(concat([0], ...)) where that may be")
+	}
+	total := cty.Zero
+	for _, v := range args[0].AsValueSlice() {
+		if v.IsNull() {
+			return cty.NilVal, function.NewArgErrorf(0, "an element is null")
 		}
-		if args[0].LengthInt() == 0 {
-			return cty.NilVal, function.NewArgErrorf(0, "it has no elements: write sum(concat([0], ...)) where that may be")
-		}
-		total := cty.Zero
-		for it := args[0].ElementIterator(); it.Next(); {
-			_, v := it.Element()
-			n, err := convert.Convert(v, cty.Number)
-			if err != nil || n.IsNull() {
-				return cty.NilVal, function.NewArgErrorf(0, "every element must be a number")
-			}
-			total = total.Add(n)
-		}
-		return total, nil
-	},
-})
+		total = total.Add(v)
+	}
+	return total, nil
+}, param("list", cty.List(cty.Number)))
 
 // matchKeys keeps the values at the places where keys has one of the wanted.
 var matchKeys = function.New(&function.Spec{
 	Params: []function.Parameter{
-		{Name: "values", Type: cty.List(cty.DynamicPseudoType)},
-		{Name: "keys", Type: cty.List(cty.DynamicPseudoType)},
-		{Name: "searchset", Type: cty.List(cty.DynamicPseudoType)},
+		param("values", cty.List(cty.DynamicPseudoType)), param("keys", cty.List(cty.DynamicPseudoType)), param("searchset", cty.List(cty.DynamicPseudoType)),
 	},
 	Type: func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
 	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
@@ -207,111 +181,82 @@ var matchKeys = function.New(&function.Spec{
 		if of == cty.NilType {
 			return cty.NilVal, errors.New("keys and searchset must be of one type")
 		}
-		// They unify, so that only what a text says may keep one from being converted.
-		keyList, err := convert.Convert(args[1], of)
+		keys, err := convert.Convert(args[1], of)
 		if err != nil {
 			return cty.NilVal, function.NewArgError(1, err)
 		}
-		wantedList, err := convert.Convert(args[2], of)
+		wanted, err := convert.Convert(args[2], of)
 		if err != nil {
 			return cty.NilVal, function.NewArgError(2, err)
 		}
-		values, keys, wanted := args[0].AsValueSlice(), keyList.AsValueSlice(), wantedList.AsValueSlice()
-		if len(values) != len(keys) {
-			return cty.NilVal, fmt.Errorf("values and keys must be of one length: they have %d and %d elements", len(values), len(keys))
+		values := args[0].AsValueSlice()
+		if len(values) != keys.LengthInt() {
+			return cty.NilVal, fmt.Errorf("values and keys must be of one length: they have %d and %d elements", len(values), keys.LengthInt())
 		}
 		out := []cty.Value{}
-		for i, k := range keys {
-			if slices.ContainsFunc(wanted, k.RawEquals) {
+		for i, k := range keys.AsValueSlice() {
+			if slices.ContainsFunc(wanted.AsValueSlice(), k.RawEquals) {
 				out = append(out, values[i])
 			}
 		}
-		if len(out) == 0 {
-			return cty.ListValEmpty(ty.ElementType()), nil
-		}
-		return cty.ListVal(out), nil
+		return convert.Convert(cty.TupleVal(out), ty)
 	},
 })
 
 // transpose turns a map of lists of strings around.
-var transpose = function.New(&function.Spec{
-	Params: []function.Parameter{{Name: "values", Type: cty.Map(cty.List(cty.String))}},
-	Type:   function.StaticReturnType(cty.Map(cty.List(cty.String))),
-	Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
-		lists := map[string][]cty.Value{}
-		for it := args[0].ElementIterator(); it.Next(); {
-			k, list := it.Element()
-			if list.IsNull() {
-				return cty.NilVal, errors.New("a list is null")
+var transpose = returning(cty.Map(cty.List(cty.String)), func(args []cty.Value) (cty.Value, error) {
+	lists := map[string][]cty.Value{}
+	for it := args[0].ElementIterator(); it.Next(); {
+		k, list := it.Element()
+		if list.IsNull() {
+			return cty.NilVal, errors.New("a list is null")
+		}
+		for _, v := range list.AsValueSlice() {
+			if v.IsNull() {
+				return cty.NilVal, errors.New("an element is null")
 			}
-			for inner := list.ElementIterator(); inner.Next(); {
-				_, v := inner.Element()
-				if v.IsNull() {
-					return cty.NilVal, errors.New("an element is null")
-				}
-				lists[v.AsString()] = append(lists[v.AsString()], k)
-			}
+			lists[v.AsString()] = append(lists[v.AsString()], k)
 		}
-		if len(lists) == 0 {
-			return cty.MapValEmpty(ty.ElementType()), nil
-		}
-		out := map[string]cty.Value{}
-		for k, list := range lists {
-			out[k] = cty.ListVal(list)
-		}
-		return cty.MapVal(out), nil
-	},
-})
+	}
+	out := map[string]cty.Value{}
+	for k, list := range lists {
+		out[k] = cty.ListVal(list)
+	}
+	return convert.Convert(cty.ObjectVal(out), cty.Map(cty.List(cty.String)))
+}, param("values", cty.Map(cty.List(cty.String))))
 
-// makeCollection is tolist, toset or tomap. What is of one type already it gathers in linear time: cty compares the type
+// makeCollection is tolist, toset or tomap. It finds out itself whether all elements are of one type: cty compares the type
 // of each element with that of each other one, which takes minutes for the 100,000 names that a for_each may have.
-func makeCollection(want cty.Type) function.Function {
-	f := stdlib.MakeToFunc(want)
+func makeCollection(of func(cty.Type) cty.Type) function.Function {
+	any := stdlib.MakeToFunc(of(cty.DynamicPseudoType))
 	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "v", Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true, AllowDynamicType: true}},
+		Params: []function.Parameter{*markParam("v")},
 		Type: func(args []cty.Value) (cty.Type, error) {
-			if ty := gathered(args[0], want); ty != cty.NilType {
-				return ty, nil
+			if of := of(elementType(args[0].Type())); !of.HasDynamicTypes() && convert.GetConversionUnsafe(args[0].Type(), of) != nil {
+				return of, nil
 			}
-			return f.ReturnTypeForValues(args)
+			return any.ReturnTypeForValues(args)
 		},
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			v, marks := args[0].Unmark()
-			switch ty := gathered(v, want); {
-			case ty == cty.NilType:
-				return f.Call(args)
-			case ty.IsMapType():
-				return cty.MapVal(v.AsValueMap()).WithMarks(marks), nil
-			case ty.IsSetType():
-				return cty.SetVal(v.AsValueSlice()).WithMarks(marks), nil
-			default:
-				return cty.ListVal(v.AsValueSlice()).WithMarks(marks), nil
+		Impl: func(args []cty.Value, ty cty.Type) (cty.Value, error) {
+			if ty.HasDynamicTypes() {
+				return any.Call(args)
 			}
+			return convert.Convert(args[0], ty)
 		},
 	})
 }
 
-// gathered is the type of collection that a tuple or an object makes whose elements are all of one type, or NilType.
-func gathered(v cty.Value, want cty.Type) (of cty.Type) {
-	v, _ = v.Unmark()
-	if ty := v.Type(); !v.IsKnown() || v.IsNull() || !(ty.IsObjectType() && want.IsMapType() || ty.IsTupleType() && !want.IsMapType()) {
-		return cty.NilType
-	}
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
-		if ty := e.Type(); ty == cty.DynamicPseudoType || of != cty.NilType && !ty.Equals(of) { // a null of no type
-			return cty.NilType
-		}
-		of = e.Type()
-	}
+// elementType is the type of all elements of a tuple or an object, or any.
+func elementType(ty cty.Type) cty.Type {
+	var types []cty.Type
 	switch {
-	case of == cty.NilType:
-		return of
-	case want.IsMapType():
-		return cty.Map(of)
-	case want.IsSetType():
-		return cty.Set(of)
-	default:
-		return cty.List(of)
+	case ty.IsTupleType():
+		types = ty.TupleElementTypes()
+	case ty.IsObjectType():
+		types = slices.Collect(maps.Values(ty.AttributeTypes()))
 	}
+	if len(types) == 0 || slices.ContainsFunc(types, func(t cty.Type) bool { return !t.Equals(types[0]) }) {
+		return cty.DynamicPseudoType
+	}
+	return types[0]
 }

@@ -16,42 +16,23 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// markParam takes a value with its marks.
-func markParam(name string) function.Parameter {
-	return function.Parameter{Name: name, Type: cty.DynamicPseudoType, AllowMarked: true, AllowNull: true, AllowDynamicType: true}
-}
+var makeSensitive = computing(func(args []cty.Value) (cty.Value, error) { return args[0].Mark(sensitive), nil }, nil, *markParam("value"))
 
-func sameType(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil }
+// makeNonsensitive takes every mark off: for what was computed from a secret and is none.
+var makeNonsensitive = computing(func(args []cty.Value) (cty.Value, error) {
+	v, _ := args[0].UnmarkDeep()
+	return v, nil
+}, nil, *markParam("value"))
 
-var makeSensitive = function.New(&function.Spec{
-	Params: []function.Parameter{markParam("value")}, Type: sameType,
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return args[0].Mark(sensitive), nil },
-})
-
-// makeNonsensitive takes every mark off: for what was computed from a secret and
-// is none.
-var makeNonsensitive = function.New(&function.Spec{
-	Params: []function.Parameter{markParam("value")}, Type: sameType,
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { v, _ := args[0].UnmarkDeep(); return v, nil },
-})
-
-var isSensitive = function.New(&function.Spec{
-	Params: []function.Parameter{markParam("value")}, Type: function.StaticReturnType(cty.Bool),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return cty.BoolVal(args[0].IsMarked()), nil },
-})
+var isSensitive = returning(cty.Bool, func(args []cty.Value) (cty.Value, error) { return cty.BoolVal(args[0].IsMarked()), nil }, *markParam("value"))
 
 // digest is ZooKeeper's digest id of a user: "user:base64(sha1(user:password))". It
 // is sensitive: a weak password can be guessed from it.
-var digest = function.New(&function.Spec{
-	Params: []function.Parameter{{Name: "user", Type: cty.String}, {Name: "password", Type: cty.String}},
-	Type:   function.StaticReturnType(cty.String),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		user := args[0].AsString()
-		if user == "" || strings.Contains(user, ":") {
-			return cty.NilVal, function.NewArgErrorf(0, "the user name must not be empty and cannot contain a colon")
-		}
-		return cty.StringVal(digestID(user, args[1].AsString())).Mark(sensitive), nil
-	},
+var digest = text([]string{"user", "password"}, cty.String, func(args []string) (cty.Value, error) {
+	if args[0] == "" || strings.Contains(args[0], ":") {
+		return cty.NilVal, function.NewArgErrorf(0, "the user name must not be empty and cannot contain a colon")
+	}
+	return cty.StringVal(digestID(args[0], args[1])).Mark(sensitive), nil
 })
 
 // znodePath joins names and paths to one absolute path that ZooKeeper accepts.
@@ -66,14 +47,11 @@ var znodePath = function.New(&function.Spec{
 					joined = kind.JoinPath(joined, name)
 				}
 			}
-			if len(joined) > maxPathBytes {
-				return cty.NilVal, fmt.Errorf("the path has more than %d bytes", maxPathBytes)
-			}
 		}
-		if err := kind.ValidatePath(joined); err != nil {
-			return cty.NilVal, err
+		if len(joined) > maxPathBytes {
+			return cty.NilVal, fmt.Errorf("the path has more than %d bytes", maxPathBytes)
 		}
-		return cty.StringVal(joined), nil
+		return cty.StringVal(joined), kind.ValidatePath(joined)
 	},
 })
 
@@ -86,19 +64,15 @@ func (m *module) env() function.Function {
 			values[name] = value
 		}
 	}
-	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "name", Type: cty.String}},
-		Type:   function.StaticReturnType(cty.String),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			value, ok := values[args[0].AsString()]
-			switch {
-			case !ok:
-				return cty.NilVal, fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", args[0].AsString())
-			case !utf8.ValidString(value):
-				return cty.NilVal, fmt.Errorf("the environment variable %s is not valid UTF-8", args[0].AsString())
-			}
-			return cty.StringVal(value).Mark(sensitive), nil
-		},
+	return text([]string{"name"}, cty.String, func(args []string) (cty.Value, error) {
+		value, ok := values[args[0]]
+		switch {
+		case !ok:
+			return cty.NilVal, fmt.Errorf("the environment variable %s is not set: export it, or give another value with try(env(...), ...)", args[0])
+		case !utf8.ValidString(value):
+			return cty.NilVal, fmt.Errorf("the environment variable %s is not valid UTF-8", args[0])
+		}
+		return cty.StringVal(value).Mark(sensitive), nil
 	})
 }
 
@@ -165,33 +139,28 @@ func (m *module) fileExists() function.Function {
 
 // templateFile renders a file as a template, in which only the given variables exist.
 func (m *module) templateFile(callable map[string]function.Function) function.Function {
-	vars := function.Parameter{Name: "vars", Type: cty.DynamicPseudoType, AllowMarked: true}
-	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "path", Type: cty.String}, vars},
-		Type:   function.StaticReturnType(cty.DynamicPseudoType),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			given, marks := args[1].Unmark()
-			if ty := given.Type(); !ty.IsObjectType() && !ty.IsMapType() {
-				return cty.NilVal, function.NewArgErrorf(1, "must be a map or an object")
-			}
-			name := args[0].AsString()
-			src, err := m.read(name)
-			if err != nil {
-				return cty.NilVal, function.NewArgError(0, err)
-			}
-			expr, diags := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
-			if diags.HasErrors() {
-				return cty.NilVal, diags
-			}
-			ctx := &hcl.EvalContext{Variables: given.AsValueMap(), Functions: callable}
-			for name, v := range ctx.Variables {
-				ctx.Variables[name] = v.WithMarks(marks)
-			}
-			v, diags := evaluate(expr, ctx, []byte(src))
-			if diags.HasErrors() {
-				return cty.NilVal, diags
-			}
-			return v, nil
-		},
-	})
+	return returning(cty.DynamicPseudoType, func(args []cty.Value) (cty.Value, error) {
+		given, marks := args[1].Unmark()
+		if ty := given.Type(); !ty.IsObjectType() && !ty.IsMapType() {
+			return cty.NilVal, function.NewArgErrorf(1, "must be a map or an object")
+		}
+		name := args[0].AsString()
+		src, err := m.read(name)
+		if err != nil {
+			return cty.NilVal, function.NewArgError(0, err)
+		}
+		expr, diags := hclsyntax.ParseTemplate([]byte(src), name, hcl.InitialPos)
+		if diags.HasErrors() {
+			return cty.NilVal, diags
+		}
+		ctx := &hcl.EvalContext{Variables: given.AsValueMap(), Functions: callable}
+		for name, v := range ctx.Variables {
+			ctx.Variables[name] = v.WithMarks(marks)
+		}
+		v, diags := evaluate(expr, ctx, []byte(src))
+		if diags.HasErrors() {
+			return cty.NilVal, diags
+		}
+		return v, nil
+	}, param("path", cty.String), function.Parameter{Name: "vars", Type: cty.DynamicPseudoType, AllowMarked: true})
 }

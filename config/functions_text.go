@@ -1,10 +1,11 @@
 package config
 
 import (
-	"crypto/md5"
-	"crypto/sha1"
-	"crypto/sha256"
-	"crypto/sha512"
+	"crypto"
+	_ "crypto/md5" // registers the hash, as those below
+	_ "crypto/sha1"
+	_ "crypto/sha256"
+	_ "crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -20,20 +21,17 @@ import (
 
 // text makes a function of strings.
 func text(names []string, ty cty.Type, f func(args []string) (cty.Value, error)) function.Function {
-	params := make([]function.Parameter, len(names))
-	for i, name := range names {
-		params[i] = function.Parameter{Name: name, Type: cty.String}
+	var params []function.Parameter
+	for _, name := range names {
+		params = append(params, param(name, cty.String))
 	}
-	return function.New(&function.Spec{
-		Params: params, Type: function.StaticReturnType(ty),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			plain := make([]string, len(args))
-			for i, a := range args {
-				plain[i] = a.AsString()
-			}
-			return f(plain)
-		},
-	})
+	return returning(ty, func(args []cty.Value) (cty.Value, error) {
+		plain := make([]string, len(args))
+		for i, a := range args {
+			plain[i] = a.AsString()
+		}
+		return f(plain)
+	}, params...)
 }
 
 func textToText(f func(string) string) function.Function {
@@ -44,47 +42,44 @@ func textTest(second string, f func(s, x string) bool) function.Function {
 	return text([]string{"str", second}, cty.Bool, func(args []string) (cty.Value, error) { return cty.BoolVal(f(args[0], args[1])), nil })
 }
 
-var (
-	startsWith = textTest("prefix", strings.HasPrefix)
-	endsWith   = textTest("suffix", strings.HasSuffix)
-	contains   = textTest("substr", strings.Contains)
+func hashed(with crypto.Hash, encode func([]byte) string) function.Function {
+	return textToText(func(s string) string {
+		h := with.New()
+		h.Write([]byte(s))
+		return encode(h.Sum(nil))
+	})
+}
 
-	baseName  = textToText(path.Base)
-	dirName   = textToText(path.Dir)
-	urlEncode = textToText(url.QueryEscape)
+var base64Text = base64.StdEncoding.EncodeToString
 
-	hexMD5    = textToText(func(s string) string { h := md5.Sum([]byte(s)); return hex.EncodeToString(h[:]) })
-	hexSHA1   = textToText(func(s string) string { h := sha1.Sum([]byte(s)); return hex.EncodeToString(h[:]) })
-	hexSHA256 = textToText(func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) })
-	hexSHA512 = textToText(func(s string) string { h := sha512.Sum512([]byte(s)); return hex.EncodeToString(h[:]) })
+var textFunctions = map[string]function.Function{
+	"startswith": textTest("prefix", strings.HasPrefix), "endswith": textTest("suffix", strings.HasSuffix), "strcontains": textTest("substr", strings.Contains),
+	"basename": textToText(path.Base), "dirname": textToText(path.Dir), "urlencode": textToText(url.QueryEscape),
+	"md5": hashed(crypto.MD5, hex.EncodeToString), "sha1": hashed(crypto.SHA1, hex.EncodeToString),
+	"sha256": hashed(crypto.SHA256, hex.EncodeToString), "sha512": hashed(crypto.SHA512, hex.EncodeToString),
+	"base64sha1": hashed(crypto.SHA1, base64Text), "base64sha256": hashed(crypto.SHA256, base64Text), "base64sha512": hashed(crypto.SHA512, base64Text),
+	"base64encode": textToText(func(s string) string { return base64Text([]byte(s)) }),
+	"base64decode": text([]string{"str"}, cty.String, func(args []string) (cty.Value, error) {
+		raw, err := base64.StdEncoding.DecodeString(args[0])
+		switch {
+		case err != nil:
+			return cty.NilVal, errors.New("the string is not base64")
+		case !utf8.Valid(raw):
+			return cty.NilVal, errors.New("the decoded bytes are not valid UTF-8, which a string must be")
+		}
+		return cty.StringVal(string(raw)), nil
+	}),
 
-	base64Encode = textToText(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })
-	base64SHA1   = textToText(func(s string) string { h := sha1.Sum([]byte(s)); return base64.StdEncoding.EncodeToString(h[:]) })
-	base64SHA256 = textToText(func(s string) string { h := sha256.Sum256([]byte(s)); return base64.StdEncoding.EncodeToString(h[:]) })
-	base64SHA512 = textToText(func(s string) string { h := sha512.Sum512([]byte(s)); return base64.StdEncoding.EncodeToString(h[:]) })
-)
-
-var base64Decode = text([]string{"str"}, cty.String, func(args []string) (cty.Value, error) {
-	raw, err := base64.StdEncoding.DecodeString(args[0])
-	switch {
-	case err != nil:
-		return cty.NilVal, errors.New("the string is not base64")
-	case !utf8.Valid(raw):
-		return cty.NilVal, errors.New("the decoded bytes are not valid UTF-8, which a string must be")
-	}
-	return cty.StringVal(string(raw)), nil
-})
-
-// replace replaces every occurrence of a text, or of a regular expression
-// written between slashes, as Terraform's does.
-var replace = text([]string{"str", "substr", "replace"}, cty.String, func(args []string) (cty.Value, error) {
-	s, old, replacement := args[0], args[1], args[2]
-	if len(old) < 2 || old[0] != '/' || old[len(old)-1] != '/' {
-		return cty.StringVal(strings.ReplaceAll(s, old, replacement)), nil
-	}
-	re, err := regexp.Compile(old[1 : len(old)-1])
-	if err != nil {
-		return cty.NilVal, function.NewArgErrorf(1, "not a regular expression: %s", err)
-	}
-	return cty.StringVal(re.ReplaceAllString(s, replacement)), nil
-})
+	// replace replaces every occurrence of a text, or of a regular expression between slashes, as Terraform's does.
+	"replace": text([]string{"str", "substr", "replace"}, cty.String, func(args []string) (cty.Value, error) {
+		s, old, replacement := args[0], args[1], args[2]
+		if len(old) < 2 || old[0] != '/' || old[len(old)-1] != '/' {
+			return cty.StringVal(strings.ReplaceAll(s, old, replacement)), nil
+		}
+		re, err := regexp.Compile(old[1 : len(old)-1])
+		if err != nil {
+			return cty.NilVal, function.NewArgErrorf(1, "not a regular expression: %s", err)
+		}
+		return cty.StringVal(re.ReplaceAllString(s, replacement)), nil
+	}),
+}
