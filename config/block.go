@@ -28,7 +28,6 @@ type attribute struct {
 	rng       hcl.Range
 	nameRange hcl.Range
 	deps      []*decl // what the expression refers to
-	uses      []use   // the outputs of modules among that
 	each      bool    // it refers to each.key or each.value
 	bad       bool    // it refers to something that does not exist, which has been reported
 	iterator  string  // in the content of a dynamic block: the name of its element

@@ -269,15 +269,9 @@ func (r resolver) moduleReference(t hcl.Traversal, d *decl) bool {
 	switch {
 	case d.child == nil:
 		return true
-	case !ok:
-		r.a.uses = append(r.a.uses, use{d, d.child.outputs})
+	case !ok || d.child.named["output"][name] != nil:
 		return true
-	}
-	if o := d.child.named["output"][name]; o != nil {
-		r.a.uses = append(r.a.uses, use{d, []*decl{o}})
-		return true
-	}
-	if d.child.incomplete {
+	case d.child.incomplete:
 		return false // the output may be among what could not be read
 	}
 	return r.unknown(t, "%s has no output %q; what is in a module is seen through its outputs.%s", d.addr, name,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,6 +165,17 @@ func dump(c *Config, origins bool) string {
 		fmt.Fprintf(&b, "output %s %s %s %v\n", o.Name, o.Type, o.Value, o.Sensitive)
 	}
 	return b.String()
+}
+
+// loadFS is load on any file system, which must hold every module; dir is what
+// diagnostics call it.
+func loadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
+	return loadTree(fsys, dir, opts, func(sub string) (fs.FS, error) {
+		if !fs.ValidPath(sub) {
+			return nil, fs.ErrNotExist
+		}
+		return fs.Sub(fsys, sub)
+	})
 }
 
 // loadText loads one native file.

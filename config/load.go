@@ -51,17 +51,6 @@ func (r *report) noDirectory(dir string, err error) {
 	r.errorf(fileStart(dir), "Cannot read the directory", "%s Name a directory that holds *%s files.", sentence(plainError(err)), nativeSuffix)
 }
 
-// loadFS is load on any file system, which must hold every module; dir is what
-// diagnostics call it.
-func loadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
-	return loadTree(fsys, dir, opts, func(sub string) (fs.FS, error) {
-		if !fs.ValidPath(sub) {
-			return nil, fs.ErrNotExist
-		}
-		return fs.Sub(fsys, sub)
-	})
-}
-
 func loadTree(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
 	files := &sources{fsys: fsys, dir: dir, files: map[string]*hcl.File{}, report: &report{}}
 	m := newModule(files, opts)

@@ -83,59 +83,30 @@ func (m *module) encodeOutputs() []plan.Output {
 	return out
 }
 
-// use is a reference to outputs of a module.
-type use struct {
-	block   *decl
-	outputs []*decl
-}
-
-// inModule is a declaration of a module that is called somewhere, with the block that calls it and where that is.
-type inModule struct {
-	d      *decl
-	prefix string
-	block  *decl // nil in the configuration itself
-	outer  *inModule
-}
-
-// nodesOf are the blocks of nodes that an output comes from. What these refer to is theirs.
+// nodesOf are the blocks of nodes that an output comes from, the addresses sorted. What these refer to is theirs. A module
+// is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
 func nodesOf(output *decl) []string {
 	found, seen := map[string]bool{}, map[*decl]bool{}
-	queue := []inModule{{d: output}}
-	var follow func(a *attribute, from *inModule)
-	follow = func(a *attribute, from *inModule) {
-		for _, to := range a.deps {
-			if !to.isModule() {
-				queue = append(queue, inModule{to, from.prefix, from.block, from.outer})
-			} else if to.forEach != nil {
-				follow(to.forEach, from)
+	var visit func(d *decl, prefix string)
+	visit = func(d *decl, prefix string) {
+		switch {
+		case seen[d]:
+			return
+		case d.node != nil:
+			found[prefix+d.addr] = true
+			return
+		case d.child != nil:
+			for _, inner := range d.child.all {
+				if inner.node != nil || inner.isModule() {
+					visit(inner, prefix+d.addr+".")
+				}
 			}
 		}
-		for _, u := range a.uses {
-			for _, o := range u.outputs {
-				queue = append(queue, inModule{o, from.prefix + u.block.addr + ".", u.block, from})
-			}
+		seen[d] = true
+		for _, e := range d.edges() {
+			visit(e.to, prefix)
 		}
 	}
-	for len(queue) > 0 {
-		at := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		if seen[at.d] {
-			continue
-		}
-		seen[at.d] = true
-		if at.d.node != nil {
-			found[at.prefix+at.d.addr] = true
-			continue
-		}
-		for _, a := range at.d.attrs {
-			follow(a, &at)
-		}
-		if name, ok := strings.CutPrefix(at.d.addr, "var."); ok && at.block != nil && at.block.block.attrs[name] != nil {
-			follow(at.block.block.attrs[name], at.outer)
-		}
-		for _, to := range at.d.inside {
-			queue = append(queue, inModule{to, at.prefix, at.block, at.outer})
-		}
-	}
+	visit(output, "")
 	return slices.Sorted(maps.Keys(found))
 }

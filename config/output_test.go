@@ -63,8 +63,8 @@ output "path" { value = mutex.deep.path }
 		from[o.Name] = o.From
 	}
 	const one, two, many = "namespace.a.mutex.one", "namespace.a.mutex.two", "namespace.a.mutex.many"
+	module := []string{"module.m.module.d.mutex.deep", "module.m.mutex.inner", "module.m.mutex.other", two}
 	require.Equal(t, map[string][]string{
-		"one": {one}, "local": {many, one}, "constant": nil, "inside": {"module.m.mutex.inner"}, "through": {two}, "deeper": {"module.m.module.d.mutex.deep"},
-		"whole": {"module.m.module.d.mutex.deep", "module.m.mutex.inner", two},
+		"one": {one}, "local": {many, one}, "constant": nil, "inside": module, "through": module, "deeper": module, "whole": module,
 	}, from)
 }

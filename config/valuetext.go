@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -12,91 +11,60 @@ import (
 // valueText writes a value as the language would. A list, set or map that no
 // literal makes says which function does: tolist([...]).
 func valueText(v cty.Value) string {
-	var b strings.Builder
-	writeValue(&b, v, "")
-	return b.String()
-}
-
-func writeValue(b *strings.Builder, v cty.Value, indent string) {
 	ty := v.Type()
 	switch {
-	case v.IsMarked():
-		b.WriteString("(sensitive value)")
-	case ty.IsCapsuleType():
-		b.WriteString(capsuleText(v))
-	case v.IsNull():
-		b.WriteString("null")
-	case ty == cty.String:
-		writeText(b, v.AsString(), indent)
-	case ty.IsPrimitiveType():
-		b.Write(hclwrite.TokensForValue(v).Bytes())
-	case ty.IsObjectType():
-		writeParts(b, v, indent, "{", "}")
-	case ty.IsMapType():
-		writeParts(b, v, indent, "tomap({", "})")
-	case ty.IsTupleType():
-		writeParts(b, v, indent, "[", "]")
-	case ty.IsListType():
-		writeParts(b, v, indent, "tolist([", "])")
-	case ty.IsSetType():
-		writeParts(b, v, indent, "toset([", "])")
+	case !v.IsMarked() && !v.IsNull() && ty == cty.String && strings.HasSuffix(v.AsString(), "\n") && !strings.ContainsAny(v.AsString(), "\r\x1b"):
+		mark := "EOT" // a heredoc shows several lines as they are
+		for strings.Contains("\n"+v.AsString(), "\n"+mark) {
+			mark += "_"
+		}
+		return "<<" + mark + "\n" + v.AsString() + mark
 	default:
-		b.WriteString(ty.FriendlyName())
+		return string(hclwrite.Format([]byte(literal(v))))
 	}
 }
 
-func writeParts(b *strings.Builder, v cty.Value, indent, open, end string) {
-	b.WriteString(open)
-	if v.LengthInt() > 0 {
-		b.WriteString("\n")
+// literal is the value without a layout.
+func literal(v cty.Value) string {
+	switch ty := v.Type(); {
+	case v.IsMarked():
+		return "(sensitive value)"
+	case policyValue(v) != nil:
+		return "acl." + policyValue(v).name
+	case ensembleValue(v) != nil:
+		return "ensemble." + ensembleValue(v).Name
+	case v.IsNull() || ty.IsPrimitiveType():
+		return string(hclwrite.TokensForValue(v).Bytes())
+	case ty.IsObjectType():
+		return parts(v, "{", "}")
+	case ty.IsMapType():
+		return parts(v, "tomap({", "})")
+	case ty.IsListType():
+		return parts(v, "tolist([", "])")
+	case ty.IsSetType():
+		return parts(v, "toset([", "])")
+	case ty.IsTupleType():
+		return parts(v, "[", "]")
+	default:
+		return ty.FriendlyName()
 	}
-	keyed := strings.HasSuffix(open, "{")
+}
+
+func parts(v cty.Value, open, end string) string {
+	var b strings.Builder
 	for it := v.ElementIterator(); it.Next(); {
 		key, e := it.Element()
-		b.WriteString(indent + "  ")
-		if keyed {
-			b.WriteString(keyText(key.AsString()) + " = ")
+		switch name := key; {
+		case !strings.HasSuffix(open, "{"):
+			b.WriteString(literal(e) + ",\n")
+		case hclsyntax.ValidIdentifier(name.AsString()):
+			b.WriteString(name.AsString() + " = " + literal(e) + "\n")
+		default:
+			b.WriteString(literal(name) + " = " + literal(e) + "\n")
 		}
-		writeValue(b, e, indent+"  ")
-		if !keyed {
-			b.WriteString(",")
-		}
-		b.WriteString("\n")
 	}
-	if v.LengthInt() > 0 {
-		b.WriteString(indent)
+	if b.Len() == 0 {
+		return open + end
 	}
-	b.WriteString(end)
-}
-
-func keyText(key string) string {
-	if hclsyntax.ValidIdentifier(key) {
-		return key
-	}
-	return quoteText(key)
-}
-
-// writeText writes text of several lines as a heredoc, which shows it as it is.
-func writeText(b *strings.Builder, s, indent string) {
-	if !strings.HasSuffix(s, "\n") || indent != "" || strings.ContainsAny(s, "\r\x1b") {
-		b.WriteString(quoteText(s))
-		return
-	}
-	mark := "EOT"
-	for strings.Contains("\n"+s, "\n"+mark) {
-		mark += "_"
-	}
-	fmt.Fprintf(b, "<<%s\n%s%s", mark, s, mark)
-}
-
-func quoteText(s string) string { return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()) }
-
-func capsuleText(v cty.Value) string {
-	if p := policyValue(v); p != nil {
-		return "acl." + p.name
-	}
-	if e := ensembleValue(v); e != nil {
-		return "ensemble." + e.Name
-	}
-	return v.Type().FriendlyName()
+	return open + "\n" + b.String() + end
 }
