@@ -108,7 +108,7 @@ func (r *run) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 // planned before.
 //
 // It does not raise the generation, and the hash in the index leaves the state out: to a plan,
-// the lock is as it was declared, but for being shut (plan, differ.draining).
+// the lock is as it was declared, but for being shut (plan, drain.go).
 func (r *run) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
 	payload.State = state

@@ -8,12 +8,19 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
+// accessCheck is of all declared lists.
+type accessCheck struct {
+	*sides
+	verdicts map[listNeed]verdict
+	remarks  []*remark
+}
+
 // checkAccess looks at the declared access lists: nobody may be left without
 // one, everybody must not write, and we must not lock ourselves out.
 //
 // It looks at what is declared and not at what is there: a list that is wrong in the ensemble
 // is put right by the plan, or is nobody's of this stack.
-func (d *differ) checkAccess() {
+func (d *accessCheck) checkAccess() {
 	for _, n := range d.desired {
 		base := Problem{Severity: Error, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
 		if len(n.ACL) == 0 {
@@ -70,7 +77,7 @@ func Need(k *kind.Kind) kind.Perm {
 // checkLockOut finds lists that would keep us from managing the node, which an apply could set
 // but not take back: ADMIN on the node is what setting a list takes. Only a superuser of the
 // servers can help then, or servers started with skipACL.
-func (d *differ) checkLockOut(n *Node) {
+func (d *accessCheck) checkLockOut(n *Node) {
 	if n.AllowLockout || len(d.opts.Identities) == 0 {
 		return
 	}
@@ -94,7 +101,7 @@ func (d *differ) checkLockOut(n *Node) {
 
 // misspelt says of entries that they mean us, or an administrator, and do not say so: the mistake
 // cannot be seen in the list, which looks right.
-func (d *differ) misspelt(list []kind.ACL) (text string) {
+func (d *sides) misspelt(list []kind.ACL) (text string) {
 	for _, a := range list {
 		if ours, ok := d.backwards(a); ok {
 			text += fmt.Sprintf(" The entry x509:%s names us in another order than the servers do: write %q.", a.ID, ours)
@@ -106,7 +113,7 @@ func (d *differ) misspelt(list []kind.ACL) (text string) {
 // backwards finds our certificate's subject written in another order. The servers
 // compare the text, in RFC 2253's order (last encoded first), and take any other
 // text without complaint: openssl and Go print the reverse.
-func (d *differ) backwards(a kind.ACL) (ours string, ok bool) {
+func (d *sides) backwards(a kind.ACL) (ours string, ok bool) {
 	names := func(s string) []string {
 		parts := strings.Split(s, ",")
 		for i := range parts {
@@ -132,7 +139,7 @@ func (d *differ) backwards(a kind.ACL) (ours string, ok bool) {
 // granted adds up what a list gives us, and what it gives to somebody we may be:
 // "ip" and schemes of plug-ins are matched by the servers, not by us.
 // "world" is among the identities of every client: what it gets is ours for certain.
-func (d *differ) granted(list []kind.ACL) (sure, maybe kind.Perm) {
+func (d *sides) granted(list []kind.ACL) (sure, maybe kind.Perm) {
 	for _, a := range list {
 		switch {
 		case a.Scheme == "auth" || slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID}):
@@ -144,7 +151,7 @@ func (d *differ) granted(list []kind.ACL) (sure, maybe kind.Perm) {
 	return sure, maybe
 }
 
-func (d *differ) grantedNow(path string) string {
+func (d *sides) grantedNow(path string) string {
 	have := d.have[path]
 	if have == nil {
 		return ""

@@ -12,7 +12,7 @@ import (
 // somebody who only looks, or the old credential and the new one presented together.
 
 // checkAdmins finds lists that would keep administrators from managing a node, or readers from planning it.
-func (d *differ) checkAdmins(n *Node) {
+func (d *accessCheck) checkAdmins(n *Node) {
 	v := d.verdictOn(n)
 	base := Problem{Severity: Error, Code: ProblemLockOut, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
 	switch {
@@ -46,7 +46,7 @@ type listNeed struct {
 	need kind.Perm
 }
 
-func (d *differ) verdictOn(n *Node) verdict {
+func (d *accessCheck) verdictOn(n *Node) verdict {
 	key := listNeed{listHead{&n.ACL[0], len(n.ACL)}, Need(n.Kind())}
 	if v, ok := d.verdicts[key]; ok {
 		return v
@@ -97,7 +97,7 @@ type remark struct {
 	addrs []string
 }
 
-func (d *differ) note(n *Node, summary, who, why, next string) {
+func (d *accessCheck) note(n *Node, summary, who, why, next string) {
 	i := slices.IndexFunc(d.remarks, func(r *remark) bool { return r.who == who && r.why == why })
 	if i < 0 {
 		i = len(d.remarks)
@@ -107,7 +107,7 @@ func (d *differ) note(n *Node, summary, who, why, next string) {
 }
 
 // tellRemarks says each of them once.
-func (d *differ) tellRemarks() {
+func (d *accessCheck) tellRemarks() {
 	const room = 5
 	for _, r := range d.remarks {
 		n, few := len(r.addrs), strings.Join(r.addrs[:min(len(r.addrs), room)], ", ")
@@ -120,7 +120,7 @@ func (d *differ) tellRemarks() {
 }
 
 // administeredNow names who could still set the list that is there.
-func (d *differ) administeredNow(path string) string {
+func (d *sides) administeredNow(path string) string {
 	have := d.have[path]
 	if have == nil {
 		return ""
@@ -162,7 +162,7 @@ func whoBut(list, others []kind.ACL) string {
 
 // checkSetters warns when none of the declared administrators can set what is to be set, but somebody else
 // can: the apply has to present both.
-func (d *differ) checkSetters() {
+func (d *frame) checkSetters() {
 	var who []kind.ACL
 	n, first := 0, ""
 	for _, c := range d.p.Access {
@@ -200,7 +200,7 @@ func mayAdminister(who kind.ACL, list []kind.ACL) bool {
 }
 
 // undeclared says whose the tool's own nodes are where nobody is declared.
-func (d *differ) undeclared() {
+func (d *frame) undeclared() {
 	if d.current.Frame == nil || d.intent.Access != nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || !d.somebody() {
 		return
 	}
@@ -221,6 +221,6 @@ func (d *differ) undeclared() {
 }
 
 // somebody reports whether the connection has an identity of its own.
-func (d *differ) somebody() bool {
+func (d *sides) somebody() bool {
 	return slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return id.Scheme != "world" })
 }

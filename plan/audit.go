@@ -18,7 +18,7 @@ import (
 
 // audit looks at who else may delete or create where the stack stands. Who has ADMIN
 // there was put in charge by somebody; everybody was not. It looks at the lists as the plan leaves them.
-func (d *differ) audit() {
+func (d *frame) audit() {
 	if d.opts.Destroy || d.intent.Access == nil && !d.somebody() {
 		return // nobody in particular has no rights of its own to keep
 	}
@@ -50,7 +50,7 @@ func (d *differ) audit() {
 //
 // The rights are summed up first: entries of one identity add up on the server, and whoever has
 // ADMIN in one of them may give itself the rest.
-func (d *differ) others(list []kind.ACL, mask kind.Perm) (who []string) {
+func (d *sides) others(list []kind.ACL, mask kind.Perm) (who []string) {
 	sum := map[Identity]kind.Perm{}
 	for _, a := range list {
 		sum[Identity{a.Scheme, a.ID}] |= a.Perms
@@ -67,7 +67,7 @@ func (d *differ) others(list []kind.ACL, mask kind.Perm) (who []string) {
 }
 
 // oneOfUs: who may apply, by name.
-func (d *differ) oneOfUs(a kind.ACL) bool {
+func (d *sides) oneOfUs(a kind.ACL) bool {
 	if d.intent.Access != nil {
 		return granted(d.intent.Access.Admins, a)
 	}
@@ -75,7 +75,7 @@ func (d *differ) oneOfUs(a kind.ACL) bool {
 }
 
 // listAfter is the list of a node of the frame as the plan leaves it.
-func (d *differ) listAfter(f *Framed) []kind.ACL {
+func (d *frame) listAfter(f *Framed) []kind.ACL {
 	for _, c := range d.p.Access {
 		if c.Pin.Path == f.Path && !c.Contenders {
 			return c.After
@@ -86,7 +86,7 @@ func (d *differ) listAfter(f *Framed) []kind.ACL {
 
 // auditNeighbours looks at administrators of other stacks, where ours are declared. On one root they cannot
 // be kept apart: all stacks need DELETE in the same nodes.
-func (d *differ) auditNeighbours() {
+func (d *frame) auditNeighbours() {
 	if d.intent.Access == nil {
 		return
 	}
@@ -122,7 +122,7 @@ func (d *differ) auditNeighbours() {
 }
 
 // checkRoot looks at a root whose list is somebody else's to set.
-func (d *differ) checkRoot(f *Framed) {
+func (d *frame) checkRoot(f *Framed) {
 	if f.Closed || d.wantedOf(f) != nil {
 		return
 	}

@@ -32,10 +32,10 @@
 // who is in it), intent.go (moves, imports, removals, quotas, outputs, administrators), options.go; plan.go,
 // change.go, action.go, problem.go.
 //
-// From two trees to a Plan: diff.go, whose function diff says in which order the steps come
-// and why. move.go and import.go find what continues at another path or is taken over;
+// From two trees to a Plan: diff.go has the phases, each of them a type (sides, pairing, decisions,
+// selection, frame), and decide.go chooses the actions. move.go and import.go find what continues at another path or is taken over;
 // guard.go, access.go, admins.go, audit.go and mass.go say what must not be done, or should not; quota.go
-// compares the quotas; own.go plans the access lists of the tool's own nodes; scope.go takes out what was not asked for, drift.go tells what was
+// compares the quotas; own.go plans the access lists of the tool's own nodes; scope.go takes out what was not asked for, drift.go reports what was
 // changed by hand; rebuild.go and drain.go look after an index that was lost and locks that
 // were left closed; pin.go notes what an apply has to find unchanged.
 //

@@ -12,7 +12,7 @@ import (
 //
 // Such a lock shows no difference otherwise. Its state is no parameter, and the hash of the
 // index leaves it out, because an apply that drains is not somebody's hand.
-func (d *differ) draining() {
+func (d *selection) draining() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
 		if c.Before == nil || !d.ours(c.Before) || c.Before.Payload.State != kind.StateDraining ||

@@ -35,7 +35,7 @@ type Attribute struct {
 // drift lists what is not as the last apply left it.
 // It goes by what is there and by the index, and not by the changes: a node may have drifted
 // to what is declared by now, or be declared no more.
-func (d *differ) drift() {
+func (d *selection) drift() {
 	see := func(addr, path, what string) {
 		if !d.p.RefreshOnly || !d.outside[path] {
 			one := Drift{Addr: addr, Path: path, What: what}
@@ -80,7 +80,7 @@ const maxUndone = 6
 // applied. So what differs from the declaration is taken back, each set of it in turn, until the
 // hash fits: then those attributes, and no others, were changed, and from these values. The
 // others differ because the configuration changed.
-func (d *differ) changedByHand(have *Node) []Attribute {
+func (d *sides) changedByHand(have *Node) []Attribute {
 	want := d.want[have.Path]
 	_, e, _ := d.entry(have.Path)
 	if want == nil || want.Kind() != have.Kind() {

@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func (d *differ) problem(s Severity, code ProblemCode, n *Node, summary, detail string) {
+func (d *sides) problem(s Severity, code ProblemCode, n *Node, summary, detail string) {
 	d.p.Problems = append(d.p.Problems, Problem{
 		Severity: s, Code: code, Addr: n.Addr, Path: n.Path, Origin: n.Origin, Summary: summary, Detail: detail,
 	})
@@ -19,7 +19,7 @@ func (d *differ) problem(s Severity, code ProblemCode, n *Node, summary, detail 
 // configuration checks most of this with better positions; a plan must not rely on it.
 // A declaration that is refused here appears in no other step: all of them rely on valid
 // parameters and on legal paths below the root, and on one declaration for each path.
-func (d *differ) declaredWell(n *Node) bool {
+func (d *sides) declaredWell(n *Node) bool {
 	switch {
 	case n.Payload == nil || n.Payload.Params == nil:
 		d.problem(Error, ProblemDamaged, n, "Declaration without parameters",
@@ -56,7 +56,7 @@ func sentence(s string) string {
 
 // obstacle: something that is not ours stands where a node is declared.
 // Always an error: the declaration cannot be fulfilled, and overwriting is never the answer.
-func (d *differ) obstacle(want, have *Node) {
+func (d *decisions) obstacle(want, have *Node) {
 	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
 	switch trouble, detail := troubleOf(have); trouble {
 	case "":
@@ -131,7 +131,7 @@ func troubleOf(n *Node) (Trouble, string) {
 // index says that it was.
 // Whatever cannot be understood is an error, since it may be ours and in use; what clearly is
 // somebody else's by now is let go of with a warning, or no plan could ever be applied again.
-func (d *differ) abandon(have *Node) {
+func (d *decisions) abandon(have *Node) {
 	key, known := d.indexed[have.Path]
 	if !known {
 		return
@@ -159,7 +159,7 @@ func (d *differ) abandon(have *Node) {
 // Both protections count: that in the node holds after the block is gone (as Terraform's
 // prevent_destroy does not, hashicorp/terraform#17599), that of the declaration before it was
 // applied. To unprotect and delete takes two applies, so that nobody does both by one mistake.
-func (d *differ) checkRemoval(c *Change, want *Node) {
+func (d *decisions) checkRemoval(c *Change, want *Node) {
 	n := &Node{Addr: c.Before.Payload.Owner.Addr, Path: c.Path}
 	if want != nil {
 		n.Origin = want.Origin
@@ -181,7 +181,7 @@ func (d *differ) checkRemoval(c *Change, want *Node) {
 // checkShrink warns when the new parameters admit fewer than hold now. The rule is
 // the kind's own admission rule, asked with the new parameters.
 // The queue it is asked about are the holders alone: it is they who have to fit.
-func (d *differ) checkShrink(c *Change) {
+func (d *decisions) checkShrink(c *Change) {
 	if len(c.Params) == 0 || c.Usage == nil {
 		return
 	}
@@ -210,7 +210,7 @@ func (d *differ) checkShrink(c *Change) {
 // one lock of somebody's. What stays are nodes that are not ours, and of ours those that do not
 // go: tombstones, what is let go, what was not asked for. Declared ones count in a destroy
 // alone: otherwise one in a namespace that is not declared is an error, see checkParents.
-func (d *differ) keepOccupied() {
+func (d *selection) keepOccupied() (held []heldBack) {
 	inside := map[string][]string{}
 	mine := map[string]bool{}
 	staying := slices.Clone(d.current.Unmanaged)
@@ -249,11 +249,11 @@ func (d *differ) keepOccupied() {
 			}
 			d.problem(Error, ProblemUnmanaged, n, "Namespace is not empty",
 				fmt.Sprintf("%s: it cannot be replaced. Give %s another name, or %s.", what, c.Addr, then))
-			d.held = append(d.held, heldBack{*c, alien})
+			held = append(held, heldBack{*c, alien})
 			continue
 		}
 		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
-		d.held = append(d.held, heldBack{*c, alien})
+		held = append(held, heldBack{*c, alien})
 		// A quota left with it would limit those who keep the namespace from going
 		// (TestQuotaGoesAlsoWhereItsNamespaceHasToStay).
 		quota := c.Quota
@@ -263,6 +263,7 @@ func (d *differ) keepOccupied() {
 			c.Action, c.After, c.Quota = Update, &after, quota
 		}
 	}
+	return held
 }
 
 // leave turns a change of an existing node into none.
@@ -276,7 +277,7 @@ func (c *Change) leave() {
 
 // checkParents: a node can only be created in the root or in a declared namespace.
 // Also one that is there already: its namespace would be deleted around it.
-func (d *differ) checkParents() {
+func (d *sides) checkParents() {
 	for _, n := range d.desired {
 		parent := kind.ParentPath(n.Path)
 		if parent == d.p.Root {

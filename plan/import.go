@@ -12,7 +12,7 @@ import (
 // What is done already is passed over, so that an import block may stand in a configuration
 // for ever, as in Terraform. A node of ours at the declared path means that it is done, unless
 // it is a tombstone, which makes room for what comes back.
-func (d *differ) adoptions() {
+func (d *pairing) adoptions() {
 	for i := range d.intent.Imports {
 		imp := &d.intent.Imports[i]
 		want := d.byAddr[imp.To]
@@ -42,7 +42,7 @@ func (d *differ) adoptions() {
 // Data is asked about last. That of a lock of ours, or one that was let go, is a declaration;
 // what is newer or cannot be read is refused in any case. All other data is destroyed by an
 // import, and what it is worth a person has to say.
-func (d *differ) adoptable(imp *Import, want, have *Node) bool {
+func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 	n := &Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}
 	refuse := func(summary, format string, args ...any) bool {
 		d.problem(Error, ProblemImport, n, summary, fmt.Sprintf(format, args...))
@@ -123,7 +123,7 @@ func unowned(have, want *Node) *Node {
 // tells (DataNode.getClientEphemeralOwner hides it), and the servers delete containers that
 // are empty (ContainerManager). The declaration would vanish with it, so it is made anew where
 // that disturbs nobody, which is while it is empty.
-func (d *differ) adoption(want, have *Node) (Change, bool) {
+func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	imp := d.imports[want.Path]
 	if imp == nil || imp.Path != want.Path {
 		return Change{}, false

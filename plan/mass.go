@@ -18,7 +18,7 @@ const massShare, massLeast = 30, 5
 // lock of two, the number alone that of five of ten thousand; both are octoDNS's idea of an
 // unsafe plan. A tombstone that goes does not count, nor what was another program's: nobody
 // loses a lock by them.
-func (d *differ) checkMass() {
+func (d *selection) checkMass() {
 	if d.opts.Destroy || d.opts.AllowMassDestroy {
 		return
 	}

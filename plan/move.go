@@ -24,16 +24,15 @@ import (
 // address, after the declared moves, or by a declared move of the path.
 // In the order of the paths, so that of two nodes with one address the same one moves in every
 // plan; the other one is not declared any more.
-func (d *differ) plot() {
-	byAddr := map[string]*Node{}
+func (d *pairing) plot() {
+	d.byAddr = map[string]*Node{}
 	for _, n := range d.desired {
-		if _, twice := byAddr[n.Addr]; twice {
-			byAddr[n.Addr] = nil // nobody can say which one continues it
+		if _, twice := d.byAddr[n.Addr]; twice {
+			d.byAddr[n.Addr] = nil // nobody can say which one continues it
 			continue
 		}
-		byAddr[n.Addr] = n
+		d.byAddr[n.Addr] = n
 	}
-	d.byAddr = byAddr
 	for _, path := range d.paths() {
 		have := d.have[path]
 		if have == nil || !d.ours(have) || tombstone(have) {
@@ -47,7 +46,7 @@ func (d *differ) plot() {
 
 // continues is the declaration that goes on with a node, nil when none does. A move of the
 // path is asked first: it names the very node, where an address may have been given away.
-func (d *differ) continues(have *Node) *Node {
+func (d *pairing) continues(have *Node) *Node {
 	for _, m := range d.intent.PathMoves {
 		if rest, ok := strings.CutPrefix(have.Path, m.From); ok && (rest == "" || rest[0] == '/') {
 			if to := d.want[m.To+rest]; to != nil {
@@ -63,7 +62,7 @@ func (d *differ) continues(have *Node) *Node {
 //
 // Of the same kind, because a tombstone sends programs on that open a lock of its kind. One
 // that changes its path and its kind is a deletion and a creation.
-func (d *differ) movable(have, to *Node) bool {
+func (d *pairing) movable(have, to *Node) bool {
 	there := d.have[to.Path]
 	return to.Path != have.Path && d.want[have.Path] == nil && d.movesFrom[to.Path] == nil &&
 		to.Kind() == have.Kind() && (there == nil || d.ours(there) && tombstone(there))
@@ -78,7 +77,7 @@ func tombstone(n *Node) bool {
 //
 // The tombstone keeps the parameters and the access lists: who could read where the lock is can
 // read where it went. The protection goes with the lock to its new path.
-func (d *differ) bury(have, to *Node) Change {
+func (d *decisions) bury(have, to *Node) Change {
 	c := Change{
 		Action: Update, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Tombstone: true,
@@ -106,7 +105,7 @@ func (d *differ) bury(have, to *Node) Change {
 }
 
 // departure is the change of a node of ours that is not declared any more.
-func (d *differ) departure(have *Node) Change {
+func (d *decisions) departure(have *Node) Change {
 	addr := have.Payload.Owner.Addr
 	if tombstone(have) {
 		return d.exhume(have)
@@ -126,7 +125,7 @@ func (d *differ) departure(have *Node) Change {
 // release forgets a node. Its declaration stays, so that programs go on using it;
 // only the owner is taken out, after which no stack plans anything for it until
 // one imports it. A protected node may be forgotten, and stays protected.
-func (d *differ) release(have *Node) Change {
+func (d *decisions) release(have *Node) Change {
 	c := Change{
 		Action: Forget, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Drift: d.drifted(have),
@@ -144,8 +143,8 @@ func (d *differ) release(have *Node) Change {
 // exhume decides about what an earlier move left: it stays while the move is
 // declared. After that it goes, unless somebody still stands in it; where no moved
 // block was needed (the name changed), it goes with the next apply that has
-// anything else to do, see [differ.tidy].
-func (d *differ) exhume(have *Node) Change {
+// anything else to do, see selection.tidy.
+func (d *decisions) exhume(have *Node) Change {
 	addr := have.Payload.Owner.Addr
 	c := Change{
 		Action: NoOp, Addr: addr, Path: have.Path, Kind: have.Kind(), Before: have, After: have,
@@ -180,8 +179,8 @@ func (d *differ) exhume(have *Node) Change {
 }
 
 // tidy takes tombstones away together with other changes: on their own they are
-// no reason for an apply.
-func (d *differ) tidy() {
+// no reason for an apply. It comes when everything else that could be one is known.
+func (d *selection) tidy(held []heldBack) {
 	// Not all was planned, or nothing may be written.
 	if len(d.spent) == 0 || d.p.Targeted || d.p.RefreshOnly || !d.p.HasChanges() {
 		return
@@ -199,8 +198,8 @@ func (d *differ) tidy() {
 	for n := -1; n != len(going); {
 		n = len(going)
 		clear(freed)
-		for i := range d.held {
-			if h := &d.held[i]; !slices.ContainsFunc(h.inside, func(p string) bool { return !going[p] }) {
+		for i := range held {
+			if h := &held[i]; !slices.ContainsFunc(h.inside, func(p string) bool { return !going[p] }) {
 				freed[h.change.Path] = &h.change
 			}
 		}
@@ -263,7 +262,7 @@ func (c *Change) Closable() bool {
 }
 
 // busy warns that a change will be refused, or says what is done about it.
-func (d *differ) busy(c *Change, verb string) {
+func (d *decisions) busy(c *Change, verb string) {
 	n := &Node{Addr: c.Addr, Path: c.Path}
 	or := ""
 	if c.Reason == ReasonReplaceACL {

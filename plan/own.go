@@ -27,10 +27,25 @@ type AccessChange struct {
 // EnsembleAddr is the address of what belongs to no declared node.
 func EnsembleAddr(ensemble string) string { return "ensemble." + ensemble }
 
+// frame plans the lists of the tool's own nodes, and looks at what others may do there.
+type frame struct {
+	*sides
+	unsure bool // it was said that a list stays for another stack
+}
+
+func newFrame(d *sides) *frame { return &frame{sides: d} }
+
+// plan comes when it is known which tombstones stay; audit looks at what it plans.
+func (d *frame) plan() {
+	d.ownLists()
+	d.undeclared()
+	d.audit()
+}
+
 // ownLists plans the lists of the tool's own nodes.
 // A plan with targets leaves them alone. So does one that would write nothing to a stack without an
 // index: its first apply makes what is missing with the right lists.
-func (d *differ) ownLists() {
+func (d *frame) ownLists() {
 	d.p.Declared = d.intent.Access
 	x := d.current.Index
 	if x != nil {
@@ -72,7 +87,7 @@ func (d *differ) ownLists() {
 
 // ownDrift finds lists of the tool's own nodes that are not as the last apply left them. Other stacks
 // add to the shared ones; while lists are pending nobody can say.
-func (d *differ) ownDrift() {
+func (d *frame) ownDrift() {
 	x := d.current.Index
 	if x == nil || x.Access == nil || len(x.Pending) > 0 {
 		return
@@ -91,13 +106,13 @@ func (d *differ) ownDrift() {
 }
 
 // own reports whether a node is this stack's alone: its index with its parts, and its apply lock.
-func (d *differ) own(path string) bool {
+func (d *sides) own(path string) bool {
 	index := IndexPath(d.p.Root, d.p.Stack)
 	return path == index || path == LockPath(d.p.Root, d.p.Stack) || under(path, index)
 }
 
 // ownChange plans one change. A list of which a reader is not shown all cannot be written again.
-func (d *differ) ownChange(c AccessChange) {
+func (d *frame) ownChange(c AccessChange) {
 	if slices.ContainsFunc(c.After, kind.ACL.Masked) {
 		d.problem(Warning, ProblemAccess, &Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
 			fmt.Sprintf("%s should change from %s, but the servers show the hash of a digest in it to its administrators alone. Plan as one of the administrators.", c.Pin.Path, aclText(c.Before)))
@@ -108,7 +123,7 @@ func (d *differ) ownChange(c AccessChange) {
 
 // relist gives a note that a move left the list it should have: programs that come for the lock
 // have to read where it went.
-func (d *differ) relist(c *Change) {
+func (d *frame) relist(c *Change) {
 	list := d.joined(c.Before.ACL)
 	if to := d.want[c.After.Payload.MovedTo]; to != nil {
 		list = d.intent.Access.List()
@@ -143,7 +158,7 @@ func (c *Change) relisted() bool {
 //
 // The scaffold makes all that is missing in one transaction, so that a root with the czxid of .locktree
 // is the tool's. One that somebody else made is only added to, and only where we may.
-func (d *differ) wantedOf(f *Framed) []kind.ACL {
+func (d *frame) wantedOf(f *Framed) []kind.ACL {
 	root, scaffold := d.p.Root, ScaffoldPath(d.p.Root)
 	index, lock := IndexPath(root, d.p.Stack), LockPath(root, d.p.Stack)
 	made := f.Pin.Czxid == d.framed(scaffold).Pin.Czxid && !f.Data
@@ -181,7 +196,7 @@ func (d *differ) wantedOf(f *Framed) []kind.ACL {
 }
 
 // framed is a node of the frame; one without a path when it was not read.
-func (d *differ) framed(path string) *Framed {
+func (d *sides) framed(path string) *Framed {
 	for i := range d.current.Frame {
 		if f := &d.current.Frame[i]; f.Path == path {
 			return f
@@ -191,14 +206,14 @@ func (d *differ) framed(path string) *Framed {
 }
 
 // settable reports whether one of those who may apply, or who planned, can set the list.
-func (d *differ) settable(list []kind.ACL) bool {
+func (d *sides) settable(list []kind.ACL) bool {
 	return slices.ContainsFunc(d.intent.Access.Admins, func(a kind.ACL) bool { return mayAdminister(a, list) }) ||
 		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return mayAdminister(kind.ACL{Scheme: id.Scheme, ID: id.ID}, list) })
 }
 
 // shared is the list of a node that other stacks stand on, too. When one of them does not say
 // whom it needs there, nothing is taken away.
-func (d *differ) shared(f *Framed) []kind.ACL {
+func (d *frame) shared(f *Framed) []kind.ACL {
 	list := d.intent.Access.List()
 	unknown, says := "", ""
 	for _, o := range d.current.Others {
@@ -226,7 +241,7 @@ func (d *differ) shared(f *Framed) []kind.ACL {
 
 // joined is a list of somebody else's with what is declared added, and without what an
 // earlier apply of ours put there.
-func (d *differ) joined(have []kind.ACL) []kind.ACL {
+func (d *frame) joined(have []kind.ACL) []kind.ACL {
 	was := d.p.prior.Noted
 	if was == nil { // whoever applied first made everything with one list
 		was = d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL

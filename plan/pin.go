@@ -13,7 +13,7 @@ import (
 // Every node of the current tree is pinned, those the plan leaves alone and, with targets, those it
 // did not plan included: what they are is part of what a person approved. Their children and
 // who is in them are not, so that traffic makes no plan stale. A path is pinned once.
-func (d *differ) pins() {
+func (d *selection) pins() {
 	d.p.Pins = make([]Pin, 0, max(len(d.desired), len(d.current.Nodes)))
 	for _, n := range d.desired {
 		if d.have[n.Path] == nil && !d.opts.Destroy {
@@ -66,7 +66,7 @@ func (p *Plan) Pin(path string) *Pin {
 // target, so a plan with targets has those that come from its nodes alone, as Terraform's
 // (its TargetsTransformer, 1.x). A sensitive one is stored without its value, so a new value
 // of it is no change that could be told.
-func (d *differ) outputs() {
+func (d *selection) outputs() {
 	before := map[string]*Output{}
 	if x := d.current.Index; x != nil {
 		for name, o := range x.Outputs {

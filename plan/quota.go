@@ -93,7 +93,7 @@ func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 }
 
 // wantQuotas notes the declared quotas at copies of their namespaces.
-func (d *differ) wantQuotas() {
+func (d *sides) wantQuotas() {
 	for _, q := range d.intent.Quotas {
 		n := d.want[q.Path]
 		if n == nil || !n.Kind().Container {
@@ -112,7 +112,7 @@ func (d *differ) wantQuotas() {
 //
 // What the index does not know is ours where the transaction that made the namespace
 // made its quota, too. Any other may be somebody's.
-func (d *differ) haveQuotas() {
+func (d *sides) haveQuotas() {
 	d.limits, d.doubtful = map[string]LiveQuota{}, map[string]LiveQuota{}
 	declared := map[string]bool{}
 	for _, q := range d.intent.Quotas {
@@ -141,7 +141,7 @@ func (d *differ) haveQuotas() {
 // it limits: it is not what we set, or it was made after that stack had made its namespace.
 // Whoever declares the very number that we left there cannot be told from one who declares
 // none: the quota goes, and their next plan sets it again.
-func (d *differ) takenOver(n *Node, live LiveQuota, set int) bool {
+func (d *sides) takenOver(n *Node, live LiveQuota, set int) bool {
 	switch {
 	case n == nil || d.ours(n):
 		return false
@@ -154,7 +154,7 @@ func (d *differ) takenOver(n *Node, live LiveQuota, set int) bool {
 // quotas compares the quotas of all namespaces that have one, or had one of ours.
 // They are compared apart from everything else, because a quota is neither in the node nor in
 // its payload: it changes in other nodes, and leaves the namespace and its generation alone.
-func (d *differ) quotas() {
+func (d *decisions) quotas() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
 		live, want := d.limits[c.Path], 0
@@ -180,7 +180,7 @@ type leftQuota struct {
 
 // leftQuotas finds quotas this stack set on namespaces that are no longer there, or no
 // longer ours, and that nobody declares: they would hold for whatever is there next.
-func (d *differ) leftQuotas() {
+func (d *selection) leftQuotas() {
 	if d.p.RefreshOnly {
 		return
 	}
@@ -203,7 +203,7 @@ func (d *differ) leftQuotas() {
 
 // doubtfulQuotas tells of quotas that are left because nobody knows whose they are. This
 // plan is the last one to look at them: its apply notes the namespace, or takes it away.
-func (d *differ) doubtfulQuotas() {
+func (d *selection) doubtfulQuotas() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
 		live := d.doubtful[c.Path]

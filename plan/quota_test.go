@@ -24,7 +24,7 @@ func wantQuotasNaively(tree *Tree) map[string]int {
 }
 
 func noteQuotas(t require.TestingT, tree *Tree) {
-	d := &differ{p: &Plan{Root: testRoot, Stack: testStack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, bases: map[string]bool{}, intent: tree.Intent}
+	d := &sides{p: &Plan{Root: testRoot, Stack: testStack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, bases: map[string]bool{}, intent: tree.Intent}
 	d.index(tree)
 	d.wantQuotas()
 	want := wantQuotasNaively(tree)

@@ -17,7 +17,7 @@ import (
 // unnoted marks the nodes of ours that are not in the index, and says why when some of
 // them stay. Those that go are not noted on their way: that could be more than fits
 // into a transaction.
-func (d *differ) unnoted() {
+func (d *selection) unnoted() {
 	n, first := 0, ""
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
@@ -56,7 +56,7 @@ func (d *differ) unnoted() {
 
 // unseen tells of nodes that may not be read when the index is written from what was read: whether
 // they are this stack's nobody knows. What the index or the configuration names is a problem already.
-func (d *differ) unseen() {
+func (d *selection) unseen() {
 	if !d.p.RefreshOnly && !d.p.MendsIndex() {
 		return
 	}

@@ -68,7 +68,7 @@ func (g *globs) match(addrs ...string) (ok bool) {
 
 // unused warns of patterns that matched nothing. Not only what is planned counts: of what is in
 // the way of its declaration, or was declared wrongly, a problem is told instead.
-func (d *differ) unused(what string, g *globs) {
+func (d *sides) unused(what string, g *globs) {
 	if !slices.Contains(g.used, false) {
 		return
 	}
@@ -82,14 +82,14 @@ func (d *differ) unused(what string, g *globs) {
 }
 
 // unmatched warns of what matches nothing: most often a typing mistake.
-func (d *differ) unmatched(what, given, kind string, addrs []string) {
+func (d *sides) unmatched(what, given, kind string, addrs []string) {
 	d.problem(Warning, ProblemTarget, &Node{Addr: given}, "Nothing matches "+what,
 		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
 			sentence(what)[:len(what)], given, kind, nearest(given, addrs)))
 }
 
 // forced warns of locks to break that are none.
-func (d *differ) forced() {
+func (d *sides) forced() {
 	if len(d.opts.ForceBreak) == 0 {
 		return
 	}
@@ -103,7 +103,7 @@ func (d *differ) forced() {
 
 // addrs are the addresses of what is declared, here or elsewhere, and of what is there:
 // of locks, or also of what contains them.
-func (d *differ) addrs(containers bool) (out []string) {
+func (d *sides) addrs(containers bool) (out []string) {
 	see := func(n *Node, addr string) {
 		if k := n.Kind(); k != nil && (containers || !k.Container) {
 			out = append(out, addr)
@@ -129,7 +129,7 @@ func (d *differ) addrs(containers bool) (out []string) {
 //
 // Patterns are matched with the address of today and with the former one: of a lock that was
 // renamed and not applied yet, people have either at hand.
-func (d *differ) limit() {
+func (d *selection) limit() {
 	if len(d.opts.Targets)+len(d.opts.Excludes) == 0 {
 		return
 	}
@@ -149,7 +149,7 @@ func (d *differ) limit() {
 
 // sources finds the blocks of which something was asked for, here or in another ensemble: which
 // outputs are planned is decided by the one that keeps them.
-func (d *differ) sources(targets, excludes *globs) {
+func (d *selection) sources(targets, excludes *globs) {
 	for _, o := range d.intent.Outputs {
 		for _, block := range o.From { // it may have no instances
 			d.asked[block] = targets.scope(excludes, block)
@@ -174,7 +174,7 @@ func (d *differ) sources(targets, excludes *globs) {
 }
 
 // asksFor reports whether an output is planned, see [Options].
-func (d *differ) asksFor(o Output) bool {
+func (d *selection) asksFor(o Output) bool {
 	if !d.p.Targeted {
 		return true
 	}
@@ -195,7 +195,7 @@ func (g *globs) scope(excludes *globs, addrs ...string) bool {
 // One without a path is of the whole, and stays, as does one of an address that is planned.
 // One whose node has no change, because it is in the way of one or was declared wrongly, goes
 // by its address.
-func (d *differ) limitChanges(targets, excludes *globs) {
+func (d *selection) limitChanges(targets, excludes *globs) {
 	in, out := map[string]bool{}, map[string]bool{} // by path
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
@@ -242,7 +242,7 @@ func (d *differ) limitChanges(targets, excludes *globs) {
 
 // limitNotes finds what is not asked about: nothing else has to be noted for something to
 // be. It comes first, before changes that were not asked for are taken out.
-func (d *differ) limitNotes(targets, excludes *globs) {
+func (d *selection) limitNotes(targets, excludes *globs) {
 	d.outside = map[string]bool{}
 	see := func(path string, addrs ...string) {
 		d.outside[path] = !targets.scope(excludes, addrs...)
@@ -263,7 +263,7 @@ func (d *differ) limitNotes(targets, excludes *globs) {
 //
 // Until nothing is added any more: a namespace that is pulled in may be in one, and what it
 // deletes may hold the other end of a move. Each round adds a path at least, or is the last.
-func (d *differ) pullIn(in map[string]bool) {
+func (d *selection) pullIn(in map[string]bool) {
 	byPath := d.byPath()
 	for changed := true; changed; {
 		changed = false
@@ -287,7 +287,7 @@ func (d *differ) pullIn(in map[string]bool) {
 }
 
 // needs are the paths of the changes without which c cannot be made.
-func (d *differ) needs(c *Change, byPath map[string]*Change) (out []string) {
+func (d *selection) needs(c *Change, byPath map[string]*Change) (out []string) {
 	// What is made or taken over stands in a namespace of ours.
 	arrives := c.Before == nil || c.Importing != "" && !c.Tombstone
 	if p := byPath[kind.ParentPath(c.Path)]; p != nil && arrives && (p.Action == Create || p.Action == Replace || p.Revive || p.Importing != "") {
@@ -304,7 +304,7 @@ func (d *differ) needs(c *Change, byPath map[string]*Change) (out []string) {
 
 // pushOut adds what cannot be done without the excluded changes.
 // It is pullIn in the other direction, and ends for the same reason.
-func (d *differ) pushOut(out map[string]bool) {
+func (d *selection) pushOut(out map[string]bool) {
 	byPath := d.byPath()
 	for changed := true; changed; {
 		changed = false
@@ -328,7 +328,7 @@ func (d *differ) pushOut(out map[string]bool) {
 	}
 }
 
-func (d *differ) byPath() map[string]*Change {
+func (d *decisions) byPath() map[string]*Change {
 	m := make(map[string]*Change, len(d.p.Changes))
 	for i := range d.p.Changes {
 		m[d.p.Changes[i].Path] = &d.p.Changes[i]
@@ -342,7 +342,7 @@ func (d *differ) byPath() map[string]*Change {
 // What is wrong with the configuration does not matter: nothing of it is applied. Problems of
 // the index are found later, in unnoted, and stay. A node that may not be read is one of them:
 // the index would forget it, as if it were gone.
-func (d *differ) onlyRefresh() {
+func (d *selection) onlyRefresh() {
 	if !d.opts.RefreshOnly {
 		return
 	}
@@ -367,7 +367,7 @@ func (d *differ) onlyRefresh() {
 // as it says: a plan of something else is no reason to forget that somebody changed
 // them. Of a namespace that is gone a refresh, which may not take its quota away, keeps
 // that there is one, without the hash of what was applied.
-func (d *differ) keepNoted() {
+func (d *selection) keepNoted() {
 	if !d.p.Targeted && !d.p.RefreshOnly {
 		return
 	}

@@ -95,7 +95,7 @@ func entriesOf(list []kind.ACL, user string) (out []*kind.ACL) {
 
 // unmask replaces what is current by what is known to be: the lists of the stack's nodes where the
 // index proves them, those of the tool's own nodes as the index says.
-func (d *differ) unmask() {
+func (d *sides) unmask() {
 	x := d.current.Index
 	hidden := func(list []kind.ACL) bool { return slices.ContainsFunc(list, kind.ACL.Masked) }
 	if x == nil || !slices.ContainsFunc(d.current.Nodes, func(n *Node) bool { return hidden(n.ACL) }) &&
@@ -153,7 +153,7 @@ func andMore(n int) string {
 }
 
 // proven reports whether the last apply left the node with this list.
-func (d *differ) proven(n *Node, list []kind.ACL) bool {
+func (d *sides) proven(n *Node, list []kind.ACL) bool {
 	_, e, ok := d.entry(n.Path)
 	_, waits := d.pending[n.Path]
 	h, err := (&Node{Payload: n.Payload, ACL: list}).hash()

@@ -1,0 +1,232 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// changes decides for every path of either tree.
+func (d *decisions) changes() {
+	paths := d.paths()
+	d.p.Changes = make([]Change, 0, len(paths))
+	for _, path := range paths {
+		want, have := d.want[path], d.have[path]
+		if d.opts.Destroy {
+			want = nil
+		}
+		switch {
+		case want == nil && have == nil, d.refused[path]: // destroying what is not there
+		// What moves is asked for before whose it is: an import to another path buries a node
+		// that is not ours.
+		case want == nil && d.movesTo[path] != nil:
+			d.add(d.bury(have, d.movesTo[path]))
+		case want == nil && !d.ours(have):
+			d.abandon(have)
+		case want == nil:
+			d.add(d.departure(have))
+		case have == nil:
+			d.add(d.creation(want))
+		case !d.ours(have):
+			if c, ok := d.adoption(want, have); ok {
+				d.add(c)
+			} else {
+				d.obstacle(want, have)
+			}
+		default:
+			d.add(d.comparison(want, have))
+		}
+	}
+}
+
+func (d *decisions) add(c Change) { d.p.Changes = append(d.p.Changes, c) }
+
+func (d *decisions) deletion(have *Node) Change {
+	c := Change{
+		Action: Delete, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
+		Before: have, Usage: usage(have), Drift: d.drifted(have),
+	}
+	if !d.opts.Destroy {
+		c.Reason = ReasonDeleteNoConfig
+		if base, _, ok := splitKey(c.Addr); ok && d.bases[base] {
+			c.Reason = ReasonDeleteEachKey
+		}
+	}
+	// Nobody stands in a namespace, and what it contains is not to be broken for its address.
+	c.Break = d.breaks[c.Addr] && !c.Kind.Container
+	d.checkRemoval(&c, d.want[have.Path])
+	return c
+}
+
+func (d *decisions) creation(want *Node) Change {
+	_, known := d.indexed[want.Path]
+	after := want.withPayload()
+	after.Payload.Gen = 1
+	c := Change{
+		Action: Create, Addr: want.Addr, Path: want.Path, Kind: want.Kind(), After: after,
+		Drift: known, // the index knows it, so somebody deleted it
+	}
+	d.continued(&c)
+	return c
+}
+
+// continued completes the change of the node at the new path of a move.
+func (d *decisions) continued(c *Change) {
+	from := d.movesFrom[c.Path]
+	if from == nil {
+		return
+	}
+	c.PreviousPath = from.Path
+	if was := from.Payload.Owner.Addr; was != c.Addr {
+		c.PreviousAddr = was
+	}
+	if imp := d.imports[c.Path]; imp != nil && imp.Path == from.Path && !d.ours(from) {
+		c.Importing = imp.Path
+	}
+	// The lock is a new node, but the same declaration to whoever follows it there: what a newer
+	// version wrote is kept, and the generation does not fall.
+	c.After.Payload.Carry(from.Payload)
+	c.After.Payload.Gen = max(c.After.Payload.Gen, from.Payload.Gen+1)
+}
+
+// comparison is the change of a node of ours that is also declared.
+//
+// The order of the cases: what forces a replacement does so whether or not one was asked for,
+// and is then its reason. A namespace is not replaced by request, nor for its access list,
+// because everything in it would have to go. A node of which only the address differs comes
+// before rewrites, to which the address is a difference like any other.
+func (d *decisions) comparison(want, have *Node) Change {
+	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, Usage: usage(have)}
+	c.After = want.withPayload()
+	c.compare()
+	switch {
+	case len(c.ForcesReplace) > 0:
+		c.Action, c.Reason, c.Break = Replace, ReasonReplaceCannotUpdate, d.breaks[c.Addr]
+		d.checkRemoval(&c, want)
+	case d.replace.match(c.Addr) && !c.Kind.Container:
+		c.Action, c.Reason, c.Break, c.MissingParts = Replace, ReasonReplaceByRequest, d.breaks[c.Addr], nil
+		d.checkRemoval(&c, want)
+	case want.ReplaceForACL && c.ACL != nil && !c.Kind.Container:
+		c.Action, c.Reason, c.Break, c.MissingParts = Replace, ReasonReplaceACL, d.breaks[c.Addr], nil
+		d.checkRemoval(&c, want)
+	case c.onlyRenamed():
+		// As in Terraform, an address is no property of the thing: nothing to change.
+		c.Action = NoOp
+		c.After.Payload.Carry(have.Payload)
+	case c.rewrites() || c.ACL != nil || c.MissingParts != nil:
+		c.Action = Update
+		c.After.Payload.Carry(have.Payload)
+		d.checkShrink(&c)
+	default:
+		c.Action = NoOp
+		c.After.Payload.Carry(have.Payload)
+	}
+	// The generation counts what is written into the node's data. It must not rise for an access
+	// list or a missing part alone: the data would differ by it, and have to be written for it.
+	c.After.Payload.Gen = have.Payload.Gen
+	if c.Action == Replace || c.rewrites() {
+		c.After.Payload.Gen++
+	}
+	c.Drift = c.Action != NoOp && d.drifted(have)
+	if c.Action == NoOp && !c.renamed() && d.movesFrom[c.Path] == nil {
+		// What stays at the node is what is there, to the byte. In most plans nearly
+		// all nodes are such, and a copy for each is a seventh of the plan's memory.
+		c.After.Payload = have.Payload
+	}
+	d.continued(&c)
+	return c
+}
+
+// onlyRenamed reports whether the address is all that differs. Such a change is
+// NoOp and writes the node's marker nevertheless.
+func (c *Change) onlyRenamed() bool {
+	return c.PreviousAddr != "" && c.PreviousPath == "" && c.ACL == nil && c.MissingParts == nil && len(c.ForcesReplace) == 0 &&
+		len(c.Params) == 0 && c.ChildACL == nil && c.Protect == nil && !c.Revive && c.Importing == ""
+}
+
+// compare fills in how After differs from Before. Nothing that lock traffic
+// moves is looked at, so traffic is never drift.
+func (c *Change) compare() {
+	if c.Before.Kind() != c.After.Kind() {
+		c.ForcesReplace = []string{"type"}
+	} else {
+		c.Params = kind.Diff(c.Before.Payload.Params, c.After.Payload.Params)
+	}
+	for _, p := range c.Params {
+		if p.Replace {
+			c.ForcesReplace = append(c.ForcesReplace, p.Name)
+		}
+	}
+	have, want := c.Before.Payload, c.After.Payload
+	// What a move left is the former node of nothing.
+	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" && have.State != kind.StateMoved {
+		c.PreviousAddr = have.Owner.Addr
+	}
+	if have.Protect != want.Protect {
+		c.Protect = &ProtectDiff{have.Protect, want.Protect}
+	}
+	if !kind.EqualACL(have.ChildACL, want.ChildACL) {
+		c.ChildACL = &ACLDiff{have.ChildACL, want.ChildACL}
+	}
+	c.Revive = have.State != want.State && want.State == kind.StateActive
+	if !kind.EqualACL(c.Before.ACL, c.After.ACL) {
+		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
+	}
+	if c.Before.Live == nil || len(c.ForcesReplace) > 0 || c.Tombstone {
+		return // a replacement makes all parts anew, and a tombstone has none
+	}
+	for _, part := range c.Before.Live.Parts {
+		switch {
+		case part.Absent:
+			c.MissingParts = append(c.MissingParts, part.Name)
+		// Contenders are created in the parts: their list is that of the node. One that alone
+		// differs is shown as the node's; ACLSteps tells which of them have to be set.
+		case c.ACL == nil && !kind.EqualACL(part.ACL, c.After.ACL):
+			c.ACL = &ACLDiff{part.ACL, c.After.ACL}
+		}
+	}
+}
+
+// rewrites reports whether the node's data changes.
+func (c *Change) rewrites() bool {
+	return c.Tombstone || c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
+}
+
+// drifted reports whether a node of ours is not what the last apply left. A
+// masked access list cannot be compared with anything, so it is no evidence.
+// Servers mask lists for whoever has no ADMIN on the node (FinalRequestProcessor, getACL). A
+// comparison entry by entry can let that pass, as kind.EqualACL does; a hash cannot.
+func (d *sides) drifted(n *Node) bool {
+	_, e, ok := d.entry(n.Path)
+	if !ok || slices.ContainsFunc(n.ACL, kind.ACL.Masked) {
+		return false
+	}
+	h, err := n.hash()
+	if acl, waits := d.pending[n.Path]; waits && err == nil && h != e.Hash {
+		// The index says what the apply would have come to. What the list was before it says
+		// nowhere, so a list that is still to be set is no evidence either.
+		c := *n
+		c.ACL = acl
+		h, err = c.hash()
+	}
+	return err == nil && h != e.Hash
+}
+
+func usage(n *Node) *Usage {
+	if n.Live == nil || !n.Live.Usage.Busy() {
+		return nil
+	}
+	return n.Live.Usage
+}
+
+// withPayload copies the node and its payload, so that a plan can complete them
+// without changing the tree it was given.
+// The parameters are shared with it: nothing here writes into them.
+func (n *Node) withPayload() *Node {
+	c, p := *n, *n.Payload
+	if p.State == "" {
+		p.State = kind.StateActive
+	}
+	c.Payload = &p
+	return &c
+}
