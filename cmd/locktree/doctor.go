@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -74,34 +71,11 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		return of, err
 	}
 	defer client.Close()
-	if e.Tree.Intent.Access != nil {
-		return of, checkDeclared(ctx, client, e, &of)
+	found, err := apply.CheckUp(ctx, client, e.Tree, maxLookedAt)
+	if err == nil {
+		of.Checkup = *found
 	}
-	var paths []string
-	for _, n := range e.Tree.Nodes {
-		if !n.Kind().Container {
-			paths = append(paths, n.Path)
-		}
-	}
-	if of.Cut = len(paths) > maxLookedAt; of.Cut {
-		paths = paths[:maxLookedAt]
-	}
-	of.Checked = len(paths)
-	conditions, err := inspect.Check(ctx, client, paths...)
-	if err != nil {
-		return of, err
-	}
-	for i, access := range conditions[len(conditions)-len(paths):] { // behind those of the server
-		if access.Verdict != inspect.VerdictHolds {
-			of.Locks = append(of.Locks, access)
-		}
-		foreign, err := foreignNodes(ctx, client, paths[i])
-		if err != nil {
-			return of, err
-		}
-		of.Locks = append(of.Locks, foreign...)
-	}
-	return of, nil
+	return of, err
 }
 
 // checkServer looks at one server. That it cannot be reached is a finding.
@@ -117,23 +91,4 @@ func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]inspect.Co
 	}
 	defer client.Close()
 	return inspect.Check(ctx, client)
-}
-
-// foreignNodes finds what is in a lock and nobody's contender.
-func foreignNodes(ctx context.Context, client *recipes.Client, path string) ([]inspect.Condition, error) {
-	in, err := inspect.Lock(ctx, client, path)
-	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
-		return nil, nil // which the look at the access has found
-	}
-	if err != nil || len(in.Junk) == 0 {
-		return nil, err
-	}
-	return []inspect.Condition{foreign(path, in.Junk)}, nil
-}
-
-func foreign(path string, junk []string) inspect.Condition {
-	return inspect.Condition{Name: "foreign nodes in " + path, Verdict: inspect.VerdictUnsure,
-		What: fmt.Sprintf("%d: %s", len(junk), strings.Join(junk[:min(len(junk), 3)], ", ")),
-		Why:  "they are no contenders: locks ignore them, and the lock cannot be deleted while they are there",
-		Next: "find out whose they are, and delete them"}
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"strings"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -14,9 +15,7 @@ type CheckupOf struct {
 	Ensemble string
 	Servers  []CheckupServer
 	Root     string
-	Checked  int                 // how many locks were looked at
-	Cut      bool                // there are more
-	Locks    []inspect.Condition // of those, what does not hold for certain
+	apply.Checkup
 }
 
 // CheckupServer is one server, which need not be configured as the others are.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -14,7 +15,7 @@ func TestCheckup(t *testing.T) {
 	unsure := inspect.Condition{Name: "server version", Verdict: inspect.VerdictUnsure, What: "it is 3.8.0", Why: "releases before 3.9.4 can lose committed writes", Next: "plan an upgrade"}
 	fails := inspect.Condition{Name: "access /locks/a\x1b[31m", Verdict: inspect.VerdictFails, What: "recipes: node does not exist", Why: "contenders are created in the lock node", Next: "run apply"}
 	c := Checkup{Ensembles: []CheckupOf{
-		{Ensemble: "main", Root: "/locks", Checked: 2, Locks: []inspect.Condition{fails}, Cut: true,
+		{Ensemble: "main", Root: "/locks", Checkup: apply.Checkup{Checked: 2, Locks: []inspect.Condition{fails}, Cut: true},
 			Servers: []CheckupServer{{"zk1:2181", []inspect.Condition{holds, unsure}}, {"zk2:2181", []inspect.Condition{holds}}}},
 		{Ensemble: "spare", Root: "/"},
 	}}

@@ -1,0 +1,277 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// Checkup is what [CheckUp] found.
+type Checkup struct {
+	Locks   []inspect.Condition // what is not for certain as it should be; and who we are, where the stack declares who may use it
+	Checked int                 // how many locks were looked at
+	Cut     bool                // there are more
+}
+
+// CheckUp looks at the locks of a stack: whether they are there, whether the connection may use them, and for nodes in them that
+// are nobody's contenders. Where the stack declares who administers and who reads it, the connection is judged by what it is
+// declared to be. It writes nothing, and looks at no more than most locks one by one.
+func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Checkup, error) {
+	if declared.Intent.Access != nil {
+		return checkDeclared(ctx, c, declared)
+	}
+	var paths []string
+	for _, n := range declared.Nodes {
+		if !n.Kind().Container {
+			paths = append(paths, n.Path)
+		}
+	}
+	out := &Checkup{Cut: len(paths) > most}
+	paths = paths[:min(len(paths), most)]
+	out.Checked = len(paths)
+	conditions, err := inspect.Check(ctx, c, paths...)
+	if err != nil {
+		return nil, err
+	}
+	for i, access := range conditions[len(conditions)-len(paths):] { // behind those of the server
+		if access.Verdict != inspect.VerdictHolds {
+			out.Locks = append(out.Locks, access)
+		}
+		in, err := inspect.Lock(ctx, c, paths[i])
+		switch {
+		case err == nil:
+			out.foreign(paths[i], in.Junk)
+		case !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth): // which the look at the access has found
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (k *Checkup) foreign(path string, junk []string) {
+	if len(junk) > 0 {
+		k.Locks = append(k.Locks, inspect.Condition{Name: "foreign nodes in " + path, Verdict: inspect.VerdictUnsure,
+			What: fmt.Sprintf("%d: %s", len(junk), strings.Join(junk[:min(len(junk), 3)], ", ")),
+			Why:  "they are no contenders: locks ignore them, and the lock cannot be deleted while they are there",
+			Next: "find out whose they are, and delete them"})
+	}
+}
+
+// checkDeclared judges the connection by what the stack declares it to be: an administrator needs everything, a reader READ
+// everywhere.
+func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree) (*Checkup, error) {
+	who, admin := standing(c, declared.Intent.Access)
+	out := &Checkup{Locks: []inspect.Condition{who}}
+	if who.Verdict == inspect.VerdictFails {
+		return out, nil
+	}
+	r := access{c: c, admin: admin, at: map[string][]string{}}
+	live, err := r.check(ctx, declared)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range r.found {
+		at := r.at[k.What]
+		k.Name = "access " + strings.Join(at[:min(len(at), 3)], ", ")
+		if more := len(at) - 3; more > 0 {
+			k.Name += fmt.Sprintf(" and %d more", more)
+		}
+		k.Why = "plan, status and top read every node"
+		if r.admin {
+			k.Why = "an apply needs its rights on every node"
+		}
+		out.Locks = append(out.Locks, k)
+	}
+	for _, n := range declared.Nodes {
+		if !n.Kind().Container {
+			out.Checked++
+		}
+		if there := live.Find(n.Path); there != nil && there.Live.Usage != nil {
+			out.foreign(n.Path, there.Live.Usage.Junk)
+		}
+	}
+	return out, nil
+}
+
+// standing judges what a connection is to a stack. Whether an address, or a name of a scheme of their own, is ours the
+// servers alone know.
+func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admin bool) {
+	me := strings.Join(WhoWeAre(c), " and ")
+	administers, maybeAdmin := granted(c, access.Admins)
+	reader, maybeReader := granted(c, access.Readers)
+	k = inspect.Condition{Name: "identity", Why: "the ensemble block says who may apply this stack (admins), and who may plan and look (readers)"}
+	maybe := func(what, does string) {
+		k.Verdict, k.Next = inspect.VerdictUnsure, does+" from where the servers know us as one"
+		k.What = fmt.Sprintf("we are %s; whether we are one of the %s too, only the servers know", me, what)
+	}
+	switch {
+	case administers != 0:
+		k.What = "we are " + me + ", an administrator of this stack"
+	case reader != 0:
+		k.What = "we are " + me + ", and may plan and look"
+	case maybeAdmin != 0:
+		maybe("administrators", "apply")
+	case maybeReader != 0:
+		maybe("readers", "plan")
+	default:
+		k.Verdict, k.What = inspect.VerdictFails, "we are "+me+", neither an administrator of this stack nor a reader"
+		k.Next = "present the credentials of one of them, or have " + strings.Join(slices.Compact(plan.Names(access.Admins)), " or ") + " add us"
+	}
+	return k, administers != 0 || reader == 0 && maybeAdmin != 0
+}
+
+// granted adds up what a list gives the connection for certain, and what it may give. Servers hide digests from those
+// without ADMIN: one of a user of ours counts as ours, unless it has ADMIN, with which we would be shown it.
+func granted(c *recipes.Client, list []kind.ACL) (sure, maybe kind.Perm) {
+	for _, a := range list {
+		switch {
+		case slices.ContainsFunc(c.Identities(), func(id session.Identity) bool {
+			user, _, _ := strings.Cut(id.ID, ":")
+			return a.Scheme == id.Scheme && (a.ID == id.ID || a.Scheme == "digest" && a.ID == user+":x" && a.Perms&kind.PermAdmin == 0)
+		}):
+			sure |= a.Perms
+		case !plan.Exact(a):
+			maybe |= a.Perms
+		}
+	}
+	return sure, maybe
+}
+
+// access is what is found in access lists: the same on several nodes is one condition.
+type access struct {
+	c     *recipes.Client
+	admin bool // else a reader
+	found []inspect.Condition
+	at    map[string][]string // the nodes of a finding
+}
+
+func (r *access) add(verdict inspect.Verdict, path, what, next string) {
+	if r.at[what] = append(r.at[what], path); len(r.at[what]) == 1 {
+		r.found = append(r.found, inspect.Condition{Verdict: verdict, What: what, Next: next})
+	}
+}
+
+// judge compares a list with what an administrator needs there, or a reader.
+func (r *access) judge(ctx context.Context, path string, list []kind.ACL, need kind.Perm) {
+	if !r.admin {
+		need &= kind.PermRead
+	}
+	sure, maybe := granted(r.c, list)
+	if lacks := need &^ (sure | maybe); lacks != 0 {
+		what, next := fmt.Sprintf("we are %s, and lack %q", strings.Join(WhoWeAre(r.c), " and "), lacks), "ask an administrator of the node to grant it"
+		if len(r.at[what]) == 0 { // it is asked once, not for each of a thousand nodes
+			if at, ask := Administrators(ctx, r.c, path); len(ask) > 0 {
+				next = "have it granted by " + strings.Join(ask, " or ") + ", whom the access list of " + at + " names"
+			}
+		}
+		r.add(inspect.VerdictFails, path, what, next)
+	}
+}
+
+// check looks at the tool's own nodes and at the declared ones.
+func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, error) {
+	s, err := r.c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := Read(ctx, s, declared)
+	if errors.Is(err, zk.ErrNoAuth) {
+		r.judge(ctx, RefusedAt(err), nil, kind.PermRead)
+		return &plan.Tree{}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	index, lock := plan.IndexPath(tree.Root, tree.Stack), plan.LockPath(tree.Root, tree.Stack)
+	for _, path := range []string{tree.Root, plan.ScaffoldPath(tree.Root), kind.ParentPath(index), index, kind.ParentPath(lock), lock} {
+		need := kind.PermAll
+		if path == tree.Root { // which may be somebody else's
+			need = kind.PermRead | kind.PermCreate | kind.PermDelete
+		}
+		for _, f := range tree.Frame {
+			if f.Path == path { // of one that is closed to us, the list is empty
+				r.judge(ctx, path, f.ACL, need)
+			}
+		}
+	}
+	for _, n := range declared.Nodes {
+		switch live := tree.Find(n.Path); {
+		case live == nil:
+			r.add(inspect.VerdictFails, n.Path, "it is declared, and not there", "run apply")
+		case live.Live.Trouble == plan.TroubleUnreadable:
+			r.judge(ctx, n.Path, nil, kind.PermRead)
+		case live.Payload == nil || live.Payload.Owner.Stack != tree.Stack:
+			r.add(inspect.VerdictUnsure, n.Path, "what is there is not this stack's", "run plan, which says what to do about it")
+		default:
+			r.judge(ctx, n.Path, live.ACL, plan.Need(n.Kind()))
+			if sure, maybe := granted(r.c, live.Payload.ChildACL); (sure|maybe)&kind.PermRead == 0 && len(live.Payload.ChildACL) > 0 {
+				r.add(inspect.VerdictFails, n.Path, "we may not read its contenders, so who holds it and who waits cannot be seen", "grant \"observe\" to us in its acl")
+			}
+		}
+	}
+	return tree, nil
+}
+
+// WhoWeAre are the names the servers know the connection by, without hashes.
+func WhoWeAre(c *recipes.Client) []string {
+	var out []string
+	for _, id := range c.Identities() {
+		if id.Scheme != "world" {
+			out = append(out, plan.Identity(id).String())
+		}
+	}
+	if len(out) == 0 {
+		return []string{"world:anyone"}
+	}
+	return out
+}
+
+// RefusedAt is the node whose access list refused a request: creating and deleting are rights of the parent.
+func RefusedAt(err error) string {
+	var node *NodeError
+	var op *session.OpError
+	path, verb := "", ""
+	switch {
+	case errors.As(err, &node):
+		path, verb = node.Path, node.Op
+	case errors.As(err, &op):
+		path, verb = op.Path, op.Op
+	}
+	if verb == "create" || verb == "delete" {
+		return kind.ParentPath(path)
+	}
+	return path
+}
+
+// Administrators are those who may change the access list of the node at path, where we may read it. Otherwise it is the
+// list of the nearest node above, whose administrators most often know.
+func Administrators(ctx context.Context, c *recipes.Client, path string) (at string, who []string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	s, err := c.Session(ctx)
+	for at = path; err == nil && at != "" && at != "/"; at = kind.ParentPath(at) {
+		var acl []zk.ACL
+		acl, _, err = s.GetACL(ctx, at)
+		if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode) {
+			err = nil
+			continue
+		}
+		for _, a := range acl {
+			if a.Perms&zk.PermAdmin != 0 && a.Scheme != "world" {
+				who = append(who, plan.Identity{Scheme: a.Scheme, ID: a.ID}.String())
+			}
+		}
+		return at, who
+	}
+	return "", nil
+}
