@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/locktree/locktree/plan"
@@ -69,17 +68,11 @@ func accessJSON(ensemble string, changes []plan.AccessChange) []fields {
 	return out
 }
 
-// ensembleResource names an ensemble block as resource does a node.
-func ensembleResource(ensemble string) fields {
-	addr := plan.EnsembleAddr(ensemble)
-	return fields{"addr": addr, "module": "", "resource": addr, "implied_provider": "locktree",
-		"resource_type": "ensemble", "resource_name": ensemble, "resource_key": nil, "ensemble": ensemble}
-}
-
 // plannedAccess is the one message about the tool's own nodes of an ensemble.
 func (s *stream) plannedAccess(p *plan.Plan) {
 	if len(p.Access) > 0 || p.NotesAccess() {
-		s.send("info", "planned_change", fmt.Sprintf("%s: Plan to update", plan.EnsembleAddr(p.Ensemble)),
-			fields{"change": fields{"resource": ensembleResource(p.Ensemble), "action": "update", "access": accessJSON(p.Ensemble, p.Access)}})
+		addr := plan.EnsembleAddr(p.Ensemble)
+		s.send("info", "planned_change", addr+": Plan to update",
+			fields{"change": fields{"resource": resource(p.Ensemble, addr), "action": "update", "access": accessJSON(p.Ensemble, p.Access)}})
 	}
 }

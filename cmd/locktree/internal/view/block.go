@@ -22,9 +22,9 @@ type attribute struct {
 // header is the first line of a block as the configuration would write it:
 // semaphore "pool" "thumbnails". The address is the only place that knows label
 // and key.
-func header(addr string, k *kind.Kind) string {
-	name, key := labels(addr, k.Name)
-	text := k.Name + " " + strconv.Quote(name)
+func header(addr string) string {
+	typ, name, key := labels(addr)
+	text := typ + " " + strconv.Quote(name)
 	if key != "" {
 		text += " " + strconv.Quote(key)
 	}

@@ -162,8 +162,8 @@ func (trees Live) text(h *Human) {
 			if n.Payload == nil {
 				continue // somebody else's: not what this stack has
 			}
-			t := planText{w: h.out, paint: h.out.paint}
-			t.printf("# %s:\n%s {\n", clean(n.Payload.Owner.Addr), header(n.Payload.Owner.Addr, n.Kind()))
+			t := planText{Stream: h.out}
+			t.printf("# %s:\n%s {\n", clean(n.Payload.Owner.Addr), header(n.Payload.Owner.Addr))
 			t.state(n)
 			t.printf("}\n\n")
 		}

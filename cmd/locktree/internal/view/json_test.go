@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -132,7 +133,7 @@ func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	require.NoError(t, err)
 	for _, doc := range [][]byte{out.Bytes(), lines.Bytes(), VisibleJSON(raw), VisibleJSON([]byte("\"\xff\""))} {
 		require.NotContains(t, strings.Map(func(r rune) rune {
-			if r != '\n' && unprintable(r) {
+			if r != '\n' && !unicode.IsPrint(r) {
 				return '!'
 			}
 			return r

@@ -3,7 +3,7 @@ package view
 import (
 	"encoding/json"
 	"io"
-	"time"
+	"maps"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -114,9 +114,7 @@ func (s Status) document(string) any {
 			}
 			f := fields{"address": n.Payload.Owner.Addr, "path": n.Path, "type": n.Kind().Name, "state": string(n.Payload.State),
 				"holders": []fields{}, "waiters": []fields{}, "foreign": []string{}}
-			for k, v := range usageJSON(usageOf(n)) {
-				f[k] = v
-			}
+			maps.Copy(f, usageJSON(usageOf(n)))
 			addLimit(f, n.Payload)
 			locks = append(locks, f)
 		}
@@ -132,9 +130,7 @@ func (s Status) document(string) any {
 		if i < len(s.Waits) {
 			waits = s.Waits[i]
 		}
-		for k, v := range waitsJSON(waits) {
-			e[k] = v
-		}
+		maps.Copy(e, waitsJSON(waits))
 		ensembles = append(ensembles, e)
 	}
 	return fields{"format_version": "1.0", "ensembles": ensembles}
@@ -159,26 +155,5 @@ func usageJSON(u *plan.Usage) fields {
 	if !u.Busy() {
 		return nil
 	}
-	return fields{"holders": contendersJSON(u.Holders), "waiters": contendersJSON(u.Waiters), "foreign": nonNil(u.Junk)}
-}
-
-func contendersJSON(hs []plan.Holder) []fields {
-	out := []fields{}
-	for _, h := range hs {
-		f := fields{"node": h.Name, "id": h.ID, "shared": h.Shared}
-		if h.Permits != 0 {
-			f["permits"] = h.Permits
-		}
-		if h.Token != 0 {
-			f["token"] = h.Token
-		}
-		if h.Session != 0 {
-			f["session"] = sessionText(h.Session)
-		}
-		if h.SinceMs != 0 {
-			f["since"] = time.UnixMilli(h.SinceMs).UTC().Format(time.RFC3339Nano)
-		}
-		out = append(out, f)
-	}
-	return out
+	return fields{"holders": contendersJSON(contenders("", u.Holders), false), "waiters": contendersJSON(contenders("", u.Waiters), false), "foreign": nonNil(u.Junk)}
 }

@@ -82,11 +82,7 @@ func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) 
 func (p Plan) messages(s *stream) {
 	for _, one := range p.Plans {
 		for _, d := range one.Drifted {
-			c := plan.Change{Addr: d.Addr, Path: d.Path, Kind: kindOfAddress(d.Addr)}
-			change := fields{"resource": resource(one.Ensemble, &c), "action": driftAction(d)}
-			if d.Addr == plan.EnsembleAddr(one.Ensemble) {
-				change["resource"] = ensembleResource(one.Ensemble)
-			}
+			change := fields{"resource": resource(one.Ensemble, d.Addr), "action": driftAction(d)}
 			if d.Attributes != nil {
 				change["attributes"] = d.Attributes
 			}
@@ -116,7 +112,7 @@ func (s *stream) planned(ensemble string, c *plan.Change) {
 	case c.Action == plan.NoOp:
 		action = "move"
 	}
-	change := fields{"resource": resource(ensemble, c), "action": action}
+	change := fields{"resource": resource(ensemble, c.Addr), "action": action}
 	if moved {
 		previous := fields{"addr": c.PreviousAddr}
 		change["previous_resource"] = previous
@@ -137,11 +133,10 @@ func (s *stream) planned(ensemble string, c *plan.Change) {
 }
 
 // resource names what a message is about, with Terraform's keys.
-func resource(ensemble string, c *plan.Change) fields {
-	name, key := labels(c.Addr, c.Kind.Name)
-	in := moduleOf(c.Addr)
-	f := fields{"addr": c.Addr, "module": in, "resource": strings.TrimPrefix(strings.TrimPrefix(c.Addr, in), "."), "implied_provider": "locktree",
-		"resource_type": c.Kind.Name, "resource_name": name, "resource_key": nil, "ensemble": ensemble}
+func resource(ensemble, addr string) fields {
+	typ, name, key := labels(addr)
+	f := hookResource(ensemble, addr)
+	f["resource_type"], f["resource_name"], f["resource_key"] = typ, name, nil
 	if key != "" {
 		f["resource_key"] = key
 	}
@@ -223,10 +218,14 @@ func (still Still) messages(s *stream) {
 	}
 }
 
-func hook(ensemble, addr, path string, a plan.Action) fields {
+// hookResource is as much of it as the messages of an apply have.
+func hookResource(ensemble, addr string) fields {
 	in := moduleOf(addr)
-	return fields{"resource": fields{"addr": addr, "resource": strings.TrimPrefix(strings.TrimPrefix(addr, in), "."), "module": in, "implied_provider": "locktree", "ensemble": ensemble},
-		"action": a.String(), "id_key": "path", "id_value": path}
+	return fields{"addr": addr, "module": in, "resource": strings.TrimPrefix(strings.TrimPrefix(addr, in), "."), "implied_provider": "locktree", "ensemble": ensemble}
+}
+
+func hook(ensemble, addr, path string, a plan.Action) fields {
+	return fields{"resource": hookResource(ensemble, addr), "action": a.String(), "id_key": "path", "id_value": path}
 }
 
 func (a Applied) messages(s *stream) {

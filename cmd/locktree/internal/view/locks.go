@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,12 +37,7 @@ func (l Locks) text(h *Human) {
 			if len(in.Holders)+len(in.Waiters)+len(in.Junk) == 0 {
 				fmt.Fprintf(w, "  idle\n")
 			}
-			q := queueOf(in.Kind, in.Payload, in.Holders, in.Waiters)
-			list(w, "held by", q.holders, q.holder, l.NowMs)
-			list(w, "waiting", q.waiters, q.waiter, l.NowMs)
-			for _, junk := range in.Junk {
-				fmt.Fprintf(w, "  foreign\t%s\n", clean(junk))
-			}
+			queueOf(in.Kind, in.Payload, in.Holders, in.Waiters).write(w, "  ", in.Junk, func(c recipes.Contender) string { return aboutForeign(c, l.NowMs) })
 			_ = w.Flush()
 		}
 		h.out.printf("\n")
@@ -65,18 +61,13 @@ func declaredAs(in *inspect.Report) string {
 	return text
 }
 
-func list(w *tabwriter.Writer, role string, cs []recipes.Contender, who func(recipes.Contender) string, nowMs int64) {
-	for i, c := range cs {
-		if i == maxContenders {
-			fmt.Fprintf(w, "  %s\tand %d more\n", role, len(cs)-i)
-			return
-		}
-		cols := []string{who(c), process(c), c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs)}
-		if c.Session != 0 {
-			cols[4] = "session " + sessionText(c.Session)
-		}
-		fmt.Fprintf(w, "  %s\t%s\n", role, strings.TrimRight(strings.Join(cols, "\t"), "\t"))
+// aboutForeign is what is known of a contender whoever wrote it.
+func aboutForeign(c recipes.Contender, nowMs int64) string {
+	cols := []string{"", process(c), c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs)}
+	if c.Session != 0 {
+		cols[4] = "session " + sessionText(c.Session)
 	}
+	return strings.TrimRight(strings.Join(cols, "\t"), "\t")
 }
 
 // process is where the contender runs, as far as it says.
@@ -91,26 +82,24 @@ func process(c recipes.Contender) string {
 }
 
 func locksSummary(e LocksOf) string {
-	found, held, waiting, closed := e.Locks, 0, 0, ""
+	var all tally
+	for _, in := range e.Locks {
+		all.add(queueOf(in.Kind, in.Payload, in.Holders, in.Waiters))
+	}
+	closed := ""
 	if n := len(e.Closed); n > 0 {
 		closed = fmt.Sprintf(", %d cannot be read", n)
 	}
-	for _, in := range found {
-		q := queueOf(in.Kind, in.Payload, in.Holders, in.Waiters)
-		held += min(1, len(q.holders))
-		waiting += len(q.waiters)
-	}
-	return fmt.Sprintf("%d %s, %d held, %d waiting%s.", len(found), plural(len(found), "lock", "locks"), held, waiting, closed)
+	return fmt.Sprintf("%v%s.", all, closed)
 }
 
-// Locks writes what stands at a path.
 func (l Locks) document(string) any {
 	ensembles := []fields{}
 	for _, e := range l.Ensembles {
 		locks := []fields{}
 		for _, in := range e.Locks {
 			f := fields{"path": in.Path, "type": in.Kind.Name, "declared": in.Payload != nil, "foreign": nonNil(in.Junk),
-				"holders": inspectedJSON(in.Holders), "waiters": inspectedJSON(in.Waiters)}
+				"holders": contendersJSON(in.Holders, true), "waiters": contendersJSON(in.Waiters, true)}
 			if in.Payload != nil {
 				f["address"], f["stack"], f["state"] = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
 				addLimit(f, in.Payload)
@@ -118,18 +107,23 @@ func (l Locks) document(string) any {
 			locks = append(locks, f)
 		}
 		f := fields{"ensemble": e.Ensemble, "servers": e.Servers, "path": e.Path, "locks": locks, "closed": nonNil(e.Closed), "cut": e.Cut}
-		for k, v := range waitsJSON(e.Waits) {
-			f[k] = v
-		}
+		maps.Copy(f, waitsJSON(e.Waits))
 		ensembles = append(ensembles, f)
 	}
 	return fields{"format_version": "1.0", "ensembles": ensembles}
 }
 
-func inspectedJSON(cs []recipes.Contender) []fields {
+// contendersJSON are contenders; found says that the nodes themselves were looked at, and not a tree of a stack.
+func contendersJSON(cs []recipes.Contender, found bool) []fields {
 	out := []fields{}
 	for _, c := range cs {
-		f := fields{"node": c.Path, "id": c.ID, "shared": c.Shared, "format": c.Writer, "token": c.Token, "revoked": c.Revoked}
+		f := fields{"node": c.Name, "id": c.ID, "shared": c.Shared}
+		if found {
+			f["node"], f["format"], f["revoked"] = c.Path, c.Writer, c.Revoked
+		}
+		if found || c.Token != 0 {
+			f["token"] = c.Token
+		}
 		if c.Session != 0 {
 			f["session"] = sessionText(c.Session)
 		}

@@ -28,7 +28,7 @@ func (t planText) outputs(plans []*plan.Plan) {
 	}
 	for _, o := range changes {
 		sign, text := sign(o.Action), ""
-		d := valueDiff{paint: t.paint}
+		d := valueDiff{t.Stream}
 		switch before, after := decoded(o.Before), decoded(o.After); o.Action {
 		case plan.Create:
 			text = d.whole(sign, after, 2)

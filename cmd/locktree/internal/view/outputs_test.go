@@ -50,7 +50,7 @@ func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 			changes = append(changes, c)
 		}
 		var got strings.Builder
-		planText{w: &got, paint: Stream{}.paint}.outputs([]*plan.Plan{{Outputs: changes}})
+		planText{Stream: Stream{Writer: &got}}.outputs([]*plan.Plan{{Outputs: changes}})
 		require.Equal(t, want[name], strings.TrimPrefix(got.String(), "\n"), name)
 	}
 	shown := "Outputs:\n\n"
@@ -70,7 +70,7 @@ func TestOutputsAreShownSafely(t *testing.T) {
 	require.NoError(t, err)
 	o := &plan.Output{Name: "x", Value: bad}
 	var got strings.Builder
-	planText{w: &got, paint: Stream{}.paint}.outputs([]*plan.Plan{{Outputs: []plan.OutputChange{{Name: "x", Action: plan.Create, After: o},
+	planText{Stream: Stream{Writer: &got}}.outputs([]*plan.Plan{{Outputs: []plan.OutputChange{{Name: "x", Action: plan.Create, After: o},
 		{Name: "x", Action: plan.Update, Before: &plan.Output{Value: json.RawMessage(`{"k":["b\nc"]}`)}, After: o}}}})
 	for _, text := range []string{got.String(), outputValue(o)} {
 		require.NotContains(t, text, "\x1b")
@@ -86,7 +86,7 @@ func TestLongListsAreCompared(t *testing.T) {
 	for i := range 100_000 {
 		before, after = append(before, fmt.Sprint("/a/", i)), append(after, fmt.Sprint("/b/", i))
 	}
-	text := valueDiff{paint: Stream{}.paint}.change(before, after[:99_999], 2)
+	text := valueDiff{}.change(before, after[:99_999], 2)
 	require.Contains(t, text, `      - "/a/99999",`)
 	require.Contains(t, text, `      + "/b/0",`)
 }

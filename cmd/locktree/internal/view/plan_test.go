@@ -164,7 +164,7 @@ func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	v, out, err := capture(nil)
 	v.Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	v.Show(Status{Trees: []*plan.Tree{tree}})
-	require.Contains(t, out.String(), `a\x1b[2Jb\x202e`)
+	require.Contains(t, out.String(), `a\x1b[2Jb\u202e`)
 	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
 }
 

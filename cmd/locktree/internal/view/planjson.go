@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,12 +56,7 @@ func targeted(plans []*plan.Plan) bool {
 }
 
 func changeJSON(ensemble string, c *plan.Change) fields {
-	node := c.After
-	if node == nil {
-		node = c.Before
-	}
-	f := resourceJSON(ensemble, c.Addr, node)
-	f["type"] = c.Kind.Name // a replacement may change it
+	f := resourceJSON(ensemble, c.Addr)
 	if c.PreviousAddr != "" && c.PreviousAddr != c.Addr {
 		f["previous_address"] = c.PreviousAddr
 	}
@@ -96,17 +92,9 @@ func changeJSON(ensemble string, c *plan.Change) fields {
 }
 
 // resourceJSON is what names a resource in every document.
-func resourceJSON(ensemble, addr string, n *plan.Node) fields {
-	k := n.Kind()
-	if k == nil {
-		k = kind.Namespace
-	}
-	return namedJSON(ensemble, addr, k)
-}
-
-func namedJSON(ensemble, addr string, k *kind.Kind) fields {
-	name, key := labels(addr, k.Name)
-	f := fields{"address": addr, "mode": "managed", "type": k.Name, "name": name, "provider_name": "locktree", "ensemble": ensemble}
+func resourceJSON(ensemble, addr string) fields {
+	typ, name, key := labels(addr)
+	f := fields{"address": addr, "mode": "managed", "type": typ, "name": name, "provider_name": "locktree", "ensemble": ensemble}
 	if key != "" {
 		f["index"] = key
 	}
@@ -154,9 +142,7 @@ func liveJSON(n *plan.Node) fields {
 	}
 	f := fields{"czxid": n.Live.Czxid, "data_version": n.Live.Version, "acl_version": n.Live.Aversion, "generation": n.Payload.Gen,
 		"holders": []fields{}, "waiters": []fields{}, "foreign": []string{}}
-	for k, v := range usageJSON(n.Live.Usage) {
-		f[k] = v
-	}
+	maps.Copy(f, usageJSON(n.Live.Usage))
 	return f
 }
 
@@ -185,20 +171,8 @@ func problemsJSON(plans []*plan.Plan) []fields {
 	return out
 }
 
-// kindOfAddress is the kind an address names: the word before its last label.
-func kindOfAddress(addr string) *kind.Kind {
-	if i := strings.Index(addr, `["`); i >= 0 && strings.HasSuffix(addr, `"]`) {
-		addr = addr[:max(strings.LastIndex(addr, `["`), i)]
-	}
-	words := strings.Split(addr, ".")
-	if k := kind.Lookup(words[max(len(words)-2, 0)]); k != nil {
-		return k
-	}
-	return kind.Namespace
-}
-
-// labels takes the name and the for_each key out of an address.
-func labels(addr, kindName string) (name, key string) {
+// labels takes an address apart: the type of the block, its name and its for_each key.
+func labels(addr string) (typ, name, key string) {
 	name = addr
 	if i := strings.LastIndex(addr, `["`); i >= 0 && strings.HasSuffix(addr, `"]`) {
 		name, key = addr[:i], addr[i+2:len(addr)-2]
@@ -206,10 +180,10 @@ func labels(addr, kindName string) (name, key string) {
 			key = text
 		}
 	}
-	if i := strings.LastIndex("."+name, "."+kindName+"."); i >= 0 {
-		name = name[i+len(kindName)+1:]
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		typ, name = name[:i], name[i+1:]
 	}
-	return name, key
+	return typ[strings.LastIndexByte(typ, '.')+1:], name, key
 }
 
 // sessionText writes a session id as ZooKeeper's own tools do.

@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -10,18 +9,14 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// planText writes a plan in Terraform's grammar. It keeps the first write error
-// out of everybody's way: a closed pipe is noticed at exit.
+// planText writes a plan in Terraform's grammar.
 type planText struct {
-	w     io.Writer
-	paint func(code string) func(string) string
+	Stream
 	nowMs int64
 }
 
-func (t planText) printf(format string, args ...any) { fmt.Fprintf(t.w, format, args...) }
-
 func (p Plan) text(h *Human) {
-	t := planText{w: h.out, paint: h.out.paint, nowMs: p.NowMs}
+	t := planText{h.out, p.NowMs}
 	rule := strings.Repeat("─", min(max(h.out.Width, 20), 78))
 	drifted := t.drift(p.Plans)
 	if changed(p.Plans) {
@@ -162,7 +157,7 @@ func (t planText) change(c *plan.Change) {
 	if c.Action == plan.NoOp || c.Action == plan.Forget {
 		return
 	}
-	t.printf("%s %s {\n", t.head(c), header(c.Addr, c.Kind))
+	t.printf("%s %s {\n", t.head(c), header(c.Addr))
 	shown, hidden := attributes(c)
 	t.block(shown, hidden)
 	t.printf("    }\n")

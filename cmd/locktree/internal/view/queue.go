@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/locktree/locktree/plan"
@@ -28,6 +29,41 @@ func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Co
 		q.limit = k.Permits(declared.Params)
 	}
 	return q
+}
+
+// maxContenders is how many holders and how many waiters of one lock are listed:
+// beyond that a person wants the number.
+const maxContenders = 10
+
+// write writes a line for each that holds or waits; about is what follows the name. The tabs are for a tabwriter.
+func (q queue) write(w io.Writer, indent string, junk []string, about func(recipes.Contender) string) {
+	list := func(role string, cs []recipes.Contender, who func(recipes.Contender) string) {
+		for i, c := range cs {
+			if i == maxContenders {
+				fmt.Fprintf(w, "%s%s\tand %d more\n", indent, role, len(cs)-i)
+				return
+			}
+			fmt.Fprintf(w, "%s%s\t%s%s\n", indent, role, who(c), about(c))
+		}
+	}
+	list("held by", q.holders, q.holder)
+	list("waiting", q.waiters, q.waiter)
+	for _, name := range junk {
+		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
+	}
+}
+
+// tally counts locks for the line below a list of them.
+type tally struct{ locks, held, waiting int }
+
+func (t *tally) add(q queue) {
+	t.locks++
+	t.held += min(1, len(q.holders))
+	t.waiting += len(q.waiters)
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%s, %d held, %d waiting", Plural(t.locks, "lock"), t.held, t.waiting)
 }
 
 // queueAt is the queue of a provisioned node.

@@ -19,7 +19,7 @@ func (s Status) text(h *Human) {
 		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(tree.Ensemble), at(s.Servers, i), clean(tree.Stack))
 		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "%s\n", clean(tree.Root))
-		branch{w: w, nowMs: s.NowMs, paint: h.out.paint}.children(rootOf(tree), "")
+		branch{w: w, nowMs: s.NowMs}.children(rootOf(tree), "")
 		_ = w.Flush()
 		h.out.printf("\n%s\n", statusSummary(tree))
 		if i < len(s.Waits) {
@@ -83,7 +83,6 @@ func rootOf(tree *plan.Tree) *twig {
 type branch struct {
 	w     *tabwriter.Writer
 	nowMs int64
-	paint func(code string) func(string) string
 }
 
 func (b branch) children(t *twig, indent string) {
@@ -106,8 +105,8 @@ func describe(t *twig) string {
 		return "\t" + t.gap.Type + "\t" + gapText(t.gap)
 	case n == nil:
 		return "\tnot managed by this stack"
-	case n.Kind() == kind.Namespace:
-		return "\tnamespace"
+	case n.Kind().Container:
+		return "\t" + n.Kind().Name
 	}
 	text := "\t" + n.Kind().Name + "\t" + useText(n)
 	if state := n.Payload.State; state != kind.StateActive && state != "" {
@@ -144,28 +143,9 @@ func useText(n *plan.Node) string {
 	return strings.Join(parts, ", ")
 }
 
-// maxContenders is how many holders and how many waiters of one lock are listed:
-// beyond that a person wants the number.
-const maxContenders = 10
-
 func (b branch) contenders(n *plan.Node, indent string) {
-	if n == nil || usageOf(n) == nil {
-		return
-	}
-	list := func(role string, cs []recipes.Contender, who func(recipes.Contender) string) {
-		for i, c := range cs {
-			if i == maxContenders {
-				fmt.Fprintf(b.w, "%s    %s\tand %d more\n", indent, role, len(cs)-i)
-				return
-			}
-			fmt.Fprintf(b.w, "%s    %s\t%s%s\n", indent, role, who(c), b.about(c))
-		}
-	}
-	q := queueAt(n)
-	list("held by", q.holders, q.holder)
-	list("waiting", q.waiters, q.waiter)
-	for _, junk := range usageOf(n).Junk {
-		fmt.Fprintf(b.w, "%s    foreign\t%s\n", indent, clean(junk))
+	if n != nil && usageOf(n) != nil {
+		queueAt(n).write(b.w, indent+"    ", usageOf(n).Junk, b.about)
 	}
 }
 
@@ -184,17 +164,13 @@ func (b branch) about(c recipes.Contender) (text string) {
 }
 
 func statusSummary(tree *plan.Tree) string {
-	locks, held, waiting := 0, 0, 0
+	var all tally
 	for _, n := range tree.Nodes {
-		if n.Payload == nil || n.Kind() == kind.Namespace {
-			continue
+		if n.Payload != nil && !n.Kind().Container {
+			all.add(queueAt(n))
 		}
-		locks++
-		q := queueAt(n)
-		held += min(1, len(q.holders))
-		waiting += len(q.waiters)
 	}
-	return fmt.Sprintf("%d %s, %d held, %d waiting%s.", locks, plural(locks, "lock", "locks"), held, waiting, count(tree.Gaps()))
+	return fmt.Sprintf("%v%s.", all, count(tree.Gaps()))
 }
 
 // driftLine says in one line whether the configuration is in force.

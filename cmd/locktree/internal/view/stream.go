@@ -5,7 +5,8 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"unicode"
+
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // Stream is one of the two human streams and what may be done on it.
@@ -58,20 +59,7 @@ func (s Stream) printf(format string, args ...any) { fmt.Fprintf(s, format, args
 
 // clean makes one line of text safe to print: what a server or a foreign client
 // wrote may hold control characters, and a terminal obeys those.
-func clean(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unprintable(r) {
-			fmt.Fprintf(&b, "\\x%02x", r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+func clean(s string) string { return inspect.Visible(s) }
 
 // Clean is clean for what the commands print themselves.
 func Clean(s string) string { return clean(s) }
@@ -84,7 +72,3 @@ func cleanLines(s string) string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// unprintable also holds for the marks that turn the direction of text around:
-// they make a name read as another.
-func unprintable(r rune) bool { return !unicode.IsPrint(r) && r != '\t' }

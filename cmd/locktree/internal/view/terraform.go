@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/locktree/locktree/plan"
@@ -52,7 +53,10 @@ func moduleAround(module string) string {
 }
 
 func valuesOf(ensemble, addr string, n *plan.Node) fields {
-	f := resourceJSON(ensemble, addr, n)
+	f := resourceJSON(ensemble, addr)
+	if k := n.Kind(); k != nil {
+		f["type"] = k.Name // before a replacement it may have been another one
+	}
 	f["schema_version"] = 0
 	f["values"] = valuesJSON(n)
 	f["sensitive_values"] = fields{}
@@ -66,11 +70,7 @@ func priorJSON(version string, plans []*plan.Plan) fields {
 	for _, p := range plans {
 		for i := range p.Changes {
 			if c := &p.Changes[i]; c.Before != nil && c.Before.Payload != nil {
-				addr := c.Addr
-				if c.PreviousAddr != "" {
-					addr = c.PreviousAddr
-				}
-				resources = append(resources, valuesOf(p.Ensemble, addr, c.Before))
+				resources = append(resources, valuesOf(p.Ensemble, cmp.Or(c.PreviousAddr, c.Addr), c.Before))
 			}
 		}
 	}
@@ -107,10 +107,7 @@ func driftAction(d plan.Drift) string {
 }
 
 func oneDriftJSON(ensemble string, drifted plan.Drift, c *plan.Change) fields {
-	f := namedJSON(ensemble, drifted.Addr, kindOfAddress(drifted.Addr))
-	if drifted.Addr == plan.EnsembleAddr(ensemble) {
-		f["type"], f["name"] = "ensemble", ensemble
-	}
+	f := resourceJSON(ensemble, drifted.Addr)
 	change := fields{"actions": []string{driftAction(drifted)}, "before": fields{"path": drifted.Path}, "after": nil, "after_unknown": fields{}, "before_sensitive": fields{}, "after_sensitive": false}
 	if c.After != nil {
 		change["before"] = valuesJSON(c.After)

@@ -12,9 +12,7 @@ import (
 
 // valueDiff writes values as JSON has them, line by line, each with the sign of what becomes of it. The layout is
 // Terraform's: the sign is in column in, what is inside of a value four columns to the right, its end two.
-type valueDiff struct {
-	paint func(code string) func(string) string
-}
+type valueDiff struct{ Stream }
 
 func sign(a plan.Action) string {
 	return map[plan.Action]string{plan.Create: "+", plan.Delete: "-", plan.Update: "~"}[a]

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -29,7 +30,7 @@ func VisibleJSON(doc []byte) []byte {
 			r, size = utf8.DecodeRune(doc[i:])
 		}
 		// ASCII but DEL is syntax or was escaped. What is no UTF-8 is U+FFFD for who reads it, too.
-		if r > '~' && (unprintable(r) || r == utf8.RuneError) {
+		if r > '~' && (!unicode.IsPrint(r) || r == utf8.RuneError) {
 			out = append(out, doc[done:i]...)
 			for _, unit := range utf16.Encode([]rune{r}) {
 				out = fmt.Appendf(out, "\\u%04x", unit)
