@@ -95,6 +95,7 @@ func (s *site) closing() *plan.Tree {
 // TestRealZooKeeperOutlivesItsAppliers: what a program does that was stopped past
 // its session, and what one leaves that died, on Apache ZooKeeper.
 func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
+	t.Parallel()
 	server := realzk.Start(t, realzk.Options{})
 	var all sync.WaitGroup // and not t.Parallel: they wait for sessions to end, all at the same time on however few processors
 	defer all.Wait()
@@ -247,6 +248,7 @@ func dead(t *testing.T, s *site, k int, executed bool) {
 
 // TestRealZooKeeperWithASmallBuffer: a server set to read less than the default.
 func TestRealZooKeeperWithASmallBuffer(t *testing.T) {
+	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"jute.maxbuffer": "250000"}})
 	halved(t, real(t, server.Addr, "/small"), 250_000)
 }

@@ -22,6 +22,7 @@ import (
 // TestRealZooKeeper runs on Apache ZooKeeper what the other tests of this package
 // run in memory, each in a root of its own.
 func TestRealZooKeeper(t *testing.T) {
+	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Config: map[string]string{"enforceQuota": "true"}})
 	for name, body := range map[string]func(*testing.T, *site){
 		"a thousand locks are one transaction":        thousandLocks,

@@ -56,6 +56,7 @@ func TestConfigurationsOnTheEmbeddedServer(t *testing.T) {
 }
 
 func TestConfigurationsOnRealZooKeeper(t *testing.T) {
+	t.Parallel()
 	srv := realzk.Start(t, realzk.Options{})
 	for _, dir := range configurations {
 		t.Run(dir, func(t *testing.T) { walk(t, srv.Addr, dir) })

@@ -22,6 +22,7 @@ const recordedRun = "quickstart/RUN.md"
 // The recorded run is what happens, on the in-memory server and on ZooKeeper
 // itself: plan, apply, live resize, drift, a refused destroy.
 func TestReadmeRecordedRun(t *testing.T) {
+	t.Parallel()
 	servers := map[string]func(*testing.T) string{
 		"in memory":        func(t *testing.T) string { return zktest.Start(t).Addr() },
 		"Apache ZooKeeper": func(t *testing.T) string { return realzk.Start(t, realzk.Options{}).Addr },

@@ -3,7 +3,6 @@
 package recipes_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -53,7 +52,7 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{t: t, events: map[string]chan string{}}
 	compiled := make(chan error, 1)
-	go func() { compiled <- errors.Join(l.compile(t), l.build(t)) }()
+	go func() { compiled <- l.compile(t) }()
 	l.zk = realzk.Start(t, realzk.Options{
 		TickTime:   200 * time.Millisecond,
 		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"},

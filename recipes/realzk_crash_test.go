@@ -279,6 +279,7 @@ func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { /
 }
 
 func TestRealRecipesExcludeAndCount(t *testing.T) {
+	t.Parallel()
 	srv, c := realServer(t)
 	declareReal(t, c, "/rw", kind.RWLock.New())
 	declareReal(t, c, "/m2", kind.Mutex.New())

@@ -121,6 +121,7 @@ func TestRealFullDisks(t *testing.T) {
 
 // Row 35: a parent that a foreign client made as a container goes whenever nobody queues.
 func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
+	t.Parallel()
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions,
 		Properties: map[string]string{"znode.container.checkIntervalMs": "20"}})
 	c := realClient(t, srv, "test")

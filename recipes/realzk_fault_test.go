@@ -66,6 +66,7 @@ func robbed(t *testing.T, addr string) (*Client, *thief) {
 }
 
 func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 12
+	t.Parallel()
 	srv, c := realServer(t)
 	holder, a := robbed(t, srv.Addr)
 	all := holdAll(t, holder)
@@ -90,6 +91,7 @@ func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 
 }
 
 func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with one server; case 33
+	t.Parallel()
 	// A busy machine took nine seconds to start a server: the session must outlive that.
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions})
 	a, b := realClient(t, srv, "a"), realClient(t, srv, "b")
@@ -113,6 +115,7 @@ func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // matrix 25, with
 
 // Matrix 41: whatever else answers on the port. What each peer costs alone is TestHostilePeerDuringHandshake's.
 func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
+	t.Parallel()
 	srv, first := realServer(t)
 	certificate, _ := hostile.Authority(t).Issue(t, "zk1")
 	noise := make([]byte, 1<<16)

@@ -46,6 +46,7 @@ func secureServer(t *testing.T, a *hostile.CA) (plain *realzk.Server, secure str
 
 // TLS against the real server: the recipes work over it, a client without the right certificate gets nowhere.
 func TestRealTLS(t *testing.T) {
+	t.Parallel()
 	a, stranger := hostile.Authority(t), hostile.Authority(t)
 	plain, secure := secureServer(t, a)
 	alice, _ := a.Issue(t, "alice")
@@ -98,6 +99,7 @@ func first2(certificate tls.Certificate, _ *x509.Certificate) tls.Certificate { 
 
 // Who the server takes a certificate's owner for, and who we say: an ACL that names somebody else locks us out.
 func TestRealServerSpellsSubjectsAsWeDo(t *testing.T) {
+	t.Parallel()
 	a := hostile.Authority(t)
 	_, secure := secureServer(t, a)
 	oid := func(n ...int) []int { return n }

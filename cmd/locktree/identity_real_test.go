@@ -15,6 +15,7 @@ import (
 
 // What the tests of identities say of the in-memory server is so on Apache ZooKeeper.
 func TestIdentitiesOnApacheZooKeeper(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	a.server()
 	port := realzk.FreePorts(t, 1)[0]

@@ -43,6 +43,7 @@ func TestScript(t *testing.T) {
 // The same scripts on Apache ZooKeeper: one server for all, each script in its
 // own root. Where ZooKeeper is not installed this fails and says how to get it.
 func TestScriptOnApacheZooKeeper(t *testing.T) {
+	t.Parallel()
 	server := realzk.Start(t, realzk.Options{Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": superDigest}})
 	// A group of its own: scripts are parallel and must be over before the server goes.
 	t.Run("both", func(t *testing.T) {

@@ -15,11 +15,13 @@ import (
 )
 
 func TestARealEnsembleCutsWhatAMovedSessionLeftBehind(t *testing.T) {
+	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{})
 	conformance.Moved(t, conformance.TCP(servers[0].Addr), conformance.TCP(servers[1].Addr))
 }
 
 func TestARealServerWithoutAQuorumServesReaders(t *testing.T) {
+	t.Parallel()
 	servers := realzk.StartEnsemble(t, 2, realzk.Options{
 		Config:     map[string]string{"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"},
 		Properties: map[string]string{"readonlymode.enabled": "true"},

@@ -16,6 +16,7 @@ import (
 var update = flag.Bool("update", false, "ask the real ZooKeeper again and rewrite testdata/golden.txt")
 
 func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
+	t.Parallel()
 	s := realzk.Start(t, realzk.Options{Config: map[string]string{
 		"extendedTypesEnabled": "true", "enforceQuota": "true", "forceSync": "no",
 	}})

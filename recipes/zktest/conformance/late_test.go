@@ -27,12 +27,14 @@ func at(s *realzk.Server, method string) conformance.Halt {
 }
 
 func TestTheRealServerAndRequestsOfDeadConnections(t *testing.T) {
+	t.Parallel()
 	s := realzk.Start(t, realzk.Options{Debug: true})
 	conformance.Queued(t, conformance.TCP(s.Addr), at(s, slowDisk))
 	conformance.Late(t, conformance.TCP(s.Addr), nil, at(s, slowReader))
 }
 
 func TestARealEnsembleAndRequestsOfDeadConnections(t *testing.T) {
+	t.Parallel()
 	servers := realzk.StartEnsemble(t, 3, realzk.Options{Debug: true})
 	followers := slices.DeleteFunc(servers, func(s *realzk.Server) bool { return strings.Contains(s.Word("srvr"), "Mode: leader") })
 	old, other := conformance.TCP(followers[0].Addr), conformance.TCP(followers[1].Addr)

@@ -16,6 +16,7 @@ import (
 // A sequence number that stops growing would break every lock, so what happens
 // after 2^31 creates is compared, not believed.
 func TestSequenceNumbersEndAsInZooKeeper(t *testing.T) {
+	t.Parallel()
 	real := realzk.Start(t, realzk.Options{Prepare: func(dir, classPath string) error {
 		out, err := exec.Command("java", "-cp", classPath, "testdata/NearTheEnd.java", dir).CombinedOutput()
 		if err != nil {

@@ -27,6 +27,7 @@ var (
 )
 
 func TestTheRealServerPassesTheSuite(t *testing.T) {
+	t.Parallel()
 	conformance.Run(t, conformance.TCP(realzk.Start(t, extendedReal).Addr))
 }
 
@@ -38,6 +39,7 @@ func TestTheServerInMemoryPassesTheSuite(t *testing.T) {
 
 // Without extended types a create takes other paths through the server.
 func TestRandomSequencesAreAnsweredAsByZooKeeperAsInstalled(t *testing.T) {
+	t.Parallel()
 	s := realzk.Start(t, realzk.Options{Config: map[string]string{"forceSync": "no"}, Properties: neverReap})
 	conformance.Random(t, conformance.TCP(s.Addr))
 }
@@ -45,6 +47,7 @@ func TestRandomSequencesAreAnsweredAsByZooKeeperAsInstalled(t *testing.T) {
 var clock = conformance.Clock{Tick: 200 * time.Millisecond, Reap: 400 * time.Millisecond}
 
 func TestTheRealServersClock(t *testing.T) {
+	t.Parallel()
 	s := realzk.Start(t, realzk.Options{
 		TickTime: clock.Tick, Config: map[string]string{"extendedTypesEnabled": "true", "maxSessionTimeout": "30000"},
 		Properties: map[string]string{"znode.container.checkIntervalMs": "400"},
@@ -66,5 +69,6 @@ func TestTheClockOfTheServerInMemory(t *testing.T) {
 }
 
 func TestFourLetterWordsReadLikeZooKeepers(t *testing.T) {
+	t.Parallel()
 	conformance.Words(t, conformance.TCP(zktest.Start(t).Addr()), conformance.TCP(realzk.Start(t, realzk.Options{}).Addr))
 }

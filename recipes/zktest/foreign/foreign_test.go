@@ -45,6 +45,7 @@ func both(t *testing.T, client func(t *testing.T, address string)) {
 }
 
 func TestKazooContends(t *testing.T) {
+	t.Parallel()
 	python := "/usr/bin/python3" // the one Debian installs kazoo for
 	if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
 		t.Fatalf("kazoo is not there, which this test needs; install it with: apt-get install -y python3-kazoo\n%s", out)
@@ -56,6 +57,7 @@ func TestKazooContends(t *testing.T) {
 }
 
 func TestCuratorContends(t *testing.T) {
+	t.Parallel()
 	var classes []string
 	for _, jar := range []string{
 		"curator-recipes", "curator-framework", "curator-client", "zookeeper", "guava", "slf4j-api", "slf4j-nop", "netty-resolver",

@@ -26,6 +26,7 @@ var (
 )
 
 func TestKazoosOwnTests(t *testing.T) {
+	t.Parallel()
 	if out, err := exec.Command(debianPython, "-c", "import kazoo.tests, pytest").CombinedOutput(); err != nil {
 		t.Fatalf("kazoo's tests cannot run; install what they need with: apt-get install -y python3-kazoo python3-pytest\n%s", out)
 	}

@@ -122,6 +122,7 @@ func bounded(t *testing.T, address, name string, args ...string) string {
 
 // go-zookeeper's own helper starts servers; ours takes the one there is.
 func TestGoZooKeepersOwnTests(t *testing.T) {
+	t.Parallel()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output()
 	require.NoError(t, err)
 	src := t.TempDir()
