@@ -63,9 +63,11 @@ func newFleet(ctx context.Context, out io.Writer, addr string, n int) (*fleet, e
 }
 
 func (f *fleet) close() {
+	var all sync.WaitGroup
 	for _, c := range f.clients {
-		c.Close()
+		all.Go(func() { c.Close() })
 	}
+	all.Wait()
 }
 
 // contend lets all programs take each lock, all at the same time.

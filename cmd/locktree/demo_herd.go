@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// herdSizes are the numbers of clients that wait. More make the demo slower and show nothing new.
+var herdSizes = []int{10, 50, 200}
+
+// herdLock takes the lock at dir and returns how to release it. The gate opens when all are in the queue: a textbook waiter
+// watches only from then on, or every arrival would wake those who are there.
+type herdLock func(ctx context.Context, c *recipes.Client, dir string, gate <-chan struct{}) (unlock func() error, err error)
+
+var herdWays = []struct {
+	name string
+	lock herdLock
+}{
+	{"all watch the parent", textbook(watchParent)},
+	{"each watches the one before it", textbook(watchPredecessor)},
+	{"locktree", func(ctx context.Context, c *recipes.Client, dir string, _ <-chan struct{}) (func() error, error) {
+		l, err := c.Mutex(dir).Lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return func() error { return l.Unlock(ctx) }, nil
+	}},
+}
+
+// showHerd counts what one release sets in motion, for each way to wait.
+func showHerd(ctx context.Context, out io.Writer) error {
+	fmt.Fprint(out, "One client holds a lock, the others wait for it. It releases the lock once, on an in-memory\n"+
+		"ZooKeeper. One waiter can be next; how many wake up?\n\n"+
+		"  waiting  how they wait                    wake-ups  requests      bytes\n")
+	for _, n := range herdSizes {
+		for _, way := range herdWays {
+			counts, err := countRelease(ctx, n, way.lock)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "  %7d  %-30s  %8d  %8d  %9d\n", n, way.name, counts.WatchEvents, counts.Total, counts.BytesIn+counts.BytesOut)
+		}
+	}
+	fmt.Fprint(out, "\nA watch on the parent wakes every waiter, and the former holder with them; each of them lists the\n"+
+		"whole queue again. That is the herd effect. A contender that watches the one before it wakes\n"+
+		"alone. A locktree client also watches its own contender, so that it learns of a loss: a few\n"+
+		"events, however many wait, and it need not list the queue.\n")
+	return nil
+}
+
+// countRelease lets n clients queue behind a holder, and returns what the server counted for one release.
+func countRelease(ctx context.Context, n int, lock herdLock) (counts zktest.Counts, err error) {
+	const dir = "/herd"
+	srv := zktest.New()
+	defer srv.Close()
+	if err := srv.Provision(dir, &kind.Payload{Params: &kind.MutexParams{}, Owner: kind.Owner{Stack: "demo", Addr: "mutex.herd"}}); err != nil {
+		return counts, err
+	}
+	fleet, err := newFleet(ctx, io.Discard, srv.Addr(), n+1)
+	if err != nil {
+		return counts, err
+	}
+	defer fleet.close()
+	ctx, cancel := context.WithCancel(ctx)
+	unlocks, gate := make(chan func() error, n+1), make(chan struct{})
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	for _, c := range fleet.clients {
+		waiting.Go(func() {
+			if unlock, err := lock(ctx, c, dir, gate); err == nil {
+				unlocks <- unlock
+			}
+		})
+	}
+	inQueue := func() int {
+		node, _ := srv.Get(dir)
+		return len(node.Children)
+	}
+	if err := lookUntil(ctx, func() bool { return inQueue() == n+1 }); err != nil {
+		return counts, err
+	}
+	close(gate)
+	unlock, err := nextHolder(ctx, srv, unlocks)
+	if err != nil {
+		return counts, err
+	}
+	srv.ResetCounts()
+	if err := unlock(); err != nil {
+		return counts, err
+	}
+	_, err = nextHolder(ctx, srv, unlocks)
+	return srv.Counts(), err
+}
+
+// nextHolder waits for the next grant, and then until the server has had nothing to do for a while.
+func nextHolder(ctx context.Context, srv *zktest.Server, unlocks <-chan func() error) (unlock func() error, err error) {
+	select {
+	case unlock = <-unlocks:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	last, still := -1, 0
+	return unlock, lookUntil(ctx, func() bool {
+		c := srv.Counts()
+		if now := c.Total + c.WatchEvents; now != last {
+			last, still = now, 0
+		}
+		still++
+		return still > 20
+	})
+}
+
+// lookUntil looks every few milliseconds.
+func lookUntil(ctx context.Context, done func() bool) error {
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// textbook is the lock of the articles: a sequential node for each who wants it, the lowest has it, and what the others
+// wait for is theirs to choose.
+func textbook(wait func(ctx context.Context, s *recipes.Session, dir, own string) error) herdLock {
+	return func(ctx context.Context, c *recipes.Client, dir string, gate <-chan struct{}) (func() error, error) {
+		s, err := c.Session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		node, err := s.Create(ctx, dir+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return func() error { return s.Delete(ctx, node, -1) }, wait(ctx, s, dir, path.Base(node))
+	}
+}
+
+func watchParent(ctx context.Context, s *recipes.Session, dir, own string) error {
+	for {
+		queue, _, changed, err := s.ChildrenW(ctx, dir)
+		if err != nil {
+			return err
+		}
+		if own == slices.Min(queue) {
+			return nil
+		}
+		if err := fired(ctx, changed); err != nil {
+			return err
+		}
+	}
+}
+
+func watchPredecessor(ctx context.Context, s *recipes.Session, dir, own string) error {
+	for {
+		queue, _, err := s.Children(ctx, dir)
+		if err != nil {
+			return err
+		}
+		slices.Sort(queue)
+		place := slices.Index(queue, own)
+		if place <= 0 {
+			return nil
+		}
+		_, _, gone, err := s.GetW(ctx, dir+"/"+queue[place-1])
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := fired(ctx, gone); err != nil {
+			return err
+		}
+	}
+}
+
+func fired(ctx context.Context, w *session.Watch) error {
+	defer w.Stop()
+	select {
+	case <-w.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
