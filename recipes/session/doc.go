@@ -4,11 +4,13 @@
 //	s, err := c.Session(ctx)
 //	data, stat, err := s.Get(ctx, "/config")
 //
-// Underneath is go-zookeeper, which cannot be believed by itself: it opens a new session on the same handle without a
-// word and runs old requests in it, waits without a context, drops events, panics on malformed frames, and leaves sessions
-// behind when it is closed. So this package owns its connections (guard, link, frame, hosts): go-zookeeper sees whole,
-// checked frames and no connection at all once the session is over. One zk.Conn is one [Session]; a lost session's is
-// closed, joined and never used again. [Client] dials the next.
+// Underneath is go-zookeeper, for the types, the handshake, pings and the end of a session. All else it cannot be believed
+// with: it opens a new session on the same handle without a word and runs old requests in it, waits without a context, drops
+// events, panics on malformed frames, and leaves sessions behind when it is closed. So this package owns its connections
+// (guard, link, hosts), and encodes, sends and reads every operation itself (frame, call): whoever asks writes, what belongs
+// together goes out together, and nothing runs for a request that waits. go-zookeeper sees two kinds of frame, and no
+// connection at all once the session is over. One zk.Conn is one [Session]; a lost session's is closed, joined and never used
+// again. [Client] dials the next.
 //
 // # What may be believed
 //

@@ -3,9 +3,11 @@ package session
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/go-zookeeper/zk"
 )
 
-// Operation codes of ZooKeeper's protocol (ZooDefs.OpCode) that go-zookeeper puts on the wire for us.
+// Operation codes of ZooKeeper's protocol (ZooDefs.OpCode).
 const (
 	opCreate       int32 = 1
 	opDelete       int32 = 2
@@ -15,12 +17,10 @@ const (
 	opGetACL       int32 = 6
 	opSetACL       int32 = 7
 	opSync         int32 = 9
-	opPing         int32 = 11
 	opGetChildren2 int32 = 12
 	opCheck        int32 = 13
 	opMulti        int32 = 14
 	opSetAuth      int32 = 100
-	opSetWatches   int32 = 101
 	opClose        int32 = -11
 	opError        int32 = -1 // in a multi's results: the operation failed, or was rolled back
 )
@@ -29,8 +29,7 @@ const (
 	xidEvent int32 = -1 // a watch event: nobody asked
 	xidPing  int32 = -2
 
-	replyHeader = 16 // xid, zxid, error code: go-zookeeper slices this much of any frame without looking
-	statSize    = 68 // six 64-bit numbers and five of 32 bits
+	replyHeader = 16 // xid, zxid, error code
 
 	// maxReply bounds a reply. Servers do not limit replies: 100,000 children of 70 bytes are 7 MB.
 	maxReply = 16 << 20
@@ -80,15 +79,16 @@ func (c *cursor) bool() bool {
 
 func (c *cursor) str() string { return string(c.take(int(c.int32()))) }
 
-// buffer skips a byte array; -1 is a null one and legal, as it is for go-zookeeper.
-func (c *cursor) buffer() {
-	if n := c.int32(); n != -1 {
-		c.take(int(n))
+// buffer reads a byte array; -1 is a null one and legal.
+func (c *cursor) buffer() []byte {
+	n := c.int32()
+	if n == -1 {
+		return nil
 	}
+	return append([]byte{}, c.take(int(n))...)
 }
 
-// vector reads an element count and refuses one that the rest of the frame cannot hold: go-zookeeper allocates by
-// the count alone, 2^32-1 elements for a -1.
+// vector reads an element count and refuses one that the rest of the frame cannot hold: memory is taken by the count.
 func (c *cursor) vector(minElement int) int {
 	n := int(c.int32())
 	if n < 0 || n > len(c.b)/minElement {
@@ -98,142 +98,177 @@ func (c *cursor) vector(minElement int) int {
 	return n
 }
 
-func (c *cursor) acls() {
+func (c *cursor) acls() []zk.ACL {
 	// An entry is at least its permissions and the lengths of two strings.
-	for range c.vector(12) {
-		c.int32()
-		c.str()
-		c.str()
+	all := make([]zk.ACL, c.vector(12))
+	for i := range all {
+		all[i] = zk.ACL{Perms: c.int32(), Scheme: c.str(), ID: c.str()}
+	}
+	return all
+}
+
+func (c *cursor) stat() *zk.Stat {
+	return &zk.Stat{
+		Czxid: c.int64(), Mzxid: c.int64(), Ctime: c.int64(), Mtime: c.int64(),
+		Version: c.int32(), Cversion: c.int32(), Aversion: c.int32(), EphemeralOwner: c.int64(),
+		DataLength: c.int32(), NumChildren: c.int32(), Pzxid: c.int64(),
 	}
 }
 
-// request is what the guard reads in a frame go-zookeeper writes.
-type request struct {
-	xid, op int32
-	path    string // of a multi: the first operation's
-	watch   bool   // a read that arms a watch
-	ops     int    // of a multi: its operations
-	watches int    // of a setWatches: the paths in it
+// encoder appends what an operation is encoded as.
+type encoder struct{ b []byte }
+
+func (e *encoder) int32(v int32) { e.b = binary.BigEndian.AppendUint32(e.b, uint32(v)) }
+
+func (e *encoder) bool(v bool) {
+	if v {
+		e.b = append(e.b, 1)
+	} else {
+		e.b = append(e.b, 0)
+	}
 }
 
-// parseRequest reads an outgoing frame's body. It never fails: what it does not know it leaves zero, and the frames
-// come from go-zookeeper's own encoder.
-func parseRequest(body []byte) request {
+func (e *encoder) str(s string) {
+	e.int32(int32(len(s)))
+	e.b = append(e.b, s...)
+}
+
+// buffer appends a byte array; nil is a null one, which a server keeps apart from an empty one.
+func (e *encoder) buffer(data []byte) {
+	if data == nil {
+		e.int32(-1)
+		return
+	}
+	e.int32(int32(len(data)))
+	e.b = append(e.b, data...)
+}
+
+func (e *encoder) acls(acl []zk.ACL) {
+	e.int32(int32(len(acl)))
+	for _, a := range acl {
+		e.int32(a.Perms)
+		e.str(a.Scheme)
+		e.str(a.ID)
+	}
+}
+
+// node appends an operation that a transaction may have, and returns its code.
+func (e *encoder) node(request any) int32 {
+	switch r := request.(type) {
+	case *zk.CreateRequest:
+		e.str(r.Path)
+		e.buffer(r.Data)
+		e.acls(r.Acl)
+		e.int32(r.Flags)
+		return opCreate
+	case *zk.SetDataRequest:
+		e.str(r.Path)
+		e.buffer(r.Data)
+		e.int32(r.Version)
+		return opSetData
+	case *zk.DeleteRequest:
+		e.str(r.Path)
+		e.int32(r.Version)
+		return opDelete
+	case *zk.CheckVersionRequest:
+		e.str(r.Path)
+		e.int32(r.Version)
+		return opCheck
+	}
+	return 0
+}
+
+// multi appends a transaction. A header (type, done, error) stands before each operation and behind the last one; only that
+// one says done.
+func (e *encoder) multi(ops []any) {
+	for _, each := range ops {
+		at := len(e.b)
+		e.b = append(e.b, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff)
+		code := e.node(each) // which may move what is at hand
+		binary.BigEndian.PutUint32(e.b[at:], uint32(code))
+	}
+	e.b = append(e.b, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff)
+}
+
+// reply is what a server answered with: the header, and of the rest what the operation has.
+type reply struct {
+	zxid    int64 // of the newest transaction the server knew; of a write that was committed, its own
+	code    int32 // why it failed; of a transaction, why the first of its operations did
+	failed  int   // of a transaction that failed: which operation
+	path    string
+	data    []byte
+	names   []string
+	acl     []zk.ACL
+	stat    *zk.Stat
+	results []zk.MultiResponse
+}
+
+// decode reads the body of a successful reply to an operation; ops is how many a transaction has. The frame's size
+// bounds what is allocated. Bytes after what we know are allowed: newer servers may add some. Operations without a case are
+// answered by the header alone.
+func (r *reply) decode(op int32, ops int, body []byte) (err error) {
 	c := cursor{b: body}
-	r := request{xid: c.int32(), op: c.int32()}
-	switch r.op {
-	case opCreate, opDelete, opExists, opSetData, opGetACL, opSetACL, opSync:
-		r.path = c.str()
-	case opGetData, opGetChildren2:
-		r.path = c.str()
-		r.watch = c.bool()
-	case opMulti:
-		r.path, r.ops = parseMulti(&c)
-	case opSetWatches:
-		c.int64()
-		// Watches for data, for nodes that are missing, and for children: each a vector of paths.
-		for range 3 {
-			n := c.vector(4)
-			r.watches += n
-			for range n {
-				c.str()
-			}
-		}
-	}
-	return r
-}
-
-// parseMulti reads a transaction. A header (type, done, error) stands before each operation and behind the last one; only
-// that one says done. Operations other than these four do not pass Session.checkMulti.
-func parseMulti(c *cursor) (first string, ops int) {
-	for !c.bad {
-		op, done := c.int32(), c.bool()
-		c.int32()
-		if done {
-			break
-		}
-		path := c.str()
-		if ops++; ops == 1 {
-			first = path
-		}
-		switch op {
-		case opCreate:
-			c.buffer()
-			c.acls()
-			c.int32()
-		case opSetData:
-			c.buffer()
-			c.int32()
-		case opDelete, opCheck:
-			c.int32()
-		}
-	}
-	return first, ops
-}
-
-// checkReply says whether go-zookeeper can decode the body of a successful reply to r without a panic, an allocation
-// beyond the frame's own size, or a result of another shape than the caller expects. failed reports a multi that was
-// rolled back. Bytes after what we know are allowed: newer servers may add some. Operations without a case are answered
-// by the header alone.
-//
-// go-zookeeper turns a slice out of range into an error, but lets every other panic of its decoder through, on a
-// goroutine of its own, where nobody can recover it (decodePacket). And it makes a vector before it reads an element.
-func checkReply(r request, body []byte) (failed bool, err error) {
-	c := cursor{b: body}
-	switch r.op {
-	// A path: taken, not copied into a string, because it is only looked at.
+	switch op {
 	case opCreate, opSync:
-		c.take(int(c.int32()))
+		r.path = c.str()
 	case opExists, opSetData, opSetACL:
-		c.take(statSize)
+		r.stat = c.stat()
 	case opGetData:
-		c.buffer()
-		c.take(statSize)
+		r.data = c.buffer()
+		r.stat = c.stat()
 	case opGetACL:
-		c.acls()
-		c.take(statSize)
+		r.acl = c.acls()
+		r.stat = c.stat()
 	case opGetChildren2:
-		for range c.vector(4) {
-			c.take(int(c.int32()))
+		r.names = make([]string, c.vector(4))
+		for i := range r.names {
+			r.names[i] = c.str()
 		}
-		c.take(statSize)
+		r.stat = c.stat()
 	case opMulti:
-		failed, err = checkMulti(r.ops, &c)
+		err = r.multi(&c, ops)
 	}
 	if c.bad {
-		err = fmt.Errorf("%w: malformed reply of %d bytes to operation %d", ErrProtocol, len(body), r.op)
+		err = fmt.Errorf("%w: malformed reply of %d bytes to operation %d", ErrProtocol, len(body), op)
 	}
-	return failed, err
+	return err
 }
 
-// checkMulti walks the results of a transaction of want operations. Callers index the results by operation, so
-// another number of them is a violation, not a curiosity. In a transaction that was rolled back each operation has an
-// error for its result: 0 before the one that failed, -2 behind it (DataTree.processTxn). So all are looked at.
-func checkMulti(want int, c *cursor) (failed bool, err error) {
-	got := 0
+// multi reads the results of a transaction of want operations. Callers index the results by operation, so another number of
+// them is a violation, not a curiosity. In a transaction that was rolled back each operation has an error for its result: 0
+// before the one that failed, -2 behind it (DataTree.processTxn). So all are looked at.
+func (r *reply) multi(c *cursor, want int) error {
 	for !c.bad {
 		op, done := c.int32(), c.bool()
 		c.int32()
 		if done || c.bad {
 			break
 		}
-		got++
+		var result zk.MultiResponse
 		switch op {
 		case opError:
-			failed = c.int32() != 0 || failed
+			if code := c.int32(); code != 0 {
+				if result.Error = errRolledBack; code != codeRolledBack {
+					_, result.Error = answer(code)
+				}
+				if r.code == 0 || r.code == codeRolledBack {
+					r.code, r.failed = code, len(r.results)
+				}
+			}
 		case opCreate:
-			c.take(int(c.int32()))
+			result.String = c.str()
 		case opSetData:
-			c.take(statSize)
+			result.Stat = c.stat()
 		case opCheck, opDelete:
 		default:
-			return failed, fmt.Errorf("%w: result of unknown type %d in a transaction", ErrProtocol, op)
+			return fmt.Errorf("%w: result of unknown type %d in a transaction", ErrProtocol, op)
 		}
+		r.results = append(r.results, result)
 	}
-	if got != want {
-		return failed, fmt.Errorf("%w: %d results for a transaction of %d operations", ErrProtocol, got, want)
+	if len(r.results) != want {
+		return fmt.Errorf("%w: %d results for a transaction of %d operations", ErrProtocol, len(r.results), want)
 	}
-	return failed, nil
+	return nil
 }
 
 // checkEvent reads a watch event's body.

@@ -13,8 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/hostile"
 )
 
-// The guard must read the frames go-zookeeper really writes: it takes them from its own encoder here.
-func TestRequestsAreReadAsGoZookeeperWritesThem(t *testing.T) {
+func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []request
 		serve := answering(7, 9000, func(r request) []byte {
@@ -68,6 +67,12 @@ func replies() map[int32][]byte {
 	}
 }
 
+func checkReply(r request, body []byte) (failed bool, err error) {
+	var got reply
+	err = got.decode(r.op, r.ops, body)
+	return got.code != 0, err
+}
+
 // Every proper prefix of a reply, and every reply with one of its lengths changed beyond the frame, is refused.
 func TestTruncatedRepliesAreRefused(t *testing.T) {
 	for op, body := range replies() {
@@ -98,8 +103,7 @@ func TestRolledBackTransactionIsNoCommit(t *testing.T) {
 	}
 }
 
-// FuzzReply feeds go-zookeeper's own decoder, through a whole client, with every body the guard lets pass: a panic
-// there ends the process, so surviving is the test.
+// FuzzReply feeds a whole client: a panic where it reads ends the process, so surviving is the test.
 func FuzzReply(f *testing.F) {
 	for op, body := range replies() {
 		f.Add(op, body)

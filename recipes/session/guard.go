@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -17,16 +16,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watchKey is one server-side watch.
-type watchKey struct {
-	path  string
-	child bool // of the list of children; otherwise of the data
-}
-
 // listener is what the guard tells: the session. All calls come from go-zookeeper's goroutines and must not block.
 type listener interface {
 	granted(g grant, sent stamp, l *link) error // a server answered the connect request; an error refuses it
-	lost(l *link, cause error)                  // a link that was granted is gone
+	lost(l *link)                               // a link that was granted is gone
 	acked(sent stamp)                           // a frame sent then was answered
 	committed(sent, touched stamp)              // a write sent then was committed; see proof
 	fired(k watchKey, t zk.EventType)           // a watch fired
@@ -34,9 +27,8 @@ type listener interface {
 	closed()                                    // the server confirmed closeSession
 }
 
-// guard stands between go-zookeeper and the network, for one session: it dials, and every byte passes its links.
-// go-zookeeper then sees only whole, well-formed frames, never a write error, and no connection at all once the
-// Session is over.
+// guard makes the connections of one session. go-zookeeper asks it for them, one after another, and for none once the session
+// is over.
 type guard struct {
 	on      listener
 	hosts   *hosts
@@ -49,26 +41,19 @@ type guard struct {
 	live   context.Context    // of the session's connections, in the place of the context zk's dialer lacks
 	refuse context.CancelFunc // ends all connecting, for good; the present link lives on
 
+	slots   chan struct{} // one for each request, with the listings behind it, that no server has answered yet
+	preempt func()        // see Client
+
 	mu    sync.Mutex
 	link  *link
-	armed map[watchKey]struct{} // what go-zookeeper believes is watched: it sets these again after a reconnect
-	wrote map[writeKey][]*written
-	// zxid is the newest transaction we have seen, for connect requests (a server that is behind refuses us) and for
-	// setWatches (what is newer fires). The guard keeps it in go-zookeeper's place, whose replies show 0 and so leave
-	// its own at 0: go-zookeeper reads and writes it unlocked from two goroutines (go-zookeeper/zk#35).
-	zxid int64
+	sends map[writeKey][]chan struct{} // closed as such a request is submitted
+	zxid  int64                        // the newest we have seen, for connect requests: a server that is behind refuses us
 }
 
-// writeKey names an outgoing frame somebody waits for.
+// writeKey names a request somebody waits for.
 type writeKey struct {
 	op   int32
 	path string
-}
-
-// written is somebody who waits for a frame to go out.
-type written struct {
-	done chan struct{} // closed as the frame goes out
-	link *link         // on which; set before done is closed
 }
 
 var errOver = errors.New("the session is over")
@@ -249,41 +234,36 @@ func (g *guard) kill(cause error) {
 	}
 }
 
-// onWritten returns what learns of a frame of that operation and path, and of its link, as it goes out, and a function to
-// Stop waiting for it. go-zookeeper writes frames one after another from one goroutine, so
-// whatever is given to it afterwards goes out behind that frame, or on another link.
-func (g *guard) onWritten(op int32, path string) (w *written, forget func()) {
-	k := writeKey{op, path}
-	w = &written{done: make(chan struct{})}
+// onSubmitted returns a channel that is closed when a request of that operation and path is submitted, and a function to
+// stop waiting for it. Whatever is submitted afterwards goes out behind that request, or on another link.
+func (g *guard) onSubmitted(k writeKey) (sent chan struct{}, forget func()) {
+	sent = make(chan struct{})
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.wrote[k] = append(g.wrote[k], w)
-	return w, func() {
+	g.sends[k] = append(g.sends[k], sent)
+	return sent, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		for i, other := range g.wrote[k] {
-			if other == w {
-				// A copy, because this loop goes over the old one.
-				g.wrote[k] = append(g.wrote[k][:i:i], g.wrote[k][i+1:]...)
-			}
-		}
-		if len(g.wrote[k]) == 0 {
-			delete(g.wrote, k)
+		if g.sends[k] = slices.DeleteFunc(g.sends[k], func(c chan struct{}) bool { return c == sent }); len(g.sends[k]) == 0 {
+			delete(g.sends, k)
 		}
 	}
 }
 
-// writing tells whoever waits for this frame, before it is written. That is early enough: it is go-zookeeper's one writer
-// that is here, and what it is given from now on it writes later.
-func (g *guard) writing(r request, l *link) {
+// submitted tells whoever waits for one of these.
+func (g *guard) submitted(calls []*call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	k := writeKey{r.op, r.path}
-	for _, w := range g.wrote[k] {
-		w.link = l
-		close(w.done)
+	if len(g.sends) == 0 {
+		return
 	}
-	delete(g.wrote, k)
+	for _, c := range calls {
+		k := writeKey{c.op, c.path}
+		for _, sent := range g.sends[k] {
+			close(sent)
+		}
+		delete(g.sends, k)
+	}
 }
 
 // saw notes a reply's zxid. An error's counts as well: the server was that far when it answered.
@@ -297,61 +277,4 @@ func (g *guard) lastZxid() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.zxid
-}
-
-// isArmed says whether the server holds this watch for us, or will again once the link is back.
-func (g *guard) isArmed(k watchKey) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, ok := g.armed[k]
-	return ok
-}
-
-func (g *guard) arm(k watchKey) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.armed[k] = struct{}{}
-}
-
-func (g *guard) armedCount() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.armed)
-}
-
-// armedNow lists them.
-func (g *guard) armedNow() []watchKey {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Collect(maps.Keys(g.armed))
-}
-
-// disarmAll forgets all watches and returns them: the server refused to set them again.
-func (g *guard) disarmAll() []watchKey {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	all := slices.Collect(maps.Keys(g.armed))
-	clear(g.armed)
-	return all
-}
-
-// Event takes the watches an event uses up out of armed, exactly as go-zookeeper does with its own (notifyWatches), and
-// tells. A created node uses up none of ours: nothing here watches a node that is missing.
-func (g *guard) event(kind int32, path string) {
-	t := zk.EventType(kind)
-	var keys []watchKey
-	switch t {
-	case zk.EventNodeDataChanged:
-		keys = []watchKey{{path, false}}
-	case zk.EventNodeChildrenChanged:
-		keys = []watchKey{{path, true}}
-	case zk.EventNodeDeleted:
-		keys = []watchKey{{path, false}, {path, true}}
-	}
-	for _, k := range keys {
-		g.mu.Lock()
-		delete(g.armed, k)
-		g.mu.Unlock()
-		g.on.fired(k, t)
-	}
 }

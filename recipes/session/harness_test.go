@@ -97,6 +97,56 @@ func answering(id int64, timeoutMS int32, reply func(r request) []byte) hostile.
 	}
 }
 
+// request is what a server reads in a frame.
+type request struct {
+	xid, op int32
+	path    string // of a transaction: the first operation's
+	watch   bool
+	ops     int
+}
+
+func parseRequest(body []byte) request {
+	c := cursor{b: body}
+	r := request{xid: c.int32(), op: c.int32()}
+	switch r.op {
+	case opCreate, opDelete, opExists, opSetData, opGetACL, opSetACL, opSync:
+		r.path = c.str()
+	case opGetData, opGetChildren2:
+		r.path = c.str()
+		r.watch = c.bool()
+	case opMulti:
+		for !c.bad {
+			op, done := c.int32(), c.bool()
+			c.int32()
+			if done {
+				break
+			}
+			path := c.str()
+			if r.ops++; r.ops == 1 {
+				r.path = path
+			}
+			switch op {
+			case opCreate:
+				c.buffer()
+				c.acls()
+				c.int32()
+			case opSetData:
+				c.buffer()
+				c.int32()
+			case opDelete, opCheck:
+				c.int32()
+			}
+		}
+	}
+	return r
+}
+
+// opPing is only go-zookeeper's to send; statSize is what a stat takes: six 64-bit numbers and five of 32 bits.
+const (
+	opPing   int32 = 11
+	statSize int   = 68
+)
+
 func textLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -9,38 +9,44 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// link is one connection, as go-zookeeper sees it: a net.Conn that delivers only whole, checked frames and whose
-// Write never fails. Its deadlines are its own: those go-zookeeper sets are ignored.
+// link is one connection. Requests are written to it by those who make them (submit), and their replies told to them by the
+// goroutine that reads: go-zookeeper's, to which the link is a net.Conn that delivers whole, checked frames and whose Write
+// never fails. What go-zookeeper asks for is the session, pings, and closeSession. Its deadlines are the link's own.
 //
-// Read and Write are each called by one goroutine at a time; fail and Close by any.
+// Read and Write are each called by one goroutine at a time; all else by any.
 type link struct {
 	net.Conn
 	g      *guard
 	target target
 	r      *bufio.Reader
-	out    []byte    // what remains of the frame being handed out
-	then   func()    // to do when go-zookeeper comes back for the next one, having delivered that frame
+	used   int       // bytes of r that the present frame takes
+	out    []byte    // what remains of the frame that go-zookeeper is being handed
 	by     time.Time // when the connect request must have been answered
+	answer stamp     // send time of the newest answered frame; of the reading goroutine
+	raw    syscall.RawConn
 
 	mu      sync.Mutex
 	state   linkState
-	asked   stamp             // before the connect request was written
-	answer  stamp             // send time of the newest answered frame
-	pending map[int32]pending // written, not answered
-	order   []int32           // of them, as written: how servers answer
-	pings   []stamp           // written, not answered, oldest first: servers answer them in order
-	touches []stamp           // of frames written, thinned out, oldest first
-	held    [][]byte          // frames waiting for the watches to be set again
-	unset   int               // watches that remain to be set again; held is empty when 0
-	since   stamp             // when waiting for the watches began
-	from    int64             // zxid since which changes are news to watches set again
+	asked   stamp // before the connect request was written
+	timeout time.Duration
+	xid     int32
+	calls   callQueue             // submitted, not answered, in the order in which servers answer them
+	over    bool                  // nothing more is submitted: the session is over
+	pings   []stamp               // written, not answered, oldest first: servers answer them in order
+	touches []stamp               // of frames written, thinned out, oldest first
+	armed   map[watchKey]struct{} // what the server watches
+	outbox  []byte                // frames to be written
+	spare   []byte                // the outbox before, for reuse
+	writing bool                  // somebody is writing what the outbox has
 }
 
 type linkState int
@@ -52,15 +58,10 @@ const (
 	linkDead
 )
 
-// pending is what is remembered of a request until its reply.
-type pending struct {
-	request
-	sent    stamp
-	touched stamp
-}
-
 func newLink(g *guard, conn net.Conn, t target, by time.Time) *link {
-	return &link{Conn: conn, g: g, target: t, r: bufio.NewReader(conn), by: by, pending: map[int32]pending{}}
+	l := &link{Conn: conn, g: g, target: t, r: bufio.NewReaderSize(conn, 16<<10), by: by, armed: map[watchKey]struct{}{}}
+	l.raw = rawConn(conn)
+	return l
 }
 
 // SetDeadline does nothing: see link.
@@ -85,6 +86,7 @@ func (l *link) fail(cause error) {
 	l.mu.Lock()
 	was := l.state
 	l.state = linkDead
+	left := l.calls.takeAll()
 	l.mu.Unlock()
 	if was == linkDead {
 		return
@@ -92,9 +94,12 @@ func (l *link) fail(cause error) {
 	l.hangUp()
 	if was == linkGranted {
 		l.g.hosts.blame(l.target, explainLoss(cause))
-		l.g.on.lost(l, cause)
+		l.g.on.lost(l)
 	} else if !errors.Is(cause, errOver) {
 		l.g.hosts.blame(l.target, explainSilence(cause))
+	}
+	for c := left; c != nil; c = c.next { // behind lost: whoever asks again waits for the next link
+		l.g.finish(c, fmt.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
 	}
 }
 
@@ -108,20 +113,22 @@ func (l *link) hangUp() {
 	_ = conn.Close()
 }
 
-// Write passes on one whole frame, which is how go-zookeeper calls it. It reports success always. An error would wedge
-// go-zookeeper's loop when it re-sends authentication (go-zookeeper/zk#163), and would reach callers raw; instead the
-// link fails, and the reader tells go-zookeeper.
+// Write passes on one whole frame, which is how go-zookeeper calls it. It reports success always: an error would reach
+// go-zookeeper's callers raw. The link fails, and the reader tells go-zookeeper.
 func (l *link) Write(frame []byte) (int, error) {
 	l.mu.Lock()
 	state := l.state
 	l.mu.Unlock()
 	// While the connect request is unanswered go-zookeeper writes nothing more, and what it writes into a dead link it
 	// takes for lost when its next read fails.
-	switch state {
-	case linkNew:
+	switch {
+	case state == linkNew:
 		l.writeConnect(frame)
-	case linkGranted:
-		l.writeRequest(frame)
+	case state != linkGranted:
+	case int32(binary.BigEndian.Uint32(frame[4:])) == xidPing:
+		l.ping(frame)
+	default: // closeSession, the only thing it has to say
+		l.submit(&call{op: opClose, xid: int32(binary.BigEndian.Uint32(frame[4:])), frame: slices.Clone(frame), done: make(chan struct{})})
 	}
 	return len(frame), nil
 }
@@ -141,93 +148,118 @@ func (l *link) writeConnect(frame []byte) {
 	}
 }
 
-// writeRequest writes a frame, or keeps it while watches remain to be set again after a reconnect. Were an ordinary
-// request to overtake them, its reply could show a change before the event of that change, and would move the zxid up to
-// which we have seen everything past changes we have not: should this link die before the watches are set, their events
-// would be lost. Auth, setWatches itself and pings pass; closeSession ends the waiting.
-func (l *link) writeRequest(frame []byte) {
-	r := parseRequest(frame[4:])
+// submit takes requests, to be written together and in this order. false: the link has ended, and nothing was taken. The
+// stamp is taken before the write: a server can only have received it later.
+func (l *link) submit(calls ...*call) bool {
+	now := l.g.clock.now()
 	l.mu.Lock()
-	switch {
-	case r.op == opSetWatches:
-		from := l.from
-		if l.unset == 0 { // nobody waits for it: go-zookeeper found a watch of this very link
-			from = l.g.lastZxid()
+	if l.state == linkDead || l.over && calls[0].op != opClose {
+		l.mu.Unlock()
+		return false
+	}
+	touched := l.touch(now)
+	for _, c := range calls {
+		if c.op != opClose { // which has go-zookeeper's
+			l.xid++
+			c.xid = l.xid
 		}
-		frame = slices.Clone(frame)
-		binary.BigEndian.PutUint64(frame[12:], uint64(from))
-		l.unset = max(0, l.unset-r.watches)
-	case l.unset > 0 && (r.op == opClose || r.op == opPing && l.g.clock.after(l.since, l.g.timeout()/3).Before(time.Now())):
-		l.unset = 0 // go-zookeeper had fewer to set than we counted: better late than never
-	case l.unset > 0 && r.op != opSetAuth && r.op != opPing:
-		l.held = append(l.held, slices.Clone(frame))
+		c.sent, c.touched = now, touched
+		binary.BigEndian.PutUint32(c.frame, uint32(len(c.frame)-4))
+		binary.BigEndian.PutUint32(c.frame[4:], uint32(c.xid))
+		l.calls.push(c)
+		l.outbox = append(l.outbox, c.frame...)
+	}
+	l.push()
+	l.g.submitted(calls)
+	return true
+}
+
+// ping passes on a ping.
+func (l *link) ping(frame []byte) {
+	now := l.g.clock.now()
+	l.mu.Lock()
+	l.touch(now) // it drops what is old, and an idle link sends nothing else
+	l.pings = append(l.pings, now)
+	l.outbox = append(l.outbox, frame...)
+	l.push()
+}
+
+// push has the outbox written, and lets go of mu, which the caller holds. What the socket takes at once is written at once;
+// for the rest there is a goroutine, because a caller's context may end before a server reads.
+func (l *link) push() {
+	if l.writing || l.state != linkGranted {
 		l.mu.Unlock()
 		return
 	}
-	// The frames that were kept go out in the order they came: behind the setWatches that frees them, before any other.
-	var due [][]byte
-	if l.unset == 0 {
-		due, l.held = l.held, nil
-	}
+	l.writing = true
 	l.mu.Unlock()
-	if r.op == opSetWatches {
-		l.send(frame, r)
+	if l.g.preempt != nil || l.raw == nil {
+		go l.flush(nil)
+		return
 	}
-	for _, f := range due {
-		l.send(f, parseRequest(f[4:]))
-	}
-	if r.op != opSetWatches {
-		l.send(frame, r)
+	for out := l.take(nil); len(out) > 0; out = l.take(out) {
+		if n := writeNow(l.raw, out); n < len(out) {
+			go l.flush(out[n:])
+			return
+		}
 	}
 }
 
-// send stamps and writes a frame. The stamp is taken before: a server can only have received it later.
-func (l *link) send(frame []byte, r request) {
-	t := l.g.timeout()
-	now := l.g.clock.now()
-	l.mu.Lock()
-	touched := l.touchedBefore(now, t) // for pings too: it drops what is old, and an idle link sends nothing else
-	if r.xid == xidPing {
-		l.pings = append(l.pings, now)
-	} else {
-		l.pending[r.xid] = pending{r, now, touched}
-		if r.op != opSetAuth { // Answered as it is read, ahead of what is being worked on
-			l.order = append(l.order, r.xid)
+// flush writes out, which was taken, and then the outbox until it is empty.
+func (l *link) flush(out []byte) {
+	if l.g.preempt != nil {
+		l.g.preempt()
+	}
+	if out == nil {
+		out = l.take(nil)
+	}
+	for ; out != nil; out = l.take(out) {
+		_ = l.Conn.SetWriteDeadline(time.Now().Add(l.g.timeout() / 3))
+		if _, err := l.Conn.Write(out); err != nil {
+			l.fail(err)
 		}
+		_ = l.Conn.SetWriteDeadline(time.Time{})
+	}
+}
+
+// take returns what the outbox has, nil when that is nothing: nobody is writing then. written is what was taken before.
+func (l *link) take(written []byte) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if cap(written) <= 64<<10 { // what a large request needed is not kept
+		l.spare = written[:0]
+	}
+	out := l.outbox
+	if len(out) == 0 || l.state == linkDead {
+		l.writing = false
+		return nil
+	}
+	l.outbox, l.spare = l.spare, nil
+	return out
+}
+
+// touch returns the send time of the newest frame of this link that is at least T/8 older than now, or of the connect
+// request, and notes that one is sent now; the caller holds mu. See proof for its meaning. It drops what is older than that.
+func (l *link) touch(now stamp) (touched stamp) {
+	for len(l.touches) > 1 && now.at.Sub(l.touches[1].at) >= l.timeout/8 {
+		l.touches = l.touches[1:]
+	}
+	touched = l.asked
+	if len(l.touches) > 0 && now.at.Sub(l.touches[0].at) >= l.timeout/8 {
+		touched = l.touches[0]
 	}
 	// One in T/32 is enough: what is looked for is T/8 old at least, so at most a handful of them is ever kept. Leaving
 	// one out makes a proof older than it is, never younger.
-	if n := len(l.touches); n == 0 || now.at.Sub(l.touches[n-1].at) >= t/32 {
+	if n := len(l.touches); n == 0 || now.at.Sub(l.touches[n-1].at) >= l.timeout/32 {
 		l.touches = append(l.touches, now)
 	}
-	l.mu.Unlock()
-	// Before the write, so that it is known before any reply.
-	l.g.writing(r, l)
-	_ = l.Conn.SetWriteDeadline(time.Now().Add(t / 3))
-	if _, err := l.Conn.Write(frame); err != nil {
-		l.fail(err)
-	}
+	return touched
 }
 
-// touchedBefore returns the send time of the newest frame of this link that is at least T/8 older than now, or of the
-// connect request; the caller holds mu. See proof for its meaning. It drops what is older than that.
-func (l *link) touchedBefore(now stamp, t time.Duration) stamp {
-	for len(l.touches) > 1 && now.at.Sub(l.touches[1].at) >= t/8 {
-		l.touches = l.touches[1:]
-	}
-	if len(l.touches) == 0 || now.at.Sub(l.touches[0].at) < t/8 {
-		return l.asked
-	}
-	return l.touches[0]
-}
-
-// Read hands out frames: each is read from the network as a whole and checked before its first byte is passed on.
+// Read hands out the frames that go-zookeeper waits for, and works on all others meanwhile. Each is read from the network
+// as a whole and checked before its first byte is passed on.
 func (l *link) Read(p []byte) (int, error) {
 	if len(l.out) == 0 {
-		if then := l.then; then != nil {
-			l.then = nil
-			then()
-		}
 		frame, err := l.nextFrame()
 		if err != nil {
 			l.fail(err)
@@ -240,6 +272,7 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// nextFrame returns the next frame that is go-zookeeper's.
 func (l *link) nextFrame() ([]byte, error) {
 	l.mu.Lock()
 	state := l.state
@@ -250,49 +283,77 @@ func (l *link) nextFrame() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return frame, l.admit(frame[4:])
+		return slices.Clone(frame), l.admit(frame[4:])
 	case linkGranted:
-		l.patience()
-		if _, err := l.r.Peek(1); err != nil {
-			return nil, err
+		for {
+			frame, err := l.await()
+			if err != nil {
+				return nil, err
+			}
+			closing, err := l.reply(frame[4:])
+			if err != nil || closing {
+				return slices.Clone(frame), err
+			}
 		}
-		// Once a frame has begun it must arrive: a peer that stalls within one is as dead as a silent one.
-		_ = l.Conn.SetReadDeadline(time.Now().Add(l.g.timeout() / 3))
-		frame, err := l.readFrame(maxReply)
-		if err != nil {
-			return nil, err
-		}
-		return frame, l.check(frame[4:])
 	default:
 		return nil, net.ErrClosed
 	}
 }
 
+// await reads the next frame, which stays as it is until it is called again.
+func (l *link) await() ([]byte, error) {
+	_, _ = l.r.Discard(l.used)
+	l.used = 0
+	for l.r.Buffered() == 0 {
+		_, err := l.r.Peek(1)
+		// The deadline that has passed may be that of an older answer: to set one for each would cost more than to read it.
+		if err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && l.patience()) {
+			return nil, err
+		}
+	}
+	head, _ := l.r.Peek(min(4, l.r.Buffered()))
+	if len(head) == 4 && int64(l.r.Buffered()) >= 4+int64(binary.BigEndian.Uint32(head)) {
+		return l.readFrame(maxReply)
+	}
+	// Once a frame has begun it must arrive: a peer that stalls within one is as dead as a silent one.
+	_ = l.Conn.SetReadDeadline(time.Now().Add(l.timeout / 3))
+	frame, err := l.readFrame(maxReply)
+	l.patience()
+	return frame, err
+}
+
 // patience sets how long the next frame may take: until 2T/3 after the send time of the newest answered one. Frames
-// that answer nothing (events) extend nothing, so a connection that only works towards us is given up in time.
-func (l *link) patience() {
-	l.mu.Lock()
-	newest := l.answer
-	l.mu.Unlock()
-	_ = l.Conn.SetReadDeadline(l.g.clock.after(newest, l.g.timeout()*2/3))
+// that answer nothing (events) extend nothing, so a connection that only works towards us is given up in time. It reports
+// whether that is still to come.
+func (l *link) patience() bool {
+	until := l.g.clock.after(l.answer, l.timeout*2/3)
+	_ = l.Conn.SetReadDeadline(until)
+	return time.Now().Before(until)
 }
 
 // readFrame reads length and body. The body's memory grows with what arrives, not with what the length claims.
 func (l *link) readFrame(limit int) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(l.r, head[:]); err != nil {
+	head, err := l.r.Peek(4)
+	if err != nil {
 		return nil, err
 	}
-	n := int64(int32(binary.BigEndian.Uint32(head[:])))
-	if n < replyHeader || n > int64(limit) {
-		return nil, explainLength(head, limit)
+	n := int(int32(binary.BigEndian.Uint32(head)))
+	if n < replyHeader || n > limit {
+		return nil, explainLength([4]byte(head), limit)
 	}
-	var b bytes.Buffer
-	b.Write(head[:])
-	if got, err := io.CopyN(&b, l.r, n); err != nil {
-		return nil, fmt.Errorf("after %d of a frame's %d bytes: %w", got, n, err)
+	var frame []byte
+	if n+4 <= l.r.Size() {
+		frame, err = l.r.Peek(n + 4)
+		l.used = len(frame)
+	} else {
+		var large bytes.Buffer
+		_, err = io.CopyN(&large, l.r, int64(n+4))
+		frame = large.Bytes()
 	}
-	return b.Bytes(), nil
+	if err != nil {
+		return nil, fmt.Errorf("after %d of a frame's %d bytes: %w", len(frame)-4, n, err)
+	}
+	return frame, nil
 }
 
 // admit reads the answer to the connect request and asks the session whether to go on.
@@ -304,10 +365,8 @@ func (l *link) admit(body []byte) error {
 	_ = l.Conn.SetDeadline(time.Time{})
 	l.mu.Lock()
 	sent := l.asked
-	// The connect request is the first frame that was answered. What is armed at this moment is what go-zookeeper has to
-	// set again: watches come and go with the frames it reads, and it has read none of this link's.
-	l.answer, l.touches = sent, []stamp{sent}
-	l.unset, l.since, l.from = l.g.armedCount(), l.g.clock.now(), l.g.lastZxid()
+	// The connect request is the first frame that was answered.
+	l.answer, l.touches, l.timeout = sent, []stamp{sent}, time.Duration(answer.timeout)*time.Millisecond
 	l.mu.Unlock()
 	if err := l.g.on.granted(answer, sent, l); err != nil {
 		return err
@@ -315,61 +374,83 @@ func (l *link) admit(body []byte) error {
 	// Safe without a lock: it is go-zookeeper's loop that dials and that reads this answer.
 	l.g.limit = 0
 	l.mu.Lock()
-	alive := l.state == linkAsked
-	if alive {
-		l.state = linkGranted
-	}
-	l.mu.Unlock()
-	if !alive { // failed while it was being granted: fail told nobody
-		l.g.on.lost(l, net.ErrClosed)
+	if l.state != linkAsked { // failed while it was being granted: fail told nobody
+		l.mu.Unlock()
+		l.g.on.lost(l)
 		return net.ErrClosed
 	}
+	l.state = linkGranted
+	l.push()
+	l.patience()
 	return nil
 }
 
-// check examines a frame and draws from it what the session's clock needs. All of that is done before go-zookeeper sees
-// the frame. So the caller of a create finds the proof of its commit in place when it goes on to hold, and a watch is in
-// armed before anybody can have read what it watches.
-func (l *link) check(body []byte) error {
-	c := cursor{b: body}
-	xid, zxid, code := c.int32(), c.int64(), c.int32()
-	switch {
-	case xid == xidEvent:
-		kind, path, err := checkEvent(c.b)
-		if err == nil {
-			l.g.event(kind, path)
-		}
-		return err
-	case xid == xidPing:
-		return l.pong()
+// reply works on a frame: it tells whoever waits for it, and before that draws from it what the session's clock needs. So the
+// caller of a create finds the proof of its commit in place when it goes on to hold.
+func (l *link) reply(body []byte) (closing bool, err error) {
+	b := cursor{b: body}
+	xid, r := b.int32(), reply{zxid: b.int64(), code: b.int32()}
+	switch xid {
+	case xidEvent:
+		return false, l.event(b.b)
+	case xidPing:
+		return false, l.pong()
 	}
-	p, err := l.settle(xid)
+	c, err := l.expected(xid)
 	if err != nil {
-		return err
+		return false, err
 	}
-	l.g.saw(zxid)
-	clear(body[4:12]) // see guard.zxid
-	return l.conclude(p, code, c.b)
+	if r.code == 0 {
+		// A frame that does not hold what was asked for proves nothing.
+		if err := r.decode(c.op, c.ops, b.b); err != nil {
+			return false, err
+		}
+	}
+	l.mu.Lock()
+	if l.state == linkDead { // and fail has told the caller
+		l.mu.Unlock()
+		return false, net.ErrClosed
+	}
+	l.calls.pop()
+	if c.watch && r.code == 0 {
+		l.armed[watchKey{c.path, c.op == opGetChildren2}] = struct{}{}
+	}
+	l.mu.Unlock()
+	l.g.saw(r.zxid)
+	l.acked(c.sent)
+	if r.code == 0 && writeCodes[c.op] {
+		l.g.on.committed(c.sent, c.touched)
+	}
+	if c.op == opSetAuth && r.code != 0 || r.code == codeSessionExpired || r.code == codeSASLRequired {
+		l.g.on.refused(r.code) // before the caller is told, who must find the session over, as it is
+	}
+	if closing = c.op == opClose; closing {
+		l.g.on.closed()
+	}
+	c.reply = r
+	l.g.finish(c, nil)
+	return closing, nil
 }
 
-// settle takes the request that a reply is for off the books. A server answers a session strictly in order, so a reply
-// to a later request says that an earlier one's will not come: whoever waits for that learns it from the link's end,
-// not at the end of a context that may have none.
-func (l *link) settle(xid int32) (pending, error) {
+// writeCodes are the operations that a commit answers.
+var writeCodes = map[int32]bool{opCreate: true, opDelete: true, opSetData: true, opSetACL: true, opMulti: true}
+
+// expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later
+// request says that an earlier one's will not come: whoever waits for that learns it from the link's end, not at the end of a
+// context that may have none.
+func (l *link) expected(xid int32) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p, ok := l.pending[xid]
-	if !ok {
-		return p, fmt.Errorf("%w: a reply to a request that was not sent (xid %d)", ErrProtocol, xid)
+	first := l.calls.first
+	switch {
+	case l.state == linkDead:
+		return nil, net.ErrClosed
+	case first != nil && first.xid == xid:
+		return first, nil
+	case first == nil || xid < first.xid || xid > l.xid:
+		return nil, fmt.Errorf("%w: a reply to a request that was not sent (xid %d)", ErrProtocol, xid)
 	}
-	if p.op != opSetAuth {
-		if first := l.order[0]; first != xid {
-			return p, fmt.Errorf("%w: xid %d was answered before xid %d, which was sent before it", ErrProtocol, xid, first)
-		}
-		l.order = l.order[1:]
-	}
-	delete(l.pending, xid)
-	return p, nil
+	return nil, fmt.Errorf("%w: xid %d was answered before xid %d, which was sent before it", ErrProtocol, xid, first.xid)
 }
 
 // pong is the answer to the oldest ping. All pings have the same xid, so their order is what tells them apart.
@@ -388,48 +469,51 @@ func (l *link) pong() error {
 
 // acked notes an answer. Answers come in the order of the requests, pings aside: only a newer stamp counts.
 func (l *link) acked(sent stamp) {
-	l.mu.Lock()
 	if sent.at.After(l.answer.at) {
 		l.answer = sent
 	}
-	l.mu.Unlock()
 	l.g.on.acked(sent)
 }
 
-// conclude acts on the reply to p.
-func (l *link) conclude(p pending, code int32, body []byte) error {
-	failed := code != 0
-	if !failed {
-		rolledBack, err := checkReply(p.request, body)
-		if err != nil {
-			return err
-		}
-		failed = rolledBack
+// event takes the watches that an event uses up out of armed, as the server has with its own, and tells. A created node uses
+// up none of ours: nothing here watches a node that is missing.
+func (l *link) event(body []byte) error {
+	kind, path, err := checkEvent(body)
+	if err != nil {
+		return err
 	}
-	// Only now: a frame that does not hold what was asked for proves nothing.
-	l.acked(p.sent)
-	switch p.op {
-	case opCreate, opDelete, opSetData, opSetACL, opMulti:
-		if !failed {
-			l.g.on.committed(p.sent, p.touched)
-		}
-	case opGetData, opGetChildren2:
-		if p.watch && !failed {
-			l.g.arm(watchKey{p.path, p.op == opGetChildren2})
-		}
-	case opSetWatches:
-		// Refused, they are on no server now. Whoever waits for one must look, and sets it again by that.
-		if failed {
-			for _, k := range l.g.disarmAll() {
-				l.g.on.fired(k, zk.EventSession)
-			}
-		}
-	case opClose:
-		l.g.on.closed()
+	t := zk.EventType(kind)
+	var keys []watchKey
+	switch t {
+	case zk.EventNodeDataChanged:
+		keys = []watchKey{{path, false}}
+	case zk.EventNodeChildrenChanged:
+		keys = []watchKey{{path, true}}
+	case zk.EventNodeDeleted:
+		keys = []watchKey{{path, false}, {path, true}}
 	}
-	if p.op == opSetAuth && failed || code == codeSessionExpired || code == codeSASLRequired {
-		// Later, so that the caller of the operation gets the server's answer and not just the session's end.
-		l.then = func() { l.g.on.refused(code) }
+	for _, k := range keys {
+		l.mu.Lock()
+		delete(l.armed, k)
+		l.mu.Unlock()
+		l.g.on.fired(k, t)
 	}
 	return nil
+}
+
+// abandon tells whoever waits for an answer that the session is over. Their requests stay in the queue: the server may answer.
+func (l *link) abandon(err error) {
+	l.mu.Lock()
+	l.over = true
+	var left []*call
+	for c := l.calls.first; c != nil; c = c.next {
+		if !c.told && c.op != opClose {
+			c.told = true
+			left = append(left, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range left {
+		c.tell(err)
+	}
 }

@@ -18,9 +18,9 @@ type slowLoss struct {
 	first *sync.Once
 }
 
-func (s slowLoss) lost(l *link, cause error) {
+func (s slowLoss) lost(l *link) {
 	s.first.Do(func() { time.Sleep(3 * time.Second) })
-	s.Session.lost(l, cause)
+	s.Session.lost(l)
 }
 
 func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {

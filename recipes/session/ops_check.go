@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -13,25 +14,110 @@ func (s *Session) refuse(o op, err error, hint string) *OpError {
 	return &OpError{Op: o.name, Path: o.path, Outcome: OutcomeNotSent, Err: err, Hint: hint}
 }
 
-// first returns the first of joined errors: one mistake at a time reads better, and callers expect an *OpError.
-func first(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()[0]
+// encode checks an operation and makes its frame.
+func (s *Session) encode(o *op) ([]byte, error) {
+	// A confirm goes through the quorum as writes do, and changes nothing.
+	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
+		return nil, s.refuse(*o, ErrReadOnly, "")
 	}
-	return err
+	if o.code == opMulti && len(o.ops) > 0 { // named after its first operation
+		o.path = pathOf(o.ops[0])
+	}
+	if err := s.check(*o); err != nil {
+		return nil, err
+	}
+	e := encoder{make([]byte, 12, 128+len(o.path))} // with room for the length, the number and the operation
+	binary.BigEndian.PutUint32(e.b[8:], uint32(o.code))
+	switch r := o.request.(type) {
+	case nil:
+		if o.code == opMulti {
+			e.multi(o.ops)
+			break
+		}
+		e.str(o.path)
+		if o.code == opExists || o.code == opGetData || o.code == opGetChildren2 {
+			e.bool(o.watch)
+		}
+	case Auth:
+		e.int32(0)
+		e.str(r.Scheme)
+		e.buffer([]byte(r.Credentials))
+	case *setACL:
+		e.str(o.path)
+		e.acls(r.acl)
+		e.int32(r.version)
+	default:
+		e.node(r)
+	}
+	// A server takes a frame of its limit and drops the connection at one byte more.
+	if n := len(e.b) - 4; n > maxRequest {
+		return nil, s.refuse(*o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
+	}
+	return e.b, nil
 }
 
-// checkPath refuses what the servers would refuse (PathUtils.validatePath), with a reason. Servers are written in Java and
-// compare UTF-16 units, so everything beyond U+FFFF, being surrogates there, is refused too. A server says no more than
-// "bad arguments" about it, and go-zookeeper does not look at the paths of a transaction at all.
-func (s *Session) checkPath(o op, sequential bool) error {
-	if why := badPath(o.path, sequential); why != "" {
-		return s.refuse(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
+// setACL is what a SetACL sends beside its path.
+type setACL struct {
+	acl     []zk.ACL
+	version int32
+}
+
+// check refuses what servers would refuse with less to say, or answer by dropping the connection.
+func (s *Session) check(o op) error {
+	switch r := o.request.(type) {
+	case Auth:
+		return nil
+	case *zk.CreateRequest:
+		if r.Flags < 0 || r.Flags > zk.FlagEphemeralSequential {
+			return s.refuse(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, or both")
+		}
+	}
+	if o.code != opMulti {
+		return s.checkNode(o)
+	}
+	if len(o.ops) == 0 {
+		return s.refuse(o, errors.New("recipes: a transaction needs at least one operation"), "")
+	}
+	for i, each := range o.ops {
+		part := op{name: o.name, path: pathOf(each), request: each}
+		switch r := each.(type) {
+		case *zk.SetDataRequest, *zk.DeleteRequest, *zk.CheckVersionRequest:
+		case *zk.CreateRequest:
+			if r.Flags < 0 || r.Flags > zk.FlagEphemeralSequential {
+				return s.refuse(part, fmt.Errorf("%w: %d in a transaction", zk.ErrInvalidFlags, r.Flags), "")
+			}
+		default:
+			return s.refuse(part, fmt.Errorf("recipes: operation %d of the transaction is a %T", i, each), "")
+		}
+		if err := s.checkNode(part); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// badPath says what is wrong with a path, or "". A sequential create's may end with a slash: the server looks at it with
+// checkNode refuses a path, or an access list, that no server takes.
+func (s *Session) checkNode(o op) error {
+	sequential := false
+	acl, has := []zk.ACL(nil), false
+	switch r := o.request.(type) {
+	case *zk.CreateRequest:
+		sequential, acl, has = r.Flags&zk.FlagSequence != 0, r.Acl, true
+	case *setACL:
+		acl, has = r.acl, true
+	}
+	if why := badPath(o.path, sequential); why != "" {
+		return s.refuse(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
+	}
+	if has && len(acl) == 0 { // PrepRequestProcessor.fixupACL
+		return s.refuse(o, fmt.Errorf("%w: it is empty", zk.ErrInvalidACL), "grant at least one permission to somebody")
+	}
+	return nil
+}
+
+// badPath says what is wrong with a path, or "": what the servers would refuse (PathUtils.validatePath) and say no more of
+// than "bad arguments". They are written in Java and compare UTF-16 units, so everything beyond U+FFFF, being surrogates
+// there, is refused too. A sequential create's may end with a slash: the server looks at it with
 // a number behind it, which is then the whole name.
 func badPath(path string, sequential bool) string {
 	switch {
@@ -65,57 +151,6 @@ func badPath(path string, sequential bool) string {
 	return ""
 }
 
-// checkACL refuses the list that no server takes (PrepRequestProcessor.fixupACL).
-func (s *Session) checkACL(o op, acl []zk.ACL) error {
-	if len(acl) == 0 {
-		return s.refuse(o, fmt.Errorf("%w: it is empty", zk.ErrInvalidACL), "grant at least one permission to somebody")
-	}
-	return nil
-}
-
-// checkSize compares a request body's size, with its header (xid and operation), with what a server reads. The sizes are
-// those of the encoding, to the byte: a server takes a frame of its limit and drops the connection at one byte more.
-func (s *Session) checkSize(o op, body int) error {
-	if n := 8 + body; n > maxRequest {
-		return s.refuse(o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
-	}
-	return nil
-}
-
-// checkMulti checks a transaction and names it after its first operation.
-func (s *Session) checkMulti(o *op, ops []any) error {
-	if len(ops) == 0 {
-		return s.refuse(*o, errors.New("recipes: a transaction needs at least one operation"), "")
-	}
-	size := 9 // the header that ends the operations
-	for i, each := range ops {
-		part := op{name: o.name, path: pathOf(each)}
-		if i == 0 {
-			o.path = part.path
-		}
-		sequential := false
-		if create, ok := each.(*zk.CreateRequest); ok {
-			if create.Flags < 0 || create.Flags > zk.FlagEphemeral|zk.FlagSequence {
-				return s.refuse(part, fmt.Errorf("%w: %d in a transaction", zk.ErrInvalidFlags, create.Flags),
-					"go-zookeeper cannot read the result of a container or TTL create in a transaction")
-			}
-			if err := s.checkACL(part, create.Acl); err != nil {
-				return err
-			}
-			sequential = create.Flags&zk.FlagSequence != 0
-		}
-		n := opSize(each)
-		if n == 0 {
-			return s.refuse(part, fmt.Errorf("recipes: operation %d of the transaction is a %T", i, each), "")
-		}
-		if err := s.checkPath(part, sequential); err != nil {
-			return err
-		}
-		size += 9 + n // its header: type, done, error
-	}
-	return s.checkSize(*o, size)
-}
-
 // pathOf returns the path of a transaction's operation, "" for a stranger.
 func pathOf(op any) string {
 	switch r := op.(type) {
@@ -143,29 +178,4 @@ func needOf(op any) string {
 		return need("delete", r.Path)
 	}
 	return need("get", pathOf(op))
-}
-
-// opSize is the encoded size of an operation's body, 0 for a stranger: strings, byte arrays and vectors with four bytes
-// of length, flags and versions of four bytes.
-func opSize(op any) int {
-	switch r := op.(type) {
-	case *zk.CreateRequest:
-		return 4 + len(r.Path) + 4 + len(r.Data) + aclSize(r.Acl) + 4
-	case *zk.SetDataRequest:
-		return 4 + len(r.Path) + 4 + len(r.Data) + 4
-	case *zk.DeleteRequest:
-		return 4 + len(r.Path) + 4
-	case *zk.CheckVersionRequest:
-		return 4 + len(r.Path) + 4
-	}
-	return 0
-}
-
-// aclSize is the encoded size of an access list: of each entry the permissions and two strings.
-func aclSize(acl []zk.ACL) int {
-	n := 4
-	for _, a := range acl {
-		n += 12 + len(a.Scheme) + len(a.ID)
-	}
-	return n
 }

@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -11,98 +9,51 @@ import (
 // Pipelined is a write with listings right behind it, on one connection. ZooKeeper serves a session in order, so every
 // listing is of a state that includes the write.
 //
-// When the write's outcome is NotSent nothing was sent and listErr is err. When it failed otherwise the listings may
-// have been read before or after its effect. When listErr is not nil children is nil: list again. Each error is an
+// When the write's outcome is NotSent nothing was sent and ListErr is Err. When it failed otherwise the listings may
+// have been read before or after its effect. When ListErr is not nil Children is nil: list again. Each error is an
 // *OpError. No part is retried after it was sent.
 type Pipelined struct {
 	s    *Session
 	o    op
-	Done chan struct{} // closed when the write was answered or will never be; then names and err are set
+	Done chan struct{} // closed when the write was answered or will never be; then Names, Zxid and Err are set
 
 	Names    []string // what each operation answered with: of a create, the path
+	Zxid     int64    // of the write: the czxid of every node it created
 	Err      error
 	Children [][]string // of the node lists[i]
 	ListErr  error
 }
 
-// CreateAndList creates a node and lists the given parents in one round trip. create.Path must be unique to this call (a
-// contender's GUID makes it so). create.Flags as in Session.Create.
+// CreateAndList creates a node and lists the given parents in one round trip. create.Flags as in Session.Create.
 func (s *Session) CreateAndList(ctx context.Context, create *zk.CreateRequest, lists ...string) *Pipelined {
-	o := op{name: "create", path: create.Path, handed: make(chan struct{})}
-	if err := s.checkCreate(o, create); err != nil {
-		return s.notPipelined(o, err)
-	}
-	return s.pipeline(ctx, opCreate, o, lists, func() ([]string, error) {
-		name, err := s.create(ctx, o, create)
-		return []string{name}, err
-	})
+	return s.pipeline(ctx, op{name: "create", code: opCreate, path: create.Path, request: create}, lists)
 }
 
-// MultiAndList is CreateAndList for a transaction. The first operation's path must be unique to this call.
+// MultiAndList is CreateAndList for a transaction.
 func (s *Session) MultiAndList(ctx context.Context, ops []any, lists ...string) *Pipelined {
-	o := op{name: "multi", handed: make(chan struct{})}
-	if err := s.checkMulti(&o, ops); err != nil {
-		return s.notPipelined(o, err)
+	return s.pipeline(ctx, op{name: "multi", code: opMulti, ops: ops}, lists)
+}
+
+// pipeline sends the write and the listings together, and returns when both are answered or ctx ends.
+func (s *Session) pipeline(ctx context.Context, o op, lists []string) *Pipelined {
+	p := &Pipelined{s: s, Done: make(chan struct{})}
+	frame, err := s.encode(&o)
+	listings, listErr := s.listings(lists)
+	if err == nil && listErr != nil {
+		err = listErr
 	}
-	return s.pipeline(ctx, opMulti, o, lists, func() ([]string, error) {
-		results, err := s.transact(ctx, o, ops)
-		names := make([]string, len(results))
-		for i, r := range results {
-			names[i] = r.String
-		}
-		return names, err
-	})
-}
-
-func (s *Session) notPipelined(o op, err error) *Pipelined {
-	p := &Pipelined{s: s, o: o, Done: make(chan struct{}), Err: err, ListErr: err}
-	close(p.Done)
-	return p
-}
-
-// errReconnected: the listings came over another connection than the write, perhaps from a server that lags behind.
-var errReconnected = errors.New("the connection changed between the write and the listing")
-
-// pipeline starts the write and, as its frame goes out, the listings, and returns when both are answered or ctx ends. The
-// write goes on then: see wait.
-//
-// go-zookeeper has one queue and one writer for all goroutines but does not tell when something has entered it; the
-// guard, which sees frames go by, does. (Left to the scheduler the listing came behind its create in 99 of 100 rounds, or
-// in none, by how the goroutines were started.)
-//
-// The link the write went out on must still be the session's when the listings have come. Then all went over it, in
-// order: links are not used again, and a request given to go-zookeeper never goes out on an older one. A listing from
-// another server may be of a state before the write, and "nobody is ahead" read in it would be no grant.
-func (s *Session) pipeline(ctx context.Context, code int32, o op, lists []string, write func() ([]string, error)) *Pipelined {
-	w, forget := s.guard.onWritten(code, o.path)
-	defer forget()
-	p := &Pipelined{s: s, o: o, Done: make(chan struct{})}
-	go func() {
-		defer close(p.Done)
-		p.Names, p.Err = write()
-	}()
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		select { // one of the two at once: what has not been handed over by now never will be
-		case <-p.Done:
-		case <-o.handed:
-		}
-		p.ListErr = p.Outcome(ctx)
+	p.o = o
+	c := o.call(frame)
+	c.done, c.before = p.Done, func() { p.answered(c) }
+	if err == nil {
+		err = s.submit(ctx, o, append([]*call{c}, listings...)...)
+	}
+	if err != nil {
+		p.Err, p.ListErr = err, err
+		close(p.Done)
 		return p
-	case <-p.Done:
-		select {
-		case <-w.done: // both were ready: a reply that is quicker than this goroutine is no write that was not sent
-		default: // never written
-			p.ListErr = p.Err
-			return p
-		}
 	}
-	p.Children, p.ListErr = s.ListAll(ctx, lists)
-	if p.ListErr == nil && len(lists) > 0 && !s.isOn(w.link) {
-		p.ListErr = s.opError(op{name: "children", path: lists[0]}, OutcomeDefinite, fmt.Errorf("list again: %w", errReconnected))
-		p.Children = nil
-	}
+	p.Children, p.ListErr = s.collect(ctx, listings)
 	select {
 	case <-p.Done:
 	case <-ctx.Done():
@@ -110,7 +61,24 @@ func (s *Session) pipeline(ctx context.Context, code int32, o op, lists []string
 	return p
 }
 
-// Answered reports whether names and err are set.
+// answered takes over what became of the write.
+func (p *Pipelined) answered(c *call) {
+	if failed := p.s.outcome(p.o, c); failed != nil {
+		p.Err = failed
+	}
+	if c.err != nil {
+		return
+	}
+	p.Zxid, p.Names = c.reply.zxid, []string{c.reply.path}
+	if c.op == opMulti {
+		p.Names = make([]string, len(c.reply.results))
+		for i, r := range c.reply.results {
+			p.Names[i] = r.String
+		}
+	}
+}
+
+// Answered reports whether Done is closed.
 func (p *Pipelined) Answered() bool {
 	select {
 	case <-p.Done:
@@ -120,44 +88,58 @@ func (p *Pipelined) Answered() bool {
 	}
 }
 
-// Outcome returns the write's error. One that ctx ended before the answer came is of unknown outcome for the moment: done
+// Outcome returns the write's error. One that ctx ended before the answer came is of unknown outcome for the moment: Done
 // tells when there is more to know.
 func (p *Pipelined) Outcome(ctx context.Context) error {
 	if p.Answered() {
 		return p.Err
 	}
-	return p.s.failed(p.o, cause(ctx))
+	return p.s.failed(p.o, OutcomeUnknown, cause(ctx))
 }
 
 // ListAll lists several nodes at once. None is asked again: the second answer might come over another connection, and is
 // the caller's to ask for.
 func (s *Session) ListAll(ctx context.Context, paths []string) ([][]string, error) {
-	all, errs := make([][]string, len(paths)), make([]error, len(paths))
-	done := make(chan struct{})
+	calls, err := s.listings(paths)
+	if err == nil && len(calls) > 0 {
+		err = s.submit(ctx, op{name: "children", path: paths[0]}, calls...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.collect(ctx, calls)
+}
+
+// listings are the calls that list the nodes.
+func (s *Session) listings(paths []string) ([]*call, error) {
+	calls := make([]*call, len(paths))
 	for i, path := range paths {
-		go func() {
-			o := op{name: "children", path: path, read: true, once: true}
-			l, err := s.children(ctx, o, (*zk.Conn).Children)
-			all[i], errs[i] = l.names, err
-			done <- struct{}{}
-		}()
-	}
-	for range paths {
-		<-done
-	}
-	for _, err := range errs {
+		o := op{name: "children", code: opGetChildren2, path: path, read: true}
+		frame, err := s.encode(&o)
 		if err != nil {
 			return nil, err
 		}
+		calls[i] = o.call(frame)
 	}
-	return all, nil
+	return calls, nil
 }
 
-// isOn says whether l is still the session's connection. A link is used once.
-func (s *Session) isOn(l *link) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.link == l
+// collect waits for the listings.
+func (s *Session) collect(ctx context.Context, calls []*call) ([][]string, error) {
+	all := make([][]string, len(calls))
+	for i, c := range calls {
+		o := op{name: "children", path: c.path}
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return nil, s.failed(o, OutcomeUnknown, cause(ctx))
+		}
+		if failed := s.outcome(o, c); failed != nil {
+			return nil, failed
+		}
+		all[i] = c.reply.names
+	}
+	return all, nil
 }
 
 // linkNumber counts the connections so far.
@@ -175,6 +157,5 @@ func (s *Session) DeleteSent(path string, inMulti bool) (sent <-chan struct{}, f
 	if inMulti {
 		code = opMulti
 	}
-	w, forget := s.guard.onWritten(code, path)
-	return w.done, forget
+	return s.guard.onSubmitted(writeKey{code, path})
 }

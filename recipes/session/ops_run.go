@@ -4,20 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/go-zookeeper/zk"
 )
 
-// op describes an operation under way: for errors, and for whether it may be asked twice.
+// op describes an operation: what is sent, and what its errors say.
 type op struct {
-	name string
-	path string
-	read bool // changes nothing: asked again when its answer was lost with a connection
-	once bool // a read that must not be asked again
-	// handed is closed when the operation is handed to go-zookeeper. With it ctx bounds the way there only: what was
-	// handed over is waited for until it is answered, or never will be.
-	handed chan struct{}
-	need   string // the permission it needs, for a multi's failed operation
+	name    string
+	code    int32
+	path    string
+	request any   // what is encoded; of a read the path and, where it may watch, watch
+	ops     []any // of a transaction
+	read    bool  // changes nothing: asked again when its answer was lost with a connection
+	watch   bool
+	need    string // the permission it needs, for a multi's failed operation
 }
 
 // maxRetries bounds how often a read is asked again, in case it is its answer that breaks the connection.
@@ -25,58 +23,91 @@ const maxRetries = 3
 
 var errNotSent = errors.New("not sent")
 
-// run performs an operation. It waits for a connection, hands the operation to go-zookeeper on a goroutine of its own
-// (go-zookeeper has no contexts) and waits for its answer, ctx or the end of the session. An operation abandoned by
-// ctx keeps its slot until go-zookeeper lets go of it, at the latest when the connection is lost.
-func run[T any](ctx context.Context, s *Session, o op, fn func(*zk.Conn) (T, error)) (T, error) {
-	var zero T
-	// A confirm goes through the quorum as writes do, and changes nothing.
-	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
-		return zero, s.refuse(o, ErrReadOnly, "")
+// run performs an operation: it waits for a connection, sends, and waits for the answer, ctx or the end of the session. Of an
+// operation that failed the reply has what a server said beside the error.
+func (s *Session) run(ctx context.Context, o op) (reply, error) {
+	frame, err := s.encode(&o)
+	if err != nil {
+		return reply{}, err
 	}
 	for try := 0; ; {
-		if err := s.awaitLink(ctx); err != nil {
-			return zero, s.opError(o, OutcomeNotSent, err)
+		c := o.call(frame)
+		if err := s.submit(ctx, o, c); err != nil {
+			return reply{}, err
 		}
-		v, err := attempt(ctx, s, o.handed, fn)
-		if err == nil {
-			return v, nil
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return reply{}, s.failed(o, OutcomeUnknown, cause(ctx))
 		}
-		wrapped := s.failed(o, err)
-		if ctx.Err() != nil {
-			return zero, wrapped
+		failed := s.outcome(o, c)
+		if failed == nil {
+			return c.reply, nil
 		}
 		// Asked again only where the answer was lost: a definite one stands.
-		if try++; s.Err() == nil && o.read && !o.once && wrapped.Outcome == OutcomeUnknown && try <= maxRetries {
-			continue
+		if try++; s.Err() != nil || !o.read || failed.Outcome != OutcomeUnknown || try > maxRetries || ctx.Err() != nil {
+			if c.err != nil {
+				return reply{}, failed
+			}
+			return c.reply, failed
 		}
-		return zero, wrapped
 	}
 }
 
-// awaitLink waits until there is a connection. Nothing is given to go-zookeeper before: what waits in its queue
-// cannot be taken back. It would be written into whatever connection comes next, when its caller has long been told that
-// it was given up. (One that ends between this and the write leaves the request to the next one, or its outcome unknown.)
-func (s *Session) awaitLink(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return cause(ctx)
+// call makes of an operation something that can be sent once.
+func (o *op) call(frame []byte) *call {
+	return &call{op: o.code, path: o.path, watch: o.watch, ops: len(o.ops), frame: frame, done: make(chan struct{})}
+}
+
+// submit hands calls to the connection, and waits until there is one. They go out together, in this order and on one
+// connection, or not at all: it fails only if nothing was sent.
+func (s *Session) submit(ctx context.Context, o op, calls ...*call) error {
+	for {
+		l, err := s.awaitLink(ctx)
+		if err != nil {
+			return s.opError(o, OutcomeNotSent, err)
+		}
+		select {
+		case s.guard.slots <- struct{}{}:
+		default:
+			select {
+			case s.guard.slots <- struct{}{}:
+			case <-ctx.Done():
+				return s.opError(o, OutcomeNotSent, fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx)))
+			case <-s.done:
+				return s.opError(o, OutcomeNotSent, s.Err())
+			}
+		}
+		calls[0].slot = true
+		if l.submit(calls...) {
+			return nil
+		}
+		<-s.guard.slots
+		s.lost(l) // which whoever found it dead has not come to say yet
 	}
-	s.mu.Lock()
-	linked := s.linked
-	s.mu.Unlock()
-	// First, because a lost session may still have its link: which of two that are ready is taken is left to chance.
-	select {
-	case <-s.done:
-		return s.Err()
-	default:
-	}
-	select {
-	case <-linked:
-		return nil
-	case <-s.done:
-		return s.Err()
-	case <-ctx.Done():
-		return fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.guard.hosts.report())
+}
+
+// awaitLink waits until there is a connection: what is not sent yet can be given up without a doubt.
+func (s *Session) awaitLink(ctx context.Context) (*link, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, cause(ctx)
+		}
+		s.mu.Lock()
+		l, linked, err := s.link, s.linked, s.err
+		s.mu.Unlock()
+		switch {
+		case err != nil: // first, because a lost session may still have its link
+			return nil, err
+		case l != nil:
+			return l, nil
+		}
+		select {
+		case <-linked:
+		case <-s.done:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w while disconnected (%s)", cause(ctx), s.guard.hosts.report())
+		}
 	}
 }
 
@@ -89,47 +120,17 @@ func cause(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// attempt hands fn to go-zookeeper and waits: with handed until fn has returned, whatever becomes of ctx. Without it a
-// caller whose ctx ends never sees the result, which is go-zookeeper's to write until fn returns. Such a caller knows
-// nothing of the order either: fn may begin later than what is asked next.
-func attempt[T any](ctx context.Context, s *Session, handed chan struct{}, fn func(*zk.Conn) (T, error)) (T, error) {
-	type result struct {
-		v   T
-		err error
+// outcome is the error of an operation that was sent and is over.
+func (s *Session) outcome(o op, c *call) *OpError {
+	switch {
+	case c.err != nil:
+		return s.failed(o, OutcomeUnknown, c.err)
+	case c.reply.code == 0:
+		return nil
 	}
-	var zero T
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		return zero, fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx))
-	case <-s.done:
-		return zero, fmt.Errorf("%w: %w", errNotSent, s.Err())
+	if len(o.ops) > 0 && len(c.reply.results) > 0 {
+		o.path, o.need = pathOf(o.ops[c.reply.failed]), needOf(o.ops[c.reply.failed])
 	}
-	if handed != nil {
-		close(handed)
-		ctx = context.WithoutCancel(ctx)
-	}
-	answered := make(chan result, 1)
-	go func() {
-		defer func() { <-s.slots }()
-		if s.client.preempt != nil {
-			s.client.preempt()
-		}
-		v, err := fn(s.conn)
-		answered <- result{v, err}
-	}()
-	select {
-	case r := <-answered:
-		return r.v, r.err
-	case <-ctx.Done():
-		return zero, cause(ctx)
-	case <-s.done:
-	}
-	// The answer may have come before the end. If not, closing the zk.Conn makes go-zookeeper let go at once.
-	select {
-	case r := <-answered:
-		return r.v, r.err
-	case <-ctx.Done():
-		return zero, cause(ctx)
-	}
+	outcome, err := answer(c.reply.code)
+	return s.failed(o, outcome, err)
 }

@@ -239,13 +239,13 @@ func TestAbandonedOperationsAreBounded(t *testing.T) {
 		}
 		wg.Wait()
 		require.LessOrEqual(t, rule.Hits(), maxInFlight)
-		require.Len(t, s.slots, maxInFlight)
+		require.Len(t, s.guard.slots, maxInFlight)
 		rule.Remove()
 		srv.Disconnect(s.ID())
 		_, err := s.Exists(t.Context(), "/")
 		require.NoError(t, err, "a lost connection frees the slots")
 		synctest.Wait()
-		require.Empty(t, s.slots)
+		require.Empty(t, s.guard.slots)
 	})
 }
 
@@ -416,6 +416,6 @@ func TestPipelineNotSentListsNothing(t *testing.T) {
 		p := s.CreateAndList(ctx, &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
 		require.Equal(t, OutcomeNotSent, OutcomeOf(p.Outcome(ctx)))
 		require.Equal(t, p.Err, p.ListErr)
-		require.Empty(t, s.guard.wrote)
+		require.Empty(t, s.guard.sends)
 	})
 }

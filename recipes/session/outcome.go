@@ -4,28 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// Codes servers send that go-zookeeper has no name for, or that end the session.
+// Codes that mean more than an error.
 const (
 	codeSessionExpired int32 = -112
 	codeSASLRequired   int32 = -124
+	codeRolledBack     int32 = -2 // in a transaction's results
 )
 
 // definite are the answers of a server that did not apply the operation. A moved or expired session is among them:
 // requests are held against the session's owner before anything is made of them (SessionTrackerImpl.checkSession).
-var definite = []error{
-	zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed,
-	zk.ErrNoChildrenForEphemerals, zk.ErrBadArguments, zk.ErrReconfigDisabled, zk.ErrSessionMoved, zk.ErrSessionExpired,
+var definite = map[int32]error{
+	-8: zk.ErrBadArguments, -101: zk.ErrNoNode, -102: zk.ErrNoAuth, -103: zk.ErrBadVersion, -108: zk.ErrNoChildrenForEphemerals,
+	-110: zk.ErrNodeExists, -111: zk.ErrNotEmpty, codeSessionExpired: zk.ErrSessionExpired, -114: zk.ErrInvalidACL,
+	-115: zk.ErrAuthFailed, -118: zk.ErrSessionMoved, -123: zk.ErrReconfigDisabled,
 }
 
-// unnamed are the codes go-zookeeper turns into "unknown error: N", with what they mean for a write. Definite are those
+// unnamed are the codes that go-zookeeper has no error for, with what they mean for a write. Definite are those
 // that a server gives before it proposes anything; of what went wrong within a server nothing is assumed.
-var unnamed = map[int]struct {
+var unnamed = map[int32]struct {
 	outcome Outcome
 	err     error
 	text    string
@@ -47,47 +48,30 @@ var unnamed = map[int]struct {
 	-127: {OutcomeDefinite, ErrThrottled, ""},
 }
 
-// classify says what an error of go-zookeeper, of attempt or of a context means for the operation's effect, and gives
-// the error its callers should see. What it does not know is Unknown: raw network errors escape go-zookeeper too.
-func classify(err error) (Outcome, error) {
-	switch {
-	case errors.Is(err, errNotSent), errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrInvalidFlags):
-		return OutcomeNotSent, err
-	case errors.Is(err, zk.ErrNoServer): // of what was still in go-zookeeper's queue (flushUnsentRequests), and of nothing else
-		return OutcomeNotSent, err
-	}
-	for _, d := range definite {
-		if errors.Is(err, d) {
-			return OutcomeDefinite, err
-		}
-	}
-	digits, found := strings.CutPrefix(err.Error(), "unknown error: ")
-	code, bad := strconv.Atoi(digits)
-	if !found || bad != nil {
-		return OutcomeUnknown, err
+// errRolledBack is the result of operations of a transaction that failed because another one did.
+var errRolledBack = errors.New("unknown error: -2") // as go-zookeeper words it
+
+// answer says what an error code means for the operation's effect, and gives the error its callers should see.
+func answer(code int32) (Outcome, error) {
+	if err, ok := definite[code]; ok {
+		return OutcomeDefinite, err
 	}
 	known, ok := unnamed[code]
-	if !ok {
+	switch {
+	case !ok:
 		return OutcomeUnknown, fmt.Errorf("%w: code %d", ErrServer, code)
-	}
-	if known.text == "" {
+	case known.text == "":
 		return known.outcome, fmt.Errorf("%w (code %d)", known.err, code)
 	}
 	return known.outcome, fmt.Errorf("%w: %s (code %d)", known.err, known.text, code)
 }
 
-// failed makes the *OpError of an operation that go-zookeeper, a server, ctx or the end of the session cut short.
-func (s *Session) failed(o op, err error) *OpError {
-	outcome, err := classify(err)
-	if errors.Is(err, zk.ErrSessionExpired) {
-		// The link tells the session after it has handed the reply on: the caller may be here first, and must find the
-		// Session over, as it is.
-		s.lose(ErrExpired)
-	}
+// failed makes the *OpError of an operation that a server, ctx or the end of the connection or the session cut short.
+func (s *Session) failed(o op, outcome Outcome, err error) *OpError {
 	if outcome != OutcomeDefinite { // an answer, whatever it says, is no sign of a session that is over
 		s.look() // a machine just resumed has run no timer yet
 	}
-	// What go-zookeeper says once the session is over is less than what we know. Not so a server's definite answer, nor
+	// What the end of the connection says is less than the end of the session. Not so a server's definite answer, nor
 	// that the caller gave up: the outcome stays what it was, whichever error tells it.
 	if lost := s.Err(); lost != nil && !errors.Is(err, ErrLost) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && (outcome != OutcomeDefinite || errors.Is(err, zk.ErrSessionExpired)) {
@@ -109,14 +93,6 @@ func (s *Session) opError(o op, outcome Outcome, err error) *OpError {
 		e.Hint = "have that right granted, or check the credentials: ZooKeeper accepts a wrong digest password and then knows nobody by that name"
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Hint = "an ACL must not be empty, its schemes must be known to the servers, and scheme auth needs credentials"
-	case errors.Is(err, zk.ErrConnectionClosed):
-		s.mu.Lock()
-		loss := s.lastLoss
-		s.mu.Unlock()
-		e.Err = fmt.Errorf("%w before the answer came", err)
-		if loss != nil {
-			e.Err = fmt.Errorf("%w before the answer came: %w", err, loss)
-		}
 	}
 	return e
 }

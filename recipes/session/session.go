@@ -48,7 +48,6 @@ type Session struct {
 	done    chan struct{}
 	joined  chan struct{} // closed: nothing of go-zookeeper runs any more
 	kick    chan struct{} // wakes watchClock
-	slots   chan struct{} // one for each operation go-zookeeper has not finished
 
 	mu       sync.Mutex
 	id       int64
@@ -59,7 +58,6 @@ type Session struct {
 	link     *link         // nil while disconnected
 	linked   chan struct{} // closed while link is set
 	links    int           // number of links so far
-	lastLoss error         // why the last link was lost
 	answered stamp         // send time of the newest frame that was answered
 	proof    proof
 	holds    []*held
@@ -69,8 +67,8 @@ type Session struct {
 	watches  map[watchKey]map[*Watch]struct{}
 }
 
-// maxInFlight bounds the operations go-zookeeper is working on, those abandoned by their callers included: it cannot
-// cancel one, so a server that answers pings and nothing else would gather them without end.
+// maxInFlight bounds the operations that wait for an answer, those abandoned by their callers included: a server that answers
+// pings and nothing else would gather them without end.
 const maxInFlight = 1024
 
 // newSession makes a session that begins to connect with start. Until a server grants one it has the timeout that is
@@ -80,14 +78,14 @@ func newSession(c *Client) *Session {
 	s := &Session{
 		client: c, clock: clock{slept: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout,
 		started: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
-		kick: make(chan struct{}, 1), slots: make(chan struct{}, maxInFlight),
+		kick:    make(chan struct{}, 1),
 		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]map[*Watch]struct{}{},
 	}
 	s.guard = &guard{
 		on: s, live: live, refuse: refuse, clock: s.clock, tls: c.cfg.TLS, timeout: s.Timeout,
 		dialer: c.cfg.Dialer, limit: c.cfg.ConnectTimeout * 4 / 5,
 		hosts: newHosts(live, c.servers, c.resolve),
-		armed: map[watchKey]struct{}{}, wrote: map[writeKey][]*written{},
+		slots: make(chan struct{}, maxInFlight), preempt: c.preempt, sends: map[writeKey][]chan struct{}{},
 	}
 	s.guard.hosts.hurry = s.hurry
 	return s
@@ -98,9 +96,8 @@ func (s *Session) start() error {
 	conn, events, err := zk.Connect(s.client.servers, s.client.cfg.SessionTimeout,
 		zk.WithDialer(s.guard.dial), zk.WithHostProvider(s.guard.hosts), zk.WithEventCallback(s.event),
 		zk.WithLogger(newLogAdapter(s.log)), zk.WithLogInfo(false),
-		// The guard refuses what is longer, with a reason. (Left alone go-zookeeper takes replies of any size, and 1.5 MB
-		// for requests that no server reads.)
-		zk.WithMaxBufferSize(maxReply+4), zk.WithMaxConnBufferSize(maxRequest+8))
+		// It is handed the answers to its connect request and to closeSession, no more, and would take 3 MB for them.
+		zk.WithMaxBufferSize(4<<10), zk.WithMaxConnBufferSize(4<<10))
 	if err != nil {
 		return err
 	}
@@ -133,14 +130,18 @@ func (s *Session) Server() string {
 func (s *Session) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := Stats{Connections: s.links, Requests: len(s.slots), Holds: len(s.holds)}
+	x := Stats{Connections: s.links, Requests: len(s.guard.slots), Holds: len(s.holds)}
 	for k, set := range s.watches {
 		for range set {
 			x.Watches = append(x.Watches, k.path)
 		}
 	}
-	for _, k := range s.guard.armedNow() {
-		x.Armed = append(x.Armed, k.path)
+	if l := s.link; l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for k := range l.armed {
+			x.Armed = append(x.Armed, k.path)
+		}
 	}
 	return x
 }
@@ -148,7 +149,7 @@ func (s *Session) Stats() Stats {
 // Stats is what a session is busy with.
 type Stats struct {
 	Connections int      // made so far
-	Requests    int      // that go-zookeeper has not finished
+	Requests    int      // that no server has answered yet
 	Holds       int      // paths that Hold has been given
 	Watches     []string // the nodes of Watches that are neither closed nor stopped, in no order
 	Armed       []string // the nodes of watches that servers keep for this session, in no order
@@ -202,7 +203,7 @@ func (s *Session) lose(cause error) {
 	}
 	s.err = fmt.Errorf("%w: session 0x%x: %w", ErrLost, uint64(s.id), cause)
 	s.move(StateLost)
-	linked, err, holds := s.link != nil, s.err, slices.Clone(s.holds)
+	l, err, holds := s.link, s.err, slices.Clone(s.holds)
 	s.mu.Unlock()
 	// With mu released: who is told may ask this session for its state, or let go of what it holds.
 	close(s.done)
@@ -214,7 +215,10 @@ func (s *Session) lose(cause error) {
 	}
 	s.guard.refuse()
 	s.fireAll(zk.EventNotWatching)
-	go s.join(linked)
+	if l != nil {
+		l.abandon(err)
+	}
+	go s.join(l != nil)
 	s.log.Info("session lost", "session", hexID(s.ID()), "cause", cause)
 }
 
@@ -279,7 +283,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.id), g.timeout)
 	}
 	if s.link != nil { // whoever found the last one dead has not come to tell us yet
-		s.unlink(errSilent)
+		s.unlink()
 	}
 	s.id, s.timeout, s.answered = g.id, timeout, sent
 	s.link, s.links = l, s.links+1
@@ -287,6 +291,13 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	first := pinned == 0
 	if first {
 		s.proof = proof{sent: sent, touched: sent} // the session's creation is a committed write
+	}
+	if !first { // before it is anybody else's; the first one's are waited for, one after the other: see Client.admit
+		for _, a := range s.client.cfg.Auth {
+			o := op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true}
+			frame, _ := s.encode(&o) // which was no error before
+			l.submit(o.call(frame))
+		}
 	}
 	if len(s.holds) == 0 { // else a commit leads back: this server may be one that answers and commits nothing
 		s.move(StateActive)
@@ -304,19 +315,19 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 }
 
 // lost implements listener: the connection is gone, the session not yet.
-func (s *Session) lost(l *link, cause error) {
+func (s *Session) lost(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.link != l {
 		return
 	}
-	s.unlink(cause)
+	s.unlink()
 	s.wake()
 }
 
 // unlink takes note that there is no connection; the caller holds mu.
-func (s *Session) unlink(cause error) {
-	s.link, s.lastLoss = nil, cause
+func (s *Session) unlink() {
+	s.link = nil
 	s.linked = make(chan struct{})
 	s.move(StateSuspect)
 }

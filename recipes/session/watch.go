@@ -7,7 +7,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watch is one caller's interest in one node; see Session.GetW.
+// watchKey is one watch on a server.
+type watchKey struct {
+	path  string
+	child bool // of the list of children; otherwise of the data
+}
+
+// Watch is one caller's interest in one node; see Session.GetW.
 type Watch struct {
 	s   *Session
 	key watchKey
@@ -44,7 +50,7 @@ func (w *Watch) OfChildren() bool { return w.key.child }
 func (w *Watch) Session() *Session { return w.s }
 
 // Stop drops the interest. C is not closed by it. Idempotent; must be called by whoever got the watch, fired or
-// not. The watch on the server stays (go-zookeeper cannot remove one) and is shared by the next GetW of that path.
+// not. The watch on the server stays and is shared by the next GetW of that path.
 func (w *Watch) Stop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -62,45 +68,32 @@ func (w *Watch) fire(t zk.EventType) {
 }
 
 // GetW is Get plus a watch on the node's data and deletion. On any error, zk.ErrNoNode included, the watch is nil and
-// nothing is left behind. All callers share one server-side watch per path: the second GetW costs a plain read.
+// nothing is left behind. All callers share one server-side watch per path.
 // An event after the read that GetW answers with is never missed. Retries over reconnects like Get.
 func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
 	w := s.attach(watchKey{path: path})
-	n, err := s.get(ctx, op{name: "get", path: path, read: true}, func(c *zk.Conn, path string) ([]byte, *zk.Stat, error) {
-		if s.guard.isArmed(w.key) {
-			return c.Get(path)
-		}
-		data, stat, _, err := c.GetW(path)
-		return data, stat, err
-	})
+	r, err := s.run(ctx, op{name: "get", code: opGetData, path: path, read: true, watch: true})
 	if err != nil {
 		w.Stop()
 		return nil, nil, nil, err
 	}
-	return n.data, n.stat, w, nil
+	return r.data, r.stat, w, nil
 }
 
 // ChildrenW is Children plus a watch on the list of children (and the node's deletion). As GetW.
 func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
 	w := s.attach(watchKey{path: path, child: true})
-	l, err := s.children(ctx, op{name: "children", path: path, read: true}, func(c *zk.Conn, path string) ([]string, *zk.Stat, error) {
-		if s.guard.isArmed(w.key) {
-			return c.Children(path)
-		}
-		names, stat, _, err := c.ChildrenW(path)
-		return names, stat, err
-	})
+	r, err := s.run(ctx, op{name: "children", code: opGetChildren2, path: path, read: true, watch: true})
 	if err != nil {
 		w.Stop()
 		return nil, nil, nil, err
 	}
-	return l.names, l.stat, w, nil
+	return r.names, r.stat, w, nil
 }
 
-// attach registers interest before the read. That order is the proof that nothing is missed: if the server holds the
-// watch when isArmed is asked, an event after that reaches w, which is already registered; if it does not, the read
-// sets it. The guard takes a watch out of armed when it reads the event, before it tells the session, so a watch that
-// is used up is never taken for one that is set. Spurious wake-ups are possible, lost ones are not.
+// attach registers interest before the read. That order is the proof that nothing is missed: the read sets the watch on the
+// server (where one is set already it stays one), an event behind it reaches w, which is registered by then, and the end of
+// the connection, with which the server forgets it, wakes w. Spurious wake-ups are possible, lost ones are not.
 func (s *Session) attach(k watchKey) *Watch {
 	w := &Watch{s: s, key: k, c: make(chan struct{})}
 	s.mu.Lock()
@@ -123,8 +116,8 @@ func (s *Session) fired(k watchKey, t zk.EventType) {
 	}
 }
 
-// fireAll wakes every waiter: after a reconnect because data and child watches can be lost across one (the server
-// compares zxids that may have moved on), after a loss because nothing will come any more.
+// fireAll wakes every waiter: after a reconnect because the new connection has no watches, after a loss because nothing will
+// come any more. Watches are not set again on the new connection: whoever goes on waiting reads, and that sets one.
 func (s *Session) fireAll(t zk.EventType) {
 	s.mu.Lock()
 	all := s.watches

@@ -41,7 +41,7 @@ func TestWatchFiresForChangeAndDeletion(t *testing.T) {
 		<-list.C()
 		require.Equal(t, zk.EventNodeDeleted, data.Event())
 		synctest.Wait()
-		require.Empty(t, s.guard.armed)
+		require.Empty(t, s.Stats().Armed)
 		require.Empty(t, s.watches)
 	})
 }
@@ -80,7 +80,7 @@ func TestWatchOnMissingNodeLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.Nil(t, w)
 		require.Empty(t, s.watches)
-		require.Empty(t, s.guard.armed)
+		require.Empty(t, s.Stats().Armed)
 	})
 }
 
@@ -119,85 +119,6 @@ func TestLossWakesEveryWaiter(t *testing.T) {
 	})
 }
 
-// order records the requests a server reads.
-func order(srv *zktest.Server) func() []string {
-	var mu sync.Mutex
-	var seen []string
-	srv.Inject(func(r zktest.Request) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		seen = append(seen, r.Op)
-		return false
-	}, zktest.CutBefore)
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return append([]string(nil), seen...)
-	}
-}
-
-// Requests that overtake setWatches move lastZxid on: the next reconnect would then hide changes we have not seen.
-func TestWatchesAreSetAgainBeforeAnythingElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))
-		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}} })
-		// More paths than fit into one setWatches of 128 KB: go-zookeeper sends them one after the other's reply.
-		long := string(make([]byte, 0, 200))
-		for range 190 {
-			long += "x"
-		}
-		for i := range 1500 {
-			p := fmt.Sprintf("/%s%d", long, i)
-			require.NoError(t, srv.Create(p, nil))
-			_, _, w, err := s.GetW(t.Context(), p)
-			require.NoError(t, err)
-			defer w.Stop()
-		}
-		time.Sleep(time.Second)
-		cut := s.Changed()
-		srv.Disconnect(s.ID())
-		<-cut
-		seen := order(srv)
-		var wg sync.WaitGroup
-		for range 40 {
-			wg.Go(func() {
-				_, _, err := s.Get(t.Context(), "/")
-				require.NoError(t, err)
-			})
-		}
-		wg.Wait()
-		var kinds []string
-		for _, op := range seen() {
-			if op != "ping" && (len(kinds) == 0 || kinds[len(kinds)-1] != op) {
-				kinds = append(kinds, op)
-			}
-		}
-		require.Equal(t, []string{"connect", "auth", "setWatches", "getData"}, kinds)
-		require.Equal(t, 2, s.linkNumber())
-	})
-}
-
-// go-zookeeper only logs a refused setWatches: the waiters would wait for ever.
-func TestRefusedSetWatchesWakesAndForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := zktest.Start(t)
-		_, s := open(t, srv)
-		s.mustCreate(t, "/a", 0)
-		_, _, w, err := s.GetW(t.Context(), "/a")
-		require.NoError(t, err)
-		refusal := srv.Inject(zktest.On("setWatches"), zktest.Fail(zktest.CodeUnimplemented))
-		srv.Disconnect(s.ID())
-		<-w.C()
-		<-refusal.Hit()
-		synctest.Wait()
-		require.Empty(t, s.guard.armed)
-		_, _, w, err = s.GetW(t.Context(), "/a")
-		require.NoError(t, err)
-		require.NoError(t, srv.Set("/a", []byte("x")))
-		<-w.C()
-	})
-}
-
 // No interleaving of change, read and reconnect may leave a waiter asleep on old data.
 func TestNoChangeIsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -232,10 +153,10 @@ func TestNoChangeIsMissed(t *testing.T) {
 	})
 }
 
-// go-zookeeper/zk#35: its lastZxid is written by one goroutine while another puts it into setWatches.
+// go-zookeeper/zk#35: its lastZxid is written by one goroutine while another reads it.
 func TestZxidIsKeptByTheGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var connects, sets []int64
+		var connects []int64
 		serve := func(c net.Conn) {
 			connect := cursor{b: hostile.ReadFrame(c)}
 			connect.int32()
@@ -247,9 +168,6 @@ func TestZxidIsKeptByTheGuard(t *testing.T) {
 					return
 				}
 				switch r := parseRequest(body); r.op {
-				case opSetWatches:
-					sets = append(sets, (&cursor{b: body[8:]}).int64())
-					_, _ = c.Write(hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(900), hostile.Be32(0))...))
 				case opGetData:
 					_, _ = c.Write(hostile.Frame(hostile.Cat(hostile.Be32(r.xid), hostile.Be64(zxid), hostile.Be32(0), hostile.Be32(0), make([]byte, statSize))...))
 				default:
@@ -264,7 +182,6 @@ func TestZxidIsKeptByTheGuard(t *testing.T) {
 		c, err := Dial(t.Context(), Config{Servers: []string{"a"}, Dialer: p.dial})
 		require.NoError(t, err)
 		s, _ := c.Session(t.Context())
-		synctest.Wait() // or go-zookeeper, which is about to set the watches it has, may find the first one there already
 		_, _, w, err := s.GetW(t.Context(), "/a")
 		require.NoError(t, err)
 		_, _, err = s.Get(t.Context(), "/a")
@@ -274,7 +191,6 @@ func TestZxidIsKeptByTheGuard(t *testing.T) {
 		_, _, err = s.Get(t.Context(), "/a")
 		require.NoError(t, err)
 		require.Equal(t, []int64{0, 102}, connects)
-		require.Equal(t, []int64{102}, sets)
 		require.NoError(t, c.Close())
 		p.wg.Wait()
 	})

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -87,17 +86,28 @@ func TestEveryWaiterOfOneEventHearsOfIt(t *testing.T) { // case 34: go-zookeeper
 	})
 }
 
-func TestNoRequestOvertakesTheWatchesInAnyReconnect(t *testing.T) {
+// order records the requests a server reads.
+func order(srv *zktest.Server) func() []string {
+	var mu sync.Mutex
+	var seen []string
+	srv.Inject(func(r zktest.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, r.Op)
+		return false
+	}, zktest.CutBefore)
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), seen...)
+	}
+}
+
+// Whoever asks on a new connection must be who it was on the last one.
+func TestNoRequestOvertakesTheIdentitiesInAnyReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))
-		_, s := open(t, srv)
-		for i := range 1500 { // more than one setWatches holds
-			p := fmt.Sprintf("/%0190d", i)
-			require.NoError(t, srv.Create(p, nil))
-			_, _, w, err := s.GetW(t.Context(), p)
-			require.NoError(t, err)
-			defer w.Stop()
-		}
+		_, s := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}, {"digest", "c:d"}} })
 		seen := order(srv)
 		for range 12 {
 			cut, before := s.Changed(), len(seen())
@@ -109,7 +119,7 @@ func TestNoRequestOvertakesTheWatchesInAnyReconnect(t *testing.T) {
 			}
 			wg.Wait()
 			ops := slices.DeleteFunc(seen()[before:], func(op string) bool { return op == "ping" })
-			require.Equal(t, []string{"connect", "setWatches", "getData"}, slices.Compact(ops))
+			require.Equal(t, []string{"connect", "auth", "getData"}, slices.Compact(ops))
 		}
 	})
 }

@@ -1,0 +1,117 @@
+package session
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/internal/seam"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+func TestTheCallerOfAWriteFindsItsProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		s.mustCreate(t, "/a", 0)
+		for range 10 {
+			time.Sleep(time.Second)
+			began := time.Now()
+			_, err := s.Set(t.Context(), "/a", nil, -1)
+			require.NoError(t, err)
+			require.Equal(t, began.Add(s.Timeout()/2), s.Deadline())
+		}
+	})
+}
+
+func TestTheEndOfTheSessionFreesWhoeverWaitsForAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, s := open(t, srv)
+		rule := srv.Inject(zktest.On("exists", "closeSession"), zktest.DropRequest)
+		got := make(chan error, 1)
+		go func() {
+			_, err := s.Exists(context.Background(), "/")
+			got <- err
+		}()
+		<-rule.Hit()
+		began := time.Now()
+		go func() { _ = c.Close() }()
+		require.ErrorIs(t, <-got, ErrClosed)
+		require.Zero(t, time.Since(began), "not when the connection ends, which closeSession is waited for on")
+		<-c.joined
+	})
+}
+
+// closing submits a write at the moment the session ends: after its caller has looked and before the connection is gone.
+func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))
+		_, s := open(t, srv)
+		s.mu.Lock()
+		l := s.link
+		s.mu.Unlock()
+		o := op{name: "create", code: opCreate, path: "/late", request: &zk.CreateRequest{Path: "/late", Acl: openACL}}
+		frame, err := s.encode(&o)
+		require.NoError(t, err)
+		s.lose(errSilent)
+		require.False(t, l.submit(o.call(frame)))
+		<-s.joined
+		_, there := srv.Get("/late")
+		require.False(t, there)
+	})
+}
+
+// slow is a connection whose first write after the connect request takes a second.
+type slow struct {
+	net.Conn
+	mu     sync.Mutex
+	writes int
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	s.writes++
+	n := s.writes
+	s.mu.Unlock()
+	if n == 2 {
+		time.Sleep(time.Second)
+	}
+	return s.Conn.Write(b)
+}
+
+func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		c, err := newClient(Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
+			Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := srv.DialContext(ctx, network, address)
+				return &slow{Conn: conn}, err
+			}}, seam.Seams{})
+		require.NoError(t, err)
+		c.session, err = c.connect(t.Context())
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				_, _, err := c.session.Get(t.Context(), "/")
+				require.NoError(t, err)
+			})
+			time.Sleep(time.Millisecond)
+		}
+		// A caller whose context ends is not kept by the write that another one is waiting for.
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, _, err = c.session.Get(ctx, "/")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		wg.Wait()
+		require.Equal(t, 1, c.session.linkNumber())
+		require.NoError(t, c.Close())
+	})
+}
