@@ -105,7 +105,7 @@ func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURA
 		require.NoError(t, err)
 		d, err := c.declared(t.Context(), s, m.q)
 		require.NoError(t, err)
-		k, err := m.q.contender(s, d, kind.Mutex.Queues[0], false)
+		k, err := m.q.contender(s, d, kind.Mutex.Queues[0], holderSelf("a"))
 		require.NoError(t, err)
 		theirs, err := other.Session(t.Context())
 		require.NoError(t, err)

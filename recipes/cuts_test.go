@@ -250,8 +250,8 @@ func TestCutsInTheMiddleOfCuringACutLeaveNothing(t *testing.T) {
 func leftovers(c *Client) (left []string) {
 	s := c.conn.Newest()
 	c.state.mu.Lock()
-	if len(c.state.slots) > 0 {
-		left = append(left, fmt.Sprintf("local turns %v", c.state.slots))
+	if len(c.state.local) > 0 {
+		left = append(left, fmt.Sprintf("local turns %v", c.state.local))
 	}
 	for of, n := range c.state.bytes {
 		if n.Load() != 0 && of.State() != session.StateLost {

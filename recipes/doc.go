@@ -104,8 +104,8 @@
 //
 // # Where the proofs are
 //
-// The proofs stand where they are kept: of a grant at claim.wait, of a lease at proof of package session,
-// of a lost reply at txn.resolve, of permits at draw.direct and draw.serve, of sets at [MultiLock],
+// The proofs stand where they are kept: of a grant at place.prove, of a lease at proof of package session,
+// of a lost reply at txn.resolve, of permits at acquisition.settle and place.serve, of sets at [MultiLock],
 // of watches at Session.attach, of the order where numbers wrap at kind.SortContenders. Who
 // changes one of these runs TestSimulation, the tests that cut connections at every byte (cut_test.go,
 // cuts_test.go) and TestZoo, whose exhibits are ways in which others were wrong.

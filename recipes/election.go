@@ -35,7 +35,7 @@ func (l *Leadership) Resign(ctx context.Context) error { return l.Unlock(ctx) }
 // Campaign stands for election and returns when this candidate leads. ctx bounds the wait; when it ends the candidacy
 // is withdrawn. Errors are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
-	l, err := e.q.lock(ctx, false)
+	l, err := e.q.lock(ctx, 0, false)
 	if err != nil {
 		return nil, err
 	}
@@ -156,21 +156,9 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 					return
 				}
 			}
-			await(ctx, w)
+			_, _ = (&place{member: member{q: e.q}, a: e.q.acquisition(0, false), s: w.Session()}).next(ctx, w) // what goes wrong, the next look tells
 			w.Stop()
 		}
-	}
-}
-
-// await waits for what is worth another look. As claim.sleep does, it looks by itself when nothing has spoken for a
-// session timeout.
-func await(ctx context.Context, w *session.Watch) {
-	silence := time.NewTimer(w.Session().Timeout())
-	defer silence.Stop()
-	select {
-	case <-w.C():
-	case <-silence.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -238,7 +226,7 @@ func (e *Election) observable(ctx context.Context, s *Session) error {
 		return err
 	}
 	// Who has the turn of this client stands: it campaigns or leads.
-	if d.params.(*kind.ElectionParams).RefuseObservers && !e.q.c.state.taken(e.q.slot()) {
+	if d.params.(*kind.ElectionParams).RefuseObservers && !e.q.c.state.taken(e.q.localKey()) {
 		return fmt.Errorf("%w: %s", ErrObserversRefused, e.q.path)
 	}
 	return nil

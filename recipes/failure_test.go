@@ -147,7 +147,7 @@ func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Cur
 		d, err := c.declared(t.Context(), s, m.q)
 		require.NoError(t, err)
 		for range 10_000 {
-			k, err := m.q.contender(s, d, kind.Mutex.Queues[0], false)
+			k, err := m.q.contender(s, d, kind.Mutex.Queues[0], holderSelf("a"))
 			require.NoError(t, err)
 			ks = append(ks, k)
 		}

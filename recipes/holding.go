@@ -14,15 +14,15 @@ import (
 // Several leases share one when a lock is entered again, and when readers of one client share a place.
 //
 // It ends once, by finish, whoever comes first: the last lease that is given back (leave), or what lost it (lose). From
-// then on its leases' contexts are cancelled, and whoever ended it sees to the nodes, and after that to the turns (close):
+// then on its leases' contexts are cancelled, and whoever ended it sees to the nodes, and after that to the tickets (close):
 // in that order, so that no goroutine of this client meets the old nodes as rivals.
 type holding struct {
 	q       *queue
 	s       *Session
 	d       *declaration
 	ks      []*contender // one; a semaphore has one for each permit
-	slot    string       // whose turn it passes on; "" = none
-	turns   []string     // further turns, of a multi-lock, which are passed on without a contender
+	heirs   string       // the local queue that inherits from it; "" = none
+	tickets []string     // of a set, which are passed on without a contender
 	members []*queue     // of a multi-lock; nil otherwise
 	wait    time.Duration
 	handoff int // local hand-offs in a row that led here
@@ -47,12 +47,6 @@ type holding struct {
 	blinded bool // the watching has been ended: what happens to the nodes is our own doing
 }
 
-// newHolding turns an admitted contender into a lease's foundation: the session heartbeats from here on.
-func newHolding(ctx context.Context, a *claim) (*holding, error) {
-	return hold(ctx, &holding{q: a.q, s: a.s, d: a.d, ks: []*contender{a.k}, slot: a.kept(), wait: time.Since(a.start),
-		handoff: a.handoff, czxid: a.czxid})
-}
-
 // hold starts the holding. When it fails the contenders are still the caller's.
 func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.leases, h.known, h.begun = 1, make(chan struct{}), make(chan struct{})
@@ -73,7 +67,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	if h.czxid != 0 {
 		close(h.known)
 	}
-	h.q.c.state.granted(h.slot)
+	h.q.c.state.granted(h.heirs)
 	h.first = h.acquired(h.wait)
 	h.startWatching()
 	close(h.begun)
@@ -105,14 +99,14 @@ func (h *holding) lose(cause error) {
 	if !h.finish(err, Observer.Lost, err) {
 		return
 	}
-	h.clearing()
+	h.leaving()
 	h.q.c.state.spawn(func() {
 		<-h.begun // hold may not be through yet, and what close needs not be set
 		h.drop()  // as in giveBack: deleting takes a connection, and may take long
 		if h.s.State() != session.StateLost {
 			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody is there to be told; the janitor goes on
 		}
-		h.close(baton{})
+		h.close(ticket{})
 	})
 }
 
@@ -168,23 +162,23 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	st := &h.q.c.state
-	if heir := st.heir(h.slot); heir != "" && h.s.State() != session.StateLost {
+	if heir := st.heir(h.heirs); heir != "" && h.s.State() != session.StateLost {
 		if b, ok := h.pass(ctx, heir); ok {
 			h.close(b)
 			return nil
 		}
 		// It failed without an effect, or the nodes are gone: deleting them is right in either case.
 	}
-	h.clearing()
+	h.leaving()
 	err := h.q.c.dropNow(ctx, h.ks)
-	h.close(baton{})
+	h.close(ticket{})
 	return err
 }
 
-// clearing says that our turns are about to be free.
-func (h *holding) clearing() {
-	for _, key := range append([]string{h.slot}, h.turns...) {
-		h.q.c.state.clearing(key)
+// leaving says that our tickets are about to be free.
+func (h *holding) leaving() {
+	for _, key := range append([]string{h.heirs}, h.tickets...) {
+		h.q.c.state.leaving(key)
 	}
 }
 
@@ -192,59 +186,57 @@ func (h *holding) clearing() {
 // end of the queue, made in the transaction that deletes ours, so that other processes get their turn.
 //
 // What the node says of its holder must be true of the next one, so only one of the same name gets ours.
-func (h *holding) pass(ctx context.Context, heir string) (baton, bool) {
+func (h *holding) pass(ctx context.Context, heir string) (ticket, bool) {
 	h.mu.Lock()
 	kept := !h.revoked && h.writes == 0
 	h.mu.Unlock()
 	// Not when somebody wants it back, when a write that checks this very node may still be applied, when the declaration
 	// may have changed, or when the session is in doubt.
 	if h.handoff < h.q.opts.maxHandoffs && kept && h.ks[0].id == heir && !h.d.stale() && h.s.State() == session.StateActive {
-		return baton{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
+		return ticket{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
 	}
-	to := *h.q
-	to.opts.id = heir
-	next, err := to.contender(h.s, h.d, to.place(), to.shared)
+	next, err := h.q.contender(h.s, h.d, h.q.decides(), holderSelf(heir))
 	if err != nil {
-		return baton{}, false
+		return ticket{}, false
 	}
 	work, cancel := detached(ctx, h.s)
 	defer cancel()
 	t := &txn{c: h.q.c, s: h.s, born: []*contender{next}, gone: h.ks}
 	lists, err := t.run(work, next.dir)
 	if err != nil {
-		if t.left != nil { // the turn is passed on when nothing is left to meet
+		if t.left != nil { // the ticket is passed on when nothing is left to meet
 			<-t.left
 		}
-		return baton{}, false
+		return ticket{}, false
 	}
-	b := baton{k: next}
+	b := ticket{k: next}
 	if lists != nil {
 		b.children = lists[0]
 	}
 	return b, true
 }
 
-// close ends the watching and passes the turn on. A contender nobody is there to take is deleted.
-func (h *holding) close(b baton) {
+// close ends the watching and passes the ticket on. A contender nobody is there to take is deleted.
+func (h *holding) close(b ticket) {
 	h.stopWatching()
 	h.drop()
 	h.q.c.state.unshare(h)
-	for _, key := range h.turns {
-		h.q.c.state.leave(key, baton{})
+	for _, key := range h.tickets {
+		h.q.c.state.leave(key, ticket{})
 	}
-	if h.slot == "" {
+	if h.heirs == "" {
 		return
 	}
 	st := &h.q.c.state
 	if b.k != nil {
-		if st.bequeath(h.slot, b) {
+		if st.handOver(h.heirs, b) {
 			return
 		}
 		// Whoever was waiting when it was made has given up since (TestTryMeetsThePlaceNobodyInherited).
-		st.clearing(h.slot)
+		st.leaving(h.heirs)
 		_ = h.q.c.dropNow(context.Background(), []*contender{b.k}) // the janitor goes on
 	}
-	st.leave(h.slot, baton{})
+	st.leave(h.heirs, ticket{})
 }
 
 // reenter answers a caller that holds the lock already, which its context tells. permits is how many it wants of a

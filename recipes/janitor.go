@@ -29,7 +29,7 @@ func (c *Client) drop(ctx context.Context, ks ...*contender) error {
 // not meet its own dying contenders as rivals.
 func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) {
 	if len(ks) == 0 {
-		c.state.spawn(then)
+		then()
 		return
 	}
 	s := ks[0].s

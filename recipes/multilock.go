@@ -6,30 +6,27 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing), RWMutex.Reader,
 // a *Semaphore (one permit) or Semaphore.Share.
-type Member interface{ member() part }
+type Member interface{ member() member }
 
-// part is a member: its way in, and how many permits it takes; 0 where there are none.
-type part struct {
-	q *queue
-	n int
-}
-
-func (m *Mutex) member() part     { return part{q: m.q} }
-func (e *Election) member() part  { return part{q: e.q} }
-func (m *RWMutex) member() part   { return part{q: m.write} }
-func (m *Semaphore) member() part { return part{m.q, 1} }
-func (p part) member() part       { return p }
+func (m *Mutex) member() member     { return member{q: m.q} }
+func (e *Election) member() member  { return member{q: e.q} }
+func (m *RWMutex) member() member   { return member{q: m.write} }
+func (m *Semaphore) member() member { return member{m.q, 1} }
+func (m member) member() member     { return m }
 
 // Reader is the lock, for reading, as a member of a MultiLock.
-func (m *RWMutex) Reader() Member { return part{q: m.read} }
+func (m *RWMutex) Reader() Member { return member{q: m.read} }
 
 // Share is n permits of the semaphore as a member of a MultiLock. Fewer than one is refused when the lock is taken.
-func (m *Semaphore) Share(n int) Member { return part{m.q, max(n, -1)} }
+func (m *Semaphore) Share(n int) Member { return member{m.q, n} }
 
 // MultiLock is several locks of any kinds taken together: all or none, under one deadline, in whatever order they are
 // named. All places in all queues are taken in one ZooKeeper transaction; of a set that is free that is all there is
@@ -56,8 +53,8 @@ func (m *Semaphore) Share(n int) Member { return part{m.q, max(n, -1)} }
 // A program that takes further locks while it holds some can still deadlock, as with any locks; inspect.WaitsFor
 // shows it.
 type MultiLock struct {
-	c     *Client
-	parts []part
+	c       *Client
+	members []member
 }
 
 // MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude
@@ -67,45 +64,11 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
 		if isNil(each) {
-			m.parts = append(m.parts, part{q: &queue{c: c, wrong: errors.New("recipes: multi-lock: a member is nil")}})
-			continue
+			each = member{q: &queue{c: c, kind: kind.Mutex, wrong: errors.New("recipes: multi-lock: a member is nil")}}
 		}
-		m.parts = append(m.parts, each.member())
+		m.members = append(m.members, each.member())
 	}
 	return m
-}
-
-func (m *MultiLock) path() string {
-	paths := make([]string, len(m.parts))
-	for i, p := range m.parts {
-		paths[i] = p.q.path
-	}
-	return strings.Join(paths, " + ")
-}
-
-// check refuses sets that cannot be locked together, or not by this caller.
-func (m *MultiLock) check(ctx context.Context) error {
-	if len(m.parts) == 0 {
-		return fmt.Errorf("recipes: a multi-lock needs at least one member")
-	}
-	seen := map[string]bool{}
-	for _, p := range m.parts {
-		switch own, _ := ctx.Value(leaseKey{m.c, p.q.path}).(*Lease); {
-		case p.q.wrong != nil:
-			return p.q.wrong
-		case p.q.c != m.c:
-			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", p.q.path)
-		case seen[p.q.path]:
-			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, p.q.path)
-		case p.n < 0 || p.n == 0 && p.q.kind.Permits != nil:
-			return fmt.Errorf("recipes: multi-lock: semaphore %s: at least 1 permit is needed", p.q.path)
-		case own != nil && own.ended() == nil:
-			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
-				ErrWouldDeadlock, p.q.path)
-		}
-		seen[p.q.path] = true
-	}
-	return nil
 }
 
 // Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them and is lost, or asked back,
@@ -130,56 +93,65 @@ func (m *MultiLock) Do(ctx context.Context, fn func(context.Context, *Lease) err
 }
 
 func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
-	b := &bid{m: m, try: try, start: time.Now()}
-	defer func() {
-		if err != nil && len(m.parts) > 0 {
-			m.c.refused(m.path(), m.parts[0].q.kind, nil, b.start, err)
-		}
-	}()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("recipes: multi-lock %s: %w", m.path(), context.Cause(ctx))
+	if len(m.members) == 0 {
+		return nil, errors.New("recipes: a multi-lock needs at least one member")
+	}
+	paths := make([]string, len(m.members))
+	for i, each := range m.members {
+		paths[i] = each.q.path
+	}
+	a := &acquisition{c: m.c, path: strings.Join(paths, " + "), members: m.members, set: true, try: try, start: time.Now()}
+	defer func() { a.refused(err) }()
+	if err := a.usable(ctx); err != nil {
+		return nil, err
 	}
 	if err := m.check(ctx); err != nil {
 		return nil, err
 	}
-	for _, p := range m.parts {
-		defer m.c.state.pin(p.q.path)()
+	for _, each := range m.members {
+		defer m.c.state.pin(each.q.path)()
 	}
-	if err := b.yield(ctx); err != nil {
+	if err := a.yieldAll(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.enter(ctx); err != nil {
-		return nil, err
+	if err := a.enterAll(ctx); err != nil {
+		return nil, a.giveUp(ctx, err)
 	}
-	h, err := b.run(ctx)
+	h, err := a.direct(ctx, !try)
 	if err != nil {
-		return nil, b.giveUp(ctx, err)
+		return nil, err
 	}
-	return h.lease(ctx), nil
+	return h.leaseOf(ctx, h.first), nil
 }
 
-// bid is one call of Lock or TryLock.
-type bid struct {
-	m     *MultiLock
-	try   bool
-	start time.Time
-	turns []string        // the local queues whose turn we have
-	seats []*draw         // our places, one a member
-	left  <-chan struct{} // see claim.left
-
-	dropped map[string]<-chan struct{} // closed when the place that came with a turn is gone, by local queue
+// check refuses sets that cannot be locked together, or not by this caller.
+func (m *MultiLock) check(ctx context.Context) error {
+	seen := map[string]bool{}
+	for _, each := range m.members {
+		switch own, _ := ctx.Value(leaseKey{m.c, each.q.path}).(*Lease); {
+		case each.q.c != m.c:
+			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.q.path)
+		case seen[each.q.path]:
+			return fmt.Errorf("%w: the multi-lock names %s twice; name it once", ErrWouldDeadlock, each.q.path)
+		case own != nil && own.ended() == nil:
+			return fmt.Errorf("%w: the context comes from a lease of %s, which the multi-lock wants too; give it back first, or leave the member out",
+				ErrWouldDeadlock, each.q.path)
+		}
+		seen[each.q.path] = true
+	}
+	return nil
 }
 
-// yield lets writers go first where a member to be read prefers them. It looks until none had to be waited for: while
+// yieldAll lets writers go first where a member to be read prefers them. It looks until none had to be waited for: while
 // one member's were, others may have come to the next.
-func (b *bid) yield(ctx context.Context) error {
+func (a *acquisition) yieldAll(ctx context.Context) error {
 	for again := true; again; {
 		again = false
-		for _, p := range b.m.parts {
-			if !p.q.shared {
+		for _, m := range a.members {
+			if !m.q.shared {
 				continue
 			}
-			waited, err := p.q.yield(ctx, b.try)
+			waited, err := a.yield(ctx, m.q)
 			if err != nil {
 				return err
 			}
@@ -189,96 +161,124 @@ func (b *bid) yield(ctx context.Context) error {
 	return nil
 }
 
-// enter takes the turns in the process, of the members that exclude: in the order of the paths, as every set does, so no
-// two sets of one client wait for each other's turns. Nothing of ours stands in ZooKeeper meanwhile.
-func (b *bid) enter(ctx context.Context) error {
+// enterAll takes the tickets of the members that exclude: in the order of the paths, as every set does, so no two sets of one
+// client wait for each other's. Nothing of ours stands in ZooKeeper meanwhile.
+func (a *acquisition) enterAll(ctx context.Context) error {
 	var qs []*queue
-	for _, p := range b.m.parts {
-		if p.n == 0 && !p.q.shared {
-			qs = append(qs, p.q)
-			continue
-		}
-		if _, err := b.m.c.state.vacant(ctx, p.q.slot()); err != nil { // see clientState.keepOut
-			return fmt.Errorf("recipes: multi-lock %s: %w", b.m.path(), err)
+	for _, m := range a.members {
+		if m.n == 0 && !m.q.shared {
+			qs = append(qs, m.q)
+		} else if held := a.c.state.vacant(ctx, m.q.localKey()); held != nil && held.Cause != nil { // see clientState.keepOut
+			return a.heldLocally(m.q, held)
 		}
 	}
 	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.path, y.path) })
 	for _, q := range qs {
-		turn, err := (&claim{q: q, try: b.try, start: b.start}).enter(ctx)
+		t, err := a.enter(ctx, q)
 		if err != nil {
-			b.leave()
 			return err
 		}
-		b.turns = append(b.turns, q.slot())
-		// A place left to us is of another transaction than ours will be, which the order of sets does not allow. Gone
-		// before ours is made, it is no rival of it either.
-		if turn.k != nil {
-			b.drop(ctx, q.slot(), turn.k)
+		if t.k == nil {
+			continue
+		}
+		// A place left to us is of another transaction than ours will be, which the order of sets does not allow. Gone before
+		// ours is made, it is no rival of it; and of whoever is next, as no ticket is passed on before it is gone.
+		gone := make(chan struct{})
+		a.left = append(a.left, gone)
+		a.c.leaveBehind(ctx, []*contender{t.k}, func() { close(gone) })
+		select {
+		case <-gone:
+		case <-ctx.Done():
 		}
 	}
 	return nil
 }
 
-// leave passes the turns on.
-func (b *bid) leave() {
-	for _, key := range b.turns {
-		b.m.c.whenLeft(b.dropped[key], func() { b.m.c.state.leave(key, baton{}) })
+// waitAll waits for what was not free at once. Permits are given back first.
+func (a *acquisition) waitAll(ctx context.Context) (*holding, error) {
+	if slices.ContainsFunc(a.places, (*place).permits) { // else the places are as good as any, and so are their listings
+		if err := a.requeue(ctx); err != nil {
+			return nil, err
+		}
 	}
-	b.turns = nil
+	if err := a.reachAll(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.confirm(ctx); err != nil {
+		return nil, err
+	}
+	if err := obey(ctx, a.places...); err != nil {
+		return nil, err
+	}
+	return a.hold(ctx)
 }
 
-// drop deletes a place that came with a turn, and waits for that as long as ctx allows. The turn is not passed on before
-// it is gone: the next one's place would be this client's second.
-func (b *bid) drop(ctx context.Context, key string, k *contender) {
-	gone := make(chan struct{})
-	if b.dropped == nil {
-		b.dropped = map[string]<-chan struct{}{}
+// requeue exchanges what was created for places everywhere, in the gates of semaphores too, again as long as nothing has come
+// of it. The places that are good are exchanged with the others: what keeps sets from waiting in a circle is that all places
+// of one are of one transaction (see MultiLock), and none at a gate was in the first.
+func (a *acquisition) requeue(ctx context.Context) error {
+	gone, s := a.nodes(), a.places[0].s
+	err := retry(ctx, s, didNothing, func() error {
+		places := make([]*place, len(a.places))
+		for i, old := range a.places {
+			places[i] = &place{member: old.member, a: a, s: s, d: old.d}
+			if err := places[i].prepare(old.q.entrance()); err != nil {
+				return err
+			}
+		}
+		return a.join(ctx, places, gone)
+	})
+	for _, p := range a.places {
+		if err == nil {
+			err = p.exhausted()
+		}
 	}
-	b.dropped[key] = gone
-	b.m.c.leaveBehind(ctx, []*contender{k}, func() { close(gone) })
-	select {
-	case <-gone:
-	case <-ctx.Done():
-	}
-}
-
-// giveUp leaves all queues, and passes the turns on after that, so that nobody here meets our places as rivals.
-func (b *bid) giveUp(ctx context.Context, err error) error {
-	st := &b.m.c.state
-	for _, key := range b.turns {
-		st.clearing(key)
-	}
-	for _, p := range b.m.parts {
-		st.keepOut(p.q.slot(), b.left) // of members that need no turn
-	}
-	b.m.c.leaveBehind(ctx, b.nodes(), func() { b.m.c.whenLeft(b.left, b.leave) })
 	return err
 }
 
-// nodes are our contenders, those that exclude or read first: the token is the first one's czxid, and a permit that was
-// taken through the antechamber has a later one than the others.
-func (b *bid) nodes() []*contender {
-	var ks, permits []*contender
-	for _, d := range b.seats {
-		switch {
-		case d.permits != nil:
-			permits = append(permits, d.permits...)
-		case d.k != nil:
-			ks = append(ks, d.k)
-		}
-	}
-	return append(ks, permits...)
-}
+// The ends of a wait for several places, other than its caller's patience.
+var (
+	errAside = errors.New("another member of the multi-lock failed")
+	errAll   = errors.New("all members are granted")
+)
 
-// hold makes the lease's foundation.
-func (b *bid) hold(ctx context.Context) (*holding, error) {
-	// A holding has one way in. Of a set it is the first member's under the name of all; as tells them apart.
-	first := b.seats[0]
-	all := *first.q
-	all.path = b.m.path()
-	h := &holding{q: &all, s: first.s, d: first.d, ks: b.nodes(), turns: b.turns, wait: time.Since(b.start)}
-	for _, d := range b.seats {
-		h.members = append(h.members, d.q)
+// reachAll waits in all queues at once; what fails in one gives up all. At once, so that a place which is asked back,
+// deleted or drained is noticed wherever that happens, and not when the wait for the others has come to it. So each
+// member has a goroutine, which stays with it until all are granted.
+func (a *acquisition) reachAll(ctx context.Context) error {
+	inner, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var mu sync.Mutex
+	var failure error
+	failed := len(a.places)
+	left := len(a.places)
+	var all sync.WaitGroup
+	for i, p := range a.places {
+		all.Go(func() {
+			defer p.unwatch()
+			err := p.reach(inner)
+			if err == nil {
+				mu.Lock()
+				if left--; left == 0 {
+					stop(errAll)
+				}
+				mu.Unlock()
+				for err == nil {
+					_, err = p.next(inner, nil)
+				}
+				if inner.Err() != nil { // all are granted, or the member that is not tells why
+					return
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			// When the caller's patience ends all members say so, and the first one speaks; else what failed by itself.
+			if failure == nil || ctx.Err() != nil && i < failed {
+				failure, failed = err, i
+			}
+			stop(errAside)
+		})
 	}
-	return hold(ctx, h)
+	all.Wait()
+	return failure
 }

@@ -331,7 +331,7 @@ func TestASetThatCannotBeIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		for want, m := range map[string]*MultiLock{
 			"at least one member":       c.MultiLock(),
 			"names /m twice":            c.MultiLock(c.Mutex("/m"), c.Semaphore("/s"), c.Mutex("/m")),
-			"at least 1 permit":         c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(0)),
+			"at least 1 is needed":      c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(0)),
 			"handle of another client":  c.MultiLock(l.client("b").Mutex("/m")),
 			"4 permits asked for, 3 ar": mixed(c, 4),
 		} {

@@ -40,8 +40,8 @@ func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 // Errors: *HeldError, ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrQueueFull, ErrRevoked (somebody
 // asked this contender to leave), ErrLost (its node was deleted) and ErrSessionLost (the place in the queue went with
 // the session: lock again to queue again).
-func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, false) }
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, 0, false) }
 
 // TryLock takes the lock if nobody is ahead, else it returns a *HeldError, after one round trip and leaving nothing
 // behind. Without a declaration known it reads that first.
-func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, true) }
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.q.lock(ctx, 0, true) }

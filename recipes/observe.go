@@ -4,8 +4,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
-
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // eventQueue holds what the Observer is still to be told. Its mutex is the last of all to be taken, so events can be added
@@ -78,15 +76,6 @@ func (q *eventQueue) wait(most time.Duration) {
 	case <-idle:
 	case <-timer.C:
 	}
-}
-
-// refused tells of a call that ended without a lease; node is "" where it had no place in a queue.
-func (c *Client) refused(path string, k *kind.Kind, node *contender, start time.Time, err error) {
-	e := Event{Path: path, Kind: k, Wait: time.Since(start), Cause: err}
-	if node != nil {
-		e.Node = node.path
-	}
-	c.observe(Observer.Refused, e)
 }
 
 // tenure is what an Observer is told of as one lease: Acquired, and then once Released or Lost. A lease that was entered again

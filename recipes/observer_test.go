@@ -241,7 +241,7 @@ func TestEveryAcquiredHasExactlyOneEnd(t *testing.T) {
 			require.True(t, x.h.share())
 			x.h.lose(ErrSessionLost)
 			told.say("acquired", "lost")
-			y := (&claim{q: x.h.q, start: time.Now()}).beside(t.Context(), x.h)
+			y := x.h.leaseOf(t.Context(), x.h.acquired(0))
 			told.say("acquired", "lost")
 			require.ErrorIs(t, y.Unlock(t.Context()), ErrLost)
 			told.say()

@@ -30,7 +30,7 @@ type declaration struct {
 	why     error         // why not
 	w       *session.Watch
 	dropped chan struct{} // closed when the client no longer keeps this declaration
-	busy    *atomic.Bool  // of a semaphore: permits created directly were refused the last time; see draw.look
+	busy    *atomic.Bool  // of a semaphore: permits created directly were refused the last time; see look
 
 	params  kind.Params
 	acl     []zk.ACL // of contenders

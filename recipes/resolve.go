@@ -25,7 +25,7 @@ type txn struct {
 	with []any // further operations, after the creates
 
 	// left is closed when nothing is left of a transaction that was abandoned: when run failed without knowing the
-	// outcome. Whoever keeps others from the queue keeps them until then; see Client.whenLeft. Nil otherwise.
+	// outcome. Whoever keeps others from the queue keeps them until then; see clientState.whenLeft. Nil otherwise.
 	left chan struct{}
 }
 
@@ -120,18 +120,6 @@ func (t *txn) abandon(p *session.Pipelined, cause error) error {
 		_ = t.c.dropNow(context.Background(), ks) // nobody is there to be told; the janitor goes on
 	})
 	return cause
-}
-
-// whenLeft calls f when left is closed: at once, if there is nothing to wait for.
-func (c *Client) whenLeft(left <-chan struct{}, f func()) {
-	if left == nil {
-		f()
-		return
-	}
-	c.state.spawn(func() {
-		<-left
-		f()
-	})
 }
 
 // name gives the born contenders the paths the server answered with.

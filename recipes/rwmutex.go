@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -32,10 +31,10 @@ func (m *RWMutex) Path() string { return m.write.path }
 
 // Lock waits for the lock as the only holder. See Mutex.Lock. With a context of a read lease of this lock it is
 // ErrUpgradeConflict: it would wait for itself.
-func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, false) }
+func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, false) }
 
 // TryLock takes the lock as the only holder if nobody is ahead, else it returns a *HeldError.
-func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, true) }
+func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, true) }
 
 // RLock waits for the lock as one of its readers. With a context of a lease of this lock it is ErrWouldDeadlock;
 // WithReentrancy it enters that lease again. If that is a write lease, so is what RLock returns: it excludes others until
@@ -44,12 +43,12 @@ func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.
 // Where the lock is declared with preference = "writer", RLock waits before it queues until no writer is queued, which
 // costs a round trip, and may wait for as long as writers keep coming.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
-	return m.read.lock(ctx, false)
+	return m.read.lock(ctx, 0, false)
 }
 
 // TryRLock takes the lock as one of its readers if no writer is ahead, else it returns a *HeldError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
-	return m.read.lock(ctx, true)
+	return m.read.lock(ctx, 0, true)
 }
 
 // Do runs fn while the lock is held for writing; see Mutex.Do.
@@ -70,20 +69,16 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 	return l.do(ctx, fn)
 }
 
-// yield makes a reader wait for writers to go first where the declaration prefers them.
-func (q *queue) yield(ctx context.Context, try bool) (waited bool, err error) {
-	if q.kind.Yields == nil || ctx.Err() != nil { // an ended context is for lock to report
-		return false, nil
-	}
+// yield makes a reader of q wait for writers to go first where the declaration prefers them.
+func (a *acquisition) yield(ctx context.Context, q *queue) (waited bool, err error) {
 	// Who holds the lock would keep the writers waiting that it waits for.
-	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); own != nil && own.ended() == nil {
+	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); q.kind.Yields == nil || own != nil && own.ended() == nil {
 		return false, nil
 	}
-	start := time.Now()
 	for {
 		var more bool
 		err := retry(ctx, nil, didNothing, func() (err error) {
-			more, err = q.yieldOnce(ctx, try, start)
+			more, err = a.yieldOnce(ctx, q)
 			return notQueued(err)
 		})
 		if err != nil || !more {
@@ -95,75 +90,43 @@ func (q *queue) yield(ctx context.Context, try bool) (waited bool, err error) {
 
 // yieldOnce is one look for writers, and the wait for the last of them, if there is one. What is seen may be old by the time
 // the reader queues: a preference, not a promise. What excludes is the order of the queue.
-func (q *queue) yieldOnce(ctx context.Context, try bool, start time.Time) (waited bool, err error) {
-	s, err := q.c.Session(ctx)
+func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err error) {
+	p := &place{member: member{q: q}, a: a}
+	if p.s, err = a.c.Session(ctx); err != nil {
+		return false, err
+	}
+	if p.d, err = a.c.declared(ctx, p.s, q); err != nil || !q.kind.Yields(p.d.params) {
+		return false, err
+	}
+	children, err := listChildren(ctx, p.s, q.dir())
 	if err != nil {
 		return false, err
 	}
-	d, err := q.c.declared(ctx, s, q)
-	if err != nil || !q.kind.Yields(d.params) {
-		return false, err
-	}
-	children, err := listChildren(ctx, s, q.dir())
-	if err != nil {
-		return false, err
-	}
-	writer, ahead := lastWriter(children)
-	if ahead == 0 {
-		return false, nil
-	}
-	held := &HeldError{Path: q.path, Holder: inspect.NewContender(q.dir(), writer), Position: ahead, c: q.c}
-	if try {
-		return false, held
-	}
-	return true, q.yieldTo(ctx, s, d, held, start)
-}
-
-// lastWriter is the last contender that does not read, and how many stand up to it; 0 when there is none.
-func lastWriter(children []string) (writer kind.Contender, ahead int) {
 	line, _ := kind.SortContenders(children)
 	for i, k := range line {
 		if !k.Shared {
-			writer, ahead = k, i+1
+			p.holder, p.position = inspect.NewContender(q.dir(), k), i+1
 		}
 	}
-	return writer, ahead
-}
-
-// yieldTo waits until the writer held names has gone, or something else is worth another look. As claim.sleep does, it
-// asks by itself when nothing has spoken for a session timeout.
-func (q *queue) yieldTo(ctx context.Context, s *Session, d *declaration, held *HeldError, start time.Time) error {
-	_, _, w, err := getWPersistent(ctx, s, held.Holder.Path)
+	if p.position == 0 {
+		return false, nil
+	}
+	if a.try {
+		return false, p.held()
+	}
+	_, _, w, err := getWPersistent(ctx, p.s, p.holder.Path)
 	if isNoNode(err) { // gone since it was listed
-		return nil
+		return true, nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) { // its data is not for us: the queue tells when it goes
-		_, w, err = childrenWPersistent(ctx, s, q.dir())
+		_, w, err = childrenWPersistent(ctx, p.s, q.dir())
 	}
 	if err != nil {
-		return err
+		return true, err
 	}
 	defer w.Stop()
-	silence := time.NewTicker(s.Timeout())
-	defer silence.Stop()
-	for {
-		select {
-		case <-w.C():
-			return nil
-		case <-d.changed():
-			return nil
-		case <-d.dropped:
-			return nil
-		case <-silence.C:
-			// Whatever goes wrong here is met by the next reconnect, or the next look.
-			if stat, err := s.Exists(ctx, held.Holder.Path); err == nil && stat == nil {
-				return nil
-			}
-		case <-ctx.Done():
-			held.Waited, held.Cause = time.Since(start), context.Cause(ctx)
-			return held
-		}
-	}
+	_, err = p.next(ctx, w)
+	return true, err
 }
 
 // Downgrade turns a write lease into a read lease without letting anybody in between: one transaction deletes the
@@ -198,15 +161,15 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 
 // swap exchanges the writer's node for a reader's of the same number, again as long as a try has done nothing.
 func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err error) {
-	k := old.ks[0]
+	q, k := m.read, old.ks[0]
 	err = retry(ctx, old.s, didNothing, func() error {
-		if next, err = m.read.contender(old.s, old.d, m.read.place(), true); err != nil {
+		if next, err = q.contender(old.s, old.d, q.decides(), holderSelf(q.id())); err != nil {
 			return err
 		}
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
 		// they were told to wait for a writer, the readers behind are let in.
 		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
-		_, err = (&txn{c: m.read.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
+		_, err = (&txn{c: q.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
 		return err
 	})
 	return next, err
@@ -223,16 +186,16 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	old.stopWatching() // its node is gone, or going, by our own hand
 	l.release()
 	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), Observer.Released, nil) {
-		old.close(baton{})
+		old.close(ticket{})
 	}
 	if err != nil {
 		_ = m.read.c.drop(ctx, next.ks...) // goes on in the background if it must
-		if next.slot != "" {
-			m.read.c.state.leave(next.slot, baton{})
+		if next.heirs != "" {
+			m.read.c.state.leave(next.heirs, ticket{})
 		}
 		return nil, err
 	}
-	return h.lease(ctx), nil
+	return h.leaseOf(ctx, h.first), nil
 }
 
 // mine checks that l is a lease of this lock, held, in the given mode, and not entered again.
@@ -265,59 +228,41 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, err
 	}
 	defer l.h.unseal()
-	q := m.write
-	if _, held := q.c.state.tryEnter(ctx, q.slot(), q.id()); held != nil {
-		return nil, errors.Join(fmt.Errorf("%w: this client waits to write %s", ErrUpgradeConflict, q.path), held.Cause)
+	old, a := l.h, m.write.acquisition(0, true)
+	if _, err := a.enter(ctx, m.write); err != nil {
+		return nil, fmt.Errorf("%w: this client waits to write %s: %w", ErrUpgradeConflict, m.Path(), err)
 	}
-	old := l.h
-	next, left, err := m.upgrade(ctx, old)
-	if err != nil {
-		q.c.state.clearing(q.slot())
-		q.c.whenLeft(left, func() { q.c.state.leave(q.slot(), baton{}) })
-		return nil, err
+	if err := a.upgrade(ctx, old); err != nil {
+		return nil, a.giveUp(ctx, err)
 	}
-	defer q.c.state.spawn(func() { _ = q.c.dropNow(context.Background(), old.ks) }) // whoever waits for it finds the writer
-	return m.replace(ctx, l, &holding{q: q, s: old.s, d: old.d, ks: []*contender{next}, slot: q.slot()})
+	defer a.c.state.spawn(func() { _ = a.c.dropNow(context.Background(), old.ks) }) // whoever waits for it finds the writer
+	return m.replace(ctx, l, &holding{q: m.write, s: old.s, d: old.d, ks: a.nodes(), heirs: m.write.localKey()})
 }
 
-// upgrade queues as a writer and looks whether our own reader is all that is ahead. left is closed when nothing is left of a
-// place that was given up before it was known to exist.
-func (m *RWMutex) upgrade(ctx context.Context, old *holding) (_ *contender, left <-chan struct{}, err error) {
-	k, lists, left, err := m.joinWriters(ctx, old)
+// upgrade queues as a writer and looks whether our own reader is all that is ahead.
+func (a *acquisition) upgrade(ctx context.Context, old *holding) error {
+	p := &place{member: a.members[0], a: a, s: old.s, d: old.d}
+	err := retry(ctx, old.s, didNothing, func() error {
+		if err := p.prepare(p.q.decides()); err != nil {
+			return err
+		}
+		return a.join(ctx, []*place{p}, nil)
+	})
+	if err == nil && p.lists == nil {
+		p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
+	}
 	if err != nil {
-		return nil, left, err
+		return err
 	}
-	var children []string
-	if lists != nil {
-		children = lists[0]
-	} else if children, err = listChildren(ctx, old.s, k.dir); err != nil {
-		_ = m.write.c.drop(ctx, k) // goes on in the background if it must
-		return nil, nil, err
-	}
-	line, _ := kind.SortContenders(children)
+	line, _ := kind.SortContenders(p.lists[0])
 	ahead := 0
-	for ahead < len(line) && line[ahead].Name != k.name {
+	for ahead < len(line) && line[ahead].Name != p.node().name {
 		ahead++
 	}
 	// Our reader first and we right behind it; two in the list, because in a list without us ahead counts all of it. What
-	// proves it is our create, as in claim.wait.
+	// proves it is our create: see prove.
 	if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
-		return k, nil, nil
+		return nil
 	}
-	_ = m.write.c.drop(ctx, k) // goes on in the background if it must
-	return nil, nil, fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, m.Path())
-}
-
-// joinWriters creates the upgrader's place, again as long as a try has done nothing.
-func (m *RWMutex) joinWriters(ctx context.Context, old *holding) (k *contender, lists [][]string, left <-chan struct{}, err error) {
-	err = retry(ctx, old.s, didNothing, func() error {
-		if k, err = m.write.contender(old.s, old.d, m.write.place(), false); err != nil {
-			return err
-		}
-		t := &txn{c: m.write.c, s: old.s, born: []*contender{k}}
-		lists, err = t.run(ctx, k.dir)
-		left = t.left
-		return err
-	})
-	return k, lists, left, err
+	return fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, a.path)
 }

@@ -101,7 +101,7 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 									require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.grants.Load(), (<-w).err)
 								}
 							}
-							// See draw.serve: it may have had to wait for as many permits as there are, and for those twice.
+							// See place.serve: it may have had to wait for as many permits as there are, and for those twice.
 							require.LessOrEqual(t, p.grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
 							r := <-w
 							require.NoError(t, r.err)

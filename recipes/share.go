@@ -21,14 +21,14 @@ import (
 func (st *clientState) admit(key string, h *holding) {
 	st.reads(h)
 	st.mu.Lock()
-	if s := st.slots[key]; s != nil {
+	if s := st.local[key]; s != nil {
 		for len(s.waiters) > 0 && h.share() { // counted first: h is not given back before it is used
-			s.waiters[0].turn <- baton{shared: h}
+			s.waiters[0].turn <- ticket{shared: h}
 			s.waiters = s.waiters[1:]
 		}
 	}
 	st.mu.Unlock()
-	st.leave(key, baton{}) // whoever is left contends
+	st.leave(key, ticket{}) // whoever is left contends
 }
 
 // reads makes h the holding that later readers join.
@@ -52,12 +52,12 @@ func (st *clientState) unshare(h *holding) {
 	}
 }
 
-// stuck says which contender whoever has the turn waits for: to those who wait behind it, for their errors, and at once to
+// waitsFor says which contender whoever has the turn waits for: to those who wait behind it, for their errors, and at once to
 // those who only try to read. Until then such a Try waits with it: the answer it has asked for is the Try's as well.
-func (st *clientState) stuck(key string, held *HeldError) {
+func (st *clientState) waitsFor(key string, held *HeldError) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	s := st.slots[key]
+	s := st.local[key]
 	if s == nil {
 		return
 	}
@@ -67,30 +67,22 @@ func (st *clientState) stuck(key string, held *HeldError) {
 	s.held = held
 }
 
-// kept is the slot whose turn is kept while the lock is held. A reader's is not: others are to join it.
-func (a *claim) kept() string {
-	if a.q.shared {
-		return ""
-	}
-	return a.q.slot()
-}
-
 // share joins what this client reads already, if no writer is queued. Nil and no error: a contender is needed.
-func (a *claim) share(ctx context.Context) (*holding, error) {
-	st := &a.q.c.state
+func (p *place) share(ctx context.Context) (*holding, error) {
+	st := &p.a.c.state
 	st.mu.Lock()
-	h := st.readers[a.q.path]
+	h := st.readers[p.q.path]
 	st.mu.Unlock()
-	if h == nil || h.s != a.s {
+	if h == nil || h.s != p.s {
 		return nil, nil
 	}
 	// A stale listing may not show a writer that has queued: a matter of who goes first, not of safety. h holds by its own
 	// proof, and whoever shares it is as safe as it is.
-	children, err := listChildren(ctx, a.s, a.q.dir())
+	children, err := listChildren(ctx, p.s, p.q.dir())
 	if err != nil {
 		return nil, err
 	}
-	if err := a.obey(ctx); err != nil {
+	if err := obey(ctx, p); err != nil {
 		return nil, err
 	}
 	line, _ := kind.SortContenders(children)
@@ -104,13 +96,8 @@ func (a *claim) share(ctx context.Context) (*holding, error) {
 	if !mine || !h.share() {
 		return nil, nil
 	}
-	a.shares = h.acquired(time.Since(a.start))
+	p.a.tenure = h.acquired(time.Since(p.a.start))
 	return h, nil
-}
-
-// beside is the lease of a share that was handed over.
-func (a *claim) beside(ctx context.Context, h *holding) *Lease {
-	return h.leaseOf(ctx, h.acquired(time.Since(a.start)))
 }
 
 // share counts one lease more, unless the holding ends, is asked back, or is being exchanged for another. A timer that

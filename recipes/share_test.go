@@ -169,25 +169,25 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 func TestATryThatWakesForAHolderWhoHasLeftWaitsOn(t *testing.T) {
 	inLab(t, func(t *testing.T, _ *lab) {
 		var st clientState
-		_, held := st.enter(t.Context(), "k", "a", false)
+		_, held := st.enter(t.Context(), "k", "a", false, true)
 		require.Nil(t, held)
-		tries := make([]<-chan result[baton], 2)
+		tries := make([]<-chan result[ticket], 2)
 		for i := range tries {
-			tries[i] = async(func() (baton, error) {
-				b, held := st.enter(context.Background(), "k", "b", true)
+			tries[i] = async(func() (ticket, error) {
+				b, held := st.enter(context.Background(), "k", "b", true, true)
 				return b, held
 			})
 		}
 		synctest.Wait()
 		st.mu.Lock() // stuck, and leave to another one, before they look
-		s := st.slots["k"]
+		s := st.local["k"]
 		close(s.waits)
 		s.waits = make(chan struct{})
 		st.mu.Unlock()
 		for _, r := range tries {
 			notYet(t, r, "nobody knows whom to name")
 		}
-		st.stuck("k", &HeldError{Path: "/k"})
+		st.waitsFor("k", &HeldError{Path: "/k"})
 		var first, second *HeldError
 		require.ErrorAs(t, (<-tries[0]).err, &first)
 		require.ErrorAs(t, (<-tries[1]).err, &second)

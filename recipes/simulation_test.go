@@ -182,8 +182,8 @@ func (w *world) run(seed uint64) {
 	}
 	for _, c := range w.clients {
 		c.state.mu.Lock()
-		if len(c.state.slots) > 0 {
-			w.problem("a local turn was never passed on: %v", c.state.slots)
+		if len(c.state.local) > 0 {
+			w.problem("a local turn was never passed on: %v", c.state.local)
 		}
 		for s, n := range c.state.bytes {
 			if s.State() != session.StateLost && n.Load() != 0 {

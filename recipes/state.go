@@ -14,7 +14,7 @@ import (
 // cancelled with none of the last four held, and Observers called with none at all.
 type clientState struct {
 	mu       sync.Mutex
-	slots    map[string]*slot        // local queues, by lock
+	local    map[string]*localQueue  // by lock
 	readers  map[string]*holding     // read locks held that others may share, by lock
 	decls    map[string]*declaration // declarations read, by lock node
 	maxDecls int                     // how many are kept, if not maxDeclarations: tests have few

@@ -21,9 +21,8 @@ func (c *Client) Take(ctx context.Context, k *kind.Kind, path string, want Want,
 	if k == nil || k.Container {
 		return nil, fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k)
 	}
-	q := c.queue(k, path, want.Shared, opts)
-	if k.Permits != nil {
-		return (&Semaphore{q}).acquire(ctx, want.Permits, want.Try)
+	if k.Permits == nil {
+		want.Permits = 0
 	}
-	return q.lock(ctx, want.Try)
+	return c.queue(k, path, want.Shared, opts).lock(ctx, want.Permits, want.Try)
 }

@@ -24,13 +24,13 @@ func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
 				for ready.Add(1); ready.Load() < 2; {
 					runtime.Gosched()
 				}
-				_, held := st.tryEnter(context.Background(), "k", "a")
+				_, held := st.enter(context.Background(), "k", "a", true, false)
 				tried <- held == nil
 			}()
 		}
 		for len(tried) < cap(tried) {
 			if st.heir("k") != "" {
-				st.leave("k", baton{})
+				st.leave("k", ticket{})
 				require.FailNow(t, "a try waits for the turn")
 			}
 			runtime.Gosched()

@@ -1,0 +1,342 @@
+package recipes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// member is one of the locks that an acquisition takes.
+type member struct {
+	q *queue
+	n int // permits wanted; 0 where the kind has none
+}
+
+// acquisition is one call that takes a lock, or several in one transaction: a place for each.
+type acquisition struct {
+	c       *Client
+	path    string // of the lock; of a set, of all its members
+	members []member
+	set     bool // a MultiLock's
+	try     bool
+	start   time.Time
+
+	tickets []string          // the local queues in which it is our turn
+	places  []*place          // whose nodes exist, or may
+	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
+	node    string            // the last place given up, for the Observer
+	handoff int
+	tenure  *tenure // ours, of a holding that was shared
+}
+
+func (q *queue) acquisition(n int, try bool) *acquisition {
+	return &acquisition{c: q.c, path: q.path, members: []member{{q, n}}, try: try, start: time.Now()}
+}
+
+// lock takes the lock, waiting unless try; of a semaphore n permits.
+func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error) {
+	a := q.acquisition(n, try)
+	defer func() { a.refused(err) }()
+	if err := a.usable(ctx); err != nil {
+		return nil, err
+	}
+	// Before the local queue, in which the caller's own lease is ahead.
+	if l, err := q.reenter(ctx, n); l != nil || err != nil {
+		return l, err
+	}
+	defer q.c.state.pin(q.path)()
+	if q.shared {
+		if _, err := a.yield(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	if q.kind.Permits != nil {
+		h, err := a.permits(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return h.leaseOf(ctx, h.first), nil
+	}
+	t, err := a.enter(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if t.shared != nil {
+		return t.shared.leaseOf(ctx, t.shared.acquired(time.Since(a.start))), nil
+	}
+	h, err := a.contend(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if q.shared {
+		q.c.state.admit(q.localKey(), h)
+	}
+	return h.leaseOf(ctx, cmp.Or(a.tenure, h.first)), nil
+}
+
+// usable refuses what cannot succeed, before anything is sent.
+func (a *acquisition) usable(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return a.ended(ctx)
+	}
+	for _, m := range a.members {
+		if m.q.wrong != nil {
+			return m.q.wrong
+		}
+		if m.q.kind.Permits != nil && m.n < 1 {
+			return fmt.Errorf("recipes: semaphore %s: %d permits asked for, at least 1 is needed", m.q.path, m.n)
+		}
+	}
+	return nil
+}
+
+// ended is the error of a call whose ctx has ended before there was anybody to wait for.
+func (a *acquisition) ended(ctx context.Context) error {
+	return fmt.Errorf("recipes: lock %s: %w", a.path, context.Cause(ctx))
+}
+
+// refused tells the Observer of a call that ended without a lease.
+func (a *acquisition) refused(err error) {
+	if err == nil || len(a.members) == 0 {
+		return
+	}
+	a.c.observe(Observer.Refused, Event{Path: a.path, Kind: a.members[0].q.kind, Node: a.node, Wait: time.Since(a.start), Cause: err})
+}
+
+// enter waits for this client's turn. A Try that excludes others is refused without a request where another goroutine has
+// the turn: that one holds the lock or is ahead of us. A Try to read may share what that one gets, and waits until it is
+// known to have to wait.
+func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
+	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, q.shared)
+	if held != nil {
+		return t, a.heldLocally(q, held)
+	}
+	if t.shared == nil {
+		a.tickets = append(a.tickets, q.localKey())
+	}
+	return t, nil
+}
+
+// heldLocally completes what the local queue says is in the way.
+func (a *acquisition) heldLocally(q *queue, held *HeldError) error {
+	held.Path, held.c = q.path, a.c
+	if held.Cause != nil {
+		held.Waited = time.Since(a.start)
+	}
+	return held
+}
+
+// contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
+func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err error) {
+	// A place that exists is given up, or inherited, and not taken twice.
+	err = retry(ctx, nil, func(err error) bool { return len(a.places) == 0 && didNothing(err) }, func() error {
+		h, err = a.once(ctx, t)
+		a.unwatch()
+		t = ticket{} // what was inherited is used up, or went with its session
+		return err
+	})
+	if err != nil {
+		return nil, a.giveUp(ctx, err)
+	}
+	return h, nil
+}
+
+// once is one try in one session, for the only member.
+func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
+	a.handoff = 0
+	places, err := a.open(ctx, t.k)
+	if err != nil {
+		return nil, err
+	}
+	p := places[0]
+	if len(p.nodes) == 0 && p.q.shared {
+		if h, err := p.share(ctx); h != nil || err != nil {
+			return h, notQueued(err)
+		}
+	}
+	switch {
+	case len(p.nodes) == 0:
+		if err := p.prepare(p.q.entrance()); err != nil {
+			return nil, err
+		}
+		if err := a.join(ctx, places, nil); err != nil {
+			return nil, err
+		}
+	case t.granted:
+		a.handoff, p.proven = t.handoffs, p.named()
+		if err := p.confirm(ctx); err != nil {
+			return nil, err
+		}
+		return a.hold(ctx)
+	default:
+		p.relabel(ctx)
+		if t.children != nil { // behind a create of this session, by whoever left us the place
+			p.lists, p.proven = [][]string{t.children}, p.named()
+		}
+	}
+	if err := p.exhausted(); err != nil {
+		return nil, err
+	}
+	if err := p.reach(ctx); err != nil {
+		return nil, err
+	}
+	return a.hold(ctx)
+}
+
+// open finds the session and the declarations: a place for each member, without nodes but for the one that is inherited.
+func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place, error) {
+	a.places = nil
+	places := make([]*place, len(a.members))
+	for i, m := range a.members {
+		places[i] = &place{a: a, member: m, in: m.q.entrance()}
+	}
+	if inherited != nil {
+		places[0].s, places[0].nodes, a.places = inherited.s, []*contender{inherited}, places
+	}
+	if ctx.Err() != nil {
+		return nil, a.ended(ctx)
+	}
+	s, err := a.c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if inherited != nil && inherited.s != s { // it went with its session
+		places[0].nodes, a.places = nil, nil
+	}
+	for _, p := range places {
+		p.s = s
+		// Also for a place that is granted already: a lock that is drained or moved is not passed on from hand to hand.
+		if p.d, err = a.c.declared(ctx, s, p.q); err != nil {
+			if len(a.places) == 0 {
+				err = notQueued(err) // reads are all there was so far
+			}
+			return nil, err
+		}
+		if err := p.possible(); err != nil {
+			return nil, err
+		}
+	}
+	return places, nil
+}
+
+// join creates the nodes of the places, which are ours from then on, deletes others in the same transaction, and lists the
+// queues behind it: one round trip.
+func (a *acquisition) join(ctx context.Context, places []*place, gone []*contender) error {
+	t := &txn{c: a.c, s: places[0].s, gone: gone}
+	var dirs []string
+	for _, p := range places {
+		t.born, dirs = append(t.born, p.nodes...), append(dirs, p.dirs()...)
+	}
+	lists, err := t.run(ctx, dirs...)
+	if t.left != nil {
+		a.left = append(a.left, t.left)
+	}
+	if isNoNode(err) && gone != nil {
+		return lostError(a.path, err) // the parents existed when those were created
+	}
+	for _, p := range places {
+		err = p.q.complete(ctx, p.s, err) // for the first that may: what the others lack, the next try tells
+	}
+	if isNoNode(err) {
+		err = fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", ErrNotProvisioned, a.path, err)
+	}
+	if err != nil {
+		return err
+	}
+	a.places = places
+	for _, p := range places {
+		if n := len(p.dirs()); lists != nil {
+			p.lists, lists = lists[:n], lists[n:]
+		}
+		p.proven = p.lists != nil
+	}
+	return nil
+}
+
+// nodes are our contenders, those that exclude or read first: the token is the first one's czxid, and a permit that was
+// taken through the gate has a later one than the others.
+func (a *acquisition) nodes() []*contender {
+	var ks, permits []*contender
+	for _, p := range a.places {
+		if p.n == 0 {
+			ks = append(ks, p.nodes...)
+		} else {
+			permits = append(permits, p.nodes...)
+		}
+	}
+	return append(ks, permits...)
+}
+
+// hold makes a holding of what is granted: the session heartbeats from here on.
+func (a *acquisition) hold(ctx context.Context) (*holding, error) {
+	for _, p := range a.places {
+		if err := p.agree(ctx); err != nil {
+			return nil, err
+		}
+	}
+	first := a.places[0]
+	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), wait: time.Since(a.start), handoff: a.handoff}
+	switch {
+	case a.set:
+		// A holding has one way in. Of a set it is the first member's under the name of all; as tells them apart.
+		all := *first.q
+		all.path = a.path
+		h.q, h.tickets = &all, a.tickets
+		for _, m := range a.members {
+			h.members = append(h.members, m.q)
+		}
+	case first.n == 0:
+		h.czxid = first.czxid
+		if !first.q.shared { // others are to join readers, so those keep no ticket
+			h.heirs = first.q.localKey()
+		}
+	}
+	return hold(ctx, h)
+}
+
+// giveUp leaves the queues: a waiting goroutine of this client inherits the place, otherwise the nodes are deleted in the
+// background and the tickets passed on after that, so that nobody here meets them as rivals. The same goes for nodes that
+// may or may not exist: callers that give up before the network has answered leave one behind at most.
+//
+// Inherited is only a place whose owner has lost patience. Any other error is about the place or the lock, and an heir
+// would meet it again.
+func (a *acquisition) giveUp(ctx context.Context, err error) error {
+	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.left
+	for _, p := range a.places {
+		if p.left != nil {
+			left = append(left, p.left)
+		}
+	}
+	if a.node = ""; len(nodes) > 0 && !a.set {
+		a.node = nodes[0].path
+	}
+	heritable := ctx.Err() != nil && !a.try && !a.set && len(tickets) == 1 && len(nodes) == 1 &&
+		!a.places[0].permits() && nodes[0].s.State() != session.StateLost
+	a.tickets, a.places, a.left = nil, nil, nil
+	if heritable && st.handOver(tickets[0], ticket{k: nodes[0]}) {
+		return err
+	}
+	for _, key := range tickets {
+		st.leaving(key)
+	}
+	for _, m := range a.members {
+		st.keepOut(m.q.localKey(), left) // where no ticket is needed
+	}
+	a.c.leaveBehind(ctx, nodes, func() {
+		st.whenLeft(left, func() {
+			for _, key := range tickets {
+				st.leave(key, ticket{})
+			}
+		})
+	})
+	return err
+}
+
+func (a *acquisition) unwatch() {
+	for _, p := range a.places {
+		p.unwatch()
+	}
+}

@@ -1,0 +1,364 @@
+package recipes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// permits takes the permits of one semaphore: directly while nobody of this client waits for some, else with the ticket of
+// the local queue, through the gate. The ticket is one to wait with, not to hold: it is passed on as soon as the permits are
+// there, and many goroutines of one client hold at a time.
+func (a *acquisition) permits(ctx context.Context) (*holding, error) {
+	q, st := a.members[0].q, &a.c.state
+	if a.try {
+		if held := st.vacant(ctx, q.localKey()); held != nil {
+			return nil, a.heldLocally(q, held)
+		}
+		return a.direct(ctx, false)
+	}
+	if !st.taken(q.localKey()) {
+		h, err := a.direct(ctx, false)
+		if !errors.Is(err, ErrHeld) {
+			return h, err
+		}
+		// Somebody was there first: now it is the local queue, and the gate, that keep the order.
+	}
+	t, err := a.enter(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	h, err := a.contend(ctx, t)
+	if err == nil {
+		st.leave(q.localKey(), ticket{})
+	}
+	return h, err
+}
+
+// direct takes everything at once, in one transaction, if all is free; where it is not it is ErrHeld, or waits.
+//
+// It begins anew as long as a try fails without having done anything: in the next session, if need be, because nothing
+// stands in the last one. Once the nodes exist there is one try to settle on them: they are of one session and one
+// transaction, so whatever ends one ends all.
+func (a *acquisition) direct(ctx context.Context, wait bool) (h *holding, err error) {
+	err = retry(ctx, nil, didNothing, func() error { return a.begin(ctx, wait) })
+	if err == nil {
+		h, err = a.settle(ctx, wait)
+	}
+	if err != nil {
+		return nil, a.giveUp(ctx, err)
+	}
+	return h, nil
+}
+
+// begin takes a place in every queue, and the permits of every semaphore: or a place in each gate, where it is known that
+// permits are not to be had at once.
+func (a *acquisition) begin(ctx context.Context, wait bool) error {
+	places, err := a.open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	err = look(ctx, places)
+	gate := wait && errors.Is(err, ErrHeld)
+	if err != nil && !gate {
+		return notQueued(places[0].timedOut(ctx, err))
+	}
+	for _, p := range places {
+		in := p.q.decides()
+		if gate {
+			in = p.q.entrance()
+		}
+		if err := p.prepare(in); err != nil {
+			return err
+		}
+	}
+	return a.join(ctx, places, nil)
+}
+
+// settle makes a holding of what begin created, now or after a wait. A listing that was lost with its connection is read
+// again, a Try's too: a later one shows everybody who is still ahead, and our places as long as they exist.
+//
+// What keeps a semaphore's limit is the order of the permits alone. A permit is granted when, in a listing that its creation
+// precedes, fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others
+// are older and were there in the listing that granted it, so they were fewer than the limit. That nobody stands in
+// the gate is looked at for fairness only: a place given up between our create and our listing leaves no trace.
+func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
+	for _, p := range a.places {
+		if err := p.exhausted(); err != nil {
+			return nil, err
+		}
+		if p.lists == nil { // lost with its connection, or cut off from the create by it
+			var err error
+			if p.lists, err = listAllAgain(ctx, p.s, p.dirs()...); err != nil {
+				return nil, p.timedOut(ctx, err)
+			}
+			p.proven = true
+		}
+	}
+	// Behind the transaction, and before the listings are judged: a limit that was lowered before our permits were created
+	// counts.
+	if err := obey(ctx, a.places...); err != nil {
+		return nil, err
+	}
+	var held error
+	for _, p := range a.places { // all of them: of every semaphore that is busy we want to know it (see look)
+		if err := p.atOnce(); held == nil {
+			held = err
+		}
+	}
+	if held == nil {
+		return a.hold(ctx)
+	}
+	if !wait {
+		return nil, held
+	}
+	return a.waitAll(ctx)
+}
+
+// atOnce says whether the place was granted when it was created: nil, or who is in the way. The create that went before the
+// listings is the committed write that proves it: see prove.
+func (p *place) atOnce() error {
+	// The last of a transaction's permits decides: they have consecutive numbers.
+	v, err := decide(p.in, p.d.params, p.lists[0], p.node().name)
+	line, _ := kind.SortContenders(p.lists[0])
+	var waiting []kind.Contender
+	if p.permits() {
+		waiting, _ = kind.SortContenders(p.lists[1])
+	}
+	held := err != nil || !v.granted || len(waiting) > 0
+	if p.permits() {
+		p.d.busy.Store(held)
+	}
+	if !held && !p.in.Gate { // at a gate it stands because look found somebody in the way
+		return nil
+	}
+	return p.heldBy(line[:max(0, v.position+1-len(p.nodes))], waiting)
+}
+
+// look refuses permits without creating any, where those created directly were refused the last time. Whoever polls
+// a semaphore that is taken reads, then, and writes nothing: a permit that is created only to be withdrawn is in the way
+// of Curator's clients, which count every permit there is, and of everybody else's tries. The first try after that costs
+// a round trip more. Of several semaphores, it looks at all at once.
+//
+// Behind the place of a waiter each call makes such permits once at most, and each client does in the calls that are
+// under way then and in one more: its listing shows the place, and so does every later look of that session.
+func look(ctx context.Context, places []*place) error {
+	var busy []*place
+	var dirs []string
+	for _, p := range places {
+		if p.n > 0 && p.d.busy.Load() {
+			busy, dirs = append(busy, p), append(dirs, p.q.decides().Dir(p.q.path), p.q.entrance().Dir(p.q.path))
+		}
+	}
+	s := places[0].s
+	lists, err := s.ListAll(ctx, dirs)
+	if err != nil {
+		lists, err = listAllAgain(ctx, s, dirs...)
+	}
+	if err != nil && !isNoNode(err) { // what the layout lacks, the create tells
+		return err
+	}
+	for i, p := range busy[:len(lists)/2] {
+		permits, _ := kind.SortContenders(lists[2*i])
+		waiting, _ := kind.SortContenders(lists[2*i+1])
+		if len(permits)+p.n > p.limit() || len(waiting) > 0 {
+			return p.heldBy(permits, waiting)
+		}
+	}
+	return nil
+}
+
+// heldBy is the error of a try: these contenders and waiters are in the way.
+func (p *place) heldBy(line, waiting []kind.Contender) error {
+	if err := p.possible(); err != nil { // any more
+		return err
+	}
+	p.position = len(line) + len(waiting)
+	switch {
+	case len(line) > 0:
+		p.holder = inspect.NewContender(p.q.decides().Dir(p.q.path), line[0])
+	case len(waiting) > 0:
+		p.holder = inspect.NewContender(p.q.entrance().Dir(p.q.path), waiting[0])
+	}
+	return p.held()
+}
+
+// possible refuses what the declared number of permits can never serve. A waiter asks whenever it looks at the queue and
+// is not admitted (see ahead): the number may have been lowered meanwhile, and its place, or the permits it has in the
+// order but was not granted, would keep everybody else out.
+func (p *place) possible() error {
+	if p.n == 0 {
+		return nil
+	}
+	if most := p.limit(); p.n > most {
+		return fmt.Errorf("%w: semaphore %s: %d permits asked for, %d are declared", ErrTooManyPermits, p.q.path, p.n, most)
+	}
+	return nil
+}
+
+func (p *place) limit() int { return p.q.kind.Permits(p.d.params) }
+
+// relabel corrects what an inherited place in a gate says about who waits there, and for how many permits. It is a label:
+// where it cannot be written, the wait goes on without it. What somebody else wrote, a revocation, stays.
+func (p *place) relabel(ctx context.Context) {
+	var was kind.Holder
+	k := p.node()
+	if p.n == 0 || json.Unmarshal(k.data, &was) != nil || was.ID == p.q.id() && was.Permits == p.n {
+		return
+	}
+	data, stat, err := p.s.Get(ctx, k.path)
+	if err != nil || string(data) != string(k.data) {
+		return
+	}
+	wish := holderSelf(p.q.id())
+	wish.Permits = p.n
+	if _, err := p.s.Set(ctx, k.path, wish.Encode(), stat.Version); err == nil {
+		k.data = wish.Encode()
+	}
+}
+
+// serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place
+// up.
+//
+// Why nobody who polls can keep the first waiting. It counts the permits that it finds when it becomes the first, and none
+// that are created later: while our place is the first nobody else takes permits by way of the gate, and whoever creates some
+// directly finds our place in the listing behind that, and withdraws them. So, of L declared permits, at most L are waited
+// for here that somebody holds; the others are being withdrawn. Direct permits that are older than ours when we take those
+// are what wait waits for after that, and nothing comes before ours any more. These are being withdrawn too, unless their
+// listing was read behind our transaction, which deletes our place: then the first L of them may be granted. So the first
+// waits for 2L permits to be released at most, and whoever is behind it for that many more each. That is for our clients'
+// first; for one of Curator's, which counts every permit, see look.
+func (p *place) serve(ctx context.Context) error {
+	permits := p.q.decides().Dir(p.q.path)
+	var known map[string]bool
+	for {
+		if err := p.possible(); err != nil {
+			return err
+		}
+		children, w, err := childrenWPersistent(ctx, p.s, permits)
+		if err != nil {
+			return p.timedOut(ctx, err)
+		}
+		line, _ := kind.SortContenders(children)
+		if known == nil {
+			known = map[string]bool{}
+			for _, k := range line {
+				known[k.Name] = true
+			}
+		}
+		line = slices.DeleteFunc(line, func(k kind.Contender) bool { return !known[k.Name] })
+		if len(line)+p.n <= p.limit() {
+			w.Stop()
+			if taken, err := p.take(ctx); taken || err != nil {
+				return err
+			}
+			continue
+		}
+		// There is a first one: were nobody there, n would be beyond the limit, which was looked at above.
+		if err = p.ahead(permits, verdict{position: len(line), first: line[0]}); err == nil {
+			p.identify(ctx)
+			if err = p.sameLimit(p.holder); err == nil { // rather than when those who disagree have gone
+				_, err = p.next(ctx, w)
+			}
+		}
+		w.Stop()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take makes the transaction, and waits on among the permits. Others may have created permits directly since we counted, and
+// may be granted: then the last of ours is beyond the limit, and we wait, with our permits in the order, until enough older
+// ones have gone. Neither taken nor an error: look again.
+func (p *place) take(ctx context.Context) (taken bool, err error) {
+	next := &place{member: p.member, a: p.a, s: p.s, d: p.d, queued: true, holder: p.holder, position: p.position}
+	if err := next.prepare(p.q.decides()); err != nil {
+		return false, err
+	}
+	// Not under a limit that has been lowered meanwhile: any write to the declaration fails this, and is read.
+	limit := &zk.CheckVersionRequest{Path: p.q.path, Version: p.d.version}
+	t := &txn{c: p.a.c, s: p.s, born: next.nodes, gone: p.nodes, with: []any{limit}}
+	lists, err := t.run(ctx, next.dirs()[0])
+	path := p.node().path
+	if p.left = t.left; p.left != nil { // whatever the outcome turns out to be, the place and the permits are deleted
+		p.nodes = nil // nobody can inherit it
+	}
+	switch {
+	case err == nil:
+		p.unwatch() // the place at the gate is gone; from here on the last permit is what waits
+		next.lists, next.proven = lists, lists != nil
+		*p = *next
+		if err := p.exhausted(); err != nil {
+			return true, err
+		}
+		return true, p.wait(ctx)
+	case isNoNode(err):
+		return false, fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(path, err), p.q.path, p.q.kind.Children)
+	case errors.Is(err, zk.ErrBadVersion):
+		p.a.c.state.outdated(p.d) // its event precedes this answer, unless it was lost
+		return false, p.redeclare(ctx)
+	case (didNothing(err) || errors.Is(err, session.ErrThrottled)) && ctx.Err() == nil:
+		return false, pause(ctx, p.s, 10*time.Millisecond)
+	default:
+		return false, p.timedOut(ctx, err)
+	}
+}
+
+// Where nothing is declared, each program brings the number of permits, and programs that bring different ones break each
+// other's limit. There is no place to look the number up: writing one into a node that is not ours to declare would settle
+// it for ever, and outlive the last program that meant it. But a permit of ours says of how many it is one (kind.Holder),
+// so who takes permits reads those that it joins, and refuses to be granted beside another number.
+//
+// Of two holders the younger has looked behind its own creation, when the older was there, so no two of this library's
+// hold under different numbers. Curator's permits do not say theirs.
+
+// agree reads the permits older than ours. It costs a listing, and a read for each, where nothing is declared; else nothing.
+func (p *place) agree(ctx context.Context) error {
+	if p.n == 0 || p.d.payload != nil {
+		return nil
+	}
+	dir := p.node().dir
+	children, err := listChildren(ctx, p.s, dir)
+	if err != nil {
+		return p.timedOut(ctx, err)
+	}
+	line, _ := kind.SortContenders(children)
+	var older []string
+	for _, k := range line[:max(0, slices.IndexFunc(line, func(k kind.Contender) bool { return k.Name == p.nodes[0].name }))] {
+		older = append(older, k.Name)
+	}
+	var others []Contender
+	err = retry(ctx, p.s, unanswered, func() (err error) {
+		others, _, err = inspect.Contenders(ctx, p.s, dir, older)
+		return err
+	})
+	if err != nil {
+		return p.timedOut(ctx, err)
+	}
+	for _, c := range others {
+		if err := p.sameLimit(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameLimit compares with one permit, as far as its data is known and says anything.
+func (p *place) sameLimit(c Contender) error {
+	var h kind.Holder
+	if p.d.payload != nil || json.Unmarshal(c.Data, &h) != nil || h.Limit == 0 || h.Limit == p.limit() {
+		return nil
+	}
+	return fmt.Errorf("%w: semaphore %s: %s takes it to have %d permits, this program brings %d; declare it and run apply, or bring the same number everywhere",
+		ErrNotProvisioned, p.q.path, c.ID, h.Limit, p.limit())
+}
