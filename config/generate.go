@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -246,3 +247,6 @@ func (g *generator) access() string {
 	}
 	return b.String()
 }
+
+// quoteText is s as HCL writes it.
+func quoteText(s string) string { return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()) }
