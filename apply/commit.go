@@ -150,7 +150,7 @@ func (r *run) readable(ctx context.Context) bool {
 // answered reports whether a server answered a transaction, whatever it said: also that
 // it failed, after which nobody knows the outcome.
 func answered(err error) bool {
-	var op *recipes.OpError
+	var op *session.OpError
 	return err == nil || errors.Is(err, session.ErrServer) || errors.As(err, &op) && op.Outcome == session.OutcomeDefinite
 }
 
@@ -304,7 +304,7 @@ func (r *run) landed(ctx context.Context, s *recipes.Session) (head, bool, error
 // refused turns a transaction that was certainly not committed into an error a
 // person can use.
 func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
-	if errors.Is(err, recipes.ErrTooLarge) {
+	if errors.Is(err, session.ErrTooLarge) {
 		return tooLarge(r.tx.Changes, r.ops, false)
 	}
 	for i, res := range results {
@@ -322,6 +322,6 @@ func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error
 
 // unknown reports whether an operation that failed may have been applied.
 func unknown(err error) bool {
-	var op *recipes.OpError
+	var op *session.OpError
 	return errors.As(err, &op) && op.Outcome == session.OutcomeUnknown
 }

@@ -60,7 +60,7 @@ func (e *NodeError) meaning() *NodeError {
 		e.Why, e.Next = "a quota on the tree is used up", "Raise the quota or remove something first."
 	case errors.Is(err, session.ErrThrottled):
 		e.Why, e.Next = "the servers shed the request because they are overloaded", "Try again later."
-	case errors.Is(err, recipes.ErrReadOnly):
+	case errors.Is(err, session.ErrReadOnly):
 		e.Why, e.Next = "this connection was opened for reading only", "Open one that may write."
 	case errors.Is(err, session.ErrServer):
 		e.Why, e.Next = "the servers failed: "+serverError(err), "Look at their logs, then try again."
@@ -77,7 +77,7 @@ func serverError(err error) string { return strings.TrimPrefix(cause(err), "serv
 // cause is an error's text without the operation and the node, which stand in ours, and
 // without what is known of its outcome, which ours says.
 func cause(err error) string {
-	var op *recipes.OpError
+	var op *session.OpError
 	if errors.As(err, &op) && op.Err != nil {
 		if err = op.Err; op.Hint != "" {
 			return bare(err) + "; " + op.Hint
@@ -164,7 +164,7 @@ func readError(path string, err error) error {
 
 func scaffoldError(path string, err error) error {
 	e := &NodeError{Path: path, Op: "create", Written: nothingWritten, Err: err}
-	var op *recipes.OpError
+	var op *session.OpError
 	if errors.As(err, &op) && op.Path != "" {
 		e.Path = op.Path
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/plan"
-	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // mayApply refuses a connection that is none of the declared administrators: an apply by anybody else
@@ -21,7 +21,7 @@ func (x *Executor) mayApply(declared *plan.Access, root string) error {
 	}
 	admins := plan.Names(declared.Admins)
 	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", whoIs(x.Client), strings.Join(admins, ", "))
-	if slices.ContainsFunc(x.Client.Identities(), func(id recipes.Identity) bool {
+	if slices.ContainsFunc(x.Client.Identities(), func(id session.Identity) bool {
 		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity(id).String())
 	}) {
 		why = fmt.Sprintf("%s; our password differs from theirs, and ZooKeeper accepts any password without complaint", why)

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
@@ -68,7 +69,7 @@ func TestReadSendsNoWriteAndWorksReadOnly(t *testing.T) {
 	})
 	p := s.plan(reader, s.tree())
 	_, err := executor(reader).Run(t.Context(), p)
-	require.ErrorIs(t, err, recipes.ErrReadOnly)
+	require.ErrorIs(t, err, session.ErrReadOnly)
 }
 
 func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {

@@ -57,10 +57,10 @@ func TestEveryAnswerHasANextStep(t *testing.T) {
 	step := plan.ACLStep{Addr: "a.mutex", Path: "/locks/a"}
 	for _, err := range []error{
 		zk.ErrNoAuth, zk.ErrNoNode, zk.ErrBadVersion, zk.ErrInvalidACL, zk.ErrNoChildrenForEphemerals, zk.ErrAPIError,
-		session.ErrQuotaExceeded, session.ErrThrottled, recipes.ErrReadOnly, session.ErrServer, recipes.ErrSessionLost,
+		session.ErrQuotaExceeded, session.ErrThrottled, session.ErrReadOnly, session.ErrServer, recipes.ErrSessionLost,
 		recipes.ErrUnreachable, recipes.ErrAuth, session.ErrProtocol, recipes.ErrClosed, recipes.ErrLost, errors.New("anything else"),
 	} {
-		wrapped := &recipes.OpError{Op: "get", Path: "/locks/a", Outcome: session.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
+		wrapped := &session.OpError{Op: "get", Path: "/locks/a", Outcome: session.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
 		for _, e := range []error{
 			readError("/locks/a", wrapped), explainACL(step, wrapped), scaffoldError("/locks/a", wrapped), lockError("/locks/a", wrapped),
 		} {

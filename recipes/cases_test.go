@@ -152,7 +152,7 @@ func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59:
 		for range 10 {
 			_, err := late.Mutex(m).Lock(t.Context())
 			require.ErrorIs(t, err, ErrSequenceExhausted)
-			err = late.Election(e).Lead(t.Context(), func(context.Context, *Leadership) error { return nil })
+			err = late.Election(e).Lead(t.Context(), func(context.Context, *Lease) error { return nil })
 			require.ErrorIs(t, err, ErrSequenceExhausted)
 		}
 		time.Sleep(time.Hour)

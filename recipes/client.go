@@ -38,8 +38,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Observer is told what the recipes do; nil = nobody.
 	Observer Observer
-	// OnSuspect says what becomes of leases while the session is Suspect.
-	OnSuspect SuspectPolicy
+	// LoseOnSuspect ends leases at the first doubt about the session. Without it they last until it is Lost: no false alarm
+	// for a short disconnect.
+	LoseOnSuspect bool
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
 }
@@ -98,11 +99,12 @@ func (c *Client) Close() error {
 
 // Identities returns who the servers take this client for, as far as it can be known here: world:anyone, the digest
 // users of Config.Auth, and the subject of the TLS client certificate. For checks that an ACL would not lock us out.
-func (c *Client) Identities() []Identity { return c.conn.Newest().Identities() }
+func (c *Client) Identities() []session.Identity { return c.conn.Newest().Identities() }
 
-// State returns what may be believed about the newest session: [StateActive], [StateSuspect] or [StateLost]. After StateLost
+// State returns what may be believed about the newest session: [session.StateActive], [session.StateSuspect] or
+// [session.StateLost]. After StateLost
 // the next use of the Client dials another session.
-func (c *Client) State() State { return c.conn.Newest().State() }
+func (c *Client) State() session.State { return c.conn.Newest().State() }
 
 // Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue:
 // it writes "__REVOKE__" into the node, as Curator's revocation does. A holder of ours finds its Context cancelled with

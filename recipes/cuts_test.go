@@ -253,13 +253,13 @@ func leftovers(c *Client) (left []string) {
 	if len(c.state.local) > 0 {
 		left = append(left, fmt.Sprintf("local turns %v", c.state.local))
 	}
-	for of, n := range c.state.bytes {
-		if n.Load() != 0 && of.State() != session.StateLost {
-			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n.Load()))
+	for of, j := range c.state.janitors {
+		if n := j.bytes.Load(); n != 0 && of.State() != session.StateLost {
+			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
 		}
 	}
-	if n := len(c.state.bytes); n > 1 {
-		left = append(left, fmt.Sprintf("accounts of %d sessions", n))
+	if n := len(c.state.janitors); n > 1 {
+		left = append(left, fmt.Sprintf("janitors of %d sessions", n))
 	}
 	if j := c.state.janitors[s]; j != nil {
 		j.mu.Lock()

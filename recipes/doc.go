@@ -16,7 +16,7 @@
 // the lease is lost, for good, and its Context is cancelled with the cause.
 //
 // A session is Suspect while it is disconnected or nothing proves it. A lease
-// is still held then (unless Config.OnSuspect says otherwise): a short break
+// is still held then (unless Config.LoseOnSuspect says otherwise): a short break
 // costs nothing. While anything is held the client commits one write every
 // sixth of the session timeout, whatever the number of locks, because only a
 // committed write proves that a session lives: a server cut off from the others

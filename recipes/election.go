@@ -26,21 +26,9 @@ func (c *Client) Election(path string, opts ...Option) *Election {
 // Path is the election's path.
 func (e *Election) Path() string { return e.q.path }
 
-// Leadership is a won election: a Lease, with all its guarantees.
-type Leadership struct{ *Lease }
-
-// Resign gives the leadership up. It is Unlock.
-func (l *Leadership) Resign(ctx context.Context) error { return l.Unlock(ctx) }
-
-// Campaign stands for election and returns when this candidate leads. ctx bounds the wait; when it ends the candidacy
-// is withdrawn. Errors are those of Mutex.Lock.
-func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
-	l, err := e.q.lock(ctx, 0, false)
-	if err != nil {
-		return nil, err
-	}
-	return &Leadership{l}, nil
-}
+// Campaign stands for election and returns when this candidate leads, which the lease is: Unlock resigns. ctx bounds the
+// wait; when it ends the candidacy is withdrawn. Errors are those of Mutex.Lock.
+func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lock(ctx, 0, false) }
 
 // Lead campaigns and runs fn while this candidate leads. fn's context is cancelled when the leadership is lost or
 // asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
@@ -48,21 +36,20 @@ func (e *Election) Campaign(ctx context.Context) (*Leadership, error) {
 // that runs nothing again. It returns ctx's error when ctx ends, and why when standing is impossible
 // (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not such
 // a reason, nor is a server that sheds requests.
-func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Leadership) error) error {
-	for wait := 10 * time.Millisecond; ; {
-		l, err := e.Campaign(ctx)
+func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
+	for {
+		var l *Lease
+		err := patiently(ctx, nil, Retryable, func() (err error) {
+			l, err = e.Campaign(ctx)
+			return err
+		})
 		if err != nil {
-			if Retryable(err) && pause(ctx, nil, wait) == nil {
-				wait = min(2*wait, 5*time.Second)
-				continue
-			}
 			return err
 		}
-		wait = 10 * time.Millisecond
 		var ran, ended error // what fn returned, and why ctx had ended then
 		var again bool
 		err = l.do(ctx, func(inner context.Context, l *Lease) error {
-			ran = fn(inner, &Leadership{l})
+			ran = fn(inner, l)
 			// What happens from here on is not fn's affair: it has led to its end.
 			ended, again = context.Cause(ctx), deposed(l)
 			return ran

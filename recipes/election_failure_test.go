@@ -31,7 +31,7 @@ type reigns struct {
 
 // lead stands for election until ctx ends, and notes every reign.
 func (r *reigns) lead(ctx context.Context, c *Client, who string) error {
-	return c.Election("/e").Lead(ctx, func(ctx context.Context, l *Leadership) error {
+	return c.Election("/e").Lead(ctx, func(ctx context.Context, l *Lease) error {
 		one := reign{who: who, token: l.Token(), from: time.Now()}
 		<-ctx.Done()
 		one.until = time.Now()
@@ -83,7 +83,7 @@ func TestTwoCandidatesThatReconnectTogetherDoNotDethroneEachOther(t *testing.T) 
 		l.srv.ResetCounts()
 		time.Sleep(time.Minute)
 		l.atRest()
-		require.NoError(t, lead.Resign(t.Context()))
+		require.NoError(t, lead.Unlock(t.Context()))
 		require.NoError(t, (<-waiting).err)
 	})
 }
@@ -176,7 +176,7 @@ func TestAnElectionRemovedWhileACandidateIsAwayEndsItsCampaignAndIsNotRecreated(
 		led := make(chan struct{}, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		lead := func() {
-			ended <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *Leadership) error {
+			ended <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *Lease) error {
 				led <- struct{}{}
 				<-ctx.Done()
 				return nil
@@ -230,7 +230,7 @@ func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // ca
 				held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == first.Node() }), zktest.Hold)
 				seen := async(func() (string, error) { return look(e) })
 				<-held.Hit()
-				require.NoError(t, first.Resign(t.Context()))
+				require.NoError(t, first.Unlock(t.Context()))
 				held.Release()
 				r := <-seen
 				require.NoError(t, r.err)
@@ -245,22 +245,22 @@ func TestALeaderInterruptedTwiceStandsAgain(t *testing.T) { // case 55: CURATOR-
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		a := l.client("a")
-		terms, done := make(chan *Leadership), make(chan error, 1)
+		terms, done := make(chan *Lease), make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, lead *Leadership) error {
+			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, lead *Lease) error {
 				terms <- lead
 				<-ctx.Done()
 				time.Sleep(time.Second) // the second interruption comes while the first is dealt with
 				return errors.New("interrupted")
 			})
 		}()
-		asked := func(lead *Leadership) { require.NoError(t, l.srv.Set(lead.Node(), []byte(kind.RevokeMessage))) }
-		for name, interrupt := range map[string]func(*Leadership){
-			"asked back twice":       func(x *Leadership) { asked(x); l.settle(); asked(x) },
-			"asked back and deleted": func(x *Leadership) { asked(x); l.settle(); require.NoError(t, l.srv.Delete(x.Node())) },
-			"deleted and expired":    func(x *Leadership) { require.NoError(t, l.srv.Delete(x.Node())); l.srv.Expire(l.session(a)) },
-			"expired twice":          func(*Leadership) { l.srv.Expire(l.session(a)); l.settle(); l.srv.Expire(l.session(a)) },
+		asked := func(lead *Lease) { require.NoError(t, l.srv.Set(lead.Node(), []byte(kind.RevokeMessage))) }
+		for name, interrupt := range map[string]func(*Lease){
+			"asked back twice":       func(x *Lease) { asked(x); l.settle(); asked(x) },
+			"asked back and deleted": func(x *Lease) { asked(x); l.settle(); require.NoError(t, l.srv.Delete(x.Node())) },
+			"deleted and expired":    func(x *Lease) { require.NoError(t, l.srv.Delete(x.Node())); l.srv.Expire(l.session(a)) },
+			"expired twice":          func(*Lease) { l.srv.Expire(l.session(a)); l.settle(); l.srv.Expire(l.session(a)) },
 		} {
 			x := <-terms
 			require.NoError(t, x.Context().Err(), name)
@@ -314,7 +314,7 @@ func TestWhoNeverLedIsNotToldThatItLeads(t *testing.T) { // case 57: Kubernetes 
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		err = l.client("b").Election("/e").Lead(ctx, func(context.Context, *Leadership) error {
+		err = l.client("b").Election("/e").Lead(ctx, func(context.Context, *Lease) error {
 			t.Error("led beside the leader")
 			return nil
 		})

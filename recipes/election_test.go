@@ -22,8 +22,8 @@ func (l *lab) election(change ...func(*kind.ElectionParams)) string {
 	return "/e"
 }
 
-func (l *lab) campaigning(c *Client) <-chan result[*Leadership] {
-	ch := async(func() (*Leadership, error) { return c.Election("/e").Campaign(context.Background()) })
+func (l *lab) campaigning(c *Client) <-chan result[*Lease] {
+	ch := async(func() (*Lease, error) { return c.Election("/e").Campaign(context.Background()) })
 	l.settle()
 	return ch
 }
@@ -40,7 +40,7 @@ func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
 		all, err := e.Candidates(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []string{"alpha", "beta"}, []string{all[0].ID, all[1].ID})
-		require.NoError(t, first.Resign(t.Context()))
+		require.NoError(t, first.Unlock(t.Context()))
 		second := <-b
 		require.NoError(t, second.err)
 		require.Greater(t, second.v.Token(), first.Token())
@@ -73,10 +73,10 @@ func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's 
 		require.NoError(t, err)
 		require.Equal(t, "a", <-states)
 		b := l.campaigning(l.client("b"))
-		require.NoError(t, a.Resign(t.Context()))
+		require.NoError(t, a.Unlock(t.Context()))
 		require.Equal(t, "b", <-states)
 		l.srv.Expire(l.session(watcher))
-		require.NoError(t, (<-b).v.Resign(t.Context()))
+		require.NoError(t, (<-b).v.Unlock(t.Context()))
 		for s := range states { // the expiry shows as an error or not at all; the last state must come
 			if s == "" {
 				break
@@ -92,19 +92,19 @@ func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's 
 func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // reliability matrix, row 8
 	for name, c := range map[string]struct {
 		event  string // the path whose events are lost, "" = that of the leader
-		change func(t *testing.T, l *lab, leader *Leadership) *Leadership
+		change func(t *testing.T, l *lab, leader *Lease) *Lease
 		then   string
 	}{
-		"the leader goes": {"", func(t *testing.T, _ *lab, x *Leadership) *Leadership {
-			require.NoError(t, x.Resign(t.Context()))
+		"the leader goes": {"", func(t *testing.T, _ *lab, x *Lease) *Lease {
+			require.NoError(t, x.Unlock(t.Context()))
 			return nil
 		}, ""},
-		"the first one appears": {"/e", func(t *testing.T, l *lab, _ *Leadership) *Leadership { return l.elected("b") }, "b"},
+		"the first one appears": {"/e", func(t *testing.T, l *lab, _ *Lease) *Lease { return l.elected("b") }, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.election()
-				var leader *Leadership
+				var leader *Lease
 				path := c.event
 				if path == "" {
 					leader = l.elected("a")
@@ -138,7 +138,7 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // reliability
 				for range states {
 				}
 				if leader != nil {
-					require.NoError(t, leader.Resign(t.Context()))
+					require.NoError(t, leader.Unlock(t.Context()))
 				}
 			})
 		})
@@ -170,10 +170,10 @@ func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
 		a := l.elected("a")
 		require.Equal(t, a.Node(), <-states)
 		next := l.campaigning(l.client("b"))
-		require.NoError(t, a.Resign(t.Context()))
+		require.NoError(t, a.Unlock(t.Context()))
 		b := (<-next).v
 		require.Equal(t, b.Node(), <-states)
-		require.NoError(t, b.Resign(t.Context()))
+		require.NoError(t, b.Unlock(t.Context()))
 		require.Equal(t, "", <-states)
 		cancel()
 		for range states {
@@ -182,7 +182,7 @@ func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
 }
 
 // elected has a new client lead.
-func (l *lab) elected(id string) *Leadership {
+func (l *lab) elected(id string) *Lease {
 	l.t.Helper()
 	x, err := l.client(id).Election("/e").Campaign(l.t.Context())
 	require.NoError(l.t, err)
@@ -225,9 +225,9 @@ func TestWhoStandsMayObserveAnElectionThatRefusesObservers(t *testing.T) {
 			}
 		}()
 		l.settle()
-		require.NoError(t, lead.Resign(t.Context()))
+		require.NoError(t, lead.Unlock(t.Context()))
 		require.ErrorIs(t, <-refused, ErrObserversRefused, "it stands no more")
-		require.NoError(t, (<-w).v.Resign(t.Context()))
+		require.NoError(t, (<-w).v.Unlock(t.Context()))
 	})
 }
 
@@ -239,7 +239,7 @@ func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: 
 		done := make(chan error, 1)
 		started := make(chan struct{})
 		go func() {
-			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *Leadership) error {
+			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *Lease) error {
 				close(started)
 				<-ctx.Done()
 				time.Sleep(5 * time.Second) // still cleaning up
@@ -261,7 +261,7 @@ func TestLeadCampaignsAgainAfterALossAndReturnsWhatItsFunctionDoes(t *testing.T)
 		l.election()
 		a := l.client("a")
 		terms := 0
-		err := a.Election("/e").Lead(context.Background(), func(ctx context.Context, lead *Leadership) error {
+		err := a.Election("/e").Lead(context.Background(), func(ctx context.Context, lead *Lease) error {
 			if terms++; terms < 4 {
 				switch terms {
 				case 1:
@@ -287,7 +287,7 @@ func TestLeadStandsAgainWhereAServerShedTheRequest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		shed := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "create" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
-		err := l.client("a").Election("/e").Lead(t.Context(), func(context.Context, *Leadership) error { return errors.New("finished") })
+		err := l.client("a").Election("/e").Lead(t.Context(), func(context.Context, *Lease) error { return errors.New("finished") })
 		require.ErrorContains(t, err, "finished")
 		require.Equal(t, 3, shed.Hits())
 	})
@@ -304,6 +304,6 @@ func TestCampaignReportsALostSessionAndNotALeadership(t *testing.T) { // case 56
 		r := <-b
 		require.ErrorIs(t, r.err, ErrSessionLost)
 		require.Nil(t, r.v)
-		require.NoError(t, a.Resign(t.Context()))
+		require.NoError(t, a.Unlock(t.Context()))
 	})
 }

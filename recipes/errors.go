@@ -64,12 +64,8 @@ var (
 	ErrUnreachable = session.ErrUnreachable
 	// ErrAuth: the servers refused an authentication, or do not know its scheme.
 	ErrAuth = session.ErrAuth
-	// ErrReadOnly: a write on a client opened with Config.ReadOnly. It was not sent.
-	ErrReadOnly = session.ErrReadOnly
 	// ErrCannotHeartbeat: the session cannot be proven on a contender because its ACL does not let us read it.
 	ErrCannotHeartbeat = session.ErrCannotHeartbeat
-	// ErrTooLarge: a request beyond what a ZooKeeper server reads. It was not sent.
-	ErrTooLarge = session.ErrTooLarge
 )
 
 // Retryable reports whether a call that failed with err may succeed when it is made again a little later: because a session

@@ -23,11 +23,11 @@ func TestWhatIsWorthAnotherCall(t *testing.T) {
 func TestStateFollowsTheNewestSession(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
-		require.Equal(t, StateActive, c.State())
+		require.Equal(t, session.StateActive, c.State())
 		l.srv.Expire(l.session(c))
 		<-c.conn.Newest().Done()
-		require.Equal(t, StateLost, c.State())
+		require.Equal(t, session.StateLost, c.State())
 		l.session(c) // dials
-		require.Equal(t, StateActive, c.State())
+		require.Equal(t, session.StateActive, c.State())
 	})
 }

@@ -22,13 +22,7 @@ type recipeWay struct {
 }
 
 func campaign(c *Client) func(context.Context) (*Lease, error) {
-	return func(ctx context.Context) (*Lease, error) {
-		lead, err := c.Election("/e").Campaign(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return lead.Lease, nil
-	}
+	return c.Election("/e").Campaign
 }
 
 func draws(n int) func(*Client) func(context.Context) (*Lease, error) {

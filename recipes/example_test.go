@@ -86,7 +86,7 @@ func ExampleElection_Lead() {
 	defer closeAll()
 	e := c.Election("/elections/billing")
 
-	err := e.Lead(context.Background(), func(ctx context.Context, l *recipes.Leadership) error {
+	err := e.Lead(context.Background(), func(ctx context.Context, l *recipes.Lease) error {
 		leader, _, err := e.Leader(ctx)
 		fmt.Println("leading:", leader.ID)
 		return err

@@ -26,7 +26,7 @@ func (h *holding) startWatching() {
 	for i, k := range h.ks {
 		st.spawn(func() { h.guard(ctx, i, k) })
 	}
-	if h.q.c.cfg.OnSuspect == LoseOnSuspect || h.q.c.cfg.Observer != nil {
+	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
 		st.spawn(func() { h.doubt(ctx) })
 	}
 }
@@ -167,8 +167,8 @@ func (h *holding) doubt(ctx context.Context) {
 			h.mu.Lock()
 			h.tell(Observer.Suspected, h.first, nil)
 			h.mu.Unlock()
-			if h.q.c.cfg.OnSuspect == LoseOnSuspect {
-				h.lose(errors.New("the session is in doubt and Config.OnSuspect says that this ends a lease"))
+			if h.q.c.cfg.LoseOnSuspect {
+				h.lose(errors.New("the session is in doubt and Config.LoseOnSuspect says that this ends a lease"))
 				return
 			}
 		}

@@ -34,11 +34,7 @@ var takers = map[string]func(ctx context.Context, c *Client, i int) (*Lease, err
 		return c.Semaphore(numbered("/s", i)).Acquire(ctx, 2)
 	},
 	"election": func(ctx context.Context, c *Client, i int) (*Lease, error) {
-		l, err := c.Election(numbered("/e", i)).Campaign(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return l.Lease, nil
+		return c.Election(numbered("/e", i)).Campaign(ctx)
 	},
 	"multi": func(ctx context.Context, c *Client, i int) (*Lease, error) {
 		return c.MultiLock(c.Mutex(numbered("/m", i)), c.Semaphore(numbered("/s", i)), c.RWMutex(numbered("/rw", i)).Reader()).Lock(ctx)

@@ -177,7 +177,7 @@ func goElection(c *recipes.Client, path string) goLock {
 		if err != nil {
 			return nil, err
 		}
-		return l.Lease, nil
+		return l, nil
 	}}
 }
 

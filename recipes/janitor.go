@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -134,11 +134,13 @@ func deleteAll(ctx context.Context, s *Session, ks []*contender) error {
 	return err
 }
 
-// janitor removes what a session must not leave behind. One goroutine per session works through all chores, with
-// growing pauses, until none is left or the session is over: ten thousand failed searches are one goroutine.
+// janitor removes what a session must not leave behind, and knows how many bytes of paths it has. One goroutine per session
+// works through all chores until none is left or the session is over: ten thousand failed searches are one goroutine.
 type janitor struct {
-	s       *Session
-	st      *clientState
+	s     *Session
+	st    *clientState
+	bytes atomic.Int64 // of the paths of the session's contenders
+
 	mu      sync.Mutex
 	chores  []*chore
 	running bool
@@ -167,58 +169,48 @@ func (j *janitor) remove(ks ...*contender) []<-chan struct{} {
 	return out
 }
 
-// work sweeps until nothing is left. Pauses grow while something is: a parent that does not let us delete
-// may stay like that for as long as the session lives.
+// errLeft: not everything could be deleted.
+var errLeft = errors.New("nodes are left to be deleted")
+
+// work sweeps until nothing is left. Pauses grow while something is: a parent that does not let us delete may stay like that
+// for as long as the session lives. A lost session ends the pause, and makes the next sweep succeed.
 func (j *janitor) work() {
-	wait := 10 * time.Millisecond
-	for {
-		todo := j.take()
-		if todo == nil {
-			return
-		}
-		if left := j.sweep(todo); len(left) > 0 {
-			j.back(left)
-			_ = pause(context.Background(), j.s, wait) // a lost session makes the next sweep succeed
-			wait = min(2*wait, 5*time.Second)
-			continue
-		}
-		wait = 10 * time.Millisecond
+	for !j.finished() {
+		_ = patiently(context.Background(), j.s, func(error) bool { return true }, j.sweep)
 	}
 }
 
-// take takes all chores. Finding none ends the worker, and says so, in the same hold of mu: a chore that comes later starts
+// finished says that no chore is there, which ends the worker, in the same hold of mu: a chore that comes later starts
 // another one, and none comes in between unseen.
-func (j *janitor) take() []*chore {
+func (j *janitor) finished() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	todo := j.chores
-	j.chores = nil
-	j.running = len(todo) > 0
-	if !j.running {
-		return nil
-	}
-	return todo
-}
-
-// back puts chores back, before those that came meanwhile.
-func (j *janitor) back(left []*chore) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.chores = append(left, j.chores...)
+	j.running = len(j.chores) > 0
+	return !j.running
 }
 
 // batch is how many nodes the janitor deletes in one request.
 const batch = 100
 
-// sweep tries every chore once and returns what is left: many at a time where nothing is in the way.
-func (j *janitor) sweep(todo []*chore) []*chore {
+// sweep tries every chore once: many at a time where nothing is in the way.
+func (j *janitor) sweep() error {
+	j.mu.Lock()
+	todo := j.chores
+	j.chores = nil
+	j.mu.Unlock()
 	var left []*chore
 	for some := range slices.Chunk(todo, batch) {
 		if !j.together(some) {
 			left = append(left, j.oneByOne(some)...)
 		}
 	}
-	return left
+	if len(left) == 0 {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.chores = append(left, j.chores...) // before those that came meanwhile
+	return errLeft
 }
 
 // together deletes all in one request, and reports whether that was possible.

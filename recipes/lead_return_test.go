@@ -23,7 +23,7 @@ func TestAFunctionThatReturnedBeforeTheLossIsNotRunAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		c := l.client("a")
-		returned, runs := (*Leadership)(nil), 0
+		returned, runs := (*Lease)(nil), 0
 		ctx := hooked{t.Context(), func() {
 			if lead := returned; lead != nil { // after fn has returned, and before the leadership is given up
 				returned = nil
@@ -31,7 +31,7 @@ func TestAFunctionThatReturnedBeforeTheLossIsNotRunAgain(t *testing.T) {
 				<-lead.Context().Done()
 			}
 		}}
-		err := c.Election("/e").Lead(ctx, func(_ context.Context, lead *Leadership) error {
+		err := c.Election("/e").Lead(ctx, func(_ context.Context, lead *Lease) error {
 			require.NotZero(t, lead.Token())
 			runs++
 			if runs == 1 {
@@ -51,7 +51,7 @@ func TestAFunctionThatReturnsAfterTheLossIsRunAgainWhateverItReturns(t *testing.
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		runs := 0
-		err := l.client("a").Election("/e").Lead(t.Context(), func(_ context.Context, lead *Leadership) error {
+		err := l.client("a").Election("/e").Lead(t.Context(), func(_ context.Context, lead *Lease) error {
 			if runs++; runs == 1 {
 				require.NoError(t, l.srv.Delete(lead.Node()))
 				<-lead.Context().Done()

@@ -64,7 +64,7 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return lead.Lease, nil
+				return lead, nil
 			}
 		},
 	}

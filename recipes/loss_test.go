@@ -65,7 +65,7 @@ func TestAShortPartitionKeepsTheLease(t *testing.T) { // case 26
 
 func TestLoseOnSuspectEndsALeaseAtTheFirstDoubt(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *Config) { cfg.OnSuspect = LoseOnSuspect })
+		c := l.client("a", func(cfg *Config) { cfg.LoseOnSuspect = true })
 		x, err := c.Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		l.srv.Disconnect(l.session(c))
@@ -250,7 +250,7 @@ func TestALeaseThatIsLostByItselfCostsNoSession(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.mutex()
 		l.declare("/other", kind.Mutex.New())
-		a, b := l.client("a", func(cfg *Config) { cfg.OnSuspect = LoseOnSuspect }), l.client("b")
+		a, b := l.client("a", func(cfg *Config) { cfg.LoseOnSuspect = true }), l.client("b")
 		other, err := b.Mutex("/other").Lock(t.Context())
 		require.NoError(t, err)
 		x, err := a.Mutex("/m").Lock(t.Context())

@@ -221,7 +221,7 @@ func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
 			"/s": func(c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(t.Context(), 2) },
 			"/e": func(c *Client) (*Lease, error) {
 				lead, err := c.Election("/e").Campaign(t.Context())
-				return lead.Lease, err
+				return lead, err
 			},
 		} {
 			x, err := take(l.client("holder"))

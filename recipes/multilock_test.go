@@ -206,7 +206,7 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return l.Lease, nil
+				return l, nil
 			},
 		} {
 			x, err := again(ctx)

@@ -39,7 +39,7 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 				r := <-w
 				require.ErrorIs(t, r.err, c.want)
 				require.Less(t, r.at.Sub(start), time.Second, "told long after")
-				require.NoError(t, x.Resign(t.Context()))
+				require.NoError(t, x.Unlock(t.Context()))
 				l.nothingLeft()
 			})
 		})

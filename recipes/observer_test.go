@@ -56,7 +56,7 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 					defer close(over)
 					var c *Client
 					observer := misbehaving(event, func() { harm(c, way.path, over) })
-					c = l.client("observed", func(cfg *Config) { cfg.Observer, cfg.OnSuspect = observer, LoseOnSuspect })
+					c = l.client("observed", func(cfg *Config) { cfg.Observer, cfg.LoseOnSuspect = observer, true })
 					l.throughEveryEvent(c, way)
 					l.grantedSoon(way, "after all of that")
 					require.NoError(t, within(t, 2*time.Second, c.Close), "Close waits for what is under way")

@@ -9,16 +9,6 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// SuspectPolicy says what becomes of leases while their session is Suspect.
-type SuspectPolicy int
-
-const (
-	// KeepOnSuspect keeps a lease until the session is Lost: no false alarm for a short disconnect.
-	KeepOnSuspect SuspectPolicy = iota
-	// LoseOnSuspect ends a lease at the first doubt.
-	LoseOnSuspect
-)
-
 // Event is what an Observer is told.
 type Event struct {
 	Path  string        // the lock node

@@ -62,7 +62,7 @@ func (q *queue) contender(s *Session, d *declaration, in kind.Queue, about kind.
 	}
 	return &contender{
 		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker), id: about.ID,
-		data: in.Data(about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: q.c.state.account(s),
+		data: in.Data(about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: &q.c.state.janitor(s).bytes,
 	}, nil
 }
 

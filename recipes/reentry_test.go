@@ -52,7 +52,7 @@ func reentry(c *Client, o ...Option) map[string]func(context.Context) (*Lease, e
 		if err != nil {
 			return nil, err
 		}
-		return lead.Lease, nil
+		return lead, nil
 	}
 	permits := func(take func(*Semaphore, context.Context, int) (*Lease, error)) func(context.Context) (*Lease, error) {
 		return func(ctx context.Context) (*Lease, error) { return take(c.Semaphore("/s", o...), ctx, 2) }
@@ -95,7 +95,7 @@ func TestLockingAgainIsRefusedUnlessReentrancyIsAskedFor(t *testing.T) {
 			}
 			other, err := c.Election("/other", WithParams(kind.Election.New()), WithCreate()).Campaign(outer.Context())
 			require.NoError(t, err, "another lock with that context")
-			l.unlock(other.Lease)
+			l.unlock(other)
 			l.unlock(outer)
 			l.nothingLeft()
 		}

@@ -165,29 +165,29 @@ func (t *txn) name(paths []string) error {
 // It goes on for as long as the session does, whatever becomes of ctx: then the background goes on. Giving up after a few
 // failed searches is how go-zookeeper leaves nodes behind that block a lock for everybody.
 func (t *txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		found, err := t.look(ctx)
-		switch {
-		case err == nil && found:
-			for _, k := range t.gone {
-				k.free()
-			}
-			return true, nil
-		case err == nil:
-			for _, k := range t.born {
-				k.free()
-			}
-			t.recheck(time.Second)
-			return true, fmt.Errorf("%w: %w", errNotApplied, cause)
-		case t.s.State() == session.StateLost:
-			return false, fmt.Errorf("%w: %w", t.s.Err(), cause)
-		case errors.Is(err, errPartly), errors.Is(err, session.ErrProtocol):
-			return false, lostError(t.born[0].dir, fmt.Errorf("%w: %w", err, cause))
+	found := false
+	err = patiently(ctx, t.s, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
+		found, err = t.look(ctx)
+		return err
+	})
+	switch {
+	case errors.Is(err, errPartly), errors.Is(err, session.ErrProtocol):
+		return false, lostError(t.born[0].dir, fmt.Errorf("%w: %w", err, cause))
+	case err != nil && ctx.Err() != nil: // what ended the search says nothing of what was searched for
+		return false, fmt.Errorf("%w: %w", context.Cause(ctx), cause)
+	case err != nil:
+		return false, fmt.Errorf("%w: %w", t.s.Err(), cause)
+	case found:
+		for _, k := range t.gone {
+			k.free()
 		}
-		if err := pause(ctx, t.s, wait); err != nil {
-			return false, fmt.Errorf("%w: %w", err, cause)
-		}
+		return true, nil
 	}
+	for _, k := range t.born {
+		k.free()
+	}
+	t.recheck(time.Second)
+	return true, fmt.Errorf("%w: %w", errNotApplied, cause)
 }
 
 // recheckUntil bounds how long recheck waits between two looks, so that the last one is more than an hour behind the

@@ -17,16 +17,25 @@ import (
 //	an exchange of nodes that exist       while nothing was done                   in the session they are of
 //	a read, a check, the mark of a grant  until a server answers (unanswered)      in the session it was asked in
 //	a look at a node that is held         until one says if it is there (unseen)   in the session that holds it
-//	what became of a transaction          until it is known (txn.resolve)          in its session, also when its caller has left
-//	the deletion of what must not stay    until it is gone (janitor.work)          in its session
-//	a campaign                            while it may still be won (Retryable)    in the next session
+//	what became of a transaction          until it is known (txn.resolve)          in its session, also when its caller has left, patiently
+//	the deletion of what must not stay    until it is gone (janitor.work)          in its session, patiently
+//	a campaign                            while it may still be won (Retryable)    in the next session, patiently
 //
 // A session itself asks again for an answer that was lost, a few times (session.Session).
 
 // retry calls try until it succeeds, or fails in a way that is not worth another try, or until ctx or s is over; without s
 // the next session will do. Pauses grow from 10 ms to a second.
 func retry(ctx context.Context, s *Session, worth func(error) bool, try func() error) error {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	return retryWithin(ctx, s, time.Second, worth, try)
+}
+
+// patiently is retry for what may take long, and nobody or few wait for: pauses grow to 5 s.
+func patiently(ctx context.Context, s *Session, worth func(error) bool, try func() error) error {
+	return retryWithin(ctx, s, 5*time.Second, worth, try)
+}
+
+func retryWithin(ctx context.Context, s *Session, longest time.Duration, worth func(error) bool, try func() error) error {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, longest) {
 		err := try()
 		if err == nil || !worth(err) {
 			return err
@@ -84,7 +93,7 @@ func didNothing(err error) bool {
 // again; who waits in a queue must not lose its place to a network that cuts a fourth connection while session and context
 // live. A request that was shed was not looked at: a place in the queue, or a grant, is too much to pay for it.
 func unanswered(err error) bool {
-	var op *OpError
+	var op *session.OpError
 	switch {
 	case !errors.As(err, &op), errors.Is(err, ErrClosed):
 		return false

@@ -13,23 +13,7 @@ type (
 	Auth = session.Auth
 	// Secret is a string that is never printed.
 	Secret = session.Secret
-	// Identity is one ACL identity, as a server writes it.
-	Identity = session.Identity
-	// State is what may be believed about a session; see [Client.State].
-	State = session.State
-	// OpError is the error of every operation of a Session, and of [Lease.Multi].
-	OpError = session.OpError
 )
 
 // Contender is one place in a queue; see package inspect.
 type Contender = inspect.Contender
-
-// The states of a session.
-const (
-	// StateActive: connected, and a server answered recently.
-	StateActive = session.StateActive
-	// StateSuspect: disconnected or unanswered, but what is held is still held.
-	StateSuspect = session.StateSuspect
-	// StateLost: final.
-	StateLost = session.StateLost
-)

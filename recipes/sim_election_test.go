@@ -82,9 +82,9 @@ func (w *simWorld) lead(ctx context.Context, worker int, place *simClient, st si
 		}
 	}
 	terms := 0
-	err := place.client().Election("/l").Lead(ctx, func(ctx context.Context, l *Leadership) error {
+	err := place.client().Election("/l").Lead(ctx, func(ctx context.Context, l *Lease) error {
 		over(ErrReleasePending)
-		last = w.granted(worker, st, l.Lease, called)
+		last = w.granted(worker, st, l, called)
 		terms++
 		step := st
 		step.extra = "verify"

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // work plays one worker's script.
@@ -78,7 +80,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*Leas
 		if err != nil {
 			return nil, err
 		}
-		return lead.Lease, nil
+		return lead, nil
 	case "multi":
 		m := c.MultiLock(w.members(c, st)...)
 		return lock(m.Lock, m.TryLock)
@@ -213,7 +215,7 @@ func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, g *simG
 		w.mu.Lock()
 		g.leaving = false
 		w.mu.Unlock()
-		if !errors.Is(err, errNotApplied) && !errors.Is(err, ErrReleased) && !errors.As(err, new(*OpError)) {
+		if !errors.Is(err, errNotApplied) && !errors.Is(err, ErrReleased) && !errors.As(err, new(*session.OpError)) {
 			w.told(st, err)
 		}
 		return g
@@ -241,7 +243,7 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 	}
 	unlock := g.lease.Unlock
 	if recipe, _ := w.target(st); recipe == "election" {
-		unlock = (&Leadership{g.lease}).Resign
+		unlock = g.lease.Unlock
 	}
 	called, start := w.now(), time.Now()
 	err := unlock(ctx)

@@ -167,7 +167,7 @@ func (w *simWorld) wire(ctx context.Context, network, address string) (net.Conn,
 func (c *simClient) redial(ctx context.Context) error {
 	cfg := Config{
 		Servers: []string{"leader"}, Dialer: c.dial, SessionTimeout: c.w.plan.timeout, ID: fmt.Sprint(c.number),
-		ConnectTimeout: c.w.plan.timeout, OnSuspect: c.w.plan.clients[c.number].suspect,
+		ConnectTimeout: c.w.plan.timeout, LoseOnSuspect: c.w.plan.clients[c.number].suspect,
 	}
 	if c.w.follower != nil {
 		cfg.Servers = append(cfg.Servers, "follower")

@@ -109,11 +109,8 @@ func (w *world) acquire(ctx context.Context, c *Client, rnd *rand.Rand) (path st
 		l, err = c.MultiLock(c.RWMutex("/rw"), c.Mutex("/m")).Lock(ctx)
 		return "/m", l, true, err
 	case 5:
-		e, err := c.Election("/e").Campaign(ctx)
-		if err != nil {
-			return "", nil, false, err
-		}
-		return "/e", e.Lease, true, nil
+		l, err = c.Election("/e").Campaign(ctx)
+		return "/e", l, true, err
 	default:
 		l, err = c.Mutex("/m").Lock(ctx)
 		return "/m", l, true, err
@@ -185,9 +182,9 @@ func (w *world) run(seed uint64) {
 		if len(c.state.local) > 0 {
 			w.problem("a local turn was never passed on: %v", c.state.local)
 		}
-		for s, n := range c.state.bytes {
-			if s.State() != session.StateLost && n.Load() != 0 {
-				w.problem("%d bytes of paths are booked for nothing", n.Load())
+		for s, j := range c.state.janitors {
+			if n := j.bytes.Load(); s.State() != session.StateLost && n != 0 {
+				w.problem("%d bytes of paths are booked for nothing", n)
 			}
 		}
 		c.state.mu.Unlock()

@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 )
 
 // clientState is what the recipes keep per Client; its zero value is ready. Its mutex is never held across a request:
@@ -20,12 +19,11 @@ type clientState struct {
 	maxDecls int                     // how many are kept, if not maxDeclarations: tests have few
 	pins     map[string]int          // calls under way that need the declaration, by lock node
 	loading  map[string]chan struct{}
-	janitors map[*Session]*janitor
-	bytes    map[*Session]*atomic.Int64 // ephemeral path bytes
+	janitors map[*Session]*janitor // until the session ends
 
 	work    sync.Mutex // guards what follows; taken with mu held, never the other way round
 	running int
-	idle    chan struct{} // closed when running next falls to 0; nil while nobody waits
+	idle    *sync.Cond // running has fallen to 0; nil while nobody waits
 }
 
 // spawn runs f in a goroutine that join waits for. Everything spawned ends soon after its session does. Not a
@@ -44,8 +42,7 @@ func (st *clientState) finished() {
 	st.work.Lock()
 	defer st.work.Unlock()
 	if st.running--; st.running == 0 && st.idle != nil {
-		close(st.idle)
-		st.idle = nil
+		st.idle.Broadcast()
 	}
 }
 
@@ -53,51 +50,36 @@ func (st *clientState) finished() {
 // is still under way starts later finds its session lost and ends at once.
 func (st *clientState) join() {
 	st.work.Lock()
-	if st.running == 0 {
-		st.work.Unlock()
-		return
-	}
+	defer st.work.Unlock()
 	if st.idle == nil {
-		st.idle = make(chan struct{})
+		st.idle = sync.NewCond(&st.work)
 	}
-	idle := st.idle
-	st.work.Unlock()
-	<-idle
+	for st.running > 0 {
+		st.idle.Wait()
+	}
 }
 
-// account returns the session's count of ephemeral path bytes. The first call for a session also arranges that what
-// is kept about the session is dropped when it ends.
-func (st *clientState) account(s *Session) *atomic.Int64 {
+// janitor returns the session's janitor. The first call for a session also arranges that it is forgotten when the session ends:
+// one of a session that is over already at once, and finds that out by itself.
+func (st *clientState) janitor(s *Session) *janitor {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if a := st.bytes[s]; a != nil {
-		return a
+	j := st.janitors[s]
+	if j != nil {
+		return j
 	}
-	if st.bytes == nil {
-		st.bytes, st.janitors = map[*Session]*atomic.Int64{}, map[*Session]*janitor{}
+	if st.janitors == nil {
+		st.janitors = map[*Session]*janitor{}
 	}
-	// Of a session that is over already it is forgotten at once: what holds the account goes on counting, for nobody.
-	a := &atomic.Int64{}
-	st.bytes[s], st.janitors[s] = a, &janitor{s: s, st: st}
+	j = &janitor{s: s, st: st}
+	st.janitors[s] = j
 	st.spawn(func() {
 		<-s.Done()
 		st.mu.Lock()
 		defer st.mu.Unlock()
-		delete(st.bytes, s)
 		delete(st.janitors, s)
 	})
-	return a
-}
-
-// janitor returns the session's janitor.
-func (st *clientState) janitor(s *Session) *janitor {
-	st.account(s)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if j := st.janitors[s]; j != nil {
-		return j
-	}
-	return &janitor{s: s, st: st} // the session is over: a janitor that finds that out at once
+	return j
 }
 
 // detached is a context for work that must go on when its caller has gone: it keeps ctx's values and ends after the

@@ -68,7 +68,7 @@ func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
 		case <-time.After(time.Minute):
 			require.Fail(t, "not observed")
 		}
-		l.unlock(lead.Lease)
+		l.unlock(lead)
 		cancel()
 		<-ended
 	})
@@ -94,7 +94,7 @@ func TestALeaderWhoResignsWhileItIsAskedForIsNotNobody(t *testing.T) {
 		})
 		<-read.Hit()
 		next := l.locker(campaign(b)) // stands before the other one resigns
-		l.unlock(x.Lease)
+		l.unlock(x)
 		y := <-next
 		require.NoError(t, y.err)
 		read.Release()

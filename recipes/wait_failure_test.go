@@ -164,7 +164,7 @@ func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #9
 		require.NoError(t, err)
 		require.Len(t, s.Stats().Watches, 1, "only the declaration's watch may be left")
 		require.Len(t, l.children(m), 1)
-		require.Zero(t, c.state.bytes[s].Load(), "the account of path bytes leaks")
+		require.Zero(t, c.state.janitor(s).bytes.Load(), "the account of path bytes leaks")
 		l.unlock(x)
 	})
 }
@@ -275,7 +275,7 @@ func TestTheBytesOfASessionsContendersAreBounded(t *testing.T) { // ZOOKEEPER-43
 		l.warm(m)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		account := c.state.account(s)
+		account := &c.state.janitor(s).bytes
 		require.Zero(t, account.Load())
 		account.Store(maxEphemeralBytes - 10)
 		_, err = m.Lock(t.Context())
@@ -336,7 +336,7 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return l.Lease, nil
+			return l, nil
 		},
 		"set": func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) },
 	} {

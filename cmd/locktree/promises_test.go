@@ -218,7 +218,7 @@ func TestALockHasNoChildrenOfOursAndStays(t *testing.T) {
 	}
 	leads, err := c.Election("/t/pay/leader").Campaign(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, leads.Resign(t.Context()))
+	require.NoError(t, leads.Unlock(t.Context()))
 	_ = c.Close() // everything is given back; that the servers were slow to confirm it changes nothing
 	awaitReaper(t, b)
 	require.Equal(t, declared, b.server.Dump())

@@ -97,7 +97,7 @@ func call(ctx context.Context, api *recipes.Semaphore) error {
 // mail leads for some seconds, then lets another program lead.
 func mail(ctx context.Context, mailer *recipes.Election) error {
 	for {
-		err := mailer.Lead(ctx, func(ctx context.Context, _ *recipes.Leadership) error { return work(ctx, 20_000) })
+		err := mailer.Lead(ctx, func(ctx context.Context, _ *recipes.Lease) error { return work(ctx, 20_000) })
 		if err != nil {
 			return err
 		}

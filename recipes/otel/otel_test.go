@@ -84,13 +84,7 @@ func ways(c *recipes.Client) map[string]func(ctx context.Context) func(context.C
 			}
 		},
 		"/e": func(ctx context.Context) lock {
-			return func(inner context.Context) (*recipes.Lease, error) {
-				lead, err := c.Election("/e", lockotel.ID(ctx, "worker")).Campaign(inner)
-				if err != nil {
-					return nil, err
-				}
-				return lead.Lease, nil
-			}
+			return c.Election("/e", lockotel.ID(ctx, "worker")).Campaign
 		},
 	}
 }

@@ -271,7 +271,7 @@ func (l *lab) randomUse(r *rand.Rand) {
 	for _, name := range []string{"mutex", "writer", "reader", "semaphore", "election", "set of one", "set"} {
 		ways = append(ways, all[name])
 	}
-	clients := []*recipes.Client{l.client(true), l.client(true, func(cfg *recipes.Config) { cfg.OnSuspect = recipes.LoseOnSuspect })}
+	clients := []*recipes.Client{l.client(true), l.client(true, func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })}
 	admin := l.client(false)
 	var mu sync.Mutex
 	held := map[*recipes.Lease][]string{}

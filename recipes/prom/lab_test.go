@@ -88,13 +88,7 @@ type way struct {
 }
 
 func campaign(c *recipes.Client) taking {
-	return func(ctx context.Context) (*recipes.Lease, error) {
-		lead, err := c.Election("/e").Campaign(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return lead.Lease, nil
-	}
+	return c.Election("/e").Campaign
 }
 
 func draw(n int) func(*recipes.Client) taking {

@@ -30,10 +30,7 @@ func TestWhatIsProvisionedCanBeUsed(t *testing.T) {
 		for _, take := range []func(context.Context) (*recipes.Lease, error){
 			c.Mutex("/a/m").Lock, c.RWMutex("/a/rw").RLock, c.RWMutex("/a/rw").Lock,
 			func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/a/s").Acquire(ctx, 2) },
-			func(ctx context.Context) (*recipes.Lease, error) {
-				x, err := c.Election("/a/e").Campaign(ctx)
-				return x.Lease, err
-			},
+			c.Election("/a/e").Campaign,
 		} {
 			x, err := take(t.Context())
 			require.NoError(t, err)

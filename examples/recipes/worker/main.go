@@ -52,7 +52,7 @@ func work(ctx context.Context, id string, leaders, done *atomic.Int64) error {
 	}
 	defer c.Close()
 	left := jobs
-	return c.Election(election).Lead(ctx, func(ctx context.Context, lead *recipes.Leadership) error {
+	return c.Election(election).Lead(ctx, func(ctx context.Context, lead *recipes.Lease) error {
 		if leaders.Add(1) > 1 {
 			return fmt.Errorf("%s leads beside another worker", id)
 		}
