@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -35,7 +36,7 @@ type holding struct {
 	first *tenure       // of whoever it was made for
 
 	mu      sync.Mutex
-	blind   context.CancelFunc // ends the goroutines that watch
+	stop    context.CancelFunc // ends the goroutines that watch
 	leases  int
 	tenures []*tenure // that have begun and not ended
 	czxid   int64
@@ -43,8 +44,8 @@ type holding struct {
 	ended   time.Time
 	writes  int // of Lease.Multi that may still be applied
 	revoked bool
-	sealed  bool // nobody may share it
-	blinded bool // the watching has been ended: what happens to the nodes is our own doing
+	alone   bool // nobody may share it
+	stopped bool // the watching has been ended: what happens to the nodes is our own doing
 }
 
 // hold starts the holding. When it fails the contenders are still the caller's.
@@ -55,7 +56,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	// The reply to the admitting write may have taken longer than a lease lasts. The place may be good for all that: the
 	// session makes a fresh proof, and a proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
 	err := retry(ctx, h.s, unanswered, func() (err error) {
-		h.drop, err = h.s.Hold(ctx, h.told, paths...) // told may be called before this returns: see begun
+		h.drop, err = h.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see begun
 		return err
 	})
 	switch {
@@ -95,7 +96,10 @@ func (h *holding) revoke() {
 // is deleted, so that nobody waits for a holder that has been told it is none (CURATOR-202). That takes requests, and lose
 // is called from where none may be waited for (see Session.Hold), so a goroutine does it.
 func (h *holding) lose(cause error) {
-	err := lostError(h.ks[0].path, cause)
+	err := cause
+	if !errors.Is(err, ErrLost) {
+		err = lostError(h.ks[0].path, cause)
+	}
 	if !h.finish(err, Observer.Lost, err) {
 		return
 	}

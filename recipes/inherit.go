@@ -8,12 +8,6 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// inheritance is inheritedACL's answer, from the goroutine that asks.
-type inheritance struct {
-	acl []zk.ACL
-	err error
-}
-
 // inheritedACL is what contenders in a lock node are created with when its declaration does not say: ZooKeeper itself
 // hands nothing down, and a contender open to everybody in a lock that is not would let everybody end, or pretend, its
 // grant by writing into it. Read once for each time the declaration is read; a change of the node's ACL alone is not

@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,8 +16,7 @@ type Lease struct {
 	g        *tenure // its holder's, who may have entered it several times
 	ctx      context.Context
 	end      context.CancelCauseFunc // of ctx
-	mu       sync.Mutex
-	released time.Time // when Unlock was called
+	released time.Time               // when Unlock was called; the holding's mu guards it
 }
 
 // leaseKey finds the lease of a lock in the contexts derived from it.
@@ -128,12 +126,9 @@ func (l *Lease) Token() uint64 {
 // later than its end.
 func (l *Lease) Deadline() time.Time {
 	at := l.h.s.Deadline()
-	l.mu.Lock()
-	released := l.released
-	l.mu.Unlock()
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
-	for _, ended := range []time.Time{released, l.h.ended} {
+	for _, ended := range []time.Time{l.released, l.h.ended} {
 		if !ended.IsZero() && ended.Before(at) {
 			at = ended
 		}
@@ -159,14 +154,11 @@ func (l *Lease) Verify(ctx context.Context) error {
 
 // ended says why the lease is no longer held; nil while it is, also while it is asked back.
 func (l *Lease) ended() error {
-	l.mu.Lock()
-	released := l.released
-	l.mu.Unlock()
-	if !released.IsZero() {
-		return releasedError(l.Path())
-	}
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
+	if !l.released.IsZero() {
+		return releasedError(l.Path())
+	}
 	return l.h.over
 }
 
@@ -238,12 +230,21 @@ func (l *Lease) Unlock(ctx context.Context) error {
 
 // release marks the lease as given back, and reports whether it was before.
 func (l *Lease) release() (again bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
 	if again = !l.released.IsZero(); !again {
 		l.released = time.Now()
 	}
 	return again
+}
+
+// do takes a lock, and runs fn under its lease.
+func do(ctx context.Context, take func(context.Context) (*Lease, error), fn func(context.Context, *Lease) error) error {
+	l, err := take(ctx)
+	if err != nil {
+		return err
+	}
+	return l.do(ctx, fn)
 }
 
 // do runs fn under the lease and gives it back.

@@ -194,7 +194,7 @@ func (st *clientState) pass(key string, t ticket) bool {
 	s.waiters = slices.Delete(s.waiters, 0, 1)
 	s.owner, s.leaving = next.id, false
 	s.waitsForNobody()
-	if s.left != nil { // vacant looks again, and finds somebody who is not cleaning up
+	if s.left != nil { // ticketOwner looks again, and finds somebody who is not cleaning up
 		close(s.left)
 		s.left = nil
 	}
@@ -213,9 +213,9 @@ func (st *clientState) heir(key string) string {
 	return ""
 }
 
-// vacant returns nil when nobody has the ticket, else who has, or had when ctx ended (its Cause). Who is only cleaning up is
+// ticketOwner returns nil when nobody has the ticket, else who has, or had when ctx ended (its Cause). Who is only cleaning up is
 // waited for, if nobody is to follow.
-func (st *clientState) vacant(ctx context.Context, key string) (held *HeldError) {
+func (st *clientState) ticketOwner(ctx context.Context, key string) (held *HeldError) {
 	for {
 		st.mu.Lock()
 		s := st.local[key]

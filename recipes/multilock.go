@@ -85,11 +85,7 @@ func (m *MultiLock) TryLock(ctx context.Context) (*Lease, error) { return m.lock
 
 // Do runs fn while all members are held; see Mutex.Do.
 func (m *MultiLock) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	l, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return l.do(ctx, fn)
+	return do(ctx, m.Lock, fn)
 }
 
 func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
@@ -168,7 +164,7 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 	for _, m := range a.members {
 		if m.n == 0 && !m.q.shared {
 			qs = append(qs, m.q)
-		} else if held := a.c.state.vacant(ctx, m.q.localKey()); held != nil && held.Cause != nil { // see clientState.keepOut
+		} else if held := a.c.state.ticketOwner(ctx, m.q.localKey()); held != nil && held.Cause != nil { // see clientState.keepOut
 			return a.heldLocally(m.q, held)
 		}
 	}

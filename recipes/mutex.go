@@ -24,11 +24,7 @@ func (m *Mutex) Path() string { return m.q.path }
 // The lock is given back after fn has returned, never before, whatever ctx is by then. The error joins fn's, and
 // ErrLost if the lease was lost while fn ran.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	l, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return l.do(ctx, fn)
+	return do(ctx, m.Lock, fn)
 }
 
 // Lock waits for the lock. ctx bounds the wait and nothing else; when it ends, the error is a *HeldError that names

@@ -21,7 +21,7 @@ import (
 func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	q, st := a.members[0].q, &a.c.state
 	if a.try {
-		if held := st.vacant(ctx, q.localKey()); held != nil {
+		if held := st.ticketOwner(ctx, q.localKey()); held != nil {
 			return nil, a.heldLocally(q, held)
 		}
 		return a.direct(ctx, false)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -235,17 +236,16 @@ func (st *clientState) forget(path string) {
 // the declaration's to keep: forget stops it.
 func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
 	// Side by side: the second costs no round trip, where it turns out not to be needed neither.
-	inherited := make(chan inheritance, 1)
+	var inherited []zk.ACL
+	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
-	go func() {
-		acl, err := c.inheritedACL(aside, s, path)
-		inherited <- inheritance{acl, err}
-	}()
+	var reading sync.WaitGroup
+	reading.Go(func() { inherited, notInherited = c.inheritedACL(aside, s, path) })
 	data, stat, w, err := getWPersistent(ctx, s, path)
 	if err != nil {
 		cancel() // it would ask for the list as long as the session lives
 	}
-	shared := <-inherited
+	reading.Wait()
 	cancel()
 	if err != nil {
 		return nil, err
@@ -257,9 +257,9 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 	}
 	if d.payload == nil || d.payload.ChildACL == nil {
 		// Only now does it matter whether that worked.
-		if d.shared = shared.acl; shared.err != nil {
+		if d.shared = inherited; notInherited != nil {
 			w.Stop()
-			return nil, shared.err
+			return nil, notInherited
 		}
 	}
 	if d.payload == nil {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -103,5 +101,5 @@ func unanswered(err error) bool {
 	return op.Outcome == session.OutcomeUnknown || session.Retryable(err)
 }
 
-// unseen: no server has said whether a node is there, nor that it is hidden from us.
-func unseen(err error) bool { return !isNoNode(err) && !errors.Is(err, zk.ErrNoAuth) }
+// unseen: no server has said that a node is gone, or asked back.
+func unseen(err error) bool { return !errors.Is(err, ErrLost) && !errors.Is(err, ErrRevoked) }

@@ -53,20 +53,12 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 
 // Do runs fn while the lock is held for writing; see Mutex.Do.
 func (m *RWMutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	l, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return l.do(ctx, fn)
+	return do(ctx, m.Lock, fn)
 }
 
 // RDo runs fn while the lock is held for reading; see Mutex.Do.
 func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) error) error {
-	l, err := m.RLock(ctx)
-	if err != nil {
-		return err
-	}
-	return l.do(ctx, fn)
+	return do(ctx, m.RLock, fn)
 }
 
 // yield makes a reader of q wait for writers to go first where the declaration prefers them.
@@ -209,7 +201,7 @@ func (m *RWMutex) mine(l *Lease, shared bool) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// Of readers the seal looks at that (see TryUpgrade), under the same lock as it closes the door.
+	// Of readers refuseShares looks at that (see TryUpgrade).
 	if !shared && h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
 	}
@@ -224,10 +216,10 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, err
 	}
 	// From here on nobody joins this reader, so being alone stays true while the servers are asked.
-	if err := l.h.seal(); err != nil {
+	if err := l.h.refuseShares(); err != nil {
 		return nil, err
 	}
-	defer l.h.unseal()
+	defer l.h.allowShares()
 	old, a := l.h, m.write.acquisition(0, true)
 	if _, err := a.enter(ctx, m.write); err != nil {
 		return nil, fmt.Errorf("%w: this client waits to write %s: %w", ErrUpgradeConflict, m.Path(), err)

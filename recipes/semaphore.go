@@ -40,11 +40,7 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 
 // Do runs fn while n permits are held; see Mutex.Do.
 func (m *Semaphore) Do(ctx context.Context, n int, fn func(context.Context, *Lease) error) error {
-	l, err := m.Acquire(ctx, n)
-	if err != nil {
-		return err
-	}
-	return l.do(ctx, fn)
+	return do(ctx, func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, n) }, fn)
 }
 
 // Permits reads how many permits are declared and how many are taken now.

@@ -106,26 +106,26 @@ func (h *holding) share() bool {
 	alive := time.Now().Before(h.s.Deadline())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !alive || h.over != nil || h.leases == 0 || h.revoked || h.sealed {
+	if !alive || h.over != nil || h.leases == 0 || h.revoked || h.alone {
 		return false
 	}
 	h.leases++
 	return true
 }
 
-// seal keeps others from sharing what its only holder is about to exchange.
-func (h *holding) seal() error {
+// refuseShares keeps others from sharing what its only holder is about to exchange.
+func (h *holding) refuseShares() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.leases > 1 {
 		return fmt.Errorf("%w: this client holds %d leases on the same place", ErrUpgradeConflict, h.leases)
 	}
-	h.sealed = true
+	h.alone = true
 	return nil
 }
 
-func (h *holding) unseal() {
+func (h *holding) allowShares() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.sealed = false
+	h.alone = false
 }

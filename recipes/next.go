@@ -1,0 +1,245 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// wayClear waits for the contender that v says is in the way. first is true when its departure alone makes us the first;
+// otherwise list again.
+//
+// How the first is known without listing: whoever is granted after a wait writes that into its own node (prove). We watch
+// that node anyway, so we learn that our predecessor is the first, and as numbers only grow nobody can come between: when
+// it goes, we are the first. The chain starts at a listing that shows the predecessor first, and is broken by a foreign
+// client ahead, a predecessor that leaves while it waits, and a reconnect: then we list.
+func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error) {
+	ordered := p.in.Marked || p.in.Gate
+	first = v.head && ordered
+	for {
+		w, held, err := p.watchAhead(ctx, v)
+		if isNoNode(err) {
+			return first, nil
+		}
+		if err != nil {
+			return false, p.timedOut(ctx, err)
+		}
+		if w == nil {
+			return false, nil
+		}
+		first = first || held && ordered
+		p.identify(ctx)
+		event, err := p.next(ctx, w)
+		w.Stop()
+		if err != nil {
+			return false, err
+		}
+		switch event {
+		case zk.EventNodeDeleted:
+			return first, nil
+		case zk.EventNodeDataChanged: // the mark of a grant, perhaps: read it, and go on watching
+		default:
+			return false, nil
+		}
+	}
+}
+
+// identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
+// the first may be somebody else. Best effort, and once for each that is the first.
+func (p *place) identify(ctx context.Context) {
+	if p.holder.Data == nil {
+		p.holder.Data = []byte{}
+		if data, _, err := p.s.Get(ctx, p.holder.Path); err == nil {
+			p.holder.Describe(data)
+		}
+	}
+	p.tellLocal()
+}
+
+// watchAhead watches the contender v names, or the queue when none is named or ours may not read it. A nil watch
+// without an error says that the queue has changed already.
+func (p *place) watchAhead(ctx context.Context, v verdict) (w *session.Watch, held bool, err error) {
+	dir := p.node().dir
+	if v.behind != "" {
+		data, _, w, err := getWPersistent(ctx, p.s, kind.JoinPath(dir, v.behind))
+		if err == nil && v.head {
+			p.holder.Describe(data)
+		}
+		if !errors.Is(err, zk.ErrNoAuth) {
+			return w, saysHeld(data), err
+		}
+	}
+	// A watch of the queue tells of changes behind the listing it came with. The one that was decided on is older, so the
+	// question is asked once more.
+	children, w, err := childrenWPersistent(ctx, p.s, dir)
+	if err != nil {
+		return nil, false, err
+	}
+	now, err := decide(p.in, p.d.params, children, p.node().name)
+	if err != nil || now.granted || now.behind != v.behind {
+		w.Stop()
+		return nil, false, nil
+	}
+	return w, false, nil
+}
+
+// next waits until something is worth another look, and says what: the event of w, which watches what is in the way, if
+// anything is; zk.EventNotWatching when the declaration may have changed, and was read again, or our own node, where nothing
+// is in the way. It fails when that node was deleted or asked back, the lock is not to be had any more, the session is lost,
+// or ctx has ended. It asks by itself when nothing has spoken for a session timeout: a server that forgot the watch must
+// cost no more than that.
+//
+// Every wait of the recipes for something in ZooKeeper is here: also for a holder's node, by who has none of its own (a
+// reader that lets writers go first), and where no declaration is to be obeyed (who follows an election).
+func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error) {
+	var ahead, own, changed, dropped <-chan struct{}
+	if w != nil {
+		ahead = w.C()
+	}
+	silence := time.NewTicker(p.s.Timeout())
+	defer silence.Stop()
+	for {
+		if len(p.nodes) > 0 && p.own == nil && !p.hidden {
+			if err := p.readOwn(ctx); err != nil {
+				return 0, p.timedOut(ctx, err)
+			}
+		}
+		if own = nil; p.own != nil {
+			own = p.own.C()
+		}
+		if p.d != nil {
+			changed, dropped = p.d.changed(), p.d.dropped
+		}
+		select {
+		case <-ahead:
+			if p.s.State() == session.StateLost {
+				return 0, lostError(p.q.path, p.s.Err())
+			}
+			return w.Event(), nil
+		case <-silence.C:
+			switch {
+			case w == nil && p.hidden:
+				if err := p.readHidden(ctx); err != nil {
+					return 0, p.timedOut(ctx, err)
+				}
+			case w == nil:
+			case w.OfChildren(), len(p.nodes) == 0: // look again
+				return zk.EventNotWatching, nil
+			default: // whatever else goes wrong here is met by the next reconnect, or the next look
+				if stat, err := p.s.Exists(ctx, w.Path()); err == nil && stat == nil {
+					return zk.EventNodeDeleted, nil
+				}
+			}
+		case <-own: // whatever it says: what counts is what is read next
+			if p.unwatch(); w == nil {
+				return zk.EventNotWatching, nil
+			}
+		case <-changed:
+			return zk.EventNotWatching, p.redeclare(ctx)
+		case <-dropped: // it has changed, perhaps, and somebody else saw that first
+			was := p.d.mzxid
+			if err := p.redeclare(ctx); err != nil || p.d.mzxid != was {
+				return zk.EventNotWatching, err
+			}
+		case <-ctx.Done():
+			return 0, p.timedOut(ctx, context.Cause(ctx))
+		}
+	}
+}
+
+// redeclare reads the declaration again: the lock may be drained, moved, or have other parameters. Who waits is told then,
+// and sent away where nothing is granted any more.
+func (p *place) redeclare(ctx context.Context) error {
+	d, err := p.a.c.declared(ctx, p.s, p.q)
+	if err != nil {
+		return p.timedOut(ctx, err)
+	}
+	p.d = d
+	return nil
+}
+
+// obey reads the declarations that have changed again, until all are those in force. For what is decided after the write by
+// a listing that came with it; wait asks the queue again instead. See prove.
+func obey(ctx context.Context, places ...*place) error {
+	for i := 0; i < len(places); i++ {
+		if p := places[i]; p.d.stale() {
+			if err := p.redeclare(ctx); err != nil {
+				return err
+			}
+			i = -1 // the others' may have changed in that time
+		}
+	}
+	return nil
+}
+
+// readOwn reads and watches our own node: it may be deleted under us, or carry a request to step back.
+func (p *place) readOwn(ctx context.Context) error {
+	path := p.node().path
+	data, stat, w, err := getWPersistent(ctx, p.s, path)
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		if p.hidden = true; p.seen != nil { // of a waiter, its deletion shows when the way is clear
+			return p.readHidden(ctx)
+		}
+		return nil
+	case isNoNode(err):
+		return lostError(path, fmt.Errorf("the node was deleted by somebody else: %w", err))
+	case err != nil:
+		return err
+	}
+	p.own = w
+	if err := p.ours(stat); err != nil {
+		return err
+	}
+	if string(data) == kind.RevokeMessage {
+		return fmt.Errorf("%w: %s, while waiting", ErrRevoked, path)
+	}
+	return nil
+}
+
+// readHidden does what can be done about a node whose data we may not read, and which cannot be watched therefore: next asks
+// once a session timeout whether it is still there and ours. Servers that hide the node (see Session.Exists) say only that
+// it is there: such a lease has no token.
+func (p *place) readHidden(ctx context.Context) error {
+	var stat *zk.Stat
+	err := retry(ctx, p.s, unanswered, func() (err error) {
+		stat, err = p.s.Exists(ctx, p.node().path)
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoAuth):
+		if p.seen != nil {
+			p.seen(0)
+		}
+		return nil
+	case err != nil:
+		return err
+	case stat == nil:
+		return lostError(p.node().path, fmt.Errorf("the node was deleted by somebody else: %w", zk.ErrNoNode))
+	}
+	return p.ours(stat)
+}
+
+func (p *place) unwatch() {
+	if p.own != nil {
+		p.own.Stop()
+		p.own = nil
+	}
+}
+
+// ours checks whose the node is, and takes note of its version and its token.
+func (p *place) ours(stat *zk.Stat) error {
+	if stat.EphemeralOwner != p.s.ID() {
+		return lostError(p.node().path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, p.s.ID()))
+	}
+	if p.version, p.czxid = stat.Version, stat.Czxid; p.seen != nil {
+		p.seen(p.czxid)
+	}
+	return nil
+}
