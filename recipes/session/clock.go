@@ -19,10 +19,10 @@ func (c clock) now() stamp { return stamp{at: time.Now(), slept: c.slept()} }
 // nap is the shortest sleep that counts: differences below it are the noise of reading two clocks one after another.
 const nap = 10 * time.Millisecond
 
-// after returns the time.Now() moment at which d will have passed since s, sleep counted: each second slept since
-// brings it a second nearer.
-func (c clock) after(s stamp, d time.Duration) time.Time {
-	if gap := c.slept() - s.slept; gap >= nap {
+// after returns the time.Now() moment at which d will have passed since s, sleep counted, in a machine that has slept for
+// slept by now: each second since s brings it a second nearer.
+func (s stamp) after(d, slept time.Duration) time.Time {
+	if gap := slept - s.slept; gap >= nap {
 		d -= gap
 	}
 	return s.at.Add(d)

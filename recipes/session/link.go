@@ -326,7 +326,7 @@ func (l *link) await() ([]byte, error) {
 // that answer nothing (events) extend nothing, so a connection that only works towards us is given up in time. It reports
 // whether that is still to come.
 func (l *link) patience() bool {
-	until := l.g.clock.after(l.answer, l.timeout*2/3)
+	until := l.answer.after(l.timeout*2/3, l.g.clock.slept())
 	_ = l.Conn.SetReadDeadline(until)
 	return time.Now().Before(until)
 }

@@ -28,8 +28,8 @@ type proof struct{ sent, touched stamp }
 
 // deadline is the moment until which no server has expired the session. The sixteenth allows for clocks that run at
 // different rates.
-func (p proof) deadline(c clock, t time.Duration) time.Time {
-	own, chain := c.after(p.sent, t/2), c.after(p.touched, t-t/16)
+func (p proof) deadline(t, slept time.Duration) time.Time {
+	own, chain := p.sent.after(t/2, slept), p.touched.after(t-t/16, slept)
 	if chain.Before(own) {
 		return chain
 	}
@@ -73,7 +73,7 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	if s.state == StateLost {
 		return nil, s.err
 	}
-	if !time.Now().Before(s.proof.deadline(s.clock, s.timeout)) {
+	if !time.Now().Before(s.proof.deadline(s.timeout, s.slept)) { // as of look
 		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
 			errStaleProof, paths[0], time.Since(s.proof.sent.at).Round(time.Millisecond), s.timeout)
 	}
@@ -82,7 +82,9 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 		own = append(own, &held{path: path, lost: lost})
 	}
 	s.holds = append(s.holds, own...)
-	s.wake()
+	if now := time.Now(); !s.beatAt().After(now) || s.nextLook(now).Before(s.looks) {
+		s.wake()
+	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -90,7 +92,6 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 			h.over = true
 		}
 		s.holds = slices.DeleteFunc(s.holds, func(h *held) bool { return h.over })
-		s.wake()
 	}, nil
 }
 
@@ -101,7 +102,8 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.proof.deadline(s.clock, s.timeout)
+	s.slept = s.clock.slept()
+	d := s.proof.deadline(s.timeout, s.slept)
 	if now := time.Now(); s.state == StateLost && d.After(now) {
 		return now.Add(-1)
 	}
@@ -134,7 +136,7 @@ func (s *Session) acked(sent stamp) {
 	if sent.at.After(s.answered.at) {
 		s.answered = sent
 	}
-	if s.state == StateSuspect && s.link != nil && len(s.holds) == 0 && time.Now().Before(s.doubtAt()) {
+	if s.slept = s.clock.slept(); s.state == StateSuspect && s.link != nil && len(s.holds) == 0 && time.Now().Before(s.doubtAt()) {
 		s.move(StateActive)
 		s.wake()
 	}
@@ -145,7 +147,8 @@ func (s *Session) acked(sent stamp) {
 func (s *Session) committed(sent, touched stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if next := (proof{sent, touched}); next.deadline(s.clock, s.timeout).After(s.proof.deadline(s.clock, s.timeout)) {
+	s.slept = s.clock.slept()
+	if next := (proof{sent, touched}); next.deadline(s.timeout, s.slept).After(s.proof.deadline(s.timeout, s.slept)) {
 		s.proof = next
 	}
 	if s.state == StateSuspect && s.link != nil && time.Now().Before(s.doubtAt()) {
@@ -157,22 +160,22 @@ func (s *Session) committed(sent, touched stamp) {
 // doubtAt is when silence, or while something is held the lack of commits, makes the session Suspect. mu is held.
 func (s *Session) doubtAt() time.Time {
 	at := s.silentAt()
-	if commit := s.clock.after(s.proof.sent, s.timeout/3); len(s.holds) > 0 && commit.Before(at) {
+	if commit := s.proof.sent.after(s.timeout/3, s.slept); len(s.holds) > 0 && commit.Before(at) {
 		return commit
 	}
 	return at
 }
 
 // silentAt is when the present connection counts as dead: nothing sent in the last 2T/3 was answered. mu is held.
-func (s *Session) silentAt() time.Time { return s.clock.after(s.answered, s.timeout*2/3) }
+func (s *Session) silentAt() time.Time { return s.answered.after(s.timeout*2/3, s.slept) }
 
 // lostAt is the end: the lease deadline while something is held, else T/8 before the servers can expire us. mu is held.
 // The first is a promise, the second good manners: a session that holds nothing need not be right to the tick.
 func (s *Session) lostAt() time.Time {
 	if len(s.holds) > 0 {
-		return s.proof.deadline(s.clock, s.timeout)
+		return s.proof.deadline(s.timeout, s.slept)
 	}
-	return s.clock.after(s.answered, s.timeout-s.timeout/8)
+	return s.answered.after(s.timeout-s.timeout/8, s.slept)
 }
 
 // look compares the clock with the deadlines, acts on those that passed and returns the next one.
@@ -182,6 +185,7 @@ func (s *Session) look() (next time.Time) {
 		s.mu.Unlock()
 		return time.Now().Add(s.timeout)
 	}
+	s.slept = s.clock.slept()
 	// In the order of their weight: at a look that comes late, in a program that was stopped, several may have passed.
 	now := time.Now()
 	if !now.Before(s.lostAt()) {
@@ -219,8 +223,8 @@ var errSilent = errors.New("it answers nothing, or commits nothing")
 // that lost its leader. A fresh connection gets T/6 to do better. mu is held.
 func (s *Session) uncommitting(now time.Time) bool {
 	return len(s.holds) > 0 && s.guard.hosts.size() > 1 &&
-		!now.Before(s.clock.after(s.proof.sent, s.timeout/3)) &&
-		!now.Before(s.clock.after(s.link.asked, s.timeout/6))
+		!now.Before(s.proof.sent.after(s.timeout/3, s.slept)) &&
+		!now.Before(s.link.asked.after(s.timeout/6, s.slept))
 }
 
 // due returns what to send a heartbeat on, if it is time for one. mu is held.
@@ -246,10 +250,11 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held = len(s.holds) > 0
+	s.slept = s.clock.slept()
 	switch {
 	case s.id == 0:
 		return 0, false
-	case held && !time.Now().Before(s.clock.after(s.proof.sent, s.timeout/6)):
+	case held && !time.Now().Before(s.proof.sent.after(s.timeout/6, s.slept)):
 		return s.timeout / 32, held
 	default:
 		return s.timeout / 12, held
@@ -258,7 +263,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 
 // beatAt is when the next heartbeat is due: T/6 after the last commit; at once after a doubt. mu is held.
 func (s *Session) beatAt() time.Time {
-	at := s.clock.after(s.proof.sent, s.timeout/6)
+	at := s.proof.sent.after(s.timeout/6, s.slept)
 	if s.state == StateSuspect || at.Before(s.nextBeat) {
 		return s.nextBeat
 	}
@@ -303,17 +308,27 @@ func (s *Session) watchClock() {
 		case <-s.done:
 			return
 		}
-		timer.Reset(time.Until(s.look()))
+		s.plan(time.Now().Add(time.Hour)) // whatever comes nearer while this looks needs another look
+		next := s.look()
+		s.plan(next)
+		timer.Reset(time.Until(next))
 	}
 }
 
+// plan notes when watchClock looks next.
+func (s *Session) plan(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks = at
+}
+
 // nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away
-// costs a look too early, one that comes nearer needs a kick: whoever moves one calls wake.
+// costs a look too early, one that comes nearer needs a kick: whoever moves one calls wake, or looks whether it is before looks.
 func (s *Session) nextLook(now time.Time) time.Time {
 	next := s.lostAt()
 	ahead := []time.Time{s.doubtAt(), s.silentAt()}
 	if len(s.holds) > 0 && s.link != nil {
-		ahead = append(ahead, s.clock.after(s.link.asked, s.timeout/6)) // see uncommitting
+		ahead = append(ahead, s.link.asked.after(s.timeout/6, s.slept)) // see uncommitting
 		if !s.beating {
 			ahead = append(ahead, s.beatAt())
 		}

@@ -60,6 +60,8 @@ type Session struct {
 	links    int           // number of links so far
 	answered stamp         // send time of the newest frame that was answered
 	proof    proof
+	slept    time.Duration // of the machine, when the clock was last looked at
+	looks    time.Time     // when watchClock looks next
 	holds    []*held
 	beating  bool
 	nextBeat time.Time // not before; keeps failing heartbeats apart

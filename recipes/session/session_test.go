@@ -274,13 +274,12 @@ func TestLeaseCountsFromSend(t *testing.T) {
 
 // On a session whose pings did not get out the last touch may be older than the write suggests.
 func TestProofCountsTheTouchBeforeTheWrite(t *testing.T) {
-	c := clock{slept: func() time.Duration { return 0 }}
 	now := time.Now()
 	const T = 16 * time.Second
 	fresh := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-7 * time.Second)}}
-	require.Equal(t, now.Add(8*time.Second), fresh.deadline(c, T))
+	require.Equal(t, now.Add(8*time.Second), fresh.deadline(T, 0))
 	old := proof{sent: stamp{at: now}, touched: stamp{at: now.Add(-9 * time.Second)}}
-	require.Equal(t, now.Add(6*time.Second), old.deadline(c, T))
+	require.Equal(t, now.Add(6*time.Second), old.deadline(T, 0))
 }
 
 func TestHeartbeatMovesOnWhenItsNodeIsGone(t *testing.T) {

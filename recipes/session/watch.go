@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -19,8 +18,9 @@ type Watch struct {
 	key watchKey
 	c   chan struct{}
 
-	once sync.Once
+	// The session's mu guards what follows.
 	kind zk.EventType // written before c is closed
+	then func()
 }
 
 // C is closed once, when the caller should read the node again: it changed, it was deleted, the connection was
@@ -60,11 +60,32 @@ func (w *Watch) Stop() {
 	}
 }
 
-func (w *Watch) fire(t zk.EventType) {
-	w.once.Do(func() {
+// Then has f called when C is closed, at once if it is; not when the watch was stopped before. f must not block. For whoever
+// would start a goroutine to wait for C and nothing else.
+func (w *Watch) Then(f func()) {
+	w.s.mu.Lock()
+	fired := w.kind != 0
+	if !fired {
+		w.then = f
+	}
+	w.s.mu.Unlock()
+	if fired {
+		f()
+	}
+}
+
+// fire closes C of watches that were taken from Session.watches, each by one caller.
+func (s *Session) fire(watches map[*Watch]struct{}, t zk.EventType) {
+	for w := range watches {
+		s.mu.Lock()
 		w.kind = t
+		then := w.then
+		s.mu.Unlock()
 		close(w.c)
-	})
+		if then != nil {
+			then()
+		}
+	}
 }
 
 // GetW is Get plus a watch on the node's data and deletion. On any error, zk.ErrNoNode included, the watch is nil and
@@ -111,9 +132,7 @@ func (s *Session) fired(k watchKey, t zk.EventType) {
 	set := s.watches[k]
 	delete(s.watches, k)
 	s.mu.Unlock()
-	for w := range set {
-		w.fire(t)
-	}
+	s.fire(set, t)
 }
 
 // fireAll wakes every waiter: after a reconnect because the new connection has no watches, after a loss because nothing will
@@ -124,8 +143,6 @@ func (s *Session) fireAll(t zk.EventType) {
 	s.watches = map[watchKey]map[*Watch]struct{}{}
 	s.mu.Unlock()
 	for _, set := range all {
-		for w := range set {
-			w.fire(t)
-		}
+		s.fire(set, t)
 	}
 }
