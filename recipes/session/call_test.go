@@ -115,3 +115,28 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 		require.NoError(t, c.Close())
 	})
 }
+
+// A session that holds nothing looks at its clock when a server ought to have answered; one that holds must do so earlier.
+func TestASessionThatWasIdleBeatsAsSoonAsItHolds(t *testing.T) {
+	for _, idle := range []time.Duration{0, time.Second, 3 * time.Second, 5 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.Start(t)
+			_, s := open(t, srv)
+			time.Sleep(idle)
+			s.mustCreate(t, "/mine", zk.FlagEphemeral)
+			synctest.Wait()
+			srv.ResetCounts()
+			release, err := s.Hold(t.Context(), nil, "/mine")
+			require.NoError(t, err)
+			time.Sleep(s.Timeout()/6 + time.Millisecond)
+			require.Equal(t, 1, srv.Counts().ByOp["multi"], "one heartbeat after T/6")
+			release()
+			time.Sleep(s.Timeout())
+			release, err = s.Hold(t.Context(), nil, "/mine")
+			require.NoError(t, err)
+			defer release()
+			time.Sleep(time.Minute)
+			require.NoError(t, s.Err())
+		})
+	}
+}
