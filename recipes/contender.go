@@ -40,9 +40,10 @@ type contender struct {
 	freed  atomic.Bool
 
 	// Known once it exists.
-	name string
-	path string
-	seq  int32
+	name  string
+	path  string
+	seq   int32
+	czxid int64 // from the reply to its create; 0 where that was lost
 }
 
 // protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form

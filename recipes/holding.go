@@ -65,7 +65,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	case err != nil:
 		return nil, err
 	}
-	if h.czxid != 0 {
+	if h.czxid = max(h.czxid, h.ks[0].czxid); h.czxid != 0 {
 		close(h.known)
 	}
 	h.q.c.state.granted(h.heirs)

@@ -105,9 +105,9 @@ func (l *Lease) Node() string { return l.h.ks[0].path }
 // lock node that was deleted and created again. It is ZooKeeper's czxid of the contender, so anybody can check it.
 // A store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
 //
-// The token of a lock that was free is read behind the grant, and Token waits for that: one round trip at most. It is
-// 0, which is no valid token, when the lease ended before, or when the lock's access lists keep us from reading our own
-// node, which servers from 3.8.4 and 3.9.2 on then hide. Readers of one lock, and permits of one semaphore, have
+// The reply to the create tells it. Where that was lost it is read behind the grant, and Token waits for that: one round trip
+// at most. It is then 0, which is no valid token, when the lease ended before, or when the lock's access lists keep us from
+// reading our own node, which servers from 3.8.4 and 3.9.2 on hide. Readers of one lock, and permits of one semaphore, have
 // tokens too, but those order grants, not holders: compare them per slot. After a restored backup ZooKeeper numbers
 // from an older state again, and so do tokens: "locktree help restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 {

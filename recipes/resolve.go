@@ -84,6 +84,9 @@ func (t *txn) send(ctx context.Context, lists []string) *session.Pipelined {
 func (t *txn) settle(ctx context.Context, p *session.Pipelined) (settled bool, err error) {
 	switch {
 	case p.Err == nil:
+		for _, k := range t.born {
+			k.czxid = p.Zxid
+		}
 		err := t.name(p.Names[:min(len(t.born), len(p.Names))])
 		return err == nil, err
 	case session.OutcomeOf(p.Err) == session.OutcomeUnknown:
