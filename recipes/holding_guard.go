@@ -3,30 +3,42 @@ package recipes
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/locktree/locktree/recipes/session"
 )
 
 // Two things watch over a holding. The session's hold (see sessionSays) ends it by the clock, and with the session: that is
-// what the promise rests on. The goroutines here see what the clock cannot, a node that was deleted or asked back while the
-// session lives; and they read the token, which costs nothing beside the watch.
+// what the promise rests on. A watch on each node tells what the clock cannot, a node that was deleted or asked back while the
+// session lives. It is set when the lock has been held for a moment: to set it costs a request, and an event when the node goes.
 
-// startWatching starts the goroutines that watch over the holding.
+// moment is how long a lock is held before its nodes are watched.
+const moment = 100 * time.Millisecond
+
+// startWatching watches over the holding: at once where the token is still to be read.
 func (h *holding) startWatching() {
 	ctx, stop := context.WithCancel(context.Background())
-	h.mu.Lock()
-	h.stopped, h.stop = false, stop
-	h.mu.Unlock()
-	st := &h.q.c.state
-	for i, k := range h.ks {
-		st.spawn(func() { h.watch(ctx, k, i == 0) })
+	st, ks := &h.q.c.state, h.ks
+	watch := func() {
+		for i, k := range ks {
+			st.spawn(func() { h.watch(ctx, k, i == 0) })
+		}
 	}
+	h.mu.Lock()
+	h.stop, h.stopped = stop, false
+	if h.czxid == 0 {
+		watch()
+	} else {
+		timer := time.AfterFunc(moment, watch)
+		h.stop = func() { timer.Stop(); stop() }
+	}
+	h.mu.Unlock()
 	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
 		st.spawn(func() { h.doubt(ctx) })
 	}
 }
 
-// stopWatching ends them.
+// stopWatching ends it.
 func (h *holding) stopWatching() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
