@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -44,118 +43,77 @@ func (a address) String() string {
 // last is the type of what the address names.
 func (a address) last() string { return a[len(a)-1].typ }
 
-// parseAddress reads an address without evaluating it. Keys must be constants,
-// or, where computed is true, may be expressions.
-func (m *module) parseAddress(a *attribute, computed bool) (address, bool) {
-	expr := written(a.expr)
-	if _, native := expr.(hclsyntax.Expression); !native {
-		if v, _ := expr.Value(nil); v.Type() == cty.String {
-			return m.notAddress(a, "") // a text that does not parse
+// parseAddress reads an address without evaluating it. Keys must be constants, or, where computed is true, may be
+// expressions.
+func (m *module) parseAddress(a *attribute, computed bool) (out address, ok bool) {
+	parts := flatten(written(a.expr))
+	for len(parts) > 1 && parts[0].key == nil && parts[1].key == nil {
+		s := step{typ: parts[0].name, label: parts[1].name}
+		if why := misplaced(out, s.typ); why != "" {
+			return m.notAddress(a, why)
 		}
-		return m.notAddress(a, "It must be a string.")
+		if parts = parts[2:]; len(parts) > 0 && parts[0].key != nil {
+			key, diags := parts[0].key.Value(nil)
+			switch s.keyed = true; {
+			case !diags.HasErrors() && key.Type() == cty.String && !key.IsNull():
+				s.key = key.AsString()
+			case computed:
+				s.computed = &attribute{name: a.name, expr: parts[0].key, rng: a.rng, nameRange: a.nameRange}
+			default:
+				return m.notAddress(a, `A key is a constant string, such as mutex.a["key"].`)
+			}
+			parts = parts[1:]
+		}
+		out = append(out, s)
 	}
-	parts, why := flatten(expr)
-	if why != "" || len(parts) == 0 {
-		return m.notAddress(a, why)
+	if len(parts) > 0 || len(out) == 0 {
+		return m.notAddress(a, "Each part is a type and a name.")
 	}
-	return m.readSteps(a, parts, computed)
+	return out, true
 }
 
-// written is the native form of an address: in a JSON file it is a string. What is no string, or does not parse, is
-// returned as it is, for the caller to refuse.
+// written is the native form of an address: in a JSON file it is a string.
 func written(expr hcl.Expression) hcl.Expression {
-	if !json.IsJSONExpression(expr) {
-		return expr
+	if v, diags := expr.Value(nil); json.IsJSONExpression(expr) && !diags.HasErrors() && v.Type() == cty.String && !v.IsNull() {
+		expr, _ = hclsyntax.ParseExpression([]byte(v.AsString()), expr.Range().Filename, expr.Range().Start)
 	}
-	v, diags := expr.Value(nil) // without a context strings come as they are
-	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
-		return expr
-	}
-	parsed, diags := hclsyntax.ParseExpression([]byte(v.AsString()), expr.Range().Filename, expr.Range().Start)
-	if diags.HasErrors() {
-		return expr
-	}
-	return parsed
+	return expr
 }
 
 // part is a name or a key of an address.
 type part struct {
 	name string
 	key  hcl.Expression // set for a key
-	text string         // of a constant key
-	has  bool           // the key is a constant
 }
 
-// flatten takes a.b["k"].c apart. HCL has one node for it when all keys are
+// flatten takes a.b["k"].c apart; nil when it is something else. HCL has one node for it when all keys are
 // constants, and one for each computed key otherwise.
-func flatten(expr hcl.Expression) ([]part, string) {
+func flatten(expr hcl.Expression) (out []part) {
+	var steps hcl.Traversal
 	switch e := expr.(type) {
 	case *hclsyntax.ScopeTraversalExpr:
-		return traversalParts(e.Traversal)
+		steps = e.Traversal
 	case *hclsyntax.RelativeTraversalExpr:
-		head, why := flatten(e.Source)
-		tail, more := traversalParts(e.Traversal)
-		return append(head, tail...), why + more
+		out, steps = flatten(e.Source), e.Traversal
 	case *hclsyntax.IndexExpr:
-		head, why := flatten(e.Collection)
-		return append(head, part{key: e.Key}), why
+		return append(flatten(e.Collection), part{key: e.Key})
 	}
-	return nil, "It must be a name and not a computation."
-}
-
-func traversalParts(t hcl.Traversal) ([]part, string) {
-	var out []part
-	for _, s := range t {
+	for _, s := range steps {
 		switch s := s.(type) {
 		case hcl.TraverseRoot:
 			out = append(out, part{name: s.Name})
 		case hcl.TraverseAttr:
 			out = append(out, part{name: s.Name})
 		case hcl.TraverseIndex:
-			k, err := convert.Convert(s.Key, cty.String)
-			if err != nil || k.IsNull() || s.Key.Type() != cty.String {
-				return nil, `A key is a string, such as mutex.a["key"].`
-			}
-			out = append(out, part{key: hcl.StaticExpr(s.Key, s.SrcRange), text: k.AsString(), has: true})
-		default:
-			return nil, "It names one thing, so it cannot contain [*]."
+			out = append(out, part{key: hcl.StaticExpr(s.Key, s.SrcRange)})
 		}
 	}
-	return out, ""
+	return out
 }
 
 func (m *module) notAddress(a *attribute, why string) (address, bool) {
-	if why != "" {
-		why = " " + why
-	}
-	m.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m.%s`, a.name, why)
+	m.errorf(a.expr.Range(), "Invalid address", `%s must be an address, such as namespace.payments.mutex.ledger or module.team["search"].mutex.m. %s`, a.name, why)
 	return nil, false
-}
-
-// readSteps groups the parts and checks that each type can be where it does.
-func (m *module) readSteps(a *attribute, parts []part, computed bool) (address, bool) {
-	var out address
-	for i := 0; i < len(parts); {
-		if parts[i].key != nil || i+1 >= len(parts) || parts[i+1].key != nil {
-			return m.notAddress(a, "Each part is a type and a name.")
-		}
-		s := step{typ: parts[i].name, label: parts[i+1].name}
-		if why := misplaced(out, s.typ); why != "" {
-			return m.notAddress(a, why)
-		}
-		if i += 2; i < len(parts) && parts[i].key != nil {
-			s.key, s.keyed = parts[i].text, true
-			if !parts[i].has {
-				if !computed {
-					return m.notAddress(a, "Its keys must be constants.")
-				}
-				s.computed = &attribute{name: a.name, expr: parts[i].key, rng: a.rng, nameRange: a.nameRange}
-			}
-			i++
-		}
-		out = append(out, s)
-	}
-	return out, true
 }
 
 // misplaced reports why a step of this type cannot follow those before.
@@ -177,7 +135,7 @@ func misplaced(before address, typ string) string {
 	return ""
 }
 
-// place is what is at an address: a node block or a module block.
+// place is what is at an address: a node block, a module block, or the top of a module.
 type place struct {
 	node *nodeDecl
 	call *decl
@@ -199,47 +157,54 @@ func (p place) repeated() bool {
 	return p.call.forEach != nil
 }
 
-// lookup finds the block an address names. Where there is none, it reports how
-// far it came and what the next step is called nearby.
-func (m *module) lookup(a address) (place, string, bool) {
-	at := place{in: m}
-	for i, s := range a {
-		where := "at the top"
-		if i > 0 {
-			where = "in " + a[:i].String()
-		}
-		if s.typ == "module" {
-			d := at.in.named["module"][s.label]
-			if d == nil {
-				return at, fmt.Sprintf("There is no %s.%s", a[:i+1], hint(s.label, at.in.names["module"], "No module is called "+where+".")), false
-			}
-			if d.child == nil {
-				return at, "", false
-			}
-			at = place{call: d, in: d.child}
-			continue
-		}
-		n := at.in.index[nodeKey{at.node, s.typ, s.label}]
-		if n == nil {
-			var same []string
-			for _, o := range at.siblings() {
-				if o.kind.Name == s.typ {
-					same = append(same, o.label)
-				}
-			}
-			if at.in.incomplete {
-				return at, "", false
-			}
-			return at, fmt.Sprintf("There is no %s.%s", a[:i+1], hint(s.label, same, fmt.Sprintf("No %s is declared %s.", s.typ, where))), false
-		}
-		at.node, at.call = n, nil
-	}
-	return at, "", true
-}
-
 func (p place) siblings() []*nodeDecl {
 	if p.node != nil {
 		return p.node.children
 	}
 	return p.in.nodes
+}
+
+// lookup finds the block an address names. Where there is none, it says so; it says nothing when the block may be among
+// what could not be read.
+func (m *module) lookup(a address) (at place, why string, ok bool) {
+	at = place{in: m}
+	for i, s := range a {
+		where, prefix := "at the top", ""
+		if i > 0 {
+			where, prefix = "in "+a[:i].String(), a[:i].String()+"."
+		}
+		if s.typ != "module" {
+			n := at.in.index[nodeKey{at.node, s.typ, s.label}]
+			if n == nil {
+				return at, at.noNode(s.typ, s.label, where, prefix), false
+			}
+			at = place{node: n, in: at.in}
+			continue
+		}
+		d := at.in.named["module"][s.label]
+		if d == nil {
+			return at, fmt.Sprintf("There is no %s.%s", a[:i+1], hint(s.label, at.in.names["module"], "No module is called "+where+".")), false
+		}
+		if d.child == nil {
+			return at, "", false
+		}
+		at = place{call: d, in: d.child}
+	}
+	return at, "", true
+}
+
+// noNode says that there is no such node here, and what is declared instead.
+func (p place) noNode(typ, label, where, prefix string) string {
+	if p.in.incomplete {
+		return ""
+	}
+	var same []string
+	for _, n := range p.siblings() {
+		if n.kind.Name == typ {
+			same = append(same, n.label)
+		} else if n.label == label {
+			return fmt.Sprintf("There is no %s%s.%s. Did you mean %s%s.%s?", prefix, typ, label, prefix, n.kind.Name, label)
+		}
+	}
+	return fmt.Sprintf("There is no %s%s.%s.%s", prefix, typ, label, hint(label, same, fmt.Sprintf("No %s is declared %s.", typ, where)))
 }

@@ -209,27 +209,15 @@ func (r resolver) nodeAttribute(t hcl.Traversal, n *nodeDecl, name string) bool 
 	return false
 }
 
-// noSuchNode explains a reference by what is declared under other names in the
-// same place.
 func (r resolver) noSuchNode(t hcl.Traversal, in *nodeDecl, k, label string) bool {
-	siblings, where, prefix := r.nodes, "at the top", ""
+	where, prefix := "at the top", ""
 	if in != nil {
-		siblings, where, prefix = in.children, "in "+in.addr, in.addr+"."
+		where, prefix = "in "+in.addr, in.addr+"."
 	}
-	var same, elsewhere []string
-	for _, n := range siblings {
-		switch {
-		case n.kind.Name == k:
-			same = append(same, n.label)
-		case n.label == label:
-			elsewhere = append(elsewhere, n.addr)
-		}
+	if why := (place{node: in, in: r.module}).noNode(k, label, where, prefix); why != "" {
+		r.errorf(t.SourceRange(), "Unknown reference", "%s", why)
 	}
-	why := hint(label, same, fmt.Sprintf("No %s is declared %s.", k, where))
-	if len(elsewhere) > 0 {
-		why = fmt.Sprintf(" Did you mean %s?", elsewhere[0])
-	}
-	return r.unknown(t, "There is no %s%s.%s.%s", prefix, k, label, why)
+	return false
 }
 
 func (r resolver) dependAll(n *nodeDecl) {
