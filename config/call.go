@@ -189,9 +189,11 @@ func (m *module) evaluateCall(d *decl) {
 // evaluateModule evaluates one instance of a module and returns its outputs.
 func (m *module) evaluateModule(child *module, d *decl, s scope, addr string) cty.Value {
 	child.prefix = addr + "."
-	var ok bool
-	if child.ensemble, ok = m.callEnsemble(d, s); !ok {
-		return cty.DynamicVal
+	child.ensemble = m.ensemble
+	if a := d.block.attrs["ensemble"]; a != nil {
+		if child.ensemble = s.ensemble(a); child.ensemble == nil {
+			return cty.DynamicVal
+		}
 	}
 	child.inputs = map[string]input{}
 	for _, name := range child.names["var"] {
@@ -224,35 +226,6 @@ func (s scope) each(el element, addr string) scope {
 
 func eachValue(el element) cty.Value {
 	return cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(el.key), "value": el.value})
-}
-
-// callEnsemble is the ensemble of what is at the top of the module: the one that its block names, or else that of the caller;
-// nil when each node has to say for itself. It returns false when the one that is named is wrong.
-func (m *module) callEnsemble(d *decl, s scope) (*Ensemble, bool) {
-	a := d.block.attrs["ensemble"]
-	if a == nil {
-		return m.defaultEnsemble(), true
-	}
-	v, ok := s.value(a)
-	if !ok {
-		return nil, false
-	}
-	e := ensembleValue(v)
-	if e == nil {
-		s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
-	}
-	return e, e != nil
-}
-
-// defaultEnsemble is the ensemble of a node at the top that does not name one.
-func (m *module) defaultEnsemble() *Ensemble {
-	if m.parent != nil {
-		return m.ensemble
-	}
-	if names := m.names["ensemble"]; len(names) == 1 {
-		return ensembleValue(m.named["ensemble"][names[0]].value)
-	}
-	return nil
 }
 
 // moduleReference checks what follows module.NAME: one of its outputs.

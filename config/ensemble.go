@@ -40,6 +40,9 @@ func (m *module) evaluateEnsemble(d *decl) {
 		m.authOfEnvironment(s, e)
 	}
 	e.access = m.evaluateAccess(s, b)
+	if len(m.names["ensemble"]) == 1 {
+		m.ensemble = e
+	}
 	d.value = cty.CapsuleVal(ensembleType, e)
 }
 

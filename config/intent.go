@@ -17,7 +17,7 @@ type intention struct {
 	fromPath, toPath string // of a moved block that names paths
 }
 
-// The same blocks with the addresses of one instance of their module.
+// Such a block with the addresses of one instance of its module.
 type (
 	moveItem struct {
 		plan.Move
@@ -42,10 +42,10 @@ type (
 
 // intents are what the blocks of all modules intend.
 type intents struct {
-	moves     []moveItem
-	pathMoves []pathMoveItem
-	imports   []importItem
-	removals  []removalItem
+	moves     []*moveItem
+	pathMoves []*pathMoveItem
+	imports   []*importItem
+	removals  []*removalItem
 	// moduleAddrs are the instances of modules, and the blocks that call them.
 	moduleAddrs []struct{ instance, block string }
 }
@@ -107,7 +107,7 @@ func (m *module) evaluateMoved(d *decl) {
 	}
 	in := d.intent
 	if in.fromPath != "" {
-		m.pathMoves = append(m.pathMoves, pathMoveItem{plan.PathMove{From: in.fromPath, To: in.toPath, Origin: m.where(d.head)}, d})
+		m.pathMoves = append(m.pathMoves, &pathMoveItem{plan.PathMove{From: in.fromPath, To: in.toPath, Origin: m.where(d.head)}, d})
 		return
 	}
 	if in.from.last() != in.to.last() {
@@ -115,7 +115,7 @@ func (m *module) evaluateMoved(d *decl) {
 		return
 	}
 	one := in.from[len(in.from)-1].keyed || in.to[len(in.to)-1].keyed
-	item := moveItem{Move: plan.Move{From: m.prefix + in.from.String(), To: m.prefix + in.to.String(), One: one, Origin: m.where(d.head)}, d: d}
+	item := &moveItem{Move: plan.Move{From: m.prefix + in.from.String(), To: m.prefix + in.to.String(), One: one, Origin: m.where(d.head)}, d: d}
 	// Looked up here, in the module the block is in, and judged in checkTarget, when all moves are known: the
 	// end of another move may lie behind this one.
 	item.place, item.lost, _ = m.lookup(in.to)
@@ -149,7 +149,7 @@ func (m *module) evaluateRemoved(d *decl) {
 			r.Destroy = v.True()
 		}
 	}
-	m.removals = append(m.removals, removalItem{r, d})
+	m.removals = append(m.removals, &removalItem{r, d})
 }
 
 // collectImport declares an import block. The keys of its address may be
@@ -229,15 +229,12 @@ func (m *module) importOne(d *decl, s scope) {
 		s.wrong(a, "Illegal path", sentence(err.Error()))
 		return
 	}
-	if place, lost, found := m.lookup(to); !found {
+	if _, lost, found := m.lookup(to); !found {
 		if lost != "" {
 			m.errorf(d.block.attrs["to"].expr.Range(), "Unknown address", "%s", lost)
 		}
 		d.failed = true
 		return
-	} else if place.node == nil {
-		d.failed = true
-		return
 	}
-	m.imports = append(m.imports, importItem{plan.Import{To: to.String(), Path: path, Origin: m.where(d.head)}, d, s})
+	m.imports = append(m.imports, &importItem{plan.Import{To: to.String(), Path: path, Origin: m.where(d.head)}, d, s})
 }

@@ -60,69 +60,59 @@ func (m *module) checkIntents() {
 	m.checkImports(have)
 }
 
-// checkMoves returns false when following the moves would make no sense.
-func (m *module) checkMoves(have *declared) bool {
-	from, to := map[string]*moveItem{}, map[string]*moveItem{}
-	before := m.errors()
-	for i := range m.moves {
-		v := &m.moves[i]
-		first := from[v.From]
-		if first == nil {
-			first = to[v.To]
-		}
-		if first != nil {
-			m.errorf(v.d.head, "Moved twice", "%s moves to %s, but at %s %s moves to %s. Each thing has one former address: delete one of the two blocks.",
-				v.From, v.To, m.where(first.d.head), first.From, first.To)
-			continue
-		}
-		from[v.From], to[v.To] = v, v
-	}
-	if m.errors() > before || m.checkMoveCycles(from) {
+// once reports what starts or ends where another one of its kind does.
+type once struct {
+	*module
+	from, to map[string]*decl
+}
+
+func (o once) claim(from, to string, d *decl) bool {
+	if first := o.from[from]; first != nil {
+		o.errorf(d.head, "Moved twice", "The block at %s already moves %s. Delete one of the two blocks.", o.where(first.head), from)
 		return false
 	}
-	var all plan.Intent
+	if first := o.to[to]; first != nil {
+		o.errorf(d.head, "Moved twice", "The block at %s already moves something to %s. Delete one of the two blocks.", o.where(first.head), to)
+		return false
+	}
+	o.from[from], o.to[to] = d, d
+	return true
+}
+
+// checkMoves returns false when following the moves would make no sense.
+func (m *module) checkMoves(have *declared) bool {
+	single, sound := once{m, map[string]*decl{}, map[string]*decl{}}, true
+	next, all := map[string]*moveItem{}, plan.Intent{}
+	for _, v := range m.moves {
+		sound = single.claim(v.From, v.To, v.d) && sound
+		next[v.From] = v
+		all.Moves = append(all.Moves, v.Move)
+	}
+	if !sound || m.checkMoveCycles(next) {
+		return false
+	}
 	for _, r := range m.removals {
 		if _, still := have.addrs[r.From]; !still {
 			all.Removals = append(all.Removals, r.Removal)
 		}
 	}
 	for _, v := range m.moves {
-		all.Moves = append(all.Moves, v.Move)
-	}
-	for i := range m.moves {
-		v := &m.moves[i]
 		// mutex.a may have become mutex.a["x"]: then the block mutex.a is still there, and none of its instances
 		// has that address. A move of the whole block is wrong while the block exists.
 		if _, still := have.addrs[v.From]; still && (have.exact[v.From] || !v.One) {
 			m.errorf(v.d.block.attrs["from"].expr.Range(), "Still declared", "%s is still declared%s, so it did not move. Delete its block, or this one.", v.From, m.declaredAt(have.addrs[v.From]))
 		}
-		// Of a chain, which grows with each renaming and is kept for who skipped a version, only the end must exist.
-		switch {
-		case from[v.To] != nil || all.Removed(v.To) != nil:
-		default:
-			end := v.To
-			if movesWith(v.To, from) {
-				end = all.Rename(v.To)
-			}
-			if end == v.To {
-				m.checkTarget(v, have)
-			} else if all.Removed(end) == nil {
-				m.checkEnd(v, end, have)
-			}
+		// A chain grows with each renaming, and is kept for configurations that skipped a version: only its end must exist.
+		if next[v.To] != nil || all.Removed(v.To) != nil {
+			continue
+		}
+		if end := all.Rename(v.To); end == v.To {
+			m.checkTarget(v, have)
+		} else if all.Removed(end) == nil {
+			m.checkEnd(v, end, have)
 		}
 	}
 	return true
-}
-
-// movesWith reports whether something around an address may move: nearly always none does, and
-// to follow all moves for each move would take their square.
-func movesWith(addr string, from map[string]*moveItem) bool {
-	for i, c := range addr {
-		if (c == '.' || c == '[') && from[addr[:i]] != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // checkEnd is checkTarget for what moved on with the namespace, the module or the block around it.
@@ -162,20 +152,16 @@ func (m *module) checkTarget(v *moveItem, have *declared) {
 	}
 }
 
-// checkMoveCycles reports moves that lead back to where they start.
-func (m *module) checkMoveCycles(from map[string]*moveItem) bool {
+// checkMoveCycles reports moves that lead back to where they start, or into themselves.
+func (m *module) checkMoveCycles(next map[string]*moveItem) (found bool) {
 	done := map[*moveItem]bool{}
-	found := false
-	for i := range m.moves {
-		var way []*moveItem
-		for v := &m.moves[i]; v != nil && !done[v]; v = from[v.To] {
+	for _, first := range m.moves {
+		text := first.From
+		for v := first; v != nil && !done[v]; v = next[v.To] {
 			done[v] = true
-			way = append(way, v)
-			if start := slices.IndexFunc(way, func(w *moveItem) bool { return w == from[v.To] }); start >= 0 {
-				m.moveCycle(way[start:])
-				found = true
-			} else if strings.HasPrefix(v.To, v.From+".") {
-				m.moveCycle([]*moveItem{v})
+			text += fmt.Sprintf(" moves to %s (%s), which", v.To, m.where(v.d.head))
+			if v.To == first.From || strings.HasPrefix(v.To, v.From+".") {
+				m.errorf(first.d.head, "Moves in a circle", "%s is, or is inside, where it began. Delete one of these blocks.", text)
 				found = true
 			}
 		}
@@ -183,20 +169,9 @@ func (m *module) checkMoveCycles(from map[string]*moveItem) bool {
 	return found
 }
 
-func (m *module) moveCycle(way []*moveItem) {
-	first := way[0]
-	var b strings.Builder
-	b.WriteString(first.From)
-	for _, v := range way {
-		fmt.Fprintf(&b, " moves to %s (%s), which", v.To, m.where(v.d.head))
-	}
-	m.errorf(first.d.head, "Moves in a circle", "%s is, or is inside, where it began. Delete one of these blocks.", b.String())
-}
-
 func (m *module) checkRemovals(have *declared) {
 	first := map[string]*removalItem{}
-	for i := range m.removals {
-		r := &m.removals[i]
+	for _, r := range m.removals {
 		if other := first[r.From]; other != nil {
 			m.errorf(r.d.head, "Removed twice", "%s is removed at %s already. Delete one of the two blocks.", r.From, m.where(other.d.head))
 			continue
@@ -214,18 +189,11 @@ func (m *module) checkRemovals(have *declared) {
 }
 
 func (m *module) checkPathMoves(have *declared) {
-	from, to := map[string]*pathMoveItem{}, map[string]*pathMoveItem{}
-	for i := range m.pathMoves {
-		v := &m.pathMoves[i]
-		first := from[v.From]
-		if first == nil {
-			first = to[v.To]
-		}
-		if first != nil {
-			m.errorf(v.d.head, "Moved twice", "%s moves to %s, but at %s %s moves to %s. Delete one of the two blocks.", v.From, v.To, m.where(first.d.head), first.From, first.To)
+	single := once{m, map[string]*decl{}, map[string]*decl{}}
+	for _, v := range m.pathMoves {
+		if !single.claim(v.From, v.To, v.d) {
 			continue
 		}
-		from[v.From], to[v.To] = v, v
 		known := false
 		for _, paths := range have.paths {
 			if paths[v.To] == nil {
@@ -248,8 +216,7 @@ func (m *module) checkImports(have *declared) {
 		path string
 	}
 	addrs, paths := map[string]*importItem{}, map[where]*importItem{}
-	for n := range m.imports {
-		v := &m.imports[n]
+	for _, v := range m.imports {
 		path := v.d.block.attrs["path"]
 		i := have.nodes[v.To]
 		if !have.sound && (i == nil || i.ensemble == nil) {

@@ -84,27 +84,19 @@ func (n *nodeDecl) all() []*instance {
 // ensembleOf returns the ensemble of a node at the top; nil when it is not known.
 func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
 	if len(n.ensembles) == 0 {
-		e := m.defaultEnsemble()
-		if e == nil && m.parent != nil && m.severalEnsembles() {
+		n.failed = n.failed || m.ensemble == nil
+		if m.ensemble == nil && m.parent != nil && m.severalEnsembles() {
 			m.errorf(n.head, "Which ensemble?", "There are several ensembles, and %s%s does not name one. Set ensemble = ensemble.NAME on the module block, or here from a variable.", m.prefix, n.addr)
 		}
-		n.failed = n.failed || e == nil
-		return e
+		return m.ensemble
 	}
 	var chosen *Ensemble
 	s := m.scope(n.decl)
 	for _, a := range n.ensembles {
-		v, ok := s.value(a)
-		if !ok {
-			continue
-		}
-		e := ensembleValue(v)
-		switch {
-		case e == nil:
-			s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
-		case chosen != nil && chosen != e:
+		switch e := s.ensemble(a); {
+		case e != nil && chosen != nil && chosen != e:
 			s.wrong(a, "Two ensembles", fmt.Sprintf("%s already belongs to ensemble.%s; a namespace cannot belong to two.", n.addr, chosen.Name))
-		default:
+		case e != nil:
 			chosen = e
 		}
 	}
@@ -212,7 +204,7 @@ func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
 	if n.block != nil {
 		m.evaluateInstance(inst, s)
 	}
-	m.place(inst, s)
+	m.place(inst)
 	n.instances[at] = append(n.instances[at], inst)
 	return true
 }
@@ -265,19 +257,7 @@ func (s scope) replaceForACL(a *attribute) bool {
 
 // setField stores an argument as the parameter of that name.
 func (m *module) setField(s scope, a *attribute, f kind.Field) {
-	v, ok := s.value(a)
-	if !ok {
-		return
-	}
-	if isNull(v) {
-		if f.Required {
-			s.wrong(a, "Missing required argument", fmt.Sprintf("%s has no default, so it cannot be null: give it a value (%s).", a.name, lowerFirst(strings.TrimSuffix(f.Doc, "."))))
-		}
-		return
-	}
-	if v, ok = s.convert(a, v, fieldType(f)); ok {
-		v, ok = s.public(a, v, ok)
-	}
+	v, ok := s.shown(a, fieldType(f))
 	if !ok {
 		return
 	}
@@ -298,79 +278,68 @@ func (m *module) setField(s scope, a *attribute, f kind.Field) {
 	if errors.As(err, &wrong) {
 		err = wrong.Err
 	}
-	suggestion := ""
+	detail := a.name + ": " + strings.TrimSuffix(err.Error(), ".") + "."
 	if f.Type == kind.TypeString {
-		suggestion = plan.DidYouMean(v.AsString(), f.OneOf)
+		detail += plan.DidYouMean(v.AsString(), f.OneOf)
 	}
-	s.wrong(a, "Invalid value for "+a.name, a.name+": "+strings.TrimSuffix(err.Error(), ".")+"."+suggestion)
+	s.wrong(a, "Invalid value for "+a.name, detail)
 }
 
 // reserved is where the tool keeps its own records, below every root.
 const reserved = ".locktree"
 
 // place gives the instance its path.
-func (m *module) place(i *instance, s scope) {
-	at := hcl.Range{}
-	a := i.decl.attr("name")
-	switch {
-	case a != nil:
-		at = a.expr.Range()
-	case i.decl.attr("for_each") != nil:
-		at = i.decl.attr("for_each").expr.Range()
-	case i.decl.block != nil:
-		at = i.decl.block.labelAt()
-	default:
-		at = i.decl.head
-	}
+func (m *module) place(i *instance) {
 	parent := ""
 	switch {
+	case i.broken || i.nameless:
+		return // no path: what is inside has none either, and nothing is said of it
 	case i.parent != nil:
 		parent = i.parent.path
 	case i.ensemble != nil:
 		parent = i.ensemble.Root
 	}
-	if i.broken || i.nameless {
-		return // no path: what is inside has none either, and nothing is said of it
+	// The name is worth looking at even when the namespace around has no path, or the ensemble is not known.
+	summary, err := "Illegal znode name", kind.ValidateName(i.name)
+	if err == nil && parent != "" {
+		i.path = kind.JoinPath(parent, i.name)
+		summary, err = "Illegal path", kind.ValidatePath(i.path)
+		switch {
+		case err != nil:
+		case i.parent == nil && i.name == reserved:
+			summary, err = "Reserved name", fmt.Errorf("%s is where locktree keeps its own records", i.path)
+		case len(i.path) > maxPathBytes:
+			summary, err = "Path too long", fmt.Errorf("the path has %d bytes; at most %d are allowed", len(i.path), maxPathBytes)
+		}
 	}
-	if err := kind.ValidateName(i.name); err != nil {
-		m.errorf(at, "Illegal znode name", "%s This is about %s.%s", sentence(err.Error()), i.addr, nameHint(a))
-		i.decl.failed = true
-		return
+	if err != nil {
+		next := "Change its name."
+		if i.decl.attr("name") == nil {
+			next = "Set name = ... to call the znode differently."
+		}
+		m.errorf(i.decl.nameAt(), summary, "%s It would be the znode of %s. %s", sentence(err.Error()), i.addr, next)
 	}
-	if parent == "" {
-		// The namespace around has no path, or the ensemble is not known. Its name was worth looking at.
-		i.decl.failed = true
-		return
+	if err != nil || parent == "" {
+		i.path, i.decl.failed = "", true
 	}
-	path := kind.JoinPath(parent, i.name)
-	if err := kind.ValidatePath(path); err != nil {
-		m.errorf(at, "Illegal path", "%s%s", sentence(err.Error()), nameHint(a))
-		i.decl.failed = true
-		return
+}
+
+// nameAt is where the name of the node's znodes comes from.
+func (n *nodeDecl) nameAt() hcl.Range {
+	switch {
+	case n.attr("name") != nil:
+		return n.attr("name").expr.Range()
+	case n.attr("for_each") != nil:
+		return n.attr("for_each").expr.Range()
+	case n.block != nil:
+		return n.block.labelAt()
 	}
-	if i.parent == nil && i.name == reserved {
-		m.errorf(at, "Reserved name", "%s is where locktree keeps its own records. Set name = ... to something else.", path)
-		i.decl.failed = true
-		return
-	}
-	if len(path) > maxPathBytes {
-		m.errorf(at, "Path too long", "The path of %s has %d bytes; at most %d are allowed. Use shorter names, or fewer levels.", i.addr, len(path), maxPathBytes)
-		i.decl.failed = true
-		return
-	}
-	i.path = path
+	return n.head
 }
 
 // maxPathBytes bounds what every contender's path starts with; see kind.ValidateName
 // for what long ephemeral paths do to a server.
 const maxPathBytes = 1024
-
-func nameHint(a *attribute) string {
-	if a == nil {
-		return " Set name = ... to call the znode differently."
-	}
-	return ""
-}
 
 // planNode is the instance as the planner sees it. own is the access list of what
 // has none. Nodes of one policy share their lists, which nobody changes: clipped, so that

@@ -32,20 +32,29 @@ var (
 	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[Ensemble]())
 )
 
-func policyValue(v cty.Value) *policy {
+func policyValue(v cty.Value) *policy { return encapsulated[policy](v, policyType) }
+
+func ensembleValue(v cty.Value) *Ensemble { return encapsulated[Ensemble](v, ensembleType) }
+
+func encapsulated[T any](v cty.Value, ty cty.Type) *T {
 	v, _ = v.Unmark()
-	if !v.Type().Equals(policyType) || v.IsNull() || !v.IsKnown() {
+	if !v.Type().Equals(ty) || v.IsNull() || !v.IsKnown() {
 		return nil
 	}
-	return v.EncapsulatedValue().(*policy)
+	return v.EncapsulatedValue().(*T)
 }
 
-func ensembleValue(v cty.Value) *Ensemble {
-	v, _ = v.Unmark()
-	if !v.Type().Equals(ensembleType) || v.IsNull() || !v.IsKnown() {
+// ensemble evaluates an argument that names an ensemble; nil when it does not, which is reported.
+func (s scope) ensemble(a *attribute) *Ensemble {
+	v, ok := s.value(a)
+	if !ok {
 		return nil
 	}
-	return v.EncapsulatedValue().(*Ensemble)
+	e := ensembleValue(v)
+	if e == nil {
+		s.wrong(a, "Wrong type", "ensemble must name an ensemble block: ensemble.NAME.")
+	}
+	return e
 }
 
 // principalType is what principal.NAME is.
