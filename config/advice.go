@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,25 +19,21 @@ type advice struct {
 }
 
 const (
-	closeQuote = `This string has no closing quote on its line. Write the missing ". A string over several lines is written as <<EOT, its lines, and EOT.`
-	orDefault  = "Give it a value, or write coalesce(VALUE, DEFAULT) where it may be null."
-	orTry      = "Give it a value, or write try(..., DEFAULT) where it may be null."
+	orDefault = "Give it a value, or write coalesce(VALUE, DEFAULT) where it may be null."
+	orTry     = "Give it a value, or write try(..., DEFAULT) where it may be null."
 )
 
 var advices = []advice{
-	{of: "Invalid multi-line string", text: closeQuote, instead: true},
-	{of: "Invalid escape sequence", text: `Write \\ for a backslash; there are also \n, \t, \", \r and \uNNNN.`},
+	{of: "Invalid multi-line string", text: `This string has no closing quote on its line. Write the missing ". A string over several lines is written as <<EOT, its lines, and EOT.`, instead: true},
+	{of: "Invalid escape sequence", text: `Write \\ for a backslash.`},
 	{of: "Unclosed template interpolation sequence", text: `Write the missing "}", or $${ for the characters themselves.`},
-	{of: "Missing newline after argument", text: `Put a string, or a number with a unit such as "15s", in double quotes; compare with ==, join conditions with && or ||, and begin the next argument on a new line.`},
+	{of: "Missing newline after argument", text: `Put a string, or a number with a unit such as "15s", in double quotes, and begin the next argument on a new line.`},
 	{of: "Argument or block definition required", part: "equals sign"},
 	{of: "Argument or block definition required", text: `Write NAME = VALUE, or TYPE "NAME" { ... }. A "}" here is one too many, and a comment starts with #.`},
-	{of: "Invalid block definition", part: "must have block content", text: "If it is an argument, write NAME = VALUE."},
 	{of: "Invalid expression", text: `Write a value: a string in double quotes, a number, true, false, null, a list [...], an object { ... } or a reference such as var.NAME.`},
 	{of: "Missing item separator", text: `Write the missing comma, or the missing "]" after the last element.`},
 	{of: "Missing argument separator", text: `Write the missing comma, or the missing ")" after the last argument.`},
 	{of: "Invalid type specification", part: "A type specification is", text: "Write it without quotes, such as type = string."},
-	{of: "Call to unknown function", part: "Did you mean"},
-	{of: "Call to unknown function", text: `"locktree schema" lists the functions.`},
 	{of: "Invalid operand", part: "number is required", text: `Join two strings with "${a}${b}".`},
 	{of: "Operation failed", part: "must not be null", text: orDefault},
 	{of: "Invalid template interpolation value", part: "result is null", text: orDefault},
@@ -44,7 +41,6 @@ var advices = []advice{
 	{of: "Attempt to get attribute from null value", text: orTry},
 	{of: "Attempt to index null value", text: orTry},
 	{of: "Iteration over null value", text: "Write VALUE == null ? [] : VALUE where it may be null."},
-	{of: "Inconsistent conditional result types", text: "Convert one of them, with tostring(...), tolist(...) or the like."},
 }
 
 // advised are diagnostics of hcl with advice.
@@ -94,96 +90,51 @@ func elementAdvice(d *hcl.Diagnostic) string {
 	}
 	switch ty := in.Type(); {
 	case ty.IsObjectType() || ty.IsMapType():
-		var names []string
-		for it := in.ElementIterator(); it.Next(); {
-			k, _ := it.Element()
-			names = append(names, k.AsString())
-		}
-		return hint(given, names, "It has none.")
+		return hint(given, slices.Collect(maps.Keys(in.AsValueMap())), "It has none.")
 	case (ty.IsTupleType() || ty.IsListType()) && d.Summary == "Unsupported attribute":
 		return " It is a list: write [0] before the dot for the first element, or [*] for all."
-	case ty.IsTupleType() || ty.IsListType():
-		switch n := in.LengthInt(); n {
-		case 0:
-			return ""
-		case 1:
-			return " Its only element is [0]."
-		default:
-			return fmt.Sprintf(" Its elements are [0] to [%d].", n-1)
-		}
+	case (ty.IsTupleType() || ty.IsListType()) && in.LengthInt() > 0:
+		return fmt.Sprintf(" Its last element is [%d].", in.LengthInt()-1)
 	case ty.IsSetType():
 		return " A set has no order: use a for expression, or tolist(...)."
 	}
 	return ""
 }
 
-// askedFor finds the value in which an element was looked for, and its name.
-func askedFor(d *hcl.Diagnostic) (v cty.Value, name string) {
-	var steps hcl.Traversal
-	switch e := d.Expression.(type) {
-	case *hclsyntax.IndexExpr:
-		v, _ = e.Collection.Value(d.EvalContext)
-		key, _ := e.Key.Value(d.EvalContext)
-		return v, elementKey(key)
-	case *hclsyntax.ScopeTraversalExpr:
-		v, _ = e.Traversal[:1].TraverseAbs(d.EvalContext)
-		steps = e.Traversal[1:]
-	case *hclsyntax.RelativeTraversalExpr:
-		v, _ = e.Source.Value(d.EvalContext)
-		steps = e.Traversal
+// askedFor finds the value in which an element was looked for, and its name; NilVal when it was none that is written out.
+func askedFor(d *hcl.Diagnostic) (cty.Value, string) {
+	e, ok := d.Expression.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || d.EvalContext == nil {
+		return cty.NilVal, ""
 	}
-	for _, s := range steps {
-		if d.Subject != nil && s.SourceRange() == *d.Subject {
-			switch s := s.(type) {
-			case hcl.TraverseAttr:
-				name = s.Name
-			case hcl.TraverseIndex:
-				name = elementKey(s.Key)
-			}
+	for i, s := range e.Traversal {
+		if d.Subject != nil && s.SourceRange() == *d.Subject && i > 0 {
+			name, _ := word(e.Traversal, i)
+			v, _ := e.Traversal[:i].TraverseAbs(d.EvalContext)
 			return v, name
 		}
-		v, _ = s.TraversalStep(v)
 	}
 	return cty.NilVal, ""
 }
 
-func elementKey(key cty.Value) string {
-	if key.IsMarked() || !key.IsKnown() || key.IsNull() || key.Type() != cty.String {
-		return ""
-	}
-	return key.AsString()
-}
-
-// Errors of syntax that the parser may report as a consequence of another one.
-var (
-	followUps  = []string{"Invalid expression", "Missing newline after argument", "Argument or block definition required", "Unexpected endif directive", "Unexpected endfor directive"}
-	openQuotes = []string{"Invalid multi-line string", "Unterminated template string", "Invalid string literal"}
-)
-
-// causes leaves out what only follows from another error, or repeats it on the same
-// line: after a missing quote all strings are inside out, to the end of the file.
+// causes leaves out syntax errors that follow from another one: behind the first of a line the parser has lost its way, and after
+// a missing quote all strings are inside out, to the end of the file.
 func causes(diags hcl.Diagnostics) hcl.Diagnostics {
-	specific, said := map[int]bool{}, map[string]bool{}
-	open := 0 // the line from which on quotes mean nothing; 0: none
-	for _, d := range diags {
-		line := subject(d).Start.Line
-		specific[line] = specific[line] || !slices.Contains(followUps, d.Summary)
-		if d.Summary == "Unclosed template interpolation sequence" && open == 0 {
-			open = line
-		}
-	}
 	var out hcl.Diagnostics
+	said, open := map[int]bool{}, 0 // the line from which on quotes mean nothing
+	if i := slices.IndexFunc(diags, func(d *hcl.Diagnostic) bool { return d.Summary == "Unclosed template interpolation sequence" }); i >= 0 {
+		open = subject(diags[i]).Start.Line
+	}
 	for _, d := range diags {
 		line := subject(d).Start.Line
-		quote := slices.Contains(openQuotes, d.Summary)
-		key := fmt.Sprint(line, d.Summary, d.Detail)
-		if slices.Contains(followUps, d.Summary) && specific[line] || quote && open > 0 && line >= open || said[key] {
+		quote := d.Summary == "Invalid multi-line string" || d.Summary == "Unterminated template string" || d.Summary == "Invalid string literal"
+		if said[line] || quote && open > 0 && line >= open {
 			continue
 		}
 		if quote && open == 0 {
 			open = line
 		}
-		said[key] = true
+		said[line] = true
 		out = append(out, advise(d))
 	}
 	return out
