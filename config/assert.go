@@ -61,23 +61,21 @@ func (s scope) doubtful(a *attribute, want cty.Type) (cty.Value, bool) {
 		return cty.NilVal, false
 	}
 	v, diags := s.evaluate(a)
+	marked := v.ContainsMarked()
+	v, _ = v.UnmarkDeep()
+	if !diags.HasErrors() {
+		var err error
+		if v, err = convert.Convert(v, want); err != nil || v.IsNull() {
+			diags = append(diags, errorAt(a.expr.Range(), "Wrong type", a.name+" must be "+typeName(want)+"."))
+		}
+	}
 	for _, d := range diags {
 		d.Severity = hcl.DiagWarning
 		d.Detail += s.about(a) + " The check could not be made."
 	}
 	s.m.add(diags...)
-	if len(diags) > 0 {
-		return cty.NilVal, false
-	}
-	marked := v.ContainsMarked()
-	v, _ = v.UnmarkDeep()
-	v, err := convert.Convert(v, want)
-	if err != nil || v.IsNull() {
-		s.m.add(warningAt(a.expr.Range(), "Wrong type", a.name+" must be "+typeName(want)+", so the check could not be made."+s.about(a)))
-		return cty.NilVal, false
-	}
 	if marked && want == cty.String {
-		return cty.StringVal("The message of this assertion contains something sensitive, so it is not shown."), true
+		v = cty.StringVal("The message of this assertion is not shown because it contains something sensitive.")
 	}
-	return v, true
+	return v, len(diags) == 0
 }

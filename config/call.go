@@ -161,9 +161,7 @@ func (m *module) evaluateCall(d *decl) {
 			return
 		}
 	}
-	if m.expanded += len(elements); m.expanded > maxNodes {
-		m.errorf(d.head, "Too many nodes", "The configuration declares more than %d nodes and modules. Split it into several stacks.", maxNodes)
-		d.failed = true
+	if !m.count(len(elements), d) {
 		return
 	}
 	byKey := make(map[string]cty.Value, len(elements))

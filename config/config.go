@@ -90,17 +90,3 @@ type Auth struct {
 	Username string
 	Password Secret
 }
-
-// Load reads the configuration in dir. The diagnostics are sorted by file and
-// line. When they contain an error the Config has only Dir and Sources set, which
-// is what a view needs to show them; it is never nil.
-func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
-	return load(dir, opts)
-}
-
-// Format returns src in the canonical layout. The name decides between native
-// and JSON syntax; JSON is returned as it is, since it has no canonical layout of
-// ours. A source that does not parse is returned unchanged, with the reasons.
-func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
-	return format(src, filename)
-}

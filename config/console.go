@@ -21,7 +21,7 @@ type Console struct {
 // error only Sources may be called. Close it in any case.
 func OpenConsole(dir string, opts Options) (*Console, hcl.Diagnostics) {
 	c := &Console{
-		m:    newModule(&sources{dir: dir, files: map[string]*hcl.File{}, report: &report{}}, opts),
+		m:    newModule(&sources{dir: dir, files: map[string]*hcl.File{}, report: &report{dir: dir}}, opts),
 		dirs: directories{dir: dir},
 	}
 	root, err := c.dirs.open(".")
@@ -45,7 +45,7 @@ func (c *Console) Sources() map[string]*hcl.File { return c.m.files.files }
 // as "(sensitive value)".
 func (c *Console) Eval(src string) (string, hcl.Diagnostics) {
 	m := c.m
-	*m.report = report{short: m.short}
+	*m.report = report{dir: m.report.dir}
 	m.files.files[consoleFile] = &hcl.File{Bytes: []byte(src)}
 	v, ok := c.value(src)
 	if !ok {

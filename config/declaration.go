@@ -147,7 +147,7 @@ func (m *module) declare(d *decl, attrs ...*attribute) *decl {
 // name declares a block that is found by its first label.
 func (m *module) name(root string, b *block, evaluate func(*decl), attrs ...*attribute) *decl {
 	d := m.declare(&decl{addr: root + "." + b.name(), block: b, head: b.head, evaluate: evaluate}, attrs...)
-	m.checkLabel(b)
+	m.checkLabel(b, b.name())
 	m.unique(root, b.name(), d)
 	return d
 }
@@ -168,12 +168,17 @@ func (m *module) duplicate(d, first *decl) {
 	m.errorf(d.head, "Duplicate declaration", "%s is already declared at %s. Rename one of the two, or delete it.", d.addr, m.where(first.head))
 }
 
-// checkLabel refuses labels that no reference could spell.
-func (m *module) checkLabel(b *block) {
-	if label := b.name(); !hclsyntax.ValidIdentifier(label) {
-		m.errorf(b.labelAt(), "Invalid name", "%q cannot be referred to: a name consists of letters, digits, _ and -, and starts with a letter or _.%s",
-			label, znodeNameHint(b))
+// checkLabel refuses labels, and parts of label paths, that no reference could spell.
+func (m *module) checkLabel(b *block, name string) bool {
+	ok := hclsyntax.ValidIdentifier(name)
+	if !ok {
+		next := ""
+		if b.typ.kind != nil {
+			next = " The znode may have another name: set name = ..."
+		}
+		m.errorf(b.labelAt(), "Invalid name", "No reference could name %q: a name consists of letters, digits, _ and -, and starts with a letter or _.%s", name, next)
 	}
+	return ok
 }
 
 func (b *block) labelAt() hcl.Range {
@@ -181,13 +186,6 @@ func (b *block) labelAt() hcl.Range {
 		return b.labelRanges[0]
 	}
 	return b.head
-}
-
-func znodeNameHint(b *block) string {
-	if b.typ.kind == nil {
-		return ""
-	}
-	return " The znode may be called differently: set name = ..."
 }
 
 // maxLabelPath bounds how many namespaces one label can imply.
@@ -205,17 +203,17 @@ func (m *module) collectNode(b *block, outer *nodeDecl) {
 			return
 		}
 		for _, part := range parts[:len(parts)-1] {
-			if !m.checkPathPart(b, part) {
+			if !m.checkLabel(b, part) {
 				return
 			}
 			parent = m.implied(b, parent, part)
 		}
 		label = parts[len(parts)-1]
-		if !m.checkPathPart(b, label) {
+		if !m.checkLabel(b, label) {
 			return
 		}
 	} else {
-		m.checkLabel(b)
+		m.checkLabel(b, label)
 	}
 	n := m.addNode(b.typ.kind, label, parent, b.head)
 	if n == nil {
@@ -252,15 +250,6 @@ func (m *module) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
 	top := n.top()
 	top.ensembles = append(top.ensembles, a)
 	top.attrs = append(top.attrs, a)
-}
-
-func (m *module) checkPathPart(b *block, part string) bool {
-	if hclsyntax.ValidIdentifier(part) {
-		return true
-	}
-	m.errorf(b.labelAt(), "Invalid name", "The part %q of the path %q cannot be referred to: it must consist of letters, digits, _ and -, and start with a letter or _.",
-		part, b.name())
-	return false
 }
 
 func (m *module) implied(b *block, parent *nodeDecl, label string) *nodeDecl {

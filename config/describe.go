@@ -7,9 +7,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// SchemaFormat is the version of what [Schema] returns. It grows when a field
-// changes its meaning; new fields do not change it.
-const SchemaFormat = 1
+// schemaFormat grows when a field changes its meaning; new fields do not change it.
+const schemaFormat = 1
 
 // LanguageSchema is the whole language as data: what decodes the files, not a copy of it.
 type LanguageSchema struct {
@@ -67,7 +66,7 @@ type AttributeSchema struct {
 
 // Schema returns the language. The result is a new one at each call.
 func Schema() *LanguageSchema {
-	s := &LanguageSchema{Format: SchemaFormat, Functions: functionNames()}
+	s := &LanguageSchema{Format: schemaFormat, Functions: functionNames()}
 	for _, t := range language.blocks {
 		b := t.describe()
 		b.Module = childLanguage.nested(t.name) != nil

@@ -26,11 +26,11 @@ func warningAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 // where is how one diagnostic points at another place, FILE:LINE, relative to the
 // directory of the configuration.
 func (r *report) where(at hcl.Range) string {
-	name := r.short[at.Filename]
-	if name == "" {
+	name, err := filepath.Rel(r.dir, at.Filename)
+	if err != nil {
 		name = filepath.Base(at.Filename)
 	}
-	return name + ":" + strconv.Itoa(at.Start.Line)
+	return filepath.ToSlash(name) + ":" + strconv.Itoa(at.Start.Line)
 }
 
 // repeats is how many errors are shown for one place: a wrong expression under
@@ -41,10 +41,8 @@ const repeats = 3
 type report struct {
 	diags      hcl.Diagnostics
 	seen       map[string]int
-	incomplete bool // the module being decoded has blocks of unknown types
-	// short are the names of files in modules as seen from the configuration,
-	// by the names that diagnostics use. Other files go by their last name.
-	short map[string]string
+	incomplete bool   // the module being decoded has blocks of unknown types
+	dir        string // of the configuration
 }
 
 func (r *report) add(diags ...*hcl.Diagnostic) {

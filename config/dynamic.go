@@ -126,8 +126,7 @@ func (m *module) expandDynamic(s scope, n *block) []nestedBlock {
 		s.wrong(a, "Wrong type", "for_each of a dynamic block must be a list, a set or a map.")
 		return nil
 	}
-	if m.expanded += v.LengthInt(); m.expanded > maxNodes {
-		s.wrong(a, "Too many nodes", "Dynamic blocks count as nodes, of which there are too many. Split the configuration into several stacks.")
+	if !m.count(v.LengthInt(), s.d) {
 		return nil
 	}
 	var out []nestedBlock

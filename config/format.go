@@ -11,7 +11,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-func format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
+// Format returns src in the canonical layout. The name decides between native and JSON syntax; JSON, which has no canonical
+// layout, is returned as it is. A source that does not parse is returned unchanged, with the reasons.
+func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	isJSON := strings.HasSuffix(filename, ".json")
 	r := &report{}
 	if len(src) > maxFileBytes {

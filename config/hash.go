@@ -5,10 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"maps"
-	"slices"
-
-	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -43,5 +39,3 @@ func hash(c *Config) string {
 	_, _ = io.WriteString(sum, "end")
 	return hex.EncodeToString(sum.Sum(nil))
 }
-
-func sortedNames(files map[string]*hcl.File) []string { return slices.Sorted(maps.Keys(files)) }

@@ -78,10 +78,10 @@ variable "list" {
 	for name, c := range map[string]struct{ file, want string }{
 		"undeclared":       {"lsit = []", `There is no variable "lsit", so its value is not used. Did you mean "list"?`},
 		"call":             {"list = upper(\"x\")", "must be a constant"},
-		"wrong type":       {"list = 3", "The value of var.list, from given.ltvars:1, does not fit its type"},
+		"wrong type":       {"list = 3", "The value of var.list, from vars/given.ltvars:1, does not fit its type"},
 		"syntax":           {"list = [\"canary", "does not parse here"},
-		"sensitive syntax": {"secret = canary.canary", "The value of var.secret at given.ltvars:1 must be a constant"},
-		"sensitive type":   {"secret = [\"canary\"]", "The value of var.secret, from given.ltvars:1, does not fit its type"},
+		"sensitive syntax": {"secret = canary.canary", "The value of var.secret at vars/given.ltvars:1 must be a constant"},
+		"sensitive type":   {"secret = [\"canary\"]", "The value of var.secret, from vars/given.ltvars:1, does not fit its type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "vars/given.ltvars": c.file})

@@ -196,8 +196,7 @@ func (m *module) evaluateImport(d *decl) {
 	if !ok {
 		return
 	}
-	if m.expanded += len(elements); m.expanded > maxNodes {
-		m.errorf(d.head, "Too many nodes", "The configuration declares and imports more than %d nodes. Split it into several stacks.", maxNodes)
+	if !m.count(len(elements), d) {
 		return
 	}
 	for _, el := range elements {

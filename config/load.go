@@ -2,6 +2,7 @@ package config
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func load(dir string, opts Options) (*Config, hcl.Diagnostics) {
+// Load reads the configuration in dir. The diagnostics are sorted by file and line. When they contain an error, the Config
+// has only Dir and Sources set, which is what a view needs to show them; it is never nil.
+func Load(dir string, opts Options) (*Config, hcl.Diagnostics) {
 	d := directories{dir: dir}
 	defer d.close()
 	fsys, err := d.open(".")
@@ -52,7 +55,7 @@ func (r *report) noDirectory(dir string, err error) {
 }
 
 func loadTree(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, error)) (*Config, hcl.Diagnostics) {
-	files := &sources{fsys: fsys, dir: dir, files: map[string]*hcl.File{}, report: &report{}}
+	files := &sources{fsys: fsys, dir: dir, files: map[string]*hcl.File{}, report: &report{dir: dir}}
 	m := newModule(files, opts)
 	m.open = open
 	c := &Config{Dir: dir, Sources: files.files}
@@ -114,7 +117,7 @@ func (m *module) decodeFiles() *block {
 	}
 	// What the tables find wrong is kept apart from syntax errors, and behind them: a block that did not
 	// parse is missing, and whatever refers to it would be called unknown.
-	decoding := &report{short: m.short}
+	decoding := &report{dir: m.report.dir}
 	root := &block{typ: m.language, attrs: map[string]*attribute{}}
 	before, empty := m.errors(), true
 	var version *hcl.Diagnostic
@@ -200,13 +203,7 @@ const maxStack = 128
 // stack returns the ownership id. It is the name of a znode.
 func (m *module) stack() string {
 	if m.settings == nil {
-		first := ""
-		for _, name := range sortedNames(m.files.files) {
-			if first == "" {
-				first = name
-			}
-		}
-		m.errorf(fileStart(first), "No stack", "The configuration must say what its nodes belong to, so that no other one touches them: add locktree { stack = \"NAME\" }.")
+		m.errorf(fileStart(slices.Min(slices.Collect(maps.Keys(m.files.files)))), "No stack", "The configuration must say what its nodes belong to, so that no other one touches them: add locktree { stack = \"NAME\" }.")
 		return ""
 	}
 	a := m.settings.block.attrs["stack"]

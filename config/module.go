@@ -56,6 +56,15 @@ type module struct {
 	ensemble *Ensemble // of nodes at the top that name none
 }
 
+// count counts what a block expands to, and returns false when that is too much.
+func (m *module) count(n int, d *decl) bool {
+	if m.expanded += n; m.expanded > maxNodes {
+		m.errorf(d.head, "Too many nodes", "The configuration expands to more than %d nodes, modules, imports and dynamic blocks. Split it into several stacks.", maxNodes)
+		d.failed = true
+	}
+	return m.expanded <= maxNodes
+}
+
 // nodeKey finds a node block among its siblings without walking them: a
 // namespace of 100,000 locks would take their square otherwise.
 type nodeKey struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/gocty"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -39,14 +40,7 @@ type instance struct {
 func (i *instance) attributes() map[string]cty.Value {
 	out := map[string]cty.Value{"path": cty.StringVal(i.path), "name": cty.StringVal(i.name)}
 	for _, f := range i.params.Fields() {
-		switch v := f.Get().(type) {
-		case int:
-			out[f.Name] = cty.NumberIntVal(int64(v))
-		case bool:
-			out[f.Name] = cty.BoolVal(v)
-		case string:
-			out[f.Name] = cty.StringVal(v)
-		}
+		out[f.Name], _ = gocty.ToCtyValue(f.Get(), fieldType(f)) // an int, a bool or a string
 	}
 	return out
 }
@@ -188,9 +182,7 @@ func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
 
 // instantiate evaluates one instance. It returns false when there are too many.
 func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
-	if m.expanded++; m.expanded > maxNodes {
-		m.errorf(n.head, "Too many nodes", "The configuration declares more than %d nodes and modules. Split it into several stacks.", maxNodes)
-		n.failed = true
+	if !m.count(1, n.decl) {
 		return false
 	}
 	inst := &i

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,21 +24,12 @@ type sources struct {
 	fsys  fs.FS
 	dir   string // what fsys is called in diagnostics
 	files map[string]*hcl.File
-	base  string // what the configuration's directory is called; "" when it is dir
-	path  string // of the module, from the configuration's directory
 	*report
 }
 
 // in are the files of a module.
 func (s *sources) in(fsys fs.FS, dir string) *sources {
-	return &sources{fsys: fsys, dir: filepath.Join(s.root(), filepath.FromSlash(dir)), path: dir, base: s.root(), files: s.files, report: s.report}
-}
-
-func (s *sources) root() string {
-	if s.base != "" {
-		return s.base
-	}
-	return s.dir
+	return &sources{fsys: fsys, dir: filepath.Join(s.report.dir, filepath.FromSlash(dir)), files: s.files, report: s.report}
 }
 
 // display is the name of a file as diagnostics show it.
@@ -107,12 +97,6 @@ func (s *sources) parse(name string) hcl.Body {
 	}
 	isJSON := strings.HasSuffix(shown, ".json")
 	s.files[shown] = &hcl.File{Bytes: src, Nav: &navigator{src, shown, isJSON}}
-	if s.base != "" {
-		if s.short == nil {
-			s.short = map[string]string{}
-		}
-		s.short[shown] = path.Join(s.path, filepath.Base(shown))
-	}
 	file, diags := parseFile(src, shown, isJSON)
 	s.add(causes(diags)...)
 	if file == nil {
