@@ -21,13 +21,13 @@ func (m *module) evaluateAccess(s scope, b *block) *plan.Access {
 		if at == nil || admins == nil {
 			at = b.attrs["readers"]
 		}
-		s.wrong(at, "No administrators", "Nobody could apply this stack any more: name who may in admins = [principal.NAME].")
+		s.wrong(at, "No administrators", "Nobody could apply this stack any more. List its administrators: admins = [principal.NAME].")
 		return nil
 	}
 	for _, a := range admins {
 		if plan.Everybody(a) {
 			s.wrong(b.attrs["admins"], "Everybody would be an administrator", fmt.Sprintf(
-				"%s is everybody who reaches the servers: they could delete this stack's records and take its apply lock. Name who applies. To leave the tool's own nodes open, leave admins and readers out.", plan.Identity{Scheme: a.Scheme, ID: a.ID}))
+				"%s matches everybody who can reach the servers: they could delete this stack's records and take its apply lock. List the identities that apply. To leave the tool's own nodes open, omit admins and readers.", plan.Identity{Scheme: a.Scheme, ID: a.ID}))
 			return nil
 		}
 	}

@@ -69,8 +69,8 @@ func advise(d *hcl.Diagnostic) *hcl.Diagnostic {
 // What Terraform has and this language does without.
 var (
 	terraformArguments = map[string]string{
-		"count":      ` There is no count: write for_each = toset(["a", "b"]), with a name for each of them, and use each.key.`,
-		"depends_on": " Leave it out: references, and the blocks around a block, decide what waits for what.",
+		"count":      ` There is no count: write for_each = toset(["a", "b"]), with a name for each instance, and use each.key.`,
+		"depends_on": " Remove it: references and the surrounding blocks determine the order.",
 		"provider":   " Write ensemble = ensemble.NAME on a block at the top of the file.",
 		"providers":  " Write ensemble = ensemble.NAME.",
 	}

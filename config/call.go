@@ -53,7 +53,7 @@ func (m *module) openModule(a *attribute) *module {
 	// "../" and its name, which then calls itself by that name.
 	for at := m; at != nil; at = at.parent {
 		if at.path == dir {
-			m.errorf(a.expr.Range(), "Module calls itself", "The directory %s is the module that contains this block, or one that calls it: %s. Call another one, or none.", dir, m.chain(dir))
+			m.errorf(a.expr.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, m.chain(dir))
 			return nil
 		}
 		depth++
@@ -139,7 +139,7 @@ func (m *module) checkCall(d *decl) {
 		v := child.named["var"][name]
 		switch {
 		case slices.Contains(reservedInputs, name):
-			m.errorf(v.head, "Reserved name", "A variable of a module that is called cannot be named %q: module blocks have, or may get, an argument of that name. Rename it.", name)
+			m.errorf(v.head, "Reserved name", "A variable of a module cannot be called %q: module blocks have, or may get, an argument of that name. Rename it.", name)
 		case d.block.attrs[name] == nil && v.block.attrs["default"] == nil:
 			m.errorf(d.head, "Missing required argument", "The module %s needs a value for its variable %q, which has no default. Add %s = ... here.", child.path, name, name)
 			d.failed = true

@@ -27,7 +27,7 @@ func withDynamic(t *blockType) *blockType {
 
 func newDynamicType(of *blockType, args []argument) *blockType {
 	return &blockType{
-		name: "dynamic", doc: "The block it is labelled with, once for each element.", labels: []string{"block type"}, of: of,
+		name: "dynamic", doc: "Repeats the block named by its label, once for each element.", labels: []string{"block type"}, of: of,
 		args: []argument{
 			arg("for_each", "list(any), set(any) or map(any)", "One block for each element.").must(),
 			arg("iterator", "name", "What key and value of the element are called in content; the block type by default."),
@@ -117,7 +117,7 @@ func (m *module) expandDynamic(s scope, n *block) []nestedBlock {
 	if v.ContainsMarked() {
 		unmarked, marks := v.Unmark()
 		if len(marks) > 0 {
-			s.wrong(a, "Sensitive value", "How many blocks there are is shown to people, so for_each cannot be sensitive. If it is no secret, say so with nonsensitive(...).")
+			s.wrong(a, "Sensitive value", "Plans show how many blocks there are, so for_each cannot be sensitive. If it is not secret, wrap it in nonsensitive(...).")
 			return nil
 		}
 		v = unmarked

@@ -90,7 +90,7 @@ func (m *module) authOfEnvironment(s scope, e *Ensemble) {
 		return
 	}
 	if password == "" || strings.Contains(user, ":") {
-		m.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and %s its password.", e.Name, usernameVariable, passwordVariable)
+		m.errorf(e.DeclRange, "Incomplete credentials", "ensemble %q has no auth block, and the environment variable %s is set: it must be a name without a colon, and %s must hold its password.", e.Name, usernameVariable, passwordVariable)
 		s.d.failed = true
 		return
 	}
@@ -122,9 +122,9 @@ func (m *module) evaluateServers(s scope, a *attribute, e *Ensemble) {
 	}
 	switch n := len(e.Servers); {
 	case n == 0:
-		s.wrong(a, "No servers", `Name at least one server, as "zk1:2181".`)
+		s.wrong(a, "No servers", `Name at least one server, such as "zk1:2181".`)
 	case n > maxServers:
-		s.wrong(a, "Too many servers", fmt.Sprintf("%d servers are listed; at most %d make sense.", n, maxServers))
+		s.wrong(a, "Too many servers", fmt.Sprintf("%d servers are listed; at most %d are allowed.", n, maxServers))
 	}
 }
 
@@ -132,9 +132,9 @@ func checkServer(server string) error {
 	host, port, err := net.SplitHostPort(server)
 	switch {
 	case strings.Contains(server, ",") || strings.ContainsAny(server, " /"):
-		return fmt.Errorf(`each element is one "host:port"; a connect string is written as a list, and its path as root`)
+		return fmt.Errorf(`write one "host:port" in each element of the list, and the path of a connect string as root`)
 	case err != nil || host == "":
-		return fmt.Errorf(`a server is written "host:port", as "zk1:2181"`)
+		return fmt.Errorf(`write a server as "host:port", for example "zk1:2181"`)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return fmt.Errorf("%q is not a port: it must be a number from 1 to 65535", port)
@@ -151,7 +151,7 @@ func (s scope) duration(a *attribute, lo, hi time.Duration) time.Duration {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		s.wrong(a, "Invalid time span", fmt.Sprintf(`%q is not a time span: write a number and a unit, as "15s" or "500ms".`, text))
+		s.wrong(a, "Invalid time span", fmt.Sprintf(`%q is not a time span: write a number and a unit, such as "15s" or "500ms".`, text))
 	case d < lo || d > hi:
 		s.wrong(a, "Invalid time span", fmt.Sprintf("%s is out of range: it must be between %s and %s.", d, lo, hi))
 	default:
@@ -182,7 +182,7 @@ func (m *module) evaluateTLS(s scope, b *block) *TLS {
 
 func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
 	if scheme := b.name(); scheme != "digest" {
-		m.errorf(b.labelAt(), "Unknown scheme", "%q is not a scheme this program can authenticate with: only digest is. A client certificate is set in the tls block.", scheme)
+		m.errorf(b.labelAt(), "Unknown scheme", "locktree cannot authenticate with the scheme %q, only with digest. Set a client certificate in the tls block.", scheme)
 		s.d.failed = true
 		return
 	}
@@ -194,13 +194,13 @@ func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
 	}
 	switch {
 	case user == "" || strings.Contains(user, ":"):
-		s.wrong(b.attrs["username"], "Invalid user name", "The user name must not be empty and cannot contain a colon, which ends it in the protocol.")
+		s.wrong(b.attrs["username"], "Invalid user name", "The user name must not be empty or contain a colon, which separates it from the password.")
 	case password == "":
-		s.wrong(b.attrs["password"], "Empty password", "The password is empty, so everybody has it. Is the variable or the environment set?")
+		s.wrong(b.attrs["password"], "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
 	}
 	if isLiteral(b.attrs["password"].expr) {
 		m.add(warningAt(b.head, "Password in the configuration",
-			"The password of this block is written in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
+			"This password is in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
 	}
 	e.Auth = append(e.Auth, Auth{Scheme: "digest", Username: user, Password: Secret(password)})
 }

@@ -21,7 +21,7 @@ func evaluate(expr hcl.Expression, ctx *hcl.EvalContext, src []byte) (v cty.Valu
 		defer func() {
 			if recover() != nil { // hcl/json takes the text of a key without looking at its marks
 				v, diags = cty.DynamicVal, hcl.Diagnostics{errorAt(expr.Range(), "Sensitive value",
-					"A key of an object in JSON syntax cannot be sensitive. If it is no secret, write nonsensitive(...).")}
+					"A key of an object in JSON syntax cannot be sensitive. If it is not secret, wrap it in nonsensitive(...).")}
 			}
 		}()
 	}

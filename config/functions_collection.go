@@ -123,7 +123,7 @@ var lookup = computing(func(args []cty.Value) (cty.Value, error) {
 	key, ty := args[1].AsString(), in.Type()
 	switch {
 	case len(args) > 3:
-		return cty.NilVal, function.NewArgErrorf(3, "there is one default at most")
+		return cty.NilVal, function.NewArgErrorf(3, "lookup takes one default at most")
 	case !ty.IsObjectType() && !ty.IsMapType():
 		return cty.NilVal, function.NewArgErrorf(0, "must be a map or an object")
 	case len(args) == 3 && ty.IsMapType():
@@ -158,7 +158,7 @@ var index = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
 // sum adds numbers.
 var sum = returning(cty.Number, func(args []cty.Value) (cty.Value, error) {
 	if args[0].LengthInt() == 0 {
-		return cty.NilVal, function.NewArgErrorf(0, "it has no elements: write sum(concat([0], ...)) where that may be")
+		return cty.NilVal, function.NewArgErrorf(0, "the list is empty: write sum(concat([0], ...)) if that can happen")
 	}
 	total := cty.Zero
 	for _, v := range args[0].AsValueSlice() {

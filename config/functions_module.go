@@ -131,7 +131,7 @@ func (m *module) fileExists() function.Function {
 		}
 		info, err := fs.Stat(m.files.fsys, inside)
 		if err == nil && !info.Mode().IsRegular() {
-			return cty.NilVal, fmt.Errorf("%s is a directory or a device, and no file", inside)
+			return cty.NilVal, fmt.Errorf("%s is a directory or a device, not a file", inside)
 		}
 		return cty.BoolVal(err == nil), nil
 	})

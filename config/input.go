@@ -86,7 +86,7 @@ func (m *module) readSetting(setting string) {
 	at := fileStart("-var")
 	name, text, ok := strings.Cut(setting, "=")
 	if !ok {
-		m.errorf(at, "Invalid -var option", "A -var option is NAME=VALUE; this one has no equals sign. In most shells all of it must be in quotes.")
+		m.errorf(at, "Invalid -var option", "A -var option is NAME=VALUE; this one has no equals sign. Most shells need quotes around all of it.")
 		return
 	}
 	name = strings.TrimSpace(name)
@@ -114,7 +114,7 @@ func (m *module) parseInput(v *variable, text, from string) input {
 	if v.sensitive {
 		why = ""
 	}
-	m.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. A string is written \"a\", a list [\"a\", \"b\"], a map { a = 1 }.", name, from, why)
+	m.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. Write a string as \"a\", a list as [\"a\", \"b\"], a map as { a = 1 }.", name, from, why)
 	return input{failed: true}
 }
 
@@ -144,7 +144,7 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 	if diags.HasErrors() {
 		for _, d := range diags {
 			// hcl quotes the text around some syntax errors.
-			m.add(errorAt(subject(d), d.Summary, "The file of variable values does not parse here."))
+			m.add(errorAt(subject(d), d.Summary, "This file of variable values has a syntax error here."))
 		}
 		return
 	}

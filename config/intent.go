@@ -111,7 +111,7 @@ func (m *module) evaluateMoved(d *decl) {
 		return
 	}
 	if in.from.last() != in.to.last() {
-		m.errorf(d.block.attrs["to"].expr.Range(), "Different types", "A %s cannot become a %s: delete the one and declare the other.", in.from.last(), in.to.last())
+		m.errorf(d.block.attrs["to"].expr.Range(), "Different types", "A %s cannot become a %s: delete one and declare the other.", in.from.last(), in.to.last())
 		return
 	}
 	one := in.from[len(in.from)-1].keyed || in.to[len(in.to)-1].keyed
@@ -178,7 +178,7 @@ func (m *module) collectImport(b *block) {
 		}
 	}
 	if d.intent.to.last() == "module" {
-		m.errorf(to.expr.Range(), "Invalid address", "A module is no znode: name one of the nodes in it.")
+		m.errorf(to.expr.Range(), "Invalid address", "A module is not a znode: name one of the nodes in it.")
 		d.failed = true
 	}
 }

@@ -159,11 +159,12 @@ func (m *module) checkMoveCycles(next map[string]*moveItem) (found bool) {
 		text := first.From
 		for v := first; v != nil && !done[v]; v = next[v.To] {
 			done[v] = true
-			text += fmt.Sprintf(" moves to %s (%s), which", v.To, m.where(v.d.head))
+			text += fmt.Sprintf(" moves to %s (%s)", v.To, m.where(v.d.head))
 			if v.To == first.From || strings.HasPrefix(v.To, v.From+".") {
-				m.errorf(first.d.head, "Moves in a circle", "%s is, or is inside, where it began. Delete one of these blocks.", text)
+				m.errorf(first.d.head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
 				found = true
 			}
+			text += ", which"
 		}
 	}
 	return found
@@ -173,7 +174,7 @@ func (m *module) checkRemovals(have *declared) {
 	first := map[string]*removalItem{}
 	for _, r := range m.removals {
 		if other := first[r.From]; other != nil {
-			m.errorf(r.d.head, "Removed twice", "%s is removed at %s already. Delete one of the two blocks.", r.From, m.where(other.d.head))
+			m.errorf(r.d.head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, m.where(other.d.head))
 			continue
 		}
 		first[r.From] = r
@@ -205,7 +206,7 @@ func (m *module) checkPathMoves(have *declared) {
 			}
 		}
 		if !known && have.sound {
-			m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown path", "No declared node has the path %s. It must be the whole path, with the ensemble's root.", v.To)
+			m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown path", "No declared node has the path %s. Write the whole path, with the ensemble's root.", v.To)
 		}
 	}
 }
@@ -227,12 +228,12 @@ func (m *module) checkImports(have *declared) {
 			continue
 		}
 		if first := addrs[v.To]; first != nil {
-			m.errorf(v.d.head, "Imported twice", "%s is imported from %s at %s already, so it cannot also be %s.", v.To, first.Path, m.where(first.d.head), v.Path)
+			m.errorf(v.d.head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, m.where(first.d.head), v.Path)
 			continue
 		}
 		w := where{i.ensemble, v.Path}
 		if first := paths[w]; first != nil {
-			m.errorf(v.d.head, "Imported twice", "%s becomes %s at %s already. One znode is one lock.", v.Path, first.To, m.where(first.d.head))
+			m.errorf(v.d.head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, m.where(first.d.head))
 			continue
 		}
 		addrs[v.To], paths[w] = v, v

@@ -16,7 +16,7 @@ func newLanguage() *blockType {
 			name: "locktree", doc: "Settings of the whole configuration.", single: true,
 			args: []argument{
 				requiredVersion,
-				arg("stack", "string", "Ownership id, written into every node: what another stack declared is never touched.").must(),
+				arg("stack", "string", "Ownership id, written into every node; nodes of other stacks are never touched.").must(),
 			},
 		},
 		newEnsembleType(),
@@ -24,7 +24,7 @@ func newLanguage() *blockType {
 			name: "import", doc: "Takes over a znode that exists already.",
 			args: []argument{
 				arg("to", "address", "The address of the node it becomes.").must(),
-				arg("path", "string", "The absolute path where it stands today.").must(),
+				arg("path", "string", "Its current absolute path.").must(),
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one import for each element."),
 			},
 		},
@@ -55,23 +55,23 @@ func declarationTypes() []*blockType {
 				name: "validation", doc: "A rule the value must keep.",
 				args: []argument{
 					arg("condition", "bool", "True when the value is good.").must(),
-					arg("error_message", "string", "What to tell whoever set it.").must(),
+					arg("error_message", "string", "The message when it is not.").must(),
 				},
 			}},
 		}),
 		{name: "locals", doc: "Named values.", anyArgs: true},
 		{
-			name: "principal", doc: "Somebody who can be granted rights.", labels: []string{"name"},
+			name: "principal", doc: "An identity that can be granted rights.", labels: []string{"name"},
 			args: []argument{
 				arg("scheme", "string", "world, digest, x509, ip or sasl.").must().of(schemes...),
-				arg("id", "string", "Who, in the form the scheme asks for."),
+				arg("id", "string", "The identity, in the form of the scheme."),
 			},
 		},
 		withDynamic(&blockType{
 			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
 			args: []argument{
 				arg("allow_world", "bool", "Let everybody do more than read.").or(false),
-				arg("allow_lockout", "bool", "Let an apply give up its own admin right.").or(false),
+				arg("allow_lockout", "bool", "Let an apply remove its own admin right.").or(false),
 			},
 			blocks: []*blockType{{
 				name: "grant", doc: "Rights for some principals.",
@@ -91,27 +91,27 @@ func declarationTypes() []*blockType {
 		},
 		newModuleType(),
 		{
-			name: "moved", doc: "Says that something is declared under another address now, or stands at another path.",
+			name: "moved", doc: "Records that something has a new address or a new path.",
 			args: []argument{
-				arg("from", "address or path", "The former address, or the former path as a text.").must(),
-				arg("to", "address or path", "The address, or the path, of today.").must(),
+				arg("from", "address or path", "The former address, or the former path as a string.").must(),
+				arg("to", "address or path", "The current address or path.").must(),
 			},
 		},
 		{
-			name: "removed", doc: "Says that a declaration is gone on purpose, and what becomes of its znodes.",
+			name: "removed", doc: "Records that a declaration was removed on purpose, and what happens to its znodes.",
 			args: []argument{arg("from", "address", "The address that is not declared any more.").must()},
 			blocks: []*blockType{{
 				name: "lifecycle", doc: "Rules for the removal.", single: true,
-				args: []argument{arg("destroy", "bool", "Delete the znodes; false leaves them as they are, not ours any more.").or(true)},
+				args: []argument{arg("destroy", "bool", "Delete the znodes; false leaves them as they are, without the mark of this stack.").or(true)},
 			}},
 		},
 		withDynamic(&blockType{
-			name: "check", doc: "A doubt that every plan looks into; it warns and stops nothing.", labels: []string{"name"},
+			name: "check", doc: "Conditions that every plan checks; a failure is a warning and stops nothing.", labels: []string{"name"},
 			blocks: []*blockType{{
-				name: "assert", doc: "What should hold.",
+				name: "assert", doc: "A condition that should hold.",
 				args: []argument{
 					arg("condition", "bool", "True when all is well.").must(),
-					arg("error_message", "string", "What to tell otherwise.").must(),
+					arg("error_message", "string", "The message when it is false.").must(),
 				},
 			}},
 		}),
@@ -124,7 +124,7 @@ func newModuleType() *blockType {
 		args: []argument{
 			arg("source", "string", `Directory of the module, relative to this one: "./NAME" or "../NAME".`).must(),
 			arg("for_each", "map(any) or set(string)", "A map or a set of strings: the module once for each element."),
-			arg("ensemble", "ensemble", "The ensemble of what stands at the top of the module, when there are several."),
+			arg("ensemble", "ensemble", "The ensemble of the module's top-level nodes, when there are several."),
 		},
 	}
 }
@@ -135,8 +135,8 @@ func newEnsembleType() *blockType {
 		args: []argument{
 			arg("servers", "list(string)", `Servers as "host:port"; those of the environment variable ZOOKEEPER_SERVERS by default.`),
 			arg("root", "string", "Absolute path put before every declared path; / by default.").or("/"),
-			arg("session_timeout", "string", `Session timeout, as "15s".`),
-			arg("connect_timeout", "string", `How long to try to reach a server, as "5s".`),
+			arg("session_timeout", "string", `Session timeout, such as "15s".`),
+			arg("connect_timeout", "string", `How long to try to reach a server, such as "5s".`),
 			arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl."),
 			arg("readers", "list(principal)", "Who may plan and look: they may read what the admins own."),
 		},
@@ -178,7 +178,7 @@ func nodeTypes() []*blockType {
 			args: []argument{
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one node for each element."),
 				arg("name", "string", "Name of the znode; the label, or label-key, by default."),
-				arg("acl", "acl", "Access list; inherited by what stands inside."),
+				arg("acl", "acl", "Access list; nodes inside inherit it."),
 				arg("ensemble", "ensemble", "The ensemble, on top-level blocks when there are several."),
 			},
 			blocks: []*blockType{{
@@ -188,7 +188,7 @@ func nodeTypes() []*blockType {
 		}
 		if !k.Container {
 			t.blocks[0].args = append(t.blocks[0].args, arg("acl_change", "string",
-				"How another access list takes effect: set in place after the transaction, or with the lock made anew in it, while it is idle.").or(changeInPlace).of(changeInPlace, changeByReplacement))
+				"How a changed access list takes effect: in place after the transaction, or in the transaction by replacing the idle lock.").or(changeInPlace).of(changeInPlace, changeByReplacement))
 		}
 		for _, f := range k.New().Fields() {
 			lo, hi := bounds(f)

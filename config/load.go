@@ -203,7 +203,7 @@ const maxStack = 128
 // stack returns the ownership id. It is the name of a znode.
 func (m *module) stack() string {
 	if m.settings == nil {
-		m.errorf(fileStart(slices.Min(slices.Collect(maps.Keys(m.files.files)))), "No stack", "The configuration must say what its nodes belong to, so that no other one touches them: add locktree { stack = \"NAME\" }.")
+		m.errorf(fileStart(slices.Min(slices.Collect(maps.Keys(m.files.files)))), "No stack", "A configuration must name its stack, so that no other configuration touches its nodes: add locktree { stack = \"NAME\" }.")
 		return ""
 	}
 	a := m.settings.block.attrs["stack"]

@@ -152,7 +152,7 @@ func (m *module) forEach(a *attribute, s scope) ([]element, bool) {
 	}
 	if v.IsMarked() {
 		_, ok := s.wrong(a, "Sensitive value", "The keys of for_each become addresses and znode names, so they cannot be sensitive. "+
-			"If they are no secret, say so with nonsensitive(...).")
+			"If they are not secret, wrap them in nonsensitive(...).")
 		return nil, ok
 	}
 	ty := v.Type()

@@ -32,11 +32,11 @@ func (m *module) evaluateOutput(d *decl) {
 	}
 	if v.ContainsMarked() && !hidden {
 		s.wrong(a, "Sensitive value", fmt.Sprintf(
-			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or take the sensitive part out.", d.block.name()))
+			"The value contains something sensitive, and outputs are shown and stored. Set sensitive = true in output %q, or remove the sensitive part.", d.block.name()))
 		return
 	}
 	if m.parent == nil && containsCapsule(v.Type()) {
-		s.wrong(a, "Wrong type", "An acl or an ensemble is no value that could be shown: output one of its parts, or its name.")
+		s.wrong(a, "Wrong type", "An acl or an ensemble cannot be an output. Output its name instead.")
 		return
 	}
 	if hidden {

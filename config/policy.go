@@ -102,7 +102,7 @@ func (m *module) evaluatePrincipal(d *decl) {
 	plain = cty.StringVal(strings.TrimSpace(plain.AsString()))
 	if scheme == "x509" && fromTheTop(splitSubject(plain.AsString(), ",")) {
 		m.add(warningAt(d.head, "Subject may be written backwards", "The servers begin a subject with what the certificate has last, which is most often its common name (CN). "+
-			"If this certificate is no exception, write the parts in the reverse order: whoever it belongs to would be a stranger to the servers otherwise."))
+			"If this certificate is no exception, reverse the parts. Otherwise the servers will not recognise its owner."))
 	}
 	d.value = cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.block.name()), "scheme": cty.StringVal(scheme), "id": plain.WithMarks(marks),
@@ -122,7 +122,7 @@ var schemes = []string{"digest", "ip", "sasl", "world", "x509"}
 func checkPrincipal(scheme, id string) error {
 	id = strings.TrimSpace(id)
 	if scheme == "auth" {
-		return badScheme{errors.New("the scheme auth is whoever sends the access list: the list would be that of who applies first, and no plan could say whose. " +
+		return badScheme{errors.New("the scheme auth means the identities of the session that writes the access list, so the list would depend on who applies first. " +
 			"Name the identity itself, for example with the scheme digest and digest(user, password)")}
 	}
 	if !slices.Contains(schemes, scheme) {
@@ -155,10 +155,10 @@ func checkPrincipal(scheme, id string) error {
 
 var idForms = map[string]string{
 	"digest": "user:base64(sha1(user:password)), which digest(user, password) makes",
-	"ip":     "an address, or a network as 10.1.0.0/16",
-	"sasl":   "the authenticated name, as user@REALM",
+	"ip":     "an address, or a network such as 10.1.0.0/16",
+	"sasl":   "the authenticated name, such as user@REALM",
 	"world":  "anyone",
-	"x509":   "the subject of a certificate, as CN=sre,OU=ops",
+	"x509":   "the subject of a certificate, such as CN=sre,OU=ops",
 }
 
 func checkDigest(id string) error {
@@ -168,7 +168,7 @@ func checkDigest(id string) error {
 	case !ok || user == "":
 		return errors.New("the id of the scheme digest must be " + idForms["digest"])
 	case err != nil || len(raw) != sha1.Size:
-		return errors.New("what follows the colon is not the base64 of a SHA-1, which has 28 characters; is it a password? The id must be " + idForms["digest"])
+		return errors.New("the part after the colon is not a base64-encoded SHA-1 hash of 28 characters (is it a password?). The id must be " + idForms["digest"])
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (m *module) evaluateACL(d *decl) {
 	}
 	grants := m.expandNested(s, d.block, "grant")
 	if len(grants) == 0 && !d.failed {
-		m.errorf(d.head, "No grants", "An acl without a grant lets nobody in, not even us: add grant { to = [principal.NAME], allow = \"admin\" }.")
+		m.errorf(d.head, "No grants", "An acl without a grant gives access to nobody, not even to locktree: add grant { to = [principal.NAME], allow = \"admin\" }.")
 		d.failed = true
 	}
 	for _, g := range grants {
@@ -232,7 +232,7 @@ func (m *module) evaluateACL(d *decl) {
 	// One form for one meaning: the order of grants must be no change, neither to a plan nor to the hash.
 	p.namespace, p.lock, p.contender = kind.NormalizeACL(p.namespace), kind.NormalizeACL(p.lock), kind.NormalizeACL(p.contender)
 	if !d.failed && len(p.namespace) == 0 {
-		m.errorf(d.head, "Nobody may read namespaces", "All grants of this acl are of c and d, which namespaces never grant, so nobody could use a namespace that has it. Grant \"lock\" or \"admin\".")
+		m.errorf(d.head, "Nobody may read namespaces", "All grants of this acl are c or d, which namespaces never grant, so nobody could use a namespace with this acl. Grant \"lock\" or \"admin\".")
 		d.failed = true
 	}
 	d.value = cty.CapsuleVal(policyType, p)
@@ -257,7 +257,7 @@ func (m *module) evaluateGrant(s scope, g *block, p *policy) {
 	for _, a := range who {
 		if a.Scheme == "world" && !p.allowWorld && (perms.Namespace|perms.Lock|perms.Contender)&^kind.PermRead != 0 {
 			s.wrong(allow, "Everybody could write", fmt.Sprintf(
-				"This grants %q to everybody who reaches the servers. Grant \"observe\", or name who may; if everybody is meant, set allow_world = true in acl %q.", word, p.name))
+				"This grants %q to everybody who can reach the servers. Grant \"observe\", or name principals. If you mean everybody, set allow_world = true in acl %q.", word, p.name))
 			return
 		}
 		p.namespace = appendGrant(p.namespace, a, perms.Namespace)
@@ -322,7 +322,7 @@ func (s scope) principals(a *attribute, v cty.Value) ([]kind.ACL, bool) {
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		if !e.Type().Equals(principalType) || e.IsNull() {
-			s.wrong(a, "Wrong type", a.name+" must be a list of principals, as [principal.NAME]: each is declared in a block principal \"NAME\" { scheme = ..., id = ... }.")
+			s.wrong(a, "Wrong type", a.name+" must be a list of principals, such as [principal.NAME]. Declare each in a block principal \"NAME\" { scheme = ..., id = ... }.")
 			return nil, false
 		}
 		p := kind.ACL{Scheme: e.GetAttr("scheme").AsString(), ID: e.GetAttr("id").AsString()}

@@ -184,8 +184,8 @@ func (s scope) shown(a *attribute, want cty.Type) (cty.Value, bool) {
 
 func (s scope) public(a *attribute, v cty.Value, ok bool) (cty.Value, bool) {
 	if ok && v.ContainsMarked() {
-		return s.wrong(a, "Sensitive value", a.name+" is shown to people, in plans, messages or znodes, so it cannot be sensitive. "+
-			"If the value is no secret, say so with nonsensitive(...).")
+		return s.wrong(a, "Sensitive value", a.name+" appears in plans, messages and znodes, so it cannot be sensitive. "+
+			"If the value is not secret, wrap it in nonsensitive(...).")
 	}
 	return v, ok
 }

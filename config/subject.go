@@ -17,7 +17,7 @@ func checkSubject(id string) error {
 	case err != nil:
 		return fmt.Errorf("the id of the scheme x509 must be %s: %w", idForms["x509"], err)
 	case exact != id:
-		return fmt.Errorf("the servers write this subject %q, beginning with what the certificate has last, and compare it letter by letter. Write it so", exact)
+		return fmt.Errorf("the servers write this subject as %q and compare it character by character. Write it the same way", exact)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestSubjectsAreWrittenAsTheServersWriteThem(t *testing.T) {
 		default:
 			require.NoError(t, err, form)
 			require.Equal(t, want, got, form)
-			require.ErrorContains(t, checkPrincipal("x509", form), "letter by letter", form)
+			require.ErrorContains(t, checkPrincipal("x509", form), "character by character", form)
 			require.NoError(t, checkPrincipal("x509", got), form)
 		}
 	}
