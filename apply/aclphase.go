@@ -15,24 +15,32 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// setACLs sets the access lists of existing nodes, which the index notes as
+// listing is what follows the last transaction.
+type listing struct {
+	*locked
+	noted  *plan.Index // what that transaction wrote
+	before plan.Pin    // the index before it
+}
+
+// list sets the access lists of existing nodes, which the index notes as
 // pending since the transaction, and then clears the note. It stops between two
 // lists when ctx ends: the rest stays noted.
 //
 // These writes are not in a transaction with the check of the lock. What fences them is their
-// session: run.s is the lease's, and once that has ended its requests are refused. Against
+// session: job.s is the lease's, and once that has ended its requests are refused. Against
 // everybody who needs no lock, each carries the version of the list it replaces.
 //
 // In two passes over all of them: whoever gains something gets it everywhere before anybody loses
 // anything. So an apply that replaces an identity can end at any write, and either the old one or the
 // new one can still do everything; whoever presents both always can.
-func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
+func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 {
 		return nil
 	}
+	r, set := &listing{locked: t.locked, noted: t.tx.Index, before: t.index}, 0
 	r.emit(ACLPhase{Total: len(steps)})
 	fail := func(err error) error {
-		return &ACLPhaseError{ApplyID: r.id, Done: r.acls, Total: len(steps), Err: err}
+		return &ACLPhaseError{ApplyID: r.id, Done: set, Total: len(steps), Err: err}
 	}
 	for _, narrow := range []bool{false, true} {
 		for i := range steps {
@@ -44,7 +52,7 @@ func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
 				return fail(err)
 			}
 			if done {
-				r.acls++
+				set++
 				r.emit(ACLApplied{Addr: steps[i].Addr, Path: steps[i].Path})
 			}
 		}
@@ -57,7 +65,7 @@ func (r *run) setACLs(ctx context.Context, steps []plan.ACLStep) error {
 
 // half is what one of the two passes writes of a step, nil for nothing, and whether the step is done with it:
 // the first one adds, the second one, with narrow, takes away.
-func (r *run) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
+func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
 	if !narrow {
 		if step.Before, err = r.shown(ctx, step.Path, step.Before); err != nil {
 			return nil, false, explainACL(*step, err)
@@ -78,7 +86,7 @@ func (r *run) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write 
 }
 
 // shown is a list as we are shown it, where it was planned by somebody who is not shown all of it: its administrators are.
-func (r *run) shown(ctx context.Context, path string, planned []kind.ACL) ([]kind.ACL, error) {
+func (r *locked) shown(ctx context.Context, path string, planned []kind.ACL) ([]kind.ACL, error) {
 	if !slices.ContainsFunc(planned, kind.ACL.Masked) {
 		return planned, nil
 	}
@@ -87,7 +95,7 @@ func (r *run) shown(ctx context.Context, path string, planned []kind.ACL) ([]kin
 }
 
 // setNext sets the next list, if we may go on.
-func (r *run) setNext(ctx context.Context, step plan.ACLStep) error {
+func (r *listing) setNext(ctx context.Context, step plan.ACLStep) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -107,7 +115,7 @@ func (r *run) setNext(ctx context.Context, step plan.ACLStep) error {
 // setACL sets one list. When the reply is lost, or the version moved, the list
 // itself tells whether it is as it should be; what is sent again is guarded by the
 // same version.
-func (r *run) setACL(ctx context.Context, step plan.ACLStep) (err error) {
+func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 	for range commitTries {
 		if _, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
 			return nil
@@ -135,7 +143,7 @@ func (r *run) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 }
 
 // lockLost is for a lock lost behind the last transaction: the next step is ACLPhaseError's.
-func (r *run) lockLost(err error) error {
+func (r *locked) lockLost(err error) error {
 	e := lockError(r.lease.Path(), err)
 	e.Written, e.Next = "", ""
 	return e
@@ -143,16 +151,16 @@ func (r *run) lockLost(err error) error {
 
 // clearPending writes the index again without its note, under the lock, and who is left to queue for it. The index
 // stands one version behind our transaction's.
-func (r *run) clearPending(ctx context.Context) error {
-	data, err := r.p.Settled(r.tx.Index).Encode()
+func (r *listing) clearPending(ctx context.Context) error {
+	data, err := r.p.Settled(r.noted).Encode()
 	if err != nil {
 		return err
 	}
-	// r.index is what stood there before the last transaction, which made it or raised its version
-	// by one. Nobody else writes it under our lock; who did by hand is not overwritten.
+	// The last transaction made the index or raised its version by one. Nobody else writes it under our
+	// lock; who did by hand is not overwritten.
 	version := int32(0)
-	if !r.index.Absent {
-		version = r.index.Version + 1
+	if !r.before.Absent {
+		version = r.before.Version + 1
 	}
 	lock, err := r.p.Relock()
 	if err != nil {
@@ -170,7 +178,7 @@ func (r *run) clearPending(ctx context.Context) error {
 //
 // A list that reads back otherwise would show as a difference in every later plan, for ever.
 // It is better said now, by the apply that wrote it.
-func (r *run) readBack(ctx context.Context) error {
+func (r *locked) readBack(ctx context.Context) error {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
 	// Not the session of the lock: that may have been lost after the transaction.
@@ -206,7 +214,7 @@ func (r *run) readBack(ctx context.Context) error {
 }
 
 // written are the lists that nodes have now by this apply.
-func (r *run) written() (out []plan.ACLStep) {
+func (r *locked) written() (out []plan.ACLStep) {
 	for i := range r.p.Changes {
 		if c := &r.p.Changes[i]; c.After != nil && c.Action != plan.NoOp {
 			out = append(out, plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: c.After.ACL})

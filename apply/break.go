@@ -21,16 +21,16 @@ const breakTries = 5
 // Without breaks it is commit. With them, the deletions of the contenders come first in the
 // transaction, so that the lock is empty when it is deleted. Between the listing and the
 // transaction others may come or leave: the whole of it is refused then, and listed anew.
-func (r *run) force(ctx context.Context) (resolved bool, err error) {
+func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []plan.Op
 		if breaks, err = r.contenders(ctx, r.tx.Changes); err != nil {
 			return false, err
 		}
-		r.ops = append(breaks, r.tx.Ops...)
-		r.bytes = plan.Size(r.ops)
-		if r.bytes > MaxBytes {
-			return false, tooLarge(r.tx.Changes, r.ops, false)
+		r.all = append(breaks, r.tx.Ops...)
+		r.size = plan.Size(r.all)
+		if r.size > MaxBytes {
+			return false, tooLarge(r.tx.Changes, r.all, false)
 		}
 		resolved, err = r.commit(ctx)
 		if err == nil || !r.overtaken(err, breaks) {
@@ -42,7 +42,7 @@ func (r *run) force(ctx context.Context) (resolved bool, err error) {
 
 // overtaken reports whether the transaction was refused because the contenders of
 // a lock that is broken were not those that were listed.
-func (r *run) overtaken(err error, breaks []plan.Op) bool {
+func (r *sending) overtaken(err error, breaks []plan.Op) bool {
 	var used *InUseError
 	var conflict *ConflictError
 	switch {
@@ -57,7 +57,7 @@ func (r *run) overtaken(err error, breaks []plan.Op) bool {
 // contenders lists the deletions that break the locks of the plan, and says whose
 // places these are. The transaction carries them, so nothing is broken unless all
 // is applied.
-func (r *run) contenders(ctx context.Context, changes []*plan.Change) (ops []plan.Op, err error) {
+func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []plan.Op, err error) {
 	for _, c := range changes {
 		if !c.Break || !c.NeedsIdle() {
 			continue

@@ -19,16 +19,10 @@ import (
 // for plans of several ensembles, which share no transaction, so that none of them is
 // written where one is refused already.
 func (x *Executor) Check(ctx context.Context, p *plan.Plan) error {
-	if !p.Applyable() {
-		return &ProblemsError{Problems: p.Problems}
-	}
-	if !p.HasChanges() {
-		return nil
-	}
-	if err := x.mayApply(p.Declared, p.Root); err != nil {
+	r := x.job(p)
+	if err := r.permitted(); err != nil || !p.HasChanges() {
 		return err
 	}
-	r := x.run(p)
 	if err := r.prepare(); err != nil {
 		return err
 	}

@@ -41,14 +41,14 @@ const commitTries = 3
 // Everything else is asked (settle) until it is one of them or known not to be committed, and
 // then the transaction goes out again. What must never be told is a refusal that is the echo
 // of our own success, or a success that was somebody else's.
-func (r *run) commit(ctx context.Context) (resolved bool, err error) {
+func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
 	var failed error // what the last copy came to
 	for range commitTries {
-		results, err := r.send(ctx)
+		results, err := r.sendOps(ctx, r.all)
 		failed = err
 		if answered(err) {
-			r.read = max(r.read, r.bytes)
+			r.longest = max(r.longest, r.size)
 		}
 		switch {
 		case err == nil:
@@ -61,7 +61,7 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 			return resolved, err
 		}
 		lost = true
-		if r.bytes < suspect || r.bytes <= r.read || r.readable(ctx) {
+		if r.size < suspect || r.size <= r.longest || r.readable(ctx) {
 			continue // it was the network
 		}
 		// What was sent before may have arrived meanwhile.
@@ -69,7 +69,7 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 			return resolved, err
 		}
 		if unread++; unread == unreadTries {
-			return false, tooLarge(r.tx.Changes, r.ops, true)
+			return false, tooLarge(r.tx.Changes, r.all, true)
 		}
 	}
 	return false, r.givenUp(failed)
@@ -77,7 +77,7 @@ func (r *run) commit(ctx context.Context) (resolved bool, err error) {
 
 // givenUp is for a transaction of which it is known each time that it was not committed.
 // What may still be under way carries the same versions as whatever is sent next.
-func (r *run) givenUp(err error) error {
+func (r *sending) givenUp(err error) error {
 	e := &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Written: nothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: errLostAgain}
 	if errors.Is(err, session.ErrServer) {
@@ -94,7 +94,7 @@ func (r *run) givenUp(err error) error {
 //
 // results and err are of one copy: when that was refused for certain and none was committed,
 // the refusal was no echo, and is the answer.
-func (r *run) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
+func (r *sending) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
 	for {
 		got, cause := r.resolve(ctx)
 		switch {
@@ -126,7 +126,7 @@ const unreadTries = 2
 // proves that servers answer on the connection there is now. It also keeps the lock, which
 // lasts half a session timeout without a committed write, while one connection after the
 // other breaks. When none succeeds the lock is lost, so that asking again ends.
-func (r *run) confirmed(ctx context.Context) bool {
+func (r *sending) confirmed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
 	defer cancel()
 	return answered(r.lease.Verify(ctx))
@@ -136,14 +136,14 @@ func (r *run) confirmed(ctx context.Context) bool {
 // that can change nothing: it creates the apply lock, which is there as long as our place
 // in it is, and that is what every transaction of ours checks first. Any answer proves that
 // they do; a connection that ends may have been the network's doing once more.
-func (r *run) readable(ctx context.Context) bool {
+func (r *sending) readable(ctx context.Context) bool {
 	op := plan.Op{Kind: plan.OpCreate, Path: r.lease.Path(), ACL: r.own}
-	op.Data = make([]byte, max(0, r.bytes-plan.Size([]plan.Op{op})))
+	op.Data = make([]byte, max(0, r.size-plan.Size([]plan.Op{op})))
 	_, err := r.sendOps(ctx, []plan.Op{op})
 	if !answered(err) {
 		return false
 	}
-	r.read = max(r.read, r.bytes)
+	r.longest = max(r.longest, r.size)
 	return true
 }
 
@@ -162,11 +162,9 @@ func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
 	return e
 }
 
-// send waits no longer than a session lives without a word: a reply that has not
+// sendOps waits no longer than a session lives without a word: a reply that has not
 // come by then is asked for in another way.
-func (r *run) send(ctx context.Context) ([]zk.MultiResponse, error) { return r.sendOps(ctx, r.ops) }
-
-func (r *run) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, error) {
+func (r *sending) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
 	defer cancel()
 	return r.lease.Multi(ctx, requests(ops)...)
@@ -179,7 +177,7 @@ func (r *run) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, e
 // That it was ours which is there is known by the version and the data. Two writers of the
 // same data at the same version cannot be told apart, and need not be: under the lock the
 // other one wrote what we wanted.
-func (r *run) write(ctx context.Context, path string, data []byte, version int32, beside ...any) (err error) {
+func (r *locked) write(ctx context.Context, path string, data []byte, version int32, beside ...any) (err error) {
 	lost := false
 	for range commitTries {
 		one, cancel := context.WithTimeout(ctx, r.s.Timeout())
@@ -208,9 +206,9 @@ var errLostAgain = errors.New("the connection broke each time the transaction wa
 // back and has written behind it, or its contender is gone, without which the
 // fencing check refuses the transaction for ever.
 //
-// It waits for either as long as run.detached allows, which is longer than the servers keep a
+// It waits for either as long as job.detached allows, which is longer than the servers keep a
 // session they hear nothing of. What cannot be found out by then is an [*UnknownError].
-func (r *run) resolve(ctx context.Context) (outcome, error) {
+func (r *sending) resolve(ctx context.Context) (outcome, error) {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
 	for {
@@ -237,7 +235,7 @@ func (r *run) resolve(ctx context.Context) (outcome, error) {
 // errFlying: the old session may still be alive, and so may its transaction.
 var errFlying = errors.New("the session that sent the transaction is still alive")
 
-func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
+func (r *sending) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 	// The server we are connected to now may be behind the one that ran the transaction, or a leader that was cut off since,
 	// which answers a sync all the same (ZOOKEEPER-1675). No such server answers a write; a refusal counts as one.
 	if _, err := s.Multi(ctx, &zk.CheckVersionRequest{Path: "/", Version: -1}); err != nil && !errors.Is(err, zk.ErrNoAuth) {
@@ -277,7 +275,7 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 		return committed, nil
 	case pin == r.index:
 		return notCommitted, nil
-	case pin.Absent && r.ops[len(r.ops)-1].Kind == plan.OpDelete: // the index is the last operation
+	case pin.Absent && r.all[len(r.all)-1].Kind == plan.OpDelete: // the index is the last operation
 		// Our transaction was to delete the index, and nobody else's could have under
 		// our lock; if the lock was lost, another destroy left the same state.
 		return committed, nil
@@ -292,7 +290,7 @@ func (r *run) ask(ctx context.Context, s *recipes.Session) (outcome, error) {
 // committed. One that destroys everything and finds no index leaves none either: it
 // raises the count of destroys, which nobody else can under our lock.
 // r.tx.Index is nil for the last transaction of such a plan alone.
-func (r *run) landed(ctx context.Context, s *recipes.Session) (head, bool, error) {
+func (r *sending) landed(ctx context.Context, s *recipes.Session) (head, bool, error) {
 	h, err := readHead(ctx, s, r.p.Index.Path)
 	if err != nil || r.tx.Index != nil || !r.index.Absent || !h.pin.Absent {
 		return h, err == nil && h.of(r.tx.ID), err
@@ -303,16 +301,16 @@ func (r *run) landed(ctx context.Context, s *recipes.Session) (head, bool, error
 
 // refused turns a transaction that was certainly not committed into an error a
 // person can use.
-func (r *run) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
+func (r *sending) refused(ctx context.Context, results []zk.MultiResponse, err error) error {
 	if errors.Is(err, session.ErrTooLarge) {
-		return tooLarge(r.tx.Changes, r.ops, false)
+		return tooLarge(r.tx.Changes, r.all, false)
 	}
 	for i, res := range results {
-		if res.Error == nil || res.Error.Error() == rolledBack || i >= len(r.ops) {
+		if res.Error == nil || res.Error.Error() == rolledBack || i >= len(r.all) {
 			continue
 		}
 		// err is this answer too, in words: go-zookeeper has none for some of its codes.
-		return r.explain(ctx, r.ops[i], err)
+		return r.explain(ctx, r.all[i], err)
 	}
 	if errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost) {
 		return lockError(r.lease.Path(), err)

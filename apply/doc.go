@@ -77,7 +77,7 @@
 //
 // The caller's context ends a Run before a transaction, between two, and between two access
 // lists. What became of a transaction that was sent has to be found out: that runs under
-// contexts of its own (run.sendOps, run.detached), which end after some session timeouts.
+// contexts of its own (sending.sendOps, job.detached), which end after some session timeouts.
 //
 // The package prints nothing. What happens is reported as values of [Event].
 package apply

@@ -22,7 +22,7 @@ const drainPoll = 250 * time.Millisecond
 //
 // The caller may show it afterwards, or apply it again: a version of ours in it would make it
 // fit what only this run did. Nodes are shared until one is changed (setState, widen).
-func (r *run) copyChanges() {
+func (r *locked) copyChanges() {
 	p := *r.p
 	p.Changes, p.Pins = slices.Clone(p.Changes), slices.Clone(p.Pins)
 	r.p = &p
@@ -36,7 +36,7 @@ func (r *run) copyChanges() {
 // be replaced, which is another program's until the transaction, and nobody could put it
 // back after a crash (TestDataOfAnImportOutlivesADrainThatFails). A tombstone would come
 // back as a lock (TestDrainThatFailsDoesNotBringATombstoneBackToLife).
-func (r *run) empty(ctx context.Context) error {
+func (r *locked) empty(ctx context.Context) error {
 	if r.p.Drain <= 0 && !slices.ContainsFunc(r.p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (r *run) empty(ctx context.Context) error {
 }
 
 // stats looks at the locks that must be idle, and at their parts.
-func (r *run) stats(ctx context.Context) (map[string]*zk.Stat, error) {
+func (r *locked) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 	var paths []string
 	for i := range r.p.Changes {
 		if c := &r.p.Changes[i]; c.NeedsIdle() {
@@ -109,7 +109,7 @@ func (r *run) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 //
 // It does not raise the generation, and the hash in the index leaves the state out: to a plan,
 // the lock is as it was declared, but for being shut (plan, drain.go).
-func (r *run) setState(ctx context.Context, c *plan.Change, state kind.State) error {
+func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
 	payload.State = state
 	data, err := payload.Encode()
@@ -130,7 +130,7 @@ func (r *run) setState(ctx context.Context, c *plan.Change, state kind.State) er
 // reopen takes the draining back after a failure, as far as that is possible: a
 // lock that stays draining is opened by the next apply that finds it declared.
 // Nobody new gets into it until then, so whoever applied is told ([*ClosedError]).
-func (r *run) reopen(ctx context.Context, closed []*plan.Change, cause error) error {
+func (r *locked) reopen(ctx context.Context, closed []*plan.Change, cause error) error {
 	if len(closed) == 0 {
 		return cause
 	}

@@ -182,7 +182,7 @@ func (e *InUseError) Explain() plan.Explanation {
 		verb = "destroyed"
 	}
 	x := plan.Explanation{
-		Summary: "Lock is in use", Addr: e.Addr, Written: nothingWritten,
+		Summary: "Lock is in use", Addr: e.Addr, Path: e.Path, Written: nothingWritten,
 		Detail: fmt.Sprintf("%s cannot be %s while it is in use.", named(e.Addr, e.Path), verb),
 		Next:   `Run the command again when it is idle; "locktree status" shows who uses it.`,
 	}
@@ -216,7 +216,7 @@ type ConflictError struct {
 
 func (e *ConflictError) Explain() plan.Explanation {
 	return plan.Explanation{
-		Summary: "ZooKeeper was changed during the apply", Addr: e.Addr, Written: nothingWritten, Next: planAgain,
+		Summary: "ZooKeeper was changed during the apply", Addr: e.Addr, Path: e.Path, Written: nothingWritten, Next: planAgain,
 		Detail: fmt.Sprintf("After %s was verified, %s.", named(e.Addr, e.Path), e.Why),
 	}
 }
@@ -239,14 +239,14 @@ func (e *TooLargeError) Explain() plan.Explanation {
 	}
 	if e.Refused {
 		return plan.Explanation{
-			Summary: "The servers take no transaction of this size", Addr: e.Addr,
+			Summary: "The servers take no transaction of this size", Addr: e.Addr, Path: e.Path,
 			Detail: fmt.Sprintf("%s was sent as %d operations and %d bytes, and the servers ended the connection each time, as they do with requests longer than their jute.maxbuffer.",
 				what, e.Ops, e.Bytes),
 			Written: "It was not applied.", Next: "Set jute.maxbuffer to 1 MiB, the default, on all servers.",
 		}
 	}
 	return plan.Explanation{
-		Summary: "The change is too large for one transaction", Addr: e.Addr,
+		Summary: "The change is too large for one transaction", Addr: e.Addr, Path: e.Path,
 		Detail: fmt.Sprintf("%s takes %d operations and %d bytes in one transaction; at most %d are sent, as a ZooKeeper server reads no more than 1 MiB.",
 			what, e.Ops, e.Bytes, e.Limit),
 		Written: nothingWritten, Next: "Shorten what is declared, most often an access list.",
@@ -270,7 +270,7 @@ func (e *NodeError) Explain() plan.Explanation {
 	if errors.Is(e.Err, context.Canceled) {
 		return plan.Explain(context.Canceled)
 	}
-	x := plan.Explanation{Summary: "ZooKeeper refused to " + e.Op + " a node", Addr: e.Addr, Detail: e.Path, Written: e.Written, Next: e.Next}
+	x := plan.Explanation{Summary: "ZooKeeper refused to " + e.Op + " a node", Addr: e.Addr, Path: e.Path, Detail: e.Path, Written: e.Written, Next: e.Next}
 	if e.Addr != "" {
 		x.Detail = named(e.Addr, e.Path)
 	}

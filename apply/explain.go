@@ -19,7 +19,7 @@ import (
 //
 // Answers that mean that the plan no longer fits are a [*ConflictError] or an [*InUseError]: a
 // new plan helps. All others are about rights and servers, where it does not.
-func (r *run) explain(ctx context.Context, op plan.Op, err error) error {
+func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	conflict := func(why string) error {
 		return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
 	}
@@ -123,7 +123,7 @@ func about(c *plan.Change, addr, path string) bool {
 
 // occupied: a node to be deleted has children. Of a lock that is somebody in its
 // queue, who came after we had looked.
-func (r *run) occupied(ctx context.Context, op plan.Op, err error) error {
+func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
 	for i := range r.p.Changes {
 		c := &r.p.Changes[i]
 		if !about(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {

@@ -82,12 +82,13 @@ func TestLongRequestThatAsksChangesNothing(t *testing.T) { asking(t, inMemory(t)
 func asking(t *testing.T, s *site) {
 	c := s.provisioner()
 	s.apply(c, s.tree(declare("/first", kind.Mutex)))
-	r := &run{x: executor(c), p: s.plan(c, s.tree(declare("/second", kind.Mutex))), own: ownACL(c, nil)}
-	require.NoError(t, r.open(t.Context()))
-	r.bytes = 600_000
+	j := &job{x: executor(c), p: s.plan(c, s.tree(declare("/second", kind.Mutex))), own: ownACL(c, nil)}
+	l, err := j.lock(t.Context())
+	require.NoError(t, err)
+	r := &sending{locked: l, size: 600_000}
 	s.unchanged(c, func() { require.True(t, r.readable(t.Context())) })
-	require.Equal(t, r.bytes, r.read)
-	r.unlock(t.Context())
+	require.Equal(t, r.size, r.longest)
+	j.unlock(t.Context())
 }
 
 // asksWhy matches what an apply sends to find out whether its transaction is read.

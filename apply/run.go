@@ -16,33 +16,47 @@ import (
 // MaxBytes is the largest transaction an apply sends, see [plan.MaxTransaction].
 const MaxBytes = plan.MaxTransaction
 
-// run is one Run.
-type run struct {
+// A Run goes through phases, each of which is a type with what is there from then on:
+//
+//	job       the plan, looked at without the lock: may it be applied, does it still fit
+//	locked    the apply lock is ours; nodes are prepared that need it
+//	sending   the transactions go out
+//	listing   the access lists of existing nodes are set
+
+// job is one Run.
+type job struct {
 	x     *Executor
 	p     *plan.Plan
 	id    string // apply id
 	start time.Time
 	own   []kind.ACL // list of the tool's own nodes
-	held  *held      // the apply lock: from Lock, or taken by open
+	held  *held      // the apply lock: from Lock, or taken by lock
 	fresh bool       // it was held before the plan was made
-	lease *recipes.Lease
 	s     *recipes.Session
+	total int // transactions, as far as is known
+}
 
-	total  int            // transactions
-	done   int            // transactions committed
+// locked is a job that has the lock.
+type locked struct {
+	*job
+	lease  *recipes.Lease
 	closed []*plan.Change // locks that are draining for us
-	// started are the changes of which it was said.
+}
+
+// sending are the transactions of a job.
+type sending struct {
+	*locked
+	later   map[string]bool // addresses of changes that are done when their lists are set
 	started map[*plan.Change]bool
-	opsSum  int // operations committed
-	sum     int // bytes committed
-	acls    int // access lists set
-	read    int // bytes of the longest transaction a server has answered
+
+	done, ops, bytes int // what was committed
+	longest          int // bytes of the longest transaction a server has answered
 
 	// The transaction under way.
 	tx    *plan.Transaction
-	ops   []plan.Op // of tx, with the contenders it breaks
-	bytes int
-	index plan.Pin // the index before it
+	all   []plan.Op // of tx, with the contenders it breaks
+	size  int       // of all, in bytes
+	index plan.Pin  // the index before it
 }
 
 // Run applies the plan: under the lock that Lock took before the plan was made, which Run
@@ -53,29 +67,76 @@ type run struct {
 // transaction is seen through (its outcome is found out with a context of its
 // own), and the access lists that are left are noted for the next apply.
 func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
-	r := x.run(p)
-	defer func() { r.unlock(ctx) }()
+	j := x.job(p)
+	defer func() { j.unlock(ctx) }()
 	x.held = nil
-	if !p.Applyable() {
-		return nil, &ProblemsError{Problems: p.Problems}
-	}
-	if !p.HasChanges() {
-		r.id = ""
-		return r.finish(), nil
-	}
-	if err := x.mayApply(p.Declared, p.Root); err != nil {
+	if err := j.permitted(); err != nil {
 		return nil, err
 	}
+	res := &Result{Counts: p.Summary()}
+	if p.HasChanges() {
+		if err := j.run(ctx, res); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range p.Outputs {
+		if o.After != nil {
+			res.Outputs = append(res.Outputs, *o.After)
+		}
+	}
+	res.Elapsed = time.Since(j.start)
+	j.emit(Finished{Result: *res})
+	return res, nil
+}
+
+// run applies a plan that has changes.
+func (r *job) run(ctx context.Context, res *Result) error {
 	if err := r.prepare(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := r.open(ctx); err != nil {
-		return nil, err
+	l, err := r.lock(ctx)
+	if err != nil {
+		return err
 	}
-	if err := r.change(ctx); err != nil {
-		return nil, err
+	if err := l.widen(ctx); err != nil {
+		return err
 	}
-	return r.finish(), nil
+	if err := l.empty(ctx); err != nil {
+		return err
+	}
+	r.emit(Verified{Pins: len(r.p.Pins)})
+	steps := r.p.ACLSteps()
+	start := time.Now()
+	sent, err := l.send(ctx, steps)
+	if err != nil {
+		return err
+	}
+	if err := sent.list(ctx, steps); err != nil {
+		return err
+	}
+	sent.applied(start, sent.changes(), true)
+	*res = Result{ApplyID: r.id, Counts: res.Counts, Ops: sent.ops, Bytes: sent.bytes, Transactions: sent.done, ACLs: len(steps)}
+	return l.readBack(ctx)
+}
+
+// job begins one Run. With the lock that Lock took comes the id that it names.
+func (x *Executor) job(p *plan.Plan) *job {
+	r := &job{x: x, p: p, id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
+	if r.fresh {
+		r.id, r.s = r.held.id, r.held.s
+	}
+	return r
+}
+
+// permitted refuses what no server has to be asked about.
+func (r *job) permitted() error {
+	switch {
+	case !r.p.Applyable():
+		return &ProblemsError{Problems: r.p.Problems}
+	case !r.p.HasChanges():
+		return nil
+	}
+	return r.x.mayApply(r.p.Declared, r.p.Root)
 }
 
 // prepare does what needs no server: it looks at all transactions, so that none is
@@ -83,47 +144,44 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
 //
 // One that is too long is cut, if it can be: the yield of Transactions says so by the error.
 // How many there are is a guess from here on, as servers may take less.
-func (r *run) prepare() error {
-	r.own, r.index = ownACL(r.x.Client, r.p.Declared), r.p.Index
+func (r *job) prepare() error {
+	r.own = ownACL(r.x.Client, r.p.Declared)
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
-		r.total++
 		if n := plan.Size(tx.Ops); n > MaxBytes {
-			r.total--
 			return tooLarge(tx.Changes, tx.Ops, false)
 		}
+		r.total++
 		return nil
 	})
 }
 
-// open verifies the plan, and takes the lock of one that was saved. The first verification costs
-// some reads and saves a refused apply from writing anything at all, be it a contender.
-func (r *run) open(ctx context.Context) (err error) {
+// lock verifies the plan, and takes the lock for one that was saved. The first verification costs
+// some reads and saves a refused apply from writing anything at all, be it a contender. A saved plan is
+// verified again under the lock, because until then another apply may have finished. From there on none
+// can; what is changed by hand at a node they write is met by the versions in the transactions.
+func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	if err = r.verify(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	made, err := scaffold(ctx, r.s, r.p, r.own)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(made) > 0 {
 		r.emit(Scaffolded{Paths: made})
 	}
-	if r.fresh {
-		return nil
+	if !r.fresh {
+		if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
+			return nil, err
+		}
+		r.s = r.held.s
+		err = r.verify(ctx)
 	}
-	if r.held, err = r.x.lock(ctx, r.id, plan.LockPath(r.p.Root, r.p.Stack)); err != nil {
-		return err
-	}
-	r.lease, r.s = r.held.lease, r.held.s
-	return r.verify(ctx)
+	return &locked{job: r, lease: r.held.lease}, err
 }
 
 // verify compares the tree with what the plan relied on.
-//
-// A saved plan is verified again under the lock, because between the first verification and the
-// lock another apply may have finished. From there on none can; what is changed by hand at a
-// node they write is met by the versions in the transactions.
-func (r *run) verify(ctx context.Context) (err error) {
+func (r *job) verify(ctx context.Context) (err error) {
 	if r.fresh {
 		if err := r.held.lost(); err != nil {
 			return err
@@ -143,41 +201,29 @@ func (r *run) verify(ctx context.Context) (err error) {
 	return err
 }
 
-// change is everything under the lock.
-func (r *run) change(ctx context.Context) error {
-	if err := r.widen(ctx); err != nil {
-		return err
-	}
-	if err := r.empty(ctx); err != nil {
-		return err
-	}
-	r.emit(Verified{Pins: len(r.p.Pins)})
-	steps := r.p.ACLSteps()
-	// A change is told as applied when all of it is: with its list, if it has one to be set.
-	later := map[string]bool{}
+// send sends all transactions. A change is told as applied when all of it is: with its list, if it has one
+// to be set.
+func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, error) {
+	t := &sending{locked: r, later: map[string]bool{}, started: map[*plan.Change]bool{}, index: r.p.Index}
 	for _, s := range steps {
-		later[s.Addr] = true
+		t.later[s.Addr] = true
 	}
-	sent := time.Now()
-	err := r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
-		return r.transact(ctx, tx, later)
-	})
-	if err != nil {
-		var u *UnknownError
-		if !errors.As(err, &u) { // else what is closed may be gone
-			err = r.reopen(ctx, r.closed, err)
-		}
-		return r.partial(err)
+	err := r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error { return t.transact(ctx, tx) })
+	if err == nil {
+		return t, nil
 	}
-	if err := r.setACLs(ctx, steps); err != nil {
-		return err
+	var u *UnknownError
+	if !errors.As(err, &u) { // else what is closed may be gone
+		err = r.reopen(ctx, r.closed, err)
 	}
-	r.applied(sent, r.p.Changes, func(c *plan.Change) bool { return later[c.Addr] })
-	return r.readBack(ctx)
+	if t.done > 0 { // an error of the first transaction stays as it is: nothing was applied
+		err = &PartialError{ApplyID: r.id, Done: t.done, Total: r.total, Err: err}
+	}
+	return t, err
 }
 
 // transact sends one transaction. Between two, the apply can be interrupted.
-func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[string]bool) error {
+func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -208,14 +254,10 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 	default: // more than planned, when some had to be cut
 		r.total = max(r.total, r.done+1)
 	}
-	r.opsSum += len(r.ops)
-	r.sum += r.bytes
-	r.emit(Committed{ApplyID: tx.ID, Ops: len(r.ops), Bytes: r.bytes, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
-	for _, c := range tx.Changes {
-		if c.Action != plan.NoOp && !later[c.Addr] {
-			r.emit(Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(sent)})
-		}
-	}
+	r.ops += len(r.all)
+	r.bytes += r.size
+	r.emit(Committed{ApplyID: tx.ID, Ops: len(r.all), Bytes: r.size, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
+	r.applied(sent, tx.Changes, false)
 	if tx.Last {
 		return nil
 	}
@@ -232,77 +274,40 @@ func (r *run) transact(ctx context.Context, tx *plan.Transaction, later map[stri
 
 // failed tells which change the transaction was refused for.
 // Of those without a change (the index, the lock, the connection) nothing is said but the error.
-func (r *run) failed(err error) {
-	var addr, path string
-	var used *InUseError
-	var conflict *ConflictError
-	var node *NodeError
-	var large *TooLargeError
-	switch {
-	case errors.As(err, &large):
-		addr, path = large.Addr, large.Path
-	case errors.As(err, &used):
-		addr, path = used.Addr, used.Path
-	case errors.As(err, &conflict):
-		addr, path = conflict.Addr, conflict.Path
-	case errors.As(err, &node):
-		addr, path = node.Addr, node.Path
-	}
+func (r *sending) failed(err error) {
+	at := plan.Explain(err)
 	for _, c := range r.tx.Changes {
-		if addr != "" && about(c, addr, path) && c.Action != plan.NoOp {
-			r.emit(Failed{Addr: addr, Path: path, Action: c.Action, Err: err})
+		if at.Addr != "" && about(c, at.Addr, at.Path) && c.Action != plan.NoOp {
+			r.emit(Failed{Addr: at.Addr, Path: at.Path, Action: c.Action, Err: err})
 		}
 	}
 }
 
-// partial says what was applied before an error.
-//
-// An error of the first transaction stays as it is: nothing was applied, as with every error
-// that is not one of the four that say otherwise.
-func (r *run) partial(err error) error {
-	if r.done == 0 {
-		return err
-	}
-	return &PartialError{ApplyID: r.id, Done: r.done, Total: r.total, Err: err}
-}
-
-func (r *run) applied(since time.Time, changes []plan.Change, which func(*plan.Change) bool) {
-	for i := range changes {
-		if c := &changes[i]; c.Action != plan.NoOp && which(c) {
+// applied tells the changes whose lists were to be set, or the others.
+func (r *sending) applied(since time.Time, changes []*plan.Change, later bool) {
+	for _, c := range changes {
+		if c.Action != plan.NoOp && r.later[c.Addr] == later {
 			r.emit(Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(since)})
 		}
 	}
 }
 
-func (r *run) finish() *Result {
-	res := &Result{ApplyID: r.id, Counts: r.p.Summary(), Ops: r.opsSum, Bytes: r.sum, Transactions: r.done, ACLs: r.acls, Elapsed: time.Since(r.start)}
-	for _, o := range r.p.Outputs {
-		if o.After != nil {
-			res.Outputs = append(res.Outputs, *o.After)
-		}
+func (r *locked) changes() (out []*plan.Change) {
+	for i := range r.p.Changes {
+		out = append(out, &r.p.Changes[i])
 	}
-	r.emit(Finished{Result: *res})
-	return res
+	return out
 }
 
-func (r *run) unlock(ctx context.Context) {
+func (r *job) unlock(ctx context.Context) {
 	if r.held != nil {
 		r.held.unlock(ctx)
 	}
 }
 
-// run begins one Run. With the lock that Lock took comes the id that it names.
-func (x *Executor) run(p *plan.Plan) *run {
-	r := &run{x: x, p: p, id: newID(), start: time.Now(), started: map[*plan.Change]bool{}, held: x.held, fresh: x.held != nil}
-	if r.fresh {
-		r.id, r.lease, r.s = r.held.id, r.held.lease, r.held.s
-	}
-	return r
-}
-
 // detached is a context for what must be finished once the transaction was sent:
 // long enough for the session to come back or to be given up by the servers.
-func (r *run) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *job) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return detached(ctx, r.s)
 }
 
@@ -310,7 +315,7 @@ func detached(ctx context.Context, s *recipes.Session) (context.Context, context
 	return context.WithTimeout(context.WithoutCancel(ctx), 3*s.Timeout()+10*time.Second)
 }
 
-func (r *run) emit(e Event) { r.x.emit(e) }
+func (r *job) emit(e Event) { r.x.emit(e) }
 
 func (x *Executor) emit(e Event) {
 	if x.Events != nil {

@@ -17,7 +17,7 @@ import (
 // Not what is imported: that is another program's until the transaction. Not a namespace whose
 // list stays as it is, either, though something is to be created in it: who took that right
 // from us did so on purpose, as far as we can know, and the error says what is missing.
-func (r *run) widen(ctx context.Context) error {
+func (r *locked) widen(ctx context.Context) error {
 	var steps []int
 	for i := range r.p.Changes {
 		c := &r.p.Changes[i]
@@ -63,7 +63,7 @@ func (r *run) widen(ctx context.Context) error {
 // READ is not among it: what may not be read is not in the plan. Entries of groups we may
 // belong to (ip, schemes of plug-ins) count for nothing here, which grants too much to
 // ourselves at worst, and for the moment until the plan's list comes.
-func (r *run) lacks(c *plan.Change, list []kind.ACL) kind.Perm {
+func (r *locked) lacks(c *plan.Change, list []kind.ACL) kind.Perm {
 	need := kind.PermWrite
 	if c.Kind.Container || len(c.Kind.Children) > 0 {
 		need |= kind.PermCreate | kind.PermDelete
@@ -76,7 +76,7 @@ func (r *run) lacks(c *plan.Change, list []kind.ACL) kind.Perm {
 	return need
 }
 
-func (r *run) isUs(a kind.ACL) bool { return isOneOf(r.x.Client, a) }
+func (r *locked) isUs(a kind.ACL) bool { return isOneOf(r.x.Client, a) }
 
 // isOneOf reports whether an entry is of one of a client's identities.
 func isOneOf(c *recipes.Client, a kind.ACL) bool {

@@ -11,7 +11,8 @@ import (
 // is one line, for logs; Text is for a screen, below the Summary.
 type Explanation struct {
 	Summary string   // what failed: one line, no full stop
-	Addr    string   // the change it is about; "" when there is none
+	Addr    string   // of the change it is about; "" when there is none
+	Path    string   // of the node
 	Detail  string   // where and why, in sentences
 	List    []string // follows a Detail that ends with a colon
 	Written string   // what has been written; "" when the rest says it
