@@ -20,22 +20,22 @@ type applyFlags struct {
 
 func (f *applyFlags) register(c *cobra.Command) {
 	f.loadFlags.register(c)
-	c.Flags().BoolVar(&f.autoApprove, "auto-approve", false, "do not ask")
-	c.Flags().BoolVar(&f.input, "input", true, "ask for input; -input=false fails where a question would be asked")
-	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit 4 for a stale plan, 5 when another apply holds the lock, 6 for a lock in use")
-	c.Flags().BoolVar(&f.concise, "concise", false, "show the plan with one line a change")
-	c.Flags().DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another apply, as in 90s")
+	c.Flags().BoolVar(&f.autoApprove, "auto-approve", false, "do not ask for approval")
+	c.Flags().BoolVar(&f.input, "input", true, "ask for approval; -input=false fails instead of asking")
+	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 4 for a stale plan, 5 if another apply holds the lock, 6 if a lock is in use")
+	c.Flags().BoolVar(&f.concise, "concise", false, "show each change of the plan on one line")
+	c.Flags().DurationVar(&f.lockTimeout, "lock-timeout", 0, "how long to wait for another apply, such as 90s")
 }
 
 func applyCommand(a *app) *cobra.Command {
 	var f applyFlags
 	c := &cobra.Command{
 		Use:   "apply [PLAN]",
-		Short: "Make the live tree what the configuration says",
-		Long: "apply takes the apply lock of the stack, then plans, asks and applies, in one ZooKeeper\n" +
-			"transaction an ensemble. It holds the lock while it asks, so nobody else can apply until you\n" +
-			"answer. With a file of \"plan -out\" it applies exactly that plan, or nothing when something\n" +
-			"changed since.",
+		Short: "Make the live tree match the configuration",
+		Long: "apply takes the apply lock of the stack, then plans, asks for approval and applies, in one\n" +
+			"ZooKeeper transaction per ensemble. It holds the lock while it waits for your answer, so\n" +
+			"nobody else can apply meanwhile. Given a file of \"plan -out\", it applies exactly that plan,\n" +
+			"or nothing if something has changed since.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -46,7 +46,7 @@ func applyCommand(a *app) *cobra.Command {
 	}
 	f.register(c)
 	f.registerChanges(c)
-	c.Flags().BoolVar(&f.destroy, "destroy", false, "remove everything this stack owns; the same as destroy")
+	c.Flags().BoolVar(&f.destroy, "destroy", false, "remove everything this stack owns, as destroy does")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve or a plan file")
 	a.completeAddresses(c, &f.loadFlags)
 	return c
@@ -54,7 +54,7 @@ func applyCommand(a *app) *cobra.Command {
 
 func (a *app) apply(ctx context.Context, f *applyFlags) error {
 	if a.json != 0 && !f.autoApprove {
-		return view.Failf("Plan file or auto-approve required", "With -json nobody can be asked. Add -auto-approve, or apply a plan file written with \"plan -out\".")
+		return view.Failf("Plan file or auto-approve required", "With -json, nobody can be asked for approval. Add -auto-approve, or apply a plan file written with \"plan -out\".")
 	}
 	opts, err := f.options()
 	if err != nil {
@@ -74,16 +74,16 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	if err != nil {
 		return err
 	}
-	cfg, err := a.load(&f.loadFlags) // for the connection alone: plans hold no credentials
+	cfg, err := a.load(&f.loadFlags) // only for the connection: plans hold no credentials
 	if err != nil {
-		a.view().Message("\nThe configuration says where a saved plan is applied, and as whom. The plan holds no values of\nits variables: give them as they were given to \"locktree plan\".")
+		a.view().Message("\nThe configuration says where to apply a saved plan, and as whom. The plan contains no values of\nvariables: give them as you gave them to \"locktree plan\".")
 		return err
 	}
 	if err := file.CheckStack(cfg.Stack); err != nil {
 		return err
 	}
 	for _, e := range cfg.Ensembles {
-		e.Tree.Nodes = nil // the plan says what shall be there, and is as large
+		e.Tree.Nodes = nil // the plan says what should be there, and is as large
 	}
 	return a.connected(ctx, cfg, false, func(s *stack) error {
 		all := make([]*apply.Executor, len(file.Plans))

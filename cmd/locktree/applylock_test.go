@@ -91,7 +91,7 @@ func TestTwoFirstAppliesBothSucceed(t *testing.T) {
 		b.run(exitOK, "apply", "-auto-approve")
 		in.answer <- "yes\n"
 		out := first(exitOK)
-		require.Contains(t, out, "Another first apply of this stack was faster.")
+		require.Contains(t, out, "Another apply of this new stack came first.")
 		require.Contains(t, out, "No changes.")
 	})
 }

@@ -30,7 +30,7 @@ func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*rec
 func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
 	cfg := recipes.Config{Servers: e.Servers, SessionTimeout: e.SessionTimeout, ConnectTimeout: e.ConnectTimeout, Logger: a.logger()}
 	if len(cfg.Servers) == 0 {
-		return cfg, view.Failf("No servers", "Ensemble %q has no servers, and the environment variable ZOOKEEPER_SERVERS is not set. Give one of them, as in \"zk1:2181,zk2:2181\".", e.Name)
+		return cfg, view.Failf("No servers", "Ensemble %q has no servers, and the environment variable ZOOKEEPER_SERVERS is not set. Set one of them, for example to \"zk1:2181,zk2:2181\".", e.Name)
 	}
 	if text := a.env.get("ZOOKEEPER_SESSION"); text != "" && cfg.SessionTimeout == 0 {
 		seconds, err := strconv.Atoi(text)

@@ -18,9 +18,9 @@ func consoleCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "console",
 		Short: "Try expressions against the configuration",
-		Long: "console reads expressions from standard input, one a line, and prints their values.\n" +
-			"It connects to nothing. \"exit\", or the end of input, ends it. Where the input is no\n" +
-			"terminal the first mistake ends it, too.",
+		Long: "console reads expressions from standard input, one per line, and prints their values.\n" +
+			"It connects to nothing. \"exit\" or the end of input ends it; if the input is not a\n" +
+			"terminal, so does the first error.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.console(c.Context(), &flags) },
 	}

@@ -17,9 +17,9 @@ func demoCommand(a *app) *cobra.Command {
 	herd := false
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the main job on an embedded server",
+		Short: "Show what locktree does, on an embedded server",
 		Long: "demo plans and applies a small lock tree on an in-memory ZooKeeper, lets a few programs\n" +
-			"contend for its locks, and destroys it again. It needs nothing and leaves nothing. With\n" +
+			"contend for its locks, and destroys it again. It needs nothing and leaves nothing behind. With\n" +
 			"-herd it counts instead how many waiters one release wakes, for three ways to wait.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -8,9 +8,9 @@ func destroyCommand(a *app) *cobra.Command {
 		Use:        "destroy",
 		SuggestFor: []string{"delete", "remove", "rm"},
 		Short:      "Remove everything this stack owns",
-		Long: "destroy removes what carries this stack's mark and nothing else. A lock that is held or\n" +
-			"waited for is never removed: then nothing is. It holds the apply lock from before the plan\n" +
-			"to the end, as apply does.",
+		Long: "destroy removes the nodes that carry this stack's mark, and nothing else. If one of the locks\n" +
+			"is held or waited for, it removes nothing. It holds the apply lock from before the plan to\n" +
+			"the end, as apply does.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return f.exit(a.apply(c.Context(), &f)) },
 	}

@@ -20,8 +20,8 @@ func devCommand(a *app) *cobra.Command {
 		Use:        "dev",
 		SuggestFor: []string{"server", "serve"},
 		Short:      "Serve an in-memory ZooKeeper for development",
-		Long: "dev serves an in-memory ZooKeeper on this machine until it is interrupted. Everything in\n" +
-			"it is gone then. It is for development and tests, never for production.",
+		Long: "dev serves an in-memory ZooKeeper on this machine until it is interrupted, and then forgets\n" +
+			"everything. It is for development and tests, never for production.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := loopback(listen); err != nil {
@@ -31,7 +31,7 @@ func devCommand(a *app) *cobra.Command {
 			defer server.Close()
 			addr, err := server.Listen(listen)
 			if err != nil {
-				return view.Failf("Cannot listen on "+listen, "%s. Choose another address with -listen, as in -listen=127.0.0.1:0 for any free port.", strings.TrimPrefix(err.Error(), "zktest: "))
+				return view.Failf("Cannot listen on "+listen, "%s. Choose another address with -listen, such as -listen=127.0.0.1:0 for any free port.", strings.TrimPrefix(err.Error(), "zktest: "))
 			}
 			fmt.Fprintln(a.stdout, addr)
 			a.view().Message("An in-memory ZooKeeper is serving on " + addr + ".\n" +
@@ -41,7 +41,7 @@ func devCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", devAddress, "the loopback `ADDRESS` to serve on; port 0 is any free one")
+	c.Flags().StringVar(&listen, "listen", devAddress, "the loopback `ADDRESS` to listen on; port 0 is any free port")
 	return c
 }
 
@@ -53,7 +53,7 @@ func loopback(addr string) error {
 		return view.Failf("Bad address", "-listen=%s: %v. Write it as 127.0.0.1:2181.", addr, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return view.Failf("Not a loopback address", "-listen=%s could be reached by other machines. dev serves this machine only: use 127.0.0.1, ::1 or localhost.", addr)
+		return view.Failf("Not a loopback address", "Other machines could reach -listen=%s. dev serves only this machine: use 127.0.0.1, ::1 or localhost.", addr)
 	}
 	return nil
 }

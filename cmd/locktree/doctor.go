@@ -17,16 +17,15 @@ func doctorCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:        "doctor",
 		SuggestFor: []string{"check", "health", "diagnose"},
-		Short:      "Check what the locks rest on",
-		Long: "doctor looks at the conditions under which two programs never believe to hold one lock, on\n" +
-			"each server by itself: session timeout, tick and syncLimit, versions with known faults, clocks.\n" +
-			"Then it looks at each declared lock: whether it is there, whether the identity of the\n" +
-			"configuration may use it, and for nodes in it that are nobody's contenders. Where the ensemble\n" +
-			"block declares admins and readers, the connection is judged by what it is declared to be: an\n" +
-			"administrator needs all rights on every node of the stack, a reader needs to read them, and\n" +
-			"who is neither is told whom to ask.\n\n" +
-			"It writes nothing, and ends with 1 when something fails. What no program can find out, as\n" +
-			"whether the clocks of all machines run at the right rate, it does not say.",
+		Short:      "Check servers, locks and access rights",
+		Long: "doctor checks, on each server, the conditions that keep two programs from believing they hold\n" +
+			"the same lock: session timeout, tick, syncLimit, versions with known faults, clocks. Then it\n" +
+			"checks each declared lock: that it exists, that this connection may use it, and that it\n" +
+			"contains only contenders. If the ensemble block declares admins and readers, doctor checks\n" +
+			"what the connection is declared to be: an administrator needs all rights on every node of the\n" +
+			"stack, a reader needs to read them, and everybody else learns whom to ask.\n\n" +
+			"It writes nothing, and exits with 1 if a condition fails. It cannot check what no program can\n" +
+			"find out, such as whether the clocks of all machines run at the right rate.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer a.interruptible(c.Context())()

@@ -21,24 +21,23 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-const execHelp = `exec takes a lock, runs a command while it is held, and gives the lock back. LOCK is an
-address of the configuration, as in namespace.payments.mutex.ledger, or a path, as in
-/locks/payments/ledger. With a path and ZOOKEEPER_SERVERS no configuration is read.
+const execHelp = `exec takes a lock, runs a command while it holds the lock, and releases it. LOCK is an address
+in the configuration, such as namespace.payments.mutex.ledger, or a path, such as
+/locks/payments/ledger. With a path and ZOOKEEPER_SERVERS, no configuration is read.
 
-It ends with the command's own exit code, or 128+N when signal N killed it. Codes that commands
-leave alone by convention say what happened to the lock: 123 when the lock was lost, or locktree
-ended the command for its sake, whatever the command made of that; 124 when it could not be had
-(-E sets another one, and nothing is said then), 125 when something else failed, 126 and 127 when
-the command could not be run.
+exec exits with the command's own exit code, or with 128+N if signal N killed it. Codes that
+commands by convention do not use tell what happened to the lock: 123 if it was lost, or if
+locktree ended the command because of it; 124 if it was not acquired (-E sets another code and
+silences the message); 125 if something else failed; 126 and 127 if the command could not be run.
 
-When nothing was proven for a third of the session timeout, the command and all it started get
-SIGTERM; after a half they are killed, which is before anybody else can have the lock. A longer
--session-timeout gives more time. Somebody who asks for the lock back causes SIGTERM, too.
-Signals that locktree gets are passed on.
+If ZooKeeper confirms nothing for a third of the session timeout, the command and everything it
+started get SIGTERM; after half of it they are killed, before anybody else can get the lock. A
+longer -session-timeout gives more time. They also get SIGTERM when another program asks for the
+lock back. exec passes signals on to the command.
 
 The command's environment has LOCKTREE_LOCK_PATH, LOCKTREE_LOCK_NODE (the contender in
-ZooKeeper) and LOCKTREE_LOCK_TOKEN, the fencing token: a store that refuses tokens smaller than
-one it has seen is safe from whatever this lock cannot promise, as a machine that was suspended.`
+ZooKeeper) and LOCKTREE_LOCK_TOKEN, the fencing token. A store that refuses tokens smaller than
+one it has seen is safe even where no lock can help, for example after a machine was suspended.`
 
 func execCommand(a *app) *cobra.Command {
 	x := &execution{app: a}
@@ -47,15 +46,15 @@ func execCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"run", "lock", "with"},
 		Short:      "Run a command while holding a lock",
 		Long:       execHelp,
-		Example:    "  locktree exec namespace.payments.mutex.ledger -- ./compact\n  locktree exec -try -E 0 /locks/nightly -- ./report   # not today, if another machine does it",
+		Example:    "  locktree exec namespace.payments.mutex.ledger -- ./compact\n  locktree exec -try -E 0 /locks/nightly -- ./report   # skip it if another machine runs it",
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return own(usage(c, "Which lock, and which command", "Write the lock, two dashes and the command, as in \"locktree exec /locks/nightly -- ./report -v\"."))
+				return own(usage(c, "Which lock, and which command", "Write the lock, two dashes and the command, for example \"locktree exec /locks/nightly -- ./report -v\"."))
 			}
 			return x.run(c, args[0], args[1:])
 		},
 	}
-	// What the program says before the command is run ends with a code of its own, too.
+	// Errors before the command runs have a code of their own, too.
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return own(c.Parent().FlagErrorFunc()(c, err)) })
 	c.PersistentPreRunE = func(c *cobra.Command, args []string) error { return own(c.Root().PersistentPreRunE(c, args)) }
 	x.flags.register(c)
@@ -66,14 +65,14 @@ func execCommand(a *app) *cobra.Command {
 		return a.addresses(&x.flags), cobra.ShellCompDirectiveNoFileComp
 	}
 	c.Flags().BoolVar(&x.try, "try", false, "do not wait for the lock")
-	c.Flags().DurationVar(&x.timeout, "timeout", 0, "wait for the lock no longer than this `DURATION`, as in 30s")
-	c.Flags().StringVar(&x.mode, "mode", "write", "of an rwlock: read or write")
+	c.Flags().DurationVar(&x.timeout, "timeout", 0, "wait for the lock no longer than this `DURATION`, such as 30s")
+	c.Flags().StringVar(&x.mode, "mode", "write", "the mode of an rwlock: read or write")
 	c.Flags().IntVar(&x.permits, "permits", 1, "how many permits of a semaphore to take")
-	c.Flags().StringVar(&x.id, "id", "", "who we are, for those who ask who holds the lock")
-	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, where there are several")
-	c.Flags().DurationVar(&x.session, "session-timeout", 0, "in place of the ensemble's session timeout")
-	c.Flags().IntVarP(&x.conflict, conflictFlag, "E", exitConflict, "what to end with, without a word, when the lock could not be had")
-	c.Flags().BoolVar(&x.quiet, "quiet", false, "say nothing while waiting")
+	c.Flags().StringVar(&x.id, "id", "", "a name that status shows for this holder")
+	c.Flags().StringVar(&x.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
+	c.Flags().DurationVar(&x.session, "session-timeout", 0, "override the ensemble's session timeout")
+	c.Flags().IntVarP(&x.conflict, conflictFlag, "E", exitConflict, "exit with this code, without a message, if the lock was not acquired")
+	c.Flags().BoolVar(&x.quiet, "quiet", false, "print nothing while waiting")
 	return c
 }
 
@@ -99,13 +98,13 @@ type execution struct {
 	lose func() // closes it, once
 }
 
-// run returns a codeError in any case: 1 is an exit code commands use themselves.
+// run always returns a codeError: commands use 1 themselves.
 func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 	if err := x.checkFlags(c); err != nil {
 		return own(err)
 	}
-	// From here on signals are the command's, also the second one, with which the program
-	// would end otherwise.
+	// From here on signals are the command's, even the second one, which would otherwise end the
+	// program.
 	signals := make(chan os.Signal, 8)
 	signal.Reset(child.Forwarded...)
 	signal.Notify(signals, child.Forwarded...)
@@ -143,7 +142,7 @@ func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 	x.listen(signals, after)
 	if err != nil {
 		x.release(lease)
-		return &codeError{child.CodeOf(err), view.Failf("Cannot run the command", "%v. The lock is given back.", err)}
+		return &codeError{child.CodeOf(err), view.Failf("Cannot run the command", "%v. The lock was released.", err)}
 	}
 	return x.finish(p, lease, stopped)
 }
@@ -165,8 +164,7 @@ func (x *execution) take(ctx context.Context, lock string) (*recipes.Client, *re
 	return client, lease, nil
 }
 
-// own is for mistakes that are not the command's. What has been shown already has no
-// text left.
+// own is for errors outside the command. What has been shown already has no text left.
 func own(err error) error {
 	if err == nil {
 		return nil
@@ -183,15 +181,15 @@ func (x *execution) checkFlags(c *cobra.Command) error {
 	c.Flags().Visit(func(f *pflag.Flag) { x.given[f.Name] = true })
 	switch {
 	case x.mode != "read" && x.mode != "write":
-		return usage(c, "Bad flag", "-mode=%s: it is read or write.", x.mode)
+		return usage(c, "Bad flag", "-mode=%s: must be read or write.", x.mode)
 	case x.permits < 1:
-		return usage(c, "Bad flag", "-permits=%d: at least one is taken.", x.permits)
+		return usage(c, "Bad flag", "-permits=%d: must be at least 1.", x.permits)
 	case x.timeout < 0 || x.session < 0:
 		return usage(c, "Bad flag", "A duration cannot be negative.")
 	case x.try && x.timeout > 0:
-		return usage(c, "Bad flag", "-try does not wait and -timeout does. Leave one of them out.")
+		return usage(c, "Bad flag", "-try does not wait and -timeout does. Give only one of them.")
 	case x.conflict < 0 || x.conflict > 255:
-		return usage(c, "Bad flag", "-conflict-exit-code=%d: it is a number from 0 to 255.", x.conflict)
+		return usage(c, "Bad flag", "-conflict-exit-code=%d: must be from 0 to 255.", x.conflict)
 	}
 	return nil
 }
@@ -201,7 +199,7 @@ func (x *execution) target(lock string) (*config.Ensemble, string, error) {
 	isPath := strings.HasPrefix(lock, "/")
 	if isPath {
 		if err := kind.ValidatePath(lock); err != nil {
-			return nil, "", view.Failf("Not a path", "%v. A path is absolute, as in \"/locks/payments/ledger\".", err)
+			return nil, "", view.Failf("Not a path", "%v. A path is absolute, such as \"/locks/payments/ledger\".", err)
 		}
 		cfg, err := x.configOfEnvironment()
 		if err != nil {
@@ -226,7 +224,7 @@ func (x *execution) target(lock string) (*config.Ensemble, string, error) {
 			}
 		}
 	}
-	return nil, "", view.Failf("No such lock", "The configuration declares nothing at the address %q. \"locktree status\" shows what there is; a path begins with a slash.", lock)
+	return nil, "", view.Failf("No such lock", "The configuration declares nothing at the address %q. \"locktree status\" shows what is declared. A path begins with a slash.", lock)
 }
 
 func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client, error) {
@@ -243,7 +241,7 @@ func (x *execution) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.C
 	return x.dialClient(ctx, cfg)
 }
 
-// environment is what the command is told about its lock.
+// environment tells the command about its lock.
 func (x *execution) environment(lease *recipes.Lease, token uint64) []string {
 	return append(append([]string{}, x.env...),
 		"LOCKTREE_LOCK_PATH="+lease.Path(),

@@ -206,8 +206,8 @@ func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
 		x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit `+code+`' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
 		require.NoError(t, x.other().Revoke(t.Context(), x.line()))
 		x.ends(exitLost)
-		require.Contains(t, x.stderr.String(), "somebody asks for /t/ledger back: telling the command to end")
-		require.Contains(t, x.stderr.String(), "(somebody asks for /t/ledger back), and ended with "+code+".")
+		require.Contains(t, x.stderr.String(), "another program asks for /t/ledger back: telling the command to end")
+		require.Contains(t, x.stderr.String(), "(another program asks for /t/ledger back), and exited with "+code+".")
 	}
 	x := startExec(t, execLock, "--", "sh", "-c", `trap 'exit 0' TERM; echo started; while :; do sleep 0.05; done`)
 	x.says("started")
@@ -243,7 +243,7 @@ func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 		first := x.lines.Text()
 		x.server.Freeze()
 		rest, code := x.rest()
-		return x.otherwise("started\nasked to end\n", exitLost, []string{"could not be given back yet", "Error: Command was ended"}, first+"\n"+rest, code)
+		return x.otherwise("started\nasked to end\n", exitLost, []string{"could not be released yet", "Error: Command was ended"}, first+"\n"+rest, code)
 	})
 }
 
@@ -355,7 +355,7 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 	}{
 		"drained":    {state(`"state":"active"`, `"state":"draining"`), exitConflict, "/t/ledger is being drained"},
 		"moved":      {state(`"state":"active"`, `"state":"moved","to":"/t/elsewhere"`), exitOwn, "lock has moved: /t/ledger is now /t/elsewhere. Use that path"},
-		"other kind": {state(`"type":"mutex"`, `"type":"election"`), exitOwn, "/t/ledger became a lock of another kind"},
+		"other kind": {state(`"type":"mutex"`, `"type":"election"`), exitOwn, "/t/ledger was replaced by a lock of another kind"},
 		"undeclared": {func(t *testing.T, x *execRun, _ *recipes.Client) { require.NoError(t, x.server.Set(execLock, nil)) }, exitOwn, "Not a declared lock"},
 		"asked to leave": {func(t *testing.T, x *execRun, other *recipes.Client) {
 			require.NoError(t, other.Revoke(t.Context(), place(t, other)))
@@ -401,7 +401,7 @@ func TestExecWhoseTimeIsUpInTheQueueSaysWhoHoldsTheLock(t *testing.T) {
 		require.Regexp(t, `^Lock not acquired: /t/ledger is held by someone, since \S+; 1 ahead. Waited for 10ms\. "locktree status /t/ledger" shows the queue\.$`, err.Error())
 		require.Equal(t, "locktree: waiting for /t/ledger\n", stderr.String())
 		before := x.notAcquired(t.Context(), client, execLock, context.DeadlineExceeded) // it had no place in the queue yet
-		require.EqualError(t, before, `Lock not acquired: /t/ledger was not had within 10ms, and who has it was not known by then: "locktree status /t/ledger" shows it.`)
+		require.EqualError(t, before, `Lock not acquired: /t/ledger was not acquired within 10ms, and its holder is not known. "locktree status /t/ledger" shows it.`)
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }

@@ -57,24 +57,23 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, path st
 	return client.Take(wait, in.Kind, path, recipes.Want{Shared: x.mode == "read", Permits: x.permits, Try: x.try})
 }
 
-// fits refuses what nobody can hold, and a flag that says nothing of a lock of this kind: who gives it takes the lock for
-// another one.
+// fits refuses what nobody can hold, and a flag that does not apply to the kind: whoever gives it means another lock.
 func (x *execution) fits(k *kind.Kind, path string) error {
 	if k.Container {
 		return view.Failf("Not a lock", "%s is a %s, which nobody can hold.", path, k.Name)
 	}
 	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
 		if x.given[flag] && !says {
-			return view.Failf("Flag of another kind of lock", "%s is declared as %s, and -%s says nothing of locks of that type. Leave the flag out, or name another lock.", path, k.Name, flag)
+			return view.Failf("Flag of another kind of lock", "%s is declared as %s, to which -%s does not apply. Leave the flag out, or name another lock.", path, k.Name, flag)
 		}
 	}
 	if x.try && k == kind.Election {
-		return view.Failf("No try for elections", "%s is an election: a candidate stands until it leads. Use -timeout.", path)
+		return view.Failf("No try for elections", "%s is an election: a candidate waits until it leads. Use -timeout.", path)
 	}
 	return nil
 }
 
-// notHad is for a lock that others have. Who gives a code of his own for that expects it, as with flock(1): nothing is said.
+// notHad is for a lock that others hold. Whoever gives a code for that expects it, as with flock(1): it prints nothing.
 func (x *execution) notHad(detail string, args ...any) error {
 	if x.given[conflictFlag] {
 		return &codeError{code: x.conflict} // also 0: there is no lock
@@ -94,21 +93,21 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 		}
 		return x.notHad("%s", heldText(held))
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return x.notHad("%s was not had within %v, and who has it was not known by then: \"locktree status %s\" shows it.", path, x.timeout, path)
+		return x.notHad("%s was not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, x.timeout, path)
 	case errors.Is(err, recipes.ErrRevoked):
 		return x.notHad("Somebody asked this program to leave the queue of %s. \"locktree status %s\" shows the queue.", path, path)
 	case errors.Is(err, recipes.ErrQueueFull):
-		return x.notHad("As many wait for %s already as its max_waiters allows. Try again later; \"locktree status %s\" shows the queue.", path, path)
+		return x.notHad("The queue of %s is full: max_waiters limits it. Try again later; \"locktree status %s\" shows the queue.", path, path)
 	case errors.Is(err, recipes.ErrDraining):
-		return x.notHad("%s is being drained: an apply waits until nobody holds it, to change or delete it, and nobody new gets it before. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
+		return x.notHad("%s is being drained: an apply will change or delete it once nobody holds it, and admits nobody new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrMoved):
-		return own(view.Failf("Lock moved", "It is not to be had here: %s. Use that path, or the address in the configuration.", view.Sentence(err)))
+		return own(view.Failf("Lock moved", "The lock is no longer here: %s. Use that path, or the address in the configuration.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // it was opened as what it was declared then
-		return own(view.Failf("Lock replaced", "%s became a lock of another kind while this program waited for it. Run exec again to queue again.", path))
+		return own(view.Failf("Lock replaced", "%s was replaced by a lock of another kind while this program waited for it. Run exec again to queue again.", path))
 	case errors.Is(err, recipes.ErrLost), errors.Is(err, recipes.ErrSessionLost): // whatever took it away
 		return own(view.Failf("Place in the queue lost", "The command was not run: %s. Run exec again to queue again.", view.Sentence(err)))
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, recipes.ErrNotProvisioned):
-		return own(view.Failf("Not a declared lock", "%s does not exist, or carries no declaration. Declare and apply it, or import it: \"locktree status %s\" shows what is there.", path, path))
+		return own(view.Failf("Not a declared lock", "%s does not exist, or has no declaration. Declare and apply it, or import it. \"locktree status %s\" shows what is there.", path, path))
 	}
 	return own(denied(ctx, client, err))
 }

@@ -57,7 +57,7 @@ func (x *execution) supervise(ctx context.Context, p *child.Process, lease *reci
 			if isLost(lease) {
 				p.Kill()
 			} else {
-				stop("somebody asks for " + lease.Path() + " back")
+				stop("another program asks for " + lease.Path() + " back")
 			}
 		case <-lost: // also after it was asked back
 			lost = nil
@@ -81,11 +81,11 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, stopped strin
 	default:
 	}
 	if isLost(lease) || errors.Is(err, recipes.ErrLost) {
-		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so it was ended: %s. What it did last may have met another holder's work. \"locktree status %s\" shows who holds the lock now.",
+		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
 			lease.Path(), view.Sentence(why(lease, err)), lease.Path())}
 	}
 	if stopped != "" {
-		return &codeError{exitLost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and ended with %d. %s was held until then. Run exec again to do the work again.",
+		return &codeError{exitLost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and exited with %d. %s was held until then. Run exec again to repeat the work.",
 			stopped, p.Code(), lease.Path())}
 	}
 	return exitWith(p.Code())
@@ -104,7 +104,7 @@ func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64,
 	case token == 0, errors.Is(proof, recipes.ErrCannotHeartbeat):
 		x.release(lease)
 		return 0, nil, own(deniedAt(context.WithoutCancel(lease.Context()), client, errors.Join(zk.ErrNoAuth, view.Failf("Lock cannot be kept",
-			"The command was not run, and %s is given back: the access list lets this program queue for it, but not read its own place there, by which a lock is proven to be held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
+			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender, which proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
 	}
 	return token, session, nil
 }
@@ -126,7 +126,7 @@ func (x *execution) release(lease *recipes.Lease) error {
 	case errors.Is(err, recipes.ErrLost):
 		return err
 	case err != nil:
-		x.say("%s could not be given back yet (%v): at the latest it is free when our session ends", lease.Path(), err)
+		x.say("%s could not be released yet (%v): it becomes free when the session ends", lease.Path(), err)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const (
 // confirm asks for the approval of what was just shown.
 func (a *app) confirm(ctx context.Context, f *applyFlags) error {
 	if !f.input {
-		return view.Failf("Approval needed", "-input=false forbids the question. Add -auto-approve, or save the plan with \"plan -out FILE\" and apply that file.")
+		return view.Failf("Approval needed", "-input=false forbids asking for approval. Add -auto-approve, or save the plan with \"plan -out FILE\" and apply that file.")
 	}
 	question, cancelled := applyQuestion, "\nApply cancelled."
 	if f.destroy {
@@ -55,7 +55,7 @@ func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, operati
 		if try == firstTries || !errors.As(err, &stale) || stale.Locked || errors.As(err, &some) {
 			return err
 		}
-		a.view().Message("\nAnother first apply of this stack was faster. This is the plan after it:")
+		a.view().Message("\nAnother apply of this new stack came first. This is the plan after it:")
 	}
 }
 

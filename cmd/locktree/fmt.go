@@ -27,15 +27,15 @@ func fmtCommand(a *app) *cobra.Command {
 		Short:      "Rewrite configuration files to the canonical style",
 		Long: "fmt rewrites *.locktree.hcl and *.ltvars files in place and lists those it changed.\n" +
 			"It lays them out, quotes labels, unwraps \"${x}\" and unquotes the types of variables.\n" +
-			"\"-\" formats standard input to standard output. Exit codes: 2 when a file does not\n" +
-			"parse (it is left as it was), 3 with -check when a file would change.",
+			"\"-\" formats standard input to standard output. Exit codes: 2 if a file does not parse\n" +
+			"(it is left as it was), 3 with -check if a file would change.",
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args) },
 	}
 	c.Flags().BoolVar(&f.list, "list", true, "list the files that changed")
-	c.Flags().BoolVar(&f.write, "write", true, "write the files; -write=false only lists")
+	c.Flags().BoolVar(&f.write, "write", true, "write the files; -write=false only lists them")
 	c.Flags().BoolVar(&f.diff, "diff", false, "show what changes")
-	c.Flags().BoolVar(&f.check, "check", false, "write nothing; exit 3 when a file would change")
-	c.Flags().BoolVar(&f.recursive, "recursive", false, "also the directories below")
+	c.Flags().BoolVar(&f.check, "check", false, "write nothing; exit with 3 if a file would change")
+	c.Flags().BoolVar(&f.recursive, "recursive", false, "include the directories below")
 	return c
 }
 

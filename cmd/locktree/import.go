@@ -28,10 +28,10 @@ func importCommand(a *app) *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
 		Use:   "import {ADDRESS PATH | -from PATH}",
-		Short: "Take over locks that exist already",
+		Short: "Take over existing locks",
 		Long: "import ADDRESS PATH takes over one znode: it becomes the node declared at ADDRESS.\n\n" +
-			"import -from PATH looks at a whole subtree, tells the locks in it by what their contenders\n" +
-			"are called, and lists them. With -generate FILE it also writes a configuration with import\n" +
+			"import -from PATH looks at a whole subtree, recognises the locks in it by the names of their\n" +
+			"contenders, and lists them. With -generate FILE it also writes a configuration with import\n" +
 			"blocks for them. It writes nothing to ZooKeeper: that is for plan and apply.",
 		Args: exactly(0, 2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -47,9 +47,9 @@ func importCommand(a *app) *cobra.Command {
 	f.register(c)
 	c.Flags().StringVar(&f.from, "from", "", "the `PATH` of the subtree to look at")
 	c.Flags().StringVar(&f.generate, "generate", "", "write what was found to this new `FILE`")
-	c.Flags().StringVar(&f.emptyAs, "empty-as", "", "take nodes that nobody uses for this `TYPE`, as in mutex")
-	c.Flags().StringVar(&f.ensemble, "ensemble", "", "the `NAME` of the ensemble, where there are several")
-	c.Flags().BoolVar(&f.overwriteData, "overwrite-data", false, "replace data another program wrote into the node")
+	c.Flags().StringVar(&f.emptyAs, "empty-as", "", "import nodes that nobody uses as this `TYPE`, such as mutex")
+	c.Flags().StringVar(&f.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
+	c.Flags().BoolVar(&f.overwriteData, "overwrite-data", false, "replace data that another program wrote into the node")
 	return c
 }
 
@@ -83,7 +83,7 @@ func lockTypes() (names []string) {
 // importTree looks at a subtree, over a connection that cannot write.
 func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	if f.emptyAs != "" && !slices.Contains(lockTypes(), f.emptyAs) {
-		return view.Failf("Unknown type", "-empty-as=%s: there is no lock of that type. There are: %s.", f.emptyAs, strings.Join(lockTypes(), ", "))
+		return view.Failf("Unknown type", "-empty-as=%s: there is no lock of that type. Choose one of: %s.", f.emptyAs, strings.Join(lockTypes(), ", "))
 	}
 	if _, err := os.Lstat(a.path(f.generate)); f.generate != "" && err == nil {
 		return view.Failf("Refusing to overwrite a file", "%s exists. Choose another name for -generate, or remove it.", f.generate)
@@ -141,8 +141,8 @@ const maxSurvey = 100_000
 func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *inspect.Found, f *importFlags) error {
 	moved := !inspect.Below(found.Path, e.Root)
 	if moved {
-		a.view().Message(fmt.Sprintf("%s is outside of the ensemble's root, %s. An import from there moves each lock: it continues at the path its block stands for, and its old node "+
-			"says so. Programs of this library follow; Curator, kazoo and others stay at the old path. To keep the paths, give the ensemble a root around them.", found.Path, e.Root))
+		a.view().Message(fmt.Sprintf("%s is outside of the ensemble's root, %s. An import from there moves each lock to the path of its block, and its old node "+
+			"says so. Programs that use this library follow; Curator, kazoo and others stay at the old path. To keep the paths, choose a root above them.", found.Path, e.Root))
 	}
 	tops := []*inspect.Found{whole}
 	if found.Path == e.Root {
@@ -150,7 +150,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 	}
 	made := cfg.Generate(e, existing(tops), strings.TrimSuffix(path.Base(f.generate), ".locktree.hcl"), moved)
 	if made.Locks == 0 {
-		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE takes nodes nobody uses for locks of that type.", found.Path)
+		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE imports nodes that nobody uses as locks of that type.", found.Path)
 	}
 	head := fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, correct it, then run locktree plan.\n", found.Path)
 	if err := writeNew(a.path(f.generate), append([]byte(head), made.Source...)); err != nil {
@@ -158,7 +158,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 	}
 	a.view().Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), f.generate))
 	if made.Commented > 0 {
-		a.view().Message(fmt.Sprintf("%d more stand in it as comments: they belong into blocks that are declared already. Move them there.", made.Commented))
+		a.view().Message(fmt.Sprintf("It has %d more as comments: they belong in blocks that are already declared. Move them there.", made.Commented))
 	}
 	_, err := a.load(&f.loadFlags)
 	return err
@@ -196,7 +196,7 @@ func declareImport(cfg *config.Config, addr, path string) error {
 			}
 		}
 	}
-	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s: the import then says which znode becomes it. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
+	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s; the import then says which znode to take over. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
 }
 
 // beside is what an import block says against an import from the command line that has
@@ -209,7 +209,7 @@ func beside(block plan.Import, addr, path string) error {
 	case block.To == addr:
 		return view.Failf("Imported twice", "%s is imported from %s at %s. Give that path, or change the block.", addr, block.Path, block.Origin)
 	}
-	return view.Failf("Imported twice", "%s becomes %s at %s, and one znode is one lock. Delete that block, or give another path.", path, block.To, block.Origin)
+	return view.Failf("Imported twice", "%s becomes %s at %s, and a znode can be only one lock. Delete that block, or give another path.", path, block.To, block.Origin)
 }
 
 // blockOf is how the block of an address begins, as advice; "" where it takes more.
@@ -222,5 +222,5 @@ func blockOf(addr string) string {
 	if len(parts) > 2 {
 		where = " in its namespace"
 	}
-	return fmt.Sprintf(", as %s %q {}%s", parts[len(parts)-2], parts[len(parts)-1], where)
+	return fmt.Sprintf(", for example %s %q {}%s", parts[len(parts)-2], parts[len(parts)-1], where)
 }

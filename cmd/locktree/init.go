@@ -17,13 +17,13 @@ func initCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a configuration to start from",
-		Long: "init writes a commented configuration into an empty directory. It never changes a file\n" +
-			"that is there. Then it says whether the ensembles answer. No other command needs it.",
+		Long: "init writes a commented configuration into an empty directory. It never changes existing\n" +
+			"files. Then it checks whether the ensembles can be reached. No other command needs it.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.init(c.Context(), &flags) },
 	}
 	flags.register(c)
-	c.Flags().BoolVar(&input, "input", true, "ask for input; init never does")
+	c.Flags().BoolVar(&input, "input", true, "accepted for compatibility; init never asks")
 	return c
 }
 

@@ -74,7 +74,7 @@ func (a *app) interruptible(ctx context.Context) (stop func()) {
 		defer close(said)
 		what := "Gracefully shutting down..."
 		if a.changing.Load() {
-			what = "Changes are under way. Please wait for locktree to finish them, or to take them back."
+			what = "Changes are under way. Please wait for locktree to finish or undo them."
 		}
 		v.Message("\nInterrupt received.\n" + what + "\n")
 	})

@@ -35,7 +35,7 @@ func (f *loadFlags) register(c *cobra.Command) {
 		"var", "set a variable: `NAME=VALUE`; may be repeated")
 	c.Flags().Var(inputFlag{&f.inputs, func(text string) config.Input { return config.Input{File: text} }},
 		"var-file", "set the variables of a `FILE`, - for standard input; may be repeated; the later of -var and -var-file wins")
-	c.Flags().Bool(compactFlag, false, "show warnings by their summaries alone, when there are no errors")
+	c.Flags().Bool(compactFlag, false, "show only the summaries of warnings if there are no errors")
 }
 
 func (a *app) options(f *loadFlags) config.Options {
@@ -53,7 +53,7 @@ func (a *app) options(f *loadFlags) config.Options {
 	return opts
 }
 
-// load reads the configuration. Its mistakes are shown here; the error only
+// load reads the configuration. Its errors are shown here; the one it returns only
 // ends the command.
 func (a *app) load(f *loadFlags) (*config.Config, error) {
 	cfg, diags := config.Load(a.path("."), a.options(f))
@@ -91,7 +91,7 @@ func chosenEnsemble(cfg *config.Config, name string) (*config.Ensemble, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return nil, view.Failf("Which ensemble", "-ensemble=%s: there are %s. Name one of them.", name, strings.Join(names, ", "))
+	return nil, view.Failf("Which ensemble", "-ensemble=%s: the ensembles are %s. Name one of them.", name, strings.Join(names, ", "))
 }
 
 func (a *app) noEnsemble() *hcl.Diagnostic {

@@ -25,7 +25,7 @@ func outputCommand(a *app) *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if raw && (len(args) == 0 || a.json != 0) {
-				return usage(c, "The -raw option needs one output", "Give the name of one output, and no -json.")
+				return usage(c, "The -raw option needs one output", "Give the name of one output, without -json.")
 			}
 			outputs, err := a.outputs(c.Context(), &flags)
 			if err != nil {
@@ -43,7 +43,7 @@ func outputCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
-	c.Flags().BoolVar(&raw, "raw", false, "print the text of one output, and nothing else")
+	c.Flags().BoolVar(&raw, "raw", false, "print only the value of one output, without quotes or a line end")
 	a.jsonFlag(c, documentJSON, "print JSON")
 	return c
 }
@@ -70,11 +70,11 @@ func (a *app) oneOutput(outputs []plan.Output, name string, raw bool) error {
 		if len(names) > 0 {
 			left = strings.Join(names, ", ")
 		}
-		return view.Failf("Output not found", "The last apply left no output %q. There are: %s. A new output is stored by \"locktree apply\".", name, left)
+		return view.Failf("Output not found", "The last apply stored no output %q. Available: %s. \"locktree apply\" stores new outputs.", name, left)
 	}
 	o := outputs[i]
 	if o.Sensitive {
-		return view.Failf("The output is sensitive", "The value of %q is stored nowhere, so it cannot be shown. Take it from where the configuration has it.", name)
+		return view.Failf("The output is sensitive", "The value of %q is not stored anywhere, so it cannot be shown. Take it from where the configuration gets it.", name)
 	}
 	switch {
 	case raw:
@@ -90,7 +90,7 @@ func (a *app) oneOutput(outputs []plan.Output, name string, raw bool) error {
 			fmt.Fprintf(a.stdout, "%s", o.Value) // as stored: a float64 may print as 1e+08
 			return nil
 		}
-		return view.Failf("Unsupported value for raw output", "%q is no string, number or bool. Use -json, which shows every value.", name)
+		return view.Failf("Unsupported value for raw output", "%q is not a string, number or bool. Use -json, which shows every value.", name)
 	case a.json != 0:
 		fmt.Fprintf(a.stdout, "%s\n", view.VisibleJSON(o.Value))
 	default:

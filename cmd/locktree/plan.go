@@ -24,17 +24,17 @@ func planCommand(a *app) *cobra.Command {
 		Use:   "plan",
 		Short: "Show what an apply would do",
 		Long: "plan reads the live tree, compares it with the configuration and shows what an apply\n" +
-			"would do. It writes nothing to ZooKeeper: its connection refuses to.",
+			"would do. It writes nothing to ZooKeeper: its connection refuses all writes.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.plan(c.Context(), &f) },
 	}
 	f.loadFlags.register(c)
 	f.registerChanges(c)
-	c.Flags().StringVar(&f.out, "out", "", "write the plan to a `FILE` that apply takes")
-	c.Flags().BoolVar(&f.destroy, "destroy", false, "plan the removal of everything this stack owns")
-	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit 2 when there are changes")
-	c.Flags().BoolVar(&f.concise, "concise", false, "one line a change")
-	c.Flags().BoolVar(&f.input, "input", true, "ask for input; plan never does")
+	c.Flags().StringVar(&f.out, "out", "", "save the plan to a `FILE` for apply")
+	c.Flags().BoolVar(&f.destroy, "destroy", false, "plan to remove everything this stack owns")
+	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 2 if there are changes")
+	c.Flags().BoolVar(&f.concise, "concise", false, "show each change on one line")
+	c.Flags().BoolVar(&f.input, "input", true, "accepted for compatibility; plan never asks")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages")
 	a.completeAddresses(c, &f.loadFlags)
 	return c

@@ -20,7 +20,7 @@ func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) erro
 		_, err := plan.DecodeFile(io.LimitReader(old, 64)) // its beginning says what it is
 		old.Close()
 		if errors.Is(err, plan.ErrNotPlan) {
-			return view.Failf("Refusing to overwrite a file", "%s exists and is no plan of locktree. Choose another name for -out, or remove it.", name)
+			return view.Failf("Refusing to overwrite a file", "%s exists and is not a plan. Choose another name for -out, or remove the file.", name)
 		}
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // 0600
@@ -43,7 +43,7 @@ func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) erro
 func (a *app) readPlan(name string) (*plan.File, error) {
 	r, err := os.Open(a.path(name))
 	if err != nil {
-		return nil, view.Failf("Cannot read the plan file", "%v. Write one with \"plan -out FILE\".", err)
+		return nil, view.Failf("Cannot read the plan file", "%v. Save one with \"plan -out FILE\".", err)
 	}
 	defer r.Close()
 	return plan.DecodeFile(r)

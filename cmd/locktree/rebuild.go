@@ -14,9 +14,9 @@ func (a *app) stateRebuild() *cobra.Command {
 	var f applyFlags
 	c := &cobra.Command{
 		Use:   "rebuild",
-		Short: "Write the index anew from the marks in the znodes",
-		Long: "rebuild looks at every znode below the root for this stack's mark, declared or not, and writes\n" +
-			"into the index what it does not know: all of it when the index is gone or damaged. It takes the\n" +
+		Short: "Rebuild the index from the marks in the znodes",
+		Long: "rebuild searches every znode below the root for this stack's mark, declared or not, and adds to\n" +
+			"the index what is missing there: everything, if the index is gone or damaged. It takes the\n" +
 			"apply lock and sends one guarded transaction, as an apply does. No lock changes.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return f.exit(a.rebuild(c.Context(), &f)) },
@@ -28,7 +28,7 @@ func (a *app) stateRebuild() *cobra.Command {
 
 func (a *app) rebuild(ctx context.Context, f *applyFlags) error {
 	if a.json != 0 && !f.autoApprove {
-		return view.Failf("Auto-approve required", "With -json nobody can be asked. Add -auto-approve.")
+		return view.Failf("Auto-approve required", "With -json, nobody can be asked for approval. Add -auto-approve.")
 	}
 	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
 		return a.planAndApply(ctx, f, s, "refresh", func(ctx context.Context) ([]*plan.Plan, error) {

@@ -64,7 +64,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return codeOf(err)
 }
 
-// mainVerbs is how many of them are the main job.
+// mainVerbs is how many of them are main commands.
 const mainVerbs = 5
 
 // The help lists commands in the order they are made, not in that of their names.
@@ -74,7 +74,7 @@ func init() { cobra.EnableCommandSorting = false }
 // function here and one file.
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
-		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main job
+		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
 		statusCommand, topCommand, doctorCommand, execCommand, showCommand, outputCommand, fmtCommand, consoleCommand, schemaCommand, importCommand, stateCommand,
 		devCommand, demoCommand, versionCommand,
 	}
@@ -87,7 +87,7 @@ func (a *app) rootCommand() *cobra.Command {
 		Short: "Declare lock trees, plan them, apply them to ZooKeeper",
 		Long: "locktree declares locks in HCL and applies them to ZooKeeper ensembles.\n\n" +
 			"The usual order is: init, validate, plan, apply. Flags take one dash or two.\n" +
-			"Exit codes: 0 done, 1 error; \"locktree help exit-codes\" has the rest.",
+			"Exit codes: 0 success, 1 error; for the others see \"locktree help exit-codes\".",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownCommand(c, args[0])
@@ -110,8 +110,8 @@ func (a *app) rootCommand() *cobra.Command {
 		},
 	}
 	root.SetOut(a.stdout) // before the completion command, which takes it as it is then
-	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything")
-	root.PersistentFlags().BoolVar(&a.noColor, "no-color", false, "no colours, also on a terminal")
+	root.PersistentFlags().StringVar(&a.dir, "chdir", "", "switch to this `directory` before doing anything else")
+	root.PersistentFlags().BoolVar(&a.noColor, "no-color", false, "no colours, even on a terminal")
 	root.Flags().BoolVarP(&showVersion, "version", "v", false, "the same as the version command")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c.HasAvailableSubCommands() && c.Flags().NArg() > 0 { // it is the command's flag, and there is no such command
@@ -136,7 +136,7 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-// usage is a mistake on the command line.
+// usage is an error on the command line.
 func usage(c *cobra.Command, summary, detail string, args ...any) error {
 	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
 }
@@ -147,7 +147,7 @@ func exactly(minimum, maximum int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) > maximum:
-			return usage(c, "Too many command line arguments", "%q is one too many. To work on another directory, use -chdir=DIR.", args[maximum])
+			return usage(c, "Too many command line arguments", "%q is one argument too many. To work on another directory, use -chdir=DIR.", args[maximum])
 		case len(args) < minimum:
 			return usage(c, "An argument is missing", "%s needs %d.", c.UseLine(), minimum)
 		}

@@ -16,8 +16,8 @@ func schemaCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schema [BLOCK]",
 		Short: "Show the language: every block and argument",
-		Long: "schema prints the reference of the configuration language, or of one block of it. It is\n" +
-			"made from the tables that decode the files, so it is never behind them.",
+		Long: "schema prints the reference of the configuration language, or of one block. It is\n" +
+			"generated from the tables that decode the files, so it is always up to date.",
 		Args: exactly(0, 1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return blockNames(), cobra.ShellCompDirectiveNoFileComp
@@ -33,7 +33,7 @@ func (a *app) schema(args []string) error {
 	if len(args) == 1 {
 		language.Blocks = slices.DeleteFunc(language.Blocks, func(b *config.BlockSchema) bool { return b.Name != args[0] })
 		if len(language.Blocks) == 0 {
-			return view.Failf("No such block", "There is no block %q. There are: %s.", args[0], strings.Join(blockNames(), ", "))
+			return view.Failf("No such block", "There is no block %q. The blocks are: %s.", args[0], strings.Join(blockNames(), ", "))
 		}
 	}
 	if a.json != 0 {

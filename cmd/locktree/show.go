@@ -28,7 +28,7 @@ func showCommand(a *app) *cobra.Command {
 		},
 	}
 	flags.register(c)
-	c.Flags().BoolVar(&concise, "concise", false, "show a saved plan with one line a change")
+	c.Flags().BoolVar(&concise, "concise", false, "show each change of a saved plan on one line")
 	a.jsonFlag(c, documentJSON, "print one JSON document, in the form of Terraform's show -json")
 	return c
 }

@@ -36,7 +36,7 @@ func (a *app) scaffold() (wrote bool, err error) {
 		return false, nil // somebody was faster
 	}
 	if err != nil {
-		return false, view.Failf("Cannot write "+starterName, "%v. Work on a directory you may write in: -chdir=DIR names it.", err)
+		return false, view.Failf("Cannot write "+starterName, "%v. Choose a directory you can write to, with -chdir=DIR.", err)
 	}
 	_, err = f.WriteString(text)
 	return true, errors.Join(err, f.Close())

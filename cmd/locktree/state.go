@@ -17,7 +17,7 @@ func stateCommand(a *app) *cobra.Command {
 		Use:   "state",
 		Short: "Look at what this stack owns, and rebuild its index",
 		Long: "What a stack owns is marked in the znodes themselves; an index beside them makes it quick\n" +
-			"to find. There is nothing to move, push or pull.",
+			"to find. There is no state file to move, push or pull.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownCommand(c, args[0])
@@ -35,7 +35,7 @@ func (a *app) stateList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [ADDRESS]...",
 		Short: "List the addresses of what this stack has in ZooKeeper",
-		Long:  "list prints one address a line; arguments limit it to those they match, * included.",
+		Long:  "list prints one address per line. Arguments limit it to matching addresses; * matches any.",
 		RunE: func(c *cobra.Command, args []string) error {
 			trees, err := a.owned(c.Context(), &flags, args)
 			for _, tree := range trees {
@@ -54,7 +54,7 @@ func (a *app) stateShow() *cobra.Command {
 	var flags loadFlags
 	c := &cobra.Command{
 		Use:   "show ADDRESS",
-		Short: "Show one lock or namespace as it stands in ZooKeeper",
+		Short: "Show one lock or namespace as it is in ZooKeeper",
 		Args:  exactly(1, 1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return a.addresses(&flags), cobra.ShellCompDirectiveNoFileComp

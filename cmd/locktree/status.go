@@ -24,12 +24,11 @@ func statusCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"who", "holders", "list", "ls", "ps"},
 		Short:      "Show who holds and who waits",
 		Long: "status shows every lock of the stack with its holders and waiters, their fencing tokens\n" +
-			"and sessions, whether some of them wait for each other in a circle, and whether the tree\n" +
-			"still is what the configuration says.\n\n" +
-			"With a PATH it shows the lock there, or all locks below: of this stack, of others, and those\n" +
-			"that Java (Curator), Python (kazoo) and other programs made for themselves. With a PATH and\n" +
-			"ZOOKEEPER_SERVERS no configuration is read.\n\n" +
-			"It ends with 1 when some of them cannot be read, and names them.",
+			"and sessions, deadlocks among them, and whether the tree still matches the configuration.\n\n" +
+			"With a PATH it shows the lock there, or all locks below: those of this stack and of others,\n" +
+			"and those that Java (Curator), Python (kazoo) and other programs created themselves. With a\n" +
+			"PATH and ZOOKEEPER_SERVERS, no configuration is read.\n\n" +
+			"It names the nodes it cannot read, and then exits with 1.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && detailedExitcode {
@@ -87,7 +86,7 @@ func (s *stack) status(trees []*plan.Tree) view.Status {
 func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	if path != "/" {
 		if err := kind.ValidatePath(path); err != nil {
-			return view.Failf("Not a path", "%v. A path is absolute, as in \"/locks/payments/ledger\".", err)
+			return view.Failf("Not a path", "%v. A path is absolute, such as \"/locks/payments/ledger\".", err)
 		}
 	}
 	out := view.Locks{NowMs: time.Now().UnixMilli()}

@@ -80,7 +80,7 @@ func (t *terminal) approve(ctx context.Context, question string) error {
 	if isTerminal(t.stdin) {
 		fmt.Fprint(t.stderr, question)
 	} else {
-		fmt.Fprintln(t.stderr, "Waiting for the approval on standard input, which is not a terminal. -auto-approve needs none.")
+		fmt.Fprintln(t.stderr, "Waiting for approval on standard input, which is not a terminal. To skip the question, use -auto-approve.")
 	}
 	type answer struct {
 		line string

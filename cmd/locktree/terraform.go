@@ -13,34 +13,34 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// What people who know Terraform type, and what is typed here instead.
+// What people who know Terraform type, and what to type here instead.
 
 // nothingToFetch is said of the commands and flags about providers and backends.
 const nothingToFetch = "There are no providers, backends or registries here, so there is nothing to fetch or to configure."
 
 var terraformCommands = map[string]string{
-	"force-unlock": "The lock of an apply goes by itself when that apply ends, whatever becomes of it: wait with -lock-timeout=2m.",
+	"force-unlock": "The lock of an apply ends with that apply, however it ends: wait for it with -lock-timeout=2m.",
 	"get":          nothingToFetch, "providers": nothingToFetch, "login": nothingToFetch, "logout": nothingToFetch, "cloud": nothingToFetch,
-	"refresh":    "Every plan reads what is there. \"locktree plan -refresh-only\" tells what was changed by hand, and \"locktree apply -refresh-only\" notes it.",
+	"refresh":    "Every plan reads the live tree. \"locktree plan -refresh-only\" shows what was changed by hand, and \"locktree apply -refresh-only\" records it.",
 	"taint":      "Plan and apply with -replace=ADDRESS.",
-	"untaint":    "Nothing is marked for replacement: leave -replace out.",
-	"workspace":  "There are no workspaces. Give each its stack, or its root, by a variable, and set it with -var-file.",
+	"untaint":    "Nothing is marked for replacement. Leave -replace out.",
+	"workspace":  "There are no workspaces. Make the stack or the root a variable, and set it with -var-file.",
 	"graph":      "\"locktree state list\" lists the addresses, \"locktree status\" shows the tree.",
 	"test":       "\"locktree validate\" and check blocks need no server; \"locktree dev\" serves one to try an apply on.",
-	"metadata":   "\"locktree schema\" has the functions, too.",
+	"metadata":   "\"locktree schema\" also lists the functions.",
 	"state mv":   "Write a moved block: the next plan shows the move.",
 	"state rm":   "Write a removed block with lifecycle { destroy = false }: the next apply lets the lock go.",
 	"state pull": "\"locktree show -json\" prints what the stack has in ZooKeeper.",
-	"state push": "The state is in the znodes themselves. \"locktree state rebuild\" writes their index anew.",
+	"state push": "The state is in the znodes themselves. \"locktree state rebuild\" rebuilds their index.",
 }
 
 var terraformFlags = map[string]string{
-	"parallelism":         "What can be done at one time is done at one time: leave it out.",
-	"refresh":             "Every plan reads what is there, many nodes at a time: leave it out. -refresh-only exists.",
-	"lock":                "An apply always takes its lock, which goes with its session: leave it out. -lock-timeout exists.",
-	"state":               "The state is in ZooKeeper: leave it out.",
-	"state-out":           "The state is in ZooKeeper: leave it out.",
-	"backup":              "The state is in ZooKeeper: leave it out.",
+	"parallelism":         "locktree always works in parallel where it can. Leave it out.",
+	"refresh":             "Every plan reads the live tree. Leave it out, or use -refresh-only.",
+	"lock":                "An apply always takes its lock, which ends with its session. Leave it out, or use -lock-timeout.",
+	"state":               "The state is in ZooKeeper. Leave it out.",
+	"state-out":           "The state is in ZooKeeper. Leave it out.",
+	"backup":              "The state is in ZooKeeper. Leave it out.",
 	"upgrade":             nothingToFetch,
 	"backend":             nothingToFetch,
 	"backend-config":      nothingToFetch,
@@ -50,7 +50,7 @@ var terraformFlags = map[string]string{
 	"get":                 nothingToFetch,
 	"lockfile":            nothingToFetch,
 	"generate-config-out": "\"locktree import -from PATH -generate FILE\" writes the configuration of what is there.",
-	"force":               "-auto-approve asks nothing. A lock in use is removed with -force-break=ADDRESS only.",
+	"force":               "-auto-approve skips the question. Only -force-break=ADDRESS removes a lock in use.",
 }
 
 // unknownCommand says what to type instead of a command there is none of.
@@ -92,7 +92,7 @@ func flagText(c *cobra.Command, err error) string {
 	text := strings.ReplaceAll(err.Error(), "--", "-") + "."
 	text = strings.ToUpper(text[:1]) + text[1:]
 	if strings.Contains(text, "missing unit in duration") {
-		text += " Write it with its unit, as in 90s."
+		text += " Write it with its unit, such as 90s."
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {

@@ -21,16 +21,16 @@ func topCommand(a *app) *cobra.Command {
 		Use:        "top",
 		SuggestFor: []string{"watch", "monitor"},
 		Short:      "Watch who holds and who waits",
-		Long: "top shows the locks of the stack that are in use, the longest queue first, and looks again\n" +
-			"every two seconds until it is interrupted. On a terminal it repaints the screen; elsewhere\n" +
-			"it prints one table after the other. When ZooKeeper cannot be reached, top keeps trying,\n" +
-			"shows what it saw last, and since when that is stale. It ends with 1 if it ends then, or when\n" +
-			"some locks cannot be read.\n\n" +
-			"Each look reads all locks of the stack: for a large one, choose a longer -interval.",
+		Long: "top shows the locks of the stack that are in use, the longest queue first, and refreshes them\n" +
+			"every two seconds until it is interrupted. On a terminal it repaints the screen; elsewhere it\n" +
+			"prints one table after the other. If ZooKeeper cannot be reached, top keeps trying, shows what\n" +
+			"it saw last and since when that is stale. It exits with 1 if it ends in that state, or if some\n" +
+			"locks cannot be read.\n\n" +
+			"Each refresh reads all locks of the stack: for a large one, choose a longer -interval.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if t.interval < 100*time.Millisecond || t.count < 0 {
-				return usage(c, "Bad flag", "-interval is at least 100ms, and -count is not negative.")
+				return usage(c, "Bad flag", "-interval must be at least 100ms, and -count must not be negative.")
 			}
 			cfg, err := a.load(&t.flags)
 			if err != nil {
@@ -40,8 +40,8 @@ func topCommand(a *app) *cobra.Command {
 		},
 	}
 	t.flags.register(c)
-	c.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "look again after this `DURATION`")
-	c.Flags().IntVarP(&t.count, "count", "n", 0, "end after so many looks")
+	c.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "refresh after this `DURATION`")
+	c.Flags().IntVarP(&t.count, "count", "n", 0, "exit after this many refreshes")
 	return c
 }
 

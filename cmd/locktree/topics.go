@@ -20,8 +20,7 @@ func topicText(name string) string {
 	return strings.TrimRight(string(text), "\n")
 }
 
-// runbooks are the topics that tell step by step how something is done. Tests type what is in them (TestRunbook… in
-// examples).
+// runbooks are the topics with step-by-step instructions. Tests type what is in them (TestRunbook… in examples).
 var runbooks = []struct {
 	name, short string
 	suggestFor  []string
@@ -34,13 +33,12 @@ var runbooks = []struct {
 	{"two-teams", "Runbook: two teams, each with locks of its own", []string{"teams"}},
 }
 
-// exitCodes are what the program ends with, for the help and for a test that
-// holds them against the constants.
+// exitCodes are for the help, and for a test that compares them with the constants.
 var exitCodes = []struct {
 	code int
 	when string
 }{
-	{exitOK, "done; for plan -detailed-exitcode: no changes"},
+	{exitOK, "success; for plan -detailed-exitcode: no changes"},
 	{exitError, "an error, an invalid configuration, a refused approval, an interrupt"},
 	{exitChanges, "plan and status with -detailed-exitcode: there are changes"},
 	{exitFmtRead, "fmt: a file does not parse, or does not exist"},
@@ -49,27 +47,28 @@ var exitCodes = []struct {
 	{exitLocked, "apply with -detailed-exitcode: another apply holds the lock"},
 	{exitInUse, "apply with -detailed-exitcode: a lock to be removed, replaced or moved is in use"},
 	{exitLost, "exec: the lock was lost while the command ran, or locktree ended the command"},
-	{exitConflict, "exec: the lock could not be had; -E sets another code, and nothing is said"},
-	{exitOwn, "exec: something else failed that is not the command's"},
-	{exitCannotRun, "exec: the command is no program, or may not be run"},
-	{exitNotFound, "exec: there is no such command"},
+	{exitConflict, "exec: the lock was not acquired; -E sets another code and silences the message"},
+	{exitOwn, "exec: something else failed outside the command"},
+	{exitCannotRun, "exec: the command is not executable"},
+	{exitNotFound, "exec: the command was not found"},
 }
 
 // topics are texts for "locktree help NAME": commands that do nothing else.
 func topics() []*cobra.Command {
 	var codes strings.Builder
-	codes.WriteString("What the program ends with. Only what is listed with -detailed-exitcode needs that flag.\n\n")
+	codes.WriteString("Exit codes. Those listed with -detailed-exitcode need that flag.\n\n")
 	for _, e := range exitCodes {
 		fmt.Fprintf(&codes, "  %-3d  %s\n", e.code, e.when)
 	}
-	codes.WriteString("\nexec ends with the codes of its command where that ended by itself, and with 128+N when signal N killed it.\n")
-	codes.WriteString("\nWhat is said of apply holds for destroy, import and state rebuild. 4, 5 and 6 also say that\n" +
-		"nothing was written: an apply of several transactions, or ensembles, that ended between two of\nthem ends with 1.\n\n" +
-		"An interrupt (Ctrl-C) or SIGTERM ends the program within two seconds, but for a transaction that\n" +
-		"was sent: what became of it is found out first. A second one ends the program at once, with 1. A\ntransaction is then done or not done; \"locktree plan\" tells.")
+	codes.WriteString("\nexec exits with the code of its command, or with 128+N if signal N killed it.\n")
+	codes.WriteString("\nThe codes of apply are also those of destroy, import and state rebuild. 4, 5 and 6 mean that\n" +
+		"nothing was written: an apply that stops between two transactions or ensembles exits with 1.\n\n" +
+		"An interrupt (Ctrl-C) or SIGTERM ends the program within two seconds, unless a transaction was\n" +
+		"sent: the program first finds out whether it was committed. A second one ends the program at\n" +
+		"once, with 1. The transaction is then committed or not; \"locktree plan\" shows which.")
 	all := []*cobra.Command{
-		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "What the program ends with", Long: codes.String()},
-		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "The variables the program looks at", Long: topicText("environment")},
+		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "Exit codes", Long: codes.String()},
+		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "Environment variables", Long: topicText("environment")},
 		{Use: "json", Short: "What -json prints", Long: topicText("json")},
 		{Use: "from-terraform", SuggestFor: []string{"terraform"}, Short: "For people who know Terraform", Long: topicText("from-terraform")},
 		{Use: "from-curator", SuggestFor: []string{"curator", "kazoo"}, Short: "For programs that use Apache Curator or kazoo", Long: topicText("from-curator")},
