@@ -1,0 +1,132 @@
+package inspect_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// inTree runs f on a server with a tree of 3 namespaces of 4 locks each, in fake time.
+func inTree(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.Session)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(time.Millisecond))
+		for i := range 3 {
+			for j := range 4 {
+				lock := fmt.Sprintf("/locks/%d/%d", i, j)
+				require.NoError(t, srv.Create(lock+fmt.Sprintf("/_c_11111111-1111-4111-8111-11111111111%d-lock-0000000000", j), nil))
+			}
+		}
+		require.NoError(t, srv.Create("/locks/.locktree/apply", nil))
+		c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SessionTimeout: 12 * time.Second})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		s, err := c.Session(t.Context())
+		require.NoError(t, err)
+		f(t, srv, s)
+	})
+}
+
+// What is found below a bound depends on the tree alone: what more nodes would show is added to it.
+func TestABoundedWalkFindsTheSameEachTime(t *testing.T) {
+	inTree(t, func(t *testing.T, _ *zktest.Server, s *session.Session) {
+		found := func(most int) (paths []string, cut bool) {
+			l, err := inspect.Locks(t.Context(), s, "/", most)
+			require.NoError(t, err)
+			require.Empty(t, l.Closed)
+			for _, in := range l.Locks {
+				require.Equal(t, kind.Mutex, in.Kind)
+				require.Len(t, in.Holders, 1)
+				paths = append(paths, in.Path)
+			}
+			return paths, l.Cut
+		}
+		all, cut := found(100)
+		require.False(t, cut)
+		require.Len(t, all, 12)
+		for most := range 1 + 3 + 12 {
+			paths, cut := found(most)
+			require.True(t, cut)
+			require.Equal(t, all[:max(most-4, 0)], append([]string{}, paths...), "%d", most)
+		}
+		_, cut = found(1 + 3 + 12)
+		require.False(t, cut)
+	})
+}
+
+// A level costs the network's latency once and not once a node.
+func TestAWalkReadsManyNodesAtATime(t *testing.T) {
+	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+		srv.ResetCounts()
+		_, err := inspect.Locks(t.Context(), s, "/locks", 100)
+		require.NoError(t, err)
+		counts := srv.Counts()
+		require.Equal(t, 2*(1+3+12)+12, counts.Total, "two requests a node, and one a contender: %v", counts.ByOp)
+		require.LessOrEqual(t, counts.RoundTrips, 2*3+1)
+	})
+}
+
+func TestAWalkGoesRoundWhatIsClosed(t *testing.T) {
+	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+		_, err := s.SetACL(t.Context(), "/locks/1", []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "boss:" + strings.Repeat("A", 27) + "="}}, -1)
+		require.NoError(t, err)
+		l, err := inspect.Locks(t.Context(), s, "/locks", 100)
+		require.NoError(t, err)
+		require.Len(t, l.Locks, 8)
+		require.Equal(t, []string{"/locks/1"}, l.Closed)
+		found, _, err := inspect.Surveyor{Most: 100}.Survey(t.Context(), s, "/locks")
+		require.NoError(t, err)
+		require.Equal(t, "this connection may not read it", found.Inside[1].Skip)
+		_, err = inspect.Locks(t.Context(), s, "/nowhere", 100)
+		require.ErrorIs(t, err, zk.ErrNoNode)
+	})
+}
+
+// A survey says what a person should know of each node, and asks the kinds for all of it.
+func TestASurveyTellsWhatIsThere(t *testing.T) {
+	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
+		const uuid = "0123456789abcdef0123456789abcdef"
+		for path, data := range map[string]string{
+			"/py/idle": "5", "/py/idle-__lock__": "", "/py/held": "3", "/py/held/" + uuid: "worker",
+			"/py/mutex/" + uuid + "__lock__0000000000": "", "/py/empty": "",
+		} {
+			require.NoError(t, srv.Create(path, []byte(data)))
+		}
+		require.NoError(t, srv.Provision("/py/ours", &kind.Payload{Params: kind.RWLock.New(), Owner: kind.Owner{Stack: "shop", Addr: "rwlock.ours"}}))
+		o := inspect.Surveyor{Stack: "shop", EmptyAs: kind.Election, Most: 100}
+		found, cut, err := o.Survey(t.Context(), s, "/py")
+		require.NoError(t, err)
+		require.False(t, cut)
+		lines := []string{"/py|namespace", "/py/empty|election", "/py/held|left out: it is a semaphore of kazoo's with 3 permits, 1 of them taken, which programs of this library do not count: " +
+			"declare it when no program uses kazoo's Semaphore any more", "/py/idle|semaphore", "/py/idle-__lock__|left out: it is the queue of kazoo's semaphore /py/idle",
+			"/py/mutex|mutex, 1 in its queue", `/py/ours|left out: it already is rwlock.ours of the stack "shop"`}
+		for i, line := range found.Lines() {
+			path, what, _ := strings.Cut(line, " ")
+			require.Equal(t, lines[i], path+"|"+strings.TrimSpace(what))
+		}
+		require.Equal(t, 5, kind.Semaphore.Permits(found.Inside[2].Params))
+		for _, f := range found.Inside[4].Params.Fields() {
+			require.True(t, f.Name != "wire" || f.Get() == "kazoo", f.Get())
+		}
+		_, cut, err = inspect.Surveyor{Most: 3}.Survey(t.Context(), s, "/py")
+		require.NoError(t, err)
+		require.True(t, cut)
+
+		inner, _, err := o.Survey(t.Context(), s, "/locks/1/2")
+		require.NoError(t, err)
+		for root, top := range map[string]string{"/": "/locks", "/locks": "/locks/1", "/locks/1": "/locks/1/2", "/locks/1/2": "/locks/1/2", "/py": "/locks/1/2"} {
+			whole, err := o.Around(t.Context(), s, inner, root)
+			require.NoError(t, err)
+			require.Equal(t, top, whole.Path, root)
+		}
+	})
+}
