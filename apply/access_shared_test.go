@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -62,7 +63,7 @@ func TestSharedListsHaveWhatEachStackDeclares(t *testing.T) {
 
 // ownShared are the lists of the nodes that all stacks on the root share.
 func (s *site) ownShared(c *recipes.Client) map[string]string {
-	out := s.lists(c, scaffoldPaths(s.root, "a")...)
+	out := s.lists(c, apply.ScaffoldPaths(s.root, "a")...)
 	delete(out, plan.LockPath(s.root, "a"))
 	return out
 }
@@ -98,7 +99,7 @@ func (s *site) lists(c *recipes.Client, paths ...string) map[string]string {
 	for _, path := range paths {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
 		require.NoError(s.t, err, path)
-		out[path] = listText(fromZK(acl))
+		out[path] = apply.ListText(apply.FromZK(acl))
 	}
 	return out
 }
@@ -109,7 +110,7 @@ func TestARootOfSomebodyElseIsAddedToOrLeftAlone(t *testing.T) {
 	s := inMemory(t)
 	c, sre := s.as(oldKey, newKey), kind.ACL{Scheme: "digest", ID: digest("sre:x"), Perms: kind.PermAll}
 	make := func(path string, data []byte, acl ...kind.ACL) {
-		_, err := s.session(c).Create(t.Context(), path, data, 0, toZK(acl))
+		_, err := s.session(c).Create(t.Context(), path, data, 0, apply.ToZK(acl))
 		require.NoError(t, err)
 	}
 	make("/locks", nil, sre, admin)

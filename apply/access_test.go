@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -66,11 +67,11 @@ func (s *site) as(keys ...string) *recipes.Client {
 func (s *site) ownLists(c *recipes.Client) map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
-	paths := append(scaffoldPaths(s.root, stack), plan.IndexPath(s.root, stack))
+	paths := append(apply.ScaffoldPaths(s.root, stack), plan.IndexPath(s.root, stack))
 	for _, path := range paths {
 		acl, _, err := s.session(c).GetACL(s.t.Context(), path)
 		require.NoError(s.t, err, path)
-		out[path] = listText(fromZK(acl))
+		out[path] = apply.ListText(apply.FromZK(acl))
 	}
 	return out
 }
@@ -83,7 +84,7 @@ func (s *site) settled(c *recipes.Client, tree *plan.Tree) {
 	require.Empty(s.t, p.Problems)
 	require.Empty(s.t, p.Drifted)
 	for path, got := range s.ownLists(c) {
-		require.Equal(s.t, listText(tree.Intent.Access.List()), got, path)
+		require.Equal(s.t, apply.ListText(tree.Intent.Access.List()), got, path)
 	}
 	require.Equal(s.t, tree.Intent.Access.List(), s.index(c).Access)
 	require.Empty(s.t, s.index(c).Pending)
@@ -106,7 +107,7 @@ func rotation(t *testing.T, s *site) {
 	after := s.administered(may([]string{newKey}, []string{ciKey}))
 	s.apply(s.as(newKey), after)
 	s.settled(s.as(newKey), after)
-	_, err := Read(t.Context(), s.session(s.as(oldKey)), after)
+	_, err := apply.Read(t.Context(), s.session(s.as(oldKey)), after)
 	require.Error(t, err, "the old credential sees nothing any more")
 
 	// In one step, with both.
@@ -145,7 +146,7 @@ func readerPlans(t *testing.T, s *site) {
 	require.NoError(t, err)
 
 	_, err = executor(ci).Run(t.Context(), f.Plans[0])
-	var refused *NodeError
+	var refused *apply.NodeError
 	require.ErrorAs(t, err, &refused)
 	require.Contains(t, err.Error(), "we are world:anyone, digest:ci, and the administrators declared in the ensemble block are digest:provisioner, digest:successor")
 	_, err = executor(s.as(oldKey)).Run(t.Context(), f.Plans[0])
@@ -205,7 +206,7 @@ func TestDeclaredAccessCostsNoRoundTrip(t *testing.T) {
 // setByHand sets the list of one node as zkCli.sh would.
 func (s *site) setByHand(c *recipes.Client, path string, acl ...kind.ACL) {
 	s.t.Helper()
-	_, err := s.session(c).SetACL(s.t.Context(), path, toZK(acl), -1)
+	_, err := s.session(c).SetACL(s.t.Context(), path, apply.ToZK(acl), -1)
 	require.NoError(s.t, err)
 }
 
@@ -230,7 +231,7 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	p = s.plan(c, s.administered(may([]string{oldKey}, nil)))
 	s.setByHand(c, index, admin)
 	_, err = executor(c).Run(t.Context(), p)
-	var stale *StaleError
+	var stale *apply.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.Contains(t, err.Error(), "access list changed")
 }
@@ -321,7 +322,7 @@ func TestNobodyButAnAdministratorApplies(t *testing.T) {
 	})
 	ip := may([]string{oldKey}, nil)
 	ip.Admins = []kind.ACL{{Scheme: "ip", ID: "10.0.0.0/8", Perms: kind.PermAll}}
-	require.NoError(t, executor(ci).mayApply(ip, "/locks"), "whether an address is ours the servers know")
+	require.NoError(t, executor(ci).MayApply(ip, "/locks"), "whether an address is ours the servers know")
 }
 
 // An apply that ends between the lists is finished by the next one: by the old credential while the new one is let
@@ -339,13 +340,13 @@ func TestARotationThatWasInterruptedIsFinished(t *testing.T) {
 		p := s.plan(c, next)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		x := executor(c)
-		x.Events = func(e Event) {
-			if _, ok := e.(ACLApplied); ok {
+		x.Events = func(e apply.Event) {
+			if _, ok := e.(apply.ACLApplied); ok {
 				cancel(context.Canceled)
 			}
 		}
 		_, err := x.Run(ctx, p)
-		var phase *ACLPhaseError
+		var phase *apply.ACLPhaseError
 		require.ErrorAs(t, err, &phase)
 		require.Equal(t, 1, phase.Done)
 		require.Empty(t, s.plan(c, next).Drifted)

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -39,11 +40,11 @@ func accessLists(t *testing.T, s *site) {
 	res, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, 8, res.ACLs)
-	require.Equal(t, 8, find[ACLPhase](ev).Total)
+	require.Equal(t, 8, find[apply.ACLPhase](ev).Total)
 	for _, path := range []string{"/pay", "/pay/pool", "/pay/pool/leases", "/pay/pool/locks", "/solo"} {
 		acl, _, err := s.session(c).GetACL(t.Context(), s.root+path)
 		require.NoError(t, err)
-		require.True(t, kind.EqualACL([]kind.ACL{admin}, fromZK(acl)), path)
+		require.True(t, kind.EqualACL([]kind.ACL{admin}, apply.FromZK(acl)), path)
 	}
 	again := s.plan(c, closed(s))
 	require.False(t, again.HasChanges())
@@ -60,15 +61,15 @@ func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
 	done := 0
-	x.Events = func(e Event) {
-		if _, ok := e.(ACLApplied); ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.ACLApplied); ok {
 			if done++; done == 3 {
 				interrupt()
 			}
 		}
 	}
 	_, err := x.Run(ctx, p)
-	var partly *ACLPhaseError
+	var partly *apply.ACLPhaseError
 	require.ErrorAs(t, err, &partly)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 3, partly.Done)
@@ -91,8 +92,8 @@ func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
 	p := s.plan(c, closed(s))
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
-	x.Events = func(e Event) {
-		if _, ok := e.(Verified); ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Verified); ok {
 			interrupt()
 		}
 	}
@@ -111,14 +112,14 @@ func TestAccessListChangedByHandIsNotOverwritten(t *testing.T) {
 	p := s.plan(c, closed(s))
 	x := executor(c)
 	mine := []zk.ACL{{Scheme: "digest", ID: admin.ID, Perms: zk.PermAll}, {Scheme: "ip", ID: "10.0.0.1", Perms: zk.PermRead}}
-	x.Events = func(e Event) {
-		if _, ok := e.(ACLPhase); ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.ACLPhase); ok {
 			_, err := s.session(c).SetACL(t.Context(), "/locks/pay", mine, -1)
 			require.NoError(t, err)
 		}
 	}
 	_, err := x.Run(t.Context(), p)
-	var partly *ACLPhaseError
+	var partly *apply.ACLPhaseError
 	require.ErrorAs(t, err, &partly)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	require.ErrorContains(t, err, "somebody else changed it meanwhile")
@@ -148,7 +149,7 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	auth := func(n *plan.Node) { n.ACL = []kind.ACL{{Scheme: "auth", Perms: kind.PermAll}} }
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex, auth)))
 	_, err := executor(c).Run(t.Context(), p)
-	var e *VerifyError
+	var e *apply.VerifyError
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "a.mutex", e.Differences[0].Addr)
 	require.ErrorContains(t, err, "The transaction was committed")
@@ -163,7 +164,7 @@ func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
 	s.apply(c, s.shop())
 	weak := []kind.ACL{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
 	for _, path := range []string{"/pay", "/pay/ledger"} {
-		_, err := s.session(c).SetACL(t.Context(), s.root+path, toZK(weak), -1)
+		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(weak), -1)
 		require.NoError(t, err)
 	}
 	more := s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)
@@ -176,7 +177,7 @@ func TestApplyWithNothingButAdminWidensFirst(t *testing.T) {
 	require.NoError(t, err)
 	var widened []string
 	for _, e := range ev {
-		if e, ok := e.(ACLWidened); ok {
+		if e, ok := e.(apply.ACLWidened); ok {
 			widened = append(widened, e.Path)
 		}
 	}
@@ -202,15 +203,15 @@ func TestInterruptAfterTheLastAccessListSaysThatAllAreSet(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
 	done := 0
-	x.Events = func(e Event) {
-		if _, ok := e.(ACLApplied); ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.ACLApplied); ok {
 			if done++; done == 8 {
 				interrupt()
 			}
 		}
 	}
 	_, err := x.Run(ctx, s.plan(c, closed(s)))
-	var note *ACLPhaseError
+	var note *apply.ACLPhaseError
 	require.ErrorAs(t, err, &note)
 	require.ErrorContains(t, err, "all 8 access lists")
 	require.False(t, s.plan(c, closed(s)).HasChanges())
@@ -224,8 +225,8 @@ func TestAccessListsStillToBeSetAreNobodysDrift(t *testing.T) {
 	s.apply(c, s.shop())
 	ctx, interrupt := context.WithCancel(t.Context())
 	x := executor(c)
-	x.Events = func(e Event) {
-		if _, ok := e.(ACLApplied); ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.ACLApplied); ok {
 			interrupt()
 		}
 	}
@@ -268,7 +269,7 @@ func TestAccessListCutOffForGoodTellsThatTheLockIsLost(t *testing.T) {
 			return true
 		}, zktest.CutBefore)
 		_, err := executor(c).Run(t.Context(), p)
-		var partly *ACLPhaseError
+		var partly *apply.ACLPhaseError
 		require.ErrorAs(t, err, &partly)
 		require.Zero(t, partly.Done)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -36,7 +37,7 @@ func TestImportsAreFoundAsByASearchThroughAllNodes(t *testing.T) {
 		for range imports {
 			tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: fmt.Sprintf("mutex.m%d", pick("to", nodes+2))})
 		}
-		got := importedAs(tree)
+		got := apply.ImportedAs(tree)
 		for _, imp := range tree.Intent.Imports {
 			require.Same(t, importedNaively(tree, imp.To), got[imp.To], imp.To)
 		}

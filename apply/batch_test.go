@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -48,10 +49,10 @@ func batched(t *testing.T, s *site) {
 	require.Greater(t, len(p.Batches), 1)
 	var sizes []plan.Stats
 	x := executor(c)
-	x.Events = func(e Event) {
-		if e, ok := e.(Committed); ok {
+	x.Events = func(e apply.Event) {
+		if e, ok := e.(apply.Committed); ok {
 			sizes = append(sizes, plan.Stats{Ops: e.Ops, Bytes: e.Bytes})
-			require.LessOrEqual(t, e.Bytes, MaxBytes)
+			require.LessOrEqual(t, e.Bytes, apply.MaxBytes)
 		}
 	}
 	res, err := x.Run(t.Context(), p)
@@ -131,7 +132,7 @@ func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
 	old := s.provisioner()
 	before, after := wealth(s)
 	s.apply(old, before)
-	_, err := s.session(old).Create(t.Context(), s.root+"/theirs", []byte{}, 0, toZK(kind.WorldAll()))
+	_, err := s.session(old).Create(t.Context(), s.root+"/theirs", []byte{}, 0, apply.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	p := s.plan(old, after)
 	require.Greater(t, len(p.Batches), 1)
@@ -155,7 +156,7 @@ func richCrash(t *testing.T, k int, fault zktest.Fault, dies bool) bool {
 // and never active at both ends of a move.
 func (s *site) whole(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
-	live, err := Read(s.t.Context(), s.session(c), tree)
+	live, err := apply.Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	active := 0
 	for _, n := range live.Nodes {
@@ -164,7 +165,7 @@ func (s *site) whole(c *recipes.Client, tree *plan.Tree) {
 		}
 		require.NotNil(s.t, n.Payload, n.Path)
 		if n.Payload.State == kind.StateActive {
-			require.Equal(s.t, len(n.Live.Parts), present(n.Live.Parts), n.Path)
+			require.Equal(s.t, len(n.Live.Parts), apply.Present(n.Live.Parts), n.Path)
 		}
 		if n.Addr == "solo.election" && n.Payload.State == kind.StateActive {
 			active++
@@ -183,13 +184,13 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("interrupted")
 	x := executor(c)
-	x.Events = func(e Event) {
-		if _, ok := e.(Committed); ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Committed); ok {
 			cancel(why)
 		}
 	}
 	_, err := x.Run(ctx, p)
-	var e *PartialError
+	var e *apply.PartialError
 	require.ErrorAs(t, err, &e)
 	require.ErrorIs(t, err, why)
 	require.Equal(t, 1, e.Done)
@@ -212,7 +213,7 @@ func everything(t *testing.T, s *site) {
 	c := s.provisioner()
 	before, after := wealth(s)
 	s.apply(c, before)
-	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, toZK(kind.WorldAll()))
+	_, err := s.session(c).Create(t.Context(), s.root+"/theirs", []byte{}, 0, apply.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	s.apply(c, after)
 	s.whole(c, after)

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -117,7 +118,7 @@ func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	s.apply(c, tree)
 	s.plan(c, tree) // warms pools and buffers
 	before := heap()
-	current, err := Read(t.Context(), s.session(c), tree)
+	current, err := apply.Read(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	read := heap()
 	p := plan.Diff(current, tree, plan.Options{})

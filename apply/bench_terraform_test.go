@@ -99,7 +99,7 @@ resource "zookeeper_znode" "m" {
 `, server, locks, p.changed), 0o600))
 		r := row{phase: p.name}
 		run(b, &r, terraform, dir, slices.Insert(p.args, 1, "-no-color"))
-		r.result = find(b, dir, terraformSays)
+		r.result = match(b, dir, terraformSays)
 		rows = append(rows, r)
 	}
 	return rows

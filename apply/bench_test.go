@@ -95,9 +95,9 @@ func measure(b *testing.B, bin, server string, c scaleCase) (rows []row) {
 		c.shape.write(b, dir, server, c.locks, changed)
 		r := row{phase: p.name}
 		run(b, &r, bin, dir, p.args)
-		r.result = find(b, dir, regexp.MustCompile(p.want))
+		r.result = match(b, dir, regexp.MustCompile(p.want))
 		if strings.HasPrefix(p.name, "plan") && p.name != "plan again" {
-			r.result += "; " + find(b, dir, sent)
+			r.result += "; " + match(b, dir, sent)
 		}
 		if info, err := os.Stat(filepath.Join(dir, "saved")); err == nil && p.name == "plan -out" {
 			r.result += fmt.Sprintf("; file of %.1f MiB", float64(info.Size())/(1<<20))
@@ -124,7 +124,7 @@ func run(b *testing.B, r *row, bin, dir string, args []string) {
 }
 
 // find returns what the command said of that form.
-func find(b *testing.B, dir string, what *regexp.Regexp) string {
+func match(b *testing.B, dir string, what *regexp.Regexp) string {
 	out, err := os.Open(filepath.Join(dir, "output"))
 	require.NoError(b, err)
 	defer out.Close()

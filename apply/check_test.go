@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -15,14 +16,14 @@ func TestCheckRefusesWhatRunWouldAndWritesNothing(t *testing.T) { checkRefuses(t
 
 func checkRefuses(t *testing.T, s *site) {
 	c, other := s.provisioner(), s.provisioner()
-	check := func(x *Executor, p *plan.Plan) (err error) {
+	check := func(x *apply.Executor, p *plan.Plan) (err error) {
 		s.unchanged(c, func() { err = x.Check(t.Context(), p) })
 		return err
 	}
 	p := s.plan(c, s.shop())
 	require.NoError(t, check(executor(c), p))
 	s.apply(c, s.shop())
-	var stale *StaleError
+	var stale *apply.StaleError
 	require.ErrorAs(t, check(executor(c), p), &stale)
 	require.NoError(t, check(executor(c), s.plan(c, s.shop())), "nothing to do")
 
@@ -31,7 +32,7 @@ func checkRefuses(t *testing.T, s *site) {
 	_, err := s.session(c).Set(t.Context(), s.root+"/pay/ledger", []byte("x"), -1)
 	require.NoError(t, err)
 	require.ErrorAs(t, check(executor(c), p), &stale)
-	var problems *ProblemsError
+	var problems *apply.ProblemsError
 	require.ErrorAs(t, check(executor(c), s.plan(c, s.shop())), &problems)
 	require.NoError(t, s.session(c).Delete(t.Context(), s.root+"/pay/ledger", -1))
 	s.apply(c, s.shop())
@@ -39,19 +40,19 @@ func checkRefuses(t *testing.T, s *site) {
 	lease, err := other.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 	require.NoError(t, err)
 	p = s.plan(c, s.tree(declare("/solo", kind.Election)), plan.Options{AllowMassDestroy: true})
-	var used *InUseError
+	var used *apply.InUseError
 	require.ErrorAs(t, check(executor(c), p), &used)
 	require.NoError(t, lease.Unlock(t.Context()))
 
 	// While another apply is at it.
 	p = s.plan(c, s.shop(set("description", "b")))
 	x, looked := executor(other), false
-	x.Events = func(e Event) {
-		if _, ok := e.(Verified); !ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Verified); !ok {
 			return
 		}
 		looked = true
-		var locked *LockedError
+		var locked *apply.LockedError
 		require.ErrorAs(t, check(executor(c), p), &locked)
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, plan.LockPath(s.root, stack), locked.Path)

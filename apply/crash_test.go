@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -159,8 +160,8 @@ func (s *site) runAsStruck(victim *recipes.Client, p *plan.Plan, k int, fault zk
 		}
 	}()
 	x := executor(victim)
-	x.Events = func(e Event) {
-		if _, ok := e.(Draining); ok && begun != nil {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Draining); ok && begun != nil {
 			begun()
 			begun = nil
 		}
@@ -176,7 +177,7 @@ func (s *site) runAsStruck(victim *recipes.Client, p *plan.Plan, k int, fault zk
 // stands at one path only.
 func (s *site) sound(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
-	live, err := Read(s.t.Context(), s.session(c), tree)
+	live, err := apply.Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	at := map[string]string{}
 	for _, n := range live.Nodes {
@@ -187,7 +188,7 @@ func (s *site) sound(c *recipes.Client, tree *plan.Tree) {
 			require.NotNil(s.t, live.Find(n.Payload.MovedTo), "%s says that it moved to where nothing is", n.Path)
 			continue
 		}
-		require.Equal(s.t, len(n.Live.Parts), present(n.Live.Parts), n.Path)
+		require.Equal(s.t, len(n.Live.Parts), apply.Present(n.Live.Parts), n.Path)
 		require.Empty(s.t, at[n.Addr], "%s is usable at %s, too", n.Addr, n.Path)
 		at[n.Addr] = n.Path
 	}
@@ -355,7 +356,7 @@ func widenScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.shop())
 	weak := []kind.ACL{{Scheme: "digest", ID: admin.ID, Perms: kind.PermAdmin | kind.PermRead}}
 	for _, path := range []string{"/pay", "/pay/ledger"} {
-		_, err := s.session(c).SetACL(t.Context(), s.root+path, toZK(weak), -1)
+		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(weak), -1)
 		require.NoError(t, err)
 	}
 	return scene{tree: s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)}
@@ -428,12 +429,12 @@ func importScene(t *testing.T, s *site, c *recipes.Client) scene {
 		if path == "/text" {
 			data = "10.0.0.1"
 		}
-		_, err := session.Create(t.Context(), s.root+path, []byte(data), 0, toZK(kind.WorldAll()))
+		_, err := session.Create(t.Context(), s.root+path, []byte(data), 0, apply.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}
 	foreign := s.dial("")
 	name := s.root + "/busy/_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
-	at, err := s.session(foreign).Create(t.Context(), name, nil, zk.FlagEphemeral|zk.FlagSequence, toZK(kind.WorldAll()))
+	at, err := s.session(foreign).Create(t.Context(), name, nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
 	require.NoError(t, err)
 	tree := s.tree(declare("/pay", kind.Namespace), declare("/idle", kind.Mutex), declare("/pool", kind.Semaphore, set("permits", 2)),
 		declare("/busy", kind.Mutex), declare("/text", kind.RWLock), declare("/pay/near", kind.Election))

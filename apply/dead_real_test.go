@@ -1,6 +1,6 @@
 //go:build linux
 
-package apply
+package apply_test
 
 import (
 	"bufio"
@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -37,10 +38,10 @@ func TestMain(m *testing.M) {
 }
 
 // moments are where an applier can be told to wait.
-var moments = map[string]func(Event) bool{
-	"before":  func(e Event) bool { _, ok := e.(Verified); return ok },
-	"between": func(e Event) bool { c, ok := e.(Committed); return ok && c.Batch == 1 },
-	"lists":   func(e Event) bool { _, ok := e.(ACLPhase); return ok },
+var moments = map[string]func(apply.Event) bool{
+	"before":  func(e apply.Event) bool { _, ok := e.(apply.Verified); return ok },
+	"between": func(e apply.Event) bool { c, ok := e.(apply.Committed); return ok && c.Batch == 1 },
+	"lists":   func(e apply.Event) bool { _, ok := e.(apply.ACLPhase); return ok },
 }
 
 // victimTimeout is how long the others wait for the session of one that is struck. A lease lasts half of it: long enough
@@ -67,12 +68,12 @@ func applier(spec string) {
 		panic(err)
 	}
 	tree := (&site{root: root}).closing()
-	live, err := Read(ctx, session, tree)
+	live, err := apply.Read(ctx, session, tree)
 	if err != nil {
 		panic(err)
 	}
 	x := executor(c)
-	x.Events = func(e Event) {
+	x.Events = func(e apply.Event) {
 		if moments[moment](e) {
 			fmt.Println("here")
 			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -24,7 +25,7 @@ func destroyAll(t *testing.T, s *site) {
 	for path := range s.dump(c) {
 		left = append(left, path)
 	}
-	require.ElementsMatch(t, scaffoldPaths(s.root, stack)[len(scaffoldPaths(s.root, stack))-5:], left,
+	require.ElementsMatch(t, apply.ScaffoldPaths(s.root, stack)[len(apply.ScaffoldPaths(s.root, stack))-5:], left,
 		"the root and the tool's own nodes stay")
 	require.False(t, s.plan(c, s.tree()).HasChanges())
 	s.apply(c, s.shop())
@@ -46,7 +47,7 @@ func destroyHeld(t *testing.T, s *site) {
 	require.Equal(t, token, p.InUse()[0].Usage.Holders[0].Token)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var used *InUseError
+		var used *apply.InUseError
 		require.ErrorAs(t, err, &used)
 		require.Equal(t, "pay.ledger.mutex", used.Addr)
 		require.ErrorContains(t, err, "held by worker")
@@ -80,7 +81,7 @@ func TestEveryKindIsRefusedWhileInUse(t *testing.T) {
 			release, err := take(t.Context(), s.dial("worker:w"))
 			require.NoError(t, err)
 			s.wroteNothing(c, func() {
-				var used *InUseError
+				var used *apply.InUseError
 				require.ErrorAs(t, s.destroy(c, s.shop()), &used)
 				require.Equal(t, "/locks"+name, used.Path)
 				require.True(t, used.Usage.Busy())
@@ -101,7 +102,7 @@ func TestReplacementOfALockInUseIsRefused(t *testing.T) {
 	require.Equal(t, plan.Counts{Add: 1, Destroy: 1}, p.Summary())
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var used *InUseError
+		var used *apply.InUseError
 		require.ErrorAs(t, err, &used)
 		require.ErrorContains(t, err, "cannot be replaced")
 	})
@@ -122,20 +123,20 @@ func lastMoment(t *testing.T, s *site) {
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
 	var lease *recipes.Lease
 	x := executor(c)
-	var failed []Failed
-	x.Events = func(e Event) {
+	var failed []apply.Failed
+	x.Events = func(e apply.Event) {
 		switch e := e.(type) {
-		case Verified: // all was idle
+		case apply.Verified: // all was idle
 			var err error
 			lease, err = w.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 			require.NoError(t, err)
-		case Failed:
+		case apply.Failed:
 			failed = append(failed, e)
 		}
 	}
 	s.unchangedBut(c, s.root+"/pay/ledger/", func() {
 		_, err := x.Run(t.Context(), p)
-		var used *InUseError
+		var used *apply.InUseError
 		require.ErrorAs(t, err, &used)
 		require.Equal(t, "worker", used.Usage.Holders[0].ID)
 	})
@@ -158,7 +159,7 @@ func TestLiveResizeDoesNotDisturbHolders(t *testing.T) {
 	_, err = executor(c).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.NoError(t, lease.Verify(t.Context()))
-	live, err := Read(t.Context(), s.session(c), tree)
+	live, err := apply.Read(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/pool").Live.Usage
 	require.Len(t, u.Holders, 3, "who was granted a permit keeps it")
@@ -195,7 +196,7 @@ func TestSomethingNewInANamespaceAbortsItsDeletion(t *testing.T) {
 	require.NoError(t, s.server.Create("/locks/pay/batch/new", nil))
 	s.unchanged(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var e *ConflictError
+		var e *apply.ConflictError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, "/locks/pay/batch", e.Path)
 		require.ErrorIs(t, err, zk.ErrNotEmpty)
@@ -208,7 +209,7 @@ func TestProtectedLockSurvivesADestroy(t *testing.T) {
 	keep := func(n *plan.Node) { n.Payload.Protect = true }
 	s.apply(c, s.shop(keep))
 	s.wroteNothing(c, func() {
-		var e *ProblemsError
+		var e *apply.ProblemsError
 		require.ErrorAs(t, s.destroy(c, s.shop()), &e, "though the configuration no longer protects it")
 		require.Equal(t, plan.ProblemProtected, e.Problems[0].Code)
 	})
@@ -223,19 +224,19 @@ func TestLostReplyOfADestroyIsResolved(t *testing.T) {
 	p := s.plan(c, s.shop(), plan.Options{Destroy: true})
 	x := executor(c)
 	var ev events
-	x.Events = func(e Event) {
+	x.Events = func(e apply.Event) {
 		ev.add(e)
-		if _, ok := e.(Verified); ok {
+		if _, ok := e.(apply.Verified); ok {
 			s.server.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 		}
 	}
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
-	require.True(t, find[Committed](ev).Resolved)
+	require.True(t, find[apply.Committed](ev).Resolved)
 	require.Empty(t, s.plan(c, s.tree()).Changes)
 }
 
-func find[E Event](ev events) (out E) {
+func find[E apply.Event](ev events) (out E) {
 	for _, e := range ev {
 		if got, ok := e.(E); ok {
 			out = got
@@ -256,18 +257,18 @@ func TestContenderInALockWithTheAddressOfATombstoneIsNamed(t *testing.T) {
 	s.apply(c, tree)
 	x := executor(c)
 	failed := 0
-	x.Events = func(e Event) {
+	x.Events = func(e apply.Event) {
 		switch e := e.(type) {
-		case Verified:
+		case apply.Verified:
 			_, err := s.dial("provisioner:secret").Mutex("/locks/new").Lock(t.Context())
 			require.NoError(t, err)
-		case Failed:
+		case apply.Failed:
 			failed++
 			require.Equal(t, "/locks/new", e.Path)
 		}
 	}
 	_, err := x.Run(t.Context(), s.plan(c, tree, plan.Options{Destroy: true}))
-	var used *InUseError
+	var used *apply.InUseError
 	require.ErrorAs(t, err, &used)
 	require.Equal(t, "/locks/new", used.Path)
 	require.Equal(t, "provisioner", used.Usage.Holders[0].ID)

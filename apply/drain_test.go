@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -43,8 +44,8 @@ func TestDrainWaitsForTheHolderAndLetsNobodyElseIn(t *testing.T) {
 		x := executor(c)
 		drained := false
 		var holder sync.WaitGroup
-		x.Events = func(e Event) {
-			if e, ok := e.(Draining); ok {
+		x.Events = func(e apply.Event) {
+			if e, ok := e.(apply.Draining); ok {
 				require.Equal(t, s.root+"/pay/ledger", e.Path)
 				drained = true
 				holder.Go(func() {
@@ -78,7 +79,7 @@ func TestDrainThatTakesTooLongOpensTheLockAgain(t *testing.T) {
 		lease, err := program.Mutex(s.root + "/pay/ledger").Lock(t.Context())
 		require.NoError(t, err)
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.shopWithout(), plan.Options{Drain: 10 * time.Second}))
-		var e *InUseError
+		var e *apply.InUseError
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, s.root+"/pay/ledger", e.Path)
 		require.NoError(t, lease.Context().Err())
@@ -102,8 +103,8 @@ func TestCrashWhileDrainingIsPutRight(t *testing.T) {
 				require.NoError(t, err)
 				victim := s.provisioner()
 				x := executor(victim)
-				x.Events = func(e Event) {
-					if _, ok := e.(Draining); ok {
+				x.Events = func(e apply.Event) {
+					if _, ok := e.(apply.Draining); ok {
 						s.server.Expire(s.session(victim).ID())
 					}
 				}
@@ -131,7 +132,7 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	for name, fail := range map[string]func(*site, *recipes.Client){
 		"session expired": func(s *site, c *recipes.Client) { s.server.Expire(s.session(c).ID()) },
 		"not ours to write any more": func(s *site, c *recipes.Client) {
-			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", toZK([]kind.ACL{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
+			_, err := s.session(c).SetACL(s.t.Context(), s.root+"/pay/ledger", apply.ToZK([]kind.ACL{{Scheme: "digest", ID: digest("x:y"), Perms: kind.PermAll}}), -1)
 			require.NoError(s.t, err)
 		},
 	} {
@@ -144,13 +145,13 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 				require.NoError(t, err)
 				victim := s.provisioner()
 				x := executor(victim)
-				x.Events = func(e Event) {
-					if _, ok := e.(Draining); ok {
+				x.Events = func(e apply.Event) {
+					if _, ok := e.(apply.Draining); ok {
 						fail(s, victim)
 					}
 				}
 				_, err = x.Run(t.Context(), s.plan(victim, s.shopWithout(), plan.Options{Drain: time.Minute}))
-				var e *ClosedError
+				var e *apply.ClosedError
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, []string{"pay.ledger.mutex (/locks/pay/ledger)"}, e.Locks)
 				require.Contains(t, err.Error(), "nobody new gets in: pay.ledger.mutex (/locks/pay/ledger)")
@@ -181,8 +182,8 @@ func forceBreak(t *testing.T, s *site) {
 	p := s.plan(c, tree, plan.Options{ForceBreak: []string{"pay.ledger.mutex", "pay.pool.semaphore"}, Replace: []string{"pay.pool.semaphore"}})
 	var broken []string
 	x := executor(c)
-	x.Events = func(e Event) {
-		if e, ok := e.(Breaking); ok {
+	x.Events = func(e apply.Event) {
+		if e, ok := e.(apply.Breaking); ok {
 			broken = append(broken, e.Addr)
 			require.Equal(t, "provisioner", e.Usage.Holders[0].ID)
 		}
@@ -199,7 +200,7 @@ func forceBreak(t *testing.T, s *site) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), s.plan(c, s.tree(), plan.Options{ForceBreak: []string{"pay.pool.semaphore"}}))
-		var e *InUseError
+		var e *apply.InUseError
 		require.ErrorAs(t, err, &e)
 	})
 	require.NoError(t, leader.Context().Err())
@@ -224,12 +225,12 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					ours := s.provisioner()
 					s.apply(ours, s.shop())
 					far := s.root + "/far"
-					_, err := s.session(ours).Create(t.Context(), far, []byte(data), 0, toZK(kind.WorldAll()))
+					_, err := s.session(ours).Create(t.Context(), far, []byte(data), 0, apply.ToZK(kind.WorldAll()))
 					require.NoError(t, err)
 					foreign := s.dial("")
 					var at string
 					hold := func() {
-						at, err = s.session(foreign).Create(t.Context(), far+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, toZK(kind.WorldAll()))
+						at, err = s.session(foreign).Create(t.Context(), far+"/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
 						require.NoError(t, err)
 					}
 					tree := s.shop()
@@ -256,8 +257,8 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					before := s.dump(ours)
 					x := executor(victim)
 					told := 0
-					x.Events = func(e Event) {
-						if e, ok := e.(Draining); ok {
+					x.Events = func(e apply.Event) {
+						if e, ok := e.(apply.Draining); ok {
 							told++
 							require.True(t, e.Open, "it says that nobody new gets in")
 						}
@@ -266,7 +267,7 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					require.Error(t, err)
 					require.Equal(t, 1, told, "it waits without a word")
 					if !c.die {
-						var busy *InUseError
+						var busy *apply.InUseError
 						require.ErrorAs(t, err, &busy)
 						require.InDelta(t, 10, time.Since(start).Seconds(), 2)
 					}
@@ -309,18 +310,18 @@ func TestDrainThatFailsDoesNotBringATombstoneBackToLife(t *testing.T) {
 		s.apply(c, tree)
 		foreign := s.dial("") // reads no data before it queues
 		n, _ := s.server.Get("/locks/old")
-		_, err := s.session(c).SetACL(t.Context(), "/locks/old", toZK(kind.WorldAll()), -1)
+		_, err := s.session(c).SetACL(t.Context(), "/locks/old", apply.ToZK(kind.WorldAll()), -1)
 		require.NoError(t, err)
-		_, err = s.session(foreign).Create(t.Context(), "/locks/old/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, toZK(kind.WorldAll()))
+		_, err = s.session(foreign).Create(t.Context(), "/locks/old/_c_01234567-89ab-cdef-0123-456789abcdef-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, apply.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 		x := executor(c)
-		x.Events = func(e Event) {
-			if e, ok := e.(Draining); ok {
+		x.Events = func(e apply.Event) {
+			if e, ok := e.(apply.Draining); ok {
 				require.True(t, e.Open, "it says that nobody new gets in")
 			}
 		}
 		_, err = x.Run(t.Context(), s.plan(c, tree, plan.Options{Destroy: true, Drain: 10 * time.Second}))
-		var used *InUseError
+		var used *apply.InUseError
 		require.ErrorAs(t, err, &used)
 		require.Equal(t, "/locks/old", used.Path)
 		now, _ := s.server.Get("/locks/old")
@@ -340,11 +341,11 @@ func TestInterruptBehindADrainOpensTheLocksAgain(t *testing.T) {
 		require.NoError(t, err)
 		ctx, interrupt := context.WithCancel(t.Context())
 		x := executor(c)
-		x.Events = func(e Event) {
+		x.Events = func(e apply.Event) {
 			switch e.(type) {
-			case Draining:
+			case apply.Draining:
 				go func() { _ = lease.Unlock(t.Context()) }()
-			case Verified:
+			case apply.Verified:
 				interrupt()
 			}
 		}

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"fmt"

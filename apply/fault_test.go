@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/session"
@@ -56,7 +57,7 @@ func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 				_, err := x.Run(t.Context(), s.plan(c0, s.shop()))
 				require.NoError(t, err)
 				require.Equal(t, 1, in.Hits())
-				require.Equal(t, c.resolved, find[Committed](ev).Resolved)
+				require.Equal(t, c.resolved, find[apply.Committed](ev).Resolved)
 				require.False(t, s.plan(c0, s.shop()).HasChanges())
 				index, _ := s.server.Get(plan.IndexPath(s.root, stack))
 				require.Zero(t, index.Stat.Version, "written once")
@@ -100,7 +101,7 @@ func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 		_, err := x.Run(t.Context(), p)
 		require.Equal(t, 1, in.Hits())
 		require.NoError(t, err)
-		require.True(t, find[Committed](ev).Resolved)
+		require.True(t, find[apply.Committed](ev).Resolved)
 		require.False(t, s.plan(c0, tree).HasChanges())
 	})
 }
@@ -156,7 +157,7 @@ func TestRefusalOfTheSecondCopyIsNotMistakenForAConflict(t *testing.T) {
 		x.Events = ev.add
 		_, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		require.True(t, find[Committed](ev).Resolved)
+		require.True(t, find[apply.Committed](ev).Resolved)
 		index, _ := s.server.Get(plan.IndexPath(s.root, stack))
 		require.EqualValues(t, 1, index.Stat.Version)
 	})
@@ -188,7 +189,7 @@ func TestSessionLostInTheTransactionIsResolved(t *testing.T) {
 				if executed {
 					require.NoError(t, err)
 				} else {
-					var e *NodeError
+					var e *apply.NodeError
 					require.ErrorAs(t, err, &e)
 					require.ErrorIs(t, err, recipes.ErrSessionLost)
 				}
@@ -211,7 +212,7 @@ func TestUnreachableServersLeaveTheOutcomeUnknown(t *testing.T) {
 			s.server.RefuseDials(true)
 		}()
 		_, err := executor(c).Run(t.Context(), p)
-		var e *UnknownError
+		var e *apply.UnknownError
 		require.ErrorAs(t, err, &e)
 		s.server.RefuseDials(false)
 		require.False(t, s.plan(c, s.shop(set("description", "new"))).HasChanges(), "it had been committed")
@@ -275,11 +276,11 @@ func crashAt(t *testing.T, k int, fault zktest.Fault, first bool) bool {
 
 	// Whatever is there is usable as it is declared: a lock without its structural
 	// children, or without a declaration, is never seen.
-	live, err := Read(t.Context(), s.session(old), s.shop())
+	live, err := apply.Read(t.Context(), s.session(old), s.shop())
 	require.NoError(t, err)
 	for _, node := range live.Nodes {
 		require.NotNil(t, node.Payload, node.Path)
-		require.Equal(t, len(node.Live.Parts), present(node.Live.Parts), node.Path)
+		require.Equal(t, len(node.Live.Parts), apply.Present(node.Live.Parts), node.Path)
 	}
 	s.apply(old, rich(s))
 	again := s.plan(old, rich(s))
@@ -302,17 +303,17 @@ func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 				tree = s.tree(bulk(40, 10, "x")...)
 			}
 			p := s.plan(c, tree)
-			require.Equal(t, long, p.Transaction.Bytes > suspect)
+			require.Equal(t, long, p.Transaction.Bytes > apply.Suspect)
 			in := s.server.Inject(transaction(s), zktest.Fail(zktest.CodeSystemError))
 			s.unchanged(c, func() {
 				_, err := executor(c).Run(t.Context(), p)
-				var e *NodeError
+				var e *apply.NodeError
 				require.ErrorAs(t, err, &e)
 				require.ErrorIs(t, err, session.ErrServer)
 				require.EqualError(t, err, "apply: The transaction was not committed: "+s.root+": the servers failed each time the transaction was sent: "+
 					"system error (code -1). Nothing was written. Look at the servers' logs, then apply again.")
 			})
-			require.Equal(t, commitTries, in.Hits())
+			require.Equal(t, apply.CommitTries, in.Hits())
 			in.Remove()
 			s.server.Inject(zktest.Once(transaction(s)), zktest.Fail(zktest.CodeSystemError))
 			_, err := executor(c).Run(t.Context(), p)

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -38,7 +39,7 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 	s.apply(c, s.tree(declare("/first", kind.Mutex)))
 	p := s.plan(c, tree)
 	require.Empty(t, p.Batches)
-	require.Greater(t, p.Transaction.Bytes, suspect)
+	require.Greater(t, p.Transaction.Bytes, apply.Suspect)
 	sent := transaction(s)
 	strike := func(n int, match func(zktest.Request) bool) *zktest.Injection {
 		return s.server.Inject(func(r zktest.Request) bool {
@@ -58,12 +59,12 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 	for _, f := range faults {
 		f.Remove()
 	}
-	require.Equal(t, min(flaps, commitTries), faults[0].Hits())
+	require.Equal(t, min(flaps, apply.CommitTries), faults[0].Hits())
 	require.Equal(t, min(probe, 1), faults[1].Hits())
 	if fails {
-		var e *NodeError
+		var e *apply.NodeError
 		require.ErrorAs(t, err, &e)
-		require.ErrorIs(t, err, errLostAgain)
+		require.ErrorIs(t, err, apply.ErrLostAgain)
 		require.NotErrorIs(t, err, plan.ErrTooLong)
 		require.ErrorContains(t, err, "Nothing was written")
 		require.Equal(t, before, s.dump(c))
@@ -82,13 +83,15 @@ func TestLongRequestThatAsksChangesNothing(t *testing.T) { asking(t, inMemory(t)
 func asking(t *testing.T, s *site) {
 	c := s.provisioner()
 	s.apply(c, s.tree(declare("/first", kind.Mutex)))
-	j := &job{x: executor(c), p: s.plan(c, s.tree(declare("/second", kind.Mutex))), own: ownACL(c, nil)}
-	l, err := j.lock(t.Context())
+	r, err := apply.Begin(t.Context(), executor(c), s.plan(c, s.tree(declare("/second", kind.Mutex))))
 	require.NoError(t, err)
-	r := &sending{locked: l, size: 600_000}
-	s.unchanged(c, func() { require.True(t, r.readable(t.Context())) })
-	require.Equal(t, r.size, r.longest)
-	j.unlock(t.Context())
+	const bytes = 600_000
+	s.unchanged(c, func() {
+		readable, noted := r.Readable(t.Context(), bytes)
+		require.True(t, readable)
+		require.Equal(t, bytes, noted)
+	})
+	r.End(t.Context())
 }
 
 // asksWhy matches what an apply sends to find out whether its transaction is read.

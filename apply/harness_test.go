@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"crypto/sha1"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -148,7 +149,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 		o = opts[0]
 	}
 	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
-	live, err := Read(s.t.Context(), s.session(c), tree)
+	live, err := apply.Read(s.t.Context(), s.session(c), tree)
 	require.NoError(s.t, err)
 	p := plan.Diff(live, tree, o)
 	if tree.Intent.Access == nil { // most trees of these tests declare no administrators, which is said of each
@@ -161,20 +162,20 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 func (s *site) index(c *recipes.Client) *plan.Index {
 	s.t.Helper()
 	tree := &plan.Tree{Root: s.root, Stack: stack}
-	require.NoError(s.t, readIndex(s.t.Context(), s.session(c), tree))
+	require.NoError(s.t, apply.ReadIndex(s.t.Context(), s.session(c), tree))
 	return tree.Index
 }
 
 // events records what a Run reports.
-type events []Event
+type events []apply.Event
 
-func (e *events) add(ev Event) { *e = append(*e, ev) }
+func (e *events) add(ev apply.Event) { *e = append(*e, ev) }
 
-func executor(c *recipes.Client) *Executor {
-	return &Executor{Client: c, Operation: "apply", Who: "me@here", Version: "test"}
+func executor(c *recipes.Client) *apply.Executor {
+	return &apply.Executor{Client: c, Operation: "apply", Who: "me@here", Version: "test"}
 }
 
-func (s *site) apply(c *recipes.Client, tree *plan.Tree) *Result {
+func (s *site) apply(c *recipes.Client, tree *plan.Tree) *apply.Result {
 	s.t.Helper()
 	p := s.plan(c, tree)
 	require.True(s.t, p.Applyable(), "%s", p)

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -28,7 +29,7 @@ func TestAReaderTakesNothingFromOtherStacks(t *testing.T) {
 			require.NoError(t, err)
 			for path := range s.ownShared(s.as(nextKey)) {
 				n, _ := s.server.Get(path)
-				require.Contains(t, n.ACL, zktest.ACL(toZK([]kind.ACL{allOf(oldKey)})[0]), "%s %s", name, path)
+				require.Contains(t, n.ACL, zktest.ACL(apply.ToZK([]kind.ACL{allOf(oldKey)})[0]), "%s %s", name, path)
 			}
 		}
 	}
@@ -48,12 +49,12 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	p := s.plan(s.as(ciKey), next)
 	x := executor(s.as(oldKey))
 	widened := false
-	x.Events = func(e Event) {
-		if _, ok := e.(ACLWidened); ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.ACLWidened); ok {
 			widened = true
 			n, _ := s.server.Get(path)
 			for _, a := range weak[1:] {
-				require.Contains(t, n.ACL, zktest.ACL(toZK([]kind.ACL{a})[0]))
+				require.Contains(t, n.ACL, zktest.ACL(apply.ToZK([]kind.ACL{a})[0]))
 			}
 		}
 	}
@@ -79,7 +80,7 @@ func TestNoNoteGetsAListWithHiddenHashes(t *testing.T) {
 	n, _ := s.server.Get(note)
 	require.NotEmpty(t, n.ACL)
 	for _, a := range n.ACL {
-		require.False(t, fromZK([]zk.ACL{zk.ACL(a)})[0].Masked(), "%+v", n.ACL)
+		require.False(t, apply.FromZK([]zk.ACL{zk.ACL(a)})[0].Masked(), "%+v", n.ACL)
 	}
 }
 
@@ -118,7 +119,7 @@ func TestAReaderIsToldThatAnotherIndexIsClosed(t *testing.T) {
 // Of a root that somebody made, a reader's plan takes nothing away that it cannot tell from ours.
 func TestAReaderTakesNothingFromARootOfSomebodyElse(t *testing.T) {
 	s := inMemory(t)
-	_, err := s.session(s.as(oldKey)).Create(t.Context(), "/locks", nil, 0, toZK([]kind.ACL{allOf(nextKey), admin}))
+	_, err := s.session(s.as(oldKey)).Create(t.Context(), "/locks", nil, 0, apply.ToZK([]kind.ACL{allOf(nextKey), admin}))
 	require.NoError(t, err)
 	s.apply(s.as(oldKey), s.administered(may([]string{oldKey}, []string{ciKey})))
 	require.Empty(t, s.plan(s.as(ciKey), s.administered(may([]string{oldKey}, []string{ciKey}))).Problems)
@@ -128,7 +129,7 @@ func TestAReaderTakesNothingFromARootOfSomebodyElse(t *testing.T) {
 	_, err = executor(s.as(oldKey)).Run(t.Context(), p)
 	require.NoError(t, err)
 	n, _ := s.server.Get("/locks")
-	require.Contains(t, n.ACL, zktest.ACL(toZK([]kind.ACL{allOf(nextKey)})[0]))
+	require.Contains(t, n.ACL, zktest.ACL(apply.ToZK([]kind.ACL{allOf(nextKey)})[0]))
 	s.apply(s.as(oldKey), next)
 	n, _ = s.server.Get("/locks")
 	require.Len(t, n.ACL, 4)

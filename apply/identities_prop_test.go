@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -127,7 +128,7 @@ func (l *land) client(who ...string) *recipes.Client {
 }
 
 func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
-	live, err := Read(l.t.Context(), l.session(c), tree)
+	live, err := apply.Read(l.t.Context(), l.session(c), tree)
 	if err != nil {
 		return nil, err
 	}
@@ -218,14 +219,14 @@ func (l *land) turn(next *charter, by []string) bool {
 		// Whoever makes a semaphore or a namespace needs rights on it, for what is made in it. Whoever applies needs all
 		// on what is there of the tool's own nodes: a first apply that is refused leaves them, the apply lock included.
 		sure := meet(by, next.admins) && manages(tree, by...)
-		for _, path := range scaffoldPaths(l.root, next.stack) {
+		for _, path := range apply.ScaffoldPaths(l.root, next.stack) {
 			sure = sure && (before[path] == nil || slices.ContainsFunc(by, func(who string) bool { return rights(before[path], who) == kind.PermAll }))
 		}
 		if was != nil {
 			sure = sure && meet(by, was.admins) && manages(was.tree(l.site), by...)
 		}
 		require.False(r, sure, "%v may do all of it: %v", by, err)
-		var half *ACLPhaseError
+		var half *apply.ACLPhaseError
 		if errors.As(err, &half) {
 			// Everybody together carries on.
 			p, err := l.try(l.client(people...), tree)
@@ -237,7 +238,7 @@ func (l *land) turn(next *charter, by []string) bool {
 		}
 		after := l.everyList()
 		if was == nil {
-			for _, path := range scaffoldPaths(l.root, next.stack) {
+			for _, path := range apply.ScaffoldPaths(l.root, next.stack) {
 				if before[path] == nil {
 					delete(after, path)
 				}
@@ -271,9 +272,9 @@ func (l *land) exact(by []string, stack string) {
 	want = kind.NormalizeACL(want)
 	for _, path := range []string{l.root, plan.ScaffoldPath(l.root), kind.ParentPath(plan.IndexPath(l.root, stack)), kind.ParentPath(plan.LockPath(l.root, stack))} {
 		list := l.everyList()[path]
-		require.True(l.r, plan.Covers(list, want), "%s: %s does not grant %s", path, listText(list), listText(want))
+		require.True(l.r, plan.Covers(list, want), "%s: %s does not grant %s", path, apply.ListText(list), apply.ListText(want))
 		if knows {
-			require.Equal(l.r, listText(want), listText(list), path)
+			require.Equal(l.r, apply.ListText(want), apply.ListText(list), path)
 		}
 	}
 }
@@ -282,7 +283,7 @@ func (l *land) exact(by []string, stack string) {
 func (l *land) holds(c *charter) {
 	r, tree, lists := l.r, c.tree(l.site), l.everyList()
 	for _, path := range []string{plan.IndexPath(l.root, c.stack), plan.LockPath(l.root, c.stack)} {
-		require.Equal(r, listText(c.access().List()), listText(lists[path]), path)
+		require.Equal(r, apply.ListText(c.access().List()), apply.ListText(lists[path]), path)
 	}
 	for _, who := range append(slices.Clone(c.admins), c.readers...) {
 		p, err := l.try(l.client(who), tree)
@@ -297,11 +298,11 @@ func (l *land) holds(c *charter) {
 		}
 		// One who also sees what the other stack declares knows of more that may go than one who applied without.
 		for _, a := range p.Access {
-			require.True(r, plan.Covers(a.Before, a.After), "%s: %s %s -> %s", who, a.Pin.Path, listText(a.Before), listText(a.After))
+			require.True(r, plan.Covers(a.Before, a.After), "%s: %s %s -> %s", who, a.Pin.Path, apply.ListText(a.Before), apply.ListText(a.After))
 		}
 	}
 	for _, n := range tree.Nodes {
-		require.Equal(r, listText(n.ACL), listText(lists[n.Path]), n.Path)
+		require.Equal(r, apply.ListText(n.ACL), apply.ListText(lists[n.Path]), n.Path)
 	}
 	for _, who := range c.admins {
 		if !manages(tree, who) {

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -176,16 +177,16 @@ func TestReadAllFindsWhatNoMarkLeadsTo(t *testing.T) {
 	s.apply(c, s.shop())
 	require.NoError(t, s.server.Delete(plan.IndexPath(s.root, stack)))
 	require.NoError(t, s.server.Set(s.root+"/pay", []byte("overwritten")))
-	live, err := Read(t.Context(), s.session(c), s.tree())
+	live, err := apply.Read(t.Context(), s.session(c), s.tree())
 	require.NoError(t, err)
 	require.Nil(t, live.Find(s.root+"/pay/batch/nightly"))
-	live, err = ReadAll(t.Context(), s.session(c), s.tree())
+	live, err = apply.ReadAll(t.Context(), s.session(c), s.tree())
 	require.NoError(t, err)
 	require.NotNil(t, live.Find(s.root+"/pay/batch/nightly"))
 	_, err = executor(c).Run(t.Context(), plan.Diff(live, s.tree(), plan.Options{RefreshOnly: true}))
 	require.NoError(t, err)
 	require.Len(t, entries(s.index(c)), 5, "all but the namespace that is not ours any more")
-	live, err = Read(t.Context(), s.session(c), s.tree())
+	live, err = apply.Read(t.Context(), s.session(c), s.tree())
 	require.NoError(t, err)
 	require.NotNil(t, live.Find(s.root+"/pay/batch/nightly"), "the index leads there")
 }
@@ -215,7 +216,7 @@ func TestIndexOfANewerVersionIsLeftAlone(t *testing.T) {
 	c := s.provisioner()
 	s.apply(c, s.shop())
 	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte(`{"locktree":9,"apply":"","res":{}}`)))
-	_, err := Read(t.Context(), s.session(c), s.shop())
+	_, err := apply.Read(t.Context(), s.session(c), s.shop())
 	var newer *plan.VersionError
 	require.ErrorAs(t, err, &newer)
 	require.ErrorContains(t, err, "upgrade locktree")
@@ -316,7 +317,7 @@ func destroyUnindexed(t *testing.T, locks, nth int, fault zktest.Fault) {
 	// The plan fits once only: everything it found absent is absent again.
 	s.apply(c, tree)
 	require.NoError(t, s.destroy(c, tree))
-	var stale *StaleError
+	var stale *apply.StaleError
 	_, err = executor(c).Run(t.Context(), p)
 	require.ErrorAs(t, err, &stale)
 }

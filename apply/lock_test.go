@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -26,12 +27,12 @@ func secondApplier(t *testing.T, s *site) {
 	s.apply(a, s.shop())
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
 	x := executor(a)
-	x.Events = func(e Event) {
-		if _, ok := e.(Verified); !ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Verified); !ok {
 			return
 		}
 		_, err := executor(b).Run(t.Context(), second)
-		var locked *LockedError
+		var locked *apply.LockedError
 		require.ErrorAs(t, err, &locked)
 		require.Equal(t, "me@here", locked.Info.Who)
 		require.Equal(t, "apply", locked.Info.Operation)
@@ -42,7 +43,7 @@ func secondApplier(t *testing.T, s *site) {
 	}
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
-	var stale *StaleError
+	var stale *apply.StaleError
 	_, err = executor(b).Run(t.Context(), second)
 	require.ErrorAs(t, err, &stale)
 }
@@ -56,12 +57,12 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 		first, second := s.plan(c, s.shop(set("description", "a"))), s.plan(c, s.shop(set("description", "b")))
 		x, y := executor(c), executor(c)
 		x.Who, y.Who, y.LockTimeout = "winner@here", "loser@here", timeout
-		x.Events = func(e Event) {
-			if _, ok := e.(Verified); !ok {
+		x.Events = func(e apply.Event) {
+			if _, ok := e.(apply.Verified); !ok {
 				return
 			}
 			_, err := y.Run(t.Context(), second)
-			var locked *LockedError
+			var locked *apply.LockedError
 			require.ErrorAs(t, err, &locked)
 			require.NotNil(t, locked.Info)
 			require.Equal(t, "winner@here", locked.Info.Who)
@@ -72,7 +73,7 @@ func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 }
 
 func TestLockInfoOfSomebodyElseIsEscaped(t *testing.T) {
-	info := parseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
+	info := apply.ParseInfo(`{"ID":"7f3a","Who":"me\u001b[31m@\u202ehere","Operation":"a\nb"}`)
 	require.NotNil(t, info)
 	require.Equal(t, `me\x1b[31m@\u202ehere`, info.Who)
 	require.Equal(t, `a\nb`, info.Operation)
@@ -83,16 +84,16 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	a, b := s.provisioner(), s.provisioner()
 	s.apply(a, s.shop())
 	first, second := s.plan(a, s.shop(set("description", "a"))), s.plan(b, s.shop(set("description", "b")))
-	waiting, done := make(chan *LockInfo, 1), make(chan error, 1)
+	waiting, done := make(chan *apply.LockInfo, 1), make(chan error, 1)
 	x := executor(a)
-	x.Events = func(e Event) {
-		if _, ok := e.(Verified); !ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Verified); !ok {
 			return
 		}
 		y := executor(b)
 		y.LockTimeout = patience
-		y.Events = func(e Event) {
-			if w, ok := e.(LockWaiting); ok {
+		y.Events = func(e apply.Event) {
+			if w, ok := e.(apply.LockWaiting); ok {
 				waiting <- w.Info
 			}
 		}
@@ -104,7 +105,7 @@ func TestSecondApplierWaitsAndThenFindsItsPlanStale(t *testing.T) {
 	}
 	_, err := x.Run(t.Context(), first)
 	require.NoError(t, err)
-	var stale *StaleError
+	var stale *apply.StaleError
 	require.ErrorAs(t, <-done, &stale)
 	require.False(t, s.plan(a, s.shop(set("description", "a"))).HasChanges(), "the first one's change stands")
 }
@@ -128,7 +129,7 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 		for i, c := range clients {
 			session := s.session(c)
 			wg.Go(func() {
-				live, err := Read(t.Context(), session, trees[i])
+				live, err := apply.Read(t.Context(), session, trees[i])
 				if round%2 == 0 {
 					met.Done()
 					met.Wait()
@@ -143,8 +144,8 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 		}
 		wg.Wait()
 		for _, err := range errs {
-			var stale *StaleError
-			var moved *MovedError
+			var stale *apply.StaleError
+			var moved *apply.MovedError
 			switch {
 			case err == nil:
 				applied++
@@ -180,7 +181,7 @@ func TestLockTimeoutIsKept(t *testing.T) {
 		x.LockTimeout = 7 * time.Second
 		start := time.Now()
 		_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-		var locked *LockedError
+		var locked *apply.LockedError
 		require.ErrorAs(t, err, &locked)
 		require.Nil(t, locked.Info, "what the holder wrote is no lock info")
 		require.InDelta(t, 7, time.Since(start).Seconds(), 0.5)
@@ -208,7 +209,7 @@ func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
 			x := executor(b)
 			x.LockTimeout = timeout
 			_, err = x.Run(t.Context(), s.plan(b, s.tree()))
-			var locked *LockedError
+			var locked *apply.LockedError
 			require.ErrorAs(t, err, &locked, timeout)
 			require.Equal(t, "me@here", locked.Info.Who, timeout)
 			require.NoError(t, held.Unlock(t.Context()))
@@ -228,7 +229,7 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 		before := s.server.Dump()
 		start := time.Now()
 		_, err := executor(b).Run(t.Context(), p)
-		var node *NodeError
+		var node *apply.NodeError
 		require.ErrorAs(t, err, &node)
 		require.ErrorContains(t, err, "did not answer within 1m0s")
 		require.ErrorContains(t, err, "Nothing was written")
@@ -246,8 +247,8 @@ func TestPausedApplierCommitsNothing(t *testing.T) {
 		s.apply(a, s.shop())
 		p := s.plan(a, s.shop(set("description", "paused")))
 		x := executor(a)
-		x.Events = func(e Event) {
-			if _, ok := e.(Verified); ok {
+		x.Events = func(e apply.Event) {
+			if _, ok := e.(apply.Verified); ok {
 				s.server.Expire(s.session(a).ID())
 				s.apply(b, s.shop(set("description", "other")))
 			}
@@ -265,8 +266,8 @@ func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
 	s.apply(c, s.shop())
 	p := s.plan(c, s.shop(set("description", "x")))
 	x := executor(c)
-	x.Events = func(e Event) {
-		if _, ok := e.(Verified); ok {
+	x.Events = func(e apply.Event) {
+		if _, ok := e.(apply.Verified); ok {
 			n, _ := s.server.Get(plan.LockPath(s.root, stack))
 			require.NoError(t, s.server.Delete(kind.JoinPath(n.Path, n.Children[0])))
 		}
@@ -309,7 +310,7 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 		x.LockTimeout = time.Hour
 		p := s.plan(b, s.tree())
 		go func() {
-			time.Sleep(2 * unanswered)
+			time.Sleep(2 * apply.Unanswered)
 			s.server.Expire(s.session(b).ID())
 		}()
 		_, err = x.Run(t.Context(), p)
@@ -329,11 +330,11 @@ func planUnderLock(t *testing.T, s *site) {
 	first := executor(a)
 	_, err := first.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
-	waiting, done := make(chan *LockInfo, 1), make(chan error, 1)
+	waiting, done := make(chan *apply.LockInfo, 1), make(chan error, 1)
 	second := executor(b)
 	second.LockTimeout = patience
-	second.Events = func(e Event) {
-		if w, ok := e.(LockWaiting); ok {
+	second.Events = func(e apply.Event) {
+		if w, ok := e.(apply.LockWaiting); ok {
 			waiting <- w.Info
 		}
 	}
@@ -349,7 +350,7 @@ func planUnderLock(t *testing.T, s *site) {
 			if err != nil {
 				return err
 			}
-			live, err := Read(ctx, session, tree)
+			live, err := apply.Read(ctx, session, tree)
 			if err != nil {
 				return err
 			}
@@ -363,7 +364,7 @@ func planUnderLock(t *testing.T, s *site) {
 	require.NotEmpty(t, result.ApplyID)
 	require.NoError(t, <-done)
 	require.False(t, s.plan(a, s.shop(set("description", "b"))).HasChanges())
-	require.NoError(t, free(t.Context(), s.session(a), plan.LockPath(s.root, stack)), "both gave the lock back")
+	require.NoError(t, apply.Free(t.Context(), s.session(a), plan.LockPath(s.root, stack)), "both gave the lock back")
 }
 
 // A stack that was never applied has no lock: it is not made before somebody has approved a plan.
@@ -380,7 +381,7 @@ func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
 	p := s.plan(c, s.shop(set("description", "late")))
 	s.apply(s.provisioner(), s.shop())
 	_, err := x.Run(t.Context(), p)
-	var stale *StaleError
+	var stale *apply.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.False(t, stale.Locked, "another apply was first: plan again")
 }
@@ -426,11 +427,11 @@ func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err := x.Run(t.Context(), p)
-		var stale *StaleError
+		var stale *apply.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.True(t, stale.Locked)
 	})
-	require.NoError(t, free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 }
 
 func TestUnlockGivesBackWhatLockTook(t *testing.T) {
@@ -440,16 +441,16 @@ func TestUnlockGivesBackWhatLockTook(t *testing.T) {
 	x := executor(c)
 	ctx, err := x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
-	require.Error(t, free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.Error(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 	x.Unlock(t.Context())
 	require.Error(t, ctx.Err())
 	x.Unlock(t.Context())
-	require.NoError(t, free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 
 	_, err = x.Lock(t.Context(), s.shop())
 	require.NoError(t, err)
 	result, err := x.Run(t.Context(), s.plan(c, s.shop()))
 	require.NoError(t, err, "nothing to do")
 	require.Empty(t, result.ApplyID)
-	require.NoError(t, free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
+	require.NoError(t, apply.Free(t.Context(), s.session(c), plan.LockPath(s.root, stack)))
 }

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -304,7 +305,7 @@ func TestQuotaThatIsNotOursToReadIsNoDeadEnd(t *testing.T) {
 	require.NoError(t, err)
 	s.apply(c, rest)
 	require.False(t, s.plan(c, rest).HasChanges())
-	_, err = Read(t.Context(), s.session(c), limited)
+	_, err = apply.Read(t.Context(), s.session(c), limited)
 	require.ErrorIs(t, err, zk.ErrNoAuth, "what is declared must be known")
 }
 
@@ -346,7 +347,7 @@ func quotaRefusal(t *testing.T, s *site) {
 	}
 	s.apply(c, limited())
 	_, err := executor(c).Run(t.Context(), s.plan(c, limited(declare("/pay/books", kind.Mutex))))
-	var node *NodeError
+	var node *apply.NodeError
 	require.ErrorAs(t, err, &node)
 	require.ErrorIs(t, err, session.ErrQuotaExceeded)
 	require.Equal(t, s.root+"/pay/books", node.Path)

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -49,14 +50,14 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 			s.apply(p, s.shop())
 			var edited map[string]string
 			x := executor(p)
-			x.Events = func(e Event) {
-				if _, ok := e.(Verified); ok {
+			x.Events = func(e apply.Event) {
+				if _, ok := e.(apply.Verified); ok {
 					c.edit(t, s)
 					edited = s.dump(p)
 				}
 			}
 			_, err := x.Run(t.Context(), s.plan(p, rich(s)))
-			var conflict *ConflictError
+			var conflict *apply.ConflictError
 			require.ErrorAs(t, err, &conflict)
 			require.Equal(t, c.path, conflict.Path)
 			require.Contains(t, conflict.Why, c.why)
@@ -101,7 +102,7 @@ func TestTransactionThatArrivesAfterItsSessionWasGivenUpIsNotMissed(t *testing.T
 // An apply finishes while the tree is read: the read starts over, so that index
 // and nodes are of one moment, and gives up when that never ends.
 func TestReadThatIsOvertakenStartsOver(t *testing.T) {
-	for name, times := range map[string]int{"once": 1, "always": readTries} {
+	for name, times := range map[string]int{"once": 1, "always": apply.ReadTries} {
 		t.Run(name, func(t *testing.T) {
 			s := inMemory(t)
 			c := s.provisioner()
@@ -131,15 +132,15 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 					held.Release()
 				}
 			}()
-			live, err := Read(t.Context(), s.session(c), s.shop())
+			live, err := apply.Read(t.Context(), s.session(c), s.shop())
 			<-done
-			if times < readTries {
+			if times < apply.ReadTries {
 				require.NoError(t, err)
 				require.EqualValues(t, times, live.IndexPin.Version)
 				require.Equal(t, times+1, s.server.Counts().ByOp["sync"])
 				return
 			}
-			var moved *MovedError
+			var moved *apply.MovedError
 			require.ErrorAs(t, err, &moved)
 			require.Equal(t, path, moved.Path)
 		})
@@ -174,7 +175,7 @@ func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 		wg.Wait()
 		stale := 0
 		for _, err := range errs {
-			var e *StaleError
+			var e *apply.StaleError
 			if errors.As(err, &e) {
 				stale++
 				continue
@@ -198,7 +199,7 @@ func TestSomebodyWithoutRightsIsToldWhatIsMissing(t *testing.T) {
 	s := inMemory(t)
 	s.apply(s.provisioner(), s.shop())
 	w := s.dial("worker:w")
-	_, err := Read(t.Context(), s.session(w), s.shop())
+	_, err := apply.Read(t.Context(), s.session(w), s.shop())
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.ErrorContains(t, err, "we do not have READ on it")
 }

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -33,7 +34,7 @@ func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
 
 // shut takes from everybody what a root made by hand gives it.
 func (s *site) shut(c *recipes.Client) {
-	_, err := s.session(c).SetACL(s.t.Context(), s.root, toZK([]kind.ACL{admin}), -1)
+	_, err := s.session(c).SetACL(s.t.Context(), s.root, apply.ToZK([]kind.ACL{admin}), -1)
 	require.NoError(s.t, err)
 }
 
@@ -66,7 +67,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.NoError(t, s.server.Create("/locks/pay/pool/junk", nil))
 	require.NoError(t, s.server.Create("/locks/pay/pool/leases/_c_1-lease-0000000000", []byte("\x00binary")))
 
-	live, err := Read(t.Context(), s.session(c), s.shop())
+	live, err := apply.Read(t.Context(), s.session(c), s.shop())
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/ledger").Live.Usage
 	require.Len(t, u.Holders, 1)
@@ -87,7 +88,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000000-lock-0000000007"))
 	require.NoError(t, s.server.Delete("/locks/pay/pool/leases/_c_1-lease-0000000000"))
 	s.wroteNothing(c, func() {
-		var used *InUseError
+		var used *apply.InUseError
 		require.ErrorAs(t, s.destroy(c, s.shop()), &used)
 		require.ErrorContains(t, used, "foreign child junk")
 		require.Equal(t, 1, used.Others)
@@ -102,12 +103,12 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	s.apply(c, s.shop())
 	java, late := s.dial(""), s.dial("")
 	lease := func(c *recipes.Client, dir, name string) {
-		_, err := s.session(c).Create(t.Context(), "/locks/pay/pool/"+dir+"/"+name, []byte("java"), zk.FlagEphemeral, toZK(kind.WorldAll()))
+		_, err := s.session(c).Create(t.Context(), "/locks/pay/pool/"+dir+"/"+name, []byte("java"), zk.FlagEphemeral, apply.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}
 	open := func() {
 		for _, dir := range []string{"leases", "locks"} {
-			_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, toZK(kind.WorldAll()), -1)
+			_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, apply.ToZK(kind.WorldAll()), -1)
 			require.NoError(t, err)
 		}
 	}
@@ -119,7 +120,7 @@ func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	set("permits", 1)(tree.Nodes[4])
 	s.apply(c, tree)
 	count := func() (int, int) {
-		live, err := Read(t.Context(), s.session(c), tree)
+		live, err := apply.Read(t.Context(), s.session(c), tree)
 		require.NoError(t, err)
 		u := live.Find("/locks/pay/pool").Live.Usage
 		return len(u.Holders), len(u.Waiters)
@@ -146,7 +147,7 @@ func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 		ended <- err
 	}()
 	usage := func() *plan.Usage {
-		live, err := Read(t.Context(), s.session(c), s.shop())
+		live, err := apply.Read(t.Context(), s.session(c), s.shop())
 		require.NoError(t, err)
 		return live.Find("/locks/pay/pool").Live.Usage
 	}
@@ -164,26 +165,26 @@ func TestForeignWaiterBehindManyPermitsIsNoHolder(t *testing.T) {
 	s := inMemory(t)
 	c := s.provisioner()
 	tree := s.shop()
-	set("permits", maxDescribed-1)(tree.Nodes[4])
+	set("permits", apply.MaxDescribed-1)(tree.Nodes[4])
 	s.apply(c, tree)
 	for _, dir := range []string{"leases", "locks"} {
-		_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, toZK(kind.WorldAll()), -1)
+		_, err := s.session(c).SetACL(t.Context(), "/locks/pay/pool/"+dir, apply.ToZK(kind.WorldAll()), -1)
 		require.NoError(t, err)
 	}
 	java, late := s.session(s.dial("")), s.session(s.dial(""))
 	stand := func(s *recipes.Session, at string) {
-		_, err := s.Create(t.Context(), "/locks/pay/pool/"+at, []byte("java"), zk.FlagEphemeral, toZK(kind.WorldAll()))
+		_, err := s.Create(t.Context(), "/locks/pay/pool/"+at, []byte("java"), zk.FlagEphemeral, apply.ToZK(kind.WorldAll()))
 		require.NoError(t, err)
 	}
-	for i := range maxDescribed - 1 {
+	for i := range apply.MaxDescribed - 1 {
 		stand(java, fmt.Sprintf("leases/_c_a-lease-%010d", i))
 	}
 	stand(late, "locks/_c_b-lock-0000000000")
 	stand(late, "leases/_c_b-lease-0000000099")
-	live, err := Read(t.Context(), s.session(c), tree)
+	live, err := apply.Read(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/pool").Live.Usage
-	require.Len(t, u.Holders, maxDescribed-1)
+	require.Len(t, u.Holders, apply.MaxDescribed-1)
 	require.Len(t, u.Waiters, 2)
 }
 
@@ -195,14 +196,14 @@ func TestTroubledNodesOfOursAreToldApart(t *testing.T) {
 		"": plan.TroubleForeign, "x": plan.TroubleForeign, `{"locktree":99}`: plan.TroubleNewer, `{"locktree":1,"type":"mutex","gen":"x"}`: plan.TroubleDamaged,
 	} {
 		require.NoError(t, s.server.Set("/locks/solo", []byte(data)))
-		live, err := Read(t.Context(), s.session(c), s.shop())
+		live, err := apply.Read(t.Context(), s.session(c), s.shop())
 		require.NoError(t, err)
 		require.Equal(t, want, live.Find("/locks/solo").Live.Trouble, data)
 		p := s.plan(c, s.shop())
 		require.False(t, p.Applyable())
 		s.wroteNothing(c, func() {
 			_, err := executor(c).Run(t.Context(), p)
-			var e *ProblemsError
+			var e *apply.ProblemsError
 			require.ErrorAs(t, err, &e)
 		})
 	}
@@ -212,10 +213,10 @@ func TestUnreadableNodeIsThereAllTheSame(t *testing.T) {
 	s := inMemory(t)
 	other := s.dial("other:o")
 	_, err := s.session(other).Create(t.Context(), "/locks", nil, 0,
-		toZK([]kind.ACL{admin, {Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
+		apply.ToZK([]kind.ACL{admin, {Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
 	require.NoError(t, err)
 	_, err = s.session(other).Create(t.Context(), "/locks/solo", nil, 0,
-		toZK([]kind.ACL{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
+		apply.ToZK([]kind.ACL{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}}))
 	require.NoError(t, err)
 	p := s.plan(s.provisioner(), s.shop())
 	require.Len(t, p.Problems, 1)
@@ -229,12 +230,12 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 	s := inMemory(t)
 	s.root = "/platform/locks"
 	owner, c := s.dial("other:o"), s.provisioner()
-	theirs := toZK([]kind.ACL{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}})
+	theirs := apply.ToZK([]kind.ACL{{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}})
 	hidden := []string{"/platform", "/platform/locks/kafka", "/platform/locks/solo"}
 	for _, path := range []string{"/platform", "/platform/locks", "/platform/locks/kafka", "/platform/locks/solo"} {
 		acl := theirs
 		if path == "/platform/locks" {
-			acl = append(toZK([]kind.ACL{admin}), theirs...)
+			acl = append(apply.ToZK([]kind.ACL{admin}), theirs...)
 		}
 		_, err := s.session(owner).Create(t.Context(), path, nil, 0, acl)
 		require.NoError(t, err)
@@ -265,7 +266,7 @@ func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
 	require.NoError(t, s.server.Create(path, nil))
 	s.server.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == path }, zktest.Fail(zktest.CodeNoAuth))
 	_, err := executor(c).Run(t.Context(), p)
-	var e *StaleError
+	var e *apply.StaleError
 	require.ErrorAs(t, err, &e)
 	require.Len(t, e.Differences, 1)
 	require.Equal(t, "solo.election ("+path+"): created", e.Differences[0].String())

@@ -1,6 +1,6 @@
 //go:build linux
 
-package apply
+package apply_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -76,7 +77,7 @@ func thousandLocks(t *testing.T, s *site) {
 	require.NoError(t, err)
 	t.Logf("1,000 locks: planned in %v, applied in %v, %d operations, %d bytes", planned.Sub(start), time.Since(planned), res.Ops, res.Bytes)
 
-	live, err := Read(t.Context(), s.session(c), tree)
+	live, err := apply.Read(t.Context(), s.session(c), tree)
 	require.NoError(t, err)
 	require.Len(t, live.Nodes, 1001)
 	for _, n := range live.Nodes {
@@ -148,8 +149,8 @@ func lostReply(t *testing.T, s *site) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for {
-			h, err := readHead(ctx, session, p.Index.Path)
-			if err != nil || h.index.Config == "lost" {
+			config, err := apply.IndexConfig(ctx, session, p.Index.Path)
+			if err != nil || config == "lost" {
 				break
 			}
 		}
@@ -161,6 +162,6 @@ func lostReply(t *testing.T, s *site) {
 	x.Events = ev.add
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
-	require.True(t, find[Committed](ev).Resolved)
+	require.True(t, find[apply.Committed](ev).Resolved)
 	require.False(t, s.plan(c, s.shop(set("description", "lost"))).HasChanges())
 }

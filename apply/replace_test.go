@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -38,12 +39,12 @@ func TestAccessListsByReplacementAreOfOneTransaction(t *testing.T) {
 	x.Events = ev.add
 	_, err := x.Run(t.Context(), p)
 	require.NoError(t, err)
-	require.Zero(t, find[ACLPhase](ev))
+	require.Zero(t, find[apply.ACLPhase](ev))
 	s.converges(c, byReplacement(s), plan.Options{})
 	for _, path := range []string{"/pay/ledger", "/pay/pool/leases"} {
 		acl, stat, err := s.session(c).GetACL(t.Context(), s.root+path)
 		require.NoError(t, err)
-		require.True(t, kind.EqualACL([]kind.ACL{admin}, fromZK(acl)), path)
+		require.True(t, kind.EqualACL([]kind.ACL{admin}, apply.FromZK(acl)), path)
 		require.Zero(t, stat.Aversion, "created with it")
 	}
 	s.apply(c, s.shop())
@@ -64,7 +65,7 @@ func TestAccessListByReplacementWaitsForTheHolder(t *testing.T) {
 		require.Contains(t, p.Problems[0].Detail, `Take acl_change = "replace" out`)
 		s.wroteNothing(c, func() {
 			_, err = executor(c).Run(t.Context(), p)
-			var used *InUseError
+			var used *apply.InUseError
 			require.ErrorAs(t, err, &used)
 			require.ErrorContains(t, err, `remove acl_change = "replace"`)
 		})

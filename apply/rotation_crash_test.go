@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -92,7 +93,7 @@ func (s *site) strikeRotation(before, after, by, survivor []string, k int, fault
 
 	s.somebodyCanDoEverything(before, after)
 	ci := s.as(ciKey)
-	live, err := Read(t.Context(), s.session(ci), tree)
+	live, err := apply.Read(t.Context(), s.session(ci), tree)
 	require.NoError(t, err, "a reader plans at any moment")
 	require.Empty(t, live.Unreadable)
 	require.NoError(t, lease.Verify(t.Context()), "the program was disturbed")
@@ -179,8 +180,8 @@ func rotationDies(t *testing.T, s *site) {
 		}
 		x := executor(c)
 		lists := 0
-		x.Events = func(e Event) {
-			if _, ok := e.(ACLApplied); ok && lists == 0 {
+		x.Events = func(e apply.Event) {
+			if _, ok := e.(apply.ACLApplied); ok && lists == 0 {
 				lists++
 				_ = c.Close()
 			}
@@ -189,13 +190,13 @@ func rotationDies(t *testing.T, s *site) {
 		if lists > 0 && err != nil {
 			died++
 		}
-		_, err = Read(t.Context(), s.session(s.as(ciKey)), after)
+		_, err = apply.Read(t.Context(), s.session(s.as(ciKey)), after)
 		require.NoError(t, err, "a reader plans at any moment")
 	}
 	require.GreaterOrEqual(t, died, 8, "each list but the last was an end")
 	for _, keys := range []string{ciKey, newKey} {
 		require.False(t, s.plan(s.as(keys), after).HasChanges())
 	}
-	_, err := Read(t.Context(), s.session(s.as(oldKey)), after)
+	_, err := apply.Read(t.Context(), s.session(s.as(oldKey)), after)
 	require.Error(t, err, "the old one sees nothing any more")
 }

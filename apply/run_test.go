@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -133,7 +134,7 @@ func staleSavedPlan(t *testing.T, s *site) {
 	require.NoError(t, err)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var stale *StaleError
+		var stale *apply.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.Len(t, stale.Differences, 1)
 		require.Equal(t, "data changed", stale.Differences[0].What)
@@ -206,7 +207,7 @@ func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
 			require.NoError(t, c.edit(t, s.session(p)))
 			s.wroteNothing(p, func() {
 				_, err := executor(p).Run(t.Context(), stale)
-				var e *StaleError
+				var e *apply.StaleError
 				require.ErrorAs(t, err, &e)
 				require.Len(t, e.Differences, 1, "%v", err)
 				require.Equal(t, c.path, e.Differences[0].Path)
@@ -224,7 +225,7 @@ func TestAPlanCanBeAppliedOnce(t *testing.T) {
 	require.NoError(t, err)
 	s.wroteNothing(c, func() {
 		_, err = executor(c).Run(t.Context(), first)
-		var stale *StaleError
+		var stale *apply.StaleError
 		require.ErrorAs(t, err, &stale, "the first apply of all included")
 	})
 }
@@ -241,7 +242,7 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 		require.NoError(t, s.destroy(c, s.shop()))
 		s.wroteNothing(c, func() {
 			_, err = executor(c).Run(t.Context(), p)
-			var stale *StaleError
+			var stale *apply.StaleError
 			require.ErrorAs(t, err, &stale)
 			require.ErrorContains(t, err, "applied and destroyed since")
 		})
@@ -261,7 +262,7 @@ func TestAPlanOfAHistoryThatWasTakenBackIsStale(t *testing.T) {
 	p.Applied = "0123456789abcdef"
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), saveAndLoad(t, p))
-		var stale *StaleError
+		var stale *apply.StaleError
 		require.ErrorAs(t, err, &stale)
 		require.ErrorContains(t, err, "restore from a backup")
 	})
@@ -275,7 +276,7 @@ func TestPlanWithProblemsIsRefusedBeforeAnyRequest(t *testing.T) {
 		p := s.plan(c, s.shop())
 		s.server.ResetCounts()
 		_, err := executor(c).Run(t.Context(), p)
-		var e *ProblemsError
+		var e *apply.ProblemsError
 		require.ErrorAs(t, err, &e)
 		require.ErrorContains(t, err, "Path is taken")
 		require.Zero(t, s.server.Counts().Total)
@@ -289,17 +290,17 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 		p := s.plan(c, s.shop())
 		var in, out int64
 		x := executor(c)
-		x.Events = func(e Event) {
+		x.Events = func(e apply.Event) {
 			switch e.(type) {
-			case Verified:
+			case apply.Verified:
 				in = s.server.Counts().BytesIn
-			case Committed:
+			case apply.Committed:
 				out = s.server.Counts().BytesIn
 			}
 		}
 		res, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		ops, err := p.Operations("0123456789abcdef", ownACL(c, nil))
+		ops, err := p.Operations("0123456789abcdef", apply.OwnACL(c, nil))
 		require.NoError(t, err)
 		require.Equal(t, plan.Size(ops), res.Bytes)
 		// The frame also carries the fencing check, whose path is the contender's.
@@ -315,7 +316,7 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 	// The namespace lets us no longer delete in it.
 	weak := admin
 	weak.Perms &^= kind.PermDelete
-	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", toZK([]kind.ACL{weak}), -1)
+	_, err := s.session(c).SetACL(t.Context(), "/locks/pay", apply.ToZK([]kind.ACL{weak}), -1)
 	require.NoError(t, err)
 	tree := s.shop()
 	tree.Nodes[0].ACL = []kind.ACL{weak}
@@ -324,7 +325,7 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 	p := s.plan(c, tree)
 	s.unchanged(c, func() {
 		_, err = executor(c).Run(t.Context(), p)
-		var e *NodeError
+		var e *apply.NodeError
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.Equal(t, "pay.ledger.mutex", e.Addr)
@@ -353,7 +354,7 @@ func TestUnknownSchemeAbortsWhole(t *testing.T) {
 func TestErrorsUnwrap(t *testing.T) {
 	cause := errors.New("cause")
 	for _, err := range []error{
-		&ConflictError{Err: cause}, &NodeError{Err: cause}, &UnknownError{Err: cause}, &ACLPhaseError{Err: cause}, &VerifyError{Err: cause},
+		&apply.ConflictError{Err: cause}, &apply.NodeError{Err: cause}, &apply.UnknownError{Err: cause}, &apply.ACLPhaseError{Err: cause}, &apply.VerifyError{Err: cause},
 	} {
 		require.ErrorIs(t, err, cause)
 		require.Contains(t, err.Error(), "apply: ")

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"strconv"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -39,12 +40,12 @@ func halved(t *testing.T, s *site, frame int) {
 	started := map[string]int{}
 	for _, e := range ev {
 		switch e := e.(type) {
-		case Committed:
+		case apply.Committed:
 			require.LessOrEqual(t, e.Bytes, frame)
 			require.LessOrEqual(t, e.Batch, e.Batches)
-		case Started:
+		case apply.Started:
 			started[e.Addr]++
-		case Failed:
+		case apply.Failed:
 			t.Errorf("%s failed: %v", e.Addr, e.Err)
 		}
 	}
@@ -52,7 +53,7 @@ func halved(t *testing.T, s *site, frame int) {
 	for addr, n := range started {
 		require.Equal(t, 1, n, addr)
 	}
-	require.Equal(t, res.Transactions, find[Committed](ev).Batches)
+	require.Equal(t, res.Transactions, find[apply.Committed](ev).Batches)
 	s.converges(c, tree, plan.Options{})
 }
 
@@ -97,20 +98,20 @@ func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 		tree := s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex))
 		p := s.plan(c, tree)
 		require.True(t, p.Applyable())
-		var failed []Failed
+		var failed []apply.Failed
 		x := executor(c)
-		x.Events = func(e Event) {
-			if e, ok := e.(Failed); ok {
+		x.Events = func(e apply.Event) {
+			if e, ok := e.(apply.Failed); ok {
 				failed = append(failed, e)
 			}
 		}
 		_, err := x.Run(t.Context(), p)
-		var e *TooLargeError
+		var e *apply.TooLargeError
 		require.ErrorAs(t, err, &e)
 		require.True(t, e.Refused)
 		require.Equal(t, "long.mutex", e.Addr)
 		require.ErrorContains(t, err, "jute.maxbuffer")
-		var partial *PartialError
+		var partial *apply.PartialError
 		require.ErrorAs(t, err, &partial)
 		require.Equal(t, 1, partial.Done)
 		require.Len(t, failed, 1)
@@ -135,7 +136,7 @@ func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
 	p.Problems = nil // and if it were applied all the same
 	s.wroteNothing(c, func() {
 		_, err := executor(c).Run(t.Context(), p)
-		var e *TooLargeError
+		var e *apply.TooLargeError
 		require.ErrorAs(t, err, &e)
 		require.False(t, e.Refused)
 		require.Equal(t, "long.mutex", e.Addr)

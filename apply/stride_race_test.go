@@ -1,6 +1,6 @@
 //go:build race
 
-package apply
+package apply_test
 
 // richStride: the race detector makes a point ten times dearer, so that every
 // third one is taken, the offset another one for each way to die. All of them

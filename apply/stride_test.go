@@ -1,6 +1,6 @@
 //go:build !race
 
-package apply
+package apply_test
 
 // richStride: every write of the richest apply is a crash point.
 const richStride = 1

@@ -1,4 +1,4 @@
-package apply
+package apply_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -49,7 +50,7 @@ func TestPlansOfDamagedNodesNameNoPackage(t *testing.T) {
 
 func TestWordInTheMiddleOfAnErrorIsNoPackage(t *testing.T) {
 	require.Equal(t, "lock is of another kind: /t/ledger (damaged: unexpected end)",
-		bare(errors.New("recipes: lock is of another kind: /t/ledger (kind: damaged: json: unexpected end)")))
+		apply.Bare(errors.New("recipes: lock is of another kind: /t/ledger (kind: damaged: json: unexpected end)")))
 }
 
 // Whatever the servers answer, the error says what to do next.
@@ -62,9 +63,9 @@ func TestEveryAnswerHasANextStep(t *testing.T) {
 	} {
 		wrapped := &session.OpError{Op: "get", Path: "/locks/a", Outcome: session.OutcomeUnknown, Err: fmt.Errorf("%w: more", err)}
 		for _, e := range []error{
-			readError("/locks/a", wrapped), explainACL(step, wrapped), scaffoldError("/locks/a", wrapped), lockError("/locks/a", wrapped),
+			apply.ReadError("/locks/a", wrapped), apply.ExplainACL(step, wrapped), apply.ScaffoldError("/locks/a", wrapped), apply.LockError("/locks/a", wrapped),
 		} {
-			var node *NodeError
+			var node *apply.NodeError
 			require.ErrorAs(t, e, &node)
 			require.ErrorIs(t, e, err)
 			require.NotEmpty(t, node.Next, "%v", e)

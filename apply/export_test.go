@@ -1,0 +1,71 @@
+package apply
+
+import (
+	"context"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+)
+
+// What the tests, which are programs like any other, know of the inside.
+
+const (
+	CommitTries  = commitTries
+	MaxDescribed = maxDescribed
+	ReadTries    = readTries
+	Suspect      = suspect
+	Unanswered   = unanswered
+)
+
+var (
+	Bare          = bare
+	ErrLostAgain  = errLostAgain
+	ExplainACL    = explainACL
+	Free          = free
+	FromZK        = fromZK
+	ImportedAs    = importedAs
+	ListText      = listText
+	LockError     = lockError
+	OwnACL        = ownACL
+	ParseInfo     = parseInfo
+	Present       = present
+	ReadError     = readError
+	ReadIndex     = readIndex
+	ScaffoldError = scaffoldError
+	ScaffoldPaths = scaffoldPaths
+	ToZK          = toZK
+)
+
+// IndexConfig is the hash of the configuration in the index at a path.
+func IndexConfig(ctx context.Context, s *recipes.Session, path string) (string, error) {
+	h, err := readHead(ctx, s, path)
+	if err != nil {
+		return "", err
+	}
+	return h.index.Config, nil
+}
+
+func (x *Executor) MayApply(declared *plan.Access, root string) error {
+	return x.mayApply(declared, root)
+}
+
+// Begun is an apply that holds its lock and has sent nothing yet.
+type Begun struct {
+	job *job
+	sending
+}
+
+func Begin(ctx context.Context, x *Executor, p *plan.Plan) (*Begun, error) {
+	j := &job{x: x, p: p, own: ownACL(x.Client, nil)}
+	l, err := j.lock(ctx)
+	return &Begun{j, sending{locked: l}}, err
+}
+
+// Readable says whether the servers read so many bytes, and how many are noted to be read.
+func (b *Begun) Readable(ctx context.Context, bytes int) (readable bool, noted int) {
+	b.size = bytes
+	readable = b.readable(ctx)
+	return readable, b.longest
+}
+
+func (b *Begun) End(ctx context.Context) { b.job.unlock(ctx) }
