@@ -1,10 +1,11 @@
-package plan
+package plan_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -13,11 +14,11 @@ import (
 func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
 	world := func(p kind.Perm) kind.ACL { return kind.ACL{Scheme: "world", ID: "anyone", Perms: p} }
 	mate := kind.ACL{Scheme: "digest", ID: "mate:CCCCCCCCCCCCCCCCCCCCCCCCCCC=", Perms: kind.PermAll}
-	index, lock := IndexPath(testRoot, testStack), LockPath(testRoot, testStack)
+	index, lock := plan.IndexPath(testRoot, testStack), plan.LockPath(testRoot, testStack)
 	for name, c := range map[string]struct {
 		path string
 		acl  []kind.ACL
-		who  []Identity
+		who  []plan.Identity
 		says string // "" for no warning
 	}{
 		"ours alone":                       {testRoot, []kind.ACL{admin}, us, ""},
@@ -39,17 +40,17 @@ func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := applied(t, base())
 			current := m.read(t, testRoot, testStack)
-			current.Frame = []Framed{{Path: c.path, ACL: c.acl}}
-			p := Diff(current, base(), Options{Identities: c.who})
+			current.Frame = []plan.Framed{{Path: c.path, ACL: c.acl}}
+			p := plan.Diff(current, base(), plan.Options{Identities: c.who})
 			require.False(t, p.HasChanges(), "a warning is no change")
 			if c.says == "" {
 				for _, q := range p.Problems {
-					require.NotEqual(t, ProblemOpen, q.Code, q.Detail)
+					require.NotEqual(t, plan.ProblemOpen, q.Code, q.Detail)
 				}
 				return
 			}
-			require.Equal(t, ProblemOpen, p.Problems[0].Code)
-			require.Equal(t, Warning, p.Problems[0].Severity)
+			require.Equal(t, plan.ProblemOpen, p.Problems[0].Code)
+			require.Equal(t, plan.Warning, p.Problems[0].Severity)
 			require.Contains(t, p.Problems[0].Detail, c.says)
 			require.NotContains(t, p.Problems[0].Detail, "BBBB", "digests are not shown")
 		})
@@ -72,12 +73,12 @@ func TestTargetedApplyDoesNotForgetTheDriftOfOthers(t *testing.T) {
 	m.nodes["/locks/solo"].data, _ = payload.Encode()
 	m.nodes["/locks/solo"].version++
 	delete(m.nodes, "/locks/pay/ledger")
-	want := map[string]string{"/locks/solo": DriftChanged, "/locks/pay/ledger": DriftDeleted}
+	want := map[string]string{"/locks/solo": plan.DriftChanged, "/locks/pay/ledger": plan.DriftDeleted}
 	require.Equal(t, want, drift())
 
 	tree := base()
 	set("permits", 7)(tree.Nodes[2])
-	p := Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, Targets: []string{tree.Nodes[2].Addr}})
+	p := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{tree.Nodes[2].Addr}})
 	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
 	saved := decoded(t, p)
 	m.apply(t, saved)
@@ -91,45 +92,45 @@ func TestTargetedApplyDoesNotForgetTheDriftOfOthers(t *testing.T) {
 // would hold for whatever is made there next.
 func TestQuotaOfANamespaceThatIsGoneGoes(t *testing.T) {
 	limited := base()
-	limited.Intent.Quotas = []Quota{{Addr: limited.Nodes[0].Addr, Path: "/locks/pay", MaxNodes: 9}}
+	limited.Intent.Quotas = []plan.Quota{{Addr: limited.Nodes[0].Addr, Path: "/locks/pay", MaxNodes: 9}}
 	for name, c := range map[string]struct {
-		live LiveQuota
+		live plan.LiveQuota
 		ops  []string
 	}{
-		"ours alone":       {LiveQuota{MaxNodes: 9, Exists: true, Version: 4, Stats: true}, []string{"delete stats", "delete limits"}},
-		"without stats":    {LiveQuota{MaxNodes: 9, Exists: true, Version: 4}, []string{"delete limits"}},
-		"with byte limits": {LiveQuota{MaxNodes: 9, MaxBytes: 1000, Exists: true, Version: 4}, []string{"set limits"}},
-		"gone, too":        {LiveQuota{}, nil},
+		"ours alone":       {plan.LiveQuota{MaxNodes: 9, Exists: true, Version: 4, Stats: true}, []string{"delete stats", "delete limits"}},
+		"without stats":    {plan.LiveQuota{MaxNodes: 9, Exists: true, Version: 4}, []string{"delete limits"}},
+		"with byte limits": {plan.LiveQuota{MaxNodes: 9, MaxBytes: 1000, Exists: true, Version: 4}, []string{"set limits"}},
+		"gone, too":        {plan.LiveQuota{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(testRoot, testStack)
 			for _, path := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/quota/locks", "/zookeeper/quota/locks/pay"} {
 				m.nodes[path] = &mnode{}
 			}
-			m.apply(t, Diff(m.read(t, testRoot, testStack), limited, Options{Identities: us}))
+			m.apply(t, plan.Diff(m.read(t, testRoot, testStack), limited, plan.Options{Identities: us}))
 			for _, path := range []string{"/locks/pay/pool/locks", "/locks/pay/pool/leases", "/locks/pay/pool", "/locks/pay/ledger", "/locks/pay"} {
 				delete(m.nodes, path)
 			}
 			current := m.read(t, testRoot, testStack)
-			current.Quotas = map[string]LiveQuota{"/locks/pay": c.live}
+			current.Quotas = map[string]plan.LiveQuota{"/locks/pay": c.live}
 			tree := declared(base().Nodes[3])
-			p := Diff(current, tree, Options{Identities: us})
+			p := plan.Diff(current, tree, plan.Options{Identities: us})
 			var got []string
 			ops, err := decoded(t, p).Operations("0123456789abcdef", kind.WorldAll())
 			require.NoError(t, err)
 			for _, op := range ops {
 				switch op.Path {
-				case QuotaPath("/locks/pay") + "/zookeeper_limits":
+				case plan.QuotaPath("/locks/pay") + "/zookeeper_limits":
 					got = append(got, string(op.Kind)+" limits")
 					require.EqualValues(t, 4, op.Version)
-				case QuotaPath("/locks/pay") + "/zookeeper_stats":
+				case plan.QuotaPath("/locks/pay") + "/zookeeper_stats":
 					got = append(got, string(op.Kind)+" stats")
 				}
 			}
 			require.Equal(t, c.ops, got)
 			require.Equal(t, c.ops != nil, p.HasChanges())
 			if c.ops != nil {
-				require.Equal(t, ProblemQuota, p.Problems[0].Code)
+				require.Equal(t, plan.ProblemQuota, p.Problems[0].Code)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -16,12 +17,12 @@ var errStopped = errors.New("the program died")
 
 // applyCut applies a plan in the smallest transactions chance makes of it, and
 // stops after some of them; whole is asked after each.
-func (m *model) applyCut(t *rapid.T, p *Plan, whole func()) (done bool) {
+func (m *model) applyCut(t *rapid.T, p *plan.Plan, whole func()) (done bool) {
 	require.True(t, p.Applyable(), "%s", p)
 	left := rapid.IntRange(1, 8).Draw(t, "transactions")
-	err := p.Transactions("0123456789abcdef", kind.WorldAll(), func(tx *Transaction) error {
+	err := p.Transactions("0123456789abcdef", kind.WorldAll(), func(tx *plan.Transaction) error {
 		if tx.Divisible && rapid.Bool().Draw(t, "cut") {
-			return ErrTooLong
+			return plan.ErrTooLong
 		}
 		require.NoError(t, m.multi(tx.Ops))
 		whole()
@@ -60,7 +61,7 @@ func (m *model) whole(t *rapid.T) {
 		switch {
 		case n.Kind().Container:
 			continue // nobody opens one
-		case tombstone(n):
+		case plan.Tombstone(n):
 			require.NotNil(t, live.Find(n.Payload.MovedTo), "%s leads nowhere", n.Path)
 			continue
 		}
@@ -80,11 +81,11 @@ func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
 		m := newModel(testRoot, testStack)
 		for _, name := range []string{"a", "b"} {
 			tree := trees().Draw(t, name)
-			opts := Options{Identities: us, AllowMassDestroy: true}
-			for try := 0; !m.applyCut(t, Diff(m.read(t, testRoot, testStack), tree, opts), func() { m.whole(t) }); try++ {
+			opts := plan.Options{Identities: us, AllowMassDestroy: true}
+			for try := 0; !m.applyCut(t, plan.Diff(m.read(t, testRoot, testStack), tree, opts), func() { m.whole(t) }); try++ {
 				require.Less(t, try, 200, "it does not come any further")
 			}
-			again := Diff(m.read(t, testRoot, testStack), tree, opts)
+			again := plan.Diff(m.read(t, testRoot, testStack), tree, opts)
 			require.False(t, again.HasChanges(), "%s", again)
 			require.Empty(t, again.Drifted)
 			require.Equal(t, pathsOf(tree.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
@@ -92,7 +93,7 @@ func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
 	})
 }
 
-func pathsOf(nodes []*Node) (out []string) {
+func pathsOf(nodes []*plan.Node) (out []string) {
 	for _, n := range nodes {
 		out = append(out, n.Path)
 	}
@@ -105,20 +106,20 @@ func TestMovesCutAnywhereKeepOneLockUsable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := trees().Draw(t, "a")
 		m := newModel(testRoot, testStack)
-		opts := Options{Identities: us, AllowMassDestroy: true}
-		m.apply(t, Diff(m.read(t, testRoot, testStack), a, opts))
+		opts := plan.Options{Identities: us, AllowMassDestroy: true}
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), a, opts))
 		b := declared()
 		to := rapid.SampledFrom([]string{"/moved", "/a2", "/b"}).Draw(t, "to")
 		for _, n := range a.Nodes {
 			c, p := *n, *n.Payload
 			c.Path, c.Payload = testRoot+strings.Replace(n.Path[len(testRoot):], "/a", to, 1), &p
-			if !slices.ContainsFunc(b.Nodes, func(o *Node) bool { return o.Path == c.Path }) {
+			if !slices.ContainsFunc(b.Nodes, func(o *plan.Node) bool { return o.Path == c.Path }) {
 				b.Nodes = append(b.Nodes, &c)
 			}
 		}
-		slices.SortFunc(b.Nodes, func(x, y *Node) int { return strings.Compare(x.Path, y.Path) })
+		slices.SortFunc(b.Nodes, func(x, y *plan.Node) int { return strings.Compare(x.Path, y.Path) })
 		for try := 0; ; try++ {
-			p := Diff(m.read(t, testRoot, testStack), b, opts)
+			p := plan.Diff(m.read(t, testRoot, testStack), b, opts)
 			if !p.Applyable() {
 				return // two of them want one path: refused, whatever was cut
 			}
@@ -127,22 +128,22 @@ func TestMovesCutAnywhereKeepOneLockUsable(t *testing.T) {
 			}
 			require.Less(t, try, 200)
 		}
-		again := Diff(m.read(t, testRoot, testStack), b, opts)
+		again := plan.Diff(m.read(t, testRoot, testStack), b, opts)
 		require.False(t, again.HasChanges(), "%s", again)
 		live := m.read(t, testRoot, testStack)
 		for _, n := range b.Nodes {
 			require.NotNil(t, live.Find(n.Path))
 		}
 		b.Nodes = append(b.Nodes, declare(testRoot+"/zz", kind.Mutex))
-		m.apply(t, Diff(live, b, opts))
+		m.apply(t, plan.Diff(live, b, opts))
 		// A namespace that is not declared stays for what moved out of it, and goes next.
-		m.apply(t, Diff(m.read(t, testRoot, testStack), b, opts))
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), b, opts))
 		require.ElementsMatch(t, pathsOf(b.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes), "what was left behind is gone")
 	})
 }
 
 // edit does by hand, to one node of the model, what a person might.
-func (m *model) edit(t *rapid.T, n *Node) {
+func (m *model) edit(t *rapid.T, n *plan.Node) {
 	at := m.nodes[n.Path]
 	switch rapid.SampledFrom([]string{"data", "list", "delete", "part"}).Draw(t, "edit") {
 	case "data":
@@ -174,8 +175,8 @@ func TestHandEditsArePutBackAndARefreshTouchesNoNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
 		m := newModel(testRoot, testStack)
-		opts := Options{Identities: us, AllowMassDestroy: true}
-		m.apply(t, Diff(m.read(t, testRoot, testStack), tree, opts))
+		opts := plan.Options{Identities: us, AllowMassDestroy: true}
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, opts))
 		for _, n := range m.read(t, testRoot, testStack).Nodes {
 			if m.nodes[n.Path] != nil && rapid.Bool().Draw(t, "edited") {
 				m.edit(t, n)
@@ -183,20 +184,20 @@ func TestHandEditsArePutBackAndARefreshTouchesNoNode(t *testing.T) {
 		}
 		refresh := opts
 		refresh.RefreshOnly = true
-		p := Diff(m.read(t, testRoot, testStack), tree, refresh)
+		p := plan.Diff(m.read(t, testRoot, testStack), tree, refresh)
 		ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
 		require.NoError(t, err)
-		index := IndexPath(testRoot, testStack)
+		index := plan.IndexPath(testRoot, testStack)
 		for _, op := range ops {
-			require.True(t, op.Path == index || under(op.Path, index), "a refresh writes %s", op.Path)
+			require.True(t, op.Path == index || plan.Under(op.Path, index), "a refresh writes %s", op.Path)
 		}
 		require.Empty(t, p.ACLSteps())
 		if rapid.Bool().Draw(t, "refresh first") && p.HasChanges() {
 			m.apply(t, p)
-			require.Empty(t, Diff(m.read(t, testRoot, testStack), tree, opts).Drifted, "it was noted")
+			require.Empty(t, plan.Diff(m.read(t, testRoot, testStack), tree, opts).Drifted, "it was noted")
 		}
-		m.apply(t, Diff(m.read(t, testRoot, testStack), tree, opts))
-		again := Diff(m.read(t, testRoot, testStack), tree, opts)
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, opts))
+		again := plan.Diff(m.read(t, testRoot, testStack), tree, opts)
 		require.False(t, again.HasChanges(), "%s", again)
 		require.Empty(t, again.Drifted)
 		require.Equal(t, pathsOf(tree.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
@@ -209,8 +210,8 @@ func TestTargetedPlansAreStepsOnTheWayToTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
-		opts := Options{Identities: us, AllowMassDestroy: true}
-		m.apply(t, Diff(m.read(t, testRoot, testStack), a, opts))
+		opts := plan.Options{Identities: us, AllowMassDestroy: true}
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), a, opts))
 		all := slices.Concat(a.Nodes, b.Nodes)
 		if len(all) == 0 {
 			return
@@ -222,14 +223,14 @@ func TestTargetedPlansAreStepsOnTheWayToTheWhole(t *testing.T) {
 		} else {
 			one.Targets = []string{addr}
 		}
-		whole := Diff(m.read(t, testRoot, testStack), b, opts)
-		p := Diff(m.read(t, testRoot, testStack), b, one)
+		whole := plan.Diff(m.read(t, testRoot, testStack), b, opts)
+		p := plan.Diff(m.read(t, testRoot, testStack), b, one)
 		for _, line := range actions(p) {
 			require.Contains(t, actions(whole), line, "a part does what the whole would not")
 		}
 		m.apply(t, p)
-		m.apply(t, Diff(m.read(t, testRoot, testStack), b, opts))
-		again := Diff(m.read(t, testRoot, testStack), b, opts)
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), b, opts))
+		again := plan.Diff(m.read(t, testRoot, testStack), b, opts)
 		require.False(t, again.HasChanges(), "%s", again)
 		require.Equal(t, pathsOf(b.Nodes), pathsOf(m.read(t, testRoot, testStack).Nodes))
 	})
@@ -240,9 +241,9 @@ func TestNoPlanFitsTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
-		for _, opts := range []Options{{Identities: us, AllowMassDestroy: true}, {Destroy: true}} {
-			m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us, AllowMassDestroy: true}))
-			p := Diff(m.read(t, testRoot, testStack), b, opts)
+		for _, opts := range []plan.Options{{Identities: us, AllowMassDestroy: true}, {Destroy: true}} {
+			m.apply(t, plan.Diff(m.read(t, testRoot, testStack), a, plan.Options{Identities: us, AllowMassDestroy: true}))
+			p := plan.Diff(m.read(t, testRoot, testStack), b, opts)
 			if !p.HasChanges() {
 				continue
 			}

@@ -1,15 +1,16 @@
-package plan
+package plan_test
 
 import (
 	"encoding/json"
 	"slices"
 	"testing"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 )
 
-func base() *Tree {
+func base() *plan.Tree {
 	return declared(
 		declare("/locks/pay", kind.Namespace),
 		declare("/locks/pay/ledger", kind.Mutex),
@@ -19,10 +20,10 @@ func base() *Tree {
 }
 
 func TestFirstPlanCreatesParentsFirst(t *testing.T) {
-	p := Diff(nil, base(), Options{Identities: us})
+	p := plan.Diff(nil, base(), plan.Options{Identities: us})
 	require.Empty(t, p.Problems)
 	require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/ledger", "+ /locks/pay/pool", "+ /locks/solo"}, actions(p))
-	require.Equal(t, Counts{Add: 4}, p.Summary())
+	require.Equal(t, plan.Counts{Add: 4}, p.Summary())
 	require.True(t, p.Index.Absent)
 	for _, pin := range p.Pins {
 		require.True(t, pin.Absent, pin.Path)
@@ -65,7 +66,7 @@ func TestParameterChangesInPlaceOrByReplacement(t *testing.T) {
 	set("wire", "kazoo")(tree.Nodes[1])
 	p := replan(t, m, tree)
 	require.Equal(t, []string{"-/+ /locks/pay/ledger", "~ /locks/pay/pool"}, actions(p))
-	require.Equal(t, Counts{Add: 1, Change: 1, Destroy: 1}, p.Summary())
+	require.Equal(t, plan.Counts{Add: 1, Change: 1, Destroy: 1}, p.Summary())
 	ledger, pool := p.Changes[1], p.Changes[2]
 	require.Equal(t, []string{"wire"}, ledger.ForcesReplace)
 	require.Equal(t, "because wire cannot change in place", ledger.ReasonText())
@@ -101,7 +102,7 @@ func TestReasonNamesTheKeyThatLeftTheMap(t *testing.T) {
 	b := declare("/locks/b", kind.Mutex, addr(`mutex.m["b.c[1]"]`))
 	m := applied(t, declared(a, b))
 	p := replan(t, m, declared(a))
-	require.Equal(t, ReasonDeleteEachKey, p.Changes[0].Reason)
+	require.Equal(t, plan.ReasonDeleteEachKey, p.Changes[0].Reason)
 	require.Equal(t, `because key ["b.c[1]"] is not in for_each map`, p.Changes[0].ReasonText())
 }
 
@@ -116,7 +117,7 @@ func TestSplitKey(t *testing.T) {
 		{`module.t["\"].b"].mutex.b["["]`, `module.t["\"].b"].mutex.b`, `"["`},
 		{`mutex.b["\\"]`, `mutex.b`, `"\\"`},
 	} {
-		b, k, ok := splitKey(c.addr)
+		b, k, ok := plan.SplitKey(c.addr)
 		require.Equal(t, c.base, b, c.addr)
 		require.Equal(t, c.key, k, c.addr)
 		require.Equal(t, c.key != "", ok, c.addr)
@@ -130,7 +131,7 @@ func TestRenamedBlockKeepsItsNode(t *testing.T) {
 	tree.Nodes[3] = declare("/locks/solo", kind.Election, addr("election.boss"))
 	p := replan(t, m, tree)
 	require.Empty(t, actions(p), "an address is no property of the lock")
-	require.Equal(t, Counts{}, p.Summary())
+	require.Equal(t, plan.Counts{}, p.Summary())
 	require.True(t, p.HasChanges())
 	require.Equal(t, "namespace.x.election.locks_solo", p.Changes[3].PreviousAddr)
 	m.apply(t, p)
@@ -188,7 +189,7 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 		n.ACL = []kind.ACL{admin}
 	}
 	p := replan(t, m, tree)
-	require.Equal(t, Counts{Change: 4}, p.Summary())
+	require.Equal(t, plan.Counts{Change: 4}, p.Summary())
 	var paths []string
 	for _, s := range p.ACLSteps() {
 		paths = append(paths, s.Path)
@@ -197,7 +198,7 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	ops, err := p.Operations("0123456789abcdef", nil)
 	require.NoError(t, err)
 	require.Len(t, ops, 5, "four checks and the index")
-	require.Equal(t, OpCheck, ops[0].Kind)
+	require.Equal(t, plan.OpCheck, ops[0].Kind)
 
 	// Interrupted before the first list was set: the journal knows, the next plan finishes.
 	require.NoError(t, m.multi(ops))
@@ -240,18 +241,18 @@ func TestMaskedListIsNoEvidenceOfDrift(t *testing.T) {
 
 func TestOutputsAreChangesToo(t *testing.T) {
 	m := newModel(testRoot, testStack)
-	read := func() *Tree { return m.read(t, testRoot, testStack) }
+	read := func() *plan.Tree { return m.read(t, testRoot, testStack) }
 	tree := base()
-	tree.Intent.Outputs = []Output{{Name: "a", Value: json.RawMessage(`"x"`)}, {Name: "s", Value: json.RawMessage(`"hunter2"`), Sensitive: true}}
-	m.apply(t, Diff(read(), tree, Options{}))
-	require.NotContains(t, string(m.nodes[IndexPath(testRoot, testStack)].data), "hunter2")
-	require.False(t, Diff(read(), tree, Options{}).HasChanges())
-	tree.Intent.Outputs = []Output{{Name: "a", Value: json.RawMessage(`"y"`)}}
-	p := Diff(read(), tree, Options{})
+	tree.Intent.Outputs = []plan.Output{{Name: "a", Value: json.RawMessage(`"x"`)}, {Name: "s", Value: json.RawMessage(`"hunter2"`), Sensitive: true}}
+	m.apply(t, plan.Diff(read(), tree, plan.Options{}))
+	require.NotContains(t, string(m.nodes[plan.IndexPath(testRoot, testStack)].data), "hunter2")
+	require.False(t, plan.Diff(read(), tree, plan.Options{}).HasChanges())
+	tree.Intent.Outputs = []plan.Output{{Name: "a", Value: json.RawMessage(`"y"`)}}
+	p := plan.Diff(read(), tree, plan.Options{})
 	require.True(t, p.HasChanges())
-	require.Equal(t, Counts{}, p.Summary())
-	require.Equal(t, Update, p.Outputs[0].Action)
-	require.Equal(t, Delete, p.Outputs[1].Action)
+	require.Equal(t, plan.Counts{}, p.Summary())
+	require.Equal(t, plan.Update, p.Outputs[0].Action)
+	require.Equal(t, plan.Delete, p.Outputs[1].Action)
 	require.Equal(t, 1, p.Transaction.Ops)
 	m.apply(t, p)
 	require.Equal(t, json.RawMessage(`"y"`), read().Index.Outputs["a"].Value)
@@ -259,18 +260,18 @@ func TestOutputsAreChangesToo(t *testing.T) {
 
 func TestDestroyRemovesEverythingAndFinallyTheIndex(t *testing.T) {
 	m := applied(t, base())
-	p := Diff(m.read(t, testRoot, testStack), base(), Options{Destroy: true, Identities: us})
-	require.Equal(t, Counts{Destroy: 4}, p.Summary())
+	p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Destroy: true, Identities: us})
+	require.Equal(t, plan.Counts{Destroy: 4}, p.Summary())
 	require.Empty(t, p.Changes[0].ReasonText())
 	more := base()
 	more.Nodes = append(more.Nodes, declare("/locks/never", kind.Mutex))
-	for _, pin := range Diff(m.read(t, testRoot, testStack), more, Options{Destroy: true}).Pins {
+	for _, pin := range plan.Diff(m.read(t, testRoot, testStack), more, plan.Options{Destroy: true}).Pins {
 		require.NotEqual(t, "/locks/never", pin.Path, "what is not there is nothing to destroy")
 	}
 	m.apply(t, p)
-	require.Nil(t, m.nodes[IndexPath(testRoot, testStack)])
+	require.Nil(t, m.nodes[plan.IndexPath(testRoot, testStack)])
 	require.Empty(t, m.read(t, testRoot, testStack).Nodes)
-	require.False(t, Diff(m.read(t, testRoot, testStack), base(), Options{Destroy: true}).HasChanges())
+	require.False(t, plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Destroy: true}).HasChanges())
 }
 
 // A lock that is let go on the way is nobody's afterwards: the index has nothing to say.
@@ -278,32 +279,26 @@ func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
 	m := applied(t, base())
 	rest := base()
 	rest.Nodes = rest.Nodes[:3]
-	rest.Intent = Intent{Removals: []Removal{{From: "namespace.x.election.locks_solo"}}}
-	p := Diff(m.read(t, testRoot, testStack), rest, Options{Destroy: true, Identities: us})
-	require.Equal(t, Counts{Destroy: 3, Forget: 1}, p.Summary())
+	rest.Intent = plan.Intent{Removals: []plan.Removal{{From: "namespace.x.election.locks_solo"}}}
+	p := plan.Diff(m.read(t, testRoot, testStack), rest, plan.Options{Destroy: true, Identities: us})
+	require.Equal(t, plan.Counts{Destroy: 3, Forget: 1}, p.Summary())
 	m.apply(t, p)
-	require.Nil(t, m.nodes[IndexPath(testRoot, testStack)])
+	require.Nil(t, m.nodes[plan.IndexPath(testRoot, testStack)])
 	require.NotNil(t, m.nodes["/locks/solo"])
-	require.False(t, Diff(m.read(t, testRoot, testStack), rest, Options{Destroy: true}).HasChanges())
+	require.False(t, plan.Diff(m.read(t, testRoot, testStack), rest, plan.Options{Destroy: true}).HasChanges())
 }
 
 func TestDiffLeavesItsArgumentsAlone(t *testing.T) {
 	m := applied(t, base())
 	current, desired := m.read(t, testRoot, testStack), base()
 	set("permits", 9)(desired.Nodes[2])
-	all := func() (text string) {
-		table := &listTable{byKey: map[string]int{}, seen: map[listHead]int{}}
-		for _, n := range slices.Concat(current.Nodes, desired.Nodes) {
-			f, err := nodeFormOf(n, table)
-			require.NoError(t, err)
-			one, err := json.Marshal(f)
-			require.NoError(t, err)
-			text += string(one)
-		}
+	all := func() string {
+		text, err := plan.NodesText(slices.Concat(current.Nodes, desired.Nodes))
+		require.NoError(t, err)
 		return text
 	}
 	before := all()
-	p := Diff(current, desired, Options{})
+	p := plan.Diff(current, desired, plan.Options{})
 	require.True(t, p.HasChanges())
 	require.Equal(t, before, all())
 	require.Zero(t, desired.Nodes[2].Payload.Gen)

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"slices"
@@ -6,20 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // drained is a tree with one lock an interrupted apply left draining.
-func drained(t *testing.T) (*model, *Node) {
+func drained(t *testing.T) (*model, *plan.Node) {
 	m := newModel(testRoot, testStack)
 	lock := declare(testRoot+"/a", kind.Mutex, addr("a.mutex"))
-	m.apply(t, Diff(nil, declared(lock), Options{Identities: us}))
+	m.apply(t, plan.Diff(nil, declared(lock), plan.Options{Identities: us}))
 	current := m.read(t, testRoot, testStack)
 	p := *current.Nodes[0].Payload
 	p.State = kind.StateDraining
 	data, err := p.Encode()
 	require.NoError(t, err)
-	require.NoError(t, m.multi([]Op{{Kind: OpSet, Path: lock.Path, Data: data, Version: 0}}))
+	require.NoError(t, m.multi([]plan.Op{{Kind: plan.OpSet, Path: lock.Path, Data: data, Version: 0}}))
 	return m, lock
 }
 
@@ -28,18 +29,18 @@ func drained(t *testing.T) (*model, *Node) {
 func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		declared bool
-		intent   Intent
-		opts     Options
-		action   Action
+		intent   plan.Intent
+		opts     plan.Options
+		action   plan.Action
 		says     string // of the problem; "" when the change itself shows it
 	}{
-		"declared":      {declared: true, action: Update},
-		"not declared":  {action: Delete, says: "it is deleted when it is idle"},
-		"replaced":      {declared: true, opts: Options{Replace: []string{"a.mutex"}}, action: Replace, says: "it is replaced when it is idle"},
-		"forgotten":     {intent: Intent{Removals: []Removal{{From: "a.mutex"}}}, action: Forget, says: "opened again before it is let go"},
-		"not planned":   {declared: true, opts: Options{Excludes: []string{"a.mutex"}}, action: NoOp, says: "leaves it so"},
-		"refreshed":     {declared: true, opts: Options{RefreshOnly: true}, action: NoOp, says: "leaves it so"},
-		"moved by path": {intent: Intent{PathMoves: []PathMove{{From: testRoot + "/a", To: testRoot + "/b"}}}, action: Update, says: "it is moved when it is idle"},
+		"declared":      {declared: true, action: plan.Update},
+		"not declared":  {action: plan.Delete, says: "it is deleted when it is idle"},
+		"replaced":      {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "it is replaced when it is idle"},
+		"forgotten":     {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is let go"},
+		"not planned":   {declared: true, opts: plan.Options{Excludes: []string{"a.mutex"}}, action: plan.NoOp, says: "leaves it so"},
+		"refreshed":     {declared: true, opts: plan.Options{RefreshOnly: true}, action: plan.NoOp, says: "leaves it so"},
+		"moved by path": {intent: plan.Intent{PathMoves: []plan.PathMove{{From: testRoot + "/a", To: testRoot + "/b"}}}, action: plan.Update, says: "it is moved when it is idle"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, lock := drained(t)
@@ -52,15 +53,15 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 			}
 			tree.Intent = c.intent
 			c.opts.Identities, c.opts.AllowMassDestroy = us, true
-			p := Diff(m.read(t, testRoot, testStack), tree, c.opts)
+			p := plan.Diff(m.read(t, testRoot, testStack), tree, c.opts)
 			require.Empty(t, p.Drifted, "an apply's own doing is no drift")
-			i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.Path == lock.Path })
+			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == lock.Path })
 			at := p.Changes[i]
 			require.Equal(t, c.action, at.Action)
 			var told []string
 			for _, q := range p.Problems {
-				if q.Code == ProblemDraining {
-					require.Equal(t, Warning, q.Severity)
+				if q.Code == plan.ProblemDraining {
+					require.Equal(t, plan.Warning, q.Severity)
 					told = append(told, q.Detail)
 				}
 			}
@@ -79,8 +80,8 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 func TestForgottenLockIsNotLeftDraining(t *testing.T) {
 	m, lock := drained(t)
 	tree := declared()
-	tree.Intent.Removals = []Removal{{From: lock.Addr}}
-	m.apply(t, Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, AllowMassDestroy: true}))
+	tree.Intent.Removals = []plan.Removal{{From: lock.Addr}}
+	m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, AllowMassDestroy: true}))
 	payload, err := kind.Decode(m.nodes[lock.Path].data)
 	require.NoError(t, err)
 	require.Empty(t, payload.Owner.Stack)

@@ -1,31 +1,32 @@
-package plan
+package plan_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // A refresh said that something had changed, and not what.
 func TestDriftNamesWhatWasChangedByHand(t *testing.T) {
 	open := kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead}
-	tree := func() *Tree { return base() }
+	tree := func() *plan.Tree { return base() }
 	for name, c := range map[string]struct {
 		hand   func(*kind.Payload, *mnode)
-		config func(*Tree)
-		want   []Attribute
+		config func(*plan.Tree)
+		want   []plan.Attribute
 	}{
-		"a number": {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, nil, []Attribute{{"permits", "3", "9"}}},
+		"a number": {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, nil, []plan.Attribute{{"permits", "3", "9"}}},
 		"several": {func(p *kind.Payload, n *mnode) {
 			p.Params.(*kind.SemaphoreParams).Permits, p.Protect, p.ChildACL = 9, true, []kind.ACL{open}
 			n.acl = []kind.ACL{open}
-		}, nil, []Attribute{{"permits", "3", "9"}, {"acl", "[" + aclText([]kind.ACL{admin, worker}) + "]", "[world:anyone:r]"}, {"contender_acl", "[]", "[world:anyone:r]"}, {"prevent_destroy", "false", "true"}}},
-		"beside a change of the configuration": {func(_ *kind.Payload, n *mnode) { n.acl = []kind.ACL{open} }, func(t *Tree) { set("permits", 5)(t.Nodes[2]) },
-			[]Attribute{{"acl", "[" + aclText([]kind.ACL{admin, worker}) + "]", "[world:anyone:r]"}}},
-		"what the configuration changed, too": {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, func(t *Tree) { set("permits", 5)(t.Nodes[2]) }, nil},
-		"what is declared no more":            {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, func(t *Tree) { t.Nodes = append(t.Nodes[:2:2], t.Nodes[3:]...) }, nil},
+		}, nil, []plan.Attribute{{"permits", "3", "9"}, {"acl", "[" + plan.ACLText([]kind.ACL{admin, worker}) + "]", "[world:anyone:r]"}, {"contender_acl", "[]", "[world:anyone:r]"}, {"prevent_destroy", "false", "true"}}},
+		"beside a change of the configuration": {func(_ *kind.Payload, n *mnode) { n.acl = []kind.ACL{open} }, func(t *plan.Tree) { set("permits", 5)(t.Nodes[2]) },
+			[]plan.Attribute{{"acl", "[" + plan.ACLText([]kind.ACL{admin, worker}) + "]", "[world:anyone:r]"}}},
+		"what the configuration changed, too": {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, func(t *plan.Tree) { set("permits", 5)(t.Nodes[2]) }, nil},
+		"what is declared no more":            {func(p *kind.Payload, _ *mnode) { p.Params.(*kind.SemaphoreParams).Permits = 9 }, func(t *plan.Tree) { t.Nodes = append(t.Nodes[:2:2], t.Nodes[3:]...) }, nil},
 	} {
 		m := applied(t, tree())
 		payload := payloadAt(t, m, "/locks/pay/pool")
@@ -36,7 +37,7 @@ func TestDriftNamesWhatWasChangedByHand(t *testing.T) {
 			c.config(desired)
 		}
 		for _, refresh := range []bool{true, false} {
-			p := Diff(m.read(t, testRoot, testStack), desired, Options{Identities: us, RefreshOnly: refresh})
+			p := plan.Diff(m.read(t, testRoot, testStack), desired, plan.Options{Identities: us, RefreshOnly: refresh})
 			require.Len(t, p.Drifted, 1, name)
 			require.Equal(t, c.want, p.Drifted[0].Attributes, name)
 		}

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"bytes"
@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 )
 
 // richPlan has a change of every sort.
-func richPlan(t testing.TB) *Plan {
+func richPlan(t testing.TB) *plan.Plan {
 	m := applied(t, base())
 	tree := declared(
 		declare("/locks/new", kind.RWLock),
@@ -22,20 +23,20 @@ func richPlan(t testing.TB) *Plan {
 		declare("/locks/pay/pool", kind.Semaphore, set("permits", 5), acl(admin)),
 	)
 	tree.Intent.ConfigHash = "cafe"
-	tree.Intent.Outputs = []Output{{Name: "o", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"v"`)}}
+	tree.Intent.Outputs = []plan.Output{{Name: "o", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"v"`)}}
 	current := held(m.read(t, testRoot, testStack), "/locks/pay/pool", 2, 1)
-	return Diff(current, tree, Options{Identities: us})
+	return plan.Diff(current, tree, plan.Options{Identities: us})
 }
 
-func saved(t testing.TB, plans ...*Plan) []byte {
+func saved(t testing.TB, plans ...*plan.Plan) []byte {
 	var b bytes.Buffer
-	require.NoError(t, (&File{Version: "1.2.3", Stack: testStack, Plans: plans}).Encode(&b))
+	require.NoError(t, (&plan.File{Version: "1.2.3", Stack: testStack, Plans: plans}).Encode(&b))
 	return b.Bytes()
 }
 
 func TestSavedPlanComesBackWhole(t *testing.T) {
 	p := richPlan(t)
-	f, err := DecodeFile(bytes.NewReader(saved(t, p, Diff(nil, base(), Options{}))))
+	f, err := plan.DecodeFile(bytes.NewReader(saved(t, p, plan.Diff(nil, base(), plan.Options{}))))
 	require.NoError(t, err)
 	require.Equal(t, "1.2.3", f.Version)
 	require.Len(t, f.Plans, 2)
@@ -56,9 +57,9 @@ func TestSavedPlanComesBackWhole(t *testing.T) {
 }
 
 func TestPlanOfAnotherStackIsRefused(t *testing.T) {
-	f, err := DecodeFile(bytes.NewReader(saved(t, richPlan(t))))
+	f, err := plan.DecodeFile(bytes.NewReader(saved(t, richPlan(t))))
 	require.NoError(t, err)
-	var e *StackError
+	var e *plan.StackError
 	require.ErrorAs(t, f.CheckStack("other"), &e)
 	require.ErrorContains(t, e, `of stack "shop"`)
 	require.ErrorContains(t, e, `of stack "other"`)
@@ -72,13 +73,13 @@ func TestTruncatedFileIsSaidToBeTruncatedWhereverItEnds(t *testing.T) {
 		step = 7
 	}
 	for n := 1; n < len(data); n += step {
-		_, err := DecodeFile(bytes.NewReader(data[:n]))
-		var e *TruncatedError
+		_, err := plan.DecodeFile(bytes.NewReader(data[:n]))
+		var e *plan.TruncatedError
 		require.ErrorAs(t, err, &e, "cut after %d of %d", n, len(data))
 		require.EqualValues(t, n, e.Size)
 	}
-	_, err := DecodeFile(strings.NewReader(""))
-	require.ErrorIs(t, err, ErrNotPlan)
+	_, err := plan.DecodeFile(strings.NewReader(""))
+	require.ErrorIs(t, err, plan.ErrNotPlan)
 }
 
 func TestDamagedFileIsRefusedWhicheverByteChanged(t *testing.T) {
@@ -87,48 +88,48 @@ func TestDamagedFileIsRefusedWhicheverByteChanged(t *testing.T) {
 	for n := body + 8; n < len(data)-2; n += 13 {
 		bad := bytes.Clone(data)
 		bad[n] ^= 0x04
-		_, err := DecodeFile(bytes.NewReader(bad))
+		_, err := plan.DecodeFile(bytes.NewReader(bad))
 		require.Error(t, err, "byte %d", n)
-		require.NotErrorIs(t, err, ErrNotPlan)
+		require.NotErrorIs(t, err, plan.ErrNotPlan)
 	}
 	bad := bytes.Replace(data, []byte(`"permits":5`), []byte(`"permits":6`), 1)
 	require.NotEqual(t, data, bad)
-	_, err := DecodeFile(bytes.NewReader(bad))
-	var e *DamagedError
+	_, err := plan.DecodeFile(bytes.NewReader(bad))
+	var e *plan.DamagedError
 	require.ErrorAs(t, err, &e)
 	require.ErrorContains(t, err, "checksum")
-	_, err = DecodeFile(bytes.NewReader(append(data, '{')))
+	_, err = plan.DecodeFile(bytes.NewReader(append(data, '{')))
 	require.ErrorAs(t, err, &e, "something follows")
 }
 
 func TestForeignFilesAreNotPlans(t *testing.T) {
-	for _, s := range []string{"PK\x03\x04zip", "{}", `{"format_version":"1.2"}`, "null", "[]", " " + prefix + "1}"} {
-		_, err := DecodeFile(strings.NewReader(s))
-		require.ErrorIs(t, err, ErrNotPlan, s)
+	for _, s := range []string{"PK\x03\x04zip", "{}", `{"format_version":"1.2"}`, "null", "[]", " " + plan.Prefix + "1}"} {
+		_, err := plan.DecodeFile(strings.NewReader(s))
+		require.ErrorIs(t, err, plan.ErrNotPlan, s)
 	}
 }
 
 func TestNewerFileSaysUpgrade(t *testing.T) {
 	for _, s := range []string{
-		prefix + `2,"version":"9.0.0","body":{}}`,
-		prefix + `2,"shape":["nothing we know"`,
-		prefix + `99999999999999999999}`,
+		plan.Prefix + `2,"version":"9.0.0","body":{}}`,
+		plan.Prefix + `2,"shape":["nothing we know"`,
+		plan.Prefix + `99999999999999999999}`,
 	} {
-		_, err := DecodeFile(strings.NewReader(s))
-		var e *VersionError
+		_, err := plan.DecodeFile(strings.NewReader(s))
+		var e *plan.VersionError
 		require.ErrorAs(t, err, &e, s)
 		require.ErrorContains(t, err, "upgrade locktree")
 	}
-	_, err := DecodeFile(strings.NewReader(prefix + `2,"version":"9.0.0","body":{}}`))
+	_, err := plan.DecodeFile(strings.NewReader(plan.Prefix + `2,"version":"9.0.0","body":{}}`))
 	require.ErrorContains(t, err, "9.0.0")
-	var e *DamagedError
-	_, err = DecodeFile(strings.NewReader(prefix + `0,"body":{}}`))
+	var e *plan.DamagedError
+	_, err = plan.DecodeFile(strings.NewReader(plan.Prefix + `0,"body":{}}`))
 	require.ErrorAs(t, err, &e)
 }
 
 // sealed makes a file with a right checksum around any body.
 func sealed(body string) []byte {
-	return fmt.Appendf(nil, `%s1,"version":"1","stack":%q,"sha256":%q,"body":%s}`, prefix, testStack, sum([]byte(body)), body)
+	return fmt.Appendf(nil, `%s1,"version":"1","stack":%q,"sha256":%q,"body":%s}`, plan.Prefix, testStack, plan.Sum([]byte(body)), body)
 }
 
 // The checksum keeps accidents out, not authors: a body that is sealed but makes
@@ -140,34 +141,34 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 		return fmt.Sprintf(`{"path":%q,"address":"a","payload":%s,"acl":0%s}`, path, payload, live)
 	}
 	const live = `,"live":{}`
-	plan := func(changes string) string {
+	planned := func(changes string) string {
 		return fmt.Sprintf(`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"acls":[[]],"changes":[%s]}]}`, changes)
 	}
-	_, err = DecodeFile(bytes.NewReader(sealed(plan(`{"action":"create","after":` + node("/locks/a", "") + `}`))))
+	_, err = plan.DecodeFile(bytes.NewReader(sealed(planned(`{"action":"create","after":` + node("/locks/a", "") + `}`))))
 	require.NoError(t, err, "the base of the cases below is sound")
 	for _, body := range []string{
 		`[]`, `{"plans":[{}]}`, `{"plans":[{"root":"/locks","stack":"other","index":{"path":"/locks/.locktree/stacks/other"}}]}`,
 		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/elsewhere"}}]}`,
-		plan(`{"action":"update","after":` + node("/locks/a", "") + `}`),
-		plan(`{"action":"create","before":` + node("/locks/a", live) + `}`),
-		plan(`{"action":"delete","before":` + node("/locks/a", "") + `}`),
-		plan(`{"action":"explode","after":` + node("/locks/a", "") + `}`),
-		plan(`{"action":"create","after":` + node("/other/a", "") + `}`),
-		plan(`{"action":"create","after":` + node("/locks/.locktree/stacks", "") + `}`),
-		plan(`{"action":"create","after":` + node("/locks/../a", "") + `}`),
-		plan(`{"action":"no-op","before":` + node("/locks/b", live) + `,"after":` + node("/locks/a", "") + `}`),
-		plan(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"../x"}]}`) + `}`),
-		plan(`{"action":"create","after":{"path":"/locks/a","payload":{"x":1}}}`),
-		plan(`{"action":"create","same":true,"after":{}}`),
-		plan(`{"action":"create","after":{"path":"/locks/a","acl":1,"payload":` + string(payload) + `}}`),
-		plan(`{"action":"create","after":{"path":"/locks/a","child_acl":-1,"payload":` + string(payload) + `}}`),
-		plan(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"x","acl":7}]}`) + `}`),
-		plan(`{"action":"no-op","same":true,"before":` + node("/locks/a", live) + `}`),
+		planned(`{"action":"update","after":` + node("/locks/a", "") + `}`),
+		planned(`{"action":"create","before":` + node("/locks/a", live) + `}`),
+		planned(`{"action":"delete","before":` + node("/locks/a", "") + `}`),
+		planned(`{"action":"explode","after":` + node("/locks/a", "") + `}`),
+		planned(`{"action":"create","after":` + node("/other/a", "") + `}`),
+		planned(`{"action":"create","after":` + node("/locks/.locktree/stacks", "") + `}`),
+		planned(`{"action":"create","after":` + node("/locks/../a", "") + `}`),
+		planned(`{"action":"no-op","before":` + node("/locks/b", live) + `,"after":` + node("/locks/a", "") + `}`),
+		planned(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"../x"}]}`) + `}`),
+		planned(`{"action":"create","after":{"path":"/locks/a","payload":{"x":1}}}`),
+		planned(`{"action":"create","same":true,"after":{}}`),
+		planned(`{"action":"create","after":{"path":"/locks/a","acl":1,"payload":` + string(payload) + `}}`),
+		planned(`{"action":"create","after":{"path":"/locks/a","child_acl":-1,"payload":` + string(payload) + `}}`),
+		planned(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"x","acl":7}]}`) + `}`),
+		planned(`{"action":"no-op","same":true,"before":` + node("/locks/a", live) + `}`),
 		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"changes":{}}]}`,
 		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"pins":[7]}]}`,
 	} {
-		_, err := DecodeFile(bytes.NewReader(sealed(body)))
-		var e *DamagedError
+		_, err := plan.DecodeFile(bytes.NewReader(sealed(body)))
+		var e *plan.DamagedError
 		require.ErrorAs(t, err, &e, body)
 	}
 }
@@ -191,10 +192,10 @@ func TestNothingPrintedShowsADigest(t *testing.T) {
 
 func FuzzDecodeFile(f *testing.F) {
 	// Small, because what is found is minimised; TestDamagedFile covers a rich one.
-	good := saved(f, Diff(nil, declared(declare("/locks/a", kind.Semaphore)), Options{}))
+	good := saved(f, plan.Diff(nil, declared(declare("/locks/a", kind.Semaphore)), plan.Options{}))
 	f.Add(good)
 	f.Add(good[:len(good)/2])
-	f.Add([]byte(prefix + `2,"version":"9"}`))
+	f.Add([]byte(plan.Prefix + `2,"version":"9"}`))
 	f.Add(good[bytes.Index(good, []byte(`{"plans"`)) : len(good)-2])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if json.Valid(data) { // as a body, so that the checksum does not stop the fuzzer
@@ -205,7 +206,7 @@ func FuzzDecodeFile(f *testing.F) {
 }
 
 func checkDecoded(t *testing.T, data []byte) {
-	file, err := DecodeFile(bytes.NewReader(data))
+	file, err := plan.DecodeFile(bytes.NewReader(data))
 	if err != nil {
 		require.NotEmpty(t, err.Error())
 		return
@@ -217,10 +218,10 @@ func checkDecoded(t *testing.T, data []byte) {
 		p.ACLSteps()
 		ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
 		for _, op := range ops {
-			require.True(t, under(op.Path, p.Root), op.Path)
+			require.True(t, plan.Under(op.Path, p.Root), op.Path)
 		}
 		if err == nil {
-			require.GreaterOrEqual(t, Size(ops), 0)
+			require.GreaterOrEqual(t, plan.Size(ops), 0)
 		}
 	}
 	require.NoError(t, file.Encode(new(bytes.Buffer)))
@@ -232,8 +233,8 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 func (failing) Read([]byte) (int, error)  { return 0, errors.New("bad sector") }
 
 func TestErrorsOfTheDiskAreNotHidden(t *testing.T) {
-	require.ErrorContains(t, (&File{Stack: testStack}).Encode(failing{}), "disk full")
-	_, err := DecodeFile(failing{})
+	require.ErrorContains(t, (&plan.File{Stack: testStack}).Encode(failing{}), "disk full")
+	_, err := plan.DecodeFile(failing{})
 	require.ErrorContains(t, err, "bad sector")
 }
 
@@ -241,18 +242,18 @@ func TestErrorsOfTheDiskAreNotHidden(t *testing.T) {
 // comes back as it was.
 func TestWhatStaysIsWrittenOnce(t *testing.T) {
 	const n = 200
-	var nodes []*Node
+	var nodes []*plan.Node
 	for i := range n {
 		nodes = append(nodes, declare(fmt.Sprintf("/locks/m%03d", i), kind.Mutex, set("description", "a lock of many")))
 	}
 	tree := declared(nodes...)
 	current := applied(t, tree).read(t, testRoot, testStack)
 	tree.Nodes[7].AllowLockout = true
-	p := Diff(current, tree, Options{})
+	p := plan.Diff(current, tree, plan.Options{})
 	require.False(t, p.HasChanges())
 	data := saved(t, p)
 	require.Equal(t, n, strings.Count(string(data), "a lock of many"))
-	f, err := DecodeFile(bytes.NewReader(data))
+	f, err := plan.DecodeFile(bytes.NewReader(data))
 	require.NoError(t, err)
 	q := f.Plans[0]
 	require.Equal(t, p.Pins, q.Pins)
@@ -266,8 +267,8 @@ func TestWhatStaysIsWrittenOnce(t *testing.T) {
 // A list stands in the file once, however many nodes, parts and payloads have it, and
 // is in memory once when it comes back.
 func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
-	tree := func(permits int) *Tree {
-		var nodes []*Node
+	tree := func(permits int) *plan.Tree {
+		var nodes []*plan.Node
 		for i := range 50 {
 			n := declare(fmt.Sprintf("/locks/s%02d", i), kind.Semaphore, set("permits", permits))
 			n.Payload.ChildACL = []kind.ACL{admin}
@@ -279,7 +280,7 @@ func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
 	data := saved(t, p)
 	require.Equal(t, 2, strings.Count(string(data), admin.ID), "one list of the nodes, one of their contenders")
 	require.Equal(t, 1, strings.Count(string(data), worker.ID))
-	f, err := DecodeFile(bytes.NewReader(data))
+	f, err := plan.DecodeFile(bytes.NewReader(data))
 	require.NoError(t, err)
 	q := f.Plans[0]
 	require.Equal(t, p.Changes, q.Changes)
@@ -299,9 +300,9 @@ func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
 func TestSavedImportToAnotherPathKeepsItsAddress(t *testing.T) {
 	m := applied(t, base())
 	left := declared(base().Nodes[:3]...)
-	m.apply(t, replanIntent(t, m, left, Intent{Removals: []Removal{{From: "namespace.x.election.locks_solo"}}}))
+	m.apply(t, replanIntent(t, m, left, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.election.locks_solo"}}}))
 	tree := declared(append(base().Nodes[:3], declare("/locks/boss", kind.Election))...)
-	p := replanIntent(t, m, tree, Intent{Imports: []Import{{To: "namespace.x.election.locks_boss", Path: "/locks/solo", Target: "/locks/boss"}}})
+	p := replanIntent(t, m, tree, plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_boss", Path: "/locks/solo", Target: "/locks/boss"}}})
 	require.Equal(t, []string{"+ /locks/boss", "~ /locks/solo"}, actions(p))
 	q := decoded(t, p)
 	require.Equal(t, p.String(), q.String())
@@ -317,7 +318,7 @@ func TestSavedPlanChangesNothingOfWhatIsLetGo(t *testing.T) {
 	m := applied(t, base())
 	m.nodes["/locks/pay/pool/leases"].acl = kind.WorldAll()
 	tree := declared(append(base().Nodes[:2], base().Nodes[3])...)
-	p := replanIntent(t, m, tree, Intent{Removals: []Removal{{From: "namespace.x.semaphore.locks_pay_pool"}}})
+	p := replanIntent(t, m, tree, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.semaphore.locks_pay_pool"}}})
 	require.Equal(t, []string{". /locks/pay/pool"}, actions(p))
 	require.Nil(t, p.Changes[2].ACL)
 	require.Nil(t, decoded(t, p).Changes[2].ACL)

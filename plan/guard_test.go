@@ -1,16 +1,17 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 )
 
 // refused asserts that a plan is kept from being applied, for these reasons only.
-func refused(t *testing.T, p *Plan, want ...string) {
+func refused(t *testing.T, p *plan.Plan, want ...string) {
 	t.Helper()
 	require.Equal(t, want, codes(p))
 	require.False(t, p.Applyable())
@@ -47,20 +48,20 @@ func TestOtherStacksNodeIsNotTaken(t *testing.T) {
 }
 
 func TestTroubledNodesAreNotOverwritten(t *testing.T) {
-	for trouble, want := range map[Trouble]string{
-		TroubleForeign: "error marker_lost", TroubleNewer: "error newer_format",
-		TroubleDamaged: "error damaged", TroubleUnreadable: "error unreadable",
+	for trouble, want := range map[plan.Trouble]string{
+		plan.TroubleForeign: "error marker_lost", plan.TroubleNewer: "error newer_format",
+		plan.TroubleDamaged: "error damaged", plan.TroubleUnreadable: "error unreadable",
 	} {
 		tree := applied(t, base()).read(t, testRoot, testStack)
 		n := tree.Find("/locks/solo")
 		n.Payload, n.Live.Trouble, n.Live.Detail = nil, trouble, "why"
-		refused(t, Diff(tree, base(), Options{Identities: us}), want)
-		require.NotContains(t, actions(Diff(tree, base(), Options{})), "~ /locks/solo")
+		refused(t, plan.Diff(tree, base(), plan.Options{Identities: us}), want)
+		require.NotContains(t, actions(plan.Diff(tree, base(), plan.Options{})), "~ /locks/solo")
 
 		rest := base()
 		rest.Nodes = rest.Nodes[:3]
-		p := Diff(tree, rest, Options{Identities: us})
-		if trouble == TroubleForeign {
+		p := plan.Diff(tree, rest, plan.Options{Identities: us})
+		if trouble == plan.TroubleForeign {
 			require.Equal(t, []string{"warning marker_lost"}, codes(p), "it is forgotten")
 		} else {
 			refused(t, p, want)
@@ -72,7 +73,7 @@ func TestTroubledNodesAreNotOverwritten(t *testing.T) {
 func TestEphemeralNodeIsNeverOurs(t *testing.T) {
 	tree := applied(t, base()).read(t, testRoot, testStack)
 	tree.Find("/locks/solo").Live.Ephemeral = true
-	p := Diff(tree, base(), Options{Identities: us})
+	p := plan.Diff(tree, base(), plan.Options{Identities: us})
 	require.False(t, p.Applyable())
 	require.Empty(t, actions(p))
 }
@@ -86,12 +87,12 @@ func TestProtectionOutlivesTheConfiguration(t *testing.T) {
 	p := replan(t, m, gone)
 	refused(t, p, "error protected")
 
-	p = Diff(m.read(t, testRoot, testStack), tree, Options{Destroy: true})
+	p = plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Destroy: true})
 	refused(t, p, "error protected")
 
 	// Only an apply that unprotects lifts it, then the next one may delete.
 	p = replan(t, m, base())
-	require.Equal(t, &ProtectDiff{true, false}, p.Changes[1].Protect)
+	require.Equal(t, &plan.ProtectDiff{true, false}, p.Changes[1].Protect)
 	m.apply(t, p)
 	p = replan(t, m, gone)
 	require.True(t, p.Applyable())
@@ -108,10 +109,10 @@ func TestProtectedNodeIsNotReplaced(t *testing.T) {
 	require.Contains(t, p.Problems[0].Detail, "replaced")
 }
 
-func held(tree *Tree, path string, holders, waiters int) *Tree {
-	u := &Usage{}
+func held(tree *plan.Tree, path string, holders, waiters int) *plan.Tree {
+	u := &plan.Usage{}
 	for i := range holders + waiters {
-		h := Holder{Name: fmt.Sprintf("_c_%032d-lease-%010d", i, i), ID: fmt.Sprintf("host-%d/1", i)}
+		h := plan.Holder{Name: fmt.Sprintf("_c_%032d-lease-%010d", i, i), ID: fmt.Sprintf("host-%d/1", i)}
 		if i < holders {
 			u.Holders = append(u.Holders, h)
 		} else {
@@ -124,7 +125,7 @@ func held(tree *Tree, path string, holders, waiters int) *Tree {
 
 func TestLockInUseIsNamedBeforeItIsDeleted(t *testing.T) {
 	tree := held(applied(t, base()).read(t, testRoot, testStack), "/locks/solo", 1, 4)
-	p := Diff(tree, base(), Options{Destroy: true})
+	p := plan.Diff(tree, base(), plan.Options{Destroy: true})
 	require.Equal(t, []string{"warning in_use"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "1 holder (host-0/1) and 4 waiters")
 	require.True(t, p.Applyable(), "it may be idle by then: the apply looks again")
@@ -133,33 +134,33 @@ func TestLockInUseIsNamedBeforeItIsDeleted(t *testing.T) {
 
 	again := base()
 	set("wire", "kazoo")(again.Nodes[3])
-	p = Diff(tree, again, Options{})
+	p = plan.Diff(tree, again, plan.Options{})
 	require.Len(t, p.InUse(), 1, "a replacement is a deletion too")
 
-	require.Empty(t, Diff(tree, base(), Options{}).InUse())
+	require.Empty(t, plan.Diff(tree, base(), plan.Options{}).InUse())
 }
 
 func TestShrinkingBelowTheHoldersWarns(t *testing.T) {
 	tree := held(applied(t, base()).read(t, testRoot, testStack), "/locks/pay/pool", 3, 1)
 	small := base()
 	set("permits", 1)(small.Nodes[2])
-	p := Diff(tree, small, Options{Identities: us})
+	p := plan.Diff(tree, small, plan.Options{Identities: us})
 	require.Equal(t, []string{"warning shrink"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "3 holders, 2 more than")
 	require.True(t, p.Applyable())
 	set("permits", 3)(small.Nodes[2])
-	require.Empty(t, Diff(tree, small, Options{Identities: us}).Problems)
+	require.Empty(t, plan.Diff(tree, small, plan.Options{Identities: us}).Problems)
 }
 
 func TestNamespaceWithForeignNodesStays(t *testing.T) {
 	m := applied(t, base())
 	m.nodes["/locks/pay/alien"] = &mnode{acl: kind.WorldAll()}
-	p := Diff(m.read(t, testRoot, testStack), base(), Options{Destroy: true})
+	p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Destroy: true})
 	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
 	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/pool", "- /locks/pay/ledger"}, actions(p))
 	m.apply(t, p)
 	require.NotNil(t, m.nodes["/locks/pay/alien"])
-	require.NotNil(t, m.nodes[IndexPath(testRoot, testStack)], "the namespace is still ours")
+	require.NotNil(t, m.nodes[plan.IndexPath(testRoot, testStack)], "the namespace is still ours")
 }
 
 func TestNamespacesAroundAForeignNodeStayToo(t *testing.T) {
@@ -175,19 +176,19 @@ func TestNamespacesAroundAForeignNodeStayToo(t *testing.T) {
 func TestWorldWritableIsRefused(t *testing.T) {
 	open := acl(admin, kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermCreate})
 	tree := declared(declare("/locks/a", kind.Mutex, open), declare("/locks/b", kind.Mutex, open), declare("/locks/c", kind.Mutex))
-	p := Diff(nil, tree, Options{Identities: us})
+	p := plan.Diff(nil, tree, plan.Options{Identities: us})
 	refused(t, p, "error world_writable", "error world_writable")
 	for _, n := range tree.Nodes {
 		n.AllowWorld = true
 	}
-	require.Empty(t, Diff(nil, tree, Options{Identities: us}).Problems)
+	require.Empty(t, plan.Diff(nil, tree, plan.Options{Identities: us}).Problems)
 
 	reading := acl(admin, kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead})
-	require.Empty(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, reading)), Options{Identities: us}).Problems)
+	require.Empty(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, reading)), plan.Options{Identities: us}).Problems)
 	everywhere := acl(admin, kind.ACL{Scheme: "ip", ID: "0.0.0.0/0", Perms: kind.PermAll})
-	refused(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, everywhere)), Options{Identities: us}), "error world_writable")
-	contenders := func(n *Node) { n.Payload.ChildACL = kind.WorldAll() }
-	refused(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, contenders)), Options{Identities: us}), "error world_writable")
+	refused(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, everywhere)), plan.Options{Identities: us}), "error world_writable")
+	contenders := func(n *plan.Node) { n.Payload.ChildACL = kind.WorldAll() }
+	refused(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, contenders)), plan.Options{Identities: us}), "error world_writable")
 }
 
 func TestLockOutIsRefused(t *testing.T) {
@@ -198,7 +199,7 @@ func TestLockOutIsRefused(t *testing.T) {
 	}
 	p := replan(t, m, tree)
 	require.False(t, p.Applyable())
-	require.Equal(t, ProblemLockOut, p.Problems[0].Code)
+	require.Equal(t, plan.ProblemLockOut, p.Problems[0].Code)
 	require.Contains(t, p.Problems[0].Detail, "granted now to digest:provisioner:cdrwa")
 	for _, n := range tree.Nodes {
 		n.AllowLockout = true
@@ -208,34 +209,34 @@ func TestLockOutIsRefused(t *testing.T) {
 	// Enough on a lock is less than on a namespace.
 	rwa := admin
 	rwa.Perms = kind.PermRead | kind.PermWrite | kind.PermAdmin
-	require.Empty(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(rwa))), Options{Identities: us}).Problems)
-	refused(t, Diff(nil, declared(declare("/locks/a", kind.Namespace, acl(rwa))), Options{Identities: us}), "error lock_out")
-	refused(t, Diff(nil, declared(declare("/locks/a", kind.Semaphore, acl(rwa))), Options{Identities: us}), "error lock_out")
+	require.Empty(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(rwa))), plan.Options{Identities: us}).Problems)
+	refused(t, plan.Diff(nil, declared(declare("/locks/a", kind.Namespace, acl(rwa))), plan.Options{Identities: us}), "error lock_out")
+	refused(t, plan.Diff(nil, declared(declare("/locks/a", kind.Semaphore, acl(rwa))), plan.Options{Identities: us}), "error lock_out")
 
 	// Who has an address is known to the servers alone.
 	ip := kind.ACL{Scheme: "ip", ID: "10.0.0.0/8", Perms: kind.PermAll}
-	p = Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(ip))), Options{Identities: us})
+	p = plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(ip))), plan.Options{Identities: us})
 	require.Equal(t, []string{"warning lock_out"}, codes(p))
 	// Nobody is connected: nothing can be said.
-	require.Empty(t, Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(worker))), Options{}).Problems)
+	require.Empty(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex, acl(worker))), plan.Options{}).Problems)
 }
 
 func TestBadDeclarationsAreProblemsNotPanics(t *testing.T) {
-	bad := func(n *Node) { n.Payload.Params.(*kind.SemaphoreParams).Permits = 0 }
-	none := func(n *Node) { n.ACL = nil }
-	empty := &Node{Path: "/locks/e", Addr: "mutex.e"}
-	for want, nodes := range map[string][]*Node{
+	bad := func(n *plan.Node) { n.Payload.Params.(*kind.SemaphoreParams).Permits = 0 }
+	none := func(n *plan.Node) { n.ACL = nil }
+	empty := &plan.Node{Path: "/locks/e", Addr: "mutex.e"}
+	for want, nodes := range map[string][]*plan.Node{
 		"error damaged":        {declare("/locks/s", kind.Semaphore, bad)},
 		"error no_acl":         {declare("/locks/a", kind.Mutex, none)},
 		"error duplicate_path": {declare("/locks/a", kind.Mutex), declare("/locks/a", kind.Mutex, addr("mutex.two"))},
 		"error no_parent":      {declare("/locks/a/b", kind.Mutex)},
 	} {
-		refused(t, Diff(nil, declared(nodes...), Options{Identities: us}), want)
+		refused(t, plan.Diff(nil, declared(nodes...), plan.Options{Identities: us}), want)
 	}
-	refused(t, Diff(nil, declared(empty), Options{}), "error damaged")
-	refused(t, Diff(nil, declared(declare("/locks/a", kind.Mutex), declare("/locks/a/b", kind.Mutex)), Options{}), "error no_parent")
+	refused(t, plan.Diff(nil, declared(empty), plan.Options{}), "error damaged")
+	refused(t, plan.Diff(nil, declared(declare("/locks/a", kind.Mutex), declare("/locks/a/b", kind.Mutex)), plan.Options{}), "error no_parent")
 	for _, path := range []string{"/elsewhere", "/locks", "/locks/.locktree", "/locks/.locktree/stacks", "/locks/../x", "/locks/a/", "/lockssuffix"} {
-		p := Diff(nil, declared(declare(path, kind.Mutex)), Options{})
+		p := plan.Diff(nil, declared(declare(path, kind.Mutex)), plan.Options{})
 		refused(t, p, "error illegal_path")
 		require.Empty(t, actions(p), path)
 	}
@@ -243,10 +244,10 @@ func TestBadDeclarationsAreProblemsNotPanics(t *testing.T) {
 
 // The servers compare the subject as text: the other order locks its author out.
 func TestCertificateNamedBackwardsLocksOut(t *testing.T) {
-	id := []Identity{{"world", "anyone"}, {"x509", "O=Acme,OU=ops,CN=alice"}}
+	id := []plan.Identity{{"world", "anyone"}, {"x509", "O=Acme,OU=ops,CN=alice"}}
 	for subject, ok := range map[string]bool{"O=Acme,OU=ops,CN=alice": true, "CN=alice,OU=ops,O=Acme": false, "CN=bob": false} {
 		n := declare("/locks/solo", kind.Election, acl(kind.ACL{Scheme: "x509", ID: subject, Perms: kind.PermAll}))
-		p := Diff(nil, declared(n), Options{Identities: id})
+		p := plan.Diff(nil, declared(n), plan.Options{Identities: id})
 		require.Equal(t, ok, p.Applyable(), subject)
 		if !ok {
 			require.Equal(t, []string{"error lock_out"}, codes(p))
@@ -260,8 +261,8 @@ func TestCertificateNamedBackwardsLocksOut(t *testing.T) {
 func TestDestroyKeepsTheNamespaceOfWhatItLetsGo(t *testing.T) {
 	m := applied(t, base())
 	tree := declared(base().Nodes[0], declare("/locks/pay/ledger", kind.RWLock), base().Nodes[2], base().Nodes[3])
-	tree.Intent.Removals = []Removal{{From: "namespace.x.mutex.locks_pay_ledger"}}
-	p := Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, Destroy: true})
+	tree.Intent.Removals = []plan.Removal{{From: "namespace.x.mutex.locks_pay_ledger"}}
+	p := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Destroy: true})
 	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/pool", ". /locks/pay/ledger"}, actions(p))
 	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
 	m.apply(t, decoded(t, p))

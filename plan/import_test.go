@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -13,10 +14,10 @@ import (
 func TestImportByCommandSpeaksOfNoBlock(t *testing.T) {
 	for _, byCommand := range []bool{true, false} {
 		tree := base()
-		tree.Intent = Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/elsewhere", Target: "/locks/solo", ByCommand: byCommand}}}
-		gone := Diff(nil, tree, Options{Identities: us})
-		session := Diff(&Tree{Nodes: []*Node{{Path: "/elsewhere", Live: &Live{Ephemeral: true}}}}, tree, Options{Identities: us})
-		for _, p := range []*Plan{gone, session} {
+		tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/elsewhere", Target: "/locks/solo", ByCommand: byCommand}}}
+		gone := plan.Diff(nil, tree, plan.Options{Identities: us})
+		session := plan.Diff(&plan.Tree{Nodes: []*plan.Node{{Path: "/elsewhere", Live: &plan.Live{Ephemeral: true}}}}, tree, plan.Options{Identities: us})
+		for _, p := range []*plan.Plan{gone, session} {
 			refused(t, p, "error import")
 			require.Equal(t, !byCommand, strings.Contains(p.Problems[0].Detail, "import block"), p.Problems[0].Detail)
 			require.Contains(t, p.Problems[0].Detail, "Correct the path")
@@ -28,13 +29,13 @@ func TestImportByCommandSpeaksOfNoBlock(t *testing.T) {
 func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	m := applied(t, base())
 	rest := declared(base().Nodes[:3]...)
-	m.apply(t, replanIntent(t, m, rest, Intent{Removals: []Removal{{From: "namespace.x.election.locks_solo"}}}))
+	m.apply(t, replanIntent(t, m, rest, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.election.locks_solo"}}}))
 	tree := base()
 	tree.Nodes[3] = declare("/locks/solo", kind.Mutex)
-	tree.Intent.Imports = []Import{{To: tree.Nodes[3].Addr, Path: "/locks/solo", Target: "/locks/solo"}}
+	tree.Intent.Imports = []plan.Import{{To: tree.Nodes[3].Addr, Path: "/locks/solo", Target: "/locks/solo"}}
 	live := m.read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &Usage{Holders: []Holder{{Name: "latch-0000000001", ID: "host-a"}}}
-	p := Diff(live, tree, Options{Identities: us, ForceBreak: []string{tree.Nodes[3].Addr}})
+	live.Find("/locks/solo").Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	p := plan.Diff(live, tree, plan.Options{Identities: us, ForceBreak: []string{tree.Nodes[3].Addr}})
 	require.Equal(t, []string{"-/+ /locks/solo"}, actions(p))
 	require.Equal(t, []string{"warning force_break"}, codes(p))
 	require.True(t, decoded(t, p).Changes[3].Break)
@@ -49,13 +50,13 @@ func TestImportToTheAddressOfALockThatMovesIsRefused(t *testing.T) {
 	tree := base()
 	tree.Nodes[3] = declare("/locks/near", kind.Election, addr(boss))
 	tree.Nodes[0], tree.Nodes[3] = tree.Nodes[3], tree.Nodes[0]
-	for what, o := range map[string]Options{
+	for what, o := range map[string]plan.Options{
 		"all": {}, "the address": {Targets: []string{boss}}, "its namespace": {Targets: []string{"namespace.x"}},
 	} {
 		for _, byCommand := range []bool{true, false} {
-			tree.Intent = Intent{Imports: []Import{{To: boss, Path: "/locks/far", Target: "/locks/near", ByCommand: byCommand}}}
+			tree.Intent = plan.Intent{Imports: []plan.Import{{To: boss, Path: "/locks/far", Target: "/locks/near", ByCommand: byCommand}}}
 			o.Identities, o.OverwriteData = us, true
-			p := Diff(m.read(t, testRoot, testStack), tree, o)
+			p := plan.Diff(m.read(t, testRoot, testStack), tree, o)
 			require.False(t, p.Applyable(), what)
 			q := p.Problems[0]
 			require.Equal(t, "Import of a lock that is there already", q.Summary)
@@ -71,7 +72,7 @@ func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
 	m := newModel(testRoot, testStack)
 	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll()}
 	tree := base()
-	tree.Intent.Imports = []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo", Target: "/locks/solo"}}
+	tree.Intent.Imports = []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo", Target: "/locks/solo"}}
 	m.apply(t, replan(t, m, tree))
 	for i, at := range []string{"/locks/solo2", "/locks/solo3"} {
 		tree.Nodes[3] = declare(at, kind.Election, addr("namespace.x.election.locks_solo"))
@@ -91,23 +92,23 @@ func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
 func TestImportOfANamespaceWithContentsAsALockIsRefused(t *testing.T) {
 	const pay = "namespace.x.namespace.locks_pay"
 	m := applied(t, base())
-	m.apply(t, replanIntent(t, m, declared(base().Nodes[3]), Intent{Removals: []Removal{{From: pay}, {From: "namespace.x.mutex.locks_pay_ledger"}, {From: "namespace.x.semaphore.locks_pay_pool"}}}))
+	m.apply(t, replanIntent(t, m, declared(base().Nodes[3]), plan.Intent{Removals: []plan.Removal{{From: pay}, {From: "namespace.x.mutex.locks_pay_ledger"}, {From: "namespace.x.semaphore.locks_pay_pool"}}}))
 	for _, at := range []string{"/locks/pay", "/locks/cash"} {
 		tree := declared(declare(at, kind.Mutex, addr("mutex.pay")), base().Nodes[3])
-		tree.Intent.Imports = []Import{{To: "mutex.pay", Path: "/locks/pay", Target: at}}
+		tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay", Target: at}}
 		p := replan(t, m, tree)
 		refused(t, p, "error import")
 		require.Contains(t, p.Problems[0].Detail, "/locks/pay is a namespace and holds 2 nodes")
 	}
 	tree := declared(declare("/locks/pay", kind.Namespace, addr("namespace.pay")), base().Nodes[3])
-	tree.Intent.Imports = []Import{{To: "namespace.pay", Path: "/locks/pay", Target: "/locks/pay"}}
+	tree.Intent.Imports = []plan.Import{{To: "namespace.pay", Path: "/locks/pay", Target: "/locks/pay"}}
 	require.True(t, replan(t, m, tree).Applyable(), "as a namespace it is taken over")
 	delete(m.nodes, "/locks/pay/ledger")
 	for _, p := range []string{"/locks/pay/pool/leases", "/locks/pay/pool/locks", "/locks/pay/pool"} {
 		delete(m.nodes, p)
 	}
 	tree = declared(declare("/locks/pay", kind.Mutex, addr("mutex.pay")), base().Nodes[3])
-	tree.Intent.Imports = []Import{{To: "mutex.pay", Path: "/locks/pay", Target: "/locks/pay"}}
+	tree.Intent.Imports = []plan.Import{{To: "mutex.pay", Path: "/locks/pay", Target: "/locks/pay"}}
 	settle(t, m, replan(t, m, tree), tree)
 }
 
@@ -117,23 +118,23 @@ func TestImportedNamespaceComesWithWhatIsMadeInIt(t *testing.T) {
 	const pay, ledger, pool = "namespace.x.namespace.locks_pay", "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool"
 	for _, children := range []int{0, 2} { // made anew, or taken over as it is
 		tree := base()
-		tree.Intent.Imports = []Import{{To: pay, Path: "/locks/pay"}, {To: pool, Path: "/locks/pay/pool"}}
-		foreign := func(path string, children int) *Node {
-			return &Node{Path: path, Live: &Live{Czxid: 4, Trouble: TroubleForeign, Children: children}}
+		tree.Intent.Imports = []plan.Import{{To: pay, Path: "/locks/pay"}, {To: pool, Path: "/locks/pay/pool"}}
+		foreign := func(path string, children int) *plan.Node {
+			return &plan.Node{Path: path, Live: &plan.Live{Czxid: 4, Trouble: plan.TroubleForeign, Children: children}}
 		}
-		live := &Tree{Root: testRoot, Stack: testStack, Nodes: []*Node{foreign("/locks/pay", children)}}
+		live := &plan.Tree{Root: testRoot, Stack: testStack, Nodes: []*plan.Node{foreign("/locks/pay", children)}}
 		if children > 0 {
 			live.Nodes = append(live.Nodes, foreign("/locks/pay/pool", 1))
 		} else {
 			tree.Intent.Imports = tree.Intent.Imports[:1]
 		}
 		for _, target := range []string{ledger, pool} {
-			p := Diff(live, tree, Options{Identities: us, Targets: []string{target}})
+			p := plan.Diff(live, tree, plan.Options{Identities: us, Targets: []string{target}})
 			require.True(t, p.Applyable(), "%s", p)
 			require.Len(t, p.Changes, 2)
 			require.Equal(t, "/locks/pay", p.Changes[0].Importing, "%s", p)
 		}
-		p := Diff(live, tree, Options{Identities: us, Excludes: []string{pay}})
+		p := plan.Diff(live, tree, plan.Options{Identities: us, Excludes: []string{pay}})
 		require.Equal(t, []string{"+ /locks/solo"}, actions(p), "%d", children)
 	}
 }

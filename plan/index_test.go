@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 )
@@ -14,9 +15,9 @@ func TestIndexComesBackWithWhatItDoesNotKnow(t *testing.T) {
 	in := `{"apply":"7f","cfg":"ab","future":{"x":[1]},"locktree":1,"outputs":{"o":{"value":1}},` +
 		`"pending_acl":[{"addr":"a","path":"/p","acl":[["world","anyone","r"]]}],` +
 		`"res":{"a":{"path":"/p","type":"mutex","gen":2,"hash":"h"}}}`
-	x, err := DecodeIndex([]byte(in))
+	x, err := plan.DecodeIndex([]byte(in))
 	require.NoError(t, err)
-	require.Equal(t, IndexEntry{Path: "/p", Type: "mutex", Gen: 2, Hash: "h"}, x.Resources["a"])
+	require.Equal(t, plan.IndexEntry{Path: "/p", Type: "mutex", Gen: 2, Hash: "h"}, x.Resources["a"])
 	require.Equal(t, kind.PermRead, x.Pending[0].ACL[0].Perms)
 	out, err := x.Encode()
 	require.NoError(t, err)
@@ -25,7 +26,7 @@ func TestIndexComesBackWithWhatItDoesNotKnow(t *testing.T) {
 
 func TestNextIndexKeepsFieldsOfNewerVersions(t *testing.T) {
 	m := applied(t, base())
-	path := IndexPath(testRoot, testStack)
+	path := plan.IndexPath(testRoot, testStack)
 	var doc map[string]any
 	require.NoError(t, json.Unmarshal(m.nodes[path].data, &doc))
 	doc["future"] = true
@@ -39,14 +40,14 @@ func TestForeignDataIsNoIndex(t *testing.T) {
 	payload, err := declare("/locks/a", kind.Mutex).Payload.Encode()
 	require.NoError(t, err)
 	for _, s := range []string{"", "null", "[]", "x", "{}", `{"locktree":1}`, string(payload)} {
-		_, err := DecodeIndex([]byte(s))
-		require.ErrorIs(t, err, ErrNotIndex, s)
+		_, err := plan.DecodeIndex([]byte(s))
+		require.ErrorIs(t, err, plan.ErrNotIndex, s)
 	}
 }
 
 func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
-	var newer *VersionError
-	_, err := DecodeIndex([]byte(`{"locktree":2,"apply":1,"res":[]}`))
+	var newer *plan.VersionError
+	_, err := plan.DecodeIndex([]byte(`{"locktree":2,"apply":1,"res":[]}`))
 	require.ErrorAs(t, err, &newer)
 	require.ErrorContains(t, err, "upgrade")
 	for field, s := range map[string]string{
@@ -55,8 +56,8 @@ func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 		"apply":    `{"locktree":1,"apply":1,"res":{}}`,
 		"shards":   `{"locktree":1,"apply":"","res":{},"shards":[{"name":"000001","first":"/a"},{"name":"000001","first":"/b"}]}`,
 	} {
-		var e *DamagedError
-		_, err := DecodeIndex([]byte(s))
+		var e *plan.DamagedError
+		_, err := plan.DecodeIndex([]byte(s))
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, field, e.Field)
 		require.ErrorContains(t, err, fmt.Sprintf("index: %s", field))
@@ -64,13 +65,13 @@ func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 }
 
 func FuzzDecodeIndex(f *testing.F) {
-	x := &Index{Apply: "a", Resources: map[string]IndexEntry{"m": {Path: "/m"}}, Pending: []PendingACL{{ACL: kind.WorldAll()}}}
+	x := &plan.Index{Apply: "a", Resources: map[string]plan.IndexEntry{"m": {Path: "/m"}}, Pending: []plan.PendingACL{{ACL: kind.WorldAll()}}}
 	good, err := x.Encode()
 	require.NoError(f, err)
 	f.Add(good)
 	f.Add([]byte(`{"locktree":1e99,"apply":"","res":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		x, err := DecodeIndex(data)
+		x, err := plan.DecodeIndex(data)
 		if err != nil {
 			require.Nil(t, x)
 			return
@@ -79,7 +80,7 @@ func FuzzDecodeIndex(f *testing.F) {
 		if err != nil {
 			return // an access entry without permissions can be read and not written
 		}
-		again, err := DecodeIndex(out)
+		again, err := plan.DecodeIndex(out)
 		require.NoError(t, err)
 		second, err := again.Encode()
 		require.NoError(t, err)
@@ -96,9 +97,9 @@ func TestIndexWithTwoEntriesForAPathGivesOnePlan(t *testing.T) {
 	for i := range 8 {
 		live.Index.Resources[fmt.Sprintf("copy%d", i)] = solo
 	}
-	live.Nodes = slices.DeleteFunc(live.Nodes, func(n *Node) bool { return n.Path == solo.Path })
+	live.Nodes = slices.DeleteFunc(live.Nodes, func(n *plan.Node) bool { return n.Path == solo.Path })
 	for range 20 {
-		p := Diff(live, base(), Options{Identities: us})
-		require.Equal(t, []Drift{{Addr: "copy0", Path: solo.Path, What: DriftDeleted}}, p.Drifted)
+		p := plan.Diff(live, base(), plan.Options{Identities: us})
+		require.Equal(t, []plan.Drift{{Addr: "copy0", Path: solo.Path, What: plan.DriftDeleted}}, p.Drifted)
 	}
 }

@@ -1,13 +1,15 @@
-package plan
+package plan_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
 )
 
 func TestMovesAreFollowedAsFarAsAddressesReach(t *testing.T) {
-	i := Intent{Moves: []Move{
+	i := plan.Intent{Moves: []plan.Move{
 		{From: "mutex.a", To: "namespace.n.mutex.b"},
 		{From: "namespace.n.mutex.b", To: "namespace.n.mutex.c"},
 		{From: `semaphore.s`, To: "semaphore.t"},
@@ -33,7 +35,7 @@ func TestMovesAreFollowedAsFarAsAddressesReach(t *testing.T) {
 }
 
 func TestRemovalsCoverWhatIsInside(t *testing.T) {
-	i := Intent{Removals: []Removal{{From: "namespace.legacy", Destroy: true}, {From: `mutex.m["a"]`}}}
+	i := plan.Intent{Removals: []plan.Removal{{From: "namespace.legacy", Destroy: true}, {From: `mutex.m["a"]`}}}
 	require.True(t, i.Removed("namespace.legacy.mutex.x").Destroy)
 	require.NotNil(t, i.Removed("namespace.legacy"))
 	require.NotNil(t, i.Removed(`mutex.m["a"]`))

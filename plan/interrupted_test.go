@@ -1,10 +1,11 @@
-package plan
+package plan_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -16,14 +17,14 @@ func TestRestOfANamespaceThatMovedWaitsForWhatIsInIt(t *testing.T) {
 	m := applied(t, old)
 	moved := declared(declare("/locks/b", kind.Namespace, addr("namespace.a")), declare("/locks/b/m", kind.Mutex, addr("namespace.a.mutex.m")))
 	first := true
-	err := replan(t, m, moved).Transactions("0123456789abcdef", kind.WorldAll(), func(tx *Transaction) error {
+	err := replan(t, m, moved).Transactions("0123456789abcdef", kind.WorldAll(), func(tx *plan.Transaction) error {
 		if len(tx.Changes) > 2 || !first {
-			return ErrTooLong
+			return plan.ErrTooLong
 		}
 		first = false
 		return m.multi(tx.Ops)
 	})
-	require.ErrorIs(t, err, ErrTooLong)
+	require.ErrorIs(t, err, plan.ErrTooLong)
 	require.Equal(t, kind.StateMoved, payloadAt(t, m, "/locks/a").State, "the namespace alone has moved")
 	require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/a/m").State)
 

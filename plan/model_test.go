@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 )
@@ -27,7 +28,7 @@ type mnode struct {
 // newModel has the tool's own nodes, as an apply leaves them before its transaction.
 func newModel(root, stack string) *model {
 	m := &model{nodes: map[string]*mnode{"/": {}}}
-	for _, p := range []string{root, ScaffoldPath(root), kind.ParentPath(IndexPath(root, stack)), LockPath(root, stack)} {
+	for _, p := range []string{root, plan.ScaffoldPath(root), kind.ParentPath(plan.IndexPath(root, stack)), plan.LockPath(root, stack)} {
 		for i := 1; i <= len(p); i++ {
 			if i == len(p) || p[i] == '/' {
 				if m.nodes[p[:i]] == nil {
@@ -58,7 +59,7 @@ func (m *model) clone() *model {
 	return c
 }
 
-func (m *model) multi(ops []Op) error {
+func (m *model) multi(ops []plan.Op) error {
 	next := m.clone()
 	next.zxid++
 	for i, op := range ops {
@@ -70,9 +71,9 @@ func (m *model) multi(ops []Op) error {
 	return nil
 }
 
-func (m *model) do(op Op) error {
+func (m *model) do(op plan.Op) error {
 	n := m.nodes[op.Path]
-	if op.Kind == OpCreate {
+	if op.Kind == plan.OpCreate {
 		if n != nil {
 			return fmt.Errorf("node exists")
 		}
@@ -92,22 +93,22 @@ func (m *model) do(op Op) error {
 		return fmt.Errorf("bad version: %d, not %d", n.version, op.Version)
 	}
 	switch op.Kind {
-	case OpSet:
+	case plan.OpSet:
 		n.data = op.Data
 		n.version++
-	case OpDelete:
+	case plan.OpDelete:
 		if c := m.children(op.Path); len(c) > 0 {
 			return fmt.Errorf("not empty: %v", c)
 		}
 		delete(m.nodes, op.Path)
-	case OpCheck:
+	case plan.OpCheck:
 	default:
 		return fmt.Errorf("unknown operation")
 	}
 	return nil
 }
 
-func (m *model) setACL(s ACLStep) error {
+func (m *model) setACL(s plan.ACLStep) error {
 	n := m.nodes[s.Path]
 	if n == nil || n.aversion != s.Aversion {
 		return fmt.Errorf("set acl %s: no node, or bad version", s.Path)
@@ -118,10 +119,10 @@ func (m *model) setACL(s ACLStep) error {
 }
 
 // read is what a read of the live tree makes of the model.
-func (m *model) read(t require.TestingT, root, stack string) *Tree {
-	tree := &Tree{Root: root, Stack: stack, IndexPin: Pin{Path: IndexPath(root, stack), Absent: true}}
+func (m *model) read(t require.TestingT, root, stack string) *plan.Tree {
+	tree := &plan.Tree{Root: root, Stack: stack, IndexPin: plan.Pin{Path: plan.IndexPath(root, stack), Absent: true}}
 	if n := m.nodes[tree.IndexPin.Path]; n != nil {
-		x, err := DecodeIndex(n.data)
+		x, err := plan.DecodeIndex(n.data)
 		require.NoError(t, err)
 		for i, shard := range x.Shards {
 			part := m.nodes[kind.JoinPath(tree.IndexPin.Path, shard.Name)]
@@ -129,11 +130,11 @@ func (m *model) read(t require.TestingT, root, stack string) *Tree {
 			require.NoError(t, x.AddShard(i, part.data, part.version))
 		}
 		tree.Index = x
-		tree.IndexPin = Pin{Path: tree.IndexPin.Path, Czxid: n.czxid, Version: n.version, Aversion: n.aversion}
+		tree.IndexPin = plan.Pin{Path: tree.IndexPin.Path, Czxid: n.czxid, Version: n.version, Aversion: n.aversion}
 	}
-	tree.Destroys = m.nodes[LockPath(root, stack)].version
+	tree.Destroys = m.nodes[plan.LockPath(root, stack)].version
 	for path, n := range m.nodes {
-		if !under(path, root) || path == ScaffoldPath(root) || under(path, ScaffoldPath(root)) {
+		if !plan.Under(path, root) || path == plan.ScaffoldPath(root) || plan.Under(path, plan.ScaffoldPath(root)) {
 			continue
 		}
 		if p := m.nodes[kind.ParentPath(path)]; p != nil {
@@ -143,7 +144,7 @@ func (m *model) read(t require.TestingT, root, stack string) *Tree {
 		}
 		tree.Nodes = append(tree.Nodes, m.node(path, n))
 	}
-	slices.SortFunc(tree.Nodes, func(a, b *Node) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
 	for _, n := range tree.Nodes {
 		if n.Payload == nil || n.Payload.Owner.Stack != stack {
 			tree.Unmanaged = append(tree.Unmanaged, n.Path)
@@ -152,24 +153,24 @@ func (m *model) read(t require.TestingT, root, stack string) *Tree {
 	return tree
 }
 
-func (m *model) node(path string, n *mnode) *Node {
-	out := &Node{Path: path, ACL: n.acl, Live: &Live{
+func (m *model) node(path string, n *mnode) *plan.Node {
+	out := &plan.Node{Path: path, ACL: n.acl, Live: &plan.Live{
 		Czxid: n.czxid, Version: n.version, Aversion: n.aversion, Children: len(m.children(path)),
 		DataLength: len(n.data),
 	}}
 	payload, err := kind.Decode(n.data)
 	if err != nil {
-		out.Live.Trouble, out.Live.Detail = TroubleForeign, err.Error()
+		out.Live.Trouble, out.Live.Detail = plan.TroubleForeign, err.Error()
 		return out
 	}
 	out.Payload, out.Addr = payload, payload.Owner.Addr
 	for _, name := range out.Kind().Children {
 		p := m.nodes[kind.JoinPath(path, name)]
 		if p == nil {
-			out.Live.Parts = append(out.Live.Parts, Part{Name: name, Absent: true})
+			out.Live.Parts = append(out.Live.Parts, plan.Part{Name: name, Absent: true})
 			continue
 		}
-		out.Live.Parts = append(out.Live.Parts, Part{
+		out.Live.Parts = append(out.Live.Parts, plan.Part{
 			Name: name, Czxid: p.czxid, Version: p.version, Aversion: p.aversion, ACL: p.acl,
 		})
 	}
@@ -177,7 +178,7 @@ func (m *model) node(path string, n *mnode) *Node {
 }
 
 // apply does to the model what an apply does to an ensemble.
-func (m *model) apply(t require.TestingT, p *Plan) {
+func (m *model) apply(t require.TestingT, p *plan.Plan) {
 	require.True(t, p.Applyable(), "%s", p)
 	ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
 	require.NoError(t, err)
@@ -195,13 +196,13 @@ const (
 var (
 	admin  = kind.ACL{Scheme: "digest", ID: "provisioner:AAAAAAAAAAAAAAAAAAAAAAAAAAA=", Perms: kind.PermAll}
 	worker = kind.ACL{Scheme: "digest", ID: "worker:BBBBBBBBBBBBBBBBBBBBBBBBBBB=", Perms: kind.PermCreate | kind.PermRead | kind.PermDelete}
-	us     = []Identity{{"world", "anyone"}, {"digest", admin.ID}}
+	us     = []plan.Identity{{"world", "anyone"}, {"digest", admin.ID}}
 )
 
 // declare makes a desired node; change completes it.
-func declare(path string, k *kind.Kind, change ...func(*Node)) *Node {
+func declare(path string, k *kind.Kind, change ...func(*plan.Node)) *plan.Node {
 	p := &kind.Payload{Params: k.New()}
-	n := &Node{
+	n := &plan.Node{
 		Path: path, Addr: "namespace.x." + k.Name + "." + strings.ReplaceAll(path[1:], "/", "_"),
 		Origin: "locks.locktree.hcl:1", Payload: p, ACL: []kind.ACL{admin, worker},
 	}
@@ -212,13 +213,15 @@ func declare(path string, k *kind.Kind, change ...func(*Node)) *Node {
 	return n
 }
 
-func declared(nodes ...*Node) *Tree { return &Tree{Root: testRoot, Stack: testStack, Nodes: nodes} }
+func declared(nodes ...*plan.Node) *plan.Tree {
+	return &plan.Tree{Root: testRoot, Stack: testStack, Nodes: nodes}
+}
 
-func addr(a string) func(*Node)     { return func(n *Node) { n.Addr = a } }
-func acl(l ...kind.ACL) func(*Node) { return func(n *Node) { n.ACL = l } }
-func protect(n *Node)               { n.Payload.Protect = true }
-func set(name string, v any) func(*Node) {
-	return func(n *Node) {
+func addr(a string) func(*plan.Node)     { return func(n *plan.Node) { n.Addr = a } }
+func acl(l ...kind.ACL) func(*plan.Node) { return func(n *plan.Node) { n.ACL = l } }
+func protect(n *plan.Node)               { n.Payload.Protect = true }
+func set(name string, v any) func(*plan.Node) {
+	return func(n *plan.Node) {
 		for _, f := range n.Payload.Params.Fields() {
 			if f.Name == name {
 				if err := f.Set(v); err != nil {
@@ -232,27 +235,27 @@ func set(name string, v any) func(*Node) {
 }
 
 // applied returns a model to which the tree was applied.
-func applied(t testing.TB, tree *Tree) *model {
+func applied(t testing.TB, tree *plan.Tree) *model {
 	m := newModel(testRoot, testStack)
-	m.apply(t, Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us}))
+	m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us}))
 	return m
 }
 
-func replan(t testing.TB, m *model, tree *Tree) *Plan {
-	return Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us})
+func replan(t testing.TB, m *model, tree *plan.Tree) *plan.Plan {
+	return plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us})
 }
 
 // actions lists what a plan does, in order, without the nodes left alone.
-func actions(p *Plan) (out []string) {
+func actions(p *plan.Plan) (out []string) {
 	for i := range p.Changes {
-		if c := &p.Changes[i]; c.Action != NoOp {
+		if c := &p.Changes[i]; c.Action != plan.NoOp {
 			out = append(out, c.Action.Symbol()+" "+c.Path)
 		}
 	}
 	return out
 }
 
-func codes(p *Plan) (out []string) {
+func codes(p *plan.Plan) (out []string) {
 	for _, q := range p.Problems {
 		out = append(out, q.Severity.String()+" "+string(q.Code))
 	}

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"slices"
@@ -6,10 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func replanIntent(t testing.TB, m *model, tree *Tree, i Intent) *Plan {
+func replanIntent(t testing.TB, m *model, tree *plan.Tree, i plan.Intent) *plan.Plan {
 	tree.Intent = i
 	return replan(t, m, tree)
 }
@@ -23,7 +24,7 @@ func payloadAt(t testing.TB, m *model, path string) *kind.Payload {
 
 // settle asserts that a plan survives being saved, applies it and that nothing
 // is left to do.
-func settle(t testing.TB, m *model, p *Plan, tree *Tree) {
+func settle(t testing.TB, m *model, p *plan.Plan, tree *plan.Tree) {
 	require.True(t, p.Applyable(), "%s", p)
 	require.Equal(t, encoded(t, p), encoded(t, decoded(t, p)))
 	m.apply(t, decoded(t, p))
@@ -36,7 +37,7 @@ func TestLockThatMovesLeavesATombstoneUntilItsMoveIsGone(t *testing.T) {
 	m := applied(t, base())
 	tree := base()
 	tree.Nodes[3] = declare("/locks/pay/boss", kind.Election, addr("election.boss"))
-	move := Intent{Moves: []Move{{From: "namespace.x.election.locks_solo", To: "election.boss"}}}
+	move := plan.Intent{Moves: []plan.Move{{From: "namespace.x.election.locks_solo", To: "election.boss"}}}
 	p := replanIntent(t, m, tree, move)
 	require.Equal(t, []string{"+ /locks/pay/boss", "~ /locks/solo"}, actions(p))
 	require.Equal(t, "/locks/solo", p.Changes[1].PreviousPath)
@@ -50,9 +51,9 @@ func TestLockThatMovesLeavesATombstoneUntilItsMoveIsGone(t *testing.T) {
 	require.Equal(t, "/locks/pay/boss", payloadAt(t, m, "/locks/solo").MovedTo)
 	require.EqualValues(t, 2, payloadAt(t, m, "/locks/pay/boss").Gen)
 
-	p = replanIntent(t, m, tree, Intent{})
+	p = replanIntent(t, m, tree, plan.Intent{})
 	require.Equal(t, []string{"- /locks/solo"}, actions(p))
-	require.Equal(t, ReasonDeleteTombstone, p.Changes[0].Reason)
+	require.Equal(t, plan.ReasonDeleteTombstone, p.Changes[0].Reason)
 	settle(t, m, p, tree)
 	require.Nil(t, m.nodes["/locks/solo"])
 }
@@ -96,13 +97,13 @@ func TestNamespaceMovesWithEverythingInIt(t *testing.T) {
 		declare("/locks/cash/pool", kind.Semaphore, set("permits", 3)),
 		declare("/locks/solo", kind.Election),
 	)
-	p := replanIntent(t, m, tree, Intent{PathMoves: []PathMove{{From: "/locks/pay", To: "/locks/cash"}}})
-	require.Equal(t, Counts{Add: 3, Change: 3}, p.Summary())
+	p := replanIntent(t, m, tree, plan.Intent{PathMoves: []plan.PathMove{{From: "/locks/pay", To: "/locks/cash"}}})
+	require.Equal(t, plan.Counts{Add: 3, Change: 3}, p.Summary())
 	settle(t, m, p, tree)
 	for from, to := range map[string]string{"/locks/pay": "/locks/cash", "/locks/pay/ledger": "/locks/cash/ledger"} {
 		require.Equal(t, to, payloadAt(t, m, from).MovedTo)
 	}
-	tree.Intent = Intent{}
+	tree.Intent = plan.Intent{}
 	p = replan(t, m, tree)
 	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "- /locks/pay"}, actions(p))
 	settle(t, m, p, tree)
@@ -125,7 +126,7 @@ func TestLockIsDeclaredWhereANamespaceMovedAway(t *testing.T) {
 	p := replan(t, m, moved)
 	require.Empty(t, codes(p))
 	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "-/+ /locks/pay"}, actions(p))
-	require.Empty(t, p.Changes[slices.IndexFunc(p.Changes, func(c Change) bool { return c.Path == "/locks/pay" })].PreviousAddr,
+	require.Empty(t, p.Changes[slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == "/locks/pay" })].PreviousAddr,
 		"what was called so is declared still, elsewhere")
 	settle(t, m, p, moved)
 }
@@ -133,7 +134,7 @@ func TestLockIsDeclaredWhereANamespaceMovedAway(t *testing.T) {
 // As long as the move is declared its notes stay, and the way out is said.
 func TestLockIsRefusedWhereTheNotesOfADeclaredMoveStand(t *testing.T) {
 	m := applied(t, base())
-	intent := Intent{PathMoves: []PathMove{{From: "/locks/pay", To: "/locks/cash"}}}
+	intent := plan.Intent{PathMoves: []plan.PathMove{{From: "/locks/pay", To: "/locks/cash"}}}
 	moved := declared(declare("/locks/cash", kind.Namespace), declare("/locks/cash/ledger", kind.Mutex),
 		declare("/locks/cash/pool", kind.Semaphore, set("permits", 3)), declare("/locks/solo", kind.Election))
 	p := replanIntent(t, m, moved, intent)
@@ -148,10 +149,10 @@ func TestLockIsRefusedWhereTheNotesOfADeclaredMoveStand(t *testing.T) {
 func TestLockInUseDoesNotMove(t *testing.T) {
 	m := applied(t, base())
 	live := m.read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &Usage{Holders: []Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	live.Find("/locks/solo").Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "latch-0000000001", ID: "host-a"}}}
 	tree := base()
 	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
-	p := Diff(live, tree, Options{Identities: us})
+	p := plan.Diff(live, tree, plan.Options{Identities: us})
 	require.Equal(t, []string{"warning in_use"}, codes(p))
 	require.Len(t, p.InUse(), 1)
 	require.Contains(t, p.Problems[0].Detail, "moved to /locks/boss")
@@ -162,9 +163,9 @@ func TestLockInUseDoesNotMove(t *testing.T) {
 func TestLockThatMovedBeforeItWasLetGoIsNotDeleted(t *testing.T) {
 	m := applied(t, base())
 	rest := declared(base().Nodes[:3]...)
-	intent := Intent{
-		Moves:    []Move{{From: "namespace.x.election.locks_solo", To: "namespace.x.election.boss"}, {From: "namespace.x.election.boss", To: "election.boss"}},
-		Removals: []Removal{{From: "election.boss"}},
+	intent := plan.Intent{
+		Moves:    []plan.Move{{From: "namespace.x.election.locks_solo", To: "namespace.x.election.boss"}, {From: "namespace.x.election.boss", To: "election.boss"}},
+		Removals: []plan.Removal{{From: "election.boss"}},
 	}
 	p := replanIntent(t, m, rest, intent)
 	require.Equal(t, []string{". /locks/solo"}, actions(p))
@@ -180,16 +181,16 @@ func TestLockIsLetGoOutOfANamespaceThatIsDeleted(t *testing.T) {
 	tree.Nodes[2] = declare("/locks/pay/pool", kind.Semaphore, set("permits", 3), addr(pay+".semaphore.pool"))
 	m := applied(t, tree)
 	rest := declared(base().Nodes[3])
-	for name, intent := range map[string]Intent{
-		"under its address": {Removals: []Removal{{From: pay, Destroy: true}, {From: ledger}}},
+	for name, intent := range map[string]plan.Intent{
+		"under its address": {Removals: []plan.Removal{{From: pay, Destroy: true}, {From: ledger}}},
 		"under a later one": {
-			Moves:    []Move{{From: ledger, To: "mutex.books"}},
-			Removals: []Removal{{From: "mutex.books"}, {From: pay, Destroy: true}},
+			Moves:    []plan.Move{{From: ledger, To: "mutex.books"}},
+			Removals: []plan.Removal{{From: "mutex.books"}, {From: pay, Destroy: true}},
 		},
 	} {
 		require.Equal(t, []string{"- /locks/pay/pool", ". /locks/pay/ledger"}, actions(replanIntent(t, m, rest, intent)), name)
 	}
-	outer := Intent{Removals: []Removal{{From: pay}, {From: ledger, Destroy: true}}}
+	outer := plan.Intent{Removals: []plan.Removal{{From: pay}, {From: ledger, Destroy: true}}}
 	require.Equal(t, []string{"- /locks/pay/ledger", ". /locks/pay", ". /locks/pay/pool"}, actions(replanIntent(t, m, rest, outer)))
 }
 
@@ -198,21 +199,21 @@ func TestForgottenLockKeepsItsDeclarationAndCanBeTakenBack(t *testing.T) {
 	protect(tree.Nodes[3])
 	m := applied(t, tree)
 	rest := declared(base().Nodes[:3]...)
-	p := replanIntent(t, m, rest, Intent{Removals: []Removal{{From: "namespace.x.election.locks_solo"}}})
+	p := replanIntent(t, m, rest, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.election.locks_solo"}}})
 	require.Equal(t, []string{". /locks/solo"}, actions(p))
-	require.Equal(t, Counts{Forget: 1}, p.Summary())
+	require.Equal(t, plan.Counts{Forget: 1}, p.Summary())
 	settle(t, m, p, rest)
 	left := payloadAt(t, m, "/locks/solo")
 	require.Empty(t, left.Owner)
 	require.True(t, left.Protect, "sticky")
 	require.Equal(t, kind.StateActive, left.State)
-	rest.Intent = Intent{}
+	rest.Intent = plan.Intent{}
 	require.False(t, replan(t, m, rest).HasChanges(), "nothing is planned for it any more")
 
 	refused(t, replan(t, m, base()), "error foreign_node")
-	p = replanIntent(t, m, base(), Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}})
+	p = replanIntent(t, m, base(), plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}})
 	require.Equal(t, []string{"~ /locks/solo"}, actions(p))
-	require.Equal(t, Counts{Import: 1, Change: 1}, p.Summary())
+	require.Equal(t, plan.Counts{Import: 1, Change: 1}, p.Summary())
 	settle(t, m, p, base())
 	require.Equal(t, testStack, payloadAt(t, m, "/locks/solo").Owner.Stack)
 }
@@ -220,7 +221,7 @@ func TestForgottenLockKeepsItsDeclarationAndCanBeTakenBack(t *testing.T) {
 func TestNamespaceStaysForWhatIsForgottenInIt(t *testing.T) {
 	m := applied(t, base())
 	rest := declared(base().Nodes[3])
-	p := replanIntent(t, m, rest, Intent{Removals: []Removal{{From: "namespace.x.mutex.locks_pay_ledger"}}})
+	p := replanIntent(t, m, rest, plan.Intent{Removals: []plan.Removal{{From: "namespace.x.mutex.locks_pay_ledger"}}})
 	require.Equal(t, []string{"- /locks/pay/pool", ". /locks/pay/ledger"}, actions(p))
 	require.Equal(t, []string{"warning unmanaged_child"}, codes(p))
 	m.apply(t, p)
@@ -228,7 +229,7 @@ func TestNamespaceStaysForWhatIsForgottenInIt(t *testing.T) {
 }
 
 func TestImportOfAnIdleNodeMakesItAnewAndOfABusyOneDoesNot(t *testing.T) {
-	imp := Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
+	imp := plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
 	for _, busy := range []bool{false, true} {
 		m := applied(t, declared(base().Nodes[:3]...))
 		m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll(), czxid: 7}
@@ -256,10 +257,10 @@ func TestImportToAnotherPathLeavesATombstone(t *testing.T) {
 	m := applied(t, declared(base().Nodes[:3]...))
 	m.nodes["/locks/curator"] = &mnode{acl: kind.WorldAll(), czxid: 7}
 	tree := base()
-	tree.Intent = Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/curator", Target: "/locks/solo"}}}
+	tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/curator", Target: "/locks/solo"}}}
 	p := replan(t, m, tree)
 	require.Equal(t, []string{"~ /locks/curator", "+ /locks/solo"}, actions(p))
-	require.Equal(t, Counts{Import: 1, Add: 1, Change: 1}, p.Summary(), "one lock is imported, though two nodes are written")
+	require.Equal(t, plan.Counts{Import: 1, Add: 1, Change: 1}, p.Summary(), "one lock is imported, though two nodes are written")
 	settle(t, m, p, tree)
 	require.Equal(t, "/locks/solo", payloadAt(t, m, "/locks/curator").MovedTo)
 }
@@ -285,8 +286,8 @@ func TestImportThatIsNotToBeIsRefused(t *testing.T) {
 				m.nodes["/locks/solo"] = &mnode{data: c.data, acl: kind.WorldAll()}
 			}
 			tree := base()
-			tree.Intent = Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
-			p := Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, OverwriteData: c.overwrite})
+			tree.Intent = plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/solo"}}}
+			p := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, OverwriteData: c.overwrite})
 			require.Equal(t, c.want, codes(p))
 			if c.want != nil {
 				require.Empty(t, actions(p))
@@ -295,22 +296,22 @@ func TestImportThatIsNotToBeIsRefused(t *testing.T) {
 	}
 }
 
-func decoded(t testing.TB, p *Plan) *Plan { return decodedPlan(t, p) }
+func decoded(t testing.TB, p *plan.Plan) *plan.Plan { return decodedPlan(t, p) }
 
 // The import was passed over: the lock was deleted, and an empty one made at the new path.
 func TestImportOfWhatTheStackHasAlreadyIsRefused(t *testing.T) {
 	m := applied(t, base())
 	tree := declared(base().Nodes[:3]...)
 	tree.Nodes = append(tree.Nodes, declare("/locks/boss", kind.Election))
-	imports := []Import{{To: "namespace.x.election.locks_boss", Path: "/locks/solo", Target: "/locks/boss"}}
-	p := replanIntent(t, m, tree, Intent{Imports: imports})
+	imports := []plan.Import{{To: "namespace.x.election.locks_boss", Path: "/locks/solo", Target: "/locks/boss"}}
+	p := replanIntent(t, m, tree, plan.Intent{Imports: imports})
 	require.Equal(t, []string{"error import"}, codes(p))
 	require.Equal(t, "/locks/solo is this stack's already, as namespace.x.election.locks_solo. "+
 		"Declare moved { from = namespace.x.election.locks_solo, to = namespace.x.election.locks_boss } instead of the import.", p.Problems[0].Detail)
 
-	moves := []Move{{From: "namespace.x.election.locks_solo", To: "namespace.x.election.locks_boss"}}
-	p = replanIntent(t, m, tree, Intent{Imports: imports, Moves: moves})
-	require.Equal(t, Counts{Add: 1, Change: 1}, p.Summary(), "what moves is not imported")
+	moves := []plan.Move{{From: "namespace.x.election.locks_solo", To: "namespace.x.election.locks_boss"}}
+	p = replanIntent(t, m, tree, plan.Intent{Imports: imports, Moves: moves})
+	require.Equal(t, plan.Counts{Add: 1, Change: 1}, p.Summary(), "what moves is not imported")
 	settle(t, m, p, tree)
 }
 
@@ -319,12 +320,12 @@ func TestImportedLockThatMovesIsNotImportedAgain(t *testing.T) {
 	m := applied(t, declared(base().Nodes[:3]...))
 	m.nodes["/locks/curator"] = &mnode{acl: kind.WorldAll(), czxid: 7}
 	tree := base()
-	intent := Intent{Imports: []Import{{To: "namespace.x.election.locks_solo", Path: "/locks/curator", Target: "/locks/solo"}}}
+	intent := plan.Intent{Imports: []plan.Import{{To: "namespace.x.election.locks_solo", Path: "/locks/curator", Target: "/locks/solo"}}}
 	settle(t, m, replanIntent(t, m, tree, intent), tree)
 	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
 	intent.Imports[0].Target = "/locks/boss"
 	p := replanIntent(t, m, tree, intent)
-	require.Equal(t, Counts{Add: 1, Change: 1}, p.Summary())
+	require.Equal(t, plan.Counts{Add: 1, Change: 1}, p.Summary())
 	m.apply(t, p)
 	require.False(t, replanIntent(t, m, tree, intent).HasChanges())
 }

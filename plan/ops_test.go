@@ -1,9 +1,10 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 )
@@ -25,7 +26,7 @@ func TestTransactionOfARichPlan(t *testing.T) {
 		"set /locks/pay/pool v0",
 		"set /locks/.locktree/stacks/shop v0",
 	}, got)
-	require.Equal(t, Stats{Ops: 7, Bytes: Size(ops), ACLPhase: 4}, p.Transaction)
+	require.Equal(t, plan.Stats{Ops: 7, Bytes: plan.Size(ops), ACLPhase: 4}, p.Transaction)
 }
 
 func TestNamespaceSomethingIsCreatedInIsChecked(t *testing.T) {
@@ -34,17 +35,17 @@ func TestNamespaceSomethingIsCreatedInIsChecked(t *testing.T) {
 	tree.Nodes = append(tree.Nodes, declare("/locks/pay/more", kind.Mutex))
 	ops, err := replan(t, m, tree).Operations("0123456789abcdef", nil)
 	require.NoError(t, err)
-	require.Equal(t, Op{Kind: OpCheck, Addr: tree.Nodes[0].Addr, Path: "/locks/pay"}, ops[0])
+	require.Equal(t, plan.Op{Kind: plan.OpCheck, Addr: tree.Nodes[0].Addr, Path: "/locks/pay"}, ops[0])
 	require.Len(t, ops, 3)
 }
 
 func TestSizeOfAThousandLocksFitsOneRequest(t *testing.T) {
-	var nodes []*Node
+	var nodes []*plan.Node
 	nodes = append(nodes, declare("/locks/pay", kind.Namespace))
 	for i := range 1000 {
 		nodes = append(nodes, declare(fmt.Sprintf("/locks/pay/lock-%04d", i), kind.Mutex))
 	}
-	p := Diff(nil, declared(nodes...), Options{Identities: us})
+	p := plan.Diff(nil, declared(nodes...), plan.Options{Identities: us})
 	require.Nil(t, p.Batches)
 	require.InDelta(t, 1001, p.Transaction.Ops, 10, "the locks, the namespace, the index with its parts")
 	require.Less(t, p.Transaction.Bytes, 900_000)
@@ -56,11 +57,11 @@ func TestSizeOfAThousandLocksFitsOneRequest(t *testing.T) {
 func TestNoTwoTransactionsOfAPlanHaveOneId(t *testing.T) {
 	for _, id := range []string{"0123456789ab0001", "0123456789ab0002", "0123456789abffff", "0123456789ab0000"} {
 		seen := map[string]bool{}
-		err := Diff(nil, base(), Options{Identities: us}).Transactions(id, kind.WorldAll(), func(tx *Transaction) error {
+		err := plan.Diff(nil, base(), plan.Options{Identities: us}).Transactions(id, kind.WorldAll(), func(tx *plan.Transaction) error {
 			if tx.Divisible {
-				return ErrTooLong
+				return plan.ErrTooLong
 			}
-			require.Len(t, tx.ID, ApplyIDLen)
+			require.Len(t, tx.ID, plan.ApplyIDLen)
 			require.Equal(t, len(seen) == 0, tx.ID == id, "the first has the id itself")
 			require.False(t, seen[tx.ID], "%s", tx.ID)
 			seen[tx.ID] = true

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -20,13 +21,13 @@ var (
 	looker             = entry("ci", kind.PermRead)
 )
 
-func administered(a *Access, nodes ...*Node) *Tree {
+func administered(a *plan.Access, nodes ...*plan.Node) *plan.Tree {
 	t := declared(nodes...)
 	t.Intent.Access = a
 	return t
 }
 
-func problemsOf(p *Plan, code ProblemCode) (out []string) {
+func problemsOf(p *plan.Plan, code plan.ProblemCode) (out []string) {
 	for _, q := range p.Problems {
 		if q.Code == code {
 			out = append(out, fmt.Sprintf("%s: %s: %s", q.Severity, q.Summary, q.Detail))
@@ -53,10 +54,10 @@ func TestAdministratorsAreNotLockedOut(t *testing.T) {
 		"the order of names differs": {[]kind.ACL{{Scheme: "x509", ID: "OU=ops,CN=sre", Perms: kind.PermAll}}, []kind.ACL{{Scheme: "x509", ID: "CN=sre,OU=ops", Perms: kind.PermAll}}, `write "CN=sre,OU=ops"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := applied(t, declared(declare("/locks/a", kind.Mutex, acl(oldAdmin), func(n *Node) { n.AllowLockout = true })))
-			a := &Access{Admins: c.admins, Readers: []kind.ACL{looker}}
-			p := Diff(m.read(t, testRoot, testStack), administered(a, declare("/locks/a", kind.Mutex, acl(c.list...))), Options{Identities: us})
-			got := strings.Join(append(problemsOf(p, ProblemLockOut), problemsOf(p, ProblemAccess)...), "\n")
+			m := applied(t, declared(declare("/locks/a", kind.Mutex, acl(oldAdmin), func(n *plan.Node) { n.AllowLockout = true })))
+			a := &plan.Access{Admins: c.admins, Readers: []kind.ACL{looker}}
+			p := plan.Diff(m.read(t, testRoot, testStack), administered(a, declare("/locks/a", kind.Mutex, acl(c.list...))), plan.Options{Identities: us})
+			got := strings.Join(append(problemsOf(p, plan.ProblemLockOut), problemsOf(p, plan.ProblemAccess)...), "\n")
 			if c.says == "" {
 				require.Empty(t, got)
 				return
@@ -68,11 +69,11 @@ func TestAdministratorsAreNotLockedOut(t *testing.T) {
 
 // A thousand nodes with one list are one warning.
 func TestWhoCannotManageIsToldOnce(t *testing.T) {
-	var nodes []*Node
+	var nodes []*plan.Node
 	for i := range 12 {
 		nodes = append(nodes, declare(fmt.Sprintf("/locks/n%02d", i), kind.Mutex, acl(oldAdmin)))
 	}
-	p := Diff(nil, administered(&Access{Admins: []kind.ACL{newAdmin, oldAdmin}, Readers: []kind.ACL{looker}}, nodes...), Options{})
+	p := plan.Diff(nil, administered(&plan.Access{Admins: []kind.ACL{newAdmin, oldAdmin}, Readers: []kind.ACL{looker}}, nodes...), plan.Options{})
 	require.Len(t, p.Problems, 2)
 	require.Contains(t, p.Problems[0].Detail, "digest:new cannot manage 12 nodes that only digest:old can manage: namespace.x.mutex.locks_n00,")
 	require.Contains(t, p.Problems[0].Detail, "and 7 more. Grant \"admin\" on them before digest:old goes.")
@@ -80,11 +81,11 @@ func TestWhoCannotManageIsToldOnce(t *testing.T) {
 }
 
 // framed is a tree as a read of it would be, all of the tool's own nodes with one list.
-func framed(m *model, t testing.TB, list ...kind.ACL) *Tree {
+func framed(m *model, t testing.TB, list ...kind.ACL) *plan.Tree {
 	current := m.read(t, testRoot, testStack)
-	index, lock := IndexPath(testRoot, testStack), LockPath(testRoot, testStack)
-	for _, path := range []string{testRoot, ScaffoldPath(testRoot), kind.ParentPath(index), index, kind.ParentPath(lock), lock} {
-		current.Frame = append(current.Frame, Framed{Path: path, ACL: list, Pin: Pin{Path: path, Addr: "ensemble.", Czxid: 5}})
+	index, lock := plan.IndexPath(testRoot, testStack), plan.LockPath(testRoot, testStack)
+	for _, path := range []string{testRoot, plan.ScaffoldPath(testRoot), kind.ParentPath(index), index, kind.ParentPath(lock), lock} {
+		current.Frame = append(current.Frame, plan.Framed{Path: path, ACL: list, Pin: plan.Pin{Path: path, Addr: "ensemble.", Czxid: 5}})
 	}
 	current.Contenders = list
 	return current
@@ -93,15 +94,15 @@ func framed(m *model, t testing.TB, list ...kind.ACL) *Tree {
 func TestListsOfTheToolsNodesAreSavedWithThePlan(t *testing.T) {
 	m := applied(t, base())
 	desired := base()
-	desired.Intent.Access = &Access{Admins: []kind.ACL{admin}, Readers: []kind.ACL{looker}}
-	p := Diff(framed(m, t, admin), desired, Options{})
+	desired.Intent.Access = &plan.Access{Admins: []kind.ACL{admin}, Readers: []kind.ACL{looker}}
+	p := plan.Diff(framed(m, t, admin), desired, plan.Options{})
 	require.Len(t, p.Access, 7, "six nodes, and what the lock gives its contenders")
 	require.Equal(t, 1, p.Summary().Change)
 	require.True(t, p.HasChanges())
 	require.Len(t, p.ACLSteps(), 6)
 	require.Equal(t, 6, p.Transaction.ACLPhase)
 
-	f, err := DecodeFile(bytes.NewReader(saved(t, p)))
+	f, err := plan.DecodeFile(bytes.NewReader(saved(t, p)))
 	require.NoError(t, err)
 	require.Equal(t, p.Access, f.Plans[0].Access)
 	require.Equal(t, p.Declared, f.Plans[0].Declared)
@@ -113,14 +114,14 @@ func TestListsOfTheToolsNodesAreSavedWithThePlan(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 
-	for what, bad := range map[string]AccessChange{
-		"somewhere else": {Pin: Pin{Path: "/other"}, ACLDiff: ACLDiff{nil, []kind.ACL{admin}}},
-		"no list":        {Pin: Pin{Path: testRoot}},
-		"a lock":         {Pin: Pin{Path: "/locks/pay/ledger"}, ACLDiff: ACLDiff{nil, []kind.ACL{admin}}},
+	for what, bad := range map[string]plan.AccessChange{
+		"somewhere else": {Pin: plan.Pin{Path: "/other"}, ACLDiff: plan.ACLDiff{nil, []kind.ACL{admin}}},
+		"no list":        {Pin: plan.Pin{Path: testRoot}},
+		"a lock":         {Pin: plan.Pin{Path: "/locks/pay/ledger"}, ACLDiff: plan.ACLDiff{nil, []kind.ACL{admin}}},
 	} {
 		q := *p
-		q.Access = []AccessChange{bad}
-		_, err := DecodeFile(bytes.NewReader(saved(t, &q)))
+		q.Access = []plan.AccessChange{bad}
+		_, err := plan.DecodeFile(bytes.NewReader(saved(t, &q)))
 		require.ErrorContains(t, err, "none of the tool's own nodes", what)
 	}
 }
@@ -131,11 +132,11 @@ func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
 	hidden := func(user string, p kind.Perm) kind.ACL { return kind.ACL{Scheme: "digest", ID: user + ":x", Perms: p} }
 	m := applied(t, base())
 	desired := base()
-	desired.Intent.Access = &Access{Admins: []kind.ACL{admin}, Readers: []kind.ACL{looker}}
+	desired.Intent.Access = &plan.Access{Admins: []kind.ACL{admin}, Readers: []kind.ACL{looker}}
 	user, _, _ := strings.Cut(admin.ID, ":")
 	asShown := framed(m, t, hidden(user, kind.PermAll), hidden("ci", kind.PermRead))
 	asShown.Index.Access = desired.Intent.Access.List()
-	p := Diff(asShown, desired, Options{})
+	p := plan.Diff(asShown, desired, plan.Options{})
 	require.Empty(t, p.Access)
 	require.False(t, p.HasChanges())
 
@@ -144,29 +145,29 @@ func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
 	current.Index.Access = desired.Intent.Access.List()
 	current.Frame[0].Pin.Czxid = 4
 	current.Frame[0].ACL = []kind.ACL{hidden("sre", kind.PermAll), hidden(user, kind.PermAll)}
-	p = Diff(current, desired, Options{})
+	p = plan.Diff(current, desired, plan.Options{})
 	require.Empty(t, p.Access)
-	require.Contains(t, strings.Join(problemsOf(p, ProblemAccess), "\n"), "warning: Access list cannot be planned: /locks should change from digest:provisioner:cdrwa, digest:sre:cdrwa, but the servers show")
+	require.Contains(t, strings.Join(problemsOf(p, plan.ProblemAccess), "\n"), "warning: Access list cannot be planned: /locks should change from digest:provisioner:cdrwa, digest:sre:cdrwa, but the servers show")
 }
 
 // An apply that presents neither of two credentials it needs would fail at the first list.
 func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	m := applied(t, base())
 	desired := base()
-	desired.Intent.Access = &Access{Admins: []kind.ACL{admin}}
-	says := func(who ...Identity) string {
-		p := Diff(framed(m, t, oldAdmin), desired, Options{Identities: who})
-		return strings.Join(problemsOf(p, ProblemAccess), "\n")
+	desired.Intent.Access = &plan.Access{Admins: []kind.ACL{admin}}
+	says := func(who ...plan.Identity) string {
+		p := plan.Diff(framed(m, t, oldAdmin), desired, plan.Options{Identities: who})
+		return strings.Join(problemsOf(p, plan.ProblemAccess), "\n")
 	}
-	old, mine := Identity{"digest", oldAdmin.ID}, Identity{"digest", admin.ID}
+	old, mine := plan.Identity{"digest", oldAdmin.ID}, plan.Identity{"digest", admin.ID}
 	require.Contains(t, says(old), "6 access lists of the tool's own nodes (/locks first) can be set by digest:old alone, which is no declared administrator")
 	require.Contains(t, says(mine), "digest:old alone")
 	require.Empty(t, says(old, mine))
 
 	closed := oldAdmin
 	closed.Perms = kind.PermRead
-	p := Diff(framed(m, t, closed), desired, Options{Identities: []Identity{mine}})
-	require.Contains(t, strings.Join(problemsOf(p, ProblemAccess), "\n"), "6 access lists of the tool's own nodes (/locks first) give ADMIN to nobody, so only a superuser of the servers can set them")
+	p := plan.Diff(framed(m, t, closed), desired, plan.Options{Identities: []plan.Identity{mine}})
+	require.Contains(t, strings.Join(problemsOf(p, plan.ProblemAccess), "\n"), "6 access lists of the tool's own nodes (/locks first) give ADMIN to nobody, so only a superuser of the servers can set them")
 }
 
 // Both identities of a user whose password is replaced have one name.
@@ -175,25 +176,25 @@ func TestWhichDigestOfAUserIsTold(t *testing.T) {
 	next.ID = "old:" + strings.Repeat("p", 27) + "="
 	m := applied(t, base())
 	at := func(admins []kind.ACL, list ...kind.ACL) string {
-		p := Diff(framed(m, t, oldAdmin), administered(&Access{Admins: admins}, declare("/locks/a", kind.Mutex, acl(list...))), Options{})
-		return strings.Join(append(problemsOf(p, ProblemAccess), problemsOf(p, ProblemOpen)...), "\n")
+		p := plan.Diff(framed(m, t, oldAdmin), administered(&plan.Access{Admins: admins}, declare("/locks/a", kind.Mutex, acl(list...))), plan.Options{})
+		return strings.Join(append(problemsOf(p, plan.ProblemAccess), problemsOf(p, plan.ProblemOpen)...), "\n")
 	}
 	require.Contains(t, at([]kind.ACL{oldAdmin, next}, oldAdmin), "digest:old (another digest of that user) cannot manage 1 node that only digest:old can manage")
 	require.Contains(t, at([]kind.ACL{next}, next), "can be set by digest:old (another digest of that user) alone, which is no declared administrator")
 }
 
 func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
-	x := &Index{Apply: "a", Access: []kind.ACL{admin}}
+	x := &plan.Index{Apply: "a", Access: []kind.ACL{admin}}
 	data, err := x.Encode()
 	require.NoError(t, err)
-	y, err := DecodeIndex(data)
+	y, err := plan.DecodeIndex(data)
 	require.NoError(t, err)
 	require.Equal(t, x.Access, y.Access)
 
 	m := applied(t, base())
 	desired := base()
-	desired.Intent.Access = &Access{Admins: []kind.ACL{admin}}
-	p := Diff(framed(m, t, admin), desired, Options{})
+	desired.Intent.Access = &plan.Access{Admins: []kind.ACL{admin}}
+	p := plan.Diff(framed(m, t, admin), desired, plan.Options{})
 	require.Empty(t, p.Access)
 	require.True(t, p.NotesAccess() && p.HasChanges(), "other stacks go by it")
 	next, err := p.NextIndex("0123456789abcdef")
@@ -203,17 +204,17 @@ func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 	// While lists are to be set, all that may stand in them.
 	current := framed(m, t, oldAdmin, admin)
 	current.Index.Access = []kind.ACL{oldAdmin, admin}
-	p = Diff(current, desired, Options{})
+	p = plan.Diff(current, desired, plan.Options{})
 	next, err = p.NextIndex("0123456789abcdef")
 	require.NoError(t, err)
 	require.Equal(t, kind.NormalizeACL([]kind.ACL{oldAdmin, admin}), next.Access)
 	require.Equal(t, []kind.ACL{admin}, p.Settled(next).Access)
 
 	// A plan that leaves the lists alone, and one that does not declare them, leave the note alone.
-	for _, opts := range []Options{{Targets: []string{"namespace.x.namespace.locks_pay"}}, {RefreshOnly: true}, {Destroy: true}} {
-		p = Diff(current, desired, opts)
+	for _, opts := range []plan.Options{{Targets: []string{"namespace.x.namespace.locks_pay"}}, {RefreshOnly: true}, {Destroy: true}} {
+		p = plan.Diff(current, desired, opts)
 		require.Empty(t, p.Access)
-		require.Equal(t, current.Index.Access, p.nextAccess(false))
+		require.Equal(t, current.Index.Access, p.NextAccess(false))
 	}
-	require.Equal(t, current.Index.Access, Diff(current, base(), Options{}).nextAccess(false))
+	require.Equal(t, current.Index.Access, plan.Diff(current, base(), plan.Options{}).NextAccess(false))
 }

@@ -1,19 +1,21 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/plan"
 )
 
 // 47 nodes that could not be read were 47 times the same sentence.
 func TestProblemsThatSayTheSameAreFolded(t *testing.T) {
-	var all []Problem
+	var all []plan.Problem
 	add := func(n int, summary, detail string) {
 		for i := range n {
 			addr, path := fmt.Sprintf("mutex.m%d", i), fmt.Sprintf("/t/m%d", i)
-			all = append(all, Problem{Severity: Error, Addr: addr, Path: path, Origin: fmt.Sprint(i), Summary: summary, Detail: fmt.Sprintf(detail, addr, path)})
+			all = append(all, plan.Problem{Severity: plan.Error, Addr: addr, Path: path, Origin: fmt.Sprint(i), Summary: summary, Detail: fmt.Sprintf(detail, addr, path)})
 		}
 	}
 	add(1, "Other", "%s at %s.")
@@ -21,12 +23,12 @@ func TestProblemsThatSayTheSameAreFolded(t *testing.T) {
 	add(3, "Protected", "%s at %s is protected.")
 	add(4, "Unreadable", "%s at %s cannot be read, for another reason.")
 	var got []string
-	for _, same := range Fold(all) {
+	for _, same := range plan.Fold(all) {
 		got = append(got, fmt.Sprintf("%d %s %s", len(same), same[0].Summary, same[0].Addr))
 	}
 	require.Equal(t, []string{"1 Other mutex.m0", "47 Unreadable mutex.m0", "1 Protected mutex.m0", "1 Protected mutex.m1", "1 Protected mutex.m2", "4 Unreadable mutex.m0"}, got)
-	require.Equal(t, "mutex.m46", Fold(all)[1][46].Addr)
-	require.Empty(t, Fold(nil))
+	require.Equal(t, "mutex.m46", plan.Fold(all)[1][46].Addr)
+	require.Empty(t, plan.Fold(nil))
 }
 
 // What may not be read was said to be somebody else's by now, and a refresh forgot it.
@@ -35,24 +37,24 @@ func TestUnreadableNodeIsNeitherDriftNorForgotten(t *testing.T) {
 	live := m.read(t, testRoot, testStack)
 	for _, n := range live.Nodes {
 		if n.Path == "/locks/solo" {
-			n.Payload, n.ACL, n.Live = nil, nil, &Live{Trouble: TroubleUnreadable}
+			n.Payload, n.ACL, n.Live = nil, nil, &plan.Live{Trouble: plan.TroubleUnreadable}
 		}
 	}
 	live.Unreadable, live.Unmanaged = []string{"/locks/solo", "/locks/pay/closed"}, []string{"/locks/pay/closed"}
 	const solo, ledger = "namespace.x.election.locks_solo", "namespace.x.mutex.locks_pay_ledger"
 	for name, c := range map[string]struct {
-		o    Options
+		o    plan.Options
 		want []string
 	}{
-		"plan":              {Options{}, []string{"error unreadable"}},
-		"refresh":           {Options{RefreshOnly: true}, []string{"error unreadable", "warning unreadable"}},
-		"targeted refresh":  {Options{RefreshOnly: true, Targets: []string{solo}}, []string{"error unreadable", "warning targeted", "warning unreadable"}},
-		"refresh of others": {Options{RefreshOnly: true, Targets: []string{ledger}}, []string{"warning targeted", "warning unreadable"}},
-		"plan of others":    {Options{Targets: []string{ledger}}, []string{"warning targeted"}},
-		"destroy":           {Options{Destroy: true}, []string{"error unreadable", "warning unmanaged_child"}},
+		"plan":              {plan.Options{}, []string{"error unreadable"}},
+		"refresh":           {plan.Options{RefreshOnly: true}, []string{"error unreadable", "warning unreadable"}},
+		"targeted refresh":  {plan.Options{RefreshOnly: true, Targets: []string{solo}}, []string{"error unreadable", "warning targeted", "warning unreadable"}},
+		"refresh of others": {plan.Options{RefreshOnly: true, Targets: []string{ledger}}, []string{"warning targeted", "warning unreadable"}},
+		"plan of others":    {plan.Options{Targets: []string{ledger}}, []string{"warning targeted"}},
+		"destroy":           {plan.Options{Destroy: true}, []string{"error unreadable", "warning unmanaged_child"}},
 	} {
 		c.o.Identities = us
-		p := Diff(live, base(), c.o)
+		p := plan.Diff(live, base(), c.o)
 		require.Equal(t, c.want, codes(p), name)
 		require.Empty(t, p.Drifted, name)
 		if !p.Applyable() {
@@ -62,6 +64,6 @@ func TestUnreadableNodeIsNeitherDriftNorForgotten(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, next.Resources, solo, name)
 	}
-	p := Diff(live, base(), Options{Destroy: true})
+	p := plan.Diff(live, base(), plan.Options{Destroy: true})
 	require.Contains(t, p.Problems[len(p.Problems)-1].Detail, "/locks/pay contains /locks/pay/closed, which we may not read:")
 }

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -14,16 +15,16 @@ import (
 // trees generates declarations of up to three levels from few names, so that two
 // of them overlap in every way: same, changed, other kind, gone, moved below, in the place of
 // a semaphore's structural children.
-func trees() *rapid.Generator[*Tree] {
-	return rapid.Custom(func(t *rapid.T) *Tree {
+func trees() *rapid.Generator[*plan.Tree] {
+	return rapid.Custom(func(t *rapid.T) *plan.Tree {
 		tree := declared()
 		grow(t, tree, testRoot, 0)
-		slices.SortFunc(tree.Nodes, func(a, b *Node) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
+		slices.SortFunc(tree.Nodes, func(a, b *plan.Node) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
 		return tree
 	})
 }
 
-func grow(t *rapid.T, tree *Tree, parent string, depth int) {
+func grow(t *rapid.T, tree *plan.Tree, parent string, depth int) {
 	for _, name := range []string{"a", "a-b", "leases", "ä"} {
 		k := rapid.SampledFrom([]*kind.Kind{nil, kind.Namespace, kind.Mutex, kind.RWLock, kind.Semaphore, kind.Election}).Draw(t, "kind")
 		if k == nil {
@@ -66,12 +67,12 @@ func TestApplyOfDiffGivesTheDesiredTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
-		for _, tree := range []*Tree{a, b} {
+		for _, tree := range []*plan.Tree{a, b} {
 			before := m.read(t, testRoot, testStack)
-			p := Diff(before, tree, Options{Identities: us, AllowMassDestroy: true})
+			p := plan.Diff(before, tree, plan.Options{Identities: us, AllowMassDestroy: true})
 			m.apply(t, p)
 			after := m.read(t, testRoot, testStack)
-			again := Diff(after, tree, Options{Identities: us, AllowMassDestroy: true})
+			again := plan.Diff(after, tree, plan.Options{Identities: us, AllowMassDestroy: true})
 			require.False(t, again.HasChanges(), "%s", again)
 			require.Len(t, after.Nodes, len(tree.Nodes))
 			for i, n := range tree.Nodes {
@@ -86,12 +87,12 @@ func TestApplyOfDiffGivesTheDesiredTree(t *testing.T) {
 				require.Empty(t, tree.Nodes)
 			}
 		}
-		m.apply(t, Diff(m.read(t, testRoot, testStack), b, Options{Destroy: true}))
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), b, plan.Options{Destroy: true}))
 		require.Empty(t, m.read(t, testRoot, testStack).Nodes)
 	})
 }
 
-func distinct(tree *Tree) map[string]bool {
+func distinct(tree *plan.Tree) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range tree.Nodes {
 		out[n.Addr] = true
@@ -103,18 +104,18 @@ func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
-		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us, AllowMassDestroy: true}))
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), a, plan.Options{Identities: us, AllowMassDestroy: true}))
 		current := m.read(t, testRoot, testStack)
-		want := encoded(t, Diff(current, b, Options{Identities: us, AllowMassDestroy: true}))
+		want := encoded(t, plan.Diff(current, b, plan.Options{Identities: us, AllowMassDestroy: true}))
 		current.Nodes = rapid.Permutation(current.Nodes).Draw(t, "current")
 		b.Nodes = rapid.Permutation(b.Nodes).Draw(t, "desired")
-		require.Equal(t, want, encoded(t, Diff(current, b, Options{Identities: us, AllowMassDestroy: true})))
+		require.Equal(t, want, encoded(t, plan.Diff(current, b, plan.Options{Identities: us, AllowMassDestroy: true})))
 	})
 }
 
-func encoded(t require.TestingT, p *Plan) string {
+func encoded(t require.TestingT, p *plan.Plan) string {
 	var b bytes.Buffer
-	require.NoError(t, (&File{Version: "1", Stack: p.Stack, Plans: []*Plan{p}}).Encode(&b))
+	require.NoError(t, (&plan.File{Version: "1", Stack: p.Stack, Plans: []*plan.Plan{p}}).Encode(&b))
 	return b.String()
 }
 
@@ -122,9 +123,9 @@ func TestSavedPlanDoesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
-		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us, AllowMassDestroy: true}))
-		p := Diff(m.read(t, testRoot, testStack), b, Options{Identities: us, AllowMassDestroy: true})
-		f, err := DecodeFile(bytes.NewBufferString(encoded(t, p)))
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), a, plan.Options{Identities: us, AllowMassDestroy: true}))
+		p := plan.Diff(m.read(t, testRoot, testStack), b, plan.Options{Identities: us, AllowMassDestroy: true})
+		f, err := plan.DecodeFile(bytes.NewBufferString(encoded(t, p)))
 		require.NoError(t, err)
 		q := f.Plans[0]
 		want, err := p.Operations("0123456789abcdef", kind.WorldAll())

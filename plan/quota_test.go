@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // wantQuotasNaively goes through all nodes for each quota.
-func wantQuotasNaively(tree *Tree) map[string]int {
+func wantQuotasNaively(tree *plan.Tree) map[string]int {
 	out := map[string]int{}
 	for _, q := range tree.Intent.Quotas {
 		for _, n := range tree.Nodes {
@@ -23,14 +24,12 @@ func wantQuotasNaively(tree *Tree) map[string]int {
 	return out
 }
 
-func noteQuotas(t require.TestingT, tree *Tree) {
-	d := &sides{p: &Plan{Root: testRoot, Stack: testStack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, bases: map[string]bool{}, intent: tree.Intent}
-	d.index(tree)
-	d.wantQuotas()
+func noteQuotas(t require.TestingT, tree *plan.Tree) {
+	desired, byPath := plan.DesiredOf(tree)
 	want := wantQuotasNaively(tree)
-	require.Len(t, d.desired, len(tree.Nodes))
-	for i, n := range d.desired {
-		require.Same(t, n, d.want[n.Path])
+	require.Len(t, desired, len(tree.Nodes))
+	for i, n := range desired {
+		require.Same(t, n, byPath[n.Path])
 		require.Equal(t, want[n.Path], n.Quota, n.Path)
 		require.Equal(t, tree.Nodes[i].Path, n.Path, "the order stays")
 		require.Zero(t, tree.Nodes[i].Quota, "what is declared is not changed")
@@ -40,7 +39,7 @@ func noteQuotas(t require.TestingT, tree *Tree) {
 // Each quota is looked up once among the nodes: the answers are those of the search
 // through all of them.
 func TestQuotasAreNotedAsByASearchThroughAllNodes(t *testing.T) {
-	quotas := func(n, quotas int, pick func(string, int) int) *Tree {
+	quotas := func(n, quotas int, pick func(string, int) int) *plan.Tree {
 		tree := declared()
 		for i := range n {
 			k := kind.Namespace
@@ -50,7 +49,7 @@ func TestQuotasAreNotedAsByASearchThroughAllNodes(t *testing.T) {
 			tree.Nodes = append(tree.Nodes, declare(fmt.Sprintf("%s/n%05d", testRoot, i), k))
 		}
 		for range quotas { // of some twice, and of some that are not there
-			tree.Intent.Quotas = append(tree.Intent.Quotas, Quota{Path: fmt.Sprintf("%s/n%05d", testRoot, pick("at", n+2)), MaxNodes: 1 + pick("limit", 9)})
+			tree.Intent.Quotas = append(tree.Intent.Quotas, plan.Quota{Path: fmt.Sprintf("%s/n%05d", testRoot, pick("at", n+2)), MaxNodes: 1 + pick("limit", 9)})
 		}
 		return tree
 	}

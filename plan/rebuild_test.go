@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"encoding/json"
@@ -8,20 +8,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/plan"
 )
 
 // An index may lose all or any of its entries: the next plan says so and counts as
 // a change, also one that only refreshes, and after it the index is what it was.
 func TestWhateverAnIndexLosesIsWrittenAgain(t *testing.T) {
-	path := IndexPath(testRoot, testStack)
+	path := plan.IndexPath(testRoot, testStack)
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
 		m := newModel(testRoot, testStack)
-		m.apply(t, Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us}))
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us}))
 		if len(tree.Nodes) == 0 {
 			return
 		}
-		want, _ := DecodeIndex(m.nodes[path].data)
+		want, _ := plan.DecodeIndex(m.nodes[path].data)
 		lost := rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(want.Resources))), 1, -1, rapid.ID).Draw(t, "lost")
 		var doc map[string]any
 		require.NoError(t, json.Unmarshal(m.nodes[path].data, &doc))
@@ -34,15 +36,15 @@ func TestWhateverAnIndexLosesIsWrittenAgain(t *testing.T) {
 			current.Index, current.IndexTrouble = nil, "cut off"
 		}
 		refresh := rapid.Bool().Draw(t, "refresh only")
-		p := Diff(current, tree, Options{Identities: us, RefreshOnly: refresh})
+		p := plan.Diff(current, tree, plan.Options{Identities: us, RefreshOnly: refresh})
 		require.True(t, p.HasChanges())
-		require.Equal(t, Counts{}, p.Summary())
-		require.Equal(t, ProblemIndex, p.Problems[len(p.Problems)-1].Code)
+		require.Equal(t, plan.Counts{}, p.Summary())
+		require.Equal(t, plan.ProblemIndex, p.Problems[len(p.Problems)-1].Code)
 		m.apply(t, p)
-		got, err := DecodeIndex(m.nodes[path].data)
+		got, err := plan.DecodeIndex(m.nodes[path].data)
 		require.NoError(t, err)
 		require.Equal(t, want.Resources, got.Resources)
-		require.False(t, Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us}).HasChanges())
+		require.False(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us}).HasChanges())
 	})
 }
 
@@ -55,16 +57,16 @@ func TestTombstoneStaysInARefreshAndOutsideTheTargets(t *testing.T) {
 	m.apply(t, replan(t, m, moved))
 	require.NotNil(t, m.nodes["/locks/solo"])
 	moved.Nodes[0].Payload.Protect = true
-	for name, opts := range map[string]Options{
+	for name, opts := range map[string]plan.Options{
 		"refresh": {RefreshOnly: true}, "target": {Targets: []string{moved.Nodes[0].Addr}},
 	} {
 		current := m.read(t, testRoot, testStack)
 		current.Nodes[1].ACL = nil // somebody did something, so there is something to note
 		opts.Identities = us
-		p := Diff(current, moved, opts)
+		p := plan.Diff(current, moved, opts)
 		require.True(t, p.HasChanges(), name)
 		for i := range p.Changes {
-			require.NotEqual(t, Delete, p.Changes[i].Action, name)
+			require.NotEqual(t, plan.Delete, p.Changes[i].Action, name)
 		}
 	}
 	require.Contains(t, actions(replan(t, m, moved)), "- /locks/solo", "with everything else it goes")

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -31,13 +32,13 @@ func TestGlobs(t *testing.T) {
 		"namespace.*.mutex.ledg*r": {"namespace.pay.mutex.ledger": true},
 	} {
 		for addr, match := range want {
-			require.Equal(t, match, compileGlobs([]string{pattern}).match(addr), "%s %s", pattern, addr)
+			require.Equal(t, match, plan.MatchGlob(pattern, addr), "%s %s", pattern, addr)
 		}
 	}
 }
 
 func TestTargetPullsInTheNamespacesAroundIt(t *testing.T) {
-	p := Diff(nil, base(), Options{Identities: us, Targets: []string{"**.mutex.locks_pay_ledger", "mutex.typo"}})
+	p := plan.Diff(nil, base(), plan.Options{Identities: us, Targets: []string{"**.mutex.locks_pay_ledger", "mutex.typo"}})
 	require.Equal(t, []string{"+ /locks/pay", "+ /locks/pay/ledger"}, actions(p))
 	require.Equal(t, []string{"warning targeted", "warning target"}, codes(p))
 	require.True(t, p.Targeted)
@@ -45,24 +46,24 @@ func TestTargetPullsInTheNamespacesAroundIt(t *testing.T) {
 
 func TestTargetThatMatchesNothingChangesNoOutput(t *testing.T) {
 	tree := base()
-	tree.Intent.Outputs = []Output{{Name: "o", Value: json.RawMessage(`"a"`)}}
+	tree.Intent.Outputs = []plan.Output{{Name: "o", Value: json.RawMessage(`"a"`)}}
 	m := newModel(testRoot, testStack)
-	m.apply(t, Diff(nil, tree, Options{Identities: us}))
-	tree.Intent.Outputs = []Output{{Name: "o", Value: json.RawMessage(`"b"`)}, {Name: "new", Value: json.RawMessage(`1`)}}
-	plan := func(o Options) *Plan {
+	m.apply(t, plan.Diff(nil, tree, plan.Options{Identities: us}))
+	tree.Intent.Outputs = []plan.Output{{Name: "o", Value: json.RawMessage(`"b"`)}, {Name: "new", Value: json.RawMessage(`1`)}}
+	planned := func(o plan.Options) *plan.Plan {
 		o.Identities = us
-		return Diff(m.read(t, testRoot, testStack), tree, o)
+		return plan.Diff(m.read(t, testRoot, testStack), tree, o)
 	}
-	for _, o := range []Options{{}, {Destroy: true}, {RefreshOnly: true}} {
+	for _, o := range []plan.Options{{}, {Destroy: true}, {RefreshOnly: true}} {
 		o.Targets = []string{"mutex.typo"}
-		p := plan(o)
+		p := planned(o)
 		require.False(t, p.HasChanges())
 		require.Len(t, p.Outputs, 1)
 		require.Equal(t, `"a"`, string(p.Outputs[0].After.Value), "what an apply would write")
 		require.Contains(t, codes(p), "warning target")
 	}
-	require.False(t, plan(Options{Targets: []string{"mutex.typo", "**.locks_solo"}}).HasChanges(), "they come from no node")
-	require.True(t, plan(Options{Excludes: []string{"mutex.typo"}}).HasChanges(), "all else is planned")
+	require.False(t, planned(plan.Options{Targets: []string{"mutex.typo", "**.locks_solo"}}).HasChanges(), "they come from no node")
+	require.True(t, planned(plan.Options{Excludes: []string{"mutex.typo"}}).HasChanges(), "all else is planned")
 }
 
 func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
@@ -72,13 +73,13 @@ func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
 		"election.locks_solo":               ` Did you mean "namespace.x.election.locks_solo"?`,
 		"namespace.other.mutex.unlike_else": "",
 	} {
-		for what, o := range map[string]Options{
+		for what, o := range map[string]plan.Options{
 			"Target": {Targets: []string{given}}, "Exclusion": {Excludes: []string{given}}, "Replacement": {Replace: []string{given}},
 			"Lock to break": {ForceBreak: []string{given}},
 		} {
 			o.Identities = us
-			p := Diff(m.read(t, testRoot, testStack), base(), o)
-			i := slices.IndexFunc(p.Problems, func(q Problem) bool { return q.Code == ProblemTarget })
+			p := plan.Diff(m.read(t, testRoot, testStack), base(), o)
+			i := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })
 			require.NotEqual(t, -1, i, what)
 			require.Equal(t, given, p.Problems[i].Addr)
 			require.Contains(t, p.Problems[i].Detail, fmt.Sprintf("%s %q matches no ", what, given))
@@ -91,8 +92,8 @@ func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
 // the mistake for all of them.
 func TestWhatWasMeantIsLookedForInAllEnsembles(t *testing.T) {
 	tree := base()
-	tree.Intent.Elsewhere = []*Tree{
-		declared(declare("/locks/far", kind.Namespace), declare("/locks/far/stock", kind.Mutex), &Node{Addr: "namespace.x.mutex.odd"}),
+	tree.Intent.Elsewhere = []*plan.Tree{
+		declared(declare("/locks/far", kind.Namespace), declare("/locks/far/stock", kind.Mutex), &plan.Node{Addr: "namespace.x.mutex.odd"}),
 		declared(declare("/locks/third", kind.Election)),
 	}
 	for given, near := range map[string]string{
@@ -102,7 +103,7 @@ func TestWhatWasMeantIsLookedForInAllEnsembles(t *testing.T) {
 		"namespace.x.namespace.locks_far_":    ` Did you mean "namespace.x.namespace.locks_far"?`,
 		"namespace.other.mutex.unlike_others": "",
 	} {
-		for what, o := range map[string]Options{
+		for what, o := range map[string]plan.Options{
 			"Target": {Targets: []string{given}}, "Exclusion": {Excludes: []string{given}}, "Replacement": {Replace: []string{given}},
 			"Lock to break": {ForceBreak: []string{given}},
 		} {
@@ -112,8 +113,8 @@ func TestWhatWasMeantIsLookedForInAllEnsembles(t *testing.T) {
 			}
 			o.Identities = us
 			detail := ""
-			for _, q := range Diff(nil, tree, o).Problems {
-				if q.Code == ProblemTarget {
+			for _, q := range plan.Diff(nil, tree, o).Problems {
+				if q.Code == plan.ProblemTarget {
 					detail = q.Detail
 				}
 			}
@@ -125,33 +126,33 @@ func TestWhatWasMeantIsLookedForInAllEnsembles(t *testing.T) {
 // A lock that is free needs no force. In a namespace nobody stands who could lose a place.
 func TestForceBreakOfALockThatIsFreeIsNoMistake(t *testing.T) {
 	live := applied(t, base()).read(t, testRoot, testStack)
-	p := Diff(live, base(), Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
+	p := plan.Diff(live, base(), plan.Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
 	require.Empty(t, p.Problems)
-	p = Diff(live, base(), Options{Identities: us, ForceBreak: []string{"namespace.x.namespace.locks_pay"}})
+	p = plan.Diff(live, base(), plan.Options{Identities: us, ForceBreak: []string{"namespace.x.namespace.locks_pay"}})
 	require.Equal(t, []string{"warning target"}, codes(p))
 }
 
 func TestTargetedDeletionOfANamespaceTakesItsContents(t *testing.T) {
 	m := applied(t, base())
 	live := m.read(t, testRoot, testStack)
-	p := Diff(live, declared(), Options{Targets: []string{"namespace.x.namespace.locks_pay"}})
+	p := plan.Diff(live, declared(), plan.Options{Targets: []string{"namespace.x.namespace.locks_pay"}})
 	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "- /locks/pay"}, actions(p))
-	p = Diff(live, declared(), Options{Excludes: []string{"**.locks_pay_pool"}})
+	p = plan.Diff(live, declared(), plan.Options{Excludes: []string{"**.locks_pay_pool"}})
 	require.Equal(t, []string{"- /locks/solo", "- /locks/pay/ledger"}, actions(p))
 	m.apply(t, p)
 	require.NotNil(t, m.nodes["/locks/pay/pool/leases"])
 }
 
 func TestExcludedNamespaceExcludesWhatWouldStandInIt(t *testing.T) {
-	p := Diff(nil, base(), Options{Identities: us, Excludes: []string{"namespace.x.namespace.locks_pay"}})
+	p := plan.Diff(nil, base(), plan.Options{Identities: us, Excludes: []string{"namespace.x.namespace.locks_pay"}})
 	require.Equal(t, []string{"+ /locks/solo"}, actions(p))
 }
 
 func TestProblemsOfWhatIsNotPlannedDoNotStopAPlan(t *testing.T) {
 	tree := base()
 	tree.Nodes[3].ACL = kind.WorldAll()
-	require.False(t, Diff(nil, tree, Options{Identities: us}).Applyable())
-	require.True(t, Diff(nil, tree, Options{Identities: us, Targets: []string{"namespace.x.namespace.locks_pay"}}).Applyable())
+	require.False(t, plan.Diff(nil, tree, plan.Options{Identities: us}).Applyable())
+	require.True(t, plan.Diff(nil, tree, plan.Options{Identities: us, Targets: []string{"namespace.x.namespace.locks_pay"}}).Applyable())
 }
 
 // Whatever is targeted: the model accepts it, and a plan for the rest converges.
@@ -159,23 +160,23 @@ func TestTargetedPlansApply(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
 		m := newModel(testRoot, testStack)
-		m.apply(t, Diff(m.read(t, testRoot, testStack), a, Options{Identities: us}))
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), a, plan.Options{Identities: us}))
 		patterns := func(name string) []string {
 			return rapid.SliceOfN(rapid.SampledFrom([]string{"**.locks_a", "**.locks_a_*", "**.locks_b*", "**.mutex.*"}), 0, 2).Draw(t, name)
 		}
-		o := Options{Identities: us, AllowMassDestroy: true, Targets: patterns("targets"), Excludes: patterns("excludes")}
-		m.apply(t, decodedPlan(t, Diff(m.read(t, testRoot, testStack), b, o)))
+		o := plan.Options{Identities: us, AllowMassDestroy: true, Targets: patterns("targets"), Excludes: patterns("excludes")}
+		m.apply(t, decodedPlan(t, plan.Diff(m.read(t, testRoot, testStack), b, o)))
 		o.Targets, o.Excludes = nil, nil
-		m.apply(t, Diff(m.read(t, testRoot, testStack), b, o))
-		require.False(t, Diff(m.read(t, testRoot, testStack), b, o).HasChanges())
+		m.apply(t, plan.Diff(m.read(t, testRoot, testStack), b, o))
+		require.False(t, plan.Diff(m.read(t, testRoot, testStack), b, o).HasChanges())
 	})
 }
 
 func TestReplacementByRequest(t *testing.T) {
 	m := applied(t, base())
-	p := Diff(m.read(t, testRoot, testStack), base(), Options{Identities: us, Replace: []string{"**.locks_pay*"}})
+	p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Replace: []string{"**.locks_pay*"}})
 	require.Equal(t, []string{"-/+ /locks/pay/ledger", "-/+ /locks/pay/pool"}, actions(p), "namespaces cannot be replaced with what is in them")
-	require.Equal(t, ReasonReplaceByRequest, p.Changes[1].Reason)
+	require.Equal(t, plan.ReasonReplaceByRequest, p.Changes[1].Reason)
 	settle(t, m, p, base())
 }
 
@@ -187,14 +188,14 @@ func TestReplacementOfWhatIsMadeAnywayIsNoMistake(t *testing.T) {
 	other := base()
 	other.Nodes[1] = declare("/locks/pay/ledger", kind.Mutex, set("wire", "kazoo"))
 	for name, c := range map[string]struct {
-		current, desired *Tree
+		current, desired *plan.Tree
 		given            string
 	}{
 		"made":             {nil, base(), ledger},
 		"deleted":          {live, declared(base().Nodes[:3]...), solo},
 		"replaced already": {live, other, ledger},
 	} {
-		p := Diff(c.current, c.desired, Options{Identities: us, Replace: []string{c.given}})
+		p := plan.Diff(c.current, c.desired, plan.Options{Identities: us, Replace: []string{c.given}})
 		require.Empty(t, p.Problems, name)
 	}
 }
@@ -208,32 +209,32 @@ func TestRefreshOnlyWritesTheIndexAndNoNode(t *testing.T) {
 	m.nodes["/locks/pay/pool"].data, err = payload.Encode()
 	require.NoError(t, err)
 	m.nodes["/locks/pay/pool"].version++
-	o := Options{Identities: us, RefreshOnly: true}
-	p := Diff(m.read(t, testRoot, testStack), base(), o)
+	o := plan.Options{Identities: us, RefreshOnly: true}
+	p := plan.Diff(m.read(t, testRoot, testStack), base(), o)
 	require.Empty(t, actions(p))
-	require.Equal(t, []Drift{
-		{"namespace.x.semaphore.locks_pay_pool", "/locks/pay/pool", DriftChanged, []Attribute{{"permits", "3", "99"}}},
-		{"namespace.x.election.locks_solo", "/locks/solo", DriftDeleted, nil},
+	require.Equal(t, []plan.Drift{
+		{"namespace.x.semaphore.locks_pay_pool", "/locks/pay/pool", plan.DriftChanged, []plan.Attribute{{"permits", "3", "99"}}},
+		{"namespace.x.election.locks_solo", "/locks/solo", plan.DriftDeleted, nil},
 	}, p.Drifted)
 	require.True(t, p.HasChanges())
 	ops, err := p.Operations("0123456789abcdef", kind.WorldAll())
 	require.NoError(t, err)
 	require.Len(t, ops, 1)
 	m.apply(t, decoded(t, p))
-	again := Diff(m.read(t, testRoot, testStack), base(), o)
+	again := plan.Diff(m.read(t, testRoot, testStack), base(), o)
 	require.Empty(t, again.Drifted)
 	require.False(t, again.HasChanges())
 	require.Equal(t, []string{"~ /locks/pay/pool", "+ /locks/solo"}, actions(replan(t, m, base())), "the hand edit is still not what is declared")
 }
 
 func TestMassDestroyIsRefused(t *testing.T) {
-	nodes := []*Node{declare("/locks/a", kind.Namespace), declare("/locks/b", kind.Namespace)}
+	nodes := []*plan.Node{declare("/locks/a", kind.Namespace), declare("/locks/b", kind.Namespace)}
 	for i := range 10 {
 		nodes = append(nodes, declare(fmt.Sprintf("/locks/a/m%d", i), kind.Mutex), declare(fmt.Sprintf("/locks/b/m%d", i), kind.Mutex))
 	}
 	all := declared(nodes...)
 	m := applied(t, all)
-	keep := func(n int) *Tree { // n of the ten of a stay
+	keep := func(n int) *plan.Tree { // n of the ten of a stay
 		tree := declared(nodes[0], nodes[1])
 		for i, node := range nodes[2:] {
 			if i%2 == 1 || i/2 < n {
@@ -246,28 +247,28 @@ func TestMassDestroyIsRefused(t *testing.T) {
 	p := replan(t, m, keep(5))
 	refused(t, p, "error mass_destroy")
 	require.Contains(t, p.Problems[0].Detail, "5 of the 10 nodes in /locks/a would")
-	require.True(t, Diff(m.read(t, testRoot, testStack), keep(5), Options{Identities: us, AllowMassDestroy: true}).Applyable())
+	require.True(t, plan.Diff(m.read(t, testRoot, testStack), keep(5), plan.Options{Identities: us, AllowMassDestroy: true}).Applyable())
 	require.Equal(t, []string{"error mass_destroy"}, codes(replan(t, m, declared())), "the root alone is named")
-	require.True(t, Diff(m.read(t, testRoot, testStack), all, Options{Destroy: true}).Applyable())
+	require.True(t, plan.Diff(m.read(t, testRoot, testStack), all, plan.Options{Destroy: true}).Applyable())
 }
 
 func TestBreakAndDrainAreSaid(t *testing.T) {
 	live := applied(t, base()).read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &Usage{Holders: []Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	live.Find("/locks/solo").Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "latch-0000000001", ID: "host-a"}}}
 	rest := declared(base().Nodes[:3]...)
-	p := Diff(live, rest, Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
+	p := plan.Diff(live, rest, plan.Options{Identities: us, ForceBreak: []string{"namespace.x.election.locks_solo"}})
 	require.Equal(t, []string{"warning force_break"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "host-a")
 	require.True(t, decoded(t, p).Changes[0].Break)
-	p = Diff(live, rest, Options{Identities: us, Drain: time.Minute})
+	p = plan.Diff(live, rest, plan.Options{Identities: us, Drain: time.Minute})
 	require.Contains(t, p.Problems[0].Detail, "waits 60 seconds")
-	p1 := Diff(live, rest, Options{Identities: us, Drain: 200 * time.Millisecond})
+	p1 := plan.Diff(live, rest, plan.Options{Identities: us, Drain: 200 * time.Millisecond})
 	require.Contains(t, p1.Problems[0].Detail, "waits 1 second for")
 	require.EqualValues(t, 60_000, decoded(t, p).Drain)
 }
 
-func decodedPlan(t require.TestingT, p *Plan) *Plan {
-	f, err := DecodeFile(bytes.NewBufferString(encoded(t, p)))
+func decodedPlan(t require.TestingT, p *plan.Plan) *plan.Plan {
+	f, err := plan.DecodeFile(bytes.NewBufferString(encoded(t, p)))
 	require.NoError(t, err)
 	return f.Plans[0]
 }
@@ -275,22 +276,22 @@ func decodedPlan(t require.TestingT, p *Plan) *Plan {
 // The drift of everything was told and noted, whatever was targeted.
 func TestTargetedRefreshNotesOnlyWhatIsTargeted(t *testing.T) {
 	const ledger, pool, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
-	changed, lost, taken := Drift{pool, "/locks/pay/pool", DriftChanged, []Attribute{{"permits", "3", "99"}}}, Drift{solo, "/locks/solo", DriftDeleted, nil}, Drift{ledger, "/locks/pay/ledger", DriftTaken, nil}
+	changed, lost, taken := plan.Drift{pool, "/locks/pay/pool", plan.DriftChanged, []plan.Attribute{{"permits", "3", "99"}}}, plan.Drift{solo, "/locks/solo", plan.DriftDeleted, nil}, plan.Drift{ledger, "/locks/pay/ledger", plan.DriftTaken, nil}
 	for name, c := range map[string]struct {
-		opts     Options
+		opts     plan.Options
 		declared bool // what was deleted and taken
-		want     []Drift
+		want     []plan.Drift
 	}{
-		"what was changed":            {Options{Targets: []string{pool}}, true, []Drift{changed}},
-		"what was deleted":            {Options{Targets: []string{solo}}, true, []Drift{lost}},
-		"deleted, declared no more":   {Options{Targets: []string{solo}}, false, []Drift{lost}},
-		"taken by somebody":           {Options{Targets: []string{ledger}}, true, []Drift{taken}},
-		"taken, declared no more":     {Options{Targets: []string{"**.locks_pay_l*"}}, false, []Drift{taken}},
-		"all but one":                 {Options{Excludes: []string{ledger}}, true, []Drift{changed, lost}},
-		"one of two":                  {Options{Targets: []string{solo, pool}, Excludes: []string{pool}}, true, []Drift{lost}},
-		"nothing that was changed":    {Options{Targets: []string{"namespace.x.namespace.*"}}, true, nil},
-		"everything, for comparison":  {Options{Targets: []string{"**"}}, true, []Drift{taken, changed, lost}},
-		"everything, declared or not": {Options{Targets: []string{"**"}}, false, []Drift{taken, changed, lost}},
+		"what was changed":            {plan.Options{Targets: []string{pool}}, true, []plan.Drift{changed}},
+		"what was deleted":            {plan.Options{Targets: []string{solo}}, true, []plan.Drift{lost}},
+		"deleted, declared no more":   {plan.Options{Targets: []string{solo}}, false, []plan.Drift{lost}},
+		"taken by somebody":           {plan.Options{Targets: []string{ledger}}, true, []plan.Drift{taken}},
+		"taken, declared no more":     {plan.Options{Targets: []string{"**.locks_pay_l*"}}, false, []plan.Drift{taken}},
+		"all but one":                 {plan.Options{Excludes: []string{ledger}}, true, []plan.Drift{changed, lost}},
+		"one of two":                  {plan.Options{Targets: []string{solo, pool}, Excludes: []string{pool}}, true, []plan.Drift{lost}},
+		"nothing that was changed":    {plan.Options{Targets: []string{"namespace.x.namespace.*"}}, true, nil},
+		"everything, for comparison":  {plan.Options{Targets: []string{"**"}}, true, []plan.Drift{taken, changed, lost}},
+		"everything, declared or not": {plan.Options{Targets: []string{"**"}}, false, []plan.Drift{taken, changed, lost}},
 	} {
 		for _, parts := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, parts %t", name, parts), func(t *testing.T) {
@@ -309,31 +310,31 @@ func TestTargetedRefreshNotesOnlyWhatIsTargeted(t *testing.T) {
 				m.nodes["/locks/pay/pool"].data, _ = payload.Encode()
 				m.nodes["/locks/pay/ledger"].data = []byte("theirs")
 				if !c.declared {
-					tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *Node) bool { return n.Addr == ledger || n.Addr == solo })
+					tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Addr == ledger || n.Addr == solo })
 				}
 				opts := c.opts
 				opts.Identities, opts.RefreshOnly = us, true
-				p := Diff(m.read(t, testRoot, testStack), tree, opts)
+				p := plan.Diff(m.read(t, testRoot, testStack), tree, opts)
 				require.Equal(t, []string{"warning targeted"}, codes(p), "it says that it is a part")
 				require.Equal(t, c.want, p.Drifted)
 				require.Equal(t, len(c.want) > 0, p.HasChanges())
 				m.apply(t, decodedPlan(t, p))
 				after := m.read(t, testRoot, testStack).Index
 				for addr, was := range before.Resources {
-					i := slices.IndexFunc(c.want, func(d Drift) bool { return d.Addr == addr })
+					i := slices.IndexFunc(c.want, func(d plan.Drift) bool { return d.Addr == addr })
 					now, there := after.Resources[addr]
 					switch {
 					case i < 0:
 						require.Equal(t, was, now, "%s is not noted", addr)
-					case c.want[i].What == DriftChanged:
+					case c.want[i].What == plan.DriftChanged:
 						require.NotEqual(t, was, now)
 					default:
 						require.False(t, there, addr)
 					}
 				}
-				require.Empty(t, Diff(m.read(t, testRoot, testStack), tree, opts).Drifted)
+				require.Empty(t, plan.Diff(m.read(t, testRoot, testStack), tree, opts).Drifted)
 				opts.Targets, opts.Excludes = nil, nil
-				rest := Diff(m.read(t, testRoot, testStack), tree, opts)
+				rest := plan.Diff(m.read(t, testRoot, testStack), tree, opts)
 				require.Len(t, rest.Drifted, 3-len(c.want), "what was not asked for is still to be told")
 			})
 		}
@@ -363,17 +364,17 @@ func TestTargetIsNotMadeInWhatIsNotOurs(t *testing.T) {
 	} {
 		m := newModel(testRoot, testStack)
 		m.nodes["/locks/pay"] = &mnode{data: foreign(c.there), acl: kind.WorldAll()}
-		p := Diff(m.read(t, testRoot, testStack), base(), Options{Identities: us, Targets: []string{ledger}})
+		p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{ledger}})
 		require.Equal(t, []string{c.want, "warning targeted"}, codes(p), name)
 		require.Equal(t, pay, p.Problems[0].Addr)
-		p = Diff(m.read(t, testRoot, testStack), base(), Options{Identities: us, Targets: []string{"**.locks_solo"}})
+		p = plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{"**.locks_solo"}})
 		require.True(t, p.Applyable(), "who asks for something else is not kept from it")
-		p = Diff(m.read(t, testRoot, testStack), base(), Options{Identities: us, Excludes: []string{ledger, "**.locks_pay_pool", pay}})
+		p = plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Excludes: []string{ledger, "**.locks_pay_pool", pay}})
 		require.True(t, p.Applyable(), "%s", p)
 	}
 	tree := base() // an import that is refused is nothing to stand in either
-	tree.Intent.Imports = []Import{{To: pay, Path: "/old", Target: "/locks/pay"}}
-	p := Diff(nil, tree, Options{Identities: us, Targets: []string{ledger}})
+	tree.Intent.Imports = []plan.Import{{To: pay, Path: "/old", Target: "/locks/pay"}}
+	p := plan.Diff(nil, tree, plan.Options{Identities: us, Targets: []string{ledger}})
 	require.Equal(t, []string{"error import", "warning targeted"}, codes(p))
 }
 
@@ -386,9 +387,9 @@ func TestTargetBringsBackTheNamespaceAroundIt(t *testing.T) {
 	require.Equal(t, kind.StateMoved, payloadAt(t, m, "/locks/pay").State)
 	tree := declared(away.Nodes[0], declare("/locks/pay", kind.Namespace, addr("namespace.x.namespace.new")),
 		declare("/locks/pay/books", kind.Mutex), base().Nodes[3])
-	for _, o := range []Options{{Targets: []string{"**.locks_pay_books"}}, {Excludes: []string{"**.namespace.new"}}} {
+	for _, o := range []plan.Options{{Targets: []string{"**.locks_pay_books"}}, {Excludes: []string{"**.namespace.new"}}} {
 		o.Identities = us
-		p := Diff(m.read(t, testRoot, testStack), tree, o)
+		p := plan.Diff(m.read(t, testRoot, testStack), tree, o)
 		if len(o.Excludes) > 0 {
 			require.Empty(t, actions(p), "nor is it made without it")
 			continue
@@ -406,11 +407,11 @@ func TestTargetedApplyNotesWhatTookAnAddressOver(t *testing.T) {
 	m := applied(t, declared(append(base().Nodes, declare("/locks/spare", kind.Election, addr("election.spare")))...))
 	m.nodes["/locks/solo"].data = []byte("theirs")
 	tree := declared(append(base().Nodes[:3], declare("/locks/spare", kind.Election, addr(solo)))...)
-	tree.Intent.Moves = []Move{{From: "election.spare", To: solo}}
-	o := Options{Identities: us, Targets: []string{"election.spare"}}
-	m.apply(t, decodedPlan(t, Diff(m.read(t, testRoot, testStack), tree, o)))
+	tree.Intent.Moves = []plan.Move{{From: "election.spare", To: solo}}
+	o := plan.Options{Identities: us, Targets: []string{"election.spare"}}
+	m.apply(t, decodedPlan(t, plan.Diff(m.read(t, testRoot, testStack), tree, o)))
 	o.Targets = []string{solo}
-	p := Diff(m.read(t, testRoot, testStack), tree, o)
+	p := plan.Diff(m.read(t, testRoot, testStack), tree, o)
 	require.False(t, p.HasChanges(), "%s", p)
 	x := m.read(t, testRoot, testStack).Index
 	require.Equal(t, "/locks/spare", x.Resources[solo].Path)
@@ -436,10 +437,10 @@ func TestTargetedApplyNotesEachNodeOnce(t *testing.T) {
 		m.nodes["/locks/solo"].data, _ = payload.Encode()
 		set("permits", 4)(tree.Nodes[2])
 		before := m.read(t, testRoot, testStack).Index.Resources["namespace.x.election.locks_solo"]
-		m.apply(t, decodedPlan(t, Diff(m.read(t, testRoot, testStack), tree, Options{Identities: us, Targets: []string{"**.locks_pay_pool"}})))
+		m.apply(t, decodedPlan(t, plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{"**.locks_pay_pool"}})))
 		x := m.read(t, testRoot, testStack).Index
 		require.Len(t, x.Resources, len(tree.Nodes))
 		require.Equal(t, before, x.Resources["namespace.x.election.locks_solo"])
-		require.Equal(t, []Drift{{Addr: "election.boss", Path: "/locks/solo", What: DriftChanged}}, replan(t, m, tree).Drifted)
+		require.Equal(t, []plan.Drift{{Addr: "election.boss", Path: "/locks/solo", What: plan.DriftChanged}}, replan(t, m, tree).Drifted)
 	}
 }

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -17,16 +18,16 @@ func TestAddressOfWhatCannotBePlannedIsNoMistake(t *testing.T) {
 	tree := base()
 	require.Equal(t, pool, tree.Nodes[2].Addr)
 	tree.Nodes[2].Path = "/elsewhere"
-	live := &Tree{Root: testRoot, Stack: testStack, Nodes: []*Node{
-		{Path: "/locks/pay", Live: &Live{Czxid: 4, Trouble: TroubleForeign}},
-		{Path: "/locks/solo", Live: &Live{Czxid: 5, Trouble: TroubleForeign}},
+	live := &plan.Tree{Root: testRoot, Stack: testStack, Nodes: []*plan.Node{
+		{Path: "/locks/pay", Live: &plan.Live{Czxid: 4, Trouble: plan.TroubleForeign}},
+		{Path: "/locks/solo", Live: &plan.Live{Czxid: 5, Trouble: plan.TroubleForeign}},
 	}}
-	for i, o := range []Options{
+	for i, o := range []plan.Options{
 		{Replace: []string{solo, pay, pool}}, {Targets: []string{solo, pool}}, {Excludes: []string{pay, pool}}, {ForceBreak: []string{solo, pool}},
 		{Targets: []string{"**.locks_pay_ledger"}, Excludes: []string{solo, pool}}, {RefreshOnly: true, Targets: []string{solo, pool}},
 	} {
 		o.Identities = us
-		require.NotContains(t, codes(Diff(live, tree, o)), "warning target", "%d", i)
+		require.NotContains(t, codes(plan.Diff(live, tree, o)), "warning target", "%d", i)
 	}
 }
 
@@ -38,22 +39,22 @@ func TestFormerAddressSelectsDriftAndProblems(t *testing.T) {
 	tree := base()
 	tree.Nodes[3].Addr = latter
 	tree.Nodes[3].Payload.Owner.Addr = latter
-	tree.Intent.Moves = []Move{{From: former, To: latter}}
+	tree.Intent.Moves = []plan.Move{{From: former, To: latter}}
 	live := m.read(t, testRoot, testStack)
-	at := slices.IndexFunc(live.Nodes, func(n *Node) bool { return n.Path == "/locks/solo" })
+	at := slices.IndexFunc(live.Nodes, func(n *plan.Node) bool { return n.Path == "/locks/solo" })
 	live.Nodes[at].ACL = kind.WorldAll()
 	for _, target := range []string{former, latter} {
-		p := Diff(live, tree, Options{Identities: us, RefreshOnly: true, Targets: []string{target}})
+		p := plan.Diff(live, tree, plan.Options{Identities: us, RefreshOnly: true, Targets: []string{target}})
 		require.Len(t, p.Drifted, 1, target)
-		p = Diff(live, tree, Options{Identities: us, RefreshOnly: true, Excludes: []string{target}})
+		p = plan.Diff(live, tree, plan.Options{Identities: us, RefreshOnly: true, Excludes: []string{target}})
 		require.Empty(t, p.Drifted, target)
 	}
 
 	tree.Nodes[3].Path = "/locks/solo2"
-	tree.Intent.Imports = []Import{{To: latter, Path: "/locks/far"}}
-	live.Nodes = append(live.Nodes, &Node{Path: "/locks/far", Live: &Live{Czxid: 99, Trouble: TroubleForeign}})
+	tree.Intent.Imports = []plan.Import{{To: latter, Path: "/locks/far"}}
+	live.Nodes = append(live.Nodes, &plan.Node{Path: "/locks/far", Live: &plan.Live{Czxid: 99, Trouble: plan.TroubleForeign}})
 	for _, target := range []string{former, latter} {
-		p := Diff(live, tree, Options{Identities: us, Targets: []string{target}})
+		p := plan.Diff(live, tree, plan.Options{Identities: us, Targets: []string{target}})
 		require.Contains(t, codes(p), "error import", target)
 	}
 }
@@ -63,23 +64,23 @@ func TestFormerAddressSelectsDriftAndProblems(t *testing.T) {
 // so that nobody could manage it.
 func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
 	const ledger, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.election.locks_solo"
-	for code, list := range map[ProblemCode][]kind.ACL{
-		ProblemWorldWritable: kind.WorldAll(),
-		ProblemLockOut:       {{Scheme: "digest", ID: "somebody:else", Perms: kind.PermAll}},
-		ProblemNoACL:         nil,
+	for code, list := range map[plan.ProblemCode][]kind.ACL{
+		plan.ProblemWorldWritable: kind.WorldAll(),
+		plan.ProblemLockOut:       {{Scheme: "digest", ID: "somebody:else", Perms: kind.PermAll}},
+		plan.ProblemNoACL:         nil,
 	} {
 		tree := base()
 		tree.Nodes[1].ACL, tree.Nodes[3].ACL = list, list
-		for i, o := range []Options{{}, {Targets: []string{solo}}, {Excludes: []string{ledger}}, {Targets: []string{ledger}}} {
+		for i, o := range []plan.Options{{}, {Targets: []string{solo}}, {Excludes: []string{ledger}}, {Targets: []string{ledger}}} {
 			o.Identities = us
-			p := Diff(nil, tree, o)
-			at := slices.IndexFunc(p.Problems, func(q Problem) bool { return q.Code == code })
+			p := plan.Diff(nil, tree, o)
+			at := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Code == code })
 			require.NotEqual(t, -1, at, "%s %d", code, i)
 			require.False(t, p.Applyable())
 			require.Equal(t, []string{ledger, solo, solo, ledger}[i], p.Problems[at].Addr)
 			require.Contains(t, p.Problems[at].Detail, p.Problems[at].Addr)
 		}
-		require.True(t, Diff(nil, tree, Options{Identities: us, Targets: []string{"**.locks_pay_pool"}}).Applyable())
+		require.True(t, plan.Diff(nil, tree, plan.Options{Identities: us, Targets: []string{"**.locks_pay_pool"}}).Applyable())
 	}
 }
 
@@ -87,60 +88,60 @@ func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
 func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
 	const pay, ledger, pool, solo = "namespace.x.namespace.locks_pay", "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
 	const far, many = "namespace.far.mutex.m", `module.a.namespace.x.mutex.many`
-	outputs := func(value string) []Output {
-		var out []Output
+	outputs := func(value string) []plan.Output {
+		var out []plan.Output
 		for name, from := range map[string][]string{
 			"ledger": {ledger}, "solo": {solo}, "both": {ledger, solo}, "constant": nil, "far": {far}, "many": {many}, "none": {"mutex.none"},
 		} {
-			out = append(out, Output{Name: name, Value: json.RawMessage(value), From: from})
+			out = append(out, plan.Output{Name: name, Value: json.RawMessage(value), From: from})
 		}
 		return out
 	}
 	first, second := base(), base()
-	first.Intent.Outputs = append(outputs(`1`), Output{Name: "orphan", Value: json.RawMessage(`1`)})
+	first.Intent.Outputs = append(outputs(`1`), plan.Output{Name: "orphan", Value: json.RawMessage(`1`)})
 	second.Intent.Outputs = outputs(`2`)
-	second.Intent.Elsewhere = []*Tree{declared(declare("/far", kind.Mutex, addr(far)),
+	second.Intent.Elsewhere = []*plan.Tree{declared(declare("/far", kind.Mutex, addr(far)),
 		declare("/many/a", kind.Mutex, addr(`module.a["x.y[0]\"]"].namespace.x.mutex.many["a"]`)), declare("/many/b", kind.Mutex, addr(`module.a["z"].namespace.x.mutex.many["b"]`)))}
 	m := newModel(testRoot, testStack)
-	m.apply(t, Diff(nil, first, Options{Identities: us}))
+	m.apply(t, plan.Diff(nil, first, plan.Options{Identities: us}))
 	live := m.read(t, testRoot, testStack)
 	for name, c := range map[string]struct {
-		o       Options
+		o       plan.Options
 		planned []string
 	}{
-		"target":            {Options{Targets: []string{ledger}}, []string{"ledger"}},
-		"two targets":       {Options{Targets: []string{ledger, solo}}, []string{"both", "ledger", "solo"}},
-		"of elsewhere":      {Options{Targets: []string{far}}, []string{"far"}},
-		"one instance":      {Options{Targets: []string{`**.many["b"]`}}, []string{"many"}},
-		"without instances": {Options{Targets: []string{"mutex.none"}}, []string{"none"}},
-		"exclusion":         {Options{Excludes: []string{ledger, `**.many["b"]`}}, []string{"constant", "far", "many", "none", "solo"}},
-		"refresh":           {Options{Targets: []string{solo}, RefreshOnly: true}, []string{"solo"}},
-		"everything":        {Options{}, []string{"both", "constant", "far", "ledger", "many", "none", "orphan", "solo"}},
+		"target":            {plan.Options{Targets: []string{ledger}}, []string{"ledger"}},
+		"two targets":       {plan.Options{Targets: []string{ledger, solo}}, []string{"both", "ledger", "solo"}},
+		"of elsewhere":      {plan.Options{Targets: []string{far}}, []string{"far"}},
+		"one instance":      {plan.Options{Targets: []string{`**.many["b"]`}}, []string{"many"}},
+		"without instances": {plan.Options{Targets: []string{"mutex.none"}}, []string{"none"}},
+		"exclusion":         {plan.Options{Excludes: []string{ledger, `**.many["b"]`}}, []string{"constant", "far", "many", "none", "solo"}},
+		"refresh":           {plan.Options{Targets: []string{solo}, RefreshOnly: true}, []string{"solo"}},
+		"everything":        {plan.Options{}, []string{"both", "constant", "far", "ledger", "many", "none", "orphan", "solo"}},
 	} {
 		for _, destroy := range []bool{false, true} {
 			if c.o.RefreshOnly && destroy {
 				continue
 			}
 			c.o.Identities, c.o.Destroy = us, destroy
-			p := Diff(live, second, c.o)
+			p := plan.Diff(live, second, c.o)
 			var planned []string
 			for _, o := range p.Outputs {
-				if o.Action == NoOp {
+				if o.Action == plan.NoOp {
 					require.Equal(t, `1`, string(o.After.Value), "%s: %s", name, o.Name)
 					continue
 				}
 				planned = append(planned, o.Name)
-				require.Equal(t, destroy || o.Name == "orphan", o.Action == Delete, "%s: %s", name, o.Name)
+				require.Equal(t, destroy || o.Name == "orphan", o.Action == plan.Delete, "%s: %s", name, o.Name)
 			}
 			require.Equal(t, c.planned, planned, "%s, destroy %v", name, destroy)
 		}
 	}
 
 	// What keeps an output keeps the index.
-	m.apply(t, Diff(live, second, Options{Identities: us, Destroy: true, Targets: []string{ledger, pay, pool, solo}}))
+	m.apply(t, plan.Diff(live, second, plan.Options{Identities: us, Destroy: true, Targets: []string{ledger, pay, pool, solo}}))
 	live = m.read(t, testRoot, testStack)
 	require.Empty(t, live.Nodes)
 	require.Len(t, live.Index.Outputs, 5)
-	m.apply(t, Diff(live, second, Options{Identities: us, Destroy: true}))
+	m.apply(t, plan.Diff(live, second, plan.Options{Identities: us, Destroy: true}))
 	require.Nil(t, m.read(t, testRoot, testStack).Index)
 }

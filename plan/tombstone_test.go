@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -15,8 +16,8 @@ func TestUsersOfAMovedLockAreSentToItsNewPath(t *testing.T) {
 	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
 	m.apply(t, replan(t, m, tree))
 	live := m.read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &Usage{Holders: []Holder{{Name: "latch-0000000001", ID: "host-a"}}}
-	p := Diff(live, tree, Options{Identities: us})
+	live.Find("/locks/solo").Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	p := plan.Diff(live, tree, plan.Options{Identities: us})
 	require.Equal(t, []string{"warning in_use"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "has moved to /locks/boss")
 	require.Contains(t, p.Problems[0].Detail, "Have them take the lock at its new path")
@@ -29,17 +30,17 @@ func TestDestroyOfAMovedLockThatIsStillInUseSaysSo(t *testing.T) {
 	tree.Nodes[3] = declare("/locks/boss", kind.Election, addr("namespace.x.election.locks_solo"))
 	m.apply(t, replan(t, m, tree))
 	live := m.read(t, testRoot, testStack)
-	live.Find("/locks/solo").Live.Usage = &Usage{Holders: []Holder{{Name: "latch-0000000001", ID: "host-a"}}}
-	p := Diff(live, tree, Options{Identities: us, Destroy: true})
+	live.Find("/locks/solo").Live.Usage = &plan.Usage{Holders: []plan.Holder{{Name: "latch-0000000001", ID: "host-a"}}}
+	p := plan.Diff(live, tree, plan.Options{Identities: us, Destroy: true})
 	require.Equal(t, []string{"warning in_use"}, codes(p))
 	require.Len(t, p.InUse(), 1)
 
-	p = Diff(live, tree, Options{Identities: us, Destroy: true, Drain: time.Minute})
+	p = plan.Diff(live, tree, plan.Options{Identities: us, Destroy: true, Drain: time.Minute})
 	require.Equal(t, []string{"warning in_use"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "waits 60 seconds")
 	require.NotContains(t, p.Problems[0].Detail, "lets nobody else in", "who is in there does not read what it says")
 
-	p = Diff(live, tree, Options{Identities: us, Destroy: true, ForceBreak: []string{"namespace.x.election.locks_solo"}})
+	p = plan.Diff(live, tree, plan.Options{Identities: us, Destroy: true, ForceBreak: []string{"namespace.x.election.locks_solo"}})
 	require.Equal(t, []string{"warning force_break"}, codes(p))
 	require.Contains(t, p.Problems[0].Detail, "host-a")
 }

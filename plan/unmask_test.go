@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -16,9 +17,9 @@ func TestHiddenHashesAreRevealedWhereTheyAreKnown(t *testing.T) {
 		}
 		return out
 	}
-	first, second := digests{}, digests{}
-	first.add(list("a:1", "b:1", "b:2", "b:2", "c:x"))
-	second.add(append(list("a:3", "c:1", "d:1", "d:2"), kind.ACL{Scheme: "ip", ID: "e:1"}))
+	first, second := plan.Digests{}, plan.Digests{}
+	first.Add(list("a:1", "b:1", "b:2", "b:2", "c:x"))
+	second.Add(append(list("a:3", "c:1", "d:1", "d:2"), kind.ACL{Scheme: "ip", ID: "e:1"}))
 	for _, c := range []struct{ hidden, want []kind.ACL }{
 		{list("a:9", "z:9"), list("a:9", "z:9")},               // nothing is hidden
 		{list("a:x"), list("a:1")},                             // the first that knows
@@ -27,7 +28,7 @@ func TestHiddenHashesAreRevealedWhereTheyAreKnown(t *testing.T) {
 		{list("c:x", "d:x", "e:x"), list("c:1", "d:x", "e:x")},
 	} {
 		before := fmt.Sprint(c.hidden)
-		require.Equal(t, c.want, reveal(c.hidden, first, second))
+		require.Equal(t, c.want, plan.Reveal(c.hidden, first, second))
 		require.Equal(t, before, fmt.Sprint(c.hidden), "what was read is left as it is")
 	}
 }

@@ -1,0 +1,56 @@
+package plan
+
+import (
+	"encoding/json"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// What the tests, which are programs like any other, know of the inside.
+
+const (
+	MovedFrom = movedFrom
+	Prefix    = prefix
+	StandsAt  = standsAt
+)
+
+type Digests = digests
+
+var (
+	ACLText   = aclText
+	Healing   = healing
+	Reveal    = reveal
+	SplitKey  = splitKey
+	Sum       = sum
+	Tombstone = tombstone
+	Under     = under
+)
+
+func (d digests) Add(list []kind.ACL) { d.add(list) }
+
+func (p *Plan) NextAccess(pending bool) []kind.ACL { return p.nextAccess(pending) }
+
+func MatchGlob(pattern, addr string) bool { return compileGlobs([]string{pattern}).match(addr) }
+
+// NodesText is all that there is to say of some nodes.
+func NodesText(nodes []*Node) (string, error) {
+	table := &listTable{byKey: map[string]int{}, seen: map[listHead]int{}}
+	var forms []*nodeForm
+	for _, n := range nodes {
+		f, err := nodeFormOf(n, table)
+		if err != nil {
+			return "", err
+		}
+		forms = append(forms, f)
+	}
+	text, err := json.Marshal(forms)
+	return string(text), err
+}
+
+// DesiredOf is what a diff makes of a declared tree before it compares anything, in order and by path.
+func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
+	d := &sides{p: &Plan{Root: tree.Root, Stack: tree.Stack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, bases: map[string]bool{}, intent: tree.Intent}
+	d.index(tree)
+	d.wantQuotas()
+	return d.desired, d.want
+}
