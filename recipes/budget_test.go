@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
 )
 
 // spent is what an operation cost: round trips that were waited for, and requests.
@@ -45,19 +47,19 @@ func operations(by map[string]int) string {
 }
 
 func TestRequestBudgetsUncontended(t *testing.T) { // DESIGN section 6: one round trip to acquire, two for the whole cycle
-	mutex := func(c *Client) func(context.Context) (*Lease, error) { return c.Mutex("/m").Lock }
+	mutex := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.Mutex("/m").Lock }
 	for name, b := range map[string]struct {
-		take             func(*Client) func(context.Context) (*Lease, error)
+		take             func(*recipes.Client) func(context.Context) (*recipes.Lease, error)
 		acquire, release string
 	}{
 		"mutex":              {mutex, "create getChildren2 getData", "delete"},
-		"reader":             {func(c *Client) func(context.Context) (*Lease, error) { return c.RWMutex("/rw").RLock }, "create getChildren2 getData", "delete"},
-		"writer":             {func(c *Client) func(context.Context) (*Lease, error) { return c.RWMutex("/rw").Lock }, "create getChildren2 getData", "delete"},
+		"reader":             {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.RWMutex("/rw").RLock }, "create getChildren2 getData", "delete"},
+		"writer":             {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.RWMutex("/rw").Lock }, "create getChildren2 getData", "delete"},
 		"election":           {campaign, "create getChildren2 getData", "delete"},
 		"one permit":         {draws(1), "create 2getChildren2 getData", "delete"},
 		"three permits":      {draws(3), "2getChildren2 3getData multi", "multi"},
-		"set of one of each": {func(c *Client) func(context.Context) (*Lease, error) { return mixed(c, 1).Lock }, "5getChildren2 4getData multi", "multi"},
-		"set of two": {func(c *Client) func(context.Context) (*Lease, error) {
+		"set of one of each": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return mixed(c, 1).Lock }, "5getChildren2 4getData multi", "multi"},
+		"set of two": {func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
 			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw")).Lock
 		}, "2getChildren2 2getData multi", "multi"},
 	} {
@@ -68,7 +70,7 @@ func TestRequestBudgetsUncontended(t *testing.T) { // DESIGN section 6: one roun
 				warm, err := take(t.Context())
 				require.NoError(t, err)
 				l.unlock(warm)
-				var x *Lease
+				var x *recipes.Lease
 				require.Equal(t, spent{1, b.acquire}, l.cost(func() { x, err = take(t.Context()) }), "to acquire")
 				require.NoError(t, err)
 				require.Equal(t, spent{1, b.release}, l.cost(func() { l.unlock(x) }), "to release")
@@ -79,12 +81,15 @@ func TestRequestBudgetsUncontended(t *testing.T) { // DESIGN section 6: one roun
 }
 
 func TestRequestBudgetsOfATryThatFails(t *testing.T) { // DESIGN section 6: one round trip, no watch left behind
-	for name, try := range map[string]func(*Client) error{
-		"mutex":     func(c *Client) error { _, err := c.Mutex("/m").TryLock(context.Background()); return err },
-		"writer":    func(c *Client) error { _, err := c.RWMutex("/rw").TryLock(context.Background()); return err },
-		"reader":    func(c *Client) error { _, err := c.RWMutex("/rw").TryRLock(context.Background()); return err },
-		"semaphore": func(c *Client) error { _, err := c.Semaphore("/s").TryAcquire(context.Background(), 1); return err },
-		"set":       func(c *Client) error { _, err := mixed(c, 1).TryLock(context.Background()); return err },
+	for name, try := range map[string]func(*recipes.Client) error{
+		"mutex":  func(c *recipes.Client) error { _, err := c.Mutex("/m").TryLock(context.Background()); return err },
+		"writer": func(c *recipes.Client) error { _, err := c.RWMutex("/rw").TryLock(context.Background()); return err },
+		"reader": func(c *recipes.Client) error { _, err := c.RWMutex("/rw").TryRLock(context.Background()); return err },
+		"semaphore": func(c *recipes.Client) error {
+			_, err := c.Semaphore("/s").TryAcquire(context.Background(), 1)
+			return err
+		},
+		"set": func(c *recipes.Client) error { _, err := mixed(c, 1).TryLock(context.Background()); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -93,9 +98,9 @@ func TestRequestBudgetsOfATryThatFails(t *testing.T) { // DESIGN section 6: one 
 				x, err := holder.MultiLock(holder.Mutex("/m"), holder.RWMutex("/rw"), holder.Semaphore("/s").Share(3)).Lock(t.Context())
 				require.NoError(t, err)
 				c := l.client("c")
-				require.ErrorIs(t, try(c), ErrHeld) // knows the declarations from here on
+				require.ErrorIs(t, try(c), recipes.ErrHeld) // knows the declarations from here on
 				id := l.session(c)
-				got := l.cost(func() { require.ErrorIs(t, try(c), ErrHeld) })
+				got := l.cost(func() { require.ErrorIs(t, try(c), recipes.ErrHeld) })
 				require.Equal(t, 1, got.trips)
 				require.NotContains(t, got.ops, "getData")
 				l.settle()
@@ -130,7 +135,7 @@ func TestRequestBudgetsOfTheHandOff(t *testing.T) {
 				x, err := way.block(l.client("holder"))(t.Context())
 				require.NoError(t, err)
 				w := l.locker(way.take(l.client("next")))
-				var rest []<-chan result[*Lease]
+				var rest []<-chan result[*recipes.Lease]
 				var ids []int64
 				if name != "reader" {
 					for i := range 5 {

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -20,10 +21,10 @@ func TestAParentThatVanishesBetweenTwoTriesEndsTheLock(t *testing.T) { // case 9
 		m := l.client("a").Mutex(l.mutex())
 		l.warm(m)
 		rule := l.srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
-		got := async(func() (*Lease, error) { return m.Lock(context.Background()) })
+		got := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
 		<-rule.Hit()
 		require.NoError(t, l.srv.Delete("/m"))
-		require.ErrorIs(t, (<-got).err, ErrNotProvisioned)
+		require.ErrorIs(t, (<-got).err, recipes.ErrNotProvisioned)
 		l.mutex()
 		l.nextIsServed("/m")
 	})
@@ -36,7 +37,7 @@ func TestAWaiterWhoseWholeLockIsDeletedIsTold(t *testing.T) { // case 9: a waite
 		w := l.locking(l.client("b").Mutex("/m"))
 		require.NoError(t, l.srv.Delete("/m"))
 		start := time.Now()
-		require.ErrorIs(t, (<-w).err, ErrLost)
+		require.ErrorIs(t, (<-w).err, recipes.ErrLost)
 		<-x.Context().Done()
 		require.LessOrEqual(t, time.Since(start), 6*oneWay)
 	})
@@ -74,7 +75,7 @@ func TestUnlockAfterALossDeletesOnlyItsOwnNode(t *testing.T) { // case 39: the n
 		y, err := l.client("b").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, x.Node()[len(x.Node())-10:], y.Node()[len(y.Node())-10:], "the scenario needs equal numbers")
-		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		require.NoError(t, x.Unlock(t.Context()), "a second Unlock")
 		l.settle()
 		require.NoError(t, y.Context().Err())
@@ -126,7 +127,7 @@ func TestAReleaseThatIsRefusedForLongCostsNoSession(t *testing.T) { // case 40, 
 		refused := l.srv.Inject(at("delete"), zktest.Fail(zktest.CodeThrottled))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		require.ErrorIs(t, x.Unlock(ctx), ErrReleasePending)
+		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		require.Len(t, l.children("/m"), 1)
 		refused.Remove()
 		time.Sleep(10 * time.Second)
@@ -140,7 +141,7 @@ func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59:
 		m := l.mutex()
 		e := l.election()
 		for _, dir := range []string{m, e} {
-			require.NoError(t, l.srv.SetCreateCount(dir, lastSequence))
+			require.NoError(t, l.srv.SetCreateCount(dir, recipes.LastSequence))
 		}
 		holder := l.client("holder")
 		x, err := holder.Mutex(m).Lock(t.Context())
@@ -151,9 +152,9 @@ func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59:
 		l.srv.ResetCounts()
 		for range 10 {
 			_, err := late.Mutex(m).Lock(t.Context())
-			require.ErrorIs(t, err, ErrSequenceExhausted)
-			err = late.Election(e).Lead(t.Context(), func(context.Context, *Lease) error { return nil })
-			require.ErrorIs(t, err, ErrSequenceExhausted)
+			require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
+			err = late.Election(e).Lead(t.Context(), func(context.Context, *recipes.Lease) error { return nil })
+			require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
 		}
 		time.Sleep(time.Hour)
 		n := l.srv.SessionCounts(l.session(late))
@@ -168,11 +169,11 @@ func TestTheEndOfTheSequenceStartsNoStormOfElections(t *testing.T) { // case 59:
 func TestTheOrderHoldsAcrossTheEndOfTheSequence(t *testing.T) { // matrix 33: 2147483647 is followed by -2147483648
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
-		require.NoError(t, l.srv.SetCreateCount(m, lastSequence))
+		require.NoError(t, l.srv.SetCreateCount(m, recipes.LastSequence))
 		l.foreign(m, fmt.Sprintf("lock-%010d", math.MaxInt32), "behind")
 		l.foreign(m, fmt.Sprintf("lock-%d", math.MinInt32), "behind")
-		ahead := l.foreign(m, fmt.Sprintf("lock-%010d", lastSequence-1), "ahead")
-		require.NoError(t, l.srv.SetCreateCount(m, lastSequence))
+		ahead := l.foreign(m, fmt.Sprintf("lock-%010d", recipes.LastSequence-1), "ahead")
+		require.NoError(t, l.srv.SetCreateCount(m, recipes.LastSequence))
 		w := l.locking(l.client("a").Mutex(m))
 		notYet(t, w, "one is ahead")
 		require.NoError(t, l.srv.Delete(ahead))
@@ -193,7 +194,7 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 				token := first.Token()
 				l.unlock(first)
 				rule := l.srv.Inject(zktest.Once(at(op)), fault)
-				got := async(func() (*Lease, error) {
+				got := async(func() (*recipes.Lease, error) {
 					x, err := m.Lock(context.Background())
 					if err == nil {
 						err = x.Verify(context.Background())
@@ -212,9 +213,9 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 					require.Len(t, l.children("/m"), 1)
 					l.unlock(r.v)
 				} else if r.err == nil {
-					require.ErrorIs(t, context.Cause(r.v.Context()), ErrLost)
+					require.ErrorIs(t, context.Cause(r.v.Context()), recipes.ErrLost)
 				} else {
-					require.True(t, errors.Is(r.err, ErrLost) || errors.Is(r.err, ErrNotProvisioned), "%v", r.err)
+					require.True(t, errors.Is(r.err, recipes.ErrLost) || errors.Is(r.err, recipes.ErrNotProvisioned), "%v", r.err)
 				}
 				x, err := m.Lock(t.Context())
 				require.NoError(t, err)
@@ -232,7 +233,7 @@ func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // mat
 		first, second := l.foreign(m, "lock-0000000000", ""), l.foreign(m, "lock-0000000001", "")
 		require.NoError(t, l.srv.SetCreateCount(m, 2))
 		w := l.locking(l.client("a").Mutex(m))
-		admin, err := l.client("admin", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "admin:x"}} }).Session(t.Context())
+		admin, err := l.client("admin", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "admin:x"}} }).Session(t.Context())
 		require.NoError(t, err)
 		_, err = admin.SetACL(t.Context(), m, zk.DigestACL(zk.PermAll, "admin", "x"), -1)
 		require.NoError(t, err)
@@ -253,8 +254,8 @@ func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // matrix 27
 		m := l.mutex()
 		l.srv.RefuseDials(true)
 		start := time.Now()
-		_, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext})
-		require.ErrorIs(t, err, ErrUnreachable)
+		_, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext})
+		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		// Its loop may end before zk.Conn.Close has asked it for anything, and Close waits a second for the answer then.
 		require.GreaterOrEqual(t, time.Since(start), 5*time.Second, "ConnectTimeout")
 		require.Less(t, time.Since(start), 6100*time.Millisecond, "ConnectTimeout")
@@ -268,7 +269,7 @@ func TestALockWaitsForServersThatComeUpLate(t *testing.T) { // matrix 27
 		_, err = c.Mutex(m).Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.InDelta(t, 7*time.Second, time.Since(start), float64(100*time.Millisecond))
-		got := async(func() (*Lease, error) { return c.Mutex(m).Lock(context.Background()) })
+		got := async(func() (*recipes.Lease, error) { return c.Mutex(m).Lock(context.Background()) })
 		time.Sleep(time.Hour)
 		notYet(t, got, "nobody is up")
 		l.srv.RefuseDials(false)
@@ -309,7 +310,7 @@ func TestAReleaseCutOverAndOverIsNotReportedDoneWhileItsNodeIsThere(t *testing.T
 				if err == nil {
 					require.Empty(t, l.children("/m"))
 				} else {
-					require.ErrorIs(t, err, ErrReleasePending)
+					require.ErrorIs(t, err, recipes.ErrReleasePending)
 				}
 				if cuts < 10 {
 					require.NoError(t, err)

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -45,7 +46,7 @@ func TestCheckComparesTheSessionTimeoutWithTheTick(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				for timeout, want := range map[time.Duration]inspect.Verdict{12 * time.Second: inspect.VerdictHolds, 8 * time.Second: inspect.VerdictHolds, 6 * time.Second: inspect.VerdictFails} {
-					c := l.client("a", func(cfg *Config) {
+					c := l.client("a", func(cfg *recipes.Config) {
 						cfg.SessionTimeout = timeout
 						cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 							conn, err := l.srv.DialContext(ctx, network, address)
@@ -87,7 +88,7 @@ func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 		_, err = admin.SetACL(t.Context(), "/theirs", append(zk.WorldACL(zk.PermRead), zk.DigestACL(zk.PermAll, "app", "x1")...), -1)
 		require.NoError(t, err)
 		paths := []string{"/open", "/theirs", "/foreign", "/nowhere"}
-		all, err := inspect.Check(t.Context(), l.client("b", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "other:x"}} }), paths...)
+		all, err := inspect.Check(t.Context(), l.client("b", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "other:x"}} }), paths...)
 		require.NoError(t, err)
 		require.Equal(t, inspect.VerdictHolds, found(t, all, "access /open").Verdict)
 		require.Equal(t, inspect.VerdictUnsure, found(t, all, "access /foreign").Verdict)
@@ -96,7 +97,7 @@ func TestCheckOfAccessNamesTheRightsWeLack(t *testing.T) {
 		require.Equal(t, inspect.VerdictFails, k.Verdict)
 		require.Contains(t, k.What, "lack CREATE DELETE READ (on contenders")
 		require.NotContains(t, k.What, zktest.DigestID("app:x1"))
-		all, err = inspect.Check(t.Context(), l.client("a", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "app:x1"}} }), paths...)
+		all, err = inspect.Check(t.Context(), l.client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "app:x1"}} }), paths...)
 		require.NoError(t, err)
 		require.Equal(t, inspect.VerdictHolds, found(t, all, "access /theirs").Verdict)
 	})

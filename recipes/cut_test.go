@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -49,15 +50,15 @@ func TestAConnectionCutAtAnyByteOfAnyReplyLeavesOneHolderAndNoGhost(t *testing.T
 }
 
 // scene is an acquisition, a hand-off to a goroutine of the same client, one to another client, and a release.
-func (l *lab) scene(m string, a, b *Client, what string) {
+func (l *lab) scene(m string, a, b *recipes.Client, what string) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	holders := make(chan int, 10)
 	errs := make(chan error, 3)
-	for _, c := range []*Client{a, a, b} {
+	for _, c := range []*recipes.Client{a, a, b} {
 		go func() {
-			errs <- c.Mutex(m).Do(ctx, func(context.Context, *Lease) error {
+			errs <- c.Mutex(m).Do(ctx, func(context.Context, *recipes.Lease) error {
 				holders <- 1
 				time.Sleep(100 * time.Millisecond)
 				holders <- -1
@@ -103,15 +104,13 @@ func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURA
 		l.warm(m)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		d, err := c.declared(t.Context(), s, m.q)
-		require.NoError(t, err)
-		k, err := m.q.contender(s, d, kind.Mutex.Queues[0], holderSelf("a"))
+		ks, err := m.Contenders(t.Context(), s, 1)
 		require.NoError(t, err)
 		theirs, err := other.Session(t.Context())
 		require.NoError(t, err)
-		_, err = theirs.Create(t.Context(), kind.JoinPath("/m", k.prefix), nil, 3, openACL)
+		_, err = theirs.Create(t.Context(), kind.JoinPath("/m", ks[0].Prefix()), nil, 3, openACL)
 		require.NoError(t, err)
-		name, err := find(t.Context(), s, k)
+		name, err := recipes.Find(t.Context(), s, ks[0])
 		require.NoError(t, err)
 		require.Empty(t, name)
 	})

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -45,7 +46,7 @@ func scenes() []scene {
 			l.election()
 			l.semaphore(2)
 		}, []string{"/m", "/rw", "/e", "/s/leases", "/s/locks"}, func(s *stage) {
-			all := func(c *Client) taking {
+			all := func(c *recipes.Client) taking {
 				return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw"), c.Election("/e"), c.Semaphore("/s").Share(2)).Lock
 			}
 			s.alternate(all(s.victim), all(s.rival))
@@ -65,11 +66,11 @@ func (s *stage) alternate(ours, theirs taking) {
 }
 
 // drawing begins to take permits and lets it come as far as it gets. Its answer is checked for what permits must be.
-func (s *stage) drawing(f taking) func(what string) *Lease {
+func (s *stage) drawing(f taking) func(what string) *recipes.Lease {
 	ctx, cancel := s.patient()
-	got := async(func() (*Lease, error) { defer cancel(); return f(ctx) })
+	got := async(func() (*recipes.Lease, error) { defer cancel(); return f(ctx) })
 	time.Sleep(3 * time.Second)
-	return func(what string) *Lease {
+	return func(what string) *recipes.Lease {
 		s.t.Helper()
 		r := <-got
 		s.require(r.err, what)
@@ -78,18 +79,18 @@ func (s *stage) drawing(f taking) func(what string) *Lease {
 }
 
 // permitted checks a grant of permits: they exist, and all that are believed in are not more than there are.
-func (s *stage) permitted(x *Lease) *Lease {
+func (s *stage) permitted(x *recipes.Lease) *recipes.Lease {
 	s.t.Helper()
-	believed := []*Lease{x}
-	permits := len(x.h.ks)
+	believed := []*recipes.Lease{x}
+	permits := len(x.Nodes())
 	for _, other := range s.leases {
 		if other.Context().Err() == nil {
 			believed = append(believed, other)
-			permits += len(other.h.ks)
+			permits += len(other.Nodes())
 		}
 	}
-	for _, k := range x.h.ks {
-		_, there := s.srv.Get(k.path)
+	for _, node := range x.Nodes() {
+		_, there := s.srv.Get(node)
 		require.True(s.t, there, "%s: a permit that does not exist", s.where)
 	}
 	n, _ := s.srv.Get("/s")
@@ -114,7 +115,7 @@ func (s *stage) alternatePermits(ours, theirs taking) {
 
 // playPermits lets several take some of three permits, in front of others that want more.
 func playPermits(s *stage) {
-	one := func(ctx context.Context) (*Lease, error) { return s.victim.Semaphore("/s").TryAcquire(ctx, 1) }
+	one := func(ctx context.Context) (*recipes.Lease, error) { return s.victim.Semaphore("/s").TryAcquire(ctx, 1) }
 	a := s.drawing(one)("one of three")
 	b := s.drawing(draws(2)(s.rival))("the other two")
 	c := s.drawing(draws(2)(s.victim))
@@ -137,7 +138,7 @@ func playReaders(s *stage) {
 		s.leaving = x.Node()
 		x = s.granted(up)
 		s.leaving = ""
-	case s.struck() && errors.Is(err, ErrUpgradeConflict): // whether others wait could not be told
+	case s.struck() && errors.Is(err, recipes.ErrUpgradeConflict): // whether others wait could not be told
 		s.give("release of the reader that may not write", x)
 		x = s.take("write", ours.Lock)
 	default:
@@ -157,7 +158,7 @@ func playReaders(s *stage) {
 
 // exchange turns one lease into another. Where the transaction was not applied its caller is told so, and decides: the
 // old lease must then be as good as before.
-func (s *stage) exchange(x *Lease, f func(context.Context, *Lease) (*Lease, error)) (*Lease, error) {
+func (s *stage) exchange(x *recipes.Lease, f func(context.Context, *recipes.Lease) (*recipes.Lease, error)) (*recipes.Lease, error) {
 	ctx, cancel := s.patient()
 	defer cancel()
 	for {
@@ -165,7 +166,7 @@ func (s *stage) exchange(x *Lease, f func(context.Context, *Lease) (*Lease, erro
 		if err != nil {
 			require.NoError(s.t, x.Context().Err(), "%s: a refused exchange (%v) cost the lease", s.where, err)
 		}
-		if !errors.Is(err, errNotApplied) {
+		if !errors.Is(err, recipes.ErrNotApplied) {
 			return next, err
 		}
 	}
@@ -190,20 +191,20 @@ func playOrders(s *stage) {
 	require.NoError(s.t, s.srv.Set(x.Node(), []byte(kind.RevokeMessage)))
 	select {
 	case <-x.Context().Done():
-		require.ErrorIs(s.t, context.Cause(x.Context()), ErrRevoked, s.where)
+		require.ErrorIs(s.t, context.Cause(x.Context()), recipes.ErrRevoked, s.where)
 	case <-time.After(30 * time.Second):
 		require.Fail(s.t, "the holder was not asked", s.where)
 	}
 	s.give("release of what is asked back", x)
 
 	y := s.take("rival's acquire", theirs.Lock)
-	s.sentAway(ours.Lock, ErrRevoked, func() {
+	s.sentAway(ours.Lock, recipes.ErrRevoked, func() {
 		s.stand("/m", 2)
 		require.NoError(s.t, s.srv.Set(s.lab.queue("/m")[1], []byte(kind.RevokeMessage)))
 	})
-	s.sentAway(ours.Lock, ErrDraining, func() { s.declare("/m", kind.Mutex.New(), draining) })
+	s.sentAway(ours.Lock, recipes.ErrDraining, func() { s.declare("/m", kind.Mutex.New(), draining) })
 	s.inUse()
-	s.sentAway(ours.Lock, ErrMoved, func() { s.declare("/m", kind.Mutex.New(), moved) })
+	s.sentAway(ours.Lock, recipes.ErrMoved, func() { s.declare("/m", kind.Mutex.New(), moved) })
 	s.inUse()
 	again := s.queue(ours.Lock)
 	s.give("rival's release", y)
@@ -233,7 +234,7 @@ func (s *stage) sentAway(f taking, want error, then func()) {
 	s.t.Helper()
 	ctx, cancel := s.patient()
 	defer cancel()
-	got := async(func() (*Lease, error) { return f(ctx) })
+	got := async(func() (*recipes.Lease, error) { return f(ctx) })
 	time.Sleep(3 * time.Second)
 	then()
 	r := <-got
@@ -245,7 +246,7 @@ func (s *stage) sentAway(f taking, want error, then func()) {
 func playWatched(s *stage) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	seen, over := make(chan Contender, 64), make(chan struct{})
+	seen, over := make(chan recipes.Contender, 64), make(chan struct{})
 	go func() {
 		defer close(over)
 		for c, err := range s.victim.Election("/e").Observe(ctx) {

@@ -1,19 +1,18 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"path"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 // The connection of one client is cut behind every byte, in both directions, of everything it says and hears while it
@@ -31,10 +30,10 @@ type scene struct {
 // stage is a scene being played.
 type stage struct {
 	*lab
-	victim, rival *Client
+	victim, rival *recipes.Client
 	dirs          []string
 	last          uint64 // the newest exclusive token
-	leases        []*Lease
+	leases        []*recipes.Lease
 	leaving       string // a node of the victim's own, exchanged for the one granted, that may still be there
 	where         string
 	struck        func() bool
@@ -50,10 +49,10 @@ func (s *stage) patient() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 30*time.Second)
 }
 
-type taking func(context.Context) (*Lease, error)
+type taking func(context.Context) (*recipes.Lease, error)
 
 // take acquires at once.
-func (s *stage) take(what string, f taking) *Lease {
+func (s *stage) take(what string, f taking) *recipes.Lease {
 	s.t.Helper()
 	ctx, cancel := s.patient()
 	defer cancel()
@@ -63,11 +62,11 @@ func (s *stage) take(what string, f taking) *Lease {
 }
 
 // queue begins to acquire and lets it come as far as it gets.
-func (s *stage) queue(f taking) func(what string) *Lease {
+func (s *stage) queue(f taking) func(what string) *recipes.Lease {
 	ctx, cancel := s.patient()
-	got := async(func() (*Lease, error) { return f(ctx) })
+	got := async(func() (*recipes.Lease, error) { return f(ctx) })
 	time.Sleep(3 * time.Second) // longer than any reconnect takes
-	return func(what string) *Lease {
+	return func(what string) *recipes.Lease {
 		s.t.Helper()
 		defer cancel()
 		r := <-got
@@ -77,30 +76,26 @@ func (s *stage) queue(f taking) func(what string) *Lease {
 }
 
 // granted checks a grant: nobody is ahead of it, nobody else believes to hold, its token is new.
-func (s *stage) granted(x *Lease) *Lease {
+func (s *stage) granted(x *recipes.Lease) *recipes.Lease {
 	s.t.Helper()
-	var own []string // a lease of several permits has several nodes in one queue
-	for _, k := range x.h.ks {
-		own = append(own, k.path)
-	}
-	for _, k := range x.h.ks {
-		line := s.lab.queue(k.dir)
+	for _, node := range x.Nodes() { // a lease of several permits has several in one queue
+		line := s.lab.queue(kind.ParentPath(node))
 		if s.leaving != "" && line[0] == s.leaving {
 			line = line[1:]
 		}
-		require.Contains(s.t, own, line[0], "%s: granted while somebody is ahead", s.where)
-		require.Contains(s.t, line, k.path, "%s: granted without a node", s.where)
+		require.Contains(s.t, x.Nodes(), line[0], "%s: granted while somebody is ahead", s.where)
+		require.Contains(s.t, line, node, "%s: granted without a node", s.where)
 	}
 	for _, other := range s.leases {
 		require.Error(s.t, other.Context().Err(), "%s: two believe to hold", s.where)
 	}
 	token := x.Token()
 	require.Greater(s.t, token, s.last, "%s: token", s.where)
-	s.last, s.leases = token, []*Lease{x}
+	s.last, s.leases = token, []*recipes.Lease{x}
 	return x
 }
 
-func (s *stage) give(what string, x *Lease) {
+func (s *stage) give(what string, x *recipes.Lease) {
 	s.t.Helper()
 	ctx, cancel := s.patient()
 	defer cancel()
@@ -120,14 +115,14 @@ func cutLab(t *testing.T, sc scene, f func(s *stage, k *cutter)) {
 }
 
 // awake is a client of a machine that never sleeps, which saves the system calls that would find that out.
-func (l *lab) awake(id string, dial func(context.Context, string, string) (net.Conn, error)) *Client {
+func (l *lab) awake(id string, dial func(context.Context, string, string) (net.Conn, error)) *recipes.Client {
 	return l.asleep(id, dial, func() time.Duration { return 0 })
 }
 
 // asleep is a client of a machine that has slept for as long as slept says.
-func (l *lab) asleep(id string, dial func(context.Context, string, string) (net.Conn, error), slept func() time.Duration) *Client {
+func (l *lab) asleep(id string, dial func(context.Context, string, string) (net.Conn, error), slept func() time.Duration) *recipes.Client {
 	ctx := seam.With(l.t.Context(), seam.Seams{Slept: slept})
-	c, err := Dial(ctx, Config{Servers: []string{"zk"}, Dialer: dial, SessionTimeout: 40 * time.Second, ID: id})
+	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk"}, Dialer: dial, SessionTimeout: 40 * time.Second, ID: id})
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -141,14 +136,14 @@ func (s *stage) clean() {
 	for _, dir := range s.dirs {
 		require.Empty(s.t, s.children(dir), "%s: ghosts in %s", s.where, dir)
 	}
-	for _, c := range []*Client{s.victim, s.rival} {
+	for _, c := range []*recipes.Client{s.victim, s.rival} {
 		for range 10 { // a look for what a server may have executed late may be under way at this very moment (txn.recheck)
-			if len(leftovers(c)) == 0 {
+			if len(c.Leftovers()) == 0 {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		require.Empty(s.t, leftovers(c), "%s", s.where)
+		require.Empty(s.t, c.Leftovers(), "%s", s.where)
 	}
 }
 
@@ -244,51 +239,4 @@ func TestCutsInTheMiddleOfCuringACutLeaveNothing(t *testing.T) {
 			})
 		}
 	})
-}
-
-// leftovers says what a client still keeps although nothing of it holds or waits.
-func leftovers(c *Client) (left []string) {
-	s := c.conn.Newest()
-	c.state.mu.Lock()
-	if len(c.state.local) > 0 {
-		left = append(left, fmt.Sprintf("local turns %v", c.state.local))
-	}
-	for of, j := range c.state.janitors {
-		if n := j.bytes.Load(); n != 0 && of.State() != session.StateLost {
-			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
-		}
-	}
-	if n := len(c.state.janitors); n > 1 {
-		left = append(left, fmt.Sprintf("janitors of %d sessions", n))
-	}
-	if j := c.state.janitors[s]; j != nil {
-		j.mu.Lock()
-		if j.running || len(j.chores) > 0 {
-			left = append(left, fmt.Sprintf("%d chores", len(j.chores)))
-		}
-		j.mu.Unlock()
-	}
-	declared := len(c.state.decls)
-	c.state.mu.Unlock()
-
-	if s.State() == session.StateLost {
-		return left
-	}
-	busy := s.Stats()
-	if busy.Holds > 0 {
-		left = append(left, fmt.Sprintf("%d holds", busy.Holds))
-	}
-	if len(busy.Watches) > declared {
-		left = append(left, fmt.Sprintf("%d watches for %d declarations: %v", len(busy.Watches), declared, busy.Watches))
-	}
-	for _, watched := range busy.Armed {
-		// The watch of a declaration stays on the server, and so does that of a semaphore's permits: one each a lock.
-		if _, contender := kind.ParseContender(path.Base(watched)); contender {
-			left = append(left, "a watch on "+watched)
-		}
-	}
-	if busy.Requests > 0 {
-		left = append(left, fmt.Sprintf("%d operations under way", busy.Requests))
-	}
-	return left
 }

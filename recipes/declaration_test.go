@@ -1,10 +1,8 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -46,12 +45,13 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 
 // manyDeclarations is how many declarations the client keeps. The race detector needs 256 KiB for each goroutine, and each
 // of these tests has a goroutine a lock: under it the client keeps fewer.
-func manyDeclarations(c *Client) int {
+func manyDeclarations(c *recipes.Client) int {
 	if raceEnabled {
-		c.state.maxDecls = 256
-		return c.state.maxDecls
+		const some = 256
+		c.KeepDeclarations(some)
+		return some
 	}
-	return maxDeclarations
+	return recipes.MaxDeclarations
 }
 
 // More locks waited for than declarations are kept: each that was pushed out was read again, and pushed out another.
@@ -82,7 +82,7 @@ func TestWithCreateCompletesWhatIsMissing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		require.NoError(t, l.srv.Create("/s", nil))
 		c := l.client("c")
-		open := []Option{WithParams(kind.Semaphore.New()), WithCreate()}
+		open := []recipes.Option{recipes.WithParams(kind.Semaphore.New()), recipes.WithCreate()}
 		x, err := c.Semaphore("/s", open...).Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		l.unlock(x)
@@ -102,7 +102,7 @@ func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
-		x, err := admin.Mutex("/locks/a/b", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
+		x, err := admin.Mutex("/locks/a/b", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
 		l.unlock(x)
 	})
@@ -110,15 +110,21 @@ func TestWithCreateBelowWhatIsNotOursToCreateIn(t *testing.T) {
 
 // Locks, of any kind, that are asked for while the session is being lost go on in the next one.
 func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
-	for name, lock := range map[string]func(context.Context, *Client) (*Lease, error){
-		"mutex":     func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) },
-		"read":      func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) },
-		"try read":  func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").TryRLock(ctx) },
-		"semaphore": func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) },
-		"several": func(ctx context.Context, c *Client) (*Lease, error) {
+	for name, lock := range map[string]func(context.Context, *recipes.Client) (*recipes.Lease, error){
+		"mutex": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) },
+		"read": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").RLock(ctx)
+		},
+		"try read": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").TryRLock(ctx)
+		},
+		"semaphore": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.Semaphore("/s").Acquire(ctx, 1)
+		},
+		"several": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
 			return c.MultiLock(c.Mutex("/m"), c.Semaphore("/s")).Lock(ctx)
 		},
-		"several, read": func(ctx context.Context, c *Client) (*Lease, error) {
+		"several, read": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
 			return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader()).Lock(ctx)
 		},
 	} {
@@ -129,7 +135,7 @@ func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 				l.declare("/rw", kind.RWLock.New())
 				c := l.client("c")
 				slow := l.srv.Inject(zktest.Once(zktest.On("getData")), zktest.Delay(time.Second))
-				got := async(func() (*Lease, error) { return lock(t.Context(), c) })
+				got := async(func() (*recipes.Lease, error) { return lock(t.Context(), c) })
 				<-slow.Hit()
 				l.srv.Expire(l.session(c))
 				r := <-got
@@ -143,14 +149,20 @@ func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 // Whatever waits for a lock keeps its declaration, and nothing keeps it longer.
 func TestAWaitKeepsItsDeclarations(t *testing.T) {
 	for name, c := range map[string]struct {
-		lock  func(context.Context, *Client) (*Lease, error)
+		lock  func(context.Context, *recipes.Client) (*recipes.Lease, error)
 		paths []string
 	}{
-		"mutex":  {func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) }, []string{"/m"}},
-		"reader": {func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) }, []string{"/rw"}},
-		"writer": {func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").Lock(ctx) }, []string{"/rw"}},
-		"permit": {func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) }, []string{"/s"}},
-		"set":    {func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) }, []string{"/m", "/rw", "/s", "/e"}},
+		"mutex": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) }, []string{"/m"}},
+		"reader": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").RLock(ctx)
+		}, []string{"/rw"}},
+		"writer": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").Lock(ctx)
+		}, []string{"/rw"}},
+		"permit": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.Semaphore("/s").Acquire(ctx, 1)
+		}, []string{"/s"}},
+		"set": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).Lock(ctx) }, []string{"/m", "/rw", "/s", "/e"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -160,17 +172,14 @@ func TestAWaitKeepsItsDeclarations(t *testing.T) {
 				require.NoError(t, err)
 				others, err := b.MultiLock(b.Mutex("/m"), b.Semaphore("/s").Share(3), b.Election("/e")).Lock(t.Context())
 				require.NoError(t, err)
-				waiting := async(func() (*Lease, error) { return c.lock(context.Background(), a) })
+				waiting := async(func() (*recipes.Lease, error) { return c.lock(context.Background(), a) })
 				l.settle()
 				notYet(t, waiting, "it is held")
-				a.state.mu.Lock()
-				kept := slices.Collect(maps.Keys(a.state.pins))
-				a.state.mu.Unlock()
-				require.ElementsMatch(t, c.paths, kept)
+				require.ElementsMatch(t, c.paths, a.Pinned())
 				l.unlock(write)
 				l.unlock(others)
 				l.unlock((<-waiting).v)
-				require.Empty(t, a.state.pins)
+				require.Empty(t, a.Pinned())
 			})
 		})
 	}

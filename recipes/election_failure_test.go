@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -30,8 +31,8 @@ type reigns struct {
 }
 
 // lead stands for election until ctx ends, and notes every reign.
-func (r *reigns) lead(ctx context.Context, c *Client, who string) error {
-	return c.Election("/e").Lead(ctx, func(ctx context.Context, l *Lease) error {
+func (r *reigns) lead(ctx context.Context, c *recipes.Client, who string) error {
+	return c.Election("/e").Lead(ctx, func(ctx context.Context, l *recipes.Lease) error {
 		one := reign{who: who, token: l.Token(), from: time.Now()}
 		<-ctx.Done()
 		one.until = time.Now()
@@ -95,7 +96,7 @@ func TestCandidatesWhoseSessionsExpireTogetherElectOneAndStop(t *testing.T) { //
 		ctx, cancel := context.WithCancel(t.Context())
 		var books reigns
 		done := make(chan error, 2)
-		for who, c := range map[string]*Client{"a": a, "b": b} {
+		for who, c := range map[string]*recipes.Client{"a": a, "b": b} {
 			go func() { done <- books.lead(ctx, c, who) }()
 		}
 		for range 5 {
@@ -121,7 +122,7 @@ func TestThereAreNeverTwoLeadersWhateverIsCutOff(t *testing.T) { // case 52: CUR
 		l.election()
 		ctx, cancel := context.WithCancel(t.Context())
 		var books reigns
-		clients := map[string]*Client{"a": l.client("a"), "b": l.client("b"), "c": l.client("c")}
+		clients := map[string]*recipes.Client{"a": l.client("a"), "b": l.client("b"), "c": l.client("c")}
 		done := make(chan error, len(clients))
 		for who, c := range clients {
 			go func() { done <- books.lead(ctx, c, who) }()
@@ -176,7 +177,7 @@ func TestAnElectionRemovedWhileACandidateIsAwayEndsItsCampaignAndIsNotRecreated(
 		led := make(chan struct{}, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		lead := func() {
-			ended <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *Lease) error {
+			ended <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *recipes.Lease) error {
 				led <- struct{}{}
 				<-ctx.Done()
 				return nil
@@ -188,7 +189,7 @@ func TestAnElectionRemovedWhileACandidateIsAwayEndsItsCampaignAndIsNotRecreated(
 		l.srv.Partition(id, zktest.Both)
 		l.srv.Expire(id)
 		require.NoError(t, l.srv.Delete("/e"))
-		require.ErrorIs(t, <-ended, ErrNotProvisioned)
+		require.ErrorIs(t, <-ended, recipes.ErrNotProvisioned)
 		_, exists := l.srv.Get("/e")
 		require.False(t, exists, "a program made a lock nobody declared")
 		l.election()
@@ -201,19 +202,19 @@ func TestAnElectionRemovedWhileACandidateIsAwayEndsItsCampaignAndIsNotRecreated(
 }
 
 func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // case 54: CURATOR-358, CURATOR-436
-	for name, look := range map[string]func(*Election) (string, error){
-		"candidates": func(e *Election) (string, error) {
+	for name, look := range map[string]func(*recipes.Election) (string, error){
+		"candidates": func(e *recipes.Election) (string, error) {
 			all, err := e.Candidates(context.Background())
 			if err != nil || len(all) != 1 {
 				return "", errors.Join(err, errors.New("not one candidate"))
 			}
 			return all[0].ID, nil
 		},
-		"leader": func(e *Election) (string, error) {
+		"leader": func(e *recipes.Election) (string, error) {
 			c, _, err := e.Leader(context.Background())
 			return c.ID, err
 		},
-		"observe": func(e *Election) (string, error) {
+		"observe": func(e *recipes.Election) (string, error) {
 			for c, err := range e.Observe(context.Background()) {
 				return c.ID, err
 			}
@@ -245,22 +246,22 @@ func TestALeaderInterruptedTwiceStandsAgain(t *testing.T) { // case 55: CURATOR-
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		a := l.client("a")
-		terms, done := make(chan *Lease), make(chan error, 1)
+		terms, done := make(chan *recipes.Lease), make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, lead *Lease) error {
+			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, lead *recipes.Lease) error {
 				terms <- lead
 				<-ctx.Done()
 				time.Sleep(time.Second) // the second interruption comes while the first is dealt with
 				return errors.New("interrupted")
 			})
 		}()
-		asked := func(lead *Lease) { require.NoError(t, l.srv.Set(lead.Node(), []byte(kind.RevokeMessage))) }
-		for name, interrupt := range map[string]func(*Lease){
-			"asked back twice":       func(x *Lease) { asked(x); l.settle(); asked(x) },
-			"asked back and deleted": func(x *Lease) { asked(x); l.settle(); require.NoError(t, l.srv.Delete(x.Node())) },
-			"deleted and expired":    func(x *Lease) { require.NoError(t, l.srv.Delete(x.Node())); l.srv.Expire(l.session(a)) },
-			"expired twice":          func(*Lease) { l.srv.Expire(l.session(a)); l.settle(); l.srv.Expire(l.session(a)) },
+		asked := func(lead *recipes.Lease) { require.NoError(t, l.srv.Set(lead.Node(), []byte(kind.RevokeMessage))) }
+		for name, interrupt := range map[string]func(*recipes.Lease){
+			"asked back twice":       func(x *recipes.Lease) { asked(x); l.settle(); asked(x) },
+			"asked back and deleted": func(x *recipes.Lease) { asked(x); l.settle(); require.NoError(t, l.srv.Delete(x.Node())) },
+			"deleted and expired":    func(x *recipes.Lease) { require.NoError(t, l.srv.Delete(x.Node())); l.srv.Expire(l.session(a)) },
+			"expired twice":          func(*recipes.Lease) { l.srv.Expire(l.session(a)); l.settle(); l.srv.Expire(l.session(a)) },
 		} {
 			x := <-terms
 			require.NoError(t, x.Context().Err(), name)
@@ -275,12 +276,14 @@ func TestALeaderInterruptedTwiceStandsAgain(t *testing.T) { // case 55: CURATOR-
 
 func TestACampaignThatFailsLeavesNoCandidate(t *testing.T) { // case 56: etcd #21128 leaves its key after any other error
 	for name, c := range map[string]struct {
-		fail func(l *lab, waiter *Client)
+		fail func(l *lab, waiter *recipes.Client)
 		want error
 	}{
-		"asked back": {func(l *lab, _ *Client) { require.NoError(l.t, l.srv.Set(l.queue("/e")[1], []byte(kind.RevokeMessage))) }, ErrRevoked},
-		"drained":    {func(l *lab, _ *Client) { l.redeclare(everyRecipe()["election"], asIs, draining) }, ErrDraining},
-		"unreadable": {func(l *lab, w *Client) {
+		"asked back": {func(l *lab, _ *recipes.Client) {
+			require.NoError(l.t, l.srv.Set(l.queue("/e")[1], []byte(kind.RevokeMessage)))
+		}, recipes.ErrRevoked},
+		"drained": {func(l *lab, _ *recipes.Client) { l.redeclare(everyRecipe()["election"], asIs, draining) }, recipes.ErrDraining},
+		"unreadable": {func(l *lab, w *recipes.Client) {
 			id := l.session(w)
 			l.srv.Inject(func(r zktest.Request) bool { return r.Session == id && strings.HasPrefix(r.Op, "getChildren") }, zktest.Fail(zktest.CodeNoAuth))
 			require.NoError(l.t, l.srv.Delete(l.queue("/e")[0]))
@@ -314,7 +317,7 @@ func TestWhoNeverLedIsNotToldThatItLeads(t *testing.T) { // case 57: Kubernetes 
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		err = l.client("b").Election("/e").Lead(ctx, func(context.Context, *Lease) error {
+		err = l.client("b").Election("/e").Lead(ctx, func(context.Context, *recipes.Lease) error {
 			t.Error("led beside the leader")
 			return nil
 		})
@@ -346,9 +349,9 @@ func TestADeposedLeadersGuardedWritesAreRefused(t *testing.T) { // reliability m
 		_, err = r.v.Multi(t.Context(), write("new"))
 		require.NoError(t, err)
 		held.Release()
-		require.ErrorIs(t, (<-stale).err, ErrLost)
+		require.ErrorIs(t, (<-stale).err, recipes.ErrLost)
 		_, err = old.Multi(t.Context(), write("staler"))
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, recipes.ErrLost)
 		n, _ := l.srv.Get("/data")
 		require.Equal(t, "new", string(n.Data))
 	})

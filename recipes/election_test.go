@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -22,8 +23,8 @@ func (l *lab) election(change ...func(*kind.ElectionParams)) string {
 	return "/e"
 }
 
-func (l *lab) campaigning(c *Client) <-chan result[*Lease] {
-	ch := async(func() (*Lease, error) { return c.Election("/e").Campaign(context.Background()) })
+func (l *lab) campaigning(c *recipes.Client) <-chan result[*recipes.Lease] {
+	ch := async(func() (*recipes.Lease, error) { return c.Election("/e").Campaign(context.Background()) })
 	l.settle()
 	return ch
 }
@@ -92,19 +93,19 @@ func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's 
 func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // reliability matrix, row 8
 	for name, c := range map[string]struct {
 		event  string // the path whose events are lost, "" = that of the leader
-		change func(t *testing.T, l *lab, leader *Lease) *Lease
+		change func(t *testing.T, l *lab, leader *recipes.Lease) *recipes.Lease
 		then   string
 	}{
-		"the leader goes": {"", func(t *testing.T, _ *lab, x *Lease) *Lease {
+		"the leader goes": {"", func(t *testing.T, _ *lab, x *recipes.Lease) *recipes.Lease {
 			require.NoError(t, x.Unlock(t.Context()))
 			return nil
 		}, ""},
-		"the first one appears": {"/e", func(t *testing.T, l *lab, _ *Lease) *Lease { return l.elected("b") }, "b"},
+		"the first one appears": {"/e", func(t *testing.T, l *lab, _ *recipes.Lease) *recipes.Lease { return l.elected("b") }, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
 				l.election()
-				var leader *Lease
+				var leader *recipes.Lease
 				path := c.event
 				if path == "" {
 					leader = l.elected("a")
@@ -182,7 +183,7 @@ func TestAnObserverFollowsLeadersItMayNotRead(t *testing.T) {
 }
 
 // elected has a new client lead.
-func (l *lab) elected(id string) *Lease {
+func (l *lab) elected(id string) *recipes.Lease {
 	l.t.Helper()
 	x, err := l.client(id).Election("/e").Campaign(l.t.Context())
 	require.NoError(l.t, err)
@@ -195,7 +196,7 @@ func TestObserversCanBeRefused(t *testing.T) {
 		n := 0
 		for _, err := range e.Observe(t.Context()) {
 			n++
-			require.ErrorIs(t, err, ErrObserversRefused)
+			require.ErrorIs(t, err, recipes.ErrObserversRefused)
 		}
 		require.Equal(t, 1, n)
 	})
@@ -209,7 +210,7 @@ func TestWhoStandsMayObserveAnElectionThatRefusesObservers(t *testing.T) {
 		lead, err := leader.Election("/e").Campaign(t.Context())
 		require.NoError(t, err)
 		w := l.campaigning(follower)
-		for _, c := range []*Client{leader, follower} {
+		for _, c := range []*recipes.Client{leader, follower} {
 			for who, err := range c.Election("/e").Observe(t.Context()) {
 				require.NoError(t, err)
 				require.Equal(t, "a", who.ID)
@@ -226,7 +227,7 @@ func TestWhoStandsMayObserveAnElectionThatRefusesObservers(t *testing.T) {
 		}()
 		l.settle()
 		require.NoError(t, lead.Unlock(t.Context()))
-		require.ErrorIs(t, <-refused, ErrObserversRefused, "it stands no more")
+		require.ErrorIs(t, <-refused, recipes.ErrObserversRefused, "it stands no more")
 		require.NoError(t, (<-w).v.Unlock(t.Context()))
 	})
 }
@@ -239,7 +240,7 @@ func TestLeadGivesUpOnlyAfterItsFunctionHasReturned(t *testing.T) { // case 57: 
 		done := make(chan error, 1)
 		started := make(chan struct{})
 		go func() {
-			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *Lease) error {
+			done <- a.Election("/e").Lead(ctx, func(ctx context.Context, _ *recipes.Lease) error {
 				close(started)
 				<-ctx.Done()
 				time.Sleep(5 * time.Second) // still cleaning up
@@ -261,7 +262,7 @@ func TestLeadCampaignsAgainAfterALossAndReturnsWhatItsFunctionDoes(t *testing.T)
 		l.election()
 		a := l.client("a")
 		terms := 0
-		err := a.Election("/e").Lead(context.Background(), func(ctx context.Context, lead *Lease) error {
+		err := a.Election("/e").Lead(context.Background(), func(ctx context.Context, lead *recipes.Lease) error {
 			if terms++; terms < 4 {
 				switch terms {
 				case 1:
@@ -287,7 +288,7 @@ func TestLeadStandsAgainWhereAServerShedTheRequest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		shed := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "create" && r.N <= 3 }, zktest.Fail(zktest.CodeThrottled))
-		err := l.client("a").Election("/e").Lead(t.Context(), func(context.Context, *Lease) error { return errors.New("finished") })
+		err := l.client("a").Election("/e").Lead(t.Context(), func(context.Context, *recipes.Lease) error { return errors.New("finished") })
 		require.ErrorContains(t, err, "finished")
 		require.Equal(t, 3, shed.Hits())
 	})
@@ -302,7 +303,7 @@ func TestCampaignReportsALostSessionAndNotALeadership(t *testing.T) { // case 56
 		b := l.campaigning(waiter)
 		l.srv.Expire(l.session(waiter))
 		r := <-b
-		require.ErrorIs(t, r.err, ErrSessionLost)
+		require.ErrorIs(t, r.err, recipes.ErrSessionLost)
 		require.Nil(t, r.v)
 		require.NoError(t, a.Unlock(t.Context()))
 	})

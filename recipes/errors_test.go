@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,16 +7,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/session"
 )
 
 func TestWhatIsWorthAnotherCall(t *testing.T) {
-	for _, err := range []error{ErrLost, fmt.Errorf("lock /a: %w", ErrSessionLost), ErrRevoked, ErrUnreachable, session.ErrThrottled} {
-		require.True(t, Retryable(err), err)
+	for _, err := range []error{recipes.ErrLost, fmt.Errorf("lock /a: %w", recipes.ErrSessionLost), recipes.ErrRevoked, recipes.ErrUnreachable, session.ErrThrottled} {
+		require.True(t, recipes.Retryable(err), err)
 	}
-	closed := fmt.Errorf("%w: %w", ErrSessionLost, ErrClosed)
-	for _, err := range []error{nil, context.Canceled, &HeldError{}, ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrQueueFull, ErrTooManyPermits, closed} {
-		require.False(t, Retryable(err), err)
+	closed := fmt.Errorf("%w: %w", recipes.ErrSessionLost, recipes.ErrClosed)
+	for _, err := range []error{nil, context.Canceled, &recipes.HeldError{}, recipes.ErrNotProvisioned, recipes.ErrKindMismatch, recipes.ErrDraining, recipes.ErrQueueFull, recipes.ErrTooManyPermits, closed} {
+		require.False(t, recipes.Retryable(err), err)
 	}
 }
 
@@ -25,7 +26,7 @@ func TestStateFollowsTheNewestSession(t *testing.T) {
 		c := l.client("a")
 		require.Equal(t, session.StateActive, c.State())
 		l.srv.Expire(l.session(c))
-		<-c.conn.Newest().Done()
+		<-c.Newest().Done()
 		require.Equal(t, session.StateLost, c.State())
 		l.session(c) // dials
 		require.Equal(t, session.StateActive, c.State())

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -16,7 +17,7 @@ func TestACreateUnderWayWhenTheLockIsDrainedOrMovedIsNotGranted(t *testing.T) {
 	for state, c := range map[string]struct {
 		change func(*kind.Payload)
 		want   error
-	}{"draining": {draining, ErrDraining}, "moved": {moved, ErrMoved}} {
+	}{"draining": {draining, recipes.ErrDraining}, "moved": {moved, recipes.ErrMoved}} {
 		t.Run(state, func(t *testing.T) {
 			forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 				client := l.client("late")
@@ -50,13 +51,13 @@ func TestAProofUnderWayWhenTheLockIsDrainedOrMovedGrantsNothing(t *testing.T) {
 		w := l.locker(way.take(l.client("waiter")))
 		notYet(t, w, "it is held")
 		rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
-			return (r.Op == "setData" || r.Op == "multi") && r.Session != l.session(x.h.q.c)
+			return (r.Op == "setData" || r.Op == "multi") && r.Session != l.session(x.Client())
 		}), zktest.Hold)
 		l.unlock(x)
 		<-rule.Hit()
 		l.redeclare(way, asIs, draining)
 		rule.Release()
-		require.ErrorIs(t, (<-w).err, ErrDraining)
+		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
 		l.nothingLeft()
 	})
 }
@@ -71,7 +72,7 @@ func TestACreateUnderWayWhenTheLimitIsLoweredCountsUnderTheNewLimit(t *testing.T
 		_, _, err = client.Semaphore("/s").Permits(t.Context())
 		require.NoError(t, err)
 		rule := l.srv.Inject(zktest.Once(l.enqueues(everyRecipe()["semaphore"])), zktest.Hold)
-		w := async(func() (*Lease, error) { return client.Semaphore("/s").Acquire(t.Context(), 1) })
+		w := async(func() (*recipes.Lease, error) { return client.Semaphore("/s").Acquire(t.Context(), 1) })
 		<-rule.Hit()
 		two := kind.Semaphore.New()
 		two.(*kind.SemaphoreParams).Permits = 2

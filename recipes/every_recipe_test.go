@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -17,31 +18,31 @@ type recipeWay struct {
 	path  string
 	kind  *kind.Kind
 	queue string // where the waiters stand
-	block func(*Client) func(context.Context) (*Lease, error)
-	take  func(*Client) func(context.Context) (*Lease, error)
+	block func(*recipes.Client) func(context.Context) (*recipes.Lease, error)
+	take  func(*recipes.Client) func(context.Context) (*recipes.Lease, error)
 }
 
-func campaign(c *Client) func(context.Context) (*Lease, error) {
+func campaign(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
 	return c.Election("/e").Campaign
 }
 
-func draws(n int) func(*Client) func(context.Context) (*Lease, error) {
-	return func(c *Client) func(context.Context) (*Lease, error) {
-		return func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) }
+func draws(n int) func(*recipes.Client) func(context.Context) (*recipes.Lease, error) {
+	return func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+		return func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) }
 	}
 }
 
 func everyRecipe() map[string]recipeWay {
-	mutex := func(c *Client) func(context.Context) (*Lease, error) { return c.Mutex("/m").Lock }
-	write := func(c *Client) func(context.Context) (*Lease, error) { return c.RWMutex("/rw").Lock }
-	read := func(c *Client) func(context.Context) (*Lease, error) { return c.RWMutex("/rw").RLock }
+	mutex := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.Mutex("/m").Lock }
+	write := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.RWMutex("/rw").Lock }
+	read := func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) { return c.RWMutex("/rw").RLock }
 	return map[string]recipeWay{
 		"mutex":     {"/m", kind.Mutex, "/m", mutex, mutex},
 		"writer":    {"/rw", kind.RWLock, "/rw", read, write},
 		"reader":    {"/rw", kind.RWLock, "/rw", write, read},
 		"semaphore": {"/s", kind.Semaphore, "/s/locks", draws(1), draws(3)},
 		"election":  {"/e", kind.Election, "/e", campaign, campaign},
-		"set": {"/s", kind.Semaphore, "/s/locks", draws(3), func(c *Client) func(context.Context) (*Lease, error) {
+		"set": {"/s", kind.Semaphore, "/s/locks", draws(3), func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
 			return mixed(c, 2).Lock
 		}},
 	}
@@ -78,13 +79,13 @@ func (l *lab) redeclare(way recipeWay, common func(*kind.Common), payload func(*
 	l.declare(way.path, p, payload)
 }
 
-func asIs(*kind.Common)              {}
-func active(*kind.Payload)           {}
-func draining(p *kind.Payload)       { p.State = kind.StateDraining }
-func moved(p *kind.Payload)          { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" }
-func oneWaiter(p *kind.Common)       { p.MaxWaiters = 1 }
-func unbounded(p *kind.Common)       { p.MaxWaiters = 0 }
-func ended(l *Lease) <-chan struct{} { return l.Context().Done() }
+func asIs(*kind.Common)                      {}
+func active(*kind.Payload)                   {}
+func draining(p *kind.Payload)               { p.State = kind.StateDraining }
+func moved(p *kind.Payload)                  { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" }
+func oneWaiter(p *kind.Common)               { p.MaxWaiters = 1 }
+func unbounded(p *kind.Common)               { p.MaxWaiters = 0 }
+func ended(l *recipes.Lease) <-chan struct{} { return l.Context().Done() }
 
 func TestMaxWaitersBoundsTheQueueOfEveryRecipe(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
@@ -95,7 +96,7 @@ func TestMaxWaitersBoundsTheQueueOfEveryRecipe(t *testing.T) {
 		notYet(t, w, "one may wait")
 		before := len(l.children(way.queue))
 		_, err = way.take(l.client("second"))(t.Context())
-		require.ErrorIs(t, err, ErrQueueFull)
+		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		require.ErrorContains(t, err, "max_waiters is 1")
 		l.settle()
 		require.Len(t, l.children(way.queue), before, "who was refused left something")
@@ -112,7 +113,7 @@ func TestADrainedOrMovedLockGrantsNothingNewWhateverItsRecipe(t *testing.T) {
 	for state, c := range map[string]struct {
 		change func(*kind.Payload)
 		want   error
-	}{"draining": {draining, ErrDraining}, "moved": {moved, ErrMoved}} {
+	}{"draining": {draining, recipes.ErrDraining}, "moved": {moved, recipes.ErrMoved}} {
 		t.Run(state, func(t *testing.T) {
 			forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 				x, err := way.block(l.client("holder"))(t.Context())
@@ -140,16 +141,16 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 		admin := l.client("admin")
 		x, err := way.take(l.client("holder"))(t.Context())
 		require.NoError(t, err)
-		for _, k := range x.h.ks { // any of the nodes that hold will do
+		for _, node := range x.Nodes() { // any of the nodes that hold will do
 			l.unlock(x)
 			x, err = way.take(l.client("holder"))(t.Context())
 			require.NoError(t, err)
-			in, err := inspect.Lock(t.Context(), admin, parentOf(k.dir, way))
+			in, err := inspect.Lock(t.Context(), admin, parentOf(kind.ParentPath(node), way))
 			require.NoError(t, err)
 			require.NotEmpty(t, in.Holders)
 			require.NoError(t, admin.Revoke(t.Context(), in.Holders[len(in.Holders)-1].Path))
 			<-ended(x)
-			require.ErrorIs(t, context.Cause(x.Context()), ErrRevoked)
+			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrRevoked)
 			require.NoError(t, x.Verify(t.Context()), "it is held until it is given back")
 		}
 		l.unlock(x)
@@ -163,7 +164,7 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 		require.Len(t, in.Waiters, 1)
 		require.NoError(t, admin.Revoke(t.Context(), in.Waiters[0].Path))
 		r := <-w
-		require.ErrorIs(t, r.err, ErrRevoked, "a waiter leaves")
+		require.ErrorIs(t, r.err, recipes.ErrRevoked, "a waiter leaves")
 		require.NoError(t, x.Context().Err())
 		l.unlock(x)
 		l.nothingLeft()
@@ -187,7 +188,7 @@ func TestTheHolderIsNamedToWhoeverGivesUpWaitingWhateverTheRecipe(t *testing.T) 
 		start := time.Now()
 		_, err = way.take(l.client("waiter"))(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var held *HeldError
+		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, way.path, held.Path)
 		require.Equal(t, x.Node(), held.Holder.Path)
@@ -207,7 +208,7 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		require.NoError(t, l.srv.Create("/undeclared", nil))
 		p := kind.Semaphore.New().(*kind.SemaphoreParams)
 		p.Wire = string(kind.WireKazoo)
-		brought := c.Semaphore("/undeclared", WithParams(p))
+		brought := c.Semaphore("/undeclared", recipes.WithParams(p))
 		_, err := brought.Acquire(t.Context(), 1)
 		require.ErrorContains(t, err, "/undeclared")
 		require.ErrorContains(t, err, why)
@@ -220,7 +221,7 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 		require.NotEqual(t, string(n.Data), declared)
 		require.NoError(t, l.srv.Set("/s", []byte(declared)))
 		_, err = c.Semaphore("/s").Acquire(t.Context(), 1)
-		require.ErrorIs(t, err, ErrNotProvisioned)
+		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, why)
 		require.Empty(t, l.children("/undeclared"))
 		require.Empty(t, l.children("/s/leases"))

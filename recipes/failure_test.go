@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -34,7 +35,7 @@ func (l *lab) nextIsServed(m string) {
 }
 
 // warm takes and releases the lock once, so that the declaration is known.
-func (l *lab) warm(m *Mutex) {
+func (l *lab) warm(m *recipes.Mutex) {
 	l.t.Helper()
 	x, err := m.Lock(l.t.Context())
 	require.NoError(l.t, err)
@@ -82,7 +83,7 @@ func TestACreateThatCommitsAfterItsClientMovedOnIsFoundOnce(t *testing.T) { // c
 		m := c.Mutex(l.mutex())
 		l.warm(m)
 		held := l.srv.Inject(zktest.Once(at("create")), zktest.Hold)
-		got := async(func() (*Lease, error) { return m.Lock(context.Background()) })
+		got := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
 		<-held.Hit()
 		l.srv.Disconnect(l.session(c))
 		time.Sleep(100 * time.Millisecond)
@@ -102,7 +103,7 @@ func TestCancellingACreateInFlightReturnsAtOnceAndLeavesNothing(t *testing.T) { 
 		l.warm(m)
 		held := l.srv.Inject(zktest.Once(at("create")), zktest.Hold)
 		ctx, cancel := context.WithCancel(context.Background())
-		got := async(func() (*Lease, error) { return m.Lock(ctx) })
+		got := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 		<-held.Hit()
 		cancel()
 		start := time.Now()
@@ -121,7 +122,7 @@ func TestCancellingACreateWhoseReplyIsLostLeavesNothing(t *testing.T) { // case 
 		l.warm(m)
 		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
 		ctx, cancel := context.WithCancel(context.Background())
-		got := async(func() (*Lease, error) { return m.Lock(ctx) })
+		got := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 		<-rule.Hit()
 		time.Sleep(oneWay + time.Millisecond) // it is applied; that the connection is cut is not known here yet
 		l.srv.RefuseDials(true)
@@ -138,22 +139,16 @@ func TestCancellingACreateWhoseReplyIsLostLeavesNothing(t *testing.T) { // case 
 
 func TestTenThousandFailedSearchesAreOneGoroutine(t *testing.T) { // case 6: Curator's finder recursed to a stack overflow
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = 40 * time.Second })
+		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 		m := c.Mutex(l.mutex())
 		l.warm(m)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		var ks []*contender
-		d, err := c.declared(t.Context(), s, m.q)
+		ks, err := m.Contenders(t.Context(), s, 10_000)
 		require.NoError(t, err)
-		for range 10_000 {
-			k, err := m.q.contender(s, d, kind.Mutex.Queues[0], holderSelf("a"))
-			require.NoError(t, err)
-			ks = append(ks, k)
-		}
 		rule := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
 		before := runtime.NumGoroutine()
-		done := c.state.janitor(s).remove(ks...)
+		done := c.Remove(s, ks...)
 		require.Len(t, done, 10_000)
 		time.Sleep(10 * time.Second)
 		require.Positive(t, rule.Hits())
@@ -181,9 +176,9 @@ func TestAClosedClientAndAMissingServerAnswer(t *testing.T) { // case 8: kazoo #
 		l.srv.RefuseDials(false)
 		_ = c.Close()
 		_, err = m.Lock(t.Context())
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, recipes.ErrClosed)
 		_, err = m.TryLock(t.Context())
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, recipes.ErrClosed)
 	})
 }
 
@@ -191,15 +186,15 @@ func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) 
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
 		_, err := c.Mutex("/nowhere/lock").Lock(t.Context())
-		require.ErrorIs(t, err, ErrNotProvisioned)
+		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorContains(t, err, "/nowhere/lock")
 		require.NoError(t, l.srv.Create("/foreign", []byte("10.0.0.1")))
 		_, err = c.Mutex("/foreign").Lock(t.Context())
-		require.ErrorIs(t, err, ErrNotProvisioned)
+		require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 		require.ErrorIs(t, err, kind.ErrForeign)
 		l.rwlock()
 		_, err = c.Mutex("/rw").Lock(t.Context())
-		require.ErrorIs(t, err, ErrKindMismatch)
+		require.ErrorIs(t, err, recipes.ErrKindMismatch)
 		require.ErrorContains(t, err, "declared as rwlock")
 		require.Empty(t, l.children("/foreign"))
 		require.Empty(t, l.children("/rw"))
@@ -216,17 +211,17 @@ func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) 
 func TestBroughtParametersServeUnprovisionedTreesButNeverOverruleADeclaration(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
-		_, err := c.Mutex("/own/lock", WithParams(kind.Mutex.New())).Lock(t.Context())
-		require.ErrorIs(t, err, ErrNotProvisioned, "without WithCreate the node must exist")
-		x, err := c.Mutex("/own/lock", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
+		_, err := c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrNotProvisioned, "without WithCreate the node must exist")
+		x, err := c.Mutex("/own/lock", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
 		l.unlock(x)
 		sem := &kind.SemaphoreParams{Permits: 2}
-		p, err := c.Semaphore("/own/sem", WithParams(sem), WithCreate()).Acquire(t.Context(), 2)
+		p, err := c.Semaphore("/own/sem", recipes.WithParams(sem), recipes.WithCreate()).Acquire(t.Context(), 2)
 		require.NoError(t, err)
 		l.unlock(p)
 		l.semaphore(1)
-		_, err = c.Semaphore("/s", WithParams(sem)).Acquire(t.Context(), 2)
+		_, err = c.Semaphore("/s", recipes.WithParams(sem)).Acquire(t.Context(), 2)
 		require.ErrorContains(t, err, "1 are declared")
 	})
 }
@@ -256,7 +251,7 @@ func TestAPredecessorWeMayNotReadIsWaitedForAllTheSame(t *testing.T) { // case 1
 		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) {
 			p.ChildACL = []kind.ACL{{Scheme: "digest", ID: zktest.DigestID("a:a"), Perms: kind.PermAll}}
 		})
-		x, err := l.client("a", func(c *Config) { c.Auth = []Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock(t.Context())
+		x, err := l.client("a", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }).Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
 		l.declare(m, kind.Mutex.New())
 		w := l.locking(l.client("b").Mutex(m))

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // unreadable declares /m so that its contenders may not be read by those who make them, and takes another lock, on
 // which the session's heartbeats can be made.
-func (l *lab) unreadable(c *Client) (beats *Lease) {
+func (l *lab) unreadable(c *recipes.Client) (beats *recipes.Lease) {
 	l.t.Helper()
 	l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
 		p.ChildACL = []kind.ACL{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: kind.PermAll}}
@@ -28,7 +29,7 @@ func (l *lab) unreadable(c *Client) (beats *Lease) {
 
 func TestALeaseWhoseNodeMayNotBeReadOutlivesAnyNumberOfLostConnections(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = 40 * time.Second }) // eight reconnects take a while
+		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second }) // eight reconnects take a while
 		beats := l.unreadable(c)
 		cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.N <= 8 }, zktest.CutBefore)
 		x, err := c.Mutex("/m").Lock(context.Background())
@@ -69,17 +70,17 @@ func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 		require.NoError(t, l.srv.Delete(x.Node()))
 		start := time.Now()
 		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		require.LessOrEqual(t, time.Since(start), 12*time.Second+2*oneWay, "a session timeout")
 		require.NoError(t, beats.Context().Err(), "the session lives")
-		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		l.unlock(beats)
 	})
 }
 
 // flapping cuts the k-th reply of each connection of the client, the answer to the connect request being the 0th, and
 // the connection with it, n times in a row.
-func (l *lab) flapping(c *Client, k, n int) *zktest.Injection {
+func (l *lab) flapping(c *recipes.Client, k, n int) *zktest.Injection {
 	id, asked, cuts := l.session(c), 0, 0
 	return l.srv.Inject(func(r zktest.Request) bool {
 		if r.Session != id {
@@ -97,7 +98,7 @@ func (l *lab) flapping(c *Client, k, n int) *zktest.Injection {
 }
 
 // eachFlap runs a scene in fake time for every session timeout, reply and number of cuts in a row.
-func eachFlap(t *testing.T, scene func(t *testing.T, l *lab, c *Client, k, n int)) {
+func eachFlap(t *testing.T, scene func(t *testing.T, l *lab, c *recipes.Client, k, n int)) {
 	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
 		for k := range 5 {
 			for n := 3; n <= 8; n++ {
@@ -105,7 +106,7 @@ func eachFlap(t *testing.T, scene func(t *testing.T, l *lab, c *Client, k, n int
 					synctest.Test(t, func(t *testing.T) {
 						l := &lab{t: t, srv: zktest.Start(t)}
 						l.mutex()
-						c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = timeout })
+						c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
 						scene(t, l, c, k, n)
 						time.Sleep(time.Minute)
 						require.Empty(t, l.children("/m"))
@@ -119,7 +120,7 @@ func eachFlap(t *testing.T, scene func(t *testing.T, l *lab, c *Client, k, n int
 // Half a session timeout passes from the last committed write to the end of a lease, a third of one from the first
 // heartbeat that fails: what we do meanwhile must not be to sleep.
 func TestAHeldLeaseOutlivesEightCutsInARow(t *testing.T) {
-	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
+	eachFlap(t, func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
@@ -133,7 +134,7 @@ func TestAHeldLeaseOutlivesEightCutsInARow(t *testing.T) {
 }
 
 func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
-	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
+	eachFlap(t, func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
 		l.warm(c.Mutex("/m"))
 		time.Sleep(time.Minute)
 		cuts := l.flapping(c, k, n)
@@ -148,7 +149,7 @@ func TestALockIsHadThroughEightCutsInARow(t *testing.T) {
 }
 
 func TestAPlaceInTheQueueOutlivesEightCutsInARow(t *testing.T) {
-	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
+	eachFlap(t, func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
 		x, err := l.client("holder").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		waiting := l.locking(c.Mutex("/m"))
@@ -170,7 +171,7 @@ func TestAPlaceInTheQueueOutlivesEightCutsInARow(t *testing.T) {
 }
 
 func TestALockIsGivenBackThroughEightCutsInARow(t *testing.T) {
-	eachFlap(t, func(t *testing.T, l *lab, c *Client, k, n int) {
+	eachFlap(t, func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
@@ -189,7 +190,7 @@ func TestALeaseIsKeptByAServerThatIsBackJustBeforeItsEnd(t *testing.T) {
 		for step := range 32 {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lab{t: t, srv: zktest.Start(t)}
-				c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = timeout })
+				c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
 				x, err := c.Mutex(l.mutex()).Lock(t.Context())
 				require.NoError(t, err)
 				time.Sleep(time.Minute + timeout*time.Duration(step)/32) // wherever it stands between two heartbeats

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -46,13 +47,13 @@ func (l *lab) declare(path string, p kind.Params, change ...func(*kind.Payload))
 }
 
 // client dials; its session timeout is 12 s, which is six ticks.
-func (l *lab) client(id string, change ...func(*Config)) *Client {
+func (l *lab) client(id string, change ...func(*recipes.Config)) *recipes.Client {
 	l.t.Helper()
-	cfg := Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext, SessionTimeout: 12 * time.Second, ID: id}
+	cfg := recipes.Config{Servers: []string{"zk"}, Dialer: l.srv.DialContext, SessionTimeout: 12 * time.Second, ID: id}
 	for _, c := range change {
 		c(&cfg)
 	}
-	c, err := Dial(seam.With(l.t.Context(), l.seams), cfg)
+	c, err := recipes.Dial(seam.With(l.t.Context(), l.seams), cfg)
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -75,7 +76,7 @@ func (l *lab) changes(path string) int32 {
 }
 
 // session is the id of the client's live session.
-func (l *lab) session(c *Client) int64 {
+func (l *lab) session(c *recipes.Client) int64 {
 	l.t.Helper()
 	s, err := c.Session(l.t.Context())
 	require.NoError(l.t, err)
@@ -105,8 +106,8 @@ type result[T any] struct {
 }
 
 // locking starts Lock and waits until it is stuck in the queue (or has its answer).
-func (l *lab) locking(m *Mutex) <-chan result[*Lease] {
-	ch := async(func() (*Lease, error) { return m.Lock(context.Background()) })
+func (l *lab) locking(m *recipes.Mutex) <-chan result[*recipes.Lease] {
+	ch := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
 	l.settle()
 	return ch
 }
@@ -118,7 +119,7 @@ func (l *lab) settle() {
 }
 
 // unlock gives a lease back and requires success.
-func (l *lab) unlock(x *Lease) {
+func (l *lab) unlock(x *recipes.Lease) {
 	l.t.Helper()
 	require.NoError(l.t, x.Unlock(l.t.Context()))
 }
@@ -154,7 +155,7 @@ func (l *lab) queue(dir string) []string {
 }
 
 // mustCreate makes a node and fails the test when it cannot.
-func mustCreate(t *testing.T, s *Session, path string, flags int32) string {
+func mustCreate(t *testing.T, s *recipes.Session, path string, flags int32) string {
 	t.Helper()
 	created, err := s.Create(t.Context(), path, nil, flags, openACL)
 	require.NoError(t, err)

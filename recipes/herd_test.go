@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
 )
 
 func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // reliability matrix, row 43
@@ -26,7 +28,7 @@ func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // reliability ma
 			ids = append(ids, l.session(c))
 			for range each {
 				go func() {
-					done <- c.Mutex("/m").Do(ctx, func(ctx context.Context, _ *Lease) error {
+					done <- c.Mutex("/m").Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
 						granted <- i
 						<-ctx.Done()
 						return ctx.Err()
@@ -91,7 +93,7 @@ func TestACrashOfManyWaitersKeepsTheOrderOfTheOthers(t *testing.T) { // reliabil
 		failed := 0
 		for range sessions {
 			if err := <-done; err != nil {
-				require.ErrorIs(t, err, ErrSessionLost)
+				require.ErrorIs(t, err, recipes.ErrSessionLost)
 				failed++
 			}
 		}

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -41,7 +42,7 @@ func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
 		shown()
 		require.NoError(t, l.srv.Delete(x.Node()))
 		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		l.unlock(beats)
 	})
 }
@@ -58,7 +59,7 @@ func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
 			return strings.HasPrefix(r.Path, "/m/") && (r.Op == "multi" || r.Op == "create")
 		}), zktest.DropReply)
 		_, err := c.Mutex("/m").Lock(context.Background())
-		require.ErrorIs(t, err, ErrCannotHeartbeat)
+		require.ErrorIs(t, err, recipes.ErrCannotHeartbeat)
 		require.Equal(t, 1, lost.Hits())
 		time.Sleep(time.Second) // it is taken away in the background
 		require.Empty(t, l.children("/m"))
@@ -94,10 +95,10 @@ func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
 		_, err = s.SetACL(t.Context(), "/", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
 		hidden := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "exists" && r.Path == "/theirs" }, zktest.Fail(zktest.CodeNoAuth))
-		x, err := c.Mutex("/theirs/a/m", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
+		x, err := c.Mutex("/theirs/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, hidden.Hits(), "asked for only when its own creation is refused")
-		require.NoError(t, createNode(t.Context(), s, "/theirs"))
+		require.NoError(t, recipes.CreateNode(t.Context(), s, "/theirs"))
 		require.Equal(t, 1, hidden.Hits())
 		l.unlock(x)
 	})

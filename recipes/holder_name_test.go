@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,15 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // named are the ways of one goroutine, called id, to lock what everyKind declares.
-func named(c *Client, id string, more ...Option) map[string]func(context.Context) (*Lease, error) {
-	all := reentry(c, append(more, WithID(id))...)
-	return map[string]func(context.Context) (*Lease, error){"/m": all["mutex"], "/rw": all["write"], "/e": all["election"]}
+func named(c *recipes.Client, id string, more ...recipes.Option) map[string]func(context.Context) (*recipes.Lease, error) {
+	all := reentry(c, append(more, recipes.WithID(id))...)
+	return map[string]func(context.Context) (*recipes.Lease, error){"/m": all["mutex"], "/rw": all["write"], "/e": all["election"]}
 }
 
 // says is whom the first contender in dir names.
@@ -37,16 +38,16 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 			x, err := lock(t.Context())
 			require.NoError(t, err)
 			long, cancelLong := context.WithTimeout(t.Context(), time.Minute)
-			waiting := async(func() (*Lease, error) { return named(c, "first")[path](long) })
+			waiting := async(func() (*recipes.Lease, error) { return named(c, "first")[path](long) })
 			l.settle()
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err = named(c, "second")[path](short)
 			cancel()
 			for position, err := range []error{(<-waiting).err, err} {
-				var held *HeldError
+				var held *recipes.HeldError
 				require.ErrorAs(t, err, &held)
 				require.Equal(t, "holder", held.Holder.ID, path)
-				require.Equal(t, hostname(), held.Holder.Host)
+				require.Equal(t, recipes.Hostname(), held.Holder.Host)
 				require.NotZero(t, held.Holder.PID)
 				require.True(t, held.Local)
 				require.Equal(t, position+1, held.Position)
@@ -55,9 +56,9 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 			l.unlock(x)
 			l.nothingLeft()
 		}
-		x, err := c.Mutex("/m", WithID("holder")).Lock(t.Context())
+		x, err := c.Mutex("/m", recipes.WithID("holder")).Lock(t.Context())
 		require.NoError(t, err)
-		_, err = c.Mutex("/m", WithID("caller")).TryLock(t.Context())
+		_, err = c.Mutex("/m", recipes.WithID("caller")).TryLock(t.Context())
 		require.EqualError(t, err, "recipes: lock /m is held by this client (holder), 1 ahead")
 		l.unlock(x)
 	})
@@ -68,11 +69,13 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
 		c, other := l.client("c"), l.client("other")
-		permits := func(c *Client, id string) func(context.Context) (*Lease, error) {
-			return func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s", WithID(id)).Acquire(ctx, 2) }
+		permits := func(c *recipes.Client, id string) func(context.Context) (*recipes.Lease, error) {
+			return func(ctx context.Context) (*recipes.Lease, error) {
+				return c.Semaphore("/s", recipes.WithID(id)).Acquire(ctx, 2)
+			}
 		}
 		for _, path := range []string{"/m", "/rw", "/e", "/s"} {
-			lock := func(c *Client, id string) func(context.Context) (*Lease, error) {
+			lock := func(c *recipes.Client, id string) func(context.Context) (*recipes.Lease, error) {
 				if path == "/s" {
 					return permits(c, id)
 				}
@@ -81,20 +84,20 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 			x, err := lock(other, "stranger")(t.Context())
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			first := async(func() (*Lease, error) { return lock(c, "first")(ctx) })
+			first := async(func() (*recipes.Lease, error) { return lock(c, "first")(ctx) })
 			l.settle()
 			short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
 			_, err = lock(c, "second")(short)
 			cancelShort()
 			require.ErrorIs(t, (<-first).err, context.DeadlineExceeded)
 			cancel()
-			var held *HeldError
+			var held *recipes.HeldError
 			require.ErrorAs(t, err, &held, path)
 			require.Equal(t, "stranger", held.Holder.ID, path)
 			require.False(t, held.Local, path)
 			require.Greater(t, held.Position, 1, path)
 			l.settle()
-			w := async(func() (*Lease, error) { return lock(c, "third")(t.Context()) })
+			w := async(func() (*recipes.Lease, error) { return lock(c, "third")(t.Context()) })
 			l.settle()
 			l.unlock(x)
 			x = (<-w).v
@@ -118,10 +121,10 @@ func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
 			l.everyKind()
 			c := l.client("c")
 			for path := range named(c, "") {
-				x, err := named(c, "0", WithLocalHandoff(10))[path](t.Context())
+				x, err := named(c, "0", recipes.WithLocalHandoff(10))[path](t.Context())
 				require.NoError(t, err)
 				for _, id := range []string{"1", "2", "2", "3"} {
-					w := async(func() (*Lease, error) { return named(c, id, WithLocalHandoff(10))[path](t.Context()) })
+					w := async(func() (*recipes.Lease, error) { return named(c, id, recipes.WithLocalHandoff(10))[path](t.Context()) })
 					l.settle()
 					l.srv.ResetCounts()
 					l.unlock(x)
@@ -146,10 +149,10 @@ func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
 				x, err := lock(t.Context())
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
-				gone := async(func() (*Lease, error) { return named(c, "gone")[path](ctx) })
+				gone := async(func() (*recipes.Lease, error) { return named(c, "gone")[path](ctx) })
 				l.settle()
 				place := l.queue(path)[1]
-				w := async(func() (*Lease, error) { return named(c, "heir")[path](t.Context()) })
+				w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
 				l.settle()
 				cancel()
 				require.ErrorIs(t, (<-gone).err, context.Canceled)
@@ -172,13 +175,13 @@ func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 			l.everyKind()
 			c := l.client("c")
 			for path := range named(c, "") {
-				x, err := named(c, "same", WithLocalHandoff(handoff))[path](t.Context())
+				x, err := named(c, "same", recipes.WithLocalHandoff(handoff))[path](t.Context())
 				require.NoError(t, err)
 				l.settle()
 				ctx, cancel := context.WithCancel(t.Context())
-				gone := async(func() (*Lease, error) { return named(c, "same")[path](ctx) })
+				gone := async(func() (*recipes.Lease, error) { return named(c, "same")[path](ctx) })
 				l.settle()
-				w := async(func() (*Lease, error) { return named(c, "heir")[path](t.Context()) })
+				w := async(func() (*recipes.Lease, error) { return named(c, "heir")[path](t.Context()) })
 				l.settle()
 				slow := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Delay(time.Second))
 				go func() { _ = x.Unlock(context.Background()) }()
@@ -205,13 +208,13 @@ func TestObserversHearTheNameOfALeaderThatInheritedItsPlace(t *testing.T) {
 		x, err := named(l.client("other"), "stranger")["/e"](t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		_ = async(func() (*Lease, error) { return named(c, "gone")["/e"](ctx) })
+		_ = async(func() (*recipes.Lease, error) { return named(c, "gone")["/e"](ctx) })
 		l.settle()
-		w := async(func() (*Lease, error) { return named(c, "heir")["/e"](t.Context()) })
+		w := async(func() (*recipes.Lease, error) { return named(c, "heir")["/e"](t.Context()) })
 		l.settle()
 		cancel()
 		l.settle()
-		var last Contender
+		var last recipes.Contender
 		watching, stop := context.WithCancel(t.Context())
 		ended := async(func() (any, error) {
 			for leader := range l.client("who").Election("/e").Observe(watching) {
@@ -231,13 +234,13 @@ func TestObserversHearTheNameOfALeaderThatInheritedItsPlace(t *testing.T) {
 }
 
 func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
-	about := holderSelf("a")
+	about := recipes.HolderSelf("a")
 	about.Limit = 3
 	var h kind.Holder
-	require.NoError(t, json.Unmarshal(heldData(kind.Semaphore.Queues[0], about.Encode(), "b"), &h))
+	require.NoError(t, json.Unmarshal(recipes.HeldData(kind.Semaphore.Queues[0], about.Encode(), "b"), &h))
 	require.Equal(t, "b", h.ID)
 	require.Equal(t, 3, h.Limit)
 	require.NotNil(t, h.Held)
 	require.True(t, about.Since.Equal(h.Since))
-	require.Equal(t, `{"id":"x"}`, string(heldData(kind.Election.Queues[0], []byte("7"), `{"id":"x"}`)), "an id and no mark, whatever it looks like")
+	require.Equal(t, `{"id":"x"}`, string(recipes.HeldData(kind.Election.Queues[0], []byte("7"), `{"id":"x"}`)), "an id and no mark, whatever it looks like")
 }

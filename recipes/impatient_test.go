@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -14,29 +14,30 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // takers are how each recipe takes the locks that declareAll declares, for tests of what they all must do.
-var takers = map[string]func(ctx context.Context, c *Client, i int) (*Lease, error){
-	"mutex": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+var takers = map[string]func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error){
+	"mutex": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
 		return c.Mutex(numbered("/m", i)).Lock(ctx)
 	},
-	"read": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+	"read": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
 		return c.RWMutex(numbered("/rw", i)).RLock(ctx)
 	},
-	"write": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+	"write": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
 		return c.RWMutex(numbered("/rw", i)).Lock(ctx)
 	},
-	"semaphore": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+	"semaphore": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
 		return c.Semaphore(numbered("/s", i)).Acquire(ctx, 2)
 	},
-	"election": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+	"election": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
 		return c.Election(numbered("/e", i)).Campaign(ctx)
 	},
-	"multi": func(ctx context.Context, c *Client, i int) (*Lease, error) {
+	"multi": func(ctx context.Context, c *recipes.Client, i int) (*recipes.Lease, error) {
 		return c.MultiLock(c.Mutex(numbered("/m", i)), c.Semaphore(numbered("/s", i)), c.RWMutex(numbered("/rw", i)).Reader()).Lock(ctx)
 	},
 }
@@ -57,7 +58,7 @@ func (l *lab) declareAll(n int) (queues []string) {
 }
 
 // read lets clients read the declarations, so that what they ask for next is the lock alone.
-func (l *lab) read(take func(context.Context, *Client, int) (*Lease, error), cs ...*Client) {
+func (l *lab) read(take func(context.Context, *recipes.Client, int) (*recipes.Lease, error), cs ...*recipes.Client) {
 	l.t.Helper()
 	for _, c := range cs {
 		x, err := take(l.t.Context(), c, 0)
@@ -144,8 +145,8 @@ func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
 	l := &lab{t: t, srv: zktest.Start(t)}
 	const n = 8
 	queues := l.declareAll(n)
-	dial := func() *Client {
-		c, err := Dial(t.Context(), Config{Servers: []string{l.srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience})
+	dial := func() *recipes.Client {
+		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.srv.Addr()}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
@@ -273,7 +274,7 @@ func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		ch := async(func() (*Lease, error) { return b.Mutex("/m").Lock(ctx) })
+		ch := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
 		l.settle()
 		l.srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
 		before := l.srv.Counts().Total
@@ -291,7 +292,7 @@ func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
 		forever, blocked := make(chan struct{}), make(chan struct{}, 1)
 		var block atomic.Bool
 		l.mutex()
-		c := l.client("c", func(cfg *Config) {
+		c := l.client("c", func(cfg *recipes.Config) {
 			cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if block.CompareAndSwap(true, false) {
 					blocked <- struct{}{}

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"testing"
@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -14,12 +15,14 @@ import (
 func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 	app, ops := zktest.DigestID("app:x1"), zktest.DigestID("ops:x2")
 	crd := zk.PermCreate | zk.PermRead | zk.PermDelete
-	as := func(c string) func(*Config) {
-		return func(cfg *Config) { cfg.Auth = []Auth{{Scheme: "digest", Credentials: Secret(c)}} }
+	as := func(c string) func(*recipes.Config) {
+		return func(cfg *recipes.Config) {
+			cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: recipes.Secret(c)}}
+		}
 	}
 	for name, c := range map[string]struct {
 		node   []zk.ACL
-		client func(*Config)
+		client func(*recipes.Config)
 		want   []zktest.ACL
 	}{
 		"open": {zk.WorldACL(zk.PermAll), as("app:x1"), []zktest.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}},
@@ -41,7 +44,7 @@ func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 				_, err = admin.SetACL(t.Context(), m, c.node, -1)
 				require.NoError(t, err)
 				if c.client == nil {
-					c.client = func(*Config) {}
+					c.client = func(*recipes.Config) {}
 				}
 				one, two := l.client("one", c.client).Mutex(m), l.client("two", c.client).Mutex(m)
 				x, err := one.Lock(t.Context())
@@ -61,8 +64,8 @@ func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 }
 
 func TestContendersOfALockThatHidesItsACLAreTheCreators(t *testing.T) {
-	require.Equal(t, zk.AuthACL(zk.PermAll), contendersACL(nil, true))
-	require.Equal(t, zk.WorldACL(zk.PermRead), contendersACL(nil, false), "nobody may write what nobody is known to own")
+	require.Equal(t, zk.AuthACL(zk.PermAll), recipes.ContendersACL(nil, true))
+	require.Equal(t, zk.WorldACL(zk.PermRead), recipes.ContendersACL(nil, false), "nobody may write what nobody is known to own")
 }
 
 func TestTheLockNodesACLIsReadOnceBesideItsDeclaration(t *testing.T) {

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
@@ -130,7 +131,7 @@ func TestInspectWritesNothing(t *testing.T) {
 		_, err := l.client("a").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
 		l.settle()
-		c := l.client("who", func(cfg *Config) { cfg.ReadOnly = true })
+		c := l.client("who", func(cfg *recipes.Config) { cfg.ReadOnly = true })
 		l.srv.ResetCounts()
 		_, err = inspect.Lock(t.Context(), c, m)
 		require.NoError(t, err)
@@ -186,7 +187,7 @@ func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.semaphore(12)
-		counts := func(cs []Contender) (out []int) {
+		counts := func(cs []recipes.Contender) (out []int) {
 			for _, c := range cs {
 				out = append(out, c.Permits)
 			}
@@ -201,7 +202,7 @@ func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 		require.NoError(t, err)
 		gw2 := l.client("gw2")
 		ctx, cancel := context.WithCancel(context.Background())
-		first := l.locker(func(context.Context) (*Lease, error) { return gw2.Semaphore("/s").Acquire(ctx, 7) })
+		first := l.locker(func(context.Context) (*recipes.Lease, error) { return gw2.Semaphore("/s").Acquire(ctx, 7) })
 		heir := l.drawing(gw2, 9)
 		l.foreign("/s/locks", "_c_3f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000099", "10.0.0.1")
 		require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, counts(in().Holders))

@@ -33,7 +33,7 @@ const (
 
 // biller is the laboratory with that server in it.
 type biller struct {
-	*lab
+	*realLab
 	t    *testing.T
 	srv  *zktest.Server
 	page map[string][]string // the cells of the page's table by row; none when it is to be written
@@ -48,26 +48,26 @@ type asked struct {
 	at      time.Time
 }
 
-// spent is what an operation cost one client.
-type spent struct {
+// charge is what an operation cost one client.
+type charge struct {
 	requests int
 	trips    int   // round trips waited for
 	bytes    int64 // both ways
 }
 
-func (s spent) String() string { return fmt.Sprintf("%d / %d", s.requests, s.trips) }
+func (s charge) String() string { return fmt.Sprintf("%d / %d", s.requests, s.trips) }
 
 // cheaper keeps of each figure the smaller one.
-func (s spent) cheaper(o spent) spent {
-	return spent{min(s.requests, o.requests), min(s.trips, o.trips), min(s.bytes, o.bytes)}
+func (s charge) cheaper(o charge) charge {
+	return charge{min(s.requests, o.requests), min(s.trips, o.trips), min(s.bytes, o.bytes)}
 }
 
 // dearest is what anything is cheaper than.
-var dearest = spent{1 << 30, 1 << 30, 1 << 60}
+var dearest = charge{1 << 30, 1 << 30, 1 << 60}
 
 func newBiller(t *testing.T) *biller {
 	srv := zktest.Start(t, zktest.WithLatency(billLatency))
-	b := &biller{t: t, srv: srv, page: budgetPage(t), lab: &lab{t: t, zk: &realzk.Server{Addr: srv.Addr()}, events: map[string]chan string{}}}
+	b := &biller{t: t, srv: srv, page: budgetPage(t), realLab: &realLab{t: t, zk: &realzk.Server{Addr: srv.Addr()}, events: map[string]chan string{}}}
 	srv.Inject(func(r zktest.Request) bool {
 		if r.Op != "ping" && r.Op != "connect" {
 			b.mu.Lock()
@@ -89,7 +89,7 @@ func (b *biller) measured(runs int, row string, column int, cell string) bool {
 
 // bill counts what one session asks for from now until f has returned and, where something is left to be asked for or
 // done behind f's back, after has.
-func (b *biller) bill(e *entry, f, after func()) spent {
+func (b *biller) bill(e *entry, f, after func()) charge {
 	session := sessionOf(b.t, e)
 	b.mu.Lock()
 	b.asked = nil
@@ -103,7 +103,7 @@ func (b *biller) bill(e *entry, f, after func()) spent {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := spent{bytes: counts.BytesIn + counts.BytesOut - before.BytesIn - before.BytesOut}
+	s := charge{bytes: counts.BytesIn + counts.BytesOut - before.BytesIn - before.BytesOut}
 	var began time.Time
 	for _, a := range b.asked {
 		if a.session != session {
@@ -139,10 +139,10 @@ func (b *biller) await(what string, done func() bool) {
 // line is the contenders below a lock, whatever its layout.
 func (b *biller) line(path string) (names []string) {
 	n, _ := b.srv.Get(path)
-	names = sorted(n.Children)
+	names = inOrder(n.Children)
 	for _, child := range n.Children {
 		below, _ := b.srv.Get(kind.JoinPath(path, child))
-		names = append(names, sorted(below.Children)...)
+		names = append(names, inOrder(below.Children)...)
 	}
 	return names
 }
@@ -154,10 +154,10 @@ func sessionOf(t *testing.T, e *entry) int64 {
 }
 
 // cycles are some acquisitions and releases of a free lock, after one that is not counted: what each finds and learns.
-func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow string) (acquire, cycle spent) {
+func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow string) (acquire, cycle charge) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	e := p.enter(b.t, b.lab, path)
+	e := p.enter(b.t, b.realLab, path)
 	acquire, cycle = dearest, dearest
 	for i := 0; !b.measured(i-1, acquireRow, column, acquire.String()) || !b.measured(i-1, cycleRow, column, cycle.String()); i++ {
 		a := b.bill(e, func() { require.NoError(b.t, e.acquire(ctx)) }, func() {
@@ -170,7 +170,7 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 		})
 		if i > 0 {
 			acquire = acquire.cheaper(a)
-			cycle = cycle.cheaper(spent{a.requests + r.requests, a.trips + r.trips, a.bytes + r.bytes})
+			cycle = cycle.cheaper(charge{a.requests + r.requests, a.trips + r.trips, a.bytes + r.bytes})
 		}
 	}
 	return acquire, cycle
@@ -178,10 +178,10 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 
 // try is an attempt while somebody holds, from the call to its last trace; and whether a watch on the holder's
 // contender stays behind.
-func (b *biller) try(p, holder party, path string, enough func(int, spent) bool) (s spent, watching bool) {
+func (b *biller) try(p, holder party, path string, enough func(int, charge) bool) (s charge, watching bool) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	h, e := holder.enter(b.t, b.lab, path), p.enter(b.t, b.lab, path)
+	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
 	require.NoError(b.t, h.acquire(ctx))
 	held := len(b.line(path))
 	s = dearest
@@ -200,10 +200,10 @@ func (b *biller) try(p, holder party, path string, enough func(int, spent) bool)
 const behind = 100
 
 // handOff is what a waiter spends between its predecessor's release and its grant.
-func (b *biller) handOff(p, holder party, path string, enough func(int, spent) bool) spent {
+func (b *biller) handOff(p, holder party, path string, enough func(int, charge) bool) charge {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	h, e := holder.enter(b.t, b.lab, path), p.enter(b.t, b.lab, path)
+	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
 	s := dearest
 	for i := 0; !enough(i, s); i++ {
 		require.NoError(b.t, h.acquire(ctx))
@@ -233,15 +233,15 @@ func (b *biller) handOff(p, holder party, path string, enough func(int, spent) b
 
 // twins are goroutines, or threads, of one program that want the same lock: what the hand-off between two of them
 // costs their session, release included, and how many contenders five of them keep.
-func (b *biller) twins(p party, path string, enough func(int, spent) bool) (pass spent, contenders int) {
+func (b *biller) twins(p party, path string, enough func(int, charge) bool) (pass charge, contenders int) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	line := []*entry{p.enter(b.t, b.lab, path)}
+	line := []*entry{p.enter(b.t, b.realLab, path)}
 	for c := line[0].client; len(line) < 5; {
 		if c != nil {
 			line = append(line, goEntry(b.t, c, goMutex(c, path)))
 		} else {
-			line = append(line, p.enter(b.t, b.lab, path))
+			line = append(line, p.enter(b.t, b.realLab, path))
 		}
 	}
 	pass = dearest

@@ -24,8 +24,8 @@ type budgetRow struct {
 	cells [4]string
 }
 
-// contest is one recipe in each library; a party without a way in has none.
-type contest struct {
+// comparison is one recipe in each library; a party without a way in has none.
+type comparison struct {
 	name    string
 	declare func(b *biller, path string, p party)
 	by      [4]party
@@ -50,9 +50,9 @@ func declaredThree(b *biller, path string, _ party) {
 	}
 }
 
-// contests are the free locks of the table.
-func contests() []contest {
-	return []contest{
+// comparisons are the free locks of the table.
+func comparisons() []comparison {
+	return []comparison{
 		{"mutex", declared(kind.Mutex.New()), [4]party{ours("go", "", goMutex), foreign("curator", java, "mutex"),
 			foreign("kazoo", python, "lock"), {name: "go-zookeeper", enter: goZookeeper}}},
 		{"reader", declared(kind.RWLock.New()), [4]party{ours("go", "", goRead), foreign("curator", java, "read"),
@@ -88,7 +88,7 @@ func TestInteropBudget(t *testing.T) {
 	t.Parallel()
 	b := newBiller(t)
 	var rows []budgetRow
-	for _, c := range contests() {
+	for _, c := range comparisons() {
 		rows = append(rows, b.free(c)...)
 	}
 	rows = append(rows, b.contended()...)
@@ -98,9 +98,9 @@ func TestInteropBudget(t *testing.T) {
 }
 
 // free is the two rows of a lock that nobody else wants.
-func (b *biller) free(c contest) []budgetRow {
+func (b *biller) free(c comparison) []budgetRow {
 	acquire, cycle := budgetRow{name: c.name + ": acquire"}, budgetRow{name: c.name + ": whole cycle"}
-	var prices [4]spent
+	var prices [4]charge
 	for i, p := range c.by {
 		acquire.cells[i], cycle.cells[i] = "–", "–"
 		if p.enter == nil {
@@ -138,7 +138,7 @@ func (b *biller) contended() []budgetRow {
 	rows := []budgetRow{
 		{name: handOffRow}, {name: bytesRow}, {name: withinRow}, {name: "contenders of five within a process"}, {name: tryRow},
 	}
-	for i, p := range contests()[0].by {
+	for i, p := range comparisons()[0].by {
 		m := rival{b, i, p, kind.WireCurator}
 		if p.name == "kazoo" {
 			m.wire = kind.WireKazoo // its own names: it is not measured under a subclass
@@ -167,8 +167,8 @@ func (m rival) mutex(name string) string {
 func (m rival) holder() party { return ours("holder", m.wire, goMutex) }
 
 // enough is how many runs it takes to find the cells that the figures make, in these rows.
-func (m rival) enough(cells func(spent) []string, rows ...string) func(int, spent) bool {
-	return func(runs int, s spent) bool {
+func (m rival) enough(cells func(charge) []string, rows ...string) func(int, charge) bool {
+	return func(runs int, s charge) bool {
 		for i, cell := range cells(s) {
 			if !m.measured(runs, rows[i], m.i, cell) {
 				return false
@@ -178,10 +178,10 @@ func (m rival) enough(cells func(spent) []string, rows ...string) func(int, spen
 	}
 }
 
-func price(s spent) []string { return []string{s.String()} }
+func price(s charge) []string { return []string{s.String()} }
 
 // weighed is the price, and the bytes: those of our waiter do not grow with the queue.
-func (m rival) weighed(s spent) []string {
+func (m rival) weighed(s charge) []string {
 	if m.i == 0 && s.bytes < behind*10 {
 		// About 500, and 150 more when the read of the new holder's own node is counted before we look.
 		return []string{s.String(), fmt.Sprintf("< %d", behind*10)}
@@ -218,7 +218,7 @@ func (m rival) refused() []string {
 	if m.p.name == "go-zookeeper" {
 		return []string{"–"} // it can only wait
 	}
-	asked := func(s spent) []string { // whether a watch stays is known in the end
+	asked := func(s charge) []string { // whether a watch stays is known in the end
 		if cells := m.page[tryRow]; len(cells) > m.i && strings.HasSuffix(cells[m.i], watchStays) {
 			return []string{s.String() + watchStays}
 		}

@@ -23,7 +23,7 @@ func languages() []party { return slices.Clone(mutexes.parties[:3]) }
 
 // leavers: of three in line the middle one gives up. The last one must neither take that for its turn nor sleep on
 // behind a node that is gone.
-func (l *lab) leavers(t *testing.T) {
+func (l *realLab) leavers(t *testing.T) {
 	for _, holder := range languages() {
 		for _, middle := range languages() {
 			for _, last := range languages() {
@@ -36,7 +36,7 @@ func (l *lab) leavers(t *testing.T) {
 	}
 }
 
-func (l *lab) leave(t *testing.T, path string, holder, middle, last *entry) {
+func (l *realLab) leave(t *testing.T, path string, holder, middle, last *entry) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	require.NoError(t, holder.acquire(ctx))
@@ -51,7 +51,7 @@ func (l *lab) leave(t *testing.T, path string, holder, middle, last *entry) {
 	middle.cancel()
 	require.Error(t, <-left)
 	l.awaitWatch(t, last.session, kind.JoinPath(path, first))
-	notYet(t, ctx, last, granted)
+	stillWaits(t, ctx, last, granted)
 	require.NotContains(t, l.awaitContenders(t, path, 2), second)
 	require.NoError(t, holder.release(ctx))
 	require.NoError(t, <-granted)
@@ -60,7 +60,7 @@ func (l *lab) leave(t *testing.T, path string, holder, middle, last *entry) {
 }
 
 // seen: what each library tells about a queue in which all three stand.
-func (l *lab) seen(t *testing.T) {
+func (l *realLab) seen(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	path := l.provision(t, elections.declare(kind.WireCurator))
@@ -101,7 +101,7 @@ func (l *lab) seen(t *testing.T) {
 }
 
 // blamed: a try names the holder, whoever it is.
-func (l *lab) blamed(t *testing.T) {
+func (l *realLab) blamed(t *testing.T) {
 	for i, holder := range languages() {
 		t.Run(holder.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -121,7 +121,7 @@ func (l *lab) blamed(t *testing.T) {
 
 // adopted: a lock that Curator or kazoo made for themselves, with no declaration, is shared by a Go program that
 // brings the parameters.
-func (l *lab) adopted(t *testing.T) {
+func (l *realLab) adopted(t *testing.T) {
 	undeclared := ours("go", kind.WireCurator, func(c *recipes.Client, path string) goLock {
 		m := c.Mutex(path, recipes.WithParams(kind.Mutex.New()))
 		return goLock{m.Lock, m.TryLock}
@@ -150,7 +150,7 @@ func ids(all []recipes.Contender) string {
 }
 
 // revocations: Curator's way of asking for a lock back, in both directions.
-func (l *lab) revocations(t *testing.T) {
+func (l *realLab) revocations(t *testing.T) {
 	t.Run("Curator asks Go", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -190,7 +190,7 @@ func (l *lab) revocations(t *testing.T) {
 		}
 		// The change of the data woke the waiter, who must go back to sleep.
 		l.awaitWatch(t, waiter.session, node)
-		notYet(t, ctx, waiter, granted)
+		stillWaits(t, ctx, waiter, granted)
 		require.NoError(t, holder.release(ctx))
 		require.NoError(t, <-granted)
 		require.NoError(t, waiter.release(ctx))
@@ -198,7 +198,7 @@ func (l *lab) revocations(t *testing.T) {
 }
 
 // downgrades: a writer of ours becomes a reader while others of all languages wait: readers come in, writers do not.
-func (l *lab) downgrades(t *testing.T) {
+func (l *realLab) downgrades(t *testing.T) {
 	reader := func(i int) party { return rwlocks.parties[2*i] }
 	writer := func(i int) party { return rwlocks.parties[2*i+1] }
 	for i, language := range []string{"go", "curator", "kazoo-subclass"} {
@@ -217,11 +217,11 @@ func (l *lab) downgrades(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, <-reads, "beside the one who downgraded")
 			require.NoError(t, read.Verify(ctx))
-			notYet(t, ctx, w, writes)
+			stillWaits(t, ctx, w, writes)
 
 			require.NoError(t, r.release(ctx))
 			l.awaitWatch(t, w.session, read.Node())
-			notYet(t, ctx, w, writes)
+			stillWaits(t, ctx, w, writes)
 			require.NoError(t, read.Unlock(ctx))
 			require.NoError(t, <-writes)
 			require.NoError(t, w.release(ctx))
@@ -249,7 +249,7 @@ func (l *lab) downgrades(t *testing.T) {
 
 // access: on a lock node that grants its users creating, reading and deleting of contenders and nothing else, to one
 // identity, all three work.
-func (l *lab) access(t *testing.T) {
+func (l *realLab) access(t *testing.T) {
 	const user, password = "interop", "open sesame"
 	credentials := user + ":" + strings.ReplaceAll(password, " ", "-")
 	acl := zk.DigestACL(zk.PermCreate|zk.PermRead|zk.PermDelete, user, strings.ReplaceAll(password, " ", "-"))
@@ -272,7 +272,7 @@ func (l *lab) access(t *testing.T) {
 
 // killed: a process dies with a lock held and with another one asked for. The others move up when the server has
 // buried its session, and not before.
-func (l *lab) killed(t *testing.T) {
+func (l *realLab) killed(t *testing.T) {
 	deaf := func(string) {}
 	for _, dying := range []struct {
 		name   string
@@ -284,7 +284,7 @@ func (l *lab) killed(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			p := dying.start(t, "dying", doomedSession, deaf)
-			party := foreign(dying.name, func(*lab) *peer { return p }, dying.recipe)
+			party := foreign(dying.name, func(*realLab) *peer { return p }, dying.recipe)
 			var moves []func()
 			for _, next := range languages() {
 				held, asked := l.provision(t, mutexes.declare(kind.WireCurator)), l.provision(t, mutexes.declare(kind.WireCurator))
@@ -311,7 +311,7 @@ func (l *lab) killed(t *testing.T) {
 					require.False(t, there, "granted over a contender that still stands")
 					require.NoError(t, heir.release(ctx))
 					l.awaitWatch(t, last.session, first.lease.Node())
-					notYet(t, ctx, last, movesUp)
+					stillWaits(t, ctx, last, movesUp)
 					require.NoError(t, first.release(ctx))
 					require.NoError(t, <-movesUp)
 					require.NoError(t, last.release(ctx))

@@ -28,8 +28,8 @@ const patience = 5 * time.Minute
 // pollEvery leaves the processor to those who are asked whether they have come to something yet.
 const pollEvery = 2 * time.Millisecond
 
-// lab is one real ZooKeeper, the programs of the other languages, and a connection to look at the tree with.
-type lab struct {
+// realLab is one real ZooKeeper, the programs of the other languages, and a connection to look at the tree with.
+type realLab struct {
 	t       *testing.T
 	zk      *realzk.Server
 	admin   *zk.Conn
@@ -48,9 +48,9 @@ const (
 	interop = "../testdata/interop"
 )
 
-func newLab(t *testing.T) *lab {
+func newLab(t *testing.T) *realLab {
 	t.Helper()
-	l := &lab{t: t, events: map[string]chan string{}}
+	l := &realLab{t: t, events: map[string]chan string{}}
 	compiled := make(chan error, 1)
 	go func() { compiled <- l.compile(t) }()
 	l.zk = realzk.Start(t, realzk.Options{
@@ -69,7 +69,7 @@ func newLab(t *testing.T) *lab {
 }
 
 // compile builds the Java program for this run.
-func (l *lab) compile(t *testing.T) error {
+func (l *realLab) compile(t *testing.T) error {
 	dir := t.TempDir()
 	path := []string{dir}
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
@@ -93,7 +93,7 @@ func (l *lab) compile(t *testing.T) error {
 }
 
 // startJava starts a process of Curator clients. The flags make it start in a second on a busy machine.
-func (l *lab) startJava(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+func (l *realLab) startJava(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
 	return startPeer(t, id, exec.Command("java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Djava.net.preferIPv4Stack=true", "-cp", l.classes,
@@ -101,7 +101,7 @@ func (l *lab) startJava(t *testing.T, id string, timeout time.Duration, event fu
 }
 
 // build makes the Go program for this run, under the race detector if this test is.
-func (l *lab) build(t *testing.T) error {
+func (l *realLab) build(t *testing.T) error {
 	l.program = filepath.Join(t.TempDir(), "peer")
 	args := []string{"build", "-o", l.program}
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
@@ -114,20 +114,20 @@ func (l *lab) build(t *testing.T) error {
 }
 
 // startGo starts a Go program that can be killed.
-func (l *lab) startGo(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+func (l *realLab) startGo(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
 	return startPeer(t, id, exec.Command(l.program, l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id), event)
 }
 
 // startPython starts a process of kazoo clients, with the interpreter Debian's kazoo belongs to.
-func (l *lab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
+func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
 	return startPeer(t, id, exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", l.zk.Addr,
 		fmt.Sprint(timeout.Milliseconds()), id), event)
 }
 
 // goClient is a Go program as far as ZooKeeper can tell: a client with a session of its own.
-func (l *lab) goClient(t *testing.T, id string, observer recipes.Observer, auth ...recipes.Auth) *recipes.Client {
+func (l *realLab) goClient(t *testing.T, id string, observer recipes.Observer, auth ...recipes.Auth) *recipes.Client {
 	t.Helper()
 	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.zk.Addr}, ID: id, SessionTimeout: livingSession,
 		ConnectTimeout: patience, Observer: observer, Auth: auth})
@@ -137,7 +137,7 @@ func (l *lab) goClient(t *testing.T, id string, observer recipes.Observer, auth 
 }
 
 // provision declares a lock the way apply does, and returns its path.
-func (l *lab) provision(t *testing.T, p kind.Params, childACL ...kind.ACL) string {
+func (l *realLab) provision(t *testing.T, p kind.Params, childACL ...kind.ACL) string {
 	t.Helper()
 	l.mu.Lock()
 	l.locks++
@@ -152,21 +152,21 @@ func (l *lab) provision(t *testing.T, p kind.Params, childACL ...kind.ACL) strin
 	return path
 }
 
-func (l *lab) create(t *testing.T, path string, data []byte) {
+func (l *realLab) create(t *testing.T, path string, data []byte) {
 	t.Helper()
 	_, err := l.admin.Create(path, data, 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 }
 
 // contenders are the children of dir in the order of their numbers.
-func (l *lab) contenders(t *testing.T, dir string) []string {
+func (l *realLab) contenders(t *testing.T, dir string) []string {
 	t.Helper()
 	children, _, err := l.admin.Children(dir)
 	require.NoError(t, err)
-	return sorted(children)
+	return inOrder(children)
 }
 
-func sorted(children []string) []string {
+func inOrder(children []string) []string {
 	line, _ := kind.SortContenders(children)
 	names := make([]string, len(line))
 	for i, c := range line {
@@ -176,14 +176,14 @@ func sorted(children []string) []string {
 }
 
 // awaitContenders returns the children of dir once there are n.
-func (l *lab) awaitContenders(t *testing.T, dir string, n int) []string {
+func (l *realLab) awaitContenders(t *testing.T, dir string, n int) []string {
 	t.Helper()
 	deadline := time.After(patience)
 	for {
 		children, _, changed, err := l.admin.ChildrenW(dir)
 		require.NoError(t, err)
 		if len(children) == n {
-			return sorted(children)
+			return inOrder(children)
 		}
 		select {
 		case <-changed:
@@ -195,7 +195,7 @@ func (l *lab) awaitContenders(t *testing.T, dir string, n int) []string {
 
 // awaitWatch returns once the server knows that the session watches the node: its owner has decided to wait for it.
 // There is no event for that, so the server's table is read until it says so.
-func (l *lab) awaitWatch(t *testing.T, session, node string) {
+func (l *realLab) awaitWatch(t *testing.T, session, node string) {
 	t.Helper()
 	deadline, tick := time.After(patience), time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -217,13 +217,13 @@ func (l *lab) awaitWatch(t *testing.T, session, node string) {
 }
 
 // hear files what a peer says unasked: "revoked NODE".
-func (l *lab) hear(line string) {
+func (l *realLab) hear(line string) {
 	verb, node, _ := strings.Cut(line, " ")
 	l.told(node) <- verb
 }
 
 // told is where the events about a contender arrive.
-func (l *lab) told(node string) chan string {
+func (l *realLab) told(node string) chan string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.events[node] == nil {

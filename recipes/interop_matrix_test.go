@@ -31,7 +31,7 @@ func TestInterop(t *testing.T) {
 	t.Run("soak", l.soak)
 }
 
-func (l *lab) matrix(t *testing.T, g grid) {
+func (l *realLab) matrix(t *testing.T, g grid) {
 	g.check(t)
 	for i, holder := range g.parties {
 		t.Run("holder="+holder.name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func (l *lab) matrix(t *testing.T, g grid) {
 }
 
 // meet lets one program hold and another one ask, and proves the verdict.
-func (l *lab) meet(t *testing.T, path string, h, w *entry, v verdict) {
+func (l *realLab) meet(t *testing.T, path string, h, w *entry, v verdict) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	require.NoError(t, h.acquire(ctx))
@@ -67,7 +67,7 @@ func (l *lab) meet(t *testing.T, path string, h, w *entry, v verdict) {
 		// The server knows that the waiter watches the holder's contender, which is the decision to wait; and what the
 		// program said up to then has been read.
 		l.awaitWatch(t, w.session, kind.JoinPath(path, held))
-		notYet(t, ctx, w, granted)
+		stillWaits(t, ctx, w, granted)
 		line := l.awaitContenders(t, path, 2)
 		require.Equal(t, held, line[0])
 		require.NoError(t, h.release(ctx))

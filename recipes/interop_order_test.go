@@ -14,7 +14,7 @@ import (
 )
 
 // order proves that programs of all three languages are served in the order of their sequence numbers.
-func (l *lab) order(t *testing.T) {
+func (l *realLab) order(t *testing.T) {
 	goM, javaM, pythonM := mutexes.parties[0], mutexes.parties[1], mutexes.parties[2]
 	t.Run("mutex", func(t *testing.T) {
 		l.queue(t, l.provision(t, mutexes.declare(kind.WireCurator)), []party{goM, javaM, pythonM, javaM, goM, goM, pythonM, pythonM, javaM, javaM, goM},
@@ -40,7 +40,7 @@ func (l *lab) order(t *testing.T) {
 
 // queue lets the parties queue up one after the other and leave again. groups are those that hold together, in order:
 // when a group holds, nobody of a later one does.
-func (l *lab) queue(t *testing.T, path string, parties []party, groups ...[]int) {
+func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	type member struct {
@@ -67,7 +67,7 @@ func (l *lab) queue(t *testing.T, path string, parties []party, groups ...[]int)
 		}
 		for _, later := range groups[g+1:] {
 			for _, i := range later {
-				notYet(t, ctx, line[i].entry, line[i].granted)
+				stillWaits(t, ctx, line[i].entry, line[i].granted)
 			}
 		}
 		for _, i := range group {
@@ -79,7 +79,7 @@ func (l *lab) queue(t *testing.T, path string, parties []party, groups ...[]int)
 }
 
 // together: a multi-lock of ours among programs that take its members one at a time.
-func (l *lab) together(t *testing.T) {
+func (l *realLab) together(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	a, b, rw := l.provision(t, mutexes.declare(kind.WireCurator)), l.provision(t, mutexes.declare(kind.WireKazoo)), l.provision(t, rwlocks.declare(kind.WireCurator))
@@ -103,13 +103,13 @@ func (l *lab) together(t *testing.T) {
 		l.awaitWatch(t, after[i].session, kind.JoinPath(path, ours))
 	}
 	for i, e := range before {
-		notYet(t, ctx, all, granted)
-		notYet(t, ctx, after[i], later[i])
+		stillWaits(t, ctx, all, granted)
+		stillWaits(t, ctx, after[i], later[i])
 		require.NoError(t, e.release(ctx))
 	}
 	require.NoError(t, <-granted)
 	for i, e := range after {
-		notYet(t, ctx, e, later[i])
+		stillWaits(t, ctx, e, later[i])
 	}
 	require.NoError(t, all.release(ctx))
 	for i, e := range after {

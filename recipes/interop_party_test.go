@@ -20,7 +20,7 @@ import (
 type party struct {
 	name  string    // in the tables
 	wire  kind.Wire // how a Go program needs the lock declared; "" = it can use any declaration, or none
-	enter func(t *testing.T, l *lab, path string) *entry
+	enter func(t *testing.T, l *realLab, path string) *entry
 }
 
 // entry is one would-be holder of one lock.
@@ -44,8 +44,8 @@ type entry struct {
 func isHeld(err error) bool { return errors.Is(err, recipes.ErrHeld) || errors.Is(err, errPeerHeld) }
 
 // foreign is a recipe in a process of another language.
-func foreign(name string, in func(*lab) *peer, recipe string, options ...string) party {
-	return party{name: name, enter: func(t *testing.T, l *lab, path string) *entry {
+func foreign(name string, in func(*realLab) *peer, recipe string, options ...string) party {
+	return party{name: name, enter: func(t *testing.T, l *realLab, path string) *entry {
 		p := in(l)
 		l.mu.Lock()
 		l.handles++
@@ -67,13 +67,13 @@ func foreign(name string, in func(*lab) *peer, recipe string, options ...string)
 	}}
 }
 
-func java(l *lab) *peer   { return l.java }
-func python(l *lab) *peer { return l.python }
+func java(l *realLab) *peer   { return l.java }
+func python(l *realLab) *peer { return l.python }
 
 // withoutTry is a party whose library can only wait.
 func withoutTry(p party) party {
 	enter := p.enter
-	p.enter = func(t *testing.T, l *lab, path string) *entry {
+	p.enter = func(t *testing.T, l *realLab, path string) *entry {
 		e := enter(t, l, path)
 		e.try = nil
 		return e
@@ -88,7 +88,7 @@ type goLock struct {
 
 // ours is a recipe of this library, in a client of its own: every entry is another Go program.
 func ours(name string, wire kind.Wire, open func(*recipes.Client, string) goLock, auth ...recipes.Auth) party {
-	return party{name: name, wire: wire, enter: func(t *testing.T, l *lab, path string) *entry {
+	return party{name: name, wire: wire, enter: func(t *testing.T, l *realLab, path string) *entry {
 		seen := &queuedObserver{seen: make(chan struct{})}
 		c := l.goClient(t, name, seen, auth...)
 		e := goEntry(t, c, open(c, path))
@@ -182,7 +182,7 @@ func goElection(c *recipes.Client, path string) goLock {
 }
 
 // goZookeeper is the lock that comes with the Go client library, which this library uses no part of.
-func goZookeeper(t *testing.T, l *lab, path string) *entry {
+func goZookeeper(t *testing.T, l *realLab, path string) *entry {
 	c, events, err := zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

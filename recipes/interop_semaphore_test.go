@@ -19,7 +19,7 @@ const permits = 2
 // semaphores is the matrix of the semaphore. Its queue cannot be watched from outside as the others can: who is at
 // its front waits for any change of the leases, and the server does not list watches on children. So the programs say
 // themselves that they wait: the Java thread stands in Curator's wait loop, the Go library told its Observer.
-func (l *lab) semaphores(t *testing.T) {
+func (l *realLab) semaphores(t *testing.T) {
 	for i, a := range semaphoreParties(1) {
 		for _, b := range semaphoreParties(1) {
 			for j, w := range semaphoreParties(1) {
@@ -48,7 +48,7 @@ func semaphoreOf(permits int) kind.Params {
 }
 
 // oneOfTwo: two hold a permit each at the same time, a third waits until one of them leaves, while the other stays.
-func (l *lab) oneOfTwo(t *testing.T, first, second, third party) {
+func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	path := l.provision(t, semaphoreOf(permits))
@@ -76,7 +76,7 @@ func (l *lab) oneOfTwo(t *testing.T, first, second, third party) {
 }
 
 // bothOfTwo: while one permit is taken, one who wants both waits, and has both once it is back; then nobody gets one.
-func (l *lab) bothOfTwo(t *testing.T, first, next, both party) {
+func (l *realLab) bothOfTwo(t *testing.T, first, next, both party) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	path := l.provision(t, semaphoreOf(permits))
@@ -101,21 +101,21 @@ func (l *lab) bothOfTwo(t *testing.T, first, next, both party) {
 }
 
 // request lets a program acquire and returns where the outcome arrives.
-func (l *lab) request(ctx context.Context, e *entry) <-chan error {
+func (l *realLab) request(ctx context.Context, e *entry) <-chan error {
 	granted := make(chan error, 1)
 	go func() { granted <- e.acquire(ctx) }()
 	return granted
 }
 
 // stillWaits returns once the program has decided to wait, having had nothing else to say until then.
-func (l *lab) stillWaits(t *testing.T, ctx context.Context, e *entry, granted <-chan error) {
+func (l *realLab) stillWaits(t *testing.T, ctx context.Context, e *entry, granted <-chan error) {
 	t.Helper()
 	require.NoError(t, e.waits(ctx))
-	notYet(t, ctx, e, granted)
+	stillWaits(t, ctx, e, granted)
 }
 
-// notYet fails if the program has been granted, or has failed.
-func notYet(t *testing.T, ctx context.Context, e *entry, granted <-chan error) {
+// stillWaits fails if the program has been granted, or has failed.
+func stillWaits(t *testing.T, ctx context.Context, e *entry, granted <-chan error) {
 	t.Helper()
 	require.NoError(t, e.answers(ctx)) // whatever it said before this answer has been read
 	select {
@@ -128,7 +128,7 @@ func notYet(t *testing.T, ctx context.Context, e *entry, granted <-chan error) {
 // oneByOne pins down what cannot be cured from our side: Curator takes several permits one after the other and queues
 // again for each, so two who want both can wait for each other with one of them served by half. The Go program's
 // deadline is what ends it.
-func (l *lab) oneByOne(t *testing.T) {
+func (l *realLab) oneByOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	path := l.provision(t, semaphoreOf(permits))

@@ -95,9 +95,9 @@ func (b *ledger) books(who string) func(string) {
 // soak lets Go, Java and Python programs take one mutex that guards a counter. It kills a Java and a Go process in the
 // worst place, between its write and its acknowledgement, and a Python process wherever it happens to be, and starts
 // others in their place.
-func (l *lab) soak(t *testing.T) {
+func (l *realLab) soak(t *testing.T) {
 	require.NoError(t, l.build(t))
-	s := &soak{lab: l, lock: l.provision(t, mutexes.declare(kind.WireCurator)), owner: "/soak-owner", counter: "/soak-counter",
+	s := &soak{realLab: l, lock: l.provision(t, mutexes.declare(kind.WireCurator)), owner: "/soak-owner", counter: "/soak-counter",
 		ledger: ledger{by: map[string]int{}, waiting: map[string]chan struct{}{}, until: map[string]int{}, stopped: make(chan stop, 2)}}
 	l.create(t, s.owner, []byte{}) // nil would be no data at all, which the others tell from empty data
 	l.create(t, s.counter, []byte("0"))
@@ -157,7 +157,7 @@ func (l *lab) soak(t *testing.T) {
 }
 
 type soak struct {
-	*lab
+	*realLab
 	ledger
 	lock, owner, counter string
 }

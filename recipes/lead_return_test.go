@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
 )
 
 // hooked runs a function whenever somebody asks for Done, as a context does that is taken off its parent.
@@ -23,7 +25,7 @@ func TestAFunctionThatReturnedBeforeTheLossIsNotRunAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		c := l.client("a")
-		returned, runs := (*Lease)(nil), 0
+		returned, runs := (*recipes.Lease)(nil), 0
 		ctx := hooked{t.Context(), func() {
 			if lead := returned; lead != nil { // after fn has returned, and before the leadership is given up
 				returned = nil
@@ -31,7 +33,7 @@ func TestAFunctionThatReturnedBeforeTheLossIsNotRunAgain(t *testing.T) {
 				<-lead.Context().Done()
 			}
 		}}
-		err := c.Election("/e").Lead(ctx, func(_ context.Context, lead *Lease) error {
+		err := c.Election("/e").Lead(ctx, func(_ context.Context, lead *recipes.Lease) error {
 			require.NotZero(t, lead.Token())
 			runs++
 			if runs == 1 {
@@ -51,7 +53,7 @@ func TestAFunctionThatReturnsAfterTheLossIsRunAgainWhateverItReturns(t *testing.
 	inLab(t, func(t *testing.T, l *lab) {
 		l.election()
 		runs := 0
-		err := l.client("a").Election("/e").Lead(t.Context(), func(_ context.Context, lead *Lease) error {
+		err := l.client("a").Election("/e").Lead(t.Context(), func(_ context.Context, lead *recipes.Lease) error {
 			if runs++; runs == 1 {
 				require.NoError(t, l.srv.Delete(lead.Node()))
 				<-lead.Context().Done()

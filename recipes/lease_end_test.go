@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -18,11 +19,11 @@ import (
 func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 		c := l.client("a")
-		held, err := c.Mutex("/other", WithParams(kind.Mutex.New()), WithCreate()).Lock(t.Context())
+		held, err := c.Mutex("/other", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()).Lock(t.Context())
 		require.NoError(t, err)
-		end := map[string]func(*Lease){
-			"released": func(x *Lease) { l.unlock(x) },
-			"lost":     func(x *Lease) { require.NoError(t, l.srv.Delete(x.Node())) },
+		end := map[string]func(*recipes.Lease){
+			"released": func(x *recipes.Lease) { l.unlock(x) },
+			"lost":     func(x *recipes.Lease) { require.NoError(t, l.srv.Delete(x.Node())) },
 		}
 		for how, end := range end {
 			x, err := way.take(c)(t.Context())
@@ -53,14 +54,16 @@ func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 // The next local holder holds the same node, so a write that was under way when the lock was handed over, or whose reply was
 // lost, passed its check: it was applied after its lease had been given back, under another's.
 func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
-	ways := map[string]func(*Client) func(context.Context) (*Lease, error){
-		"mutex": func(c *Client) func(context.Context) (*Lease, error) { return c.Mutex("/m", WithLocalHandoff(5)).Lock },
-		"writer": func(c *Client) func(context.Context) (*Lease, error) {
-			return c.RWMutex("/rw", WithLocalHandoff(5)).Lock
+	ways := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){
+		"mutex": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.Mutex("/m", recipes.WithLocalHandoff(5)).Lock
 		},
-		"election": func(c *Client) func(context.Context) (*Lease, error) {
-			return func(ctx context.Context) (*Lease, error) {
-				lead, err := c.Election("/e", WithLocalHandoff(5)).Campaign(ctx)
+		"writer": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return c.RWMutex("/rw", recipes.WithLocalHandoff(5)).Lock
+		},
+		"election": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
+			return func(ctx context.Context) (*recipes.Lease, error) {
+				lead, err := c.Election("/e", recipes.WithLocalHandoff(5)).Campaign(ctx)
 				if err != nil {
 					return nil, err
 				}
@@ -131,7 +134,7 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 		default:
 			require.Fail(t, "Err says that it has ended, Done does not")
 		}
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		require.False(t, time.Now().Before(x.Deadline()))
 		_ = x.Unlock(t.Context())
 	})
@@ -139,13 +142,13 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 		l.mutex()
 		var asleep atomic.Int64
 		c := l.asleep("a", l.srv.DialContext, func() time.Duration { return time.Duration(asleep.Load()) })
-		err := c.Mutex("/m").Do(t.Context(), func(ctx context.Context, _ *Lease) error {
+		err := c.Mutex("/m").Do(t.Context(), func(ctx context.Context, _ *recipes.Lease) error {
 			require.NoError(t, ctx.Err())
 			asleep.Add(int64(21 * time.Second))
 			require.Error(t, ctx.Err())
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, recipes.ErrLost)
 	})
 }

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -34,7 +35,7 @@ func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 
 				lost := <-told
 				require.True(t, lost.Before(r.at), "told %v after the cut, the rival was granted after %v", lost.Sub(start), r.at.Sub(start))
 				require.Less(t, lost.Sub(start), 12*time.Second)
-				require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 				require.Greater(t, r.v.Token(), x.Token())
 				require.LessOrEqual(t, r.at.Sub(start), 12*time.Second+2*2*time.Second, "P5: session timeout and two ticks")
 			})
@@ -65,12 +66,12 @@ func TestAShortPartitionKeepsTheLease(t *testing.T) { // case 26
 
 func TestLoseOnSuspectEndsALeaseAtTheFirstDoubt(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *Config) { cfg.LoseOnSuspect = true })
+		c := l.client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
 		x, err := c.Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		l.srv.Disconnect(l.session(c))
 		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		l.nextIsServed("/m") // its node goes with the lease, not with the session
 	})
 }
@@ -86,7 +87,7 @@ func TestALeaseLostLocallyFreesItsNodeWhenTheSessionReturns(t *testing.T) { // c
 		l.srv.Heal(0)
 		r := <-rival
 		require.NoError(t, r.err)
-		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		l.unlock(r.v)
 		again, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
@@ -101,7 +102,7 @@ func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35: CU
 		l.warm(m)
 		id := l.session(c)
 		rule := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
-		got := async(func() (*Lease, error) { return m.Lock(context.Background()) })
+		got := async(func() (*recipes.Lease, error) { return m.Lock(context.Background()) })
 		<-rule.Hit()
 		l.srv.SwapSessionID(id) // the reconnect is given another session, as ClickHouse Keeper does
 		r := <-got
@@ -112,7 +113,7 @@ func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35: CU
 			require.NotEqual(t, id, l.session(c))
 			l.unlock(r.v)
 		} else {
-			require.ErrorIs(t, r.err, ErrSessionLost)
+			require.ErrorIs(t, r.err, recipes.ErrSessionLost)
 		}
 		l.settle()
 		l.nextIsServed("/m")
@@ -140,8 +141,8 @@ func TestAHolderWhoseNodeIsDeletedIsTold(t *testing.T) { // case 29: CURATOR-171
 		start := time.Now()
 		<-x.Context().Done()
 		require.LessOrEqual(t, time.Since(start), 3*oneWay, "the event and one read")
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
-		require.ErrorIs(t, x.Verify(t.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+		require.ErrorIs(t, x.Verify(t.Context()), recipes.ErrLost)
 		l.nextIsServed("/m")
 	})
 }
@@ -161,16 +162,16 @@ func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 		// The holder does not know yet: the event is on its way, the write overtakes it in the other direction.
 		require.NoError(t, l.srv.Delete(x.Node()))
 		_, err = x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, recipes.ErrLost)
 		n, _ := l.srv.Get("/data")
 		require.Equal(t, "1", string(n.Data))
 		y, err := l.client("b").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		l.unlock(y)
 		_, err = y.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("after"), Version: -1})
-		require.ErrorIs(t, err, ErrReleased)
+		require.ErrorIs(t, err, recipes.ErrReleased)
 		_, err = x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: make([]byte, 1<<20), Version: -1})
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, recipes.ErrLost)
 	})
 }
 
@@ -180,13 +181,13 @@ func TestARevocationRequestReachesHolderAndWaiter(t *testing.T) {
 		require.NoError(t, err)
 		w := l.locking(l.client("b").Mutex("/m"))
 		require.NoError(t, l.srv.Set(l.queue("/m")[1], []byte(kind.RevokeMessage)))
-		require.ErrorIs(t, (<-w).err, ErrRevoked)
+		require.ErrorIs(t, (<-w).err, recipes.ErrRevoked)
 		third := l.locking(l.client("c").Mutex("/m"))
 		admin := l.client("admin")
 		require.NoError(t, admin.Revoke(t.Context(), x.Node()))
 		require.ErrorContains(t, admin.Revoke(t.Context(), "/m"), "nobody's contender")
 		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), ErrRevoked)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrRevoked)
 		l.settle()
 		notYet(t, third, "a revocation is a request: the lock is held until Unlock")
 		require.NoError(t, x.Verify(t.Context()))
@@ -205,7 +206,7 @@ func TestReleaseDuringADisconnectIsFinishedLater(t *testing.T) { // case 36: CUR
 		l.srv.Disconnect(id)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, x.Unlock(ctx), ErrReleasePending)
+		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		require.Len(t, l.children("/m"), 1)
 		l.srv.RefuseDials(false)
 		again, err := c.Mutex("/m").Lock(t.Context())
@@ -233,7 +234,7 @@ func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
 		l.srv.Disconnect(l.session(a))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, x.Unlock(ctx), ErrReleasePending)
+		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		time.Sleep(7 * time.Second) // a lease lasts 6 s
 		notYet(t, far, "its place is lost")
 		l.srv.RefuseDials(false)
@@ -250,7 +251,7 @@ func TestALeaseThatIsLostByItselfCostsNoSession(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.mutex()
 		l.declare("/other", kind.Mutex.New())
-		a, b := l.client("a", func(cfg *Config) { cfg.LoseOnSuspect = true }), l.client("b")
+		a, b := l.client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true }), l.client("b")
 		other, err := b.Mutex("/other").Lock(t.Context())
 		require.NoError(t, err)
 		x, err := a.Mutex("/m").Lock(t.Context())
@@ -265,7 +266,7 @@ func TestALeaseThatIsLostByItselfCostsNoSession(t *testing.T) {
 		l.srv.RefuseDials(false)
 		l.settle()
 		require.Equal(t, line, l.queue("/other"))
-		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		l.unlock(other)
 		l.unlock((<-far).v)
 		l.nextIsServed("/m")
@@ -293,7 +294,7 @@ func TestReleaseWithAnEndedContextReleases(t *testing.T) { // cases 37, 38: etcd
 		require.NoError(t, err)
 		cancel()
 		require.NoError(t, x.Context().Err(), "the wait's context must not end the lease")
-		require.ErrorIs(t, x.Unlock(ctx), ErrReleasePending)
+		require.ErrorIs(t, x.Unlock(ctx), recipes.ErrReleasePending)
 		l.settle()
 		require.Empty(t, l.children("/m"))
 	})
@@ -326,7 +327,7 @@ func TestReleasingRacesTheLossWithoutRecreatingAnything(t *testing.T) { // case 
 			go func() { _ = l.srv.Delete(node) }()
 			time.Sleep(time.Duration(i) * oneWay / 50)
 			err = x.Unlock(t.Context())
-			require.True(t, err == nil || errors.Is(err, ErrLost), "%v", err)
+			require.True(t, err == nil || errors.Is(err, recipes.ErrLost), "%v", err)
 		}
 		l.settle()
 		require.Empty(t, l.children("/m"))
@@ -339,8 +340,8 @@ func TestClosingTheClientEndsItsLeasesAndFreesItsLocks(t *testing.T) {
 		x, err := c.Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
-		require.ErrorIs(t, context.Cause(x.Context()), ErrClosed)
-		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrClosed)
+		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		require.Empty(t, l.children("/m"))
 	})
 }
@@ -354,9 +355,9 @@ func TestAHolderThatCannotHeartbeatIsRefusedOrLost(t *testing.T) {
 		if err == nil { // it was created, which proves the grant; nothing proves it for longer than a lease lasts
 			require.NotZero(t, x.Token())
 			<-x.Context().Done()
-			require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		} else {
-			require.ErrorIs(t, err, ErrCannotHeartbeat)
+			require.ErrorIs(t, err, recipes.ErrCannotHeartbeat)
 		}
 		l.nextIsServedAfterExpiry()
 	})
@@ -370,20 +371,20 @@ func (l *lab) nextIsServedAfterExpiry() {
 
 // seen records what an observer hears.
 type seen struct {
-	NopObserver
+	recipes.NopObserver
 	ch chan string
 }
 
-func (s seen) Queued(Event)     { s.ch <- "queued" }
-func (s seen) Acquired(e Event) { s.ch <- "acquired " + e.Wait.String() }
-func (s seen) Suspected(Event)  { s.ch <- "suspected" }
-func (s seen) Lost(e Event)     { s.ch <- "lost" }
-func (s seen) Released(e Event) { s.ch <- "released " + e.Held.String() }
+func (s seen) Queued(recipes.Event)     { s.ch <- "queued" }
+func (s seen) Acquired(e recipes.Event) { s.ch <- "acquired " + e.Wait.String() }
+func (s seen) Suspected(recipes.Event)  { s.ch <- "suspected" }
+func (s seen) Lost(e recipes.Event)     { s.ch <- "lost" }
+func (s seen) Released(e recipes.Event) { s.ch <- "released " + e.Held.String() }
 
 func TestTheObserverHearsWhatHappens(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		obs := seen{ch: make(chan string, 100)}
-		c := l.client("a", func(cfg *Config) { cfg.Observer = obs })
+		c := l.client("a", func(cfg *recipes.Config) { cfg.Observer = obs })
 		m := c.Mutex(l.mutex())
 		l.warmDeclaration(m)
 		x, err := m.Lock(t.Context())
@@ -412,7 +413,7 @@ func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 			m := c.Mutex(l.mutex())
 			l.warmDeclaration(m)
 			rule := l.srv.Inject(zktest.Once(at("create")), zktest.CutBefore)
-			got := async(func() (*Lease, error) { return m.TryLock(context.Background()) })
+			got := async(func() (*recipes.Lease, error) { return m.TryLock(context.Background()) })
 			<-rule.Hit()
 			l.srv.Expire(l.session(c))
 			closed := async(func() (struct{}, error) { return struct{}{}, c.Close() })
@@ -425,7 +426,7 @@ func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 
 func TestAReleaseTheServerRefusesSaysSo(t *testing.T) { // DELETE is a right of the parent: without it nothing is ever given back
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("a", func(cfg *Config) { cfg.Auth = []Auth{{Scheme: "digest", Credentials: "a:a"}} })
+		c := l.client("a", func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} })
 		l.mutex()
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
@@ -435,7 +436,7 @@ func TestAReleaseTheServerRefusesSaysSo(t *testing.T) { // DELETE is a right of 
 		x, err := l.client("b").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		err = x.Unlock(t.Context())
-		require.ErrorIs(t, err, ErrReleasePending)
+		require.ErrorIs(t, err, recipes.ErrReleasePending)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		_, err = s.SetACL(t.Context(), "/m", zk.WorldACL(zk.PermAll), -1)
 		require.NoError(t, err)

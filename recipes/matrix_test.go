@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/kind"
@@ -64,7 +65,7 @@ func TestAHolderWhoseDeletionIsNotReportedLearnsItFromItsHeartbeat(t *testing.T)
 		start := time.Now()
 		<-x.Context().Done()
 		require.LessOrEqual(t, time.Since(start), 2*time.Second+2*oneWay, "a heartbeat every sixth of 12 s")
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		l.nextIsServed("/m")
 	})
 }
@@ -72,14 +73,18 @@ func TestAHolderWhoseDeletionIsNotReportedLearnsItFromItsHeartbeat(t *testing.T)
 // A session makes one heartbeat, whatever it holds.
 func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) { // rows 8 and 36
 	for name, c := range map[string]struct {
-		lock func(context.Context, *Client) (*Lease, error)
+		lock func(context.Context, *recipes.Client) (*recipes.Lease, error)
 		node int
 	}{
-		"a second lock":      {func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) }, 0},
-		"a permit of two":    {func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }, 1},
-		"a member of a set":  {func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) }, 1},
-		"a permit of a set":  {func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 2).Lock(ctx) }, 4},
-		"a reader's, shared": {func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) }, 0},
+		"a second lock": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) }, 0},
+		"a permit of two": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.Semaphore("/s").Acquire(ctx, 2)
+		}, 1},
+		"a member of a set": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).Lock(ctx) }, 1},
+		"a permit of a set": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 2).Lock(ctx) }, 4},
+		"a reader's, shared": {func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").RLock(ctx)
+		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -91,7 +96,7 @@ func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) {
 				x, err := c.lock(t.Context(), a)
 				require.NoError(t, err)
 				l.settle()
-				node := x.h.ks[c.node].path
+				node := x.Nodes()[c.node]
 				l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
 				require.NoError(t, l.srv.Delete(node))
 				start := time.Now()
@@ -100,9 +105,9 @@ func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) {
 				case <-time.After(time.Hour):
 					require.Fail(t, "never")
 				}
-				nodes := time.Duration(1 + len(x.h.ks))
+				nodes := time.Duration(1 + len(x.Nodes()))
 				require.LessOrEqual(t, time.Since(start), nodes*2*time.Second+2*oneWay, "a heartbeat every sixth of 12 s, on each in turn")
-				require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 				require.ErrorContains(t, context.Cause(x.Context()), node)
 				require.NoError(t, first.Context().Err(), "the session lives")
 				l.unlock(first)
@@ -139,7 +144,7 @@ func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { //
 			inLab(t, func(t *testing.T, l *lab) {
 				l.mutex()
 				var early atomic.Int32
-				c := l.client("a", func(cfg *Config) {
+				c := l.client("a", func(cfg *recipes.Config) {
 					cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 						conn, err := l.srv.DialContext(ctx, network, address)
 						if err != nil {
@@ -199,7 +204,7 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 				require.NoError(t, rival.Verify(t.Context()))
 				select {
 				case r := <-w:
-					require.ErrorIs(t, r.err, ErrSessionLost)
+					require.ErrorIs(t, r.err, recipes.ErrSessionLost)
 				default: // it queues again, in a new session, behind the rival
 				}
 				for _, path := range l.queue(m) {
@@ -216,18 +221,18 @@ func TestASessionEndedInItsOwnersNameIsLost(t *testing.T) { // rows 11 and 12: f
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
 		a, b := &thief{dial: l.srv.DialContext}, &thief{dial: l.srv.DialContext}
-		holder := l.client("holder", func(c *Config) { c.Dialer = a.dialer })
+		holder := l.client("holder", func(c *recipes.Config) { c.Dialer = a.dialer })
 		x, err := holder.Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		waiter := l.client("waiter", func(c *Config) { c.Dialer = b.dialer })
+		waiter := l.client("waiter", func(c *recipes.Config) { c.Dialer = b.dialer })
 		w := l.locking(waiter.Mutex(m))
 		last := l.locking(l.client("last").Mutex(m))
-		b.end(t, waiter.conn.Newest())
-		require.ErrorIs(t, (<-w).err, ErrSessionLost)
+		b.end(t, waiter.Newest())
+		require.ErrorIs(t, (<-w).err, recipes.ErrSessionLost)
 		notYet(t, last, "the holder holds")
-		a.end(t, holder.conn.Newest())
+		a.end(t, holder.Newest())
 		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 		r := <-last
 		require.NoError(t, r.err)
 		require.Greater(t, r.v.Token(), x.Token())
@@ -246,7 +251,7 @@ func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 
 			x, err := b.Lock(t.Context())
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*240*time.Microsecond)
-			w := async(func() (*Lease, error) { return a.Lock(ctx) })
+			w := async(func() (*recipes.Lease, error) { return a.Lock(ctx) })
 			time.Sleep(100 * time.Millisecond)
 			l.unlock(x)
 			if r := <-w; r.err == nil {
@@ -280,8 +285,8 @@ func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
 					for {
 						y, err := c.Mutex(m).Lock(context.Background())
 						if err != nil {
-							require.True(t, errors.Is(err, ErrClosed) || errors.Is(err, ErrSessionLost), "%v", err)
-							if _, err := c.Session(context.Background()); errors.Is(err, ErrClosed) {
+							require.True(t, errors.Is(err, recipes.ErrClosed) || errors.Is(err, recipes.ErrSessionLost), "%v", err)
+							if _, err := c.Session(context.Background()); errors.Is(err, recipes.ErrClosed) {
 								return
 							}
 							continue
@@ -351,7 +356,7 @@ func TestAServerThatMovesToAnotherAddressIsFollowed(t *testing.T) { // row 52: p
 		var here atomic.Value
 		here.Store("10.0.0.1")
 		ctx := seam.With(t.Context(), seam.Seams{Resolve: func(context.Context, string) ([]string, error) { return []string{here.Load().(string)}, nil }})
-		c, err := Dial(ctx, Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
+		c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk"}, SessionTimeout: 12 * time.Second,
 			Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 				if address != here.Load().(string)+":2181" {
 					return nil, errors.New("connection refused")

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -21,7 +22,7 @@ func (l *lab) everyKind() {
 }
 
 // mixed is a set over all kinds.
-func mixed(c *Client, permits int) *MultiLock {
+func mixed(c *recipes.Client, permits int) *recipes.MultiLock {
 	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").Reader(), c.Semaphore("/s").Share(permits), c.Election("/e"))
 }
 
@@ -52,14 +53,14 @@ func TestAMultiLockOverEveryKindTakesOneTransactionAndOneRoundTrip(t *testing.T)
 		require.Equal(t, 5, counts["getChildren2"], "one a queue, and the antechamber")
 		b := l.client("b")
 		_, err = b.Mutex("/m").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		_, err = b.RWMutex("/rw").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		r, err := b.RWMutex("/rw").TryRLock(t.Context())
 		require.NoError(t, err, "the member reads only")
 		l.unlock(r)
 		_, err = b.Semaphore("/s").TryAcquire(t.Context(), 2)
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		p, err := b.Semaphore("/s").TryAcquire(t.Context(), 1)
 		require.NoError(t, err, "one of three is free")
 		l.unlock(p)
@@ -86,7 +87,7 @@ func (p *purse) take(name string, n int) {
 }
 
 // pick chooses some locks, and says what holding them takes.
-func pick(rnd *rand.Rand, c *Client) (members []Member, need map[string]int) {
+func pick(rnd *rand.Rand, c *recipes.Client) (members []recipes.Member, need map[string]int) {
 	need = map[string]int{}
 	for _, i := range rnd.Perm(6)[:1+rnd.IntN(4)] {
 		switch path := fmt.Sprintf("/l%d", i); i {
@@ -108,13 +109,13 @@ func pick(rnd *rand.Rand, c *Client) (members []Member, need map[string]int) {
 	return members, need
 }
 
-func (p *purse) work(c *Client, seed uint64, rounds int) error {
+func (p *purse) work(c *recipes.Client, seed uint64, rounds int) error {
 	rnd := rand.New(rand.NewPCG(seed, 50))
 	for range rounds {
 		members, need := pick(rnd, c)
 		pause := time.Duration(rnd.IntN(300)) * time.Millisecond
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		err := c.MultiLock(members...).Do(ctx, func(context.Context, *Lease) error {
+		err := c.MultiLock(members...).Do(ctx, func(context.Context, *recipes.Lease) error {
 			change := func(sign int) {
 				done := make(chan struct{})
 				p.do <- func() {
@@ -203,7 +204,7 @@ func TestASetWithPermitsInHandWaitsOnForItsOtherMembers(t *testing.T) {
 		require.NoError(t, err)
 		w := l.locker(mixed(l.client("a"), 3).Lock)
 		_, err = l.client("b").Semaphore("/s").TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, ErrHeld, "all permits are the set's by now")
+		require.ErrorIs(t, err, recipes.ErrHeld, "all permits are the set's by now")
 		notYet(t, w, "a set without its mutex")
 		l.unlock(x)
 		r := <-w
@@ -216,10 +217,10 @@ func TestASetWithPermitsInHandWaitsOnForItsOtherMembers(t *testing.T) {
 func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
-		for path, take := range map[string]func(*Client) (*Lease, error){
-			"/m": func(c *Client) (*Lease, error) { return c.Mutex("/m").Lock(t.Context()) },
-			"/s": func(c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(t.Context(), 2) },
-			"/e": func(c *Client) (*Lease, error) {
+		for path, take := range map[string]func(*recipes.Client) (*recipes.Lease, error){
+			"/m": func(c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(t.Context()) },
+			"/s": func(c *recipes.Client) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(t.Context(), 2) },
+			"/e": func(c *recipes.Client) (*recipes.Lease, error) {
 				lead, err := c.Election("/e").Campaign(t.Context())
 				return lead, err
 			},
@@ -227,7 +228,7 @@ func TestTryOfAMixedSetNamesTheMemberThatIsHeldAndLeavesNothing(t *testing.T) {
 			x, err := take(l.client("holder"))
 			require.NoError(t, err)
 			_, err = mixed(l.client("a"), 2).TryLock(t.Context())
-			var held *HeldError
+			var held *recipes.HeldError
 			require.ErrorAs(t, err, &held)
 			require.Equal(t, path, held.Path)
 			require.Equal(t, x.Node(), held.Holder.Path)
@@ -243,17 +244,17 @@ func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 		c := l.client("a")
 		x, err := multi(c, paths...).Lock(t.Context())
 		require.NoError(t, err)
-		var ws []<-chan result[*Lease]
+		var ws []<-chan result[*recipes.Lease]
 		for i := range 10 {
 			ws = append(ws, l.locker(multi(c, paths[i%3], paths[(i+1)%3]).Lock))
 		}
 		single := l.locking(c.Mutex(paths[0]))
 		_, err = c.Mutex(paths[1]).TryLock(t.Context())
-		var held *HeldError
+		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.True(t, held.Local)
 		_, err = multi(c, paths...).TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		for _, p := range paths {
 			require.Len(t, l.children(p), 1)
 		}
@@ -304,18 +305,18 @@ func TestMembersCanBeEnteredAgainThroughTheSetsContext(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
 		c := l.client("a")
-		err := mixed(c, 1).Do(t.Context(), func(ctx context.Context, x *Lease) error {
-			again, err := c.Mutex("/m", WithReentrancy()).Lock(ctx)
+		err := mixed(c, 1).Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
+			again, err := c.Mutex("/m", recipes.WithReentrancy()).Lock(ctx)
 			require.NoError(t, err)
 			require.Equal(t, x.Token(), again.Token())
 			l.unlock(again)
-			r, err := c.RWMutex("/rw", WithReentrancy()).RLock(ctx)
+			r, err := c.RWMutex("/rw", recipes.WithReentrancy()).RLock(ctx)
 			require.NoError(t, err)
 			l.unlock(r)
-			_, err = c.RWMutex("/rw", WithReentrancy()).Lock(ctx)
-			require.ErrorIs(t, err, ErrUpgradeConflict, "the set reads it")
+			_, err = c.RWMutex("/rw", recipes.WithReentrancy()).Lock(ctx)
+			require.ErrorIs(t, err, recipes.ErrUpgradeConflict, "the set reads it")
 			_, err = multi(c, "/m").Lock(ctx)
-			require.ErrorIs(t, err, ErrWouldDeadlock)
+			require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 			return nil
 		})
 		require.NoError(t, err)
@@ -328,7 +329,7 @@ func TestASetThatCannotBeIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		l.everyKind()
 		c := l.client("a")
 		l.srv.ResetCounts()
-		for want, m := range map[string]*MultiLock{
+		for want, m := range map[string]*recipes.MultiLock{
 			"at least one member":       c.MultiLock(),
 			"names /m twice":            c.MultiLock(c.Mutex("/m"), c.Semaphore("/s"), c.Mutex("/m")),
 			"at least 1 is needed":      c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(0)),

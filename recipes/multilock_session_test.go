@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -35,13 +36,15 @@ func TestASetWhoseSessionIsLostWhileItQueuesAnewIsToldAndDoesNotAskForEver(t *te
 		}, zktest.CutAfter)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		w := async(func() (*Lease, error) { return c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(2)).Lock(ctx) })
+		w := async(func() (*recipes.Lease, error) {
+			return c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(2)).Lock(ctx)
+		})
 		<-resolved.Hit()
 		time.Sleep(2 * oneWay) // its answer is back: the transaction was not applied
 		l.srv.Expire(id)
 		start := time.Now()
 		r := <-w
-		require.ErrorIs(t, r.err, ErrSessionLost)
+		require.ErrorIs(t, r.err, recipes.ErrSessionLost)
 		require.Less(t, r.at.Sub(start), time.Minute, "the session was long over")
 	})
 }

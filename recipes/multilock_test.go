@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -23,8 +24,8 @@ func (l *lab) mutexes(n int) []string {
 	return paths
 }
 
-func multi(c *Client, paths ...string) *MultiLock {
-	members := make([]Member, len(paths))
+func multi(c *recipes.Client, paths ...string) *recipes.MultiLock {
+	members := make([]recipes.Member, len(paths))
 	for i, p := range paths {
 		members[i] = c.Mutex(p)
 	}
@@ -48,7 +49,7 @@ func TestAMultiLockTakesOneTransactionAndOneRoundTrip(t *testing.T) {
 		require.Equal(t, 5, l.srv.Counts().ByOp["getChildren2"])
 		for _, p := range paths {
 			_, err := l.client("other").Mutex(p).TryLock(t.Context())
-			require.ErrorIs(t, err, ErrHeld)
+			require.ErrorIs(t, err, recipes.ErrHeld)
 		}
 		l.unlock(x)
 		l.settle()
@@ -78,7 +79,7 @@ func TestOverlappingMultiLocksInAnyOrderNeverDeadlock(t *testing.T) { // case 50
 			go func() {
 				for _, set := range sets {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-					err := multi(c, set...).Do(ctx, func(context.Context, *Lease) error {
+					err := multi(c, set...).Do(ctx, func(context.Context, *recipes.Lease) error {
 						change := func(by int) func() {
 							return func() {
 								for _, p := range set {
@@ -120,7 +121,7 @@ func TestAMultiLockThatFailsLeavesNothing(t *testing.T) {
 		require.NoError(t, err)
 		c := l.client("a")
 		_, err = multi(c, paths...).TryLock(t.Context())
-		var held *HeldError
+		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, paths[1], held.Path)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -135,7 +136,7 @@ func TestAMultiLockThatFailsLeavesNothing(t *testing.T) {
 		require.Empty(t, l.children(paths[2]))
 		l.unlock(x)
 		_, err = multi(c, paths[0], paths[0]).Lock(t.Context())
-		require.ErrorIs(t, err, ErrWouldDeadlock)
+		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 	})
 }
 
@@ -148,8 +149,8 @@ func TestAMultiLockIsLostWithOneOfItsMembers(t *testing.T) {
 		l.settle()
 		require.NoError(t, l.srv.Delete(l.queue(paths[2])[0]))
 		<-x.Context().Done()
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
-		require.ErrorIs(t, x.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		l.settle()
 		require.Empty(t, l.children(paths[0]), "the other members stayed locked")
 	})
@@ -166,7 +167,7 @@ func TestAMultiLockMixesMutexesReadersAndWriters(t *testing.T) {
 		require.NoError(t, err, "the member reads only")
 		l.unlock(r)
 		_, err = b.RWMutex("/rw").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.unlock(x)
 	})
 }
@@ -181,7 +182,7 @@ func TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor(t *te
 		l.settle()
 		l.unlock(x)
 		r := <-w
-		require.ErrorIs(t, r.err, ErrLost)
+		require.ErrorIs(t, r.err, recipes.ErrLost)
 		l.settle()
 		require.Empty(t, l.children(paths[1]))
 	})
@@ -194,15 +195,15 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 		c := l.client("a")
 		outer, err := c.MultiLock(c.Mutex("/m"), c.Election("/e")).Lock(t.Context())
 		require.NoError(t, err)
-		inner, err := c.Mutex("/m", WithReentrancy()).Lock(outer.Context())
+		inner, err := c.Mutex("/m", recipes.WithReentrancy()).Lock(outer.Context())
 		require.NoError(t, err)
 		l.unlock(outer)
 		ctx, cancel := context.WithTimeout(inner.Context(), time.Minute)
 		defer cancel()
-		for _, again := range []func(context.Context) (*Lease, error){
-			c.Mutex("/m", WithReentrancy()).Lock,
-			func(ctx context.Context) (*Lease, error) {
-				l, err := c.Election("/e", WithReentrancy()).Campaign(ctx)
+		for _, again := range []func(context.Context) (*recipes.Lease, error){
+			c.Mutex("/m", recipes.WithReentrancy()).Lock,
+			func(ctx context.Context) (*recipes.Lease, error) {
+				l, err := c.Election("/e", recipes.WithReentrancy()).Campaign(ctx)
 				if err != nil {
 					return nil, err
 				}
@@ -215,16 +216,18 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 			l.unlock(x)
 		}
 		_, err = c.MultiLock(c.Mutex("/m")).Lock(ctx)
-		require.ErrorIs(t, err, ErrWouldDeadlock)
+		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 		l.unlock(inner)
 		l.nothingLeft()
 	})
 }
 
 func TestVerifyAsksForEveryNodeThatIsHeld(t *testing.T) {
-	for name, lock := range map[string]func(context.Context, *Client) (*Lease, error){
-		"set":     func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 2).Lock(ctx) },
-		"permits": func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 3) },
+	for name, lock := range map[string]func(context.Context, *recipes.Client) (*recipes.Lease, error){
+		"set": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 2).Lock(ctx) },
+		"permits": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.Semaphore("/s").Acquire(ctx, 3)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -234,17 +237,17 @@ func TestVerifyAsksForEveryNodeThatIsHeld(t *testing.T) {
 					x, err := lock(t.Context(), c)
 					require.NoError(t, err)
 					l.settle()
-					if i == len(x.h.ks) {
+					if i == len(x.Nodes()) {
 						l.unlock(x)
 						break
 					}
-					node := x.h.ks[i].path
+					node := x.Nodes()[i]
 					late := l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == node }, zktest.DropEvent)
 					require.NoError(t, l.srv.Delete(node))
 					err = x.Verify(t.Context())
-					require.ErrorIs(t, err, ErrLost, "node %d", i)
+					require.ErrorIs(t, err, recipes.ErrLost, "node %d", i)
 					require.ErrorContains(t, err, node)
-					require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+					require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 					late.Remove()
 				}
 				l.nothingLeft()

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -16,15 +17,15 @@ func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
 		do   func(l *lab)
 		want error
 	}{
-		"asked back": {func(l *lab) { require.NoError(l.t, l.srv.Set(l.queue("/m")[0], []byte(kind.RevokeMessage))) }, ErrRevoked},
-		"deleted":    {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/m")[0])) }, ErrLost},
+		"asked back": {func(l *lab) { require.NoError(l.t, l.srv.Set(l.queue("/m")[0], []byte(kind.RevokeMessage))) }, recipes.ErrRevoked},
+		"deleted":    {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/m")[0])) }, recipes.ErrLost},
 		"draining": {func(l *lab) {
 			l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
-		}, ErrDraining},
+		}, recipes.ErrDraining},
 		"moved": {func(l *lab) {
 			l.declare("/m", kind.Mutex.New(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" })
-		}, ErrMoved},
-		"a permit deleted": {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/s/leases")[1])) }, ErrLost},
+		}, recipes.ErrMoved},
+		"a permit deleted": {func(l *lab) { require.NoError(l.t, l.srv.Delete(l.queue("/s/leases")[1])) }, recipes.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -56,7 +57,7 @@ func TestASetIsRefusedByAFullQueueAndLeavesNothing(t *testing.T) {
 		require.NoError(t, err)
 		l.campaigning(l.client("second"))
 		_, err = mixed(l.client("a"), 1).Lock(t.Context())
-		require.ErrorIs(t, err, ErrQueueFull)
+		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		l.settle()
 		require.Empty(t, l.children("/m"))
 		require.Empty(t, l.children("/s/leases"))
@@ -75,7 +76,7 @@ func TestAReaderInASetLetsPreferredWritersGoFirst(t *testing.T) {
 		c := l.client("set")
 		set := c.MultiLock(c.Mutex("/m"), c.RWMutex(p).Reader())
 		_, err = set.TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		s := l.locker(set.Lock)
 		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
 		require.Empty(t, l.children("/m"), "the set holds others up while it lets writers go first")
@@ -106,7 +107,7 @@ func TestTheDeadlineOfAMixedSetIsOneForAllMembers(t *testing.T) { // Curator giv
 		start := time.Now()
 		_, err = mixed(l.client("a"), 1).Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var held *HeldError
+		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, "/s", held.Path, "the mutex came in time")
 		require.Less(t, time.Since(start), 10*time.Second+50*time.Millisecond)

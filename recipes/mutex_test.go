@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -41,7 +42,7 @@ func TestHandOffBetweenProcessesTakesOneRoundTripAndConstantBytes(t *testing.T) 
 		m := l.mutex()
 		holder, err := l.client("holder").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		var waiting []<-chan result[*Lease]
+		var waiting []<-chan result[*recipes.Lease]
 		for range 10 {
 			waiting = append(waiting, l.locking(l.client("w").Mutex(m)))
 		}
@@ -75,7 +76,7 @@ func TestOneReleaseWakesOneWaiter(t *testing.T) { // case 22: N waiters, one rel
 		m := l.mutex()
 		holder, err := l.client("holder").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		var waiting []<-chan result[*Lease]
+		var waiting []<-chan result[*recipes.Lease]
 		for range 40 {
 			waiting = append(waiting, l.locking(l.client("w").Mutex(m)))
 		}
@@ -103,14 +104,14 @@ func TestTryLockOfAHeldLockTakesOneRoundTripAndLeavesNothing(t *testing.T) {
 		require.NoError(t, err)
 		b := l.client("b").Mutex(m)
 		_, err = b.TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.settle()
 
 		l.srv.ResetCounts()
 		start := time.Now()
 		_, err = b.TryLock(t.Context())
 		require.Equal(t, 2*oneWay, time.Since(start))
-		var held *HeldError
+		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, x.Node(), held.Holder.Path)
 		require.Equal(t, 1, held.Position)
@@ -133,7 +134,7 @@ func TestLocalHandOffTakesOneTransactionAndOneContender(t *testing.T) { // case 
 		m := l.client("a").Mutex(l.mutex())
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		var waiting []<-chan result[*Lease]
+		var waiting []<-chan result[*recipes.Lease]
 		for range 50 {
 			waiting = append(waiting, l.locking(m))
 		}
@@ -179,10 +180,10 @@ func TestLocalHandOffLetsOtherProcessesInBetween(t *testing.T) {
 
 func TestWithLocalHandoffPassesTheLeaseOnWithoutARequestUpToTheMaximum(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").Mutex(l.mutex(), WithLocalHandoff(2))
+		m := l.client("a").Mutex(l.mutex(), recipes.WithLocalHandoff(2))
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
-		var waiting []<-chan result[*Lease]
+		var waiting []<-chan result[*recipes.Lease]
 		for range 3 {
 			waiting = append(waiting, l.locking(m))
 		}
@@ -212,7 +213,7 @@ func TestGrantsComeInTheOrderOfArrivalWithGrowingTokens(t *testing.T) { // case 
 		m := l.mutex()
 		x, err := l.client("c0").Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
-		var waiting []<-chan result[*Lease]
+		var waiting []<-chan result[*recipes.Lease]
 		for range 8 {
 			waiting = append(waiting, l.locking(l.client("c").Mutex(m)))
 		}
@@ -242,9 +243,9 @@ func TestGrantsComeInTheOrderOfArrivalWithGrowingTokens(t *testing.T) { // case 
 func TestReentryThroughTheLeasesContext(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
-		m := c.Mutex(l.mutex(), WithReentrancy())
-		err := m.Do(t.Context(), func(ctx context.Context, outer *Lease) error {
-			return m.Do(ctx, func(ctx context.Context, inner *Lease) error {
+		m := c.Mutex(l.mutex(), recipes.WithReentrancy())
+		err := m.Do(t.Context(), func(ctx context.Context, outer *recipes.Lease) error {
+			return m.Do(ctx, func(ctx context.Context, inner *recipes.Lease) error {
 				require.Equal(t, outer.Token(), inner.Token())
 				require.Len(t, l.children("/m"), 1)
 				return nil
@@ -262,7 +263,7 @@ func TestReentryThroughTheLeasesContext(t *testing.T) {
 		require.NoError(t, y.Context().Err())
 		require.Len(t, l.children("/m"), 1, "given back by the first of two")
 		l.unlock(y)
-		require.ErrorIs(t, context.Cause(y.Context()), ErrReleased)
+		require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrReleased)
 		require.Empty(t, l.children("/m"))
 	})
 }
@@ -293,10 +294,10 @@ func TestATimedOutWaitNamesTheHolderAndThePosition(t *testing.T) {
 		start := time.Now()
 		_, err = l.client("c").Mutex(m).Lock(ctx)
 		require.Less(t, time.Since(start), 3*time.Second+50*time.Millisecond) // case 18
-		var held *HeldError
+		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		require.Equal(t, 2, held.Position)
 		require.Equal(t, x.Node(), held.Holder.Path)
 		require.Equal(t, "ledger-1", held.Holder.ID)
@@ -311,7 +312,7 @@ func TestDoGivesBackAfterItsFunctionAndJoinsTheLoss(t *testing.T) { // case 57: 
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.client("a").Mutex(l.mutex())
 		ctx, cancel := context.WithCancel(t.Context())
-		err := m.Do(ctx, func(ctx context.Context, x *Lease) error {
+		err := m.Do(ctx, func(ctx context.Context, x *recipes.Lease) error {
 			cancel()
 			<-ctx.Done()
 			time.Sleep(time.Second)
@@ -322,13 +323,13 @@ func TestDoGivesBackAfterItsFunctionAndJoinsTheLoss(t *testing.T) { // case 57: 
 		require.ErrorContains(t, err, "from fn")
 		require.Empty(t, l.children("/m"), "a cancelled context kept the lock")
 
-		err = m.Do(t.Context(), func(ctx context.Context, x *Lease) error {
+		err = m.Do(t.Context(), func(ctx context.Context, x *recipes.Lease) error {
 			require.NoError(t, l.srv.Delete(x.Node()))
 			<-ctx.Done()
-			require.ErrorIs(t, context.Cause(ctx), ErrLost)
+			require.ErrorIs(t, context.Cause(ctx), recipes.ErrLost)
 			return nil
 		})
-		require.ErrorIs(t, err, ErrLost)
+		require.ErrorIs(t, err, recipes.ErrLost)
 	})
 }
 
@@ -336,7 +337,7 @@ func TestDoReleasesWhenItsFunctionPanics(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.client("a").Mutex(l.mutex())
 		require.PanicsWithValue(t, "boom", func() {
-			_ = m.Do(t.Context(), func(context.Context, *Lease) error { panic("boom") })
+			_ = m.Do(t.Context(), func(context.Context, *recipes.Lease) error { panic("boom") })
 		})
 		synctest.Wait()
 		require.Empty(t, l.children("/m"))

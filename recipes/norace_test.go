@@ -1,6 +1,6 @@
 //go:build !race
 
-package recipes
+package recipes_test
 
 // raceEnabled: see race_test.go.
 const raceEnabled = false

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -11,23 +11,24 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // calling is an Observer that does something with every event.
-type calling func(what string, e Event)
+type calling func(what string, e recipes.Event)
 
-func (f calling) Queued(e Event)    { f("queued", e) }
-func (f calling) Acquired(e Event)  { f("acquired", e) }
-func (f calling) Suspected(e Event) { f("suspected", e) }
-func (f calling) Lost(e Event)      { f("lost", e) }
-func (f calling) Released(e Event)  { f("released", e) }
-func (f calling) Refused(e Event)   { f("refused", e) }
+func (f calling) Queued(e recipes.Event)    { f("queued", e) }
+func (f calling) Acquired(e recipes.Event)  { f("acquired", e) }
+func (f calling) Suspected(e recipes.Event) { f("suspected", e) }
+func (f calling) Lost(e recipes.Event)      { f("lost", e) }
+func (f calling) Released(e recipes.Event)  { f("released", e) }
+func (f calling) Refused(e recipes.Event)   { f("refused", e) }
 
 // misbehaving is an Observer of which one method does harm.
-func misbehaving(what string, harm func()) Observer {
-	return calling(func(event string, _ Event) {
+func misbehaving(what string, harm func()) recipes.Observer {
+	return calling(func(event string, _ recipes.Event) {
 		if event == what {
 			harm()
 		}
@@ -43,20 +44,22 @@ func inside(f func()) {
 // A panic in a callback, recovered by the caller of Lock, left the turn and the contender behind: nobody was granted the lock
 // any more, and Close waited for ever. A callback that did not return kept the lock from everybody.
 func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
-	for name, harm := range map[string]func(c *Client, path string, over <-chan struct{}){
-		"panics":             func(*Client, string, <-chan struct{}) { panic("a bug in metrics code") },
-		"ends its goroutine": func(*Client, string, <-chan struct{}) { runtime.Goexit() }, // as a test's FailNow does
-		"does not return":    func(_ *Client, _ string, over <-chan struct{}) { <-over },
-		"calls the client":   func(c *Client, path string, _ <-chan struct{}) { _, _ = inspect.Lock(context.Background(), c, path) },
+	for name, harm := range map[string]func(c *recipes.Client, path string, over <-chan struct{}){
+		"panics":             func(*recipes.Client, string, <-chan struct{}) { panic("a bug in metrics code") },
+		"ends its goroutine": func(*recipes.Client, string, <-chan struct{}) { runtime.Goexit() }, // as a test's FailNow does
+		"does not return":    func(_ *recipes.Client, _ string, over <-chan struct{}) { <-over },
+		"calls the client": func(c *recipes.Client, path string, _ <-chan struct{}) {
+			_, _ = inspect.Lock(context.Background(), c, path)
+		},
 	} {
 		for _, event := range []string{"queued", "acquired", "suspected", "lost", "released", "refused"} {
 			t.Run(event+" "+name, func(t *testing.T) {
 				forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 					over := make(chan struct{})
 					defer close(over)
-					var c *Client
+					var c *recipes.Client
 					observer := misbehaving(event, func() { harm(c, way.path, over) })
-					c = l.client("observed", func(cfg *Config) { cfg.Observer, cfg.LoseOnSuspect = observer, true })
+					c = l.client("observed", func(cfg *recipes.Config) { cfg.Observer, cfg.LoseOnSuspect = observer, true })
 					l.throughEveryEvent(c, way)
 					l.grantedSoon(way, "after all of that")
 					require.NoError(t, within(t, 2*time.Second, c.Close), "Close waits for what is under way")
@@ -68,7 +71,7 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 }
 
 // throughEveryEvent lets c refuse, wait, hold, release, and lose what it holds.
-func (l *lab) throughEveryEvent(c *Client, way recipeWay) {
+func (l *lab) throughEveryEvent(c *recipes.Client, way recipeWay) {
 	t := l.t
 	t.Helper()
 	x, err := way.block(l.client("other"))(t.Context())
@@ -79,7 +82,7 @@ func (l *lab) throughEveryEvent(c *Client, way recipeWay) {
 		_, err := way.take(c)(ctx)
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
-	granted := make(chan *Lease, 1)
+	granted := make(chan *recipes.Lease, 1)
 	go inside(func() {
 		defer close(granted)
 		y, err := way.take(c)(context.Background())
@@ -89,7 +92,7 @@ func (l *lab) throughEveryEvent(c *Client, way recipeWay) {
 	})
 	l.settle()
 	l.unlock(x)
-	y := within(t, time.Second, func() *Lease { return <-granted })
+	y := within(t, time.Second, func() *recipes.Lease { return <-granted })
 	require.NotNil(t, y, "the waiter is granted")
 	time.Sleep(3 * time.Minute)
 	require.NoError(t, y.Context().Err(), "its session lives on")
@@ -101,14 +104,14 @@ func (l *lab) throughEveryEvent(c *Client, way recipeWay) {
 	l.srv.Disconnect(l.session(c))
 	synctest.Wait()
 	within(t, time.Second, func() struct{} { <-ended(y); return struct{}{} })
-	require.ErrorIs(t, context.Cause(y.Context()), ErrLost)
+	require.ErrorIs(t, context.Cause(y.Context()), recipes.ErrLost)
 	l.grantedSoon(way, "after the loss")
 }
 
 // grantedSoon requires that another client is granted the lock, whatever is in the way, within two seconds.
 func (l *lab) grantedSoon(way recipeWay, when string) {
 	l.t.Helper()
-	for _, take := range []func(*Client) func(context.Context) (*Lease, error){way.take, way.block} {
+	for _, take := range []func(*recipes.Client) func(context.Context) (*recipes.Lease, error){way.take, way.block} {
 		ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Second)
 		x, err := take(l.client("next"))(ctx)
 		cancel()
@@ -135,14 +138,14 @@ func within[T any](t *testing.T, most time.Duration, f func() T) T {
 type books struct {
 	t      *testing.T
 	events []string
-	last   map[string]Event
+	last   map[string]recipes.Event
 }
 
 // observed is a client of which books are kept.
-func (l *lab) observed(id string) (*Client, *books) {
-	b := &books{t: l.t, last: map[string]Event{}}
-	return l.client(id, func(cfg *Config) {
-		cfg.Observer = calling(func(what string, e Event) {
+func (l *lab) observed(id string) (*recipes.Client, *books) {
+	b := &books{t: l.t, last: map[string]recipes.Event{}}
+	return l.client(id, func(cfg *recipes.Config) {
+		cfg.Observer = calling(func(what string, e recipes.Event) {
 			if what != "suspected" {
 				b.events, b.last[what] = append(b.events, what), e
 			}
@@ -165,7 +168,7 @@ func TestEveryAcquiredHasExactlyOneEnd(t *testing.T) {
 			c, told := l.observed("a")
 			outer, err := c.Mutex(l.mutex()).Lock(t.Context())
 			require.NoError(t, err)
-			inner, err := c.Mutex("/m", WithReentrancy()).Lock(outer.Context())
+			inner, err := c.Mutex("/m", recipes.WithReentrancy()).Lock(outer.Context())
 			require.NoError(t, err)
 			l.unlock(outer)
 			told.say("acquired")
@@ -199,16 +202,16 @@ func TestEveryAcquiredHasExactlyOneEnd(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err = m.Downgrade(ctx, w)
-			require.ErrorIs(t, err, ErrLost)
+			require.ErrorIs(t, err, recipes.ErrLost)
 			told.say("acquired", "lost")
-			require.ErrorIs(t, w.Unlock(t.Context()), ErrLost)
+			require.ErrorIs(t, w.Unlock(t.Context()), recipes.ErrLost)
 			told.say()
 		})
 	})
 	t.Run("readers share a place", func(t *testing.T) {
 		inLab(t, func(t *testing.T, l *lab) {
 			c, told := l.observed("a")
-			m := c.RWMutex(l.rwlock(), WithReentrancy())
+			m := c.RWMutex(l.rwlock(), recipes.WithReentrancy())
 			first, err := m.RLock(t.Context())
 			require.NoError(t, err)
 			time.Sleep(time.Minute)
@@ -228,8 +231,8 @@ func TestEveryAcquiredHasExactlyOneEnd(t *testing.T) {
 			l.srv.Expire(l.session(c))
 			<-ended(first)
 			told.say("lost", "lost")
-			require.ErrorIs(t, told.last["lost"].Cause, ErrLost)
-			require.ErrorIs(t, first.Unlock(t.Context()), ErrLost)
+			require.ErrorIs(t, told.last["lost"].Cause, recipes.ErrLost)
+			require.ErrorIs(t, first.Unlock(t.Context()), recipes.ErrLost)
 			told.say()
 		})
 	})
@@ -238,12 +241,12 @@ func TestEveryAcquiredHasExactlyOneEnd(t *testing.T) {
 			c, told := l.observed("a")
 			x, err := c.RWMutex(l.rwlock()).RLock(t.Context())
 			require.NoError(t, err)
-			require.True(t, x.h.share())
-			x.h.lose(ErrSessionLost)
+			require.True(t, x.Share())
+			x.Lose(recipes.ErrSessionLost)
 			told.say("acquired", "lost")
-			y := x.h.leaseOf(t.Context(), x.h.acquired(0))
+			y := x.Joined(t.Context())
 			told.say("acquired", "lost")
-			require.ErrorIs(t, y.Unlock(t.Context()), ErrLost)
+			require.ErrorIs(t, y.Unlock(t.Context()), recipes.ErrLost)
 			told.say()
 		})
 	})
@@ -263,7 +266,7 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 			told.say("queued", "refused")
 			e := told.last["refused"]
 			require.Equal(t, err, e.Cause)
-			require.ErrorIs(t, e.Cause, ErrHeld)
+			require.ErrorIs(t, e.Cause, recipes.ErrHeld)
 			require.Contains(t, e.Path, way.path)
 			require.Equal(t, time.Second, e.Wait)
 			if e.Node != "" { // of a set there are several
@@ -272,7 +275,7 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 		}
 		l.redeclare(way, asIs, draining)
 		_, err = way.take(c)(t.Context())
-		require.ErrorIs(t, err, ErrDraining)
+		require.ErrorIs(t, err, recipes.ErrDraining)
 		told.say("refused")
 		l.unlock(x)
 	})
@@ -280,16 +283,16 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 		l.everyKind()
 		c, told := l.observed("a")
 		other := l.client("holder")
-		for _, lock := range []func(context.Context) (*Lease, error){other.Mutex("/m").Lock, other.RWMutex("/rw").Lock} {
+		for _, lock := range []func(context.Context) (*recipes.Lease, error){other.Mutex("/m").Lock, other.RWMutex("/rw").Lock} {
 			_, err := lock(t.Context())
 			require.NoError(t, err)
 		}
 		_, err := other.Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		tries := []func(context.Context) (*Lease, error){
+		tries := []func(context.Context) (*recipes.Lease, error){
 			c.Mutex("/m").TryLock, c.RWMutex("/rw").TryLock, c.RWMutex("/rw").TryRLock, mixed(c, 1).TryLock,
-			func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 3) },
-			func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 0) },
+			func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 3) },
+			func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 0) },
 		}
 		for _, try := range tries {
 			_, err := try(t.Context())

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -14,12 +15,12 @@ import (
 func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c")
-		_, err := c.Mutex("/a/b/wrong-kind", WithParams(kind.RWLock.New()), WithCreate()).Lock(t.Context())
-		require.ErrorIs(t, err, ErrKindMismatch)
-		_, err = c.Semaphore("/a/none", WithParams(&kind.SemaphoreParams{}), WithCreate()).Acquire(t.Context(), 1)
+		_, err := c.Mutex("/a/b/wrong-kind", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate()).Lock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrKindMismatch)
+		_, err = c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()).Acquire(t.Context(), 1)
 		require.ErrorContains(t, err, `recipes: semaphore /a/none: parameter "permits": 0 is out of range`)
-		_, err = c.MultiLock(c.Mutex("/a/m", WithParams(kind.Mutex.New()), WithCreate()),
-			c.Semaphore("/a/s", WithParams(&kind.SemaphoreParams{Permits: -1}), WithCreate())).Lock(t.Context())
+		_, err = c.MultiLock(c.Mutex("/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()),
+			c.Semaphore("/a/s", recipes.WithParams(&kind.SemaphoreParams{Permits: -1}), recipes.WithCreate())).Lock(t.Context())
 		require.ErrorContains(t, err, "recipes: semaphore /a/s: ")
 		_, there := l.srv.Get("/a")
 		require.False(t, there)
@@ -30,15 +31,15 @@ func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c")
 		brought := &kind.SemaphoreParams{Permits: 3}
-		m := c.Semaphore("/s", WithParams(brought), WithCreate())
+		m := c.Semaphore("/s", recipes.WithParams(brought), recipes.WithCreate())
 		brought.Permits = 1 // the handle has what it was given
 		x, err := m.Acquire(t.Context(), 3)
 		require.NoError(t, err)
 		l.unlock(x)
-		y, err := c.RWMutex("/rw", WithParams(&kind.RWLockParams{}), WithCreate()).RLock(t.Context())
+		y, err := c.RWMutex("/rw", recipes.WithParams(&kind.RWLockParams{}), recipes.WithCreate()).RLock(t.Context())
 		require.NoError(t, err)
 		l.unlock(y)
-		for leader, err := range c.Election("/e", WithParams(&kind.ElectionParams{}), WithCreate()).Observe(t.Context()) {
+		for leader, err := range c.Election("/e", recipes.WithParams(&kind.ElectionParams{}), recipes.WithCreate()).Observe(t.Context()) {
 			require.NoError(t, err)
 			require.Empty(t, leader.Name)
 			break
@@ -52,18 +53,18 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c")
 		require.NoError(t, l.srv.Create("/bare", nil))
-		for want, lock := range map[string]func(context.Context) (*Lease, error){
+		for want, lock := range map[string]func(context.Context) (*recipes.Lease, error){
 			"recipes: mutex /m: an option is nil; leave it out":                                                                 c.Mutex("/m", nil).Lock,
-			"recipes: rwlock /m: an option is nil; leave it out":                                                                c.RWMutex("/m", WithID("a"), nil).TryRLock,
-			"recipes: mutex /m: the parameters are nil":                                                                         c.Mutex("/m", WithParams((*kind.MutexParams)(nil))).Lock,
+			"recipes: rwlock /m: an option is nil; leave it out":                                                                c.RWMutex("/m", recipes.WithID("a"), nil).TryRLock,
+			"recipes: mutex /m: the parameters are nil":                                                                         c.Mutex("/m", recipes.WithParams((*kind.MutexParams)(nil))).Lock,
 			"recipes: mutex /: the root of the tree is no lock; name a node below":                                              c.Mutex("/").TryLock,
 			`recipes: rwlock m: the path "m" must start with a slash`:                                                           c.RWMutex("m").RLock,
 			"recipes: multi-lock: a member is nil":                                                                              c.MultiLock(c.Mutex("/m"), nil).Lock,
-			"recipes: multi-lock: a member is nil ":                                                                             c.MultiLock((*Semaphore)(nil)).TryLock,
+			"recipes: multi-lock: a member is nil ":                                                                             c.MultiLock((*recipes.Semaphore)(nil)).TryLock,
 			"recipes: mutex /: the root of the tree is no lock; name a node below ":                                             c.MultiLock(c.Mutex("/")).Lock,
-			"run apply, or say with WithParams what WithCreate is to make":                                                      c.Mutex("/m", WithCreate()).Lock,
-			"run apply, or let WithCreate make it with those parameters":                                                        c.Mutex("/m", WithParams(kind.Mutex.New())).Lock,
-			"/bare carries no declaration this program can read; declare it and run apply, or bring parameters with WithParams": c.Mutex("/bare", WithCreate()).Lock,
+			"run apply, or say with WithParams what WithCreate is to make":                                                      c.Mutex("/m", recipes.WithCreate()).Lock,
+			"run apply, or let WithCreate make it with those parameters":                                                        c.Mutex("/m", recipes.WithParams(kind.Mutex.New())).Lock,
+			"/bare carries no declaration this program can read; declare it and run apply, or bring parameters with WithParams": c.Mutex("/bare", recipes.WithCreate()).Lock,
 		} {
 			_, err := lock(t.Context())
 			require.ErrorContains(t, err, strings.TrimSpace(want))

@@ -1,6 +1,6 @@
 //go:build race
 
-package recipes
+package recipes_test
 
 // raceEnabled: under the race detector everything runs about eight times slower, so the simulations run fewer seeds and the sweeps
 // fewer offsets.

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"testing"
@@ -6,19 +6,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 )
 
 // refused requires that no session is to be had, and that Dial says why.
-func refused(t *testing.T, cfg Config, why string) {
+func refused(t *testing.T, cfg recipes.Config, why string) {
 	t.Helper()
 	hostile.Refused(t, func(connectTimeout time.Duration) error {
 		cfg.ConnectTimeout = connectTimeout
-		c, err := Dial(t.Context(), cfg)
+		c, err := recipes.Dial(t.Context(), cfg)
 		if err == nil {
 			_ = c.Close()
 		}
-		require.ErrorIs(t, err, ErrUnreachable)
+		require.ErrorIs(t, err, recipes.ErrUnreachable)
 		return err
 	}, why)
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -20,36 +21,40 @@ import (
 // share is a way to take a lane's lock, and how much of its room that takes.
 type share struct {
 	weight int
-	take   func(*Client, context.Context) (*Lease, error)
+	take   func(*recipes.Client, context.Context) (*recipes.Lease, error)
 }
 
 // lane is one recipe's lock. In a contest all lanes suffer the same faults at the same time.
 type lane struct {
 	believers
 	name   string
-	queue  string  // where who has to wait stands
-	ahead  int     // contenders of the holder in it
-	holder share   // of whoever holds while the fault begins
-	rivals []share // what rivals take in turn; the first must wait for the holder
-	x      *Lease  // the holder's
+	queue  string         // where who has to wait stands
+	ahead  int            // contenders of the holder in it
+	holder share          // of whoever holds while the fault begins
+	rivals []share        // what rivals take in turn; the first must wait for the holder
+	x      *recipes.Lease // the holder's
 }
 
 // lanes are locks of every recipe, with readers and writers on either side. The set has locks of its own: what holds it up
 // must be the fault, and not its neighbours.
 func lanes() []*lane {
 	const readers = 1000 // as many as there may be
-	mutex := share{1, func(c *Client, ctx context.Context) (*Lease, error) { return c.Mutex("/m").Lock(ctx) }}
-	election := share{1, func(c *Client, ctx context.Context) (*Lease, error) { return campaign(c)(ctx) }}
+	mutex := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) }}
+	election := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) { return campaign(c)(ctx) }}
 	write := func(path string) share {
-		return share{readers, func(c *Client, ctx context.Context) (*Lease, error) { return c.RWMutex(path).Lock(ctx) }}
+		return share{readers, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) { return c.RWMutex(path).Lock(ctx) }}
 	}
 	read := func(path string) share {
-		return share{1, func(c *Client, ctx context.Context) (*Lease, error) { return c.RWMutex(path).RLock(ctx) }}
+		return share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
+			return c.RWMutex(path).RLock(ctx)
+		}}
 	}
 	permits := func(n int) share {
-		return share{n, func(c *Client, ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) }}
+		return share{n, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
+			return c.Semaphore("/s").Acquire(ctx, n)
+		}}
 	}
-	set := share{1, func(c *Client, ctx context.Context) (*Lease, error) {
+	set := share{1, func(c *recipes.Client, ctx context.Context) (*recipes.Lease, error) {
 		return c.MultiLock(c.Mutex("/set-m"), c.RWMutex("/set-rw"), c.Semaphore("/set-s").Share(2)).Lock(ctx)
 	}}
 	return []*lane{
@@ -63,7 +68,7 @@ func lanes() []*lane {
 }
 
 // declareLanes declares their locks.
-func declareLanes(t *testing.T, c *Client) {
+func declareLanes(t *testing.T, c *recipes.Client) {
 	t.Helper()
 	permits := func(n int) kind.Params {
 		p := kind.Semaphore.New().(*kind.SemaphoreParams)
@@ -84,13 +89,13 @@ type believers struct {
 }
 
 type believer struct {
-	*Lease
+	*recipes.Lease
 	weight int
 }
 
 // granted is to be called as soon as the lock has been granted. Of a lease that is over by the clock its context says so,
 // whether a timer has run or not, on a machine that has just stopped.
-func (b *believers) granted(x *Lease, weight int) error {
+func (b *believers) granted(x *recipes.Lease, weight int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	room := max(b.room, 1)
@@ -115,21 +120,21 @@ func (b *believers) granted(x *Lease, weight int) error {
 
 // contend locks, holds for a moment and unlocks, over and over, until ctx ends. What a broken ensemble costs is not an
 // error; two believers are.
-func (l *lane) contend(ctx context.Context, c *Client) error {
+func (l *lane) contend(ctx context.Context, c *recipes.Client) error {
 	for i := 0; ctx.Err() == nil; i++ {
 		way := l.rivals[i%len(l.rivals)]
 		x, err := way.take(c, ctx)
-		if errors.Is(err, ErrClosed) {
+		if errors.Is(err, recipes.ErrClosed) {
 			return nil
 		}
 		if err != nil {
-			_ = pause(ctx, nil, 50*time.Millisecond)
+			_ = recipes.Pause(ctx, nil, 50*time.Millisecond)
 			continue
 		}
 		if err := l.granted(x, way.weight); err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
-		_ = pause(x.Context(), nil, 30*time.Millisecond)
+		_ = recipes.Pause(x.Context(), nil, 30*time.Millisecond)
 		unlock, cancel := context.WithTimeout(context.Background(), time.Second)
 		_ = x.Unlock(unlock)
 		cancel()
@@ -157,7 +162,7 @@ func (l *lane) atLeast(t *testing.T, n int) {
 			last, since = got, time.Now()
 		}
 		require.Less(t, time.Since(since), hostile.Patience, "%s: nobody is granted the lock any more, after %d of %d", l.name, got, n)
-		require.NoError(t, pause(t.Context(), nil, 20*time.Millisecond))
+		require.NoError(t, recipes.Pause(t.Context(), nil, 20*time.Millisecond))
 	}
 }
 
@@ -168,7 +173,7 @@ type contest struct {
 }
 
 // hold takes all lanes.
-func (c *contest) hold(t *testing.T, client *Client) error {
+func (c *contest) hold(t *testing.T, client *recipes.Client) error {
 	t.Helper()
 	for _, l := range c.lanes {
 		x, err := l.holder.take(client, t.Context())
@@ -182,7 +187,7 @@ func (c *contest) hold(t *testing.T, client *Client) error {
 }
 
 // holdAll is a contest without rivals yet, whose holder is client.
-func holdAll(t *testing.T, client *Client) *contest {
+func holdAll(t *testing.T, client *recipes.Client) *contest {
 	t.Helper()
 	c := &contest{lanes: lanes()}
 	require.NoError(t, c.hold(t, client))
@@ -190,18 +195,18 @@ func holdAll(t *testing.T, client *Client) *contest {
 }
 
 // waiting lets a client wait in every lane.
-func (c *contest) waiting(client *Client) []<-chan result[*Lease] {
-	all := make([]<-chan result[*Lease], len(c.lanes))
+func (c *contest) waiting(client *recipes.Client) []<-chan result[*recipes.Lease] {
+	all := make([]<-chan result[*recipes.Lease], len(c.lanes))
 	for i, l := range c.lanes {
-		all[i] = async(func() (*Lease, error) { return l.rivals[0].take(client, context.Background()) })
+		all[i] = async(func() (*recipes.Lease, error) { return l.rivals[0].take(client, context.Background()) })
 	}
 	return all
 }
 
 // granted requires that all are granted what they wait for, gives it back, and returns the leases. Their tokens are known.
-func (c *contest) granted(t *testing.T, all []<-chan result[*Lease]) []*Lease {
+func (c *contest) granted(t *testing.T, all []<-chan result[*recipes.Lease]) []*recipes.Lease {
 	t.Helper()
-	leases := make([]*Lease, len(all))
+	leases := make([]*recipes.Lease, len(all))
 	for i, l := range c.lanes {
 		r := <-all[i]
 		require.NoError(t, r.err, l.name)
@@ -214,7 +219,7 @@ func (c *contest) granted(t *testing.T, all []<-chan result[*Lease]) []*Lease {
 }
 
 // queued waits until n rivals stand in every lane; false when the holder loses one before.
-func (c *contest) queued(t *testing.T, watcher *Client, n int) bool {
+func (c *contest) queued(t *testing.T, watcher *recipes.Client, n int) bool {
 	t.Helper()
 	for _, l := range c.lanes {
 		var over <-chan struct{}
@@ -275,10 +280,10 @@ func (e *ensemble) contest(t *testing.T, timeout time.Duration, on, at []*realzk
 				return c
 			}
 			c.stop()
-			err = holder.conn.Newest().Err()
+			err = holder.Newest().Err()
 		}
 		_ = holder.Close()
-		require.True(t, errors.Is(err, ErrLost) || errors.Is(err, ErrSessionLost), "%v", err)
+		require.True(t, errors.Is(err, recipes.ErrLost) || errors.Is(err, recipes.ErrSessionLost), "%v", err)
 		require.Less(t, tries, 20, "no lease lasts until its rivals queue: %v", err)
 	}
 }
@@ -306,7 +311,7 @@ func TestAContestNoticesTooManyBelieversAndTokensThatDoNotGrow(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
 		c := l.client("a")
-		var leases []*Lease
+		var leases []*recipes.Lease
 		for range 3 {
 			x, err := c.Semaphore("/s").Acquire(t.Context(), 1)
 			require.NoError(t, err)

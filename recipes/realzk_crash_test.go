@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"bufio"
@@ -23,6 +23,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
@@ -58,12 +59,12 @@ func holdUntilKilled(spec string) {
 		fmt.Println("failed", err)
 		return
 	}
-	c, err := Dial(context.Background(), Config{Servers: []string{addr}, SessionTimeout: limit, ConnectTimeout: hostile.Patience, ID: "victim"})
+	c, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{addr}, SessionTimeout: limit, ConnectTimeout: hostile.Patience, ID: "victim"})
 	if err != nil {
 		fmt.Println("failed", err)
 		return
 	}
-	var leases []*Lease
+	var leases []*recipes.Lease
 	for _, lane := range lanes() {
 		l, err := lane.holder.take(c, context.Background())
 		if err != nil {
@@ -86,10 +87,10 @@ func holdUntilKilled(spec string) {
 			fmt.Println("proven", err)
 		}
 	}()
-	ended, wrote := ErrLost, error(nil)
+	ended, wrote := recipes.ErrLost, error(nil)
 	for _, l := range leases {
 		<-l.Context().Done()
-		if cause := context.Cause(l.Context()); ended == ErrLost || !errors.Is(cause, ErrLost) {
+		if cause := context.Cause(l.Context()); ended == recipes.ErrLost || !errors.Is(cause, recipes.ErrLost) {
 			ended = cause
 		}
 	}
@@ -164,7 +165,7 @@ func (v *victim) proves() string {
 }
 
 // realServer is a real ZooKeeper with the lanes declared and a client on it.
-func realServer(t *testing.T) (*realzk.Server, *Client) {
+func realServer(t *testing.T) (*realzk.Server, *recipes.Client) {
 	t.Helper()
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	c := realClient(t, srv, "test")
@@ -172,15 +173,15 @@ func realServer(t *testing.T) (*realzk.Server, *Client) {
 	return srv, c
 }
 
-func realClient(t *testing.T, srv *realzk.Server, id string) *Client {
+func realClient(t *testing.T, srv *realzk.Server, id string) *recipes.Client {
 	t.Helper()
-	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience, ID: id})
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience, ID: id})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-func declareReal(t *testing.T, c *Client, path string, p kind.Params) {
+func declareReal(t *testing.T, c *recipes.Client, path string, p kind.Params) {
 	t.Helper()
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
@@ -195,13 +196,13 @@ func declareReal(t *testing.T, c *Client, path string, p kind.Params) {
 }
 
 // queued waits until n contenders stand at path.
-func queued(t *testing.T, c *Client, path string, n int) {
+func queued(t *testing.T, c *recipes.Client, path string, n int) {
 	t.Helper()
 	queuedUnless(t, c, path, n, nil)
 }
 
 // queuedUnless is queued, and returns false when over is closed before.
-func queuedUnless(t *testing.T, c *Client, path string, n int, over <-chan struct{}) bool {
+func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-chan struct{}) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
 	defer cancel()
@@ -209,7 +210,7 @@ func queuedUnless(t *testing.T, c *Client, path string, n int, over <-chan struc
 		s, err := c.Session(ctx)
 		require.NoError(t, err)
 		children, _, w, err := s.ChildrenW(ctx, path)
-		if errors.Is(err, ErrSessionLost) { // on a machine that stopped for too long
+		if errors.Is(err, recipes.ErrSessionLost) { // on a machine that stopped for too long
 			continue
 		}
 		require.NoError(t, err)
@@ -304,7 +305,7 @@ func TestRealRecipesExcludeAndCount(t *testing.T) {
 				for range rounds {
 					for _, do := range []func() error{
 						func() error {
-							return mine.Mutex("/m").Do(ctx, func(_ context.Context, l *Lease) error {
+							return mine.Mutex("/m").Do(ctx, func(_ context.Context, l *recipes.Lease) error {
 								if before := last.Swap(l.Token()); before >= l.Token() {
 									return fmt.Errorf("token %d after %d", l.Token(), before)
 								}
@@ -312,7 +313,7 @@ func TestRealRecipesExcludeAndCount(t *testing.T) {
 							})
 						},
 						func() error {
-							return mine.MultiLock(mine.Mutex("/m2"), mine.RWMutex("/rw")).Do(ctx, func(context.Context, *Lease) error {
+							return mine.MultiLock(mine.Mutex("/m2"), mine.RWMutex("/rw")).Do(ctx, func(context.Context, *recipes.Lease) error {
 								if readers.Load() > 0 {
 									return fmt.Errorf("a writer beside readers")
 								}
@@ -320,7 +321,7 @@ func TestRealRecipesExcludeAndCount(t *testing.T) {
 							})
 						},
 						func() error {
-							return mine.RWMutex("/rw").RDo(ctx, func(context.Context, *Lease) error {
+							return mine.RWMutex("/rw").RDo(ctx, func(context.Context, *recipes.Lease) error {
 								readers.Add(1)
 								defer readers.Add(-1)
 								if writers.Load() > 0 {
@@ -330,10 +331,10 @@ func TestRealRecipesExcludeAndCount(t *testing.T) {
 							})
 						},
 						func() error {
-							return mine.Semaphore("/s").Do(ctx, 2, func(context.Context, *Lease) error { return only(&permits, 2, 3) })
+							return mine.Semaphore("/s").Do(ctx, 2, func(context.Context, *recipes.Lease) error { return only(&permits, 2, 3) })
 						},
 						func() error {
-							return mine.MultiLock(mine.Mutex("/m2"), mine.Mutex("/m")).Do(ctx, func(context.Context, *Lease) error { return only(&multi, 1, 1) })
+							return mine.MultiLock(mine.Mutex("/m2"), mine.Mutex("/m")).Do(ctx, func(context.Context, *recipes.Lease) error { return only(&multi, 1, 1) })
 						},
 					} {
 						if err := do(); err != nil {

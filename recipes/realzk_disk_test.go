@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -47,7 +48,7 @@ func (d *disks) free(s *realzk.Server) {
 }
 
 // write lets the servers' logs grow.
-func write(t *testing.T, c *Client) error {
+func write(t *testing.T, c *recipes.Client) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -84,20 +85,20 @@ func TestRealFullDisks(t *testing.T) {
 	}
 	for deadline := time.Now().Add(hostile.Patience); !strings.Contains(followers[0].Log(), "No space left on device"); {
 		require.True(t, time.Now().Before(deadline), "its disk is full and it does not notice")
-		require.NoError(t, pause(t.Context(), nil, 50*time.Millisecond))
+		require.NoError(t, recipes.Pause(t.Context(), nil, 50*time.Millisecond))
 	}
 	c.outlasts(t) // two servers go on
 
 	rivals := c.waiting(e.client(t, timeout, leader, followers[1]))
 	require.True(t, c.queued(t, client, 1))
 	d.fill(followers[1])
-	for told := false; !told || client.conn.Newest().Err() == nil; { // nothing can be written, and writers are told
+	for told := false; !told || client.Newest().Err() == nil; { // nothing can be written, and writers are told
 		told = write(t, w) != nil || told
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	for _, l := range c.lanes {
-		require.ErrorIs(t, context.Cause(l.x.Context()), ErrLost, l.name)
+		require.ErrorIs(t, context.Cause(l.x.Context()), recipes.ErrLost, l.name)
 		_, err := l.holder.take(client, ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "%s: no hang", l.name)
 	}
@@ -112,7 +113,7 @@ func TestRealFullDisks(t *testing.T) {
 			require.NoError(t, l.granted(r.v, l.rivals[0].weight), "%s: one believer, and a token that grows", l.name)
 			require.NoError(t, r.v.Unlock(t.Context()))
 		} else {
-			require.ErrorIs(t, r.err, ErrSessionLost, "%s: its place went with its session", l.name)
+			require.ErrorIs(t, r.err, recipes.ErrSessionLost, "%s: its place went with its session", l.name)
 		}
 	}
 	require.NoError(t, c.hold(t, client))
@@ -130,8 +131,8 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 	foreign, _, err := zk.Connect([]string{srv.Addr}, busyTimeout)
 	require.NoError(t, err)
 	defer foreign.Close()
-	m := c.Mutex("/container", WithParams(kind.Mutex.New()))
-	made := c.Mutex("/container", WithParams(kind.Mutex.New()), WithCreate())
+	m := c.Mutex("/container", recipes.WithParams(kind.Mutex.New()))
+	made := c.Mutex("/container", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate())
 	var last uint64
 	for range 3 {
 		_, err = foreign.CreateContainer("/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
@@ -145,7 +146,7 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 		require.NoError(t, x.Unlock(t.Context()))
 		fires(t, w)
 		_, err = m.Lock(t.Context())
-		require.ErrorIs(t, err, ErrNotProvisioned, "and what to do")
+		require.ErrorIs(t, err, recipes.ErrNotProvisioned, "and what to do")
 	}
 	x, err := made.Lock(t.Context())
 	require.NoError(t, err, "who may create, does")

@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -44,17 +45,17 @@ func (e *ensemble) roles() (leader *realzk.Server, followers []*realzk.Server) {
 			return leader, followers
 		}
 		require.Less(e.t, time.Since(began), hostile.Patience, "the ensemble does not come together")
-		require.NoError(e.t, pause(e.t.Context(), nil, 50*time.Millisecond))
+		require.NoError(e.t, recipes.Pause(e.t.Context(), nil, 50*time.Millisecond))
 	}
 }
 
-func (e *ensemble) client(t *testing.T, timeout time.Duration, servers ...*realzk.Server) *Client {
+func (e *ensemble) client(t *testing.T, timeout time.Duration, servers ...*realzk.Server) *recipes.Client {
 	t.Helper()
-	cfg := Config{SessionTimeout: timeout, ConnectTimeout: hostile.Patience}
+	cfg := recipes.Config{SessionTimeout: timeout, ConnectTimeout: hostile.Patience}
 	for _, s := range servers {
 		cfg.Servers = append(cfg.Servers, s.Addr)
 	}
-	c, err := Dial(t.Context(), cfg)
+	c, err := recipes.Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -81,7 +82,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	_, followers := e.roles()
 	client := e.client(t, timeout, followers...)
 	c := holdAll(t, client)
-	s := client.conn.Newest()
+	s := client.Newest()
 	on := s.Server()
 	for _, f := range followers {
 		if f.Addr == on {
@@ -91,7 +92,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	}
 	began := time.Now()
 	for s.Stats().Connections < 2 && s.State() != session.StateLost {
-		require.NoError(t, pause(t.Context(), nil, 20*time.Millisecond))
+		require.NoError(t, recipes.Pause(t.Context(), nil, 20*time.Millisecond))
 	}
 	var err error
 	for _, l := range c.lanes {
@@ -107,7 +108,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 }
 
 // proven verifies a lease until it is proven, or lost: the error says how.
-func proven(t *testing.T, x *Lease) error {
+func proven(t *testing.T, x *recipes.Lease) error {
 	err := x.Verify(t.Context())
 	for err != nil && x.Context().Err() == nil {
 		err = x.Verify(t.Context())

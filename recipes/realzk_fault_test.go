@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -28,7 +29,7 @@ func TestRealHolderStoppedForAQuarterOfItsSessionKeepsItsLock(t *testing.T) { //
 }
 
 // stoppedForAQuarter stops a holder twice, and says whether its session's timeout gave the machine the time for it.
-func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *Client, timeout time.Duration) (inTime bool) {
+func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *recipes.Client, timeout time.Duration) (inTime bool) {
 	t.Helper()
 	v := startVictim(t, srv.Addr, timeout)
 	all := &contest{lanes: lanes()}
@@ -39,7 +40,7 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *Client, timeout tim
 		began := time.Now()
 		before := v.proves()
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGSTOP))
-		require.NoError(t, pause(t.Context(), nil, timeout/4))
+		require.NoError(t, recipes.Pause(t.Context(), nil, timeout/4))
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
 		after := v.proves()
 		if inTime = time.Since(began) < timeout*3/8; inTime { // what began proved lasts for half of it
@@ -56,10 +57,10 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *Client, timeout tim
 }
 
 // robbed is a client whose session the thief can end.
-func robbed(t *testing.T, addr string) (*Client, *thief) {
+func robbed(t *testing.T, addr string) (*recipes.Client, *thief) {
 	t.Helper()
 	th := &thief{dial: (&net.Dialer{}).DialContext}
-	c, err := Dial(t.Context(), Config{Servers: []string{addr}, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience, Dialer: th.dialer})
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{addr}, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience, Dialer: th.dialer})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, th
@@ -75,15 +76,15 @@ func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // matrix 11 and 
 	all.queued(t, c, 1)
 	last := all.waiting(c)
 	all.queued(t, c, 2)
-	b.end(t, waiter.conn.Newest())
+	b.end(t, waiter.Newest())
 	for i, l := range all.lanes {
-		require.ErrorIs(t, (<-w[i]).err, ErrSessionLost, l.name)
+		require.ErrorIs(t, (<-w[i]).err, recipes.ErrSessionLost, l.name)
 		require.NoError(t, l.x.Verify(t.Context()), l.name)
 	}
-	a.end(t, holder.conn.Newest())
+	a.end(t, holder.Newest())
 	for _, l := range all.lanes {
 		<-l.x.Context().Done()
-		require.ErrorIs(t, context.Cause(l.x.Context()), ErrLost, l.name)
+		require.ErrorIs(t, context.Cause(l.x.Context()), recipes.ErrLost, l.name)
 	}
 	for i, x := range all.granted(t, last) {
 		require.Greater(t, x.Token(), all.lanes[i].x.Token(), all.lanes[i].name)
@@ -137,7 +138,7 @@ func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 3 {
-		c, err := Dial(t.Context(), Config{Servers: servers, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience})
+		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: servers, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
 		x, err := c.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -20,9 +21,9 @@ func TestRealZooKeeper(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { hostile.NoneLeft(t, before) }) // after the server's own
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions})
-	cfg := Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
-		Auth: []Auth{{Scheme: "digest", Credentials: "alice:hunter2"}}}
-	c, err := Dial(t.Context(), cfg)
+	cfg := recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "alice:hunter2"}}}
+	c, err := recipes.Dial(t.Context(), cfg)
 	require.NoError(t, err)
 	defer c.Close()
 	s, err := c.Session(t.Context())
@@ -107,9 +108,9 @@ func TestRealZooKeeper(t *testing.T) {
 		<-s.Done()
 		// Expired, where the server cut the connection the session was stolen from. It may also leave it open and drop
 		// what comes in on it without a word: then it is the lease's deadline that speaks.
-		require.ErrorIs(t, s.Err(), ErrSessionLost)
+		require.ErrorIs(t, s.Err(), recipes.ErrSessionLost)
 		_, err = s.Create(t.Context(), "/late", nil, 0, openACL)
-		require.ErrorIs(t, err, ErrSessionLost)
+		require.ErrorIs(t, err, recipes.ErrSessionLost)
 		next, err := c.Session(t.Context())
 		require.NoError(t, err)
 		require.NotEqual(t, s.ID(), next.ID())
@@ -135,7 +136,7 @@ func TestRealZooKeeper(t *testing.T) {
 	t.Run("close removes nodes at once", func(t *testing.T) {
 		var gone string
 		for try := 0; gone == "" && try < 20; try++ { // a server may take longer to say so than Close waits
-			fleeting, err := Dial(t.Context(), cfg)
+			fleeting, err := recipes.Dial(t.Context(), cfg)
 			require.NoError(t, err)
 			s, err := fleeting.Session(t.Context())
 			require.NoError(t, err)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -23,7 +24,7 @@ func TestRealCreateExecutedLateIsDeleted(t *testing.T) {
 	srv := realzk.Start(t, realzk.Options{Debug: true, Config: longSessions})
 	var mu sync.Mutex
 	var last net.Conn
-	c, err := Dial(t.Context(), Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			mu.Lock()
@@ -36,7 +37,7 @@ func TestRealCreateExecutedLateIsDeleted(t *testing.T) {
 	declareReal(t, c, "/m", kind.Mutex.New())
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
-	acquire := func() (*Lease, error) { return c.Mutex("/m").Lock(t.Context()) }
+	acquire := func() (*recipes.Lease, error) { return c.Mutex("/m").Lock(t.Context()) }
 	l, err := acquire() // from here on the declaration is known
 	require.NoError(t, err)
 	require.NoError(t, l.Unlock(t.Context()))

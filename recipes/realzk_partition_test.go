@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -33,10 +34,10 @@ func (n *network) alone(victim *realzk.Server, parted bool) {
 
 // lostInTime waits for the end of a lease whose last committed write may have been sent at since. When its timer is run
 // is up to the machine; what it is set to is not, and whether two held at once is for the believers to tell.
-func lostInTime(t *testing.T, x *Lease, since time.Time, timeout time.Duration) {
+func lostInTime(t *testing.T, x *recipes.Lease, since time.Time, timeout time.Duration) {
 	t.Helper()
 	<-x.Context().Done()
-	require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+	require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 	require.False(t, x.Deadline().After(since.Add(timeout/2)), "half a session timeout after the last proof")
 }
 
@@ -111,7 +112,7 @@ func TestRealPartitions(t *testing.T) {
 				continue
 			}
 			net.Lose(from, to, true)
-			require.NoError(t, pause(t.Context(), nil, time.Duration(rand.IntN(120))*time.Millisecond))
+			require.NoError(t, recipes.Pause(t.Context(), nil, time.Duration(rand.IntN(120))*time.Millisecond))
 			net.Lose(from, to, false)
 		}
 		for _, l := range c.lanes {
@@ -148,7 +149,7 @@ func TestRealPartitions(t *testing.T) {
 				defer f.Resume()
 			}
 			began := time.Now()
-			_ = pause(t.Context(), nil, row.without)
+			_ = recipes.Pause(t.Context(), nil, row.without)
 			for _, f := range followers {
 				f.Resume()
 			}
@@ -169,9 +170,9 @@ func TestRealPartitions(t *testing.T) {
 		c := holdAll(t, n.client(t, timeout, servers...))
 		for range 5 {
 			leader.Pause()
-			_ = pause(t.Context(), nil, 1500*time.Millisecond) // within syncLimit
+			_ = recipes.Pause(t.Context(), nil, 1500*time.Millisecond) // within syncLimit
 			leader.Resume()
-			_ = pause(t.Context(), nil, 500*time.Millisecond)
+			_ = recipes.Pause(t.Context(), nil, 500*time.Millisecond)
 		}
 		c.outlasts(t)
 		require.NoError(t, c.unlock(t))
@@ -193,10 +194,10 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	lost := time.Now()
 	for !strings.Contains(servers[0].Word("srvr"), "read-only") {
 		require.Less(t, time.Since(lost), hostile.Patience)
-		require.NoError(t, pause(t.Context(), nil, 50*time.Millisecond))
+		require.NoError(t, recipes.Pause(t.Context(), nil, 50*time.Millisecond))
 	}
 	c.lost(t, lost, timeout)
-	refused(t, Config{Servers: []string{servers[0].Addr}, SessionTimeout: timeout}, "quorum")
+	refused(t, recipes.Config{Servers: []string{servers[0].Addr}, SessionTimeout: timeout}, "quorum")
 	servers[1].RestartWithoutWaiting()
 	c.granted(t, c.waiting(e.client(t, busyTimeout, servers[0], servers[1]))) // whoever waits long enough, once there are two
 }

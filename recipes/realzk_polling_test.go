@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
 )
 
 // On three real servers twelve clients that tried without a pause kept a waiter for 2 of 2 permits out for as long as one
@@ -21,13 +23,13 @@ func TestRealPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var waiting []<-chan result[*Lease]
+	var waiting []<-chan result[*recipes.Lease]
 	for i := range 3 {
 		w := realClient(t, srv, fmt.Sprint("waiter", i))
-		waiting = append(waiting, async(func() (*Lease, error) { return w.Semaphore("/s").Acquire(ctx, limit) }))
+		waiting = append(waiting, async(func() (*recipes.Lease, error) { return w.Semaphore("/s").Acquire(ctx, limit) }))
 		queued(t, c, "/s/locks", i+1)
 	}
-	var clients [2][]*Client
+	var clients [2][]*recipes.Client
 	for i := range 12 {
 		c := realClient(t, srv, fmt.Sprint("poller", i))
 		clients[i%2] = append(clients[i%2], c, c, c) // goroutines: one server answers sooner than three
@@ -36,12 +38,12 @@ func TestRealPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 	calls := func() int64 { return tries.calls.Load() + sets.calls.Load() }
 	grants := func() int64 { return tries.grants.Load() + sets.grants.Load() }
 	for calls() < 100 {
-		require.NoError(t, pause(t.Context(), nil, time.Millisecond))
+		require.NoError(t, recipes.Pause(t.Context(), nil, time.Millisecond))
 	}
 	require.NoError(t, held.Unlock(t.Context()))
 	for i, w := range waiting {
 		for began := calls(); len(w) == 0 && calls()-began < most; {
-			require.NoError(t, pause(t.Context(), nil, time.Millisecond))
+			require.NoError(t, recipes.Pause(t.Context(), nil, time.Millisecond))
 		}
 		if len(w) == 0 {
 			cancel()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"crypto/tls"
@@ -17,6 +17,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -50,20 +51,20 @@ func TestRealTLS(t *testing.T) {
 	a, stranger := hostile.Authority(t), hostile.Authority(t)
 	plain, secure := secureServer(t, a)
 	alice, _ := a.Issue(t, "alice")
-	config := func(certificates ...tls.Certificate) Config {
-		return Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+	config := func(certificates ...tls.Certificate) recipes.Config {
+		return recipes.Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
 			TLS: &tls.Config{RootCAs: a.Pool, Certificates: certificates}}
 	}
 
 	t.Run("a lock of its own subject", func(t *testing.T) {
-		c, err := Dial(t.Context(), config(alice))
+		c, err := recipes.Dial(t.Context(), config(alice))
 		require.NoError(t, err)
 		defer c.Close()
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
 		_, err = s.Create(t.Context(), "/tls", nil, 0, zk.AuthACL(zk.PermAll))
 		require.NoError(t, err)
-		l, err := c.Mutex("/tls", WithParams(kind.Mutex.New())).Lock(t.Context())
+		l, err := c.Mutex("/tls", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
 		require.NoError(t, err)
 		require.NotZero(t, l.Token())
 		acl, _, err := s.GetACL(t.Context(), l.Node())
@@ -73,23 +74,23 @@ func TestRealTLS(t *testing.T) {
 	})
 
 	t.Run("the rest of the world is told why not", func(t *testing.T) {
-		c, err := Dial(t.Context(), Config{Servers: []string{plain.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience})
+		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{plain.Addr}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
 		defer c.Close()
-		_, err = c.Mutex("/tls", WithParams(kind.Mutex.New())).Lock(t.Context())
+		_, err = c.Mutex("/tls", recipes.WithParams(kind.Mutex.New())).Lock(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.ErrorContains(t, err, "world:anyone")
 	})
 
 	for name, c := range map[string]struct {
-		config Config
+		config recipes.Config
 		says   string
 	}{
 		"no certificate":             {config(), "certificate"},
 		"a stranger's certificate":   {config(first2(stranger.Issue(t, "mallory"))), "certificate"},
-		"a server of another name":   {func() Config { c := config(alice); c.TLS.ServerName = "elsewhere"; return c }(), "elsewhere"},
-		"a server of a stranger":     {func() Config { c := config(alice); c.TLS.RootCAs = stranger.Pool; return c }(), "authority"},
-		"plain text to the TLS port": {func() Config { c := config(); c.TLS = nil; return c }(), "a TLS port?"},
+		"a server of another name":   {func() recipes.Config { c := config(alice); c.TLS.ServerName = "elsewhere"; return c }(), "elsewhere"},
+		"a server of a stranger":     {func() recipes.Config { c := config(alice); c.TLS.RootCAs = stranger.Pool; return c }(), "authority"},
+		"plain text to the TLS port": {func() recipes.Config { c := config(); c.TLS = nil; return c }(), "a TLS port?"},
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, c.config, c.says) })
 	}
@@ -131,7 +132,7 @@ func TestRealServerSpellsSubjectsAsWeDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			certificate := a.Reissue(t, subject)
-			c, err := Dial(t.Context(), Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
+			c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{secure}, SessionTimeout: busyTimeout, ConnectTimeout: hostile.Patience,
 				TLS: &tls.Config{RootCAs: a.Pool, Certificates: []tls.Certificate{certificate}}})
 			require.NoError(t, err)
 			defer c.Close()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -60,10 +61,10 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
-	var line []<-chan result[*Lease]
+	var line []<-chan result[*recipes.Lease]
 	for i, off := range []time.Duration{time.Hour, -time.Hour, 0} {
 		w := e.client(t, timeout, srv)
-		line = append(line, async(func() (*Lease, error) { return w.Mutex("/m").Lock(t.Context()) }))
+		line = append(line, async(func() (*recipes.Lease, error) { return w.Mutex("/m").Lock(t.Context()) }))
 		queued(t, c, "/m", i+2)
 		wall.set(off)
 		made := mustCreate(t, s, fmt.Sprintf("/after%d", i), 0)
@@ -95,14 +96,14 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 }
 
 // diesAndIsExpired lets a holder of /d lose its connections for good, and heir have the lock after it.
-func diesAndIsExpired(t *testing.T, srv *realzk.Server, heir *Client) {
+func diesAndIsExpired(t *testing.T, srv *realzk.Server, heir *recipes.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
 	defer cancel()
 	var cable *cutter
 	for held := false; !held; { // so short a session may be over before it has the lock
 		cable = &cutter{next: (&net.Dialer{}).DialContext}
-		c, err := Dial(ctx, Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * realTick, ConnectTimeout: hostile.Patience, Dialer: cable.dial})
+		c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * realTick, ConnectTimeout: hostile.Patience, Dialer: cable.dial})
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = c.Mutex("/d").Lock(ctx)

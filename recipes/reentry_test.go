@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -17,21 +18,21 @@ func TestGoroutinesThatAHolderStartsAreNotInsideWithIt(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
 		c := l.client("a")
-		for name, do := range map[string]func(context.Context, func(context.Context, *Lease) error) error{
+		for name, do := range map[string]func(context.Context, func(context.Context, *recipes.Lease) error) error{
 			"mutex":  c.Mutex("/m").Do,
 			"writer": c.RWMutex("/rw").Do,
 			"reader": c.RWMutex("/rw").RDo,
-			"permits": func(ctx context.Context, f func(context.Context, *Lease) error) error {
+			"permits": func(ctx context.Context, f func(context.Context, *recipes.Lease) error) error {
 				return c.Semaphore("/s").Do(ctx, 1, f)
 			},
 		} {
 			var inside atomic.Int64
-			err := do(t.Context(), func(ctx context.Context, _ *Lease) error {
+			err := do(t.Context(), func(ctx context.Context, _ *recipes.Lease) error {
 				var all sync.WaitGroup
 				for range 10 {
 					all.Go(func() {
-						err := do(ctx, func(context.Context, *Lease) error { inside.Add(1); return nil })
-						require.ErrorIs(t, err, ErrWouldDeadlock, name)
+						err := do(ctx, func(context.Context, *recipes.Lease) error { inside.Add(1); return nil })
+						require.ErrorIs(t, err, recipes.ErrWouldDeadlock, name)
 						require.ErrorContains(t, err, "a nested call needs WithReentrancy", name)
 					})
 				}
@@ -46,22 +47,22 @@ func TestGoroutinesThatAHolderStartsAreNotInsideWithIt(t *testing.T) {
 }
 
 // reentry are all ways to lock what everyKind declares.
-func reentry(c *Client, o ...Option) map[string]func(context.Context) (*Lease, error) {
-	campaign := func(ctx context.Context) (*Lease, error) {
+func reentry(c *recipes.Client, o ...recipes.Option) map[string]func(context.Context) (*recipes.Lease, error) {
+	campaign := func(ctx context.Context) (*recipes.Lease, error) {
 		lead, err := c.Election("/e", o...).Campaign(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return lead, nil
 	}
-	permits := func(take func(*Semaphore, context.Context, int) (*Lease, error)) func(context.Context) (*Lease, error) {
-		return func(ctx context.Context) (*Lease, error) { return take(c.Semaphore("/s", o...), ctx, 2) }
+	permits := func(take func(*recipes.Semaphore, context.Context, int) (*recipes.Lease, error)) func(context.Context) (*recipes.Lease, error) {
+		return func(ctx context.Context) (*recipes.Lease, error) { return take(c.Semaphore("/s", o...), ctx, 2) }
 	}
-	return map[string]func(context.Context) (*Lease, error){
+	return map[string]func(context.Context) (*recipes.Lease, error){
 		"mutex": c.Mutex("/m", o...).Lock, "mutex, try": c.Mutex("/m", o...).TryLock,
 		"write": c.RWMutex("/rw", o...).Lock, "write, try": c.RWMutex("/rw", o...).TryLock,
 		"read": c.RWMutex("/rw", o...).RLock, "read, try": c.RWMutex("/rw", o...).TryRLock,
-		"permits": permits((*Semaphore).Acquire), "permits, try": permits((*Semaphore).TryAcquire),
+		"permits": permits((*recipes.Semaphore).Acquire), "permits, try": permits((*recipes.Semaphore).TryAcquire),
 		"election": campaign,
 		"set":      c.MultiLock(c.Mutex("/m", o...), c.RWMutex("/rw", o...), c.Semaphore("/s", o...).Share(2), c.Election("/e", o...)).Lock,
 	}
@@ -82,18 +83,18 @@ func TestLockingAgainIsRefusedUnlessReentrancyIsAskedFor(t *testing.T) {
 		l.everyKind()
 		c := l.client("a")
 		for first, seconds := range relocks {
-			outer, err := reentry(c, WithReentrancy())[first](t.Context()) // the handle that locks again decides
+			outer, err := reentry(c, recipes.WithReentrancy())[first](t.Context()) // the handle that locks again decides
 			require.NoError(t, err, first)
 			for _, second := range seconds {
 				l.settle()
 				l.srv.ResetCounts()
 				start := time.Now()
 				_, err := reentry(c)[second](outer.Context())
-				require.ErrorIs(t, err, ErrWouldDeadlock, "%s in %s", second, first)
+				require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
 				require.Zero(t, time.Since(start), "%s in %s", second, first)
 				require.Zero(t, l.srv.Counts().Total, "%s in %s: %v", second, first, l.srv.Counts().ByOp)
 			}
-			other, err := c.Election("/other", WithParams(kind.Election.New()), WithCreate()).Campaign(outer.Context())
+			other, err := c.Election("/other", recipes.WithParams(kind.Election.New()), recipes.WithCreate()).Campaign(outer.Context())
 			require.NoError(t, err, "another lock with that context")
 			l.unlock(other)
 			l.unlock(outer)
@@ -120,13 +121,13 @@ func TestReentrancyAcrossModes(t *testing.T) {
 				outer, err := reentry(c)[first](t.Context())
 				require.NoError(t, err, first)
 				before := l.nodes()
-				inner, err := reentry(c, WithReentrancy())[second](outer.Context())
+				inner, err := reentry(c, recipes.WithReentrancy())[second](outer.Context())
 				switch {
 				case second == "set":
-					require.ErrorIs(t, err, ErrWouldDeadlock, "%s in %s", second, first)
+					require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
 				case first == "read" && (second == "write" || second == "write, try"):
-					require.ErrorIs(t, err, ErrWouldDeadlock, "%s in %s", second, first)
-					require.ErrorIs(t, err, ErrUpgradeConflict, "%s in %s", second, first)
+					require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
+					require.ErrorIs(t, err, recipes.ErrUpgradeConflict, "%s in %s", second, first)
 				default:
 					require.NoError(t, err, "%s in %s", second, first)
 					require.Equal(t, outer.Token(), inner.Token(), "%s in %s", second, first)
@@ -146,15 +147,15 @@ func TestMorePermitsThanAreHeldAreNotEntered(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.everyKind()
 		c := l.client("a")
-		m := c.Semaphore("/s", WithReentrancy())
-		for _, outer := range []func(context.Context) (*Lease, error){
-			func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, 2) },
+		m := c.Semaphore("/s", recipes.WithReentrancy())
+		for _, outer := range []func(context.Context) (*recipes.Lease, error){
+			func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, 2) },
 			c.MultiLock(c.Mutex("/m"), m.Share(2), c.Election("/e")).Lock,
 		} {
 			x, err := outer(t.Context())
 			require.NoError(t, err)
 			_, err = m.Acquire(x.Context(), 3)
-			require.ErrorIs(t, err, ErrWouldDeadlock)
+			require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
 			require.ErrorContains(t, err, "a lease of 2 permits of /s, 3 are wanted")
 			y, err := m.Acquire(x.Context(), 1)
 			require.NoError(t, err)

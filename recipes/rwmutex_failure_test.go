@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -22,7 +23,7 @@ func TestAPlaceThatIsGoneIsALossForReaderAndWriter(t *testing.T) { // case 44: C
 				require.NoError(t, err)
 				w := l.locker(take.take(l.client("waiter")))
 				require.NoError(t, l.srv.Delete(l.queue("/rw")[1]))
-				require.ErrorIs(t, (<-w).err, ErrLost)
+				require.ErrorIs(t, (<-w).err, recipes.ErrLost)
 				l.unlock(x)
 				l.settle()
 				require.Empty(t, l.children("/rw"))
@@ -40,7 +41,7 @@ func TestAnUpgradeWhoseReaderIsGoneSaysThatItIsLost(t *testing.T) { // case 44, 
 		id := l.session(c)
 		l.settle()
 		held := l.srv.Inject(zktest.Once(func(q zktest.Request) bool { return q.Session == id && q.Op == "create" }), zktest.Hold)
-		up := async(func() (*Lease, error) { return m.TryUpgrade(context.Background(), r) })
+		up := async(func() (*recipes.Lease, error) { return m.TryUpgrade(context.Background(), r) })
 		<-held.Hit()
 		require.NoError(t, l.srv.Delete(r.Node()))
 		l.settle()
@@ -48,7 +49,7 @@ func TestAnUpgradeWhoseReaderIsGoneSaysThatItIsLost(t *testing.T) { // case 44, 
 		got := <-up
 		require.Error(t, got.err)
 		require.Nil(t, got.v)
-		require.ErrorIs(t, context.Cause(r.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(r.Context()), recipes.ErrLost)
 		l.settle()
 		require.Empty(t, l.children("/rw"))
 	})
@@ -61,7 +62,7 @@ func TestAWriterWaitsForTheReadersAheadOfItAndNoOthers(t *testing.T) { // reliab
 			m := l.client(who).RWMutex("/rw")
 			done := make(chan error, 1)
 			go func() {
-				done <- m.RDo(context.Background(), func(context.Context, *Lease) error { time.Sleep(5 * time.Second); return nil })
+				done <- m.RDo(context.Background(), func(context.Context, *recipes.Lease) error { time.Sleep(5 * time.Second); return nil })
 			}()
 			l.settle()
 			return done
@@ -95,12 +96,12 @@ func TestAPreferredWriterIsNotPassedByAReaderItsQueueDoesNotShow(t *testing.T) {
 		r := l.locker(reader.RWMutex(p).RLock)
 		w2 := l.locker(l.client("w2").RWMutex(p).Lock)
 		_, err = l.client("try").RWMutex(p).TryRLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = l.client("impatient").RWMutex(p).RLock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var held *HeldError
+		var held *recipes.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, 2, held.Position)
 		l.unlock(w1)
@@ -142,7 +143,7 @@ func TestADrainedLockSendsReadersAwayThatHaveNotQueuedYet(t *testing.T) {
 		require.NoError(t, err)
 		r := l.locker(l.client("r").RWMutex(p).RLock)
 		l.declare(p, kind.RWLock.New(), draining)
-		require.ErrorIs(t, (<-r).err, ErrDraining, "it waits for a writer of a lock that grants nothing any more")
+		require.ErrorIs(t, (<-r).err, recipes.ErrDraining, "it waits for a writer of a lock that grants nothing any more")
 		l.unlock(w)
 	})
 }
@@ -213,8 +214,8 @@ func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 		l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 		r, err := m.Downgrade(t.Context(), w)
 		require.NoError(t, err)
-		require.ErrorIs(t, context.Cause(w.Context()), ErrReleased)
-		require.NotErrorIs(t, context.Cause(w.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
+		require.NotErrorIs(t, context.Cause(w.Context()), recipes.ErrLost)
 		l.unlock(r)
 	})
 }

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -21,8 +22,8 @@ func (l *lab) rwlock(change ...func(*kind.RWLockParams)) string {
 }
 
 // locker runs any acquisition in the background and waits until it queues.
-func (l *lab) locker(f func(context.Context) (*Lease, error)) <-chan result[*Lease] {
-	ch := async(func() (*Lease, error) { return f(context.Background()) })
+func (l *lab) locker(f func(context.Context) (*recipes.Lease, error)) <-chan result[*recipes.Lease] {
+	ch := async(func() (*recipes.Lease, error) { return f(context.Background()) })
 	l.settle()
 	return ch
 }
@@ -30,7 +31,7 @@ func (l *lab) locker(f func(context.Context) (*Lease, error)) <-chan result[*Lea
 func TestUncontendedReadAndWriteTakeOneRoundTrip(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.client("a").RWMutex(l.rwlock())
-		for _, lock := range []func(context.Context) (*Lease, error){m.Lock, m.RLock} {
+		for _, lock := range []func(context.Context) (*recipes.Lease, error){m.Lock, m.RLock} {
 			warm, err := lock(t.Context())
 			require.NoError(t, err)
 			l.unlock(warm)
@@ -62,7 +63,7 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 		notYet(t, w, "a writer beside a reader")
 		notYet(t, r3, "a reader overtook the writer before it")
 		_, err = l.client("try").RWMutex(p).TryRLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.unlock(r1)
 		writer := <-w
 		require.NoError(t, writer.err)
@@ -110,7 +111,7 @@ func TestReadersBehindOneWriterAreAllWokenByItsRelease(t *testing.T) {
 		p := l.rwlock()
 		w, err := l.client("w").RWMutex(p).Lock(t.Context())
 		require.NoError(t, err)
-		var rs []<-chan result[*Lease]
+		var rs []<-chan result[*recipes.Lease]
 		for range 5 {
 			rs = append(rs, l.locker(l.client("r").RWMutex(p).RLock))
 		}
@@ -134,14 +135,14 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 		behind := l.locker(l.client("r").RWMutex(p).RLock)
 		r, err := m.Downgrade(t.Context(), w)
 		require.NoError(t, err)
-		require.ErrorIs(t, context.Cause(w.Context()), ErrReleased)
+		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
 		require.NoError(t, r.Context().Err())
 		require.Equal(t, w.Node()[len(w.Node())-10:], r.Node()[len(r.Node())-10:], "the reader must stand where the writer stood")
 		l.settle()
 		notYet(t, other, "a writer got in while the lock is read")
 		require.NoError(t, r.Context().Err(), "the read lease ended with the write lease")
 		r2, err := l.client("b").RWMutex(p).TryRLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld, "a reader overtook the waiting writer: %v", r2)
+		require.ErrorIs(t, err, recipes.ErrHeld, "a reader overtook the waiting writer: %v", r2)
 		l.unlock(r)
 		got := <-other
 		require.NoError(t, got.err)
@@ -160,15 +161,15 @@ func TestUpgradeErrsInsteadOfHanging(t *testing.T) { // case 44: Curator never r
 		require.NoError(t, err)
 		rb, err := b.RLock(t.Context())
 		require.NoError(t, err)
-		up := func(m *RWMutex, r *Lease) <-chan result[*Lease] {
-			return async(func() (*Lease, error) { return m.TryUpgrade(context.Background(), r) })
+		up := func(m *recipes.RWMutex, r *recipes.Lease) <-chan result[*recipes.Lease] {
+			return async(func() (*recipes.Lease, error) { return m.TryUpgrade(context.Background(), r) })
 		}
 		xa, xb := up(a, ra), up(b, rb)
-		require.ErrorIs(t, (<-xa).err, ErrUpgradeConflict)
-		require.ErrorIs(t, (<-xb).err, ErrUpgradeConflict)
+		require.ErrorIs(t, (<-xa).err, recipes.ErrUpgradeConflict)
+		require.ErrorIs(t, (<-xb).err, recipes.ErrUpgradeConflict)
 		require.NoError(t, ra.Context().Err(), "a refused upgrade took the read lease")
 		_, err = a.Lock(ra.Context())
-		require.ErrorIs(t, err, ErrUpgradeConflict)
+		require.ErrorIs(t, err, recipes.ErrUpgradeConflict)
 		l.settle()
 		require.Len(t, l.children(p), 2, "a refused upgrade left its writer")
 		l.unlock(rb)
@@ -178,7 +179,7 @@ func TestUpgradeErrsInsteadOfHanging(t *testing.T) { // case 44: Curator never r
 		require.NoError(t, w.Context().Err())
 		require.Greater(t, w.Token(), ra.Token())
 		_, err = b.TryRLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.unlock(w)
 		l.settle()
 		require.Empty(t, l.children(p))
@@ -187,9 +188,9 @@ func TestUpgradeErrsInsteadOfHanging(t *testing.T) { // case 44: Curator never r
 
 func TestAWriterMayReadWhatItHolds(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").RWMutex(l.rwlock(), WithReentrancy())
-		err := m.Do(t.Context(), func(ctx context.Context, w *Lease) error {
-			return m.RDo(ctx, func(_ context.Context, r *Lease) error {
+		m := l.client("a").RWMutex(l.rwlock(), recipes.WithReentrancy())
+		err := m.Do(t.Context(), func(ctx context.Context, w *recipes.Lease) error {
+			return m.RDo(ctx, func(_ context.Context, r *recipes.Lease) error {
 				require.Equal(t, w.Token(), r.Token())
 				return nil
 			})

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,21 +8,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-func brought(c *Client, path string, permits int) *Semaphore {
-	return c.Semaphore(path, WithParams(&kind.SemaphoreParams{Permits: permits}), WithCreate())
+func brought(c *recipes.Client, path string, permits int) *recipes.Semaphore {
+	return c.Semaphore(path, recipes.WithParams(&kind.SemaphoreParams{Permits: permits}), recipes.WithCreate())
 }
 
 // 5 permits were out of a semaphore of which its first holder thought that it has 2.
 func TestProgramsThatBringDifferentNumbersOfPermitsDoNotHoldTogether(t *testing.T) {
-	for name, take := range map[string]func(m *Semaphore, ctx context.Context, n int) (*Lease, error){
-		"acquire": (*Semaphore).Acquire,
-		"try":     (*Semaphore).TryAcquire,
-		"set": func(m *Semaphore, ctx context.Context, n int) (*Lease, error) {
-			return m.q.c.MultiLock(m.Share(n)).Lock(ctx)
+	for name, take := range map[string]func(m *recipes.Semaphore, ctx context.Context, n int) (*recipes.Lease, error){
+		"acquire": (*recipes.Semaphore).Acquire,
+		"try":     (*recipes.Semaphore).TryAcquire,
+		"set": func(m *recipes.Semaphore, ctx context.Context, n int) (*recipes.Lease, error) {
+			return m.Client().MultiLock(m.Share(n)).Lock(ctx)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -31,14 +32,14 @@ func TestProgramsThatBringDifferentNumbersOfPermitsDoNotHoldTogether(t *testing.
 				x, err := take(two, t.Context(), 2)
 				require.NoError(t, err)
 				_, err = take(five, t.Context(), 3)
-				require.ErrorIs(t, err, ErrNotProvisioned)
+				require.ErrorIs(t, err, recipes.ErrNotProvisioned)
 				require.ErrorContains(t, err, "semaphore /s: two takes it to have 2 permits, this program brings 5; declare it and run apply")
 				l.settle()
 				require.Len(t, l.children("/s/leases"), 2, "what was refused stays")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				_, err = take(brought(l.client("three"), "/s", 2), ctx, 2)
 				cancel()
-				require.ErrorIs(t, err, ErrHeld, "the same number waits")
+				require.ErrorIs(t, err, recipes.ErrHeld, "the same number waits")
 				l.unlock(x)
 				l.settle()
 				y, err := take(five, t.Context(), 5)
@@ -67,11 +68,11 @@ func TestDifferentNumbersOfPermitsBroughtAtTheSameMoment(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		two, five := brought(l.client("two"), "/s", 2), brought(l.client("five"), "/s", 5)
 		for range 20 {
-			a := async(func() (*Lease, error) { return two.TryAcquire(t.Context(), 1) })
-			b := async(func() (*Lease, error) { return five.TryAcquire(t.Context(), 1) })
+			a := async(func() (*recipes.Lease, error) { return two.TryAcquire(t.Context(), 1) })
+			b := async(func() (*recipes.Lease, error) { return five.TryAcquire(t.Context(), 1) })
 			x, y := <-a, <-b
 			require.True(t, x.err != nil || y.err != nil)
-			for _, r := range []result[*Lease]{x, y} {
+			for _, r := range []result[*recipes.Lease]{x, y} {
 				if r.err == nil {
 					l.unlock(r.v)
 				}
@@ -88,7 +89,7 @@ func TestPermitsBroughtOrDeclaredCost(t *testing.T) {
 		require.NoError(t, err)
 		l.unlock(warm)
 		l.settle()
-		var x *Lease
+		var x *recipes.Lease
 		require.Equal(t, 2, l.cost(func() { x, err = m.Acquire(t.Context(), 2) }).trips)
 		require.NoError(t, err)
 		l.settle()

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -56,7 +57,7 @@ func TestACancelledTakeLeavesNoPermit(t *testing.T) { // case 47: cancelled whil
 		require.NoError(t, err)
 		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "multi" }), zktest.Hold)
 		ctx, cancel := context.WithCancel(t.Context())
-		got := async(func() (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) })
+		got := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) })
 		<-held.Hit()
 		cancel()
 		require.ErrorIs(t, (<-got).err, context.Canceled)
@@ -81,13 +82,13 @@ func TestTriesNeverTakeMoreThanThereIs(t *testing.T) { // case 48: kazoo #213 ad
 					for range 60 {
 						time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
 						x, err := m.TryAcquire(context.Background(), 1+rnd.IntN(2))
-						if errors.Is(err, ErrHeld) {
+						if errors.Is(err, recipes.ErrHeld) {
 							continue
 						}
 						if err != nil {
 							return err
 						}
-						n := len(x.h.ks)
+						n := len(x.Nodes())
 						change <- n
 						time.Sleep(time.Duration(rnd.IntN(50)) * time.Millisecond)
 						change <- -n
@@ -177,7 +178,7 @@ func TestAPermitOfADyingSessionIsCountedAndNeverAdopted(t *testing.T) { // case 
 		require.NotEqual(t, old, l.session(a))
 		require.Equal(t, 1, l.permits(), "the server has not buried the old session yet")
 		_, err = a.Semaphore("/s").TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, ErrHeld, "its former self holds the only permit")
+		require.ErrorIs(t, err, recipes.ErrHeld, "its former self holds the only permit")
 		again, err := a.Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		require.NotEqual(t, x.Node(), again.Node())
@@ -198,7 +199,7 @@ func TestAPermitCreatedInASessionThatWasSwappedIsNotTheCallers(t *testing.T) { /
 		require.NoError(t, err)
 		id := l.session(a)
 		rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "create" && strings.HasPrefix(r.Path, "/s/leases") }), zktest.DropReply)
-		got := async(func() (*Lease, error) { return m.Acquire(context.Background(), 1) })
+		got := async(func() (*recipes.Lease, error) { return m.Acquire(context.Background(), 1) })
 		<-rule.Hit()
 		l.srv.SwapSessionID(id)
 		r := <-got
@@ -208,7 +209,7 @@ func TestAPermitCreatedInASessionThatWasSwappedIsNotTheCallers(t *testing.T) { /
 			require.Equal(t, l.session(a), n.Stat.EphemeralOwner)
 			l.unlock(r.v)
 		} else {
-			require.ErrorIs(t, r.err, ErrSessionLost)
+			require.ErrorIs(t, r.err, recipes.ErrSessionLost)
 		}
 		y, err := l.client("b").Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err, "a permit was left behind")
@@ -227,7 +228,7 @@ func TestEveryPermitsOwnNodeIsWatched(t *testing.T) { // any one lost ends the l
 			l.settle()
 			require.NoError(t, l.srv.Delete(l.queue("/s/leases")[i]))
 			<-x.Context().Done()
-			require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 			l.settle()
 			require.Zero(t, l.permits(), "the other permits stayed taken")
 		})
@@ -239,7 +240,7 @@ func TestOnePermitThatComesBackWakesOneWaiter(t *testing.T) { // a herd is Curat
 		l.semaphore(4)
 		x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 4)
 		require.NoError(t, err)
-		var ws []<-chan result[*Lease]
+		var ws []<-chan result[*recipes.Lease]
 		var ids []int64
 		for i := range 6 {
 			c := l.client(fmt.Sprint(i))
@@ -286,7 +287,7 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 		require.NoError(t, err)
 		c := l.client("c")
 		ctx, cancel := context.WithCancel(t.Context())
-		first := async(func() (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
+		first := async(func() (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
 		l.settle()
 		second := l.drawing(c, 1)
 		l.settle()

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,26 +7,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // A limit was lowered below what a waiter wants, and never raised again. A waiter whose permits stood in the order beyond
 // the new limit was neither granted nor told, and they kept everybody else out.
 func TestALimitLoweredForGoodWasNotToldToWaitersBeyondIt(t *testing.T) {
-	ways := map[string]func(*Client) func(context.Context) (*Lease, error){
+	ways := map[string]func(*recipes.Client) func(context.Context) (*recipes.Lease, error){
 		"semaphore": draws(3),
-		"multi-lock": func(c *Client) func(context.Context) (*Lease, error) {
+		"multi-lock": func(c *recipes.Client) func(context.Context) (*recipes.Lease, error) {
 			return c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(3)).Lock
 		},
 	}
 	// Each brings a waiter for 3 of 3 to some place, and returns how to end what keeps it there.
-	places := map[string]func(*lab, func(context.Context) (*Lease, error)) (waiting <-chan result[*Lease], end func()){
-		"at the front": func(l *lab, take func(context.Context) (*Lease, error)) (<-chan result[*Lease], func()) {
+	places := map[string]func(*lab, func(context.Context) (*recipes.Lease, error)) (waiting <-chan result[*recipes.Lease], end func()){
+		"at the front": func(l *lab, take func(context.Context) (*recipes.Lease, error)) (<-chan result[*recipes.Lease], func()) {
 			x, err := l.client("holder").Semaphore("/s").Acquire(l.t.Context(), 1)
 			require.NoError(l.t, err)
 			return l.locker(take), func() { l.unlock(x) }
 		},
-		"behind another waiter": func(l *lab, take func(context.Context) (*Lease, error)) (<-chan result[*Lease], func()) {
+		"behind another waiter": func(l *lab, take func(context.Context) (*recipes.Lease, error)) (<-chan result[*recipes.Lease], func()) {
 			x, err := l.client("holder").Semaphore("/s").Acquire(l.t.Context(), 3)
 			require.NoError(l.t, err)
 			next := l.drawing(l.client("next"), 1)
@@ -35,7 +36,7 @@ func TestALimitLoweredForGoodWasNotToldToWaitersBeyondIt(t *testing.T) {
 				l.unlock((<-next).v)
 			}
 		},
-		"within the order": func(l *lab, take func(context.Context) (*Lease, error)) (<-chan result[*Lease], func()) {
+		"within the order": func(l *lab, take func(context.Context) (*recipes.Lease, error)) (<-chan result[*recipes.Lease], func()) {
 			x, err := l.client("holder").Semaphore("/s").Acquire(l.t.Context(), 1)
 			require.NoError(l.t, err)
 			w := l.locker(take)
@@ -70,7 +71,7 @@ func TestALimitLoweredForGoodWasNotToldToWaitersBeyondIt(t *testing.T) {
 					l.semaphore(2)
 					select {
 					case r := <-w:
-						require.ErrorIs(t, r.err, ErrTooManyPermits)
+						require.ErrorIs(t, r.err, recipes.ErrTooManyPermits)
 						require.ErrorContains(t, r.err, "3 permits asked for, 2 are declared")
 					case <-time.After(time.Second):
 						require.Fail(t, "neither granted nor told")
@@ -93,7 +94,7 @@ func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) 
 		_, _, err := a.Semaphore("/s").Permits(t.Context())
 		require.NoError(t, err)
 		late := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
-		try := async(func() (*Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 3) })
+		try := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 3) })
 		<-late.Hit()
 		l.semaphore(2)
 		late.Release()

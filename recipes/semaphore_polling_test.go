@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -12,17 +12,21 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
 )
 
 // poller calls a recipe again and again.
-type poller func(ctx context.Context, c *Client) (*Lease, error)
+type poller func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error)
 
 var pollers = map[string]poller{
-	"try": func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 1) },
-	"try a set": func(ctx context.Context, c *Client) (*Lease, error) {
+	"try": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+		return c.Semaphore("/s").TryAcquire(ctx, 1)
+	},
+	"try a set": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
 		return c.MultiLock(c.Semaphore("/s"), c.Mutex("/m")).TryLock(ctx)
 	},
-	"wait briefly": func(ctx context.Context, c *Client) (*Lease, error) {
+	"wait briefly": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*oneWay)
 		defer cancel()
 		return c.Semaphore("/s").Acquire(ctx, 1)
@@ -36,7 +40,7 @@ type polling struct {
 	done          sync.WaitGroup
 }
 
-func poll(t *testing.T, clients []*Client, f poller, pause time.Duration) *polling {
+func poll(t *testing.T, clients []*recipes.Client, f poller, pause time.Duration) *polling {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	p := &polling{stop: stop}
@@ -79,12 +83,12 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 						require.NoError(t, err)
 						ctx, cancel := context.WithCancel(t.Context())
 						defer cancel()
-						var waiting []<-chan result[*Lease]
+						var waiting []<-chan result[*recipes.Lease]
 						for i := range 2 {
 							c := l.client(fmt.Sprint("w", i))
-							waiting = append(waiting, l.locker(func(context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }))
+							waiting = append(waiting, l.locker(func(context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) }))
 						}
-						var clients []*Client
+						var clients []*recipes.Client
 						for i := range n {
 							clients = append(clients, l.client(fmt.Sprint("p", i)))
 						}
@@ -153,7 +157,7 @@ func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
 				l.mutex()
 				l.semaphore(2)
 				front := l.foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
-				var clients []*Client
+				var clients []*recipes.Client
 				for i := range 4 {
 					clients = append(clients, l.client(fmt.Sprint("p", i)))
 				}
@@ -186,7 +190,7 @@ func TestATryNamedItsOwnPermitAsTheHolder(t *testing.T) {
 		c := l.client("a")
 		for range 2 { // by its listing, then by its look
 			_, err := c.Semaphore("/s").TryAcquire(t.Context(), 1)
-			var held *HeldError
+			var held *recipes.HeldError
 			require.True(t, errors.As(err, &held), err)
 			require.Equal(t, front, held.Holder.Path, "all permits are free; who waits for them is in the way")
 			require.Equal(t, 1, held.Position)
@@ -203,7 +207,7 @@ func TestASetQueuesAtOnceForPermitsItKnowsToBeTaken(t *testing.T) {
 		c := l.client("a")
 		set := c.MultiLock(c.Mutex("/m"), c.Semaphore("/s").Share(2))
 		_, err = set.TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.settle()
 		n, _ := l.srv.Get("/s/leases")
 		l.srv.ResetCounts()

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -19,8 +20,8 @@ func (l *lab) semaphore(permits int) string {
 }
 
 // drawing starts an Acquire and waits until it queues.
-func (l *lab) drawing(c *Client, n int) <-chan result[*Lease] {
-	return l.locker(func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) })
+func (l *lab) drawing(c *recipes.Client, n int) <-chan result[*recipes.Lease] {
+	return l.locker(func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, n) })
 }
 
 func TestUncontendedPermitsTakeOneRoundTripWhateverTheirNumber(t *testing.T) {
@@ -58,7 +59,7 @@ func TestNeverMorePermitsThanDeclared(t *testing.T) {
 			go func() {
 				done <- func() error {
 					for range 5 {
-						err := c.Semaphore(p).Do(context.Background(), 1, func(context.Context, *Lease) error {
+						err := c.Semaphore(p).Do(context.Background(), 1, func(context.Context, *recipes.Lease) error {
 							held <- 1
 							time.Sleep(time.Second)
 							held <- -1
@@ -120,9 +121,9 @@ func TestTwoClientsWantingAllPermitsDoNotBlockEachOther(t *testing.T) { // case 
 		for range 5 {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			done := make(chan error, 2)
-			for _, c := range []*Client{a, b} {
+			for _, c := range []*recipes.Client{a, b} {
 				go func() {
-					done <- c.Semaphore("/s").Do(ctx, 2, func(context.Context, *Lease) error { time.Sleep(time.Second); return nil })
+					done <- c.Semaphore("/s").Do(ctx, 2, func(context.Context, *recipes.Lease) error { time.Sleep(time.Second); return nil })
 				}()
 			}
 			require.NoError(t, <-done)
@@ -169,7 +170,7 @@ func TestAWaiterForManyIsNotOvertakenByOneForFew(t *testing.T) {
 		notYet(t, many, "three of three while two are taken")
 		notYet(t, few, "one permit is free, but others came first")
 		_, err = l.client("try").Semaphore("/s").TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.unlock(x)
 		r := <-many
 		require.NoError(t, r.err)
@@ -184,7 +185,7 @@ func TestGoroutinesOfOneClientKeepOnePlaceInTheQueue(t *testing.T) {
 		c := l.client("a")
 		x, err := c.Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
-		var ws []<-chan result[*Lease]
+		var ws []<-chan result[*recipes.Lease]
 		for range 20 {
 			ws = append(ws, l.drawing(c, 1))
 		}
@@ -206,7 +207,7 @@ func TestACancelledWaitLeavesNoPermitAndNoPlace(t *testing.T) { // case 47: CURA
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		c := l.client("c")
-		w := l.locker(func(context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
+		w := l.locker(func(context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) })
 		cancel()
 		require.ErrorIs(t, (<-w).err, context.Canceled)
 		l.settle()
@@ -220,7 +221,7 @@ func TestPermitsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.client("a").Semaphore(l.semaphore(2))
 		_, err := m.Acquire(t.Context(), 3)
-		require.ErrorIs(t, err, ErrTooManyPermits)
+		require.ErrorIs(t, err, recipes.ErrTooManyPermits)
 		require.ErrorContains(t, err, "3 permits asked for, 2 are declared")
 		_, err = m.Acquire(t.Context(), 0)
 		require.ErrorContains(t, err, "at least 1")
@@ -245,7 +246,7 @@ func TestARowOfCuratorsPermitsIsCounted(t *testing.T) {
 func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: the listing was of the old limit, the write is not
 	inLab(t, func(t *testing.T, l *lab) {
 		l.semaphore(3)
-		var held []*Lease
+		var held []*recipes.Lease
 		for range 3 {
 			x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
 			require.NoError(t, err)
@@ -281,7 +282,7 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 		l.unlock(x)
 		<-taking.Hit()
 		looking := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getChildren2" && r.Session == sessionOf["direct"] }), zktest.Hold)
-		try := async(func() (*Lease, error) { return direct.Semaphore("/s").TryAcquire(context.Background(), 2) })
+		try := async(func() (*recipes.Lease, error) { return direct.Semaphore("/s").TryAcquire(context.Background(), 2) })
 		<-looking.Hit()
 		l.settle()
 		taking.Release()
@@ -308,7 +309,7 @@ func TestAWaitForTakenPermitsThatEndsWithdrawsThem(t *testing.T) {
 		id := l.session(front)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		w := l.locker(func(context.Context) (*Lease, error) { return front.Semaphore("/s").Acquire(ctx, 2) })
+		w := l.locker(func(context.Context) (*recipes.Lease, error) { return front.Semaphore("/s").Acquire(ctx, 2) })
 		taking := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && r.Session == id }), zktest.Hold)
 		l.unlock(x)
 		<-taking.Hit()

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -18,18 +19,18 @@ func (l *lab) sharing() string {
 }
 
 // reading starts n calls of RLock and waits until they are stuck, or have their answers.
-func (l *lab) reading(m *RWMutex, n int) []<-chan result[*Lease] {
-	all := make([]<-chan result[*Lease], n)
+func (l *lab) reading(m *recipes.RWMutex, n int) []<-chan result[*recipes.Lease] {
+	all := make([]<-chan result[*recipes.Lease], n)
 	for i := range all {
-		all[i] = async(func() (*Lease, error) { return m.RLock(context.Background()) })
+		all[i] = async(func() (*recipes.Lease, error) { return m.RLock(context.Background()) })
 	}
 	l.settle()
 	return all
 }
 
-func (l *lab) leases(all []<-chan result[*Lease]) []*Lease {
+func (l *lab) leases(all []<-chan result[*recipes.Lease]) []*recipes.Lease {
 	l.t.Helper()
-	leases := make([]*Lease, len(all))
+	leases := make([]*recipes.Lease, len(all))
 	for i, ch := range all {
 		r := <-ch
 		require.NoError(l.t, r.err)
@@ -48,8 +49,8 @@ func TestAHundredReadersOfOneClientAreOneContender(t *testing.T) { // DESIGN sec
 		for i, x := range all {
 			require.NoError(t, x.Context().Err())
 			l.unlock(x)
-			require.ErrorIs(t, context.Cause(x.Context()), ErrReleased, "whoever gave its share back holds nothing")
-			require.ErrorIs(t, x.Verify(t.Context()), ErrReleased)
+			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrReleased, "whoever gave its share back holds nothing")
+			require.ErrorIs(t, x.Verify(t.Context()), recipes.ErrReleased)
 			require.Len(t, l.children(p), min(1, 99-i), "the place goes with its last reader")
 		}
 	})
@@ -89,7 +90,7 @@ func TestReadersDoNotJoinAheadOfAQueuedWriter(t *testing.T) {
 			notYet(t, r, "a writer came before")
 		}
 		_, err = m.TryRLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, recipes.ErrHeld)
 		l.settle()
 		require.Len(t, l.children(p), 3, "a reader, a writer, and one place for five readers")
 		l.unlock(first)
@@ -114,7 +115,7 @@ func TestAReaderThatGivesUpLeavesItsPlaceToTheOthers(t *testing.T) {
 		require.NoError(t, err)
 		m := l.client("readers").RWMutex(p)
 		ctx, cancel := context.WithCancel(t.Context())
-		leader := async(func() (*Lease, error) { return m.RLock(ctx) })
+		leader := async(func() (*recipes.Lease, error) { return m.RLock(ctx) })
 		l.settle()
 		others := l.reading(m, 3)
 		before := l.queue(p)
@@ -136,10 +137,10 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		p := l.sharing()
 		m := l.client("readers").RWMutex(p)
-		tries := func() []<-chan result[*Lease] {
-			all := make([]<-chan result[*Lease], 10)
+		tries := func() []<-chan result[*recipes.Lease] {
+			all := make([]<-chan result[*recipes.Lease], 10)
 			for i := range all {
-				all[i] = async(func() (*Lease, error) { return m.TryRLock(context.Background()) })
+				all[i] = async(func() (*recipes.Lease, error) { return m.TryRLock(context.Background()) })
 			}
 			return all
 		}
@@ -152,7 +153,7 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 		waiting := l.reading(m, 2)
 		start := time.Now()
 		for _, r := range tries() {
-			var held *HeldError
+			var held *recipes.HeldError
 			require.ErrorAs(t, (<-r).err, &held)
 			require.Equal(t, x.Node(), held.Holder.Path)
 		}
@@ -168,27 +169,19 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 // The one that was known to wait gives up between the try's waking and its look: there is no holder to name yet.
 func TestATryThatWakesForAHolderWhoHasLeftWaitsOn(t *testing.T) {
 	inLab(t, func(t *testing.T, _ *lab) {
-		var st clientState
-		_, held := st.enter(t.Context(), "k", "a", false, true)
-		require.Nil(t, held)
-		tries := make([]<-chan result[ticket], 2)
+		var turns recipes.Turns
+		require.Nil(t, turns.Enter(t.Context(), "k", "a", false, true))
+		tries := make([]<-chan result[struct{}], 2)
 		for i := range tries {
-			tries[i] = async(func() (ticket, error) {
-				b, held := st.enter(context.Background(), "k", "b", true, true)
-				return b, held
-			})
+			tries[i] = async(func() (struct{}, error) { return struct{}{}, turns.Enter(context.Background(), "k", "b", true, true) })
 		}
 		synctest.Wait()
-		st.mu.Lock() // stuck, and leave to another one, before they look
-		s := st.local["k"]
-		close(s.waits)
-		s.waits = make(chan struct{})
-		st.mu.Unlock()
+		turns.Wake("k")
 		for _, r := range tries {
 			notYet(t, r, "nobody knows whom to name")
 		}
-		st.waitsFor("k", &HeldError{Path: "/k"})
-		var first, second *HeldError
+		turns.WaitsFor("k", &recipes.HeldError{Path: "/k"})
+		var first, second *recipes.HeldError
 		require.ErrorAs(t, (<-tries[0]).err, &first)
 		require.ErrorAs(t, (<-tries[1]).err, &second)
 		require.NotSame(t, first, second, "Identify writes into it")
@@ -197,15 +190,15 @@ func TestATryThatWakesForAHolderWhoHasLeftWaitsOn(t *testing.T) {
 
 func TestWhatEndsAReadersPlaceEndsAllItsShares(t *testing.T) {
 	for name, c := range map[string]struct {
-		end  func(l *lab, x *Lease)
+		end  func(l *lab, x *recipes.Lease)
 		want error
 		left error // what Unlock says
 	}{
-		"deleted": {func(l *lab, x *Lease) { require.NoError(l.t, l.srv.Delete(x.Node())) }, ErrLost, ErrLost},
-		"expired": {func(l *lab, x *Lease) { l.srv.Expire(l.session(x.h.q.c)) }, ErrLost, ErrLost},
-		"revoked": {func(l *lab, x *Lease) {
+		"deleted": {func(l *lab, x *recipes.Lease) { require.NoError(l.t, l.srv.Delete(x.Node())) }, recipes.ErrLost, recipes.ErrLost},
+		"expired": {func(l *lab, x *recipes.Lease) { l.srv.Expire(l.session(x.Client())) }, recipes.ErrLost, recipes.ErrLost},
+		"revoked": {func(l *lab, x *recipes.Lease) {
 			require.NoError(l.t, l.client("admin").Revoke(l.t.Context(), x.Node()))
-		}, ErrRevoked, nil},
+		}, recipes.ErrRevoked, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -238,12 +231,12 @@ func TestUpgradeIsRefusedWhileOthersShareThePlace(t *testing.T) {
 		m := l.client("a").RWMutex(p)
 		two := l.leases(l.reading(m, 2))
 		_, err := m.TryUpgrade(t.Context(), two[0])
-		require.ErrorIs(t, err, ErrUpgradeConflict)
+		require.ErrorIs(t, err, recipes.ErrUpgradeConflict)
 		l.unlock(two[1])
 		rule := l.srv.Inject(zktest.Once(zktest.On("create")), zktest.Hold)
-		up := async(func() (*Lease, error) { return m.TryUpgrade(context.Background(), two[0]) })
+		up := async(func() (*recipes.Lease, error) { return m.TryUpgrade(context.Background(), two[0]) })
 		<-rule.Hit()
-		late := async(func() (*Lease, error) { return m.RLock(context.Background()) })
+		late := async(func() (*recipes.Lease, error) { return m.RLock(context.Background()) })
 		rule.Release()
 		w := (<-up).v
 		l.settle()
@@ -281,13 +274,13 @@ func TestAReaderWhoseSessionIsLostBeforeItSharesReadsInTheNext(t *testing.T) {
 		require.NoError(t, err)
 		id := l.session(c)
 		listing := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" }), zktest.Hold)
-		second := async(func() (*Lease, error) { return m.RLock(t.Context()) })
+		second := async(func() (*recipes.Lease, error) { return m.RLock(t.Context()) })
 		<-listing.Hit()
 		l.srv.Expire(id)
 		r := <-second
 		require.NoError(t, r.err)
 		require.NotEqual(t, id, l.session(c))
-		require.ErrorIs(t, first.Unlock(t.Context()), ErrLost)
+		require.ErrorIs(t, first.Unlock(t.Context()), recipes.ErrLost)
 		l.unlock(r.v)
 		listing.Release()
 	})

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -21,15 +22,15 @@ import (
 //   - exclusive tokens grow from grant to grant, and the store they guard never obeys an old one (no conditions).
 
 // granted enters a new lease and checks it. called is the stamp of the call that led to it.
-func (w *simWorld) granted(worker int, st simStep, l *Lease, called int64) *simGrant {
+func (w *simWorld) granted(worker int, st simStep, l *recipes.Lease, called int64) *simGrant {
 	return w.admitted(worker, st, l, event{op: opAcquire, call: called})
 }
 
 // admitted enters a new lease as the result of e.
-func (w *simWorld) admitted(worker int, st simStep, l *Lease, e event) *simGrant {
-	g := &simGrant{client: worker % len(w.clients), lease: l, session: l.h.s.ID()}
+func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *simGrant {
+	g := &simGrant{client: worker % len(w.clients), lease: l, session: l.SessionID()}
 	for _, of := range w.locks {
-		p := w.part(of, l.h.ks, of.recipe == "rwlock" && w.reads(st, l))
+		p := w.part(of, l.Nodes(), of.recipe == "rwlock" && w.reads(st, l))
 		if len(p.nodes) > 0 {
 			g.parts = append(g.parts, p)
 		}
@@ -45,7 +46,7 @@ func (w *simWorld) admitted(worker int, st simStep, l *Lease, e event) *simGrant
 	w.numbered(g)
 	recipe, _ := w.target(st)
 	e.inHand = recipe == "multi"
-	e.client, e.grant, e.token, e.passed, e.ret = worker, g.id, g.token, l.h.handoff > 0, w.stamp()
+	e.client, e.grant, e.token, e.passed, e.ret = worker, g.id, g.token, l.HandOffs() > 0, w.stamp()
 	w.enter(e, g.parts...)
 	w.believed[g], w.standing[g] = true, true
 	for _, p := range g.parts {
@@ -56,11 +57,11 @@ func (w *simWorld) admitted(worker int, st simStep, l *Lease, e event) *simGrant
 }
 
 // reads reports whether the lease is a reader's: a set's member reads if its step says so.
-func (w *simWorld) reads(st simStep, l *Lease) bool {
+func (w *simWorld) reads(st simStep, l *recipes.Lease) bool {
 	if recipe, _ := w.target(st); recipe == "multi" {
 		return st.shared
 	}
-	return l.h.q.shared
+	return l.Reads()
 }
 
 // enter puts what happened to these parts into the history: of a lock alone as itself, of a set as one event. In a world
@@ -119,7 +120,7 @@ func (w *simWorld) alone(g *simGrant) {
 			permits = p.n
 		}
 		for other := range w.believed {
-			if other.lease.Context().Err() != nil || !other.spoiledAt.IsZero() || other.leaving || other.lease.h == g.lease.h {
+			if other.lease.Context().Err() != nil || !other.spoiledAt.IsZero() || other.leaving || other.lease.With(g.lease) {
 				continue
 			}
 			for _, theirs := range other.parts {
@@ -154,7 +155,7 @@ func (w *simWorld) numbered(g *simGrant) {
 		return
 	}
 	for _, p := range g.fenced() {
-		if g.token < w.highest[p.lock] || g.token == w.highest[p.lock] && g.lease.h.handoff == 0 {
+		if g.token < w.highest[p.lock] || g.token == w.highest[p.lock] && g.lease.HandOffs() == 0 {
 			w.blame("grant %d of %s: token %d after %d", g.id, p.lock, g.token, w.highest[p.lock])
 		}
 		w.highest[p.lock] = max(w.highest[p.lock], g.token)
@@ -252,12 +253,12 @@ func (w *simWorld) fencedWrite(worker int, g *simGrant) {
 func (w *simWorld) released(worker int, g *simGrant, err error, called int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	pending := errors.Is(err, ErrReleasePending)
+	pending := errors.Is(err, recipes.ErrReleasePending)
 	switch {
 	case err == nil, pending:
 		w.enter(event{op: opRelease, client: worker, grant: g.id, unknown: pending, call: called, ret: w.stamp()}, g.parts...)
 		g.over = g.over || err == nil
-	case errors.Is(err, ErrLost):
+	case errors.Is(err, recipes.ErrLost):
 		w.stats.losses++
 	default:
 		w.blame("Unlock of grant %d: %v", g.id, err)
@@ -275,14 +276,14 @@ func (w *simWorld) told(st simStep, err error) {
 	w.stats.refused++
 	w.mu.Unlock()
 	for _, known := range []error{
-		ErrHeld, ErrLost, ErrSessionLost, ErrClosed, ErrRevoked, ErrUnreachable, ErrUpgradeConflict, session.ErrThrottled,
-		ErrDraining, ErrMoved, context.Canceled, context.DeadlineExceeded,
+		recipes.ErrHeld, recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrClosed, recipes.ErrRevoked, recipes.ErrUnreachable, recipes.ErrUpgradeConflict, session.ErrThrottled,
+		recipes.ErrDraining, recipes.ErrMoved, context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, known) {
 			return
 		}
 	}
-	if w.plan.waiters > 0 && errors.Is(err, ErrQueueFull) || errors.Is(err, ErrTooManyPermits) {
+	if w.plan.waiters > 0 && errors.Is(err, recipes.ErrQueueFull) || errors.Is(err, recipes.ErrTooManyPermits) {
 		return // of a semaphore that was resized
 	}
 	w.violated("%s answers %v", st.how, err)

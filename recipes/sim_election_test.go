@@ -1,9 +1,11 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/locktree/locktree/recipes"
 )
 
 // leader asks who leads, and enters the answer: while somebody leads it must be nobody else.
@@ -19,7 +21,7 @@ func (w *simWorld) leader(ctx context.Context, worker int, place *simClient) {
 }
 
 // see enters that somebody was told who leads. A follower may lag, and what it says with it: that is not entered.
-func (w *simWorld) see(worker int, c Contender, called int64) {
+func (w *simWorld) see(worker int, c recipes.Contender, called int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stats.seen++
@@ -48,7 +50,7 @@ func (w *simWorld) observe(ctx context.Context, place *simClient) {
 			called = w.stamp()
 			w.mu.Unlock()
 		}
-		_ = pause(ctx, nil, time.Second)
+		_ = recipes.Pause(ctx, nil, time.Second)
 	}
 }
 
@@ -82,8 +84,8 @@ func (w *simWorld) lead(ctx context.Context, worker int, place *simClient, st si
 		}
 	}
 	terms := 0
-	err := place.client().Election("/l").Lead(ctx, func(ctx context.Context, l *Lease) error {
-		over(ErrReleasePending)
+	err := place.client().Election("/l").Lead(ctx, func(ctx context.Context, l *recipes.Lease) error {
+		over(recipes.ErrReleasePending)
 		last = w.granted(worker, st, l, called)
 		terms++
 		step := st
@@ -97,7 +99,7 @@ func (w *simWorld) lead(ctx context.Context, worker int, place *simClient, st si
 		over(nil)
 		return
 	}
-	over(ErrReleasePending)
+	over(recipes.ErrReleasePending)
 	if terms == 0 {
 		w.told(st, err)
 	}

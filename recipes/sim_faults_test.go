@@ -1,10 +1,11 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
 	"sync"
 	"time"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -147,7 +148,7 @@ func (w *simWorld) restart(c *simClient) {
 	id, start := c.session(), time.Now()
 	lost := c.lost() // then there is nobody to confirm anything, and what it left goes when the servers expire it
 	err := c.client().Close()
-	if took := time.Since(start); took > observerGrace+w.plan.timeout/3+4*w.plan.latency {
+	if took := time.Since(start); took > recipes.ObserverGrace+w.plan.timeout/3+4*w.plan.latency {
 		w.violated("Close of client %d took %v", c.number, took)
 	}
 	if err == nil && !lost {

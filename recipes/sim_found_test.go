@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -26,7 +27,7 @@ func TestATakeBetweenADirectPermitAndItsListingDoesNotOverAdmit(t *testing.T) { 
 		waiting := l.drawing(front, 3)
 		l.settle()
 
-		from := func(c *Client, op string) func(zktest.Request) bool {
+		from := func(c *recipes.Client, op string) func(zktest.Request) bool {
 			id := l.session(c)
 			return zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == op })
 		}
@@ -34,7 +35,7 @@ func TestATakeBetweenADirectPermitAndItsListingDoesNotOverAdmit(t *testing.T) { 
 		look := l.srv.Inject(from(late, "getChildren2"), zktest.Hold)
 		l.unlock(held)
 		<-take.Hit() // the front has seen that all permits are free
-		direct := async(func() (*Lease, error) {
+		direct := async(func() (*recipes.Lease, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			return late.Semaphore("/s").TryAcquire(ctx, 2)
@@ -47,11 +48,11 @@ func TestATakeBetweenADirectPermitAndItsListingDoesNotOverAdmit(t *testing.T) { 
 		l.settle()
 
 		believed := 0
-		for _, got := range []<-chan result[*Lease]{waiting, direct} {
+		for _, got := range []<-chan result[*recipes.Lease]{waiting, direct} {
 			select {
 			case r := <-got:
 				if r.err == nil && r.v.Context().Err() == nil {
-					believed += len(r.v.h.ks)
+					believed += len(r.v.Nodes())
 				}
 			default:
 			}
@@ -76,9 +77,9 @@ func (c listening) Write(frame []byte) (int, error) {
 func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, seed 175: a rival was granted in between
 	for range 50 { // the order of goroutines decided
 		inLab(t, func(t *testing.T, l *lab) {
-			var x *Lease
+			var x *recipes.Lease
 			closed := false
-			c := l.client("a", func(cfg *Config) {
+			c := l.client("a", func(cfg *recipes.Config) {
 				cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 					conn, err := l.srv.DialContext(ctx, network, address)
 					if err != nil {
@@ -87,7 +88,7 @@ func TestCloseEndsLeasesBeforeItTellsTheServers(t *testing.T) { // simulation, s
 					return listening{conn, func(op int32) {
 						if op == -11 { // closeSession
 							closed = true
-							require.ErrorIs(t, context.Cause(x.Context()), ErrClosed)
+							require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrClosed)
 						}
 					}}, nil
 				}
@@ -112,7 +113,7 @@ func TestATransactionWhoseReplyIsLostAndWhoseNodesAreDeletedIsLost(t *testing.T)
 				l.unlock(warm)
 				l.settle()
 				lost := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
-				got := async(func() (*Lease, error) { return multi(c, paths...).Lock(context.Background()) })
+				got := async(func() (*recipes.Lease, error) { return multi(c, paths...).Lock(context.Background()) })
 				<-lost.Hit()
 				l.srv.RefuseDials(true)
 				l.settle()
@@ -120,7 +121,7 @@ func TestATransactionWhoseReplyIsLostAndWhoseNodesAreDeletedIsLost(t *testing.T)
 				l.srv.RefuseDials(false)
 				select {
 				case r := <-got:
-					require.ErrorIs(t, r.err, ErrLost)
+					require.ErrorIs(t, r.err, recipes.ErrLost)
 				case <-time.After(time.Minute):
 					require.Fail(t, "still searching")
 				}
@@ -144,7 +145,7 @@ func TestAWaitThatEndsBetweenTwoTriesSaysThatItEnded(t *testing.T) { // simulati
 		l.warm(c.Mutex("/m"))
 		for name, f := range map[string]taking{
 			"mutex":      c.Mutex("/m").Lock,
-			"semaphore":  func(ctx context.Context) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) },
+			"semaphore":  func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) },
 			"multi-lock": multi(c, "/m").Lock,
 		} {
 			for ms := 100; ms < 400; ms += 3 { // cut, reconnect, search: somewhere in here lies the pause
@@ -172,7 +173,7 @@ func TestASetThatGivesUpPassedATurnOnBeforeThePlaceItCameWithWasGone(t *testing.
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		set := async(func() (*Lease, error) { return multi(c, "/m").Lock(ctx) })
+		set := async(func() (*recipes.Lease, error) { return multi(c, "/m").Lock(ctx) })
 		l.settle()
 		shed := l.srv.Inject(zktest.On("delete"), zktest.Fail(zktest.CodeThrottled))
 		l.unlock(x) // makes a place for the set, which wants one of another transaction

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"flag"
@@ -227,13 +227,13 @@ func (w *simWorld) atRest() {
 		}
 	}
 	for i, c := range w.clients {
-		left := leftovers(c.client())
+		left := c.client().Leftovers()
 		for range 20 { // a look for what a server may have done late (see txn.recheck) is under way for a round trip
 			if len(left) == 0 {
 				break
 			}
 			time.Sleep(3*w.plan.latency + time.Millisecond)
-			left = leftovers(c.client())
+			left = c.client().Leftovers()
 		}
 		for _, what := range left {
 			w.violated("client %d keeps %s", i, what)

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -55,9 +56,9 @@ func (w *simWorld) once(worker int, st simStep) {
 }
 
 // ask calls the recipe.
-func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*Lease, error) {
-	c, opts := place.client(), []Option{WithLocalHandoff(w.plan.clients[place.number].handoffs)}
-	lock := func(wait, try func(context.Context) (*Lease, error)) (*Lease, error) {
+func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*recipes.Lease, error) {
+	c, opts := place.client(), []recipes.Option{recipes.WithLocalHandoff(w.plan.clients[place.number].handoffs)}
+	lock := func(wait, try func(context.Context) (*recipes.Lease, error)) (*recipes.Lease, error) {
 		if st.how == "try" {
 			return try(ctx)
 		}
@@ -73,8 +74,8 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*Leas
 		return lock(m.Lock, m.TryLock)
 	case "semaphore":
 		m := c.Semaphore(path, opts...)
-		return lock(func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, st.n) },
-			func(ctx context.Context) (*Lease, error) { return m.TryAcquire(ctx, st.n) })
+		return lock(func(ctx context.Context) (*recipes.Lease, error) { return m.Acquire(ctx, st.n) },
+			func(ctx context.Context) (*recipes.Lease, error) { return m.TryAcquire(ctx, st.n) })
 	case "election":
 		lead, err := c.Election(path).Campaign(ctx)
 		if err != nil {
@@ -90,7 +91,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*Leas
 }
 
 // members are the locks the bits of a step name.
-func (w *simWorld) members(c *Client, st simStep) (members []Member) {
+func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Member) {
 	for i, of := range w.locks {
 		if st.members&(1<<i) == 0 {
 			continue
@@ -164,14 +165,14 @@ func (w *simWorld) verified(g *simGrant) {
 
 // enterAgain enters a lock again through its lease's context, and leaves it.
 func (w *simWorld) enterAgain(ctx context.Context, st simStep, g *simGrant) {
-	c, ctx := g.lease.h.q.c, context.Context(joined{g.lease.Context(), ctx})
-	var inner *Lease
+	c, ctx := g.lease.Client(), recipes.Joined(g.lease.Context(), ctx)
+	var inner *recipes.Lease
 	var err error
 	switch p := g.parts[0]; p.recipe { // of a set, any member but permits
 	case "mutex":
-		inner, err = c.Mutex(p.lock, WithReentrancy()).Lock(ctx)
+		inner, err = c.Mutex(p.lock, recipes.WithReentrancy()).Lock(ctx)
 	case "rwlock":
-		inner, err = c.RWMutex(p.lock, WithReentrancy()).RLock(ctx)
+		inner, err = c.RWMutex(p.lock, recipes.WithReentrancy()).RLock(ctx)
 	default:
 		return
 	}
@@ -179,10 +180,10 @@ func (w *simWorld) enterAgain(ctx context.Context, st simStep, g *simGrant) {
 		w.told(st, err)
 		return
 	}
-	if inner.h != g.lease.h && g.lease.ended() == nil {
+	if !inner.With(g.lease) && g.lease.Ended() == nil {
 		w.violated("grant %d: entering again gave another lease while it is held", g.id)
 	}
-	if err := inner.Unlock(ctx); err == nil && inner.h == g.lease.h && g.lease.Context().Err() == nil && g.lease.ended() != nil {
+	if err := inner.Unlock(ctx); err == nil && inner.With(g.lease) && g.lease.Context().Err() == nil && g.lease.Ended() != nil {
 		w.violated("grant %d: the inner Unlock gave it back", g.id)
 	}
 }
@@ -200,7 +201,7 @@ func (w *simWorld) guardedWrite(ctx context.Context, g *simGrant) {
 
 // exchange turns a write lease into a read lease or the other way round.
 func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, g *simGrant) *simGrant {
-	m := g.lease.h.q.c.RWMutex("/l")
+	m := g.lease.Client().RWMutex("/l")
 	f := m.Downgrade
 	w.mu.Lock()
 	g.leaving = true
@@ -215,7 +216,7 @@ func (w *simWorld) exchange(ctx context.Context, worker int, st simStep, g *simG
 		w.mu.Lock()
 		g.leaving = false
 		w.mu.Unlock()
-		if !errors.Is(err, errNotApplied) && !errors.Is(err, ErrReleased) && !errors.As(err, new(*session.OpError)) {
+		if !errors.Is(err, recipes.ErrNotApplied) && !errors.Is(err, recipes.ErrReleased) && !errors.As(err, new(*session.OpError)) {
 			w.told(st, err)
 		}
 		return g

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -57,7 +58,7 @@ type simClient struct {
 	number int
 
 	mu  sync.Mutex
-	now *Client
+	now *recipes.Client
 
 	restarting chan struct{} // full while somebody does; a mutex would stop fake time for the next one
 }
@@ -66,7 +67,7 @@ type simClient struct {
 type simGrant struct {
 	id      int
 	client  int
-	lease   *Lease
+	lease   *recipes.Lease
 	parts   []*simPart // one; of a multi-lock, one a member
 	session int64
 	token   uint64 // of what has no permits; else the first permit's
@@ -97,11 +98,11 @@ func (g *simGrant) nodes() (all []string) {
 }
 
 // part is what a member's nodes, or the whole lease's, are of a lock.
-func (w *simWorld) part(of simMember, ks []*contender, shared bool) *simPart {
+func (w *simWorld) part(of simMember, nodes []string, shared bool) *simPart {
 	p := &simPart{lock: of.path, recipe: of.recipe, shared: shared}
-	for _, k := range ks {
-		if k.dir == of.path || strings.HasPrefix(k.dir, of.path+"/") {
-			p.nodes = append(p.nodes, k.path)
+	for _, node := range nodes {
+		if strings.HasPrefix(node, of.path+"/") {
+			p.nodes = append(p.nodes, node)
 		}
 	}
 	p.n = len(p.nodes)
@@ -165,7 +166,7 @@ func (w *simWorld) wire(ctx context.Context, network, address string) (net.Conn,
 
 // redial gives the place a new client.
 func (c *simClient) redial(ctx context.Context) error {
-	cfg := Config{
+	cfg := recipes.Config{
 		Servers: []string{"leader"}, Dialer: c.dial, SessionTimeout: c.w.plan.timeout, ID: fmt.Sprint(c.number),
 		ConnectTimeout: c.w.plan.timeout, LoseOnSuspect: c.w.plan.clients[c.number].suspect,
 	}
@@ -173,7 +174,7 @@ func (c *simClient) redial(ctx context.Context) error {
 		cfg.Servers = append(cfg.Servers, "follower")
 	}
 	// No system calls: the bubble's machine never sleeps.
-	next, err := Dial(seam.With(ctx, seam.Seams{Slept: func() time.Duration { return 0 }}), cfg)
+	next, err := recipes.Dial(seam.With(ctx, seam.Seams{Slept: func() time.Duration { return 0 }}), cfg)
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (c *simClient) redial(ctx context.Context) error {
 	return nil
 }
 
-func (c *simClient) client() *Client {
+func (c *simClient) client() *recipes.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
@@ -191,11 +192,11 @@ func (c *simClient) client() *Client {
 
 // session is the id of the client's newest session; it may be lost.
 func (c *simClient) session() int64 {
-	return c.client().conn.Newest().ID()
+	return c.client().Newest().ID()
 }
 
 func (c *simClient) lost() bool {
-	return c.client().conn.Newest().State() == session.StateLost
+	return c.client().Newest().State() == session.StateLost
 }
 
 // violated notes that an invariant does not hold.

@@ -1,10 +1,11 @@
-package recipes
+package recipes_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -16,13 +17,13 @@ func TestTakeServesEveryKind(t *testing.T) {
 		for _, k := range append(kind.All(), nil) {
 			path := "/" + k.String()
 			if k == nil || k.Container {
-				_, err := c.Take(t.Context(), k, path, Want{})
-				require.ErrorIs(t, err, ErrKindMismatch)
+				_, err := c.Take(t.Context(), k, path, recipes.Want{})
+				require.ErrorIs(t, err, recipes.ErrKindMismatch)
 				continue
 			}
 			l.declare(path, k.New())
 			for _, shared := range []bool{false, k.Queues[0].Shared != nil} {
-				lease, err := c.Take(t.Context(), k, path, Want{Shared: shared, Permits: 1, Try: true})
+				lease, err := c.Take(t.Context(), k, path, recipes.Want{Shared: shared, Permits: 1, Try: true})
 				require.NoError(t, err, k)
 				in, err := inspect.Lock(t.Context(), c, path)
 				require.NoError(t, err)

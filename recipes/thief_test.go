@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -46,7 +47,7 @@ func (th *thief) dialer(ctx context.Context, network, address string) (net.Conn,
 }
 
 // end closes s over other connections, with its id and password. Its owner, cut off, takes it back: so until it is over.
-func (th *thief) end(t *testing.T, s *Session) {
+func (th *thief) end(t *testing.T, s *recipes.Session) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); s.State() != session.StateLost; {
 		require.True(t, time.Now().Before(deadline), "the session does not end")
@@ -56,7 +57,7 @@ func (th *thief) end(t *testing.T, s *Session) {
 		if len(grant) > 40 {
 			th.endOnce(t.Context(), addr, grant[4:])
 		}
-		require.NoError(t, pause(t.Context(), nil, 20*time.Millisecond))
+		require.NoError(t, recipes.Pause(t.Context(), nil, 20*time.Millisecond))
 	}
 }
 

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -7,15 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
-	for name, try := range map[string]func(*Client) (*Lease, error){
-		"mutex":      func(c *Client) (*Lease, error) { return c.Mutex("/m").TryLock(context.Background()) },
-		"reader":     func(c *Client) (*Lease, error) { return c.RWMutex("/rw").TryRLock(context.Background()) },
-		"permits":    func(c *Client) (*Lease, error) { return c.Semaphore("/s").TryAcquire(context.Background(), 1) },
-		"multi-lock": func(c *Client) (*Lease, error) { return mixed(c, 1).TryLock(context.Background()) },
+	for name, try := range map[string]func(*recipes.Client) (*recipes.Lease, error){
+		"mutex": func(c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").TryLock(context.Background()) },
+		"reader": func(c *recipes.Client) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").TryRLock(context.Background())
+		},
+		"permits": func(c *recipes.Client) (*recipes.Lease, error) {
+			return c.Semaphore("/s").TryAcquire(context.Background(), 1)
+		},
+		"multi-lock": func(c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).TryLock(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -39,7 +44,7 @@ func TestAnObservationOutlivesAnyNumberOfLostConnections(t *testing.T) {
 		l.election()
 		c := l.client("a")
 		ctx, cancel := context.WithCancel(t.Context())
-		seen := make(chan Contender, 9)
+		seen := make(chan recipes.Contender, 9)
 		ended := async(func() (err error, _ error) {
 			for leader, e := range c.Election("/e").Observe(ctx) {
 				if e == nil {
@@ -85,7 +90,7 @@ func TestALeaderWhoResignsWhileItIsAskedForIsNotNobody(t *testing.T) {
 		id := l.session(c)
 		read := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getData" }), zktest.Hold)
 		type answer struct {
-			leader Contender
+			leader recipes.Contender
 			there  bool
 		}
 		asked := async(func() (answer, error) {
@@ -117,12 +122,12 @@ func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
 		c := l.client("b")
 		for range 300 {
 			_, err = c.RWMutex("/rw").TryLock(t.Context())
-			require.ErrorIs(t, err, ErrHeld)
+			require.ErrorIs(t, err, recipes.ErrHeld)
 			r, err := c.RWMutex("/rw").TryRLock(t.Context())
 			require.NoError(t, err, "others only read; our own refused writer is in the way")
 			l.unlock(r)
 			_, err = c.Semaphore("/s").TryAcquire(t.Context(), 2)
-			require.ErrorIs(t, err, ErrHeld)
+			require.ErrorIs(t, err, recipes.ErrHeld)
 			p, err := c.Semaphore("/s").TryAcquire(t.Context(), 1)
 			require.NoError(t, err, "one of three is free; our own refused permits are in the way")
 			l.unlock(p)
@@ -171,32 +176,52 @@ func TestAProofThatIsLostIsMadeAgain(t *testing.T) { // simulation, seed 25699
 
 func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
-		holder, waiter, try func(context.Context, *Client) (*Lease, error)
+		holder, waiter, try func(context.Context, *recipes.Client) (*recipes.Lease, error)
 	}{
 		"mutex": {
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").TryLock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.Mutex("/m").TryLock(ctx)
+			},
 		},
 		"reader": {
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").Lock(ctx) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").TryRLock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.RWMutex("/rw").Lock(ctx)
+			},
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.RWMutex("/rw").RLock(ctx)
+			},
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.RWMutex("/rw").TryRLock(ctx)
+			},
 		},
 		"writer": {
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").Lock(ctx) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").TryLock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.RWMutex("/rw").RLock(ctx)
+			},
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.RWMutex("/rw").Lock(ctx)
+			},
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.RWMutex("/rw").TryLock(ctx)
+			},
 		},
 		"permits": {
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 2) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").TryAcquire(ctx, 1) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.Semaphore("/s").Acquire(ctx, 2)
+			},
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.Semaphore("/s").Acquire(ctx, 2)
+			},
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+				return c.Semaphore("/s").TryAcquire(ctx, 1)
+			},
 		},
 		"multi-lock": {
-			func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) },
-			func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).TryLock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).Lock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).Lock(ctx) },
+			func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).TryLock(ctx) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +231,7 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 				x, err := c.holder(t.Context(), b)
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
-				waiting := async(func() (*Lease, error) { return c.waiter(ctx, a) })
+				waiting := async(func() (*recipes.Lease, error) { return c.waiter(ctx, a) })
 				l.settle()
 				notYet(t, waiting, "it is held")
 				id := l.session(a)
@@ -214,10 +239,10 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 					return r.Session == id && (r.Op == "delete" || r.Op == "multi")
 				}), zktest.Hold)
 				cancel()
-				require.ErrorIs(t, (<-waiting).err, ErrHeld)
+				require.ErrorIs(t, (<-waiting).err, recipes.ErrHeld)
 				l.unlock(x)
 				l.settle()
-				tried := async(func() (*Lease, error) { return c.try(t.Context(), a) })
+				tried := async(func() (*recipes.Lease, error) { return c.try(t.Context(), a) })
 				l.settle()
 				leaving.Release()
 				r := <-tried
@@ -237,20 +262,20 @@ func TestATryForPermitsEndsWhenTheTurnGoesToAWaiter(t *testing.T) {
 		x, err := b.Semaphore("/s").Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := async(func() (*Lease, error) { return a.Semaphore("/s").Acquire(ctx, 1) })
+		first := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").Acquire(ctx, 1) })
 		l.settle()
 		id := l.session(a)
 		leaving := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "delete" }), zktest.Hold)
 		cancel()
-		require.ErrorIs(t, (<-first).err, ErrHeld)
-		tried := async(func() (*Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 1) })
+		require.ErrorIs(t, (<-first).err, recipes.ErrHeld)
+		tried := async(func() (*recipes.Lease, error) { return a.Semaphore("/s").TryAcquire(t.Context(), 1) })
 		l.settle()
 		notYet(t, tried, "one is cleaning up")
 		second := l.drawing(a, 1)
 		leaving.Release()
 		select {
 		case r := <-tried:
-			require.ErrorIs(t, r.err, ErrHeld)
+			require.ErrorIs(t, r.err, recipes.ErrHeld)
 		case <-time.After(time.Hour):
 			require.Fail(t, "never")
 		}
@@ -267,20 +292,20 @@ func TestATryIsRefusedOnceTheTurnHasGoneToAWaiter(t *testing.T) {
 		x, err := b.Mutex(m).Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := async(func() (*Lease, error) { return a.Mutex(m).Lock(ctx) })
+		first := async(func() (*recipes.Lease, error) { return a.Mutex(m).Lock(ctx) })
 		l.settle()
 		id := l.session(a)
 		leaving := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "delete" }), zktest.Hold)
 		cancel()
-		require.ErrorIs(t, (<-first).err, ErrHeld)
+		require.ErrorIs(t, (<-first).err, recipes.ErrHeld)
 		second := l.locking(a.Mutex(m))
 		leaving.Release()
 		l.settle()
 		notYet(t, second, "it is held")
-		tried := async(func() (*Lease, error) { return a.Mutex(m).TryLock(t.Context()) })
+		tried := async(func() (*recipes.Lease, error) { return a.Mutex(m).TryLock(t.Context()) })
 		l.settle()
 		require.Len(t, tried, 1)
-		require.ErrorIs(t, (<-tried).err, ErrHeld)
+		require.ErrorIs(t, (<-tried).err, recipes.ErrHeld)
 		l.unlock(x)
 		l.unlock((<-second).v)
 	})

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // Two goroutines that try at the same moment: the one that was beaten waited for the other's whole holding.
 func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
 	for range 50000 {
-		st := &clientState{}
+		turns := &recipes.Turns{}
 		var ready atomic.Int32
 		tried := make(chan bool, 2)
 		for range cap(tried) {
@@ -24,13 +25,12 @@ func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
 				for ready.Add(1); ready.Load() < 2; {
 					runtime.Gosched()
 				}
-				_, held := st.enter(context.Background(), "k", "a", true, false)
-				tried <- held == nil
+				tried <- turns.Enter(context.Background(), "k", "a", true, false) == nil
 			}()
 		}
 		for len(tried) < cap(tried) {
-			if st.heir("k") != "" {
-				st.leave("k", ticket{})
+			if turns.Heir("k") != "" {
+				turns.Leave("k")
 				require.FailNow(t, "a try waits for the turn")
 			}
 			runtime.Gosched()
@@ -49,7 +49,7 @@ func TestTurnGivenUpTwice(t *testing.T) {
 		c := l.client("c")
 		m := c.Mutex(path)
 		ctx, cancel := context.WithCancel(t.Context())
-		first := async(func() (*Lease, error) { return m.Lock(ctx) })
+		first := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 		l.settle()
 		slow := l.srv.Inject(zktest.On("delete"), zktest.Delay(2*time.Second))
 		cancel()
@@ -87,7 +87,7 @@ func TestUpgradeCutShortBySleepKeptTheTurnToWrite(t *testing.T) {
 				_ = w.Unlock(t.Context())
 			}
 			l.settle()
-			require.False(t, c.state.taken("/rw"), "asleep after %d looks at the clock", n)
+			require.False(t, c.TurnTaken("/rw"), "asleep after %d looks at the clock", n)
 		})
 	}
 }
@@ -100,7 +100,7 @@ func TestTryMeetsThePlaceNobodyInherited(t *testing.T) {
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		waiting := async(func() (*Lease, error) { return m.Lock(ctx) })
+		waiting := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
 		l.settle()
 		slow := l.srv.Inject(zktest.Once(zktest.On("delete")), zktest.Delay(time.Second))
 		unlocked := async(func() (any, error) { return nil, x.Unlock(t.Context()) })

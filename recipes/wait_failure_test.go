@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -20,7 +21,7 @@ func TestAPredecessorThatVanishesBeforeItsWatchIsNotWaitedFor(t *testing.T) { //
 		b := l.client("b").Mutex(m)
 		l.warmDeclaration(b)
 		held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }), zktest.Hold)
-		w := async(func() (*Lease, error) { return b.Lock(context.Background()) })
+		w := async(func() (*recipes.Lease, error) { return b.Lock(context.Background()) })
 		<-held.Hit()
 		l.unlock(x)
 		held.Release()
@@ -31,12 +32,9 @@ func TestAPredecessorThatVanishesBeforeItsWatchIsNotWaitedFor(t *testing.T) { //
 }
 
 // warmDeclaration makes a client know the declaration without touching the queue.
-func (l *lab) warmDeclaration(m *Mutex) {
+func (l *lab) warmDeclaration(m *recipes.Mutex) {
 	l.t.Helper()
-	s, err := m.q.c.Session(l.t.Context())
-	require.NoError(l.t, err)
-	_, err = m.q.c.declared(l.t.Context(), s, m.q)
-	require.NoError(l.t, err)
+	require.NoError(l.t, m.Declared(l.t.Context()))
 }
 
 func TestAMiddleWaiterThatLeavesDoesNotGrantTheOneBehind(t *testing.T) { // case 14
@@ -46,7 +44,7 @@ func TestAMiddleWaiterThatLeavesDoesNotGrantTheOneBehind(t *testing.T) { // case
 		require.NoError(t, err)
 		ctx, leave := context.WithCancel(context.Background())
 		first := l.client("1").Mutex(m)
-		middle := l.locker(func(context.Context) (*Lease, error) { return first.Lock(ctx) })
+		middle := l.locker(func(context.Context) (*recipes.Lease, error) { return first.Lock(ctx) })
 		last := l.locking(l.client("2").Mutex(m))
 		leave()
 		require.ErrorIs(t, (<-middle).err, context.Canceled)
@@ -67,7 +65,7 @@ func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // case 15: etcd
 		l.srv.Expire(l.session(c))
 		start := time.Now()
 		r := <-w
-		require.ErrorIs(t, r.err, ErrSessionLost)
+		require.ErrorIs(t, r.err, recipes.ErrSessionLost)
 		require.Less(t, time.Since(start), 3*time.Second, "one reconnect")
 		l.unlock(x)
 		again, err := c.Mutex(m).Lock(t.Context()) // the same handle, in a new session
@@ -84,16 +82,16 @@ func TestAWaiterWhoseNodeIsDeletedIsNeverGranted(t *testing.T) { // case 16
 		w := l.locking(l.client("1").Mutex(m))
 		require.NoError(t, l.srv.Delete(l.queue(m)[1]))
 		r := <-w
-		require.ErrorIs(t, r.err, ErrLost)
+		require.ErrorIs(t, r.err, recipes.ErrLost)
 		require.NoError(t, x.Context().Err())
 	})
 }
 
 func TestAWaiterNotInTheListIsNotTheLowest(t *testing.T) { // go-zookeeper's Lock takes itself for the lowest
-	_, err := decide(kind.Mutex.Queues[0], nil, []string{"_c_x-lock-0000000009"}, "_c_y-lock-0000000001")
-	require.ErrorIs(t, err, errNotListed)
-	_, err = decide(kind.Mutex.Queues[0], nil, nil, "_c_y-lock-0000000001")
-	require.ErrorIs(t, err, errNotListed)
+	_, _, err := recipes.Decide(kind.Mutex.Queues[0], nil, []string{"_c_x-lock-0000000009"}, "_c_y-lock-0000000001")
+	require.ErrorIs(t, err, recipes.ErrNotListed)
+	_, _, err = recipes.Decide(kind.Mutex.Queues[0], nil, nil, "_c_y-lock-0000000001")
+	require.ErrorIs(t, err, recipes.ErrNotListed)
 }
 
 func TestAPredecessorDeletedWhileDisconnectedIsNoticed(t *testing.T) { // case 17: kazoo 0937c79
@@ -156,7 +154,7 @@ func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #9
 		for range 300 {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			_, err := c.Mutex(m).Lock(ctx)
-			require.ErrorIs(t, err, ErrHeld)
+			require.ErrorIs(t, err, recipes.ErrHeld)
 			cancel()
 		}
 		l.settle()
@@ -164,7 +162,7 @@ func TestManyCancelledWaitersShareOneWatch(t *testing.T) { // case 19: samuel #9
 		require.NoError(t, err)
 		require.Len(t, s.Stats().Watches, 1, "only the declaration's watch may be left")
 		require.Len(t, l.children(m), 1)
-		require.Zero(t, c.state.janitor(s).bytes.Load(), "the account of path bytes leaks")
+		require.Zero(t, c.PathBytes(s).Load(), "the account of path bytes leaks")
 		l.unlock(x)
 	})
 }
@@ -177,7 +175,7 @@ func TestATimeoutDuringADisconnectLeavesNothing(t *testing.T) { // case 20: kazo
 		c := l.client("1")
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		w := l.locker(func(context.Context) (*Lease, error) { return c.Mutex(m).Lock(ctx) })
+		w := l.locker(func(context.Context) (*recipes.Lease, error) { return c.Mutex(m).Lock(ctx) })
 		id := l.session(c)
 		l.srv.RefuseDials(true)
 		l.srv.Disconnect(id)
@@ -213,8 +211,8 @@ func TestGoroutinesOfOneSessionExcludeEachOther(t *testing.T) { // case 24: two 
 		x, err := c.Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		_, err = c.Mutex("/m").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
-		var held *HeldError
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		var held *recipes.HeldError
 		require.True(t, errors.As(err, &held) && held.Local)
 		l.unlock(x)
 	})
@@ -223,11 +221,11 @@ func TestGoroutinesOfOneSessionExcludeEachOther(t *testing.T) { // case 24: two 
 func TestSequenceNumbersAreRefusedBeforeTheyRunOut(t *testing.T) { // case 58: kazoo #606, #730
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.mutex()
-		require.NoError(t, l.srv.SetCreateCount(m, lastSequence))
+		require.NoError(t, l.srv.SetCreateCount(m, recipes.LastSequence))
 		c := l.client("a").Mutex(m)
 		l.warm(c) // the last number there is
 		_, err := c.Lock(t.Context())
-		require.ErrorIs(t, err, ErrSequenceExhausted)
+		require.ErrorIs(t, err, recipes.ErrSequenceExhausted)
 		l.settle()
 		require.Empty(t, l.children(m))
 	})
@@ -242,7 +240,7 @@ func TestFullQueuesRefuse(t *testing.T) {
 		require.NoError(t, err)
 		w := l.locking(l.client("1").Mutex("/m"))
 		_, err = l.client("2").Mutex("/m").Lock(t.Context())
-		require.ErrorIs(t, err, ErrQueueFull)
+		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		l.settle()
 		require.Len(t, l.children("/m"), 2)
 		l.unlock(x)
@@ -257,11 +255,11 @@ func TestDrainingAndMovedLocksSendWaitersAwayAndKeepHolders(t *testing.T) {
 		require.NoError(t, err)
 		w := l.locking(l.client("1").Mutex(m))
 		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
-		require.ErrorIs(t, (<-w).err, ErrDraining)
+		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
 		require.NoError(t, x.Context().Err())
 		l.declare(m, kind.Mutex.New(), func(p *kind.Payload) { p.State, p.MovedTo = kind.StateMoved, "/elsewhere" })
 		_, err = l.client("2").Mutex(m).Lock(t.Context())
-		require.ErrorIs(t, err, ErrMoved)
+		require.ErrorIs(t, err, recipes.ErrMoved)
 		require.ErrorContains(t, err, "/elsewhere")
 		l.unlock(x)
 		require.Empty(t, l.children(m))
@@ -275,11 +273,11 @@ func TestTheBytesOfASessionsContendersAreBounded(t *testing.T) { // ZOOKEEPER-43
 		l.warm(m)
 		s, err := c.Session(t.Context())
 		require.NoError(t, err)
-		account := &c.state.janitor(s).bytes
+		account := c.PathBytes(s)
 		require.Zero(t, account.Load())
-		account.Store(maxEphemeralBytes - 10)
+		account.Store(recipes.MaxEphemeralBytes - 10)
 		_, err = m.Lock(t.Context())
-		require.ErrorIs(t, err, ErrSessionFull)
+		require.ErrorIs(t, err, recipes.ErrSessionFull)
 		account.Store(0)
 		l.warm(m)
 		require.Zero(t, account.Load())
@@ -310,7 +308,7 @@ func TestAReadLostManyTimesDoesNotCostAPlaceInTheQueue(t *testing.T) { // a sess
 		c := l.client("1").Mutex(m)
 		l.warmDeclaration(c)
 		rule := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }, zktest.CutAt(5))
-		w := async(func() (*Lease, error) { return c.Lock(context.Background()) })
+		w := async(func() (*recipes.Lease, error) { return c.Lock(context.Background()) })
 		for rule.Hits() < 6 {
 			time.Sleep(100 * time.Millisecond)
 			notYet(t, w, "gave up")
@@ -326,19 +324,25 @@ func TestAReadLostManyTimesDoesNotCostAPlaceInTheQueue(t *testing.T) { // a sess
 
 // A server that sheds a request has done nothing with it: there is nothing to lose a place for.
 func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
-	for name, lock := range map[string]func(context.Context, *Client) (*Lease, error){
-		"mutex":  func(ctx context.Context, c *Client) (*Lease, error) { return c.Mutex("/m").Lock(ctx) },
-		"reader": func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").RLock(ctx) },
-		"writer": func(ctx context.Context, c *Client) (*Lease, error) { return c.RWMutex("/rw").Lock(ctx) },
-		"permit": func(ctx context.Context, c *Client) (*Lease, error) { return c.Semaphore("/s").Acquire(ctx, 1) },
-		"election": func(ctx context.Context, c *Client) (*Lease, error) {
+	for name, lock := range map[string]func(context.Context, *recipes.Client) (*recipes.Lease, error){
+		"mutex": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) },
+		"reader": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").RLock(ctx)
+		},
+		"writer": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.RWMutex("/rw").Lock(ctx)
+		},
+		"permit": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
+			return c.Semaphore("/s").Acquire(ctx, 1)
+		},
+		"election": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) {
 			l, err := c.Election("/e").Campaign(ctx)
 			if err != nil {
 				return nil, err
 			}
 			return l, nil
 		},
-		"set": func(ctx context.Context, c *Client) (*Lease, error) { return mixed(c, 1).Lock(ctx) },
+		"set": func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error) { return mixed(c, 1).Lock(ctx) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
@@ -350,7 +354,7 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 				require.NoError(t, err)
 				c := l.client("waiter")
 				id := l.session(c)
-				w := async(func() (*Lease, error) { return lock(context.Background(), c) })
+				w := async(func() (*recipes.Lease, error) { return lock(context.Background(), c) })
 				l.settle()
 				notYet(t, w, "it is held")
 				shed := map[string]int{}

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -42,7 +43,7 @@ func TestTwoProgramsThatHoldWhatTheOtherWantsAreADeadlock(t *testing.T) {
 		wa := l.locking(a.Mutex(paths[1]))
 		require.Empty(t, l.look(paths...).Deadlocks, "only one of them waits")
 		ctx, cancel := context.WithCancel(context.Background())
-		wb := l.locker(func(context.Context) (*Lease, error) { return b.Mutex(paths[0]).Lock(ctx) })
+		wb := l.locker(func(context.Context) (*recipes.Lease, error) { return b.Mutex(paths[0]).Lock(ctx) })
 		// A third one waits for the circle, and is not in it; a fourth has nothing to do with it.
 		wc := l.locking(l.client("C").Mutex(paths[0]))
 		_, err = l.client("D").Mutex(paths[2]).Lock(t.Context())

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -27,7 +28,7 @@ func (l *lab) writersFirst(path string) (writer string) {
 // pushed out each other's declarations, read them again, and came to no rest.
 func TestReadersOfMoreLocksThanDeclarationsAreKeptComeToRest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		c := l.client("c", func(cfg *Config) { cfg.SessionTimeout = 40 * time.Second })
+		c := l.client("c", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 		kept := manyDeclarations(c)
 		n := kept + kept/4
 		var writers []string
@@ -35,7 +36,7 @@ func TestReadersOfMoreLocksThanDeclarationsAreKeptComeToRest(t *testing.T) {
 			writers = append(writers, l.writersFirst(fmt.Sprintf("/rw%d", i)))
 		}
 		l.srv.ResetCounts()
-		leases := make([]*Lease, n)
+		leases := make([]*recipes.Lease, n)
 		var all sync.WaitGroup
 		for i := range n {
 			all.Go(func() {
@@ -58,8 +59,8 @@ func TestReadersOfMoreLocksThanDeclarationsAreKeptComeToRest(t *testing.T) {
 			all.Go(func() { assert.NoError(t, x.Unlock(context.Background())) })
 		}
 		all.Wait()
-		require.Len(t, c.state.decls, kept)
-		require.Empty(t, c.state.pins)
+		require.Equal(t, kept, c.Declarations())
+		require.Empty(t, c.Pinned())
 	})
 }
 
@@ -74,7 +75,7 @@ func (l *lab) requests() map[string]int {
 func TestAReaderThatYieldsNoticesAWriterWhoseEndWasNotTold(t *testing.T) { // reliability matrix, row 8
 	inLab(t, func(t *testing.T, l *lab) {
 		writer := l.writersFirst("/rw")
-		waiting := async(func() (*Lease, error) { return l.client("a").RWMutex("/rw").RLock(context.Background()) })
+		waiting := async(func() (*recipes.Lease, error) { return l.client("a").RWMutex("/rw").RLock(context.Background()) })
 		l.settle()
 		l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == writer }, zktest.DropEvent)
 		require.NoError(t, l.srv.Delete(writer))

@@ -1,4 +1,4 @@
-package recipes
+package recipes_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
@@ -43,7 +44,7 @@ func TestAHolderWhoseNodeIsGoneOrAnothersStopsAtOnce(t *testing.T) { // cases 28
 				start := time.Now()
 				hostile.Soon(t, x.Context().Done(), "the holder goes on")
 				require.LessOrEqual(t, time.Since(start), 3*oneWay, "the event and one read; a heartbeat would notice later")
-				require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+				require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 			})
 		})
 	}
@@ -58,7 +59,7 @@ func TestAWaiterWhoseNodeIsAnothersIsNeverGranted(t *testing.T) { // case 28, of
 		l.replace(l.queue(m)[1])
 		l.unlock(x)
 		r := hostile.Soon(t, w, "the waiter was not told")
-		require.ErrorIs(t, r.err, ErrLost)
+		require.ErrorIs(t, r.err, recipes.ErrLost)
 	})
 }
 
@@ -101,18 +102,18 @@ func TestTheQueueKeepsItsOrderWhereNumbersWrap(t *testing.T) { // case 58: ZooKe
 			got = append(got, path.Base(k.Path))
 		}
 		require.Equal(t, order, got)
-		_, err = decide(kind.Mutex.Queues[0], nil, order, order[2])
+		_, _, err = recipes.Decide(kind.Mutex.Queues[0], nil, order, order[2])
 		require.NoError(t, err)
-		v, err := decide(kind.Mutex.Queues[0], nil, order, order[2])
+		granted, behind, err := recipes.Decide(kind.Mutex.Queues[0], nil, order, order[2])
 		require.NoError(t, err)
-		require.False(t, v.granted, "the first number beyond the wrap jumps the queue")
-		require.Equal(t, order[1], v.behind)
+		require.False(t, granted, "the first number beyond the wrap jumps the queue")
+		require.Equal(t, order[1], behind)
 	})
 }
 
 // movedTo makes a client connect to r while moved says so.
-func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*Config) {
-	return func(cfg *Config) {
+func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*recipes.Config) {
+	return func(cfg *recipes.Config) {
 		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if !moved.Load() {
 				return l.srv.DialContext(ctx, network, address)
@@ -156,7 +157,7 @@ func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 		old.CutOff()
 		moved.Store(true)
 		lost := l.srv.Inject(zktest.Once(at("create")), zktest.DropReply)
-		w := async(func() (*Lease, error) { return m.Lock(t.Context()) })
+		w := async(func() (*recipes.Lease, error) { return m.Lock(t.Context()) })
 		<-lost.Hit()
 		time.Sleep(3 * time.Second) // it is asked there, for as long as it has not noticed
 		require.Empty(t, w)
@@ -175,7 +176,7 @@ func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, CURATOR-678, vault #4491
 	inLab(t, func(t *testing.T, l *lab) {
 		// A session long enough to outlast the cuts: one that is lost takes its node along, and Unlock is content.
-		c := l.client("a", func(cfg *Config) { cfg.SessionTimeout = 40 * time.Second })
+		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 		x, err := c.Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)
 		cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= 3 }, zktest.CutBefore)
@@ -199,7 +200,7 @@ func TestAnExpiredSessionEndsItsLeases(t *testing.T) { // etcd #10811, consul #2
 		default:
 			require.Fail(t, "the lease outlives its session")
 		}
-		require.ErrorIs(t, context.Cause(x.Context()), ErrLost)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 	})
 }
 
@@ -212,7 +213,7 @@ func TestAWaiterIsToldOfTheLossOfItsSessionByThatAlone(t *testing.T) { // case 1
 		w := l.locking(c.Mutex(m))
 		l.srv.Partition(l.session(c), zktest.Both) // no event comes any more
 		time.Sleep(12 * time.Second)
-		require.ErrorIs(t, hostile.Soon(t, w, "it waits for a turn that cannot come").err, ErrSessionLost)
+		require.ErrorIs(t, hostile.Soon(t, w, "it waits for a turn that cannot come").err, recipes.ErrSessionLost)
 		l.unlock(x)
 		l.srv.Heal(0)
 	})
@@ -242,7 +243,7 @@ func TestAPredecessorThatVanishesCostsNoWait(t *testing.T) { // case 13: ZooKeep
 		look := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == x.Node() }), zktest.Hold)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		w := async(func() (*Lease, error) { return b.Lock(ctx) })
+		w := async(func() (*recipes.Lease, error) { return b.Lock(ctx) })
 		<-look.Hit()
 		l.unlock(x)
 		look.Release()
@@ -258,7 +259,7 @@ func TestJunkCostsNoWait(t *testing.T) { // case 11: CURATOR-43, samuel #64
 		for _, name := range []string{"config", "0-meta", "_c_x", "zzz", "lock-12"} {
 			l.foreign(m, name, "")
 		}
-		w := async(func() (*Lease, error) { return l.client("a").Mutex(m).Lock(t.Context()) })
+		w := async(func() (*recipes.Lease, error) { return l.client("a").Mutex(m).Lock(t.Context()) })
 		r := hostile.Soon(t, w, "it waits for a child that is nobody's")
 		require.NoError(t, r.err)
 		l.unlock(r.v)
@@ -291,7 +292,7 @@ func TestARevocationIsHeardSoon(t *testing.T) { // Curator's makeRevocable
 		l.settle()
 		require.NoError(t, l.srv.Set(x.Node(), []byte(kind.RevokeMessage)))
 		hostile.Soon(t, x.Context().Done(), "the holder was asked to step back")
-		require.ErrorIs(t, context.Cause(x.Context()), ErrRevoked)
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrRevoked)
 		l.unlock(x)
 	})
 }
@@ -312,7 +313,7 @@ func TestMultiLocksOfOppositeOrderStartedAtOnceBothGetTheirTurn(t *testing.T) { 
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
 				both := c.MultiLock(c.Mutex(order[0]), c.Mutex(order[1]))
-				done <- both.Do(ctx, func(context.Context, *Lease) error { return nil })
+				done <- both.Do(ctx, func(context.Context, *recipes.Lease) error { return nil })
 			}()
 		}
 		require.NoError(t, <-done)
@@ -324,7 +325,7 @@ func TestAnyPermitThatComesBackIsNoticed(t *testing.T) { // case 45: Curator V1 
 	for which := range 2 {
 		inLab(t, func(t *testing.T, l *lab) {
 			l.semaphore(2)
-			var held [2]*Lease
+			var held [2]*recipes.Lease
 			for i := range held {
 				x, err := l.client("holder").Semaphore("/s").Acquire(t.Context(), 1)
 				require.NoError(t, err)

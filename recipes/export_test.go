@@ -1,0 +1,187 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"sync/atomic"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// What the tests, which are programs like any other, know of the inside.
+
+const (
+	LastSequence      = lastSequence
+	MaxDeclarations   = maxDeclarations
+	MaxEphemeralBytes = maxEphemeralBytes
+	ObserverGrace     = observerGrace
+)
+
+var (
+	ContendersACL = contendersACL
+	CreateNode    = createNode
+	ErrNotApplied = errNotApplied
+	ErrNotListed  = errNotListed
+	Find          = find
+	HeldData      = heldData
+	HolderSelf    = holderSelf
+	Hostname      = hostname
+	Pause         = pause
+)
+
+// Joined is a context with the values of one and the end of another.
+func Joined(values, end context.Context) context.Context { return joined{values, end} }
+
+// Decide says whether a contender is admitted, or which one it waits for.
+func Decide(q kind.Queue, p kind.Params, children []string, name string) (granted bool, behind string, err error) {
+	v, err := decide(q, p, children, name)
+	return v.granted, v.behind, err
+}
+
+// Newest is the client's session, which may be over.
+func (c *Client) Newest() *Session { return c.conn.Newest() }
+
+// KeepDeclarations bounds how many are kept.
+func (c *Client) KeepDeclarations(n int) { c.state.maxDecls = n }
+
+// Declarations is how many are kept.
+func (c *Client) Declarations() int {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return len(c.state.decls)
+}
+
+// Pinned are the paths whose declarations must be kept.
+func (c *Client) Pinned() []string {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return slices.Collect(maps.Keys(c.state.pins))
+}
+
+// TurnTaken says whether a goroutine of this client has the turn for a lock.
+func (c *Client) TurnTaken(key string) bool { return c.state.taken(key) }
+
+// PathBytes is a session's account of ephemeral paths.
+func (c *Client) PathBytes(s *Session) *atomic.Int64 { return &c.state.janitor(s).bytes }
+
+// Remove leaves contenders to the janitor.
+func (c *Client) Remove(s *Session, ks ...*contender) []<-chan struct{} {
+	return c.state.janitor(s).remove(ks...)
+}
+
+// Leftovers says what a client still keeps although nothing of it holds or waits.
+func (c *Client) Leftovers() (left []string) {
+	s := c.conn.Newest()
+	c.state.mu.Lock()
+	if len(c.state.local) > 0 {
+		left = append(left, fmt.Sprintf("local turns %v", c.state.local))
+	}
+	for of, j := range c.state.janitors {
+		if n := j.bytes.Load(); n != 0 && of.State() != session.StateLost {
+			left = append(left, fmt.Sprintf("%d bytes booked for nodes that do not exist", n))
+		}
+	}
+	if n := len(c.state.janitors); n > 1 {
+		left = append(left, fmt.Sprintf("janitors of %d sessions", n))
+	}
+	if j := c.state.janitors[s]; j != nil {
+		j.mu.Lock()
+		if j.running || len(j.chores) > 0 {
+			left = append(left, fmt.Sprintf("%d chores", len(j.chores)))
+		}
+		j.mu.Unlock()
+	}
+	declared := len(c.state.decls)
+	c.state.mu.Unlock()
+
+	if s.State() == session.StateLost {
+		return left
+	}
+	busy := s.Stats()
+	if busy.Holds > 0 {
+		left = append(left, fmt.Sprintf("%d holds", busy.Holds))
+	}
+	if len(busy.Watches) > declared {
+		left = append(left, fmt.Sprintf("%d watches for %d declarations: %v", len(busy.Watches), declared, busy.Watches))
+	}
+	for _, watched := range busy.Armed {
+		// The watch of a declaration stays on the server, and so does that of a semaphore's permits: one each a lock.
+		if _, contender := kind.ParseContender(path.Base(watched)); contender {
+			left = append(left, "a watch on "+watched)
+		}
+	}
+	if busy.Requests > 0 {
+		left = append(left, fmt.Sprintf("%d operations under way", busy.Requests))
+	}
+	return left
+}
+
+// Declared reads the lock's declaration and touches nothing else.
+func (m *Mutex) Declared(ctx context.Context) error {
+	s, err := m.q.c.Session(ctx)
+	if err == nil {
+		_, err = m.q.c.declared(ctx, s, m.q)
+	}
+	return err
+}
+
+// Contenders are n that have not been created.
+func (m *Mutex) Contenders(ctx context.Context, s *Session, n int) (ks []*contender, err error) {
+	d, err := m.q.c.declared(ctx, s, m.q)
+	for range n {
+		if err != nil {
+			break
+		}
+		var k *contender
+		k, err = m.q.contender(s, d, kind.Mutex.Queues[0], holderSelf("a"))
+		ks = append(ks, k)
+	}
+	return ks, err
+}
+
+// Prefix is the part of its name that is its own.
+func (k *contender) Prefix() string { return k.prefix }
+
+func (m *Semaphore) Client() *Client { return m.q.c }
+
+func (l *Lease) Client() *Client  { return l.h.q.c }
+func (l *Lease) SessionID() int64 { return l.h.s.ID() }
+func (l *Lease) HandOffs() int    { return l.h.handoff }
+func (l *Lease) Reads() bool      { return l.h.q.shared }
+func (l *Lease) Ended() error     { return l.ended() }
+
+// Nodes are what it holds: one, or one for each permit or member.
+func (l *Lease) Nodes() []string { return l.h.paths() }
+
+// With says whether two leases are of one holding.
+func (l *Lease) With(other *Lease) bool { return l.h == other.h }
+
+// Share offers the holding to one more reader, Lose ends it, and Joined is that reader's lease.
+func (l *Lease) Share() bool                       { return l.h.share() }
+func (l *Lease) Lose(cause error)                  { l.h.lose(cause) }
+func (l *Lease) Joined(ctx context.Context) *Lease { return l.h.leaseOf(ctx, l.h.acquired(0)) }
+
+// Turns are the local queues of a client.
+type Turns struct{ st clientState }
+
+func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *HeldError {
+	_, held := t.st.enter(ctx, key, id, try, shares)
+	return held
+}
+
+func (t *Turns) Heir(key string) string                 { return t.st.heir(key) }
+func (t *Turns) Leave(key string)                       { t.st.leave(key, ticket{}) }
+func (t *Turns) WaitsFor(key string, holder *HeldError) { t.st.waitsFor(key, holder) }
+
+// Wake wakes the tries as when who has the turn waits, and another one that leaves before they look.
+func (t *Turns) Wake(key string) {
+	t.st.mu.Lock()
+	defer t.st.mu.Unlock()
+	s := t.st.local[key]
+	close(s.waits)
+	s.waits = make(chan struct{})
+}
