@@ -48,14 +48,17 @@ const (
 	interop = "../testdata/interop"
 )
 
-func newLab(t *testing.T) *realLab {
+func newLab(t *testing.T) *realLab { return newLabAllowing(t, "*") }
+
+// newLabAllowing is newLab with these four-letter words only.
+func newLabAllowing(t *testing.T, words string) *realLab {
 	t.Helper()
 	l := &realLab{t: t, events: map[string]chan string{}}
 	compiled := make(chan error, 1)
 	go func() { compiled <- l.compile(t) }()
 	l.zk = realzk.Start(t, realzk.Options{
 		TickTime:   200 * time.Millisecond,
-		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"},
+		Config:     map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000", "4lw.commands.whitelist": words},
 		Properties: map[string]string{"zookeeper.forceSync": "no"}, // no crash of the server is part of these tests
 	})
 	require.NoError(t, <-compiled)

@@ -70,7 +70,6 @@ func (in *Report) read(ctx context.Context, s *session.Session, params kind.Para
 	// All queues before any is judged, the permits before the antechamber: a Curator client that was granted its permit
 	// in between has left the antechamber by then, and counts as what it has become.
 	lines := make([][]Contender, len(in.Kind.Queues))
-	gated := map[int64]bool{} // sessions that stand in an antechamber
 	for i, q := range in.Kind.Queues {
 		dir, names := q.Dir(in.Path), children
 		if q.Child != "" {
@@ -85,14 +84,22 @@ func (in *Report) read(ctx context.Context, s *session.Session, params kind.Para
 		}
 		in.junk(dir, junk)
 		lines[i] = line
-		for _, c := range line {
+	}
+	in.judge(params, lines)
+	return nil
+}
+
+// judge tells holders from waiters in the queues of the kind.
+func (in *Report) judge(params kind.Params, lines [][]Contender) {
+	gated := map[int64]bool{} // sessions that stand in an antechamber
+	for i, q := range in.Kind.Queues {
+		for _, c := range lines[i] {
 			gated[c.Session] = gated[c.Session] || q.Gate && c.Session != 0
 		}
 	}
 	for i, q := range in.Kind.Queues {
 		in.sort(params, q, lines[i], gated)
 	}
-	return nil
 }
 
 // sort tells holders from waiters by the kind's own rule. How many permits there are of what nobody declared is not known
@@ -156,10 +163,14 @@ func (in *Report) junk(dir string, names []string) {
 
 // Contenders reads the contenders among the children of dir, in order; those that have gone are left out.
 func Contenders(ctx context.Context, s *session.Session, dir string, children []string) ([]Contender, []string, error) {
+	return contenders(dir, children, func(k kind.Contender) (*Contender, error) { return ReadContender(ctx, s, dir, k) })
+}
+
+func contenders(dir string, children []string, read func(kind.Contender) (*Contender, error)) ([]Contender, []string, error) {
 	queue, junk := kind.SortContenders(children)
 	found := make([]*Contender, len(queue))
 	errs := make([]error, len(queue))
-	together(maxReads, len(queue), func(i int) { found[i], errs[i] = ReadContender(ctx, s, dir, queue[i]) })
+	together(maxReads, len(queue), func(i int) { found[i], errs[i] = read(queue[i]) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, fmt.Errorf("recipes: inspect %s: %w", dir, err)
 	}

@@ -205,6 +205,13 @@ func (h *hosts) current() (t target, pass int, first bool) {
 	return h.targets[h.next], h.pass, h.next == 0
 }
 
+// all lists the addresses of the present pass.
+func (h *hosts) all() []target {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.targets)
+}
+
 // size is the number of addresses in the present pass, at least 1: it divides, and is asked for before the first pass.
 func (h *hosts) size() int {
 	h.mu.Lock()

@@ -18,6 +18,7 @@ type options struct {
 	x509          bool
 	tls           *tls.Config
 	reapInterval  time.Duration
+	words         []string // nil: all
 }
 
 // defaultMaxFrame is ZooKeeper's jute.maxbuffer.
@@ -56,3 +57,9 @@ func WithReapInterval(d time.Duration) Option { return func(o *options) { o.reap
 // WithQuotaEnforcement makes hard quota limits refuse writes (enforceQuota).
 // Quotas are counted either way.
 func WithQuotaEnforcement() Option { return func(o *options) { o.enforceQuota = true } }
+
+// WithWords allows these four-letter words and no others (4lw.commands.whitelist,
+// which in ZooKeeper is srvr by default; here all are answered).
+func WithWords(words ...string) Option {
+	return func(o *options) { o.words = append([]string{}, words...) }
+}

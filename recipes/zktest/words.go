@@ -44,7 +44,7 @@ func knownWord(w string) bool {
 // ZooKeeper gives to words outside its whitelist.
 func (s *Server) fourLetter(word string) string {
 	var b strings.Builder
-	if f := words[word]; f != nil {
+	if f := words[word]; f != nil && (s.opts.words == nil || slices.Contains(s.opts.words, word)) {
 		f(s, &b)
 	} else {
 		fmt.Fprintf(&b, "%s is not executed because it is not in the whitelist.\n", word)

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/conformance"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -71,4 +73,19 @@ func TestTheClockOfTheServerInMemory(t *testing.T) {
 func TestFourLetterWordsReadLikeZooKeepers(t *testing.T) {
 	t.Parallel()
 	conformance.Words(t, conformance.TCP(zktest.Start(t).Addr()), conformance.TCP(realzk.Start(t, realzk.Options{}).Addr))
+}
+
+func TestForbiddenWordsAreRefusedAsByZooKeeper(t *testing.T) {
+	real := realzk.Start(t, realzk.Options{Config: map[string]string{"4lw.commands.whitelist": "srvr"}})
+	ours := zktest.Start(t, zktest.WithWords("srvr"))
+	for _, word := range []string{"dump", "cons", "mntr"} {
+		want, err := conformance.Word(conformance.TCP(real.Addr), word)
+		require.NoError(t, err)
+		got, err := conformance.Word(conformance.TCP(ours.Addr()), word)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	got, err := conformance.Word(conformance.TCP(ours.Addr()), "srvr")
+	require.NoError(t, err)
+	require.Contains(t, got, "Mode: standalone")
 }

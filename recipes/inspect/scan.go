@@ -1,0 +1,319 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// Snapshot is what a Scanner saw in one look.
+type Snapshot struct {
+	At    time.Time     // when the look began
+	Took  time.Duration // and how long it took
+	Zxid  int64         // the newest transaction that a server told of
+	Dump  bool          // dump listed the contenders; else their directories were asked
+	Locks []*Report     // in the order of paths; one that has not changed is the same value as in the snapshot before
+	// Sessions are all that the servers list, by id; where they list none, those of holders and waiters.
+	Sessions map[int64]*Session
+	Servers  []Server
+	Waits    *Waits   // see WaitsFor; of a queue longer than 200, its first 200 and those who stand in another one, too
+	Unread   []Unread // what could not be read, in the order of paths
+	Cut      bool     // there are more nodes below the prefix than are looked at
+	Pending  int      // nodes whose turn has not come yet, for the bound on reads: what is shown of them is older, or nothing
+	Cost     Cost
+}
+
+// Unread is a node that is declared, or stands below the prefix, and could not be read.
+type Unread struct {
+	Path string
+	Err  error // zk.ErrNoNode: it is declared, and not there
+}
+
+// Cost is what a look asked of the servers.
+type Cost struct {
+	Reads     int   // requests on the connection
+	Words     int   // four-letter words, each a connection of its own
+	WordBytes int64 // the length of the answers to them
+}
+
+// ScanOptions say what a Scanner looks at.
+type ScanOptions struct {
+	// Declared are the paths of declared locks.
+	Declared []string
+	// Prefix, unless it is empty, is a tree in which all locks are looked at, whoever made them: those that are declared, and
+	// those that their contenders tell of. "/" is everything.
+	Prefix string
+	// Reads bounds the requests of a look, after the first one of each declared lock; 0 is no bound. What is in use, or has
+	// changed, comes first; the rest takes turns.
+	Reads int
+}
+
+// maxNodes is how many nodes below a prefix are looked at.
+const maxNodes = 100_000
+
+// Scanner looks at the same locks again and again, and asks only for what may have changed. Where the servers allow the
+// four-letter words dump and cons it learns from these who stands in which queue, at a cost that grows with the contenders
+// and not with the locks; else it compares the stats of the directories (pzxid) with those of the last look. Either way
+// everything is read again, in turn, with what is left of the bound on reads: a declaration that changed, a note in a
+// contender's node, and a foreign child of an idle lock show up by then.
+//
+// Safe for use by several goroutines, one look at a time.
+type Scanner struct {
+	source Source
+	opts   ScanOptions
+	words  words
+	seed   maphash.Seed
+
+	look    sync.Mutex
+	entries map[string]*entry
+	looks   int
+	order   []*entry // in the order of paths
+	turn    int      // the place in order that comes next
+	fresh   []*entry // not read yet
+	walked  int      // entries that were found and not declared
+	cut     bool
+	queues  map[string]bool // the names of children in which some kind keeps contenders
+}
+
+// entry is a node that is looked at: a lock, or a place in which there may be some.
+type entry struct {
+	path    string
+	asked   bool // for, by who uses the Scanner
+	look    int  // the last one in which it was on the list
+	read    bool
+	gone    bool
+	mzxid   int64
+	payload *kind.Payload
+	why     error
+	dirs    []*directory // its own, then those of its queues
+	sign    uint64       // of what dump listed in it
+	report  *Report
+	err     error
+}
+
+// directory is where contenders may stand, as it was last read.
+type directory struct {
+	path   string
+	listed bool
+	pzxid  int64
+	names  []string
+}
+
+// errNotReadOnly keeps what only looks from being able to do more.
+var errNotReadOnly = errors.New("inspect: the connection of a Scanner must be one that refuses writes: set ReadOnly when dialling it")
+
+// NewScanner returns a Scanner that looks by way of c, which must have been dialled with ReadOnly.
+func NewScanner(c Source, opts ScanOptions) *Scanner {
+	s := &Scanner{source: c, opts: opts, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{},
+		words: words{refused: map[string]time.Time{}}}
+	for _, path := range opts.Declared {
+		s.add(path).asked = true
+	}
+	if opts.Prefix != "" {
+		s.add(opts.Prefix).asked = true
+	}
+	for _, k := range kind.All() {
+		for _, q := range k.Queues {
+			s.queues[q.Child] = q.Child != ""
+		}
+	}
+	return s
+}
+
+// add takes a node in, to be read.
+func (s *Scanner) add(path string) *entry {
+	e := s.entries[path]
+	if e == nil {
+		e = &entry{path: path}
+		s.entries[path] = e
+		s.order, s.fresh = append(s.order, e), append(s.fresh, e)
+	}
+	return e
+}
+
+// under reports whether path stands below the prefix.
+func (s *Scanner) under(path string) bool {
+	p := s.opts.Prefix
+	return p == "/" || p != "" && (path == p || strings.HasPrefix(path, p+"/"))
+}
+
+// Scan looks. An error means that there is nothing to show: no session, one that was lost meanwhile, or the end of ctx. What
+// single nodes refuse is in the snapshot.
+func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
+	s.look.Lock()
+	defer s.look.Unlock()
+	live, err := s.source.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !live.ReadOnly() {
+		return nil, errNotReadOnly
+	}
+	snap := &Snapshot{At: time.Now()}
+	told, err := s.words.hear(ctx, live)
+	if err != nil {
+		return nil, err
+	}
+	s.looks++
+	r := &round{s: s, live: live, told: told}
+	if err := r.run(ctx); err != nil {
+		return nil, err
+	}
+	s.sortEntries()
+	snap.Dump, snap.Servers, snap.Sessions, snap.Cut = told.owners != nil, told.servers, told.sessions, s.cut
+	snap.Cost = Cost{Reads: int(r.reads.Load()), Words: told.asked, WordBytes: told.bytes}
+	snap.Pending = r.pending
+	s.show(snap)
+	for _, at := range snap.Servers {
+		snap.Zxid = max(snap.Zxid, at.Zxid)
+	}
+	snap.Zxid = max(snap.Zxid, live.Zxid())
+	snap.Took = time.Since(snap.At)
+	return snap, nil
+}
+
+// show puts the locks into the snapshot.
+func (s *Scanner) show(snap *Snapshot) {
+	snap.Locks = make([]*Report, 0, len(s.order))
+	queues := []*Report{}
+	stands := map[int64]int{} // in how many locks a session stands
+	for _, e := range s.order {
+		if e.err != nil {
+			snap.Unread = append(snap.Unread, Unread{e.path, e.err})
+		}
+		if e.report == nil {
+			continue
+		}
+		snap.Locks = append(snap.Locks, e.report)
+		if len(e.report.Waiters) > 0 {
+			queues = append(queues, e.report)
+		}
+		here := map[int64]bool{}
+		for c := range e.report.contenders {
+			if !here[c.Session] && c.Session != 0 {
+				here[c.Session] = true
+				stands[c.Session]++
+			}
+			if c.Session != 0 && snap.Sessions[c.Session] == nil {
+				snap.Sessions[c.Session] = &Session{ID: c.Session}
+			}
+		}
+	}
+	for i, in := range queues {
+		queues[i] = in.shortened(stands)
+	}
+	snap.Waits = WaitsFor(queues...)
+}
+
+// maxGraph is how much of a queue goes into the wait-for graph, which has an edge for every two of them.
+const maxGraph = 200
+
+// shortened leaves out of a long queue those behind the first ones who stand nowhere else: they keep nobody waiting who is in
+// a circle, but for readers behind them.
+func (in *Report) shortened(stands map[int64]int) *Report {
+	if len(in.Waiters) <= maxGraph {
+		return in
+	}
+	short := *in
+	short.Waiters = slices.Clone(in.Waiters[:maxGraph])
+	for _, c := range in.Waiters[maxGraph:] {
+		if stands[c.Session] > 1 && len(short.Waiters) < 2*maxGraph {
+			short.Waiters = append(short.Waiters, c)
+		}
+	}
+	return &short
+}
+
+// contenders yields holders and waiters.
+func (in *Report) contenders(yield func(*Contender) bool) {
+	for _, cs := range [][]Contender{in.Holders, in.Waiters} {
+		for i := range cs {
+			if !yield(&cs[i]) {
+				return
+			}
+		}
+	}
+}
+
+// sortEntries forgets what has gone and keeps the rest in order.
+func (s *Scanner) sortEntries() {
+	kept := s.order[:0]
+	for _, e := range s.order {
+		if e.gone {
+			delete(s.entries, e.path)
+			s.walked--
+			continue
+		}
+		kept = append(kept, e)
+	}
+	clear(s.order[len(kept):])
+	s.order = kept
+	byPath := func(a, b *entry) int { return cmp.Compare(a.path, b.path) }
+	if !slices.IsSortedFunc(s.order, byPath) {
+		slices.SortFunc(s.order, byPath)
+	}
+}
+
+// sums are the signatures of what dump lists, by entry.
+func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
+	out := make(map[*entry]uint64, len(owners))
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for dir, names := range owners {
+		e := s.lockOf(dir)
+		if e == nil {
+			continue
+		}
+		for name, owner := range names {
+			h.Reset()
+			_, _ = h.WriteString(dir)
+			_, _ = h.WriteString(name)
+			maphash.WriteComparable(&h, owner)
+			out[e] += h.Sum64() | 1 // in whatever order; an empty queue is 0
+		}
+	}
+	return out
+}
+
+// lockOf is the lock whose contenders stand in dir: that node, or the one above where dir is a queue of its kind. nil when
+// nobody asked for it.
+func (s *Scanner) lockOf(dir string) *entry {
+	if dir == "/" {
+		return nil
+	}
+	parent, queue := kind.ParentPath(dir), s.queues[kind.BaseName(dir)]
+	above := s.entries[parent]
+	switch e := s.entries[dir]; {
+	case queue && above != nil && (!above.read || above.keepsIn(dir)):
+		return above
+	case e != nil:
+		return e
+	case !s.under(dir):
+		return nil
+	case queue && above == nil && s.under(parent):
+		return s.discover(parent)
+	}
+	return s.discover(dir)
+}
+
+// discover takes in a node that nobody asked for; nil when there are too many.
+func (s *Scanner) discover(path string) *entry {
+	if s.walked >= maxNodes {
+		s.cut = true
+		return nil
+	}
+	s.walked++
+	return s.add(path)
+}
+
+// keepsIn reports whether dir is one of the lock's queues.
+func (e *entry) keepsIn(dir string) bool {
+	return e.report != nil && slices.ContainsFunc(e.report.Kind.Queues, func(q kind.Queue) bool { return q.Dir(e.path) == dir })
+}

@@ -1,0 +1,387 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// round is one look of a Scanner.
+type round struct {
+	s       *Scanner
+	live    *session.Session
+	told    *heard
+	sums    map[*entry]uint64 // what dump lists, by lock
+	reads   atomic.Int64
+	reserve int // of the bound on reads, for those whose turn it is
+	begun   int // nodes, each of which is a read at least
+	pending int
+
+	mu    sync.Mutex
+	found []string // nodes in which there may be locks
+}
+
+// lookers is how many nodes are looked at together.
+const lookers = 64
+
+// run looks at what has changed, at what was never looked at, and, in turn, at the rest.
+func (r *round) run(ctx context.Context) error {
+	s := r.s
+	var changed []*entry
+	if r.dumped() {
+		r.sums = s.sums(r.told.owners)
+	}
+	for _, e := range s.order {
+		if e.read && (r.dumped() && e.sign != r.sums[e] || !r.dumped() && e.report.Busy()) {
+			changed = append(changed, e)
+		}
+	}
+	slices.SortStableFunc(changed, func(a, b *entry) int { return a.look - b.look })
+	if !r.dumped() { // else idle locks would never be looked at where more are in use than the bound allows
+		r.reserve = s.opts.Reads / 4
+	}
+	if err := r.each(ctx, changed, false); err != nil {
+		return err
+	}
+	if err := r.first(ctx); err != nil {
+		return err
+	}
+	r.reserve = 0
+	err := r.each(ctx, r.turns(), true)
+	r.discover()
+	r.pending += len(s.fresh)
+	return err
+}
+
+func (r *round) dumped() bool { return r.told.owners != nil }
+
+// first looks at what was never looked at, and at what that leads to.
+func (r *round) first(ctx context.Context) error {
+	s := r.s
+	for {
+		fresh := s.fresh
+		s.fresh = nil
+		// Those in use first, then those that were asked for.
+		slices.SortStableFunc(fresh, func(a, b *entry) int { return r.rank(a) - r.rank(b) })
+		err := r.each(ctx, fresh, false)
+		left := slices.DeleteFunc(fresh, func(e *entry) bool { return e.read || e.gone })
+		r.discover()
+		if r.dumped() { // a node that turned out to be no lock may have locks in it
+			r.sums = s.sums(r.told.owners)
+		}
+		more := len(s.fresh) > 0
+		s.fresh = append(left, s.fresh...)
+		if err != nil || !more || r.left() <= 0 {
+			return err
+		}
+	}
+}
+
+// discover takes in what was found.
+func (r *round) discover() {
+	for _, path := range r.found {
+		if r.s.entries[path] == nil {
+			r.s.discover(path)
+		}
+	}
+	r.found = nil
+}
+
+func (r *round) rank(e *entry) int {
+	switch {
+	case r.sums[e] != 0:
+		return 0
+	case e.asked:
+		return 1
+	}
+	return 2
+}
+
+// left is how many reads are left.
+func (r *round) left() int {
+	if r.s.opts.Reads == 0 {
+		return 1 << 30
+	}
+	return r.s.opts.Reads - r.reserve - max(r.begun, int(r.reads.Load()))
+}
+
+// turns are the next ones of all, as many as may be read again.
+func (r *round) turns() (due []*entry) {
+	s := r.s
+	for cost, n := 0, 0; n < len(s.order) && cost < r.left(); n++ {
+		s.turn = (s.turn + 1) % len(s.order)
+		e := s.order[s.turn]
+		if !e.read || e.gone || e.look == s.looks {
+			continue
+		}
+		cost += max(1, len(e.dirs))
+		if e.report != nil {
+			cost += len(e.report.Holders) + len(e.report.Waiters)
+		}
+		due = append(due, e)
+	}
+	return due
+}
+
+// each looks at these, many at a time, until the reads are used up. What was asked for is read once, whatever it costs.
+func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan *entry)
+	var looking sync.WaitGroup
+	for range min(lookers, len(list)) {
+		looking.Go(func() {
+			for e := range work {
+				if err := r.check(ctx, e, deep); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, e := range list {
+		must := e.asked && !e.read
+		if ctx.Err() != nil {
+			break
+		}
+		if !must && r.left() <= 0 {
+			if e.read {
+				r.pending++
+			}
+			continue
+		}
+		e.look = r.s.looks
+		r.begun++
+		work <- e
+	}
+	close(work)
+	looking.Wait()
+	return context.Cause(ctx)
+}
+
+// check brings an entry up to date. An error means that the connection, not the node, is the trouble.
+func (r *round) check(ctx context.Context, e *entry, deep bool) error {
+	err := r.update(ctx, e, deep)
+	switch {
+	case err == nil:
+		e.err = nil
+	case errors.Is(err, zk.ErrNoNode):
+		e.gone = !e.asked
+		e.err, e.report, e.payload, e.mzxid, e.dirs = zk.ErrNoNode, nil, nil, 0, nil
+	case session.OutcomeOf(err) == session.OutcomeDefinite:
+		e.err, e.report, e.mzxid, e.dirs = err, nil, 0, nil
+	default:
+		return err
+	}
+	e.read, e.sign = true, r.sums[e]
+	return nil
+}
+
+// update reads what may have changed of an entry: with deep, of everything; where dump has told that its contenders have
+// changed, these.
+func (r *round) update(ctx context.Context, e *entry, deep bool) error {
+	var stat *zk.Stat
+	first := !e.read || e.dirs == nil
+	if first || deep || !r.dumped() {
+		var err error
+		if stat, err = r.declaration(ctx, e); err != nil {
+			return err
+		}
+	}
+	in := &Report{Path: e.path, Payload: e.payload, Why: e.why}
+	own, changed := e.dir(e.path), first
+	if own.wanted(e.payload, stat, r.s.under(e.path)) {
+		new, err := r.list(ctx, own, stat)
+		if err != nil {
+			return err
+		}
+		changed = changed || new
+	}
+	params := in.classify(own.names)
+	if in.Kind == nil || in.Kind.Container {
+		if e.report = nil; changed {
+			r.lead(e.path, own.names)
+		}
+		return nil
+	}
+	for _, q := range in.Kind.Queues {
+		if q.Child == "" || first && r.dumped() && r.told.owners[q.Dir(e.path)] == nil {
+			continue // nobody stands there; whether something else does, its turn will show
+		}
+		new, err := r.listQueue(ctx, e.dir(q.Dir(e.path)), deep || !r.dumped() && !first)
+		if err != nil {
+			return err
+		}
+		changed = changed || new
+	}
+	if !changed && !deep {
+		return nil
+	}
+	if err := r.fill(ctx, e, in, params, deep); err != nil {
+		return err
+	}
+	if !in.equal(e.report) {
+		e.report = in
+	}
+	return nil
+}
+
+// declaration reads the node's data, unless its stat says that they are what they were.
+func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
+	r.reads.Add(1)
+	if e.mzxid != 0 {
+		stat, err := r.live.Exists(ctx, e.path)
+		if err != nil || stat != nil && stat.Mzxid == e.mzxid {
+			return stat, err
+		}
+		if stat == nil {
+			return nil, zk.ErrNoNode
+		}
+		r.reads.Add(1)
+	}
+	data, stat, err := r.live.Get(ctx, e.path)
+	if err != nil {
+		return nil, err
+	}
+	e.mzxid = stat.Mzxid
+	if e.payload, e.why = kind.Decode(data); e.why != nil {
+		e.payload = nil
+	}
+	return stat, nil
+}
+
+// wanted reports whether the children of the node itself are to be listed: contenders stand there, or locks, or something
+// that does not belong there.
+func (d *directory) wanted(p *kind.Payload, stat *zk.Stat, walked bool) bool {
+	if p == nil {
+		return true
+	}
+	k := p.Params.Kind()
+	if k.Container {
+		return walked
+	}
+	return slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Child == "" }) ||
+		stat != nil && (int(stat.NumChildren) != len(k.Children) || len(d.names) > 0)
+}
+
+// list reads the children of a directory, unless its stat says that they are the same.
+func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed bool, err error) {
+	switch {
+	case stat != nil && d.listed && stat.Pzxid == d.pzxid:
+		return false, nil
+	case stat != nil && stat.NumChildren == 0:
+		d.names, d.pzxid = nil, stat.Pzxid
+	default:
+		r.reads.Add(1)
+		names, stat, err := r.live.Children(ctx, d.path)
+		if err != nil {
+			return false, err
+		}
+		d.names, d.pzxid = names, stat.Pzxid
+	}
+	d.listed = true
+	return true, nil
+}
+
+// listQueue is list for a part of a lock, which may not be there. By its stat first, where nothing else tells that it has
+// changed.
+func (r *round) listQueue(ctx context.Context, d *directory, byStat bool) (changed bool, err error) {
+	var stat *zk.Stat
+	if byStat {
+		r.reads.Add(1)
+		stat, err = r.live.Exists(ctx, d.path)
+		if err == nil && stat == nil {
+			err = zk.ErrNoNode
+		}
+	}
+	if err == nil {
+		changed, err = r.list(ctx, d, stat)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		changed, err, d.names, d.listed = len(d.names) > 0, nil, nil, false
+	}
+	return changed, err
+}
+
+// lead notes the children of a node that is no lock.
+func (r *round) lead(path string, names []string) {
+	if !r.s.under(path) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		child := kind.JoinPath(path, name)
+		if _, contender := kind.ParseContender(name); !contender && !reserved(child) {
+			r.found = append(r.found, child)
+		}
+	}
+}
+
+// fill reads the contenders. With deep all of them, else those that are new.
+func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Params, deep bool) error {
+	known := map[string]*Contender{}
+	if e.report != nil {
+		for c := range e.report.contenders {
+			known[c.Path] = c
+		}
+	}
+	lines := make([][]Contender, len(in.Kind.Queues))
+	for i, q := range in.Kind.Queues {
+		d := e.dir(q.Dir(in.Path))
+		owners := r.told.owners[d.path]
+		line, junk, err := contenders(d.path, d.names, func(k kind.Contender) (*Contender, error) {
+			old, owner := known[kind.JoinPath(d.path, k.Name)], owners[k.Name]
+			if old != nil && !deep && (owner == 0 || owner == old.Session) {
+				return old, nil
+			}
+			r.reads.Add(1)
+			c, err := ReadContender(ctx, r.live, d.path, k)
+			if c != nil && c.Session == 0 {
+				c.Session = owner
+			}
+			return c, err
+		})
+		if err != nil {
+			return err
+		}
+		in.junk(d.path, junk)
+		lines[i] = line
+	}
+	if !slices.ContainsFunc(in.Kind.Queues, func(q kind.Queue) bool { return q.Child == "" }) {
+		in.junk(in.Path, e.dir(in.Path).names)
+	}
+	in.judge(params, lines)
+	return nil
+}
+
+// dir is the directory at path, of which nothing is known yet when it was not asked for before.
+func (e *entry) dir(path string) *directory {
+	for _, d := range e.dirs {
+		if d.path == path {
+			return d
+		}
+	}
+	d := &directory{path: path}
+	e.dirs = append(e.dirs, d)
+	return d
+}
+
+// Busy reports whether somebody holds the lock or waits for it.
+func (in *Report) Busy() bool { return in != nil && len(in.Holders)+len(in.Waiters) > 0 }
+
+// equal reports whether two reports say the same.
+func (in *Report) equal(old *Report) bool {
+	same := func(a, b Contender) bool {
+		return a.Path == b.Path && a.Token == b.Token && a.Session == b.Session && a.Permits == b.Permits && bytes.Equal(a.Data, b.Data)
+	}
+	return old != nil && in.Kind == old.Kind && in.Payload == old.Payload &&
+		slices.EqualFunc(in.Holders, old.Holders, same) && slices.EqualFunc(in.Waiters, old.Waiters, same) && slices.Equal(in.Junk, old.Junk)
+}

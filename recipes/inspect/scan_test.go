@@ -1,0 +1,424 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// onlySrvr is what Apache ZooKeeper allows unless it is told otherwise.
+func onlySrvr() zktest.Option { return zktest.WithWords("srvr") }
+
+func declare(t testing.TB, srv *zktest.Server, path string, p kind.Params) {
+	t.Helper()
+	require.NoError(t, srv.Provision(path, &kind.Payload{Params: p, Owner: kind.Owner{Stack: "test", Addr: "a." + kind.BaseName(path)}}))
+}
+
+// wire counts what goes over connections.
+type wire struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (w wire) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.n.Add(int64(n))
+	return n, err
+}
+
+func (w wire) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	w.n.Add(int64(n))
+	return n, err
+}
+
+// looker is a scanner, and how many bytes it has moved.
+func looker(t testing.TB, srv *zktest.Server, opts inspect.ScanOptions) (*inspect.Scanner, *atomic.Int64) {
+	t.Helper()
+	var moved atomic.Int64
+	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, ReadOnly: true, SessionTimeout: 30 * time.Second,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := srv.DialContext(ctx, network, addr)
+			return wire{c, &moved}, err
+		}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return inspect.NewScanner(c, opts), &moved
+}
+
+func program(t testing.TB, srv *zktest.Server, id string) *recipes.Client {
+	t.Helper()
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk:2181"}, ID: id, Dialer: srv.DialContext, SessionTimeout: 30 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// foreign stands somewhere under a name of another library's.
+func foreign(t testing.TB, srv *zktest.Server, paths ...string) *session.Session {
+	t.Helper()
+	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, Dialer: srv.DialContext, SessionTimeout: 30 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	s, err := c.Session(t.Context())
+	require.NoError(t, err)
+	for _, path := range paths {
+		_, err := s.Create(t.Context(), path, []byte("10.1.2.3"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	return s
+}
+
+func scan(t testing.TB, s *inspect.Scanner) *inspect.Snapshot {
+	t.Helper()
+	snap, err := s.Scan(t.Context())
+	require.NoError(t, err)
+	return snap
+}
+
+// lines are what a snapshot says, without what differs from run to run.
+func lines(snap *inspect.Snapshot) (out []string) {
+	for _, in := range snap.Locks {
+		text := fmt.Sprintf("%s %s", in.Path, in.Kind)
+		for _, role := range []struct {
+			name string
+			cs   []inspect.Contender
+		}{{"holds", in.Holders}, {"waits", in.Waiters}} {
+			for _, c := range role.cs {
+				text += fmt.Sprintf(" %s:%s", role.name, c.ID)
+				if c.Permits > 0 {
+					text += fmt.Sprintf("x%d", c.Permits)
+				}
+			}
+		}
+		for _, junk := range in.Junk {
+			text += " foreign:" + kind.BaseName(junk)
+		}
+		out = append(out, text)
+	}
+	for _, u := range snap.Unread {
+		out = append(out, u.Path+" "+u.Err.Error())
+	}
+	return out
+}
+
+// everyWords runs a test with the words allowed and forbidden: what is seen is the same.
+func everyWords(t *testing.T, f func(t *testing.T, dump bool, opts ...zktest.Option)) {
+	t.Run("allowed", func(t *testing.T) { f(t, true) })
+	t.Run("forbidden", func(t *testing.T) { f(t, false, onlySrvr()) })
+}
+
+func TestASnapshotShowsDeclaredLocksAndAnybodysBelowAPrefix(t *testing.T) {
+	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
+		srv := zktest.Start(t, opts...)
+		declare(t, srv, "/locks/ledger", kind.Mutex.New())
+		sem := kind.Semaphore.New().(*kind.SemaphoreParams)
+		sem.Permits = 3
+		declare(t, srv, "/locks/workers", sem)
+		declare(t, srv, "/locks/idle", kind.Election.New())
+		for _, path := range []string{"/java/orders", "/java/pool/leases", "/java/pool/locks", "/python/jobs", "/other/thing/below", "/zookeeper/x", "/s/.locktree/locks/shop"} {
+			require.NoError(t, srv.Create(path, nil))
+		}
+		foreign(t, srv, "/java/orders/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-", "/java/pool/leases/_c_0d7a6d0a-33cf-4d20-9f69-6c4ce6ff9a30-lease-",
+			"/python/jobs/7f6d0c8f5b0b4a1b8a4c2c1d0e9f8a7b__lock__", "/s/.locktree/locks/shop/_c_11111111-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-")
+		a, b := program(t, srv, "a"), program(t, srv, "b")
+		l, err := a.Mutex("/locks/ledger").Lock(t.Context())
+		require.NoError(t, err)
+		_, err = b.Semaphore("/locks/workers").Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		require.NoError(t, srv.Create("/locks/ledger/stray", nil))
+
+		s, _ := looker(t, srv, inspect.ScanOptions{Declared: []string{"/locks/ledger", "/locks/missing"}, Prefix: "/"})
+		snap := scan(t, s)
+		want := []string{
+			"/java/orders mutex holds:10.1.2.3", "/java/pool semaphore holds:10.1.2.3x1", "/locks/idle election",
+			"/locks/ledger mutex holds:a foreign:stray", "/locks/workers semaphore holds:bx1 holds:bx1", "/python/jobs mutex holds:10.1.2.3",
+			"/locks/missing zk: node does not exist",
+		}
+		require.Equal(t, want, lines(snap))
+		require.Equal(t, dump, snap.Dump)
+		require.NotZero(t, snap.Zxid)
+		require.Equal(t, []string{"standalone"}, []string{snap.Servers[0].Mode})
+		again := scan(t, s)
+		require.Equal(t, want, lines(again))
+		for i := range again.Locks {
+			require.Same(t, snap.Locks[i], again.Locks[i], "what has not changed is the same value")
+		}
+
+		require.NoError(t, l.Unlock(t.Context()))
+		require.NoError(t, srv.Delete("/python"))
+		require.NoError(t, srv.Delete("/locks/ledger/stray"))
+		require.NoError(t, srv.Create("/locks/missing", nil))
+		require.Equal(t, []string{"/java/orders mutex holds:10.1.2.3", "/java/pool semaphore holds:10.1.2.3x1", "/locks/idle election",
+			"/locks/ledger mutex", "/locks/workers semaphore holds:bx1 holds:bx1"}, lines(scan(t, s)))
+	})
+}
+
+func TestASnapshotSaysWhereHoldersConnectFromAndWhenTheirSessionsEnd(t *testing.T) {
+	srv := zktest.Start(t)
+	declare(t, srv, "/locks/ledger", kind.Mutex.New())
+	a := program(t, srv, "a")
+	_, err := a.Mutex("/locks/ledger").Lock(t.Context())
+	require.NoError(t, err)
+	s, _ := looker(t, srv, inspect.ScanOptions{Declared: []string{"/locks/ledger"}})
+	snap := scan(t, s)
+	holder := snap.Locks[0].Holders[0]
+	x := snap.Sessions[holder.Session]
+	require.NotNil(t, x)
+	require.NotEmpty(t, x.Address)
+	require.Equal(t, 30*time.Second, x.Timeout)
+	require.Equal(t, 1, x.Nodes)
+	require.Equal(t, len(holder.Path), x.Bytes)
+	require.False(t, x.Expires.IsZero())
+	require.False(t, x.Away)
+	require.Equal(t, 2, snap.Servers[0].Connections-1, "two sessions, and the connection that asks")
+}
+
+func TestAScannerTakesNoConnectionThatCouldWrite(t *testing.T) {
+	srv := zktest.Start(t)
+	_, err := inspect.NewScanner(program(t, srv, "a"), inspect.ScanOptions{}).Scan(t.Context())
+	require.ErrorContains(t, err, "refuses writes")
+	s, _ := looker(t, srv, inspect.ScanOptions{})
+	srv.ResetCounts()
+	scan(t, s)
+	require.Zero(t, srv.Counts().Total)
+}
+
+// A refresh asks three words where they are allowed and the stats of the locks in use where they are not; the rest of its bound
+// on reads goes to those whose turn it is.
+func TestWhatARefreshAsksFor(t *testing.T) {
+	everyWords(t, func(t *testing.T, dump bool, opts ...zktest.Option) {
+		srv := zktest.Start(t, opts...)
+		var paths []string
+		for i := range 200 {
+			paths = append(paths, fmt.Sprintf("/locks/l%03d", i))
+			declare(t, srv, paths[i], kind.Mutex.New())
+		}
+		a, b := program(t, srv, "a"), program(t, srv, "b")
+		for _, path := range paths[:10] {
+			_, err := a.Mutex(path).Lock(t.Context())
+			require.NoError(t, err)
+		}
+		s, moved := looker(t, srv, inspect.ScanOptions{Declared: paths, Reads: 25})
+		first := scan(t, s)
+		require.Zero(t, first.Pending)
+		require.Len(t, first.Locks, 200)
+
+		asked := func() (zktest.Counts, *inspect.Snapshot) {
+			srv.ResetCounts()
+			moved.Store(0)
+			snap := scan(t, s)
+			return srv.Counts(), snap
+		}
+		before, snap := asked()
+		require.LessOrEqual(t, snap.Cost.Reads, 25+10, "the bound, and the contenders of the last lock whose turn came")
+		require.Equal(t, before.Total, snap.Cost.Reads, "all of it is counted")
+		words := 1 // srvr
+		if dump {
+			words = 3 // cons and dump, too
+		}
+		require.Equal(t, words, snap.Cost.Words)
+		require.Less(t, moved.Load(), int64(2000+10*100+snap.Cost.Reads*200), "bytes: of the words, their lines for ten contenders, and of the reads")
+		// What changes is read: the directory, and who is new in it.
+		_, err := b.Mutex(paths[150]).Lock(t.Context())
+		require.NoError(t, err)
+		for range 10 { // forbidden, the idle ones take turns
+			if snap = scan(t, s); snap.Locks[150].Busy() {
+				break
+			}
+			require.False(t, dump, "at once")
+		}
+		require.Equal(t, "/locks/l150 mutex holds:b", lines(snap)[150])
+	})
+}
+
+// Where dump is forbidden and more locks are in use than may be read, all of them get their turn, and so do idle ones.
+func TestNobodyIsLeftOutByTheBoundOnReads(t *testing.T) {
+	srv := zktest.Start(t, onlySrvr())
+	var paths, queue []string
+	for i := range 40 {
+		paths = append(paths, fmt.Sprintf("/locks/l%03d", i))
+		declare(t, srv, paths[i], kind.Mutex.New())
+		if i < 30 {
+			queue = append(queue, paths[i]+"/lock-")
+		}
+	}
+	owner := foreign(t, srv, queue...)
+	s, _ := looker(t, srv, inspect.ScanOptions{Declared: paths, Reads: 8})
+	require.Zero(t, scan(t, s).Pending)
+	for _, path := range paths[:30] {
+		require.NoError(t, owner.Delete(t.Context(), path+"/lock-0000000000", -1))
+	}
+	foreign(t, srv, paths[35]+"/lock-")
+	busy := func(snap *inspect.Snapshot) (n int) {
+		for _, in := range snap.Locks {
+			if in.Busy() {
+				n++
+			}
+		}
+		return n
+	}
+	snap := scan(t, s)
+	require.Positive(t, snap.Pending)
+	require.LessOrEqual(t, snap.Cost.Reads, 8+1)
+	for n := 0; busy(snap) != 1 || !snap.Locks[35].Busy(); n++ {
+		require.Less(t, n, 40, "%d in use", busy(snap))
+		snap = scan(t, s)
+	}
+}
+
+func TestASessionThatIsAwayIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New()
+		defer srv.Close()
+		declare(t, srv, "/locks/ledger", kind.Mutex.New())
+		var cut atomic.Bool
+		c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, SessionTimeout: 30 * time.Second,
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if cut.Load() {
+					return nil, errors.New("unplugged")
+				}
+				return srv.DialContext(ctx, network, addr)
+			}})
+		require.NoError(t, err)
+		defer c.Close()
+		away, err := c.Session(t.Context())
+		require.NoError(t, err)
+		_, err = away.Create(t.Context(), "/locks/ledger/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		s, _ := looker(t, srv, inspect.ScanOptions{Declared: []string{"/locks/ledger"}})
+		require.False(t, scan(t, s).Sessions[away.ID()].Away)
+		cut.Store(true)
+		srv.Disconnect(away.ID())
+		time.Sleep(12 * time.Second)
+		x := scan(t, s).Sessions[away.ID()]
+		require.True(t, x.Away)
+		require.Positive(t, x.Silent)
+		require.WithinRange(t, x.Expires, time.Now(), time.Now().Add(22*time.Second))
+		time.Sleep(25 * time.Second)
+		snap := scan(t, s)
+		require.Nil(t, snap.Sessions[away.ID()])
+		require.False(t, snap.Locks[0].Busy())
+	})
+}
+
+func TestALookFailsAsAWholeWhenTheServersAreGoneAndGoesOnWhenTheyAreBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.New()
+		defer srv.Close()
+		declare(t, srv, "/locks/ledger", kind.Mutex.New())
+		s, _ := looker(t, srv, inspect.ScanOptions{Declared: []string{"/locks/ledger"}})
+		scan(t, s)
+		srv.RefuseDials(true)
+		for _, x := range srv.Sessions() {
+			srv.Disconnect(x.ID)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := s.Scan(ctx)
+		require.Error(t, err)
+		srv.RefuseDials(false)
+		require.Len(t, scan(t, s).Locks, 1)
+	})
+}
+
+func TestALongQueueIsReadOnceAndItsGraphIsBounded(t *testing.T) {
+	srv := zktest.Start(t)
+	declare(t, srv, "/locks/ledger", kind.Mutex.New())
+	declare(t, srv, "/locks/stock", kind.Mutex.New())
+	var all []string
+	for i := range 1000 {
+		all = append(all, fmt.Sprintf("/locks/ledger/_c_%08x-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-", i))
+	}
+	first := foreign(t, srv, all[:1]...)
+	foreign(t, srv, all[1:999]...)
+	last := foreign(t, srv, "/locks/stock/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-", all[999])
+	_, err := first.Create(t.Context(), "/locks/stock/_c_d1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	s, _ := looker(t, srv, inspect.ScanOptions{Declared: []string{"/locks/ledger", "/locks/stock"}, Reads: 10})
+	snap := scan(t, s)
+	require.Len(t, snap.Locks[0].Waiters, 999)
+	require.LessOrEqual(t, len(snap.Waits.All), 202)
+	require.Len(t, snap.Waits.Deadlocks, 1, "the last of the queue holds what the first one waits for")
+	require.NoError(t, last.Delete(t.Context(), snap.Locks[0].Waiters[998].Path, -1))
+	snap = scan(t, s)
+	require.Len(t, snap.Locks[0].Waiters, 998)
+	require.LessOrEqual(t, snap.Cost.Reads, 1+10+1000, "the directory, and what comes in turn")
+	require.Empty(t, snap.Waits.Deadlocks)
+}
+
+func TestUnreadableNodesAreNamed(t *testing.T) {
+	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
+		srv := zktest.Start(t, opts...)
+		declare(t, srv, "/locks/ledger", kind.Mutex.New())
+		owner := foreign(t, srv)
+		_, err := owner.Create(t.Context(), "/locks/secret", nil, 0, zk.DigestACL(zk.PermAll, "u", "p"))
+		require.NoError(t, err)
+		s, _ := looker(t, srv, inspect.ScanOptions{Prefix: "/locks"})
+		for range 2 {
+			snap := scan(t, s)
+			require.Len(t, snap.Locks, 1)
+			require.Len(t, snap.Unread, 1)
+			require.Equal(t, "/locks/secret", snap.Unread[0].Path)
+			require.True(t, errors.Is(snap.Unread[0].Err, zk.ErrNoAuth))
+		}
+	})
+}
+
+func TestAnswersThatAreNoneAreNotBelieved(t *testing.T) {
+	srv := zktest.Start(t)
+	declare(t, srv, "/locks/ledger", kind.Mutex.New())
+	answer := ""
+	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, ReadOnly: true,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := srv.DialContext(ctx, network, addr)
+			return &liar{Conn: c, answer: &answer}, err
+		}})
+	require.NoError(t, err)
+	defer c.Close()
+	for _, answer = range []string{"", "dump", "SessionTracker dump:\n", "SessionTracker dump:\nephemeral nodes dump:\n0x1:\n\t/locks/ledger/lock-0000000001\n",
+		strings.Repeat("a", 2<<20), "This ZooKeeper instance is not currently serving requests\n", "0x\n\t\n:\nMode: \x1b[2J\nephemeral nodes dump:\n\t/\n\t\nConnections dump:\n\tip: sessionId: 0xzz\n"} {
+		s := inspect.NewScanner(c, inspect.ScanOptions{Declared: []string{"/locks/ledger"}})
+		snap := scan(t, s)
+		require.Equal(t, []string{"/locks/ledger mutex"}, lines(snap))
+		require.NotContains(t, snap.Servers[0].Mode, "\x1b")
+	}
+}
+
+// liar answers words with something else.
+type liar struct {
+	net.Conn
+	answer *string
+	rest   io.Reader
+}
+
+func (l *liar) Write(b []byte) (int, error) {
+	if len(b) == 4 {
+		l.rest = strings.NewReader(*l.answer)
+		return 4, nil
+	}
+	return l.Conn.Write(b)
+}
+
+func (l *liar) Read(b []byte) (int, error) {
+	if l.rest != nil {
+		return l.rest.Read(b)
+	}
+	return l.Conn.Read(b)
+}

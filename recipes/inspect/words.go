@@ -1,0 +1,363 @@
+package inspect
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// Server is one server of the ensemble, as it answered the four-letter words.
+type Server struct {
+	Name        string // as configured; a name may stand for several servers
+	Here        bool   // the look was made through it
+	Mode        string // "leader", "follower", "observer", "standalone", "read-only"; "" when it does not say
+	Zxid        int64  // the newest transaction it knows; 0 when it does not say
+	Connections int    // of clients, as cons lists them; -1 when it does not
+	Error       string // why it did not answer
+}
+
+// Session is one client session, as the servers' words tell.
+type Session struct {
+	ID      int64
+	Address string        // where its client connects from; "" when unknown
+	Timeout time.Duration // 0 when unknown
+	// Away: every server listed its connections, and this session has none. Unless the client comes back, its nodes go with
+	// the session.
+	Away bool
+	// Expires is when the leader ends the session unless it hears of it, by this machine's clock and up to a tick early; zero
+	// when unknown. Silent is for how long the leader has not heard of it, as of then.
+	Expires time.Time
+	Silent  time.Duration
+	Nodes   int // ephemeral nodes, of whatever use
+	Bytes   int // the length of their paths: closing the session is one transaction that names them all
+}
+
+const (
+	wordFor   = 10 * time.Second // one word takes no longer
+	maxAnswer = 64 << 20         // and its answer is no longer: a million contenders
+	maxLine   = 1 << 20          // no path is longer
+	// leaderEvery is how often the leader is asked for its dump, which costs it more than others.
+	leaderEvery = 5 * time.Second
+	// retryWords is when a server that forbids dump is asked again.
+	retryWords = time.Minute
+)
+
+// dump is what the word of that name lists.
+type dump struct {
+	owners   map[string]map[string]int64 // the sessions of nodes that look like contenders, by directory and name
+	sessions map[int64]*Session
+	expires  map[int64]time.Time // by the server's clock
+	sets     bool                // it tells when sessions expire
+	ended    bool                // the answer is complete
+}
+
+var (
+	errForbidden  = errors.New("the word is not allowed: add it to 4lw.commands.whitelist")
+	errNotServing = errors.New("it is not serving requests: it may have no quorum")
+)
+
+// parseDump reads the answer line by line. Paths contain no control characters: the servers refuse them.
+func parseDump(r io.Reader) (*dump, error) {
+	d := &dump{owners: map[string]map[string]int64{}, sessions: map[int64]*Session{}, expires: map[int64]time.Time{}}
+	section, at, owner := "", time.Time{}, int64(0)
+	err := eachLine(r, func(line string) {
+		switch line {
+		case "SessionTracker dump:", "ephemeral nodes dump:", "Connections dump:":
+			section, d.ended = line, line == "Connections dump:"
+			return
+		}
+		switch {
+		case section == "SessionTracker dump:":
+			d.tracked(line, &at)
+		case section == "ephemeral nodes dump:" && strings.HasPrefix(line, "\t"):
+			d.owns(owner, line[1:])
+		case section == "ephemeral nodes dump:":
+			owner, _ = sessionID(strings.TrimSuffix(line, ":"))
+		case section == "Connections dump:":
+			if ip, id, ok := strings.Cut(strings.TrimPrefix(line, "\tip: "), " sessionId: "); ok {
+				if n, ok := sessionID(id); ok && n != 0 {
+					d.session(n).Address = address(ip)
+				}
+			}
+		}
+	})
+	if err == nil && !d.ended {
+		err = io.ErrUnexpectedEOF
+	}
+	return d, err
+}
+
+// tracked reads a line of the part about sessions. The leader, and a server that stands alone, list them by the moment they
+// expire; others list their timeouts.
+func (d *dump) tracked(line string, at *time.Time) {
+	if _, when, ok := strings.Cut(strings.TrimSuffix(line, ":"), " expire at "); ok {
+		*at, _ = time.Parse(time.UnixDate, when) // a zone we do not know: see settle
+		d.sets = true
+		return
+	}
+	id, timeout, _ := strings.Cut(strings.TrimPrefix(line, "\t"), "\t")
+	n, ok := sessionID(id)
+	if !ok {
+		return
+	}
+	x := d.session(n)
+	if ms, err := strconv.Atoi(strings.TrimSuffix(timeout, "ms")); err == nil {
+		x.Timeout = time.Duration(ms) * time.Millisecond
+	}
+	if !at.IsZero() {
+		d.expires[n] = *at
+	}
+}
+
+func (d *dump) owns(owner int64, path string) {
+	x := d.session(owner)
+	x.Nodes++
+	x.Bytes += len(path)
+	dir, name := kind.ParentPath(path), kind.BaseName(path)
+	if _, ok := kind.ParseContender(name); !ok || reserved(path) {
+		return
+	}
+	if d.owners[dir] == nil {
+		d.owners[dir] = map[string]int64{}
+	}
+	d.owners[dir][name] = owner
+}
+
+func (d *dump) session(id int64) *Session {
+	x := d.sessions[id]
+	if x == nil {
+		x = &Session{ID: id}
+		d.sessions[id] = x
+	}
+	return x
+}
+
+// reserved are the servers' and the provisioner's own books.
+func reserved(path string) bool {
+	return path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") || strings.Contains(path+"/", "/.locktree/")
+}
+
+// sessionID reads 0x100016ac0f90000, which is unsigned.
+func sessionID(text string) (int64, bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
+	return int64(n), err == nil && strings.HasPrefix(text, "0x") //nolint:gosec // the same bits
+}
+
+// address is one of Java's: /10.0.0.7:40822, perhaps with a name before it.
+func address(java string) string { return Visible(java[strings.LastIndexByte(java, '/')+1:]) }
+
+var consLine = regexp.MustCompile(`^ (\S+)\[\d+\]\(.*\bsid=(0x[0-9a-f]+),.*\bto=(\d+)`)
+
+// parseCons notes the sessions of a server's connections, and counts these by the host they come from.
+func parseCons(r io.Reader, note func(id int64, addr string, timeout time.Duration)) (connections int, err error) {
+	ended := false
+	err = eachLine(r, func(line string) {
+		ended = line == ""
+		if !strings.HasPrefix(line, " ") {
+			return
+		}
+		connections++
+		if m := consLine.FindStringSubmatch(line); m != nil {
+			id, _ := sessionID(m[2])
+			ms, _ := strconv.Atoi(m[3]) // digits
+			note(id, address(m[1]), time.Duration(ms)*time.Millisecond)
+		}
+	})
+	if err == nil && !ended {
+		err = io.ErrUnexpectedEOF
+	}
+	return connections, err
+}
+
+func eachLine(r io.Reader, f func(string)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for lines.Scan() {
+		switch line := lines.Text(); {
+		case strings.HasSuffix(line, " is not executed because it is not in the whitelist."):
+			return errForbidden
+		case line == "This ZooKeeper instance is not currently serving requests":
+			return errNotServing
+		default:
+			f(line)
+		}
+	}
+	return lines.Err()
+}
+
+// words asks the servers, and remembers between two looks what does not change or costs too much.
+type words struct {
+	refused  map[string]time.Time // when a server last refused a word
+	led      time.Time            // when the leader was asked for its dump
+	expires  map[int64]time.Time  // by this machine's clock
+	timeouts map[int64]time.Duration
+}
+
+// heard is what the words told in one look.
+type heard struct {
+	owners   map[string]map[string]int64 // see dump; nil: no server lists them
+	sessions map[int64]*Session
+	servers  []Server
+
+	mu        sync.Mutex
+	connected map[int64]Session // by cons
+	asked     int
+	bytes     int64
+}
+
+// ask asks a word of a server that has not refused it lately, and counts.
+func (w *words) ask(ctx context.Context, live *session.Session, at session.Server, word string, h *heard, hear func(io.Reader) error) error {
+	key := at.String() + " " + word
+	h.mu.Lock()
+	lately := time.Since(w.refused[key]) < retryWords
+	h.mu.Unlock()
+	if lately {
+		return errForbidden
+	}
+	ctx, cancel := context.WithTimeout(ctx, wordFor)
+	defer cancel()
+	in := &io.LimitedReader{N: maxAnswer}
+	err := live.Ask(ctx, at, word, func(r io.Reader) error {
+		in.R = r
+		return hear(in)
+	})
+	if in.N == 0 {
+		err = fmt.Errorf("the answer to %s is longer than %d bytes", word, maxAnswer)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked++
+	h.bytes += maxAnswer - in.N
+	if errors.Is(err, errForbidden) {
+		w.refused[key] = time.Now()
+	}
+	return err
+}
+
+// hear asks every server what it is and who is connected to it, and one, the server that the session is on, for the
+// contenders of the whole ensemble.
+func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error) {
+	peers := live.Servers()
+	h := &heard{sessions: map[int64]*Session{}, servers: make([]Server, len(peers)), connected: map[int64]Session{}}
+	var asking sync.WaitGroup
+	for i, p := range peers {
+		asking.Go(func() { h.servers[i] = w.meet(ctx, live, p, h) })
+	}
+	asking.Wait()
+	all := true
+	for i, p := range peers {
+		at := &h.servers[i]
+		all = all && at.Connections >= 0
+		leads := at.Mode == "leader" && time.Since(w.led) >= leaderEvery
+		if !p.Here && !leads {
+			continue
+		}
+		var d *dump
+		err := w.ask(ctx, live, p, "dump", h, func(r io.Reader) (err error) {
+			d, err = parseDump(r)
+			return err
+		})
+		if err != nil {
+			at.Error = cmp.Or(at.Error, Visible(err.Error()))
+			continue
+		}
+		if d.sets {
+			w.calibrate(live, d)
+		}
+		if p.Here {
+			h.owners, h.sessions = d.owners, d.sessions
+		}
+	}
+	w.settle(h, all)
+	return h, ctx.Err()
+}
+
+// meet asks one server what it is and who is connected to it.
+func (w *words) meet(ctx context.Context, live *session.Session, p session.Server, h *heard) Server {
+	at := Server{Name: p.Name, Here: p.Here, Connections: -1}
+	if err := w.ask(ctx, live, p, "srvr", h, func(r io.Reader) error { return at.describe(r) }); err != nil {
+		at.Error = Visible(err.Error())
+	}
+	n := 0
+	err := w.ask(ctx, live, p, "cons", h, func(r io.Reader) (err error) {
+		n, err = parseCons(r, func(id int64, addr string, timeout time.Duration) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.connected[id] = Session{ID: id, Address: addr, Timeout: timeout}
+		})
+		return err
+	})
+	if err == nil {
+		at.Connections = n
+	} else if !errors.Is(err, errForbidden) {
+		at.Error = cmp.Or(at.Error, Visible(err.Error()))
+	}
+	return at
+}
+
+// describe reads the answer to srvr.
+func (s *Server) describe(r io.Reader) error {
+	err := eachLine(r, func(line string) {
+		switch key, value, _ := strings.Cut(line, ": "); key {
+		case "Mode":
+			s.Mode = Visible(value)
+		case "Zxid":
+			s.Zxid, _ = sessionID(value)
+		}
+	})
+	if err == nil && s.Mode == "" {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// calibrate turns what the server's clock says, in a zone that may have no meaning here, into this machine's time. Our own
+// session is in the list, and it has just been heard of: it expires a timeout from now, give or take a tick, which is half a
+// timeout at most. Where the clocks agree to that, they are taken to agree.
+func (w *words) calibrate(live *session.Session, d *dump) {
+	w.led = time.Now()
+	t, skew := live.Timeout(), time.Duration(0)
+	if own, ok := d.expires[live.ID()]; ok {
+		if off := own.Sub(w.led) - t; off < -t || off > t {
+			skew = off.Round(time.Second)
+		}
+	}
+	w.expires = make(map[int64]time.Time, len(d.expires))
+	for id, at := range d.expires {
+		w.expires[id] = at.Add(-skew)
+	}
+}
+
+// settle puts together what is known of the sessions, by what was learnt in this look and earlier ones. That a session is
+// away takes two looks: the lists are not of one moment.
+func (w *words) settle(h *heard, all bool) {
+	timeouts := make(map[int64]time.Duration, len(h.sessions))
+	for id, c := range h.connected {
+		if x := h.sessions[id]; x != nil {
+			x.Address, x.Timeout = c.Address, c.Timeout
+		} else if h.owners == nil { // cons is all there is
+			h.sessions[id] = &c
+		}
+	}
+	for id, x := range h.sessions {
+		old, known := w.timeouts[id]
+		x.Timeout = cmp.Or(x.Timeout, old)
+		timeouts[id] = x.Timeout
+		x.Away = all && known && x.Address == ""
+		if x.Expires = w.expires[id]; !x.Expires.IsZero() && x.Timeout > 0 {
+			x.Silent = max(0, x.Timeout-x.Expires.Sub(w.led))
+		}
+	}
+	w.timeouts = timeouts
+}
