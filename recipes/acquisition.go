@@ -36,7 +36,7 @@ func (q *queue) acquisition(n int, try bool) *acquisition {
 	return &acquisition{c: q.c, path: q.path, members: []member{{q, n}}, try: try, start: time.Now()}
 }
 
-// lock takes the lock, waiting unless try; of a semaphore n permits.
+// lock takes the lock, or n permits of a semaphore. It waits unless try.
 func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error) {
 	a := q.acquisition(n, try)
 	defer func() { a.refused(err) }()
@@ -106,9 +106,9 @@ func (a *acquisition) refused(err error) {
 	a.c.observe(Observer.Refused, Event{Path: a.path, Kind: a.members[0].q.kind, Node: a.node, Wait: time.Since(a.start), Cause: err})
 }
 
-// enter waits for this client's turn. A Try that excludes others is refused without a request where another goroutine has
-// the turn: that one holds the lock or is ahead of us. A Try to read may share what that one gets, and waits until it is
-// known to have to wait.
+// enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
+// the ticket: that goroutine holds the lock or is ahead of us. A Try to read may share what that goroutine gets, so it
+// waits until that goroutine is known to wait.
 func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
 	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, q.shared)
 	if held != nil {
@@ -120,7 +120,7 @@ func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
 	return t, nil
 }
 
-// heldLocally completes what the local queue says is in the way.
+// heldLocally completes the error that the local queue returned.
 func (a *acquisition) heldLocally(q *queue, held *HeldError) error {
 	held.Path, held.c = q.path, a.c
 	if held.Cause != nil {
@@ -131,7 +131,7 @@ func (a *acquisition) heldLocally(q *queue, held *HeldError) error {
 
 // contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
 func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err error) {
-	// A place that exists is given up, or inherited, and not taken twice.
+	// Never while a place exists: giveUp deletes it, or passes it on.
 	err = retry(ctx, nil, func(err error) bool { return len(a.places) == 0 && didNothing(err) }, func() error {
 		h, err = a.once(ctx, t)
 		a.unwatch()
@@ -144,7 +144,7 @@ func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err er
 	return h, nil
 }
 
-// once is one try in one session, for the only member.
+// once is one try, in one session. It is for acquisitions of one lock.
 func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
 	a.handoff = 0
 	places, err := a.open(ctx, t.k)
@@ -186,7 +186,7 @@ func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
 	return a.hold(ctx)
 }
 
-// open finds the session and the declarations: a place for each member, without nodes but for the one that is inherited.
+// open finds the session, and for each member the declaration and a place. Only a place that is inherited has a node yet.
 func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place, error) {
 	a.places = nil
 	places := make([]*place, len(a.members))
@@ -208,7 +208,7 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place,
 	}
 	for _, p := range places {
 		p.s = s
-		// Also for a place that is granted already: a lock that is drained or moved is not passed on from hand to hand.
+		// A place that is granted already is no exception: a lock that is drained or moved is not handed on.
 		if p.d, err = a.c.declared(ctx, s, p.q); err != nil {
 			if len(a.places) == 0 {
 				err = notQueued(err) // reads are all there was so far
@@ -222,8 +222,8 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place,
 	return places, nil
 }
 
-// join creates the nodes of the places, which are ours from then on, deletes others in the same transaction, and lists the
-// queues behind it: one round trip.
+// join creates the nodes of the places and deletes others, in one transaction, and lists the queues behind it: one round
+// trip. When it succeeds the places are the acquisition's.
 func (a *acquisition) join(ctx context.Context, places []*place, gone []*contender) error {
 	t := &txn{c: a.c, s: places[0].s, gone: gone}
 	var dirs []string
@@ -238,7 +238,7 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 		return lostError(a.path, err) // the parents existed when those were created
 	}
 	for _, p := range places {
-		err = p.q.complete(ctx, p.s, err) // for the first that may: what the others lack, the next try tells
+		err = p.q.complete(ctx, p.s, err) // the first that may be completed; the next try finds what else is missing
 	}
 	if isNoNode(err) {
 		err = fmt.Errorf("%w: %s, or a child that its layout needs, does not exist; run apply: %w", ErrNotProvisioned, a.path, err)
@@ -256,8 +256,8 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 	return nil
 }
 
-// nodes are our contenders, those that exclude or read first: the token is the first one's czxid, and a permit that was
-// taken through the gate has a later one than the others.
+// nodes are our contenders, permits last: the token is the czxid of the first, and a permit that was taken through the gate
+// has a later czxid than the other nodes.
 func (a *acquisition) nodes() []*contender {
 	var ks, permits []*contender
 	for _, p := range a.places {
@@ -281,7 +281,7 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), wait: time.Since(a.start), handoff: a.handoff}
 	switch {
 	case a.set:
-		// A holding has one way in. Of a set it is the first member's under the name of all; as tells them apart.
+		// A holding has one queue. That of a set is its first member's, under the name of all; see holding.as.
 		all := *first.q
 		all.path = a.path
 		h.q, h.tickets = &all, a.tickets
@@ -297,11 +297,11 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 	return hold(ctx, h)
 }
 
-// giveUp leaves the queues: a waiting goroutine of this client inherits the place, otherwise the nodes are deleted in the
-// background and the tickets passed on after that, so that nobody here meets them as rivals. The same goes for nodes that
-// may or may not exist: callers that give up before the network has answered leave one behind at most.
+// giveUp leaves the queues. A waiting goroutine of this client inherits the place; without one the nodes are deleted in the
+// background, and the tickets are passed on after that, so that no goroutine of this client meets the nodes as rivals. That
+// includes nodes that may or may not exist: callers that give up before the network answers leave one behind at most.
 //
-// Inherited is only a place whose owner has lost patience. Any other error is about the place or the lock, and an heir
+// A place is inherited only if its owner's ctx has ended. Any other error is about the place or the lock, and the heir
 // would meet it again.
 func (a *acquisition) giveUp(ctx context.Context, err error) error {
 	st, tickets, nodes, left := &a.c.state, a.tickets, a.nodes(), a.left

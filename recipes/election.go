@@ -73,7 +73,7 @@ func deposed(l *Lease) bool {
 }
 
 // Leader says who leads; false when nobody stands. It is the server's view, at most as old as the servers' own lag:
-// the candidate it names may not know yet that it leads.
+// the candidate it names may not know yet that it leads. Who else stands, inspect.Lock tells.
 func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	s, err := e.q.c.Session(ctx)
 	if err != nil {
@@ -96,23 +96,6 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 			return *leader, true, nil
 		}
 	}
-}
-
-// Candidates lists who stands, the leader first. One request for each candidate.
-func (e *Election) Candidates(ctx context.Context) ([]Contender, error) {
-	s, err := e.q.c.Session(ctx)
-	if err != nil {
-		return nil, err
-	}
-	children, _, err := s.Children(ctx, e.q.dir())
-	if isNoNode(err) {
-		return nil, fmt.Errorf("%w: %s does not exist: %w", ErrNotProvisioned, e.q.path, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	all, _, err := inspect.Contenders(ctx, s, e.q.dir(), children)
-	return all, err
 }
 
 // Observe follows who leads: it yields the leader there is, and then every change, until the loop breaks or ctx ends.

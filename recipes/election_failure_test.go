@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -202,19 +203,19 @@ func TestAnElectionRemovedWhileACandidateIsAwayEndsItsCampaignAndIsNotRecreated(
 }
 
 func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // case 54: CURATOR-358, CURATOR-436
-	for name, look := range map[string]func(*recipes.Election) (string, error){
-		"candidates": func(e *recipes.Election) (string, error) {
-			all, err := e.Candidates(context.Background())
-			if err != nil || len(all) != 1 {
+	for name, look := range map[string]func(*recipes.Client, *recipes.Election) (string, error){
+		"candidates": func(c *recipes.Client, _ *recipes.Election) (string, error) {
+			in, err := inspect.Lock(context.Background(), c, "/e")
+			if err != nil || len(in.Holders) != 1 || len(in.Waiters) > 0 {
 				return "", errors.Join(err, errors.New("not one candidate"))
 			}
-			return all[0].ID, nil
+			return in.Holders[0].ID, nil
 		},
-		"leader": func(e *recipes.Election) (string, error) {
-			c, _, err := e.Leader(context.Background())
-			return c.ID, err
+		"leader": func(_ *recipes.Client, e *recipes.Election) (string, error) {
+			l, _, err := e.Leader(context.Background())
+			return l.ID, err
 		},
-		"observe": func(e *recipes.Election) (string, error) {
+		"observe": func(_ *recipes.Client, e *recipes.Election) (string, error) {
 			for c, err := range e.Observe(context.Background()) {
 				return c.ID, err
 			}
@@ -227,9 +228,10 @@ func TestACandidateThatVanishesWhileTheyAreListedIsLeftOut(t *testing.T) { // ca
 				first, err := l.client("first").Election("/e").Campaign(t.Context())
 				require.NoError(t, err)
 				second := l.campaigning(l.client("second"))
-				e := l.client("watcher").Election("/e")
+				c := l.client("watcher")
+				e := c.Election("/e")
 				held := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == first.Node() }), zktest.Hold)
-				seen := async(func() (string, error) { return look(e) })
+				seen := async(func() (string, error) { return look(c, e) })
 				<-held.Hit()
 				require.NoError(t, first.Unlock(t.Context()))
 				held.Release()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -38,9 +39,9 @@ func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
 		n, _ := l.srv.Get(first.Node())
 		require.Equal(t, "alpha", string(n.Data), "LeaderLatch.getParticipants decodes the data as the id")
 		b := l.campaigning(l.client("beta"))
-		all, err := e.Candidates(t.Context())
+		in, err := inspect.Lock(t.Context(), e.q.c, "/e")
 		require.NoError(t, err)
-		require.Equal(t, []string{"alpha", "beta"}, []string{all[0].ID, all[1].ID})
+		require.Equal(t, []string{"alpha", "beta"}, []string{in.Holders[0].ID, in.Waiters[0].ID})
 		require.NoError(t, first.Unlock(t.Context()))
 		second := <-b
 		require.NoError(t, second.err)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
 
@@ -130,16 +131,12 @@ func (e *HeldError) Identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, stat, err := s.Get(ctx, e.Holder.Path)
-	if isNoNode(err) {
-		return nil
+	k, _ := kind.ParseContender(e.Holder.Name)
+	holder, err := inspect.ReadContender(ctx, s, kind.ParentPath(e.Holder.Path), k)
+	if holder != nil {
+		e.Holder = *holder
 	}
-	if err != nil {
-		return err
-	}
-	e.Holder.Describe(data)
-	e.Holder.Session, e.Holder.Token = stat.EphemeralOwner, uint64(stat.Czxid)
-	return nil
+	return err
 }
 
 // releasedError is the cause a released lease's context carries.

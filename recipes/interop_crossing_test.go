@@ -78,10 +78,6 @@ func (l *realLab) seen(t *testing.T) {
 	told, err = line[2].ask(ctx, "participants")
 	require.NoError(t, err)
 	require.Equal(t, "go java python", told, "kazoo's Election.contenders")
-	candidates, err := line[0].client.Election(path).Candidates(ctx)
-	require.NoError(t, err)
-	require.Equal(t, "go java python", ids(candidates))
-
 	in, err := inspect.Lock(ctx, line[0].client, path)
 	require.NoError(t, err)
 	require.Equal(t, kind.Election, in.Kind)

@@ -20,7 +20,7 @@ type localQueue struct {
 // waiter is a goroutine that waits for the ticket.
 type waiter struct {
 	id   string
-	turn chan ticket // of capacity 1: handing over never blocks
+	pass chan ticket // of capacity 1: handing over never blocks
 }
 
 // ticket is the right to contend, with what its last owner left to the next one.
@@ -59,8 +59,8 @@ func (st *clientState) enter(ctx context.Context, key, id string, try, shares bo
 		defer st.mu.Unlock()
 		return ticket{}, s.ahead(len(s.waiters))
 	}
-	turn := make(chan ticket, 1)
-	s.waiters = append(s.waiters, waiter{id, turn})
+	pass := make(chan ticket, 1)
+	s.waiters = append(s.waiters, waiter{id, pass})
 	for {
 		var err error
 		var waits <-chan struct{}
@@ -69,19 +69,19 @@ func (st *clientState) enter(ctx context.Context, key, id string, try, shares bo
 		}
 		st.mu.Unlock()
 		select {
-		case t = <-turn:
+		case t = <-pass:
 			return t, nil
 		case <-waits:
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
 		st.mu.Lock()
-		i := slices.IndexFunc(s.waiters, func(w waiter) bool { return w.turn == turn })
+		i := slices.IndexFunc(s.waiters, func(w waiter) bool { return w.pass == pass })
 		switch {
 		case i < 0:
 			st.mu.Unlock()
 			// The ticket came at the same moment. It is ours to pass on, and whoever passed it has already sent it.
-			return <-turn, nil
+			return <-pass, nil
 		case err == nil && s.held == nil: // woken by waits
 			continue // whoever was known to wait has passed the ticket on meanwhile
 		}
@@ -198,7 +198,7 @@ func (st *clientState) pass(key string, t ticket) bool {
 		close(s.left)
 		s.left = nil
 	}
-	next.turn <- t
+	next.pass <- t
 	return true
 }
 
@@ -213,8 +213,8 @@ func (st *clientState) heir(key string) string {
 	return ""
 }
 
-// ticketOwner returns nil when nobody has the ticket, else who has, or had when ctx ended (its Cause). Who is only cleaning up is
-// waited for, if nobody is to follow.
+// ticketOwner returns nil when nobody has the ticket, else who has, or had when ctx ended (its Cause). It waits for an owner
+// that is only cleaning up, if nobody is to follow.
 func (st *clientState) ticketOwner(ctx context.Context, key string) (held *HeldError) {
 	for {
 		st.mu.Lock()

@@ -35,20 +35,20 @@ func (m *Semaphore) Share(n int) Member { return member{m.q, n} }
 // Semaphores are the exception their wire format makes. Curator's clients count a permit from its creation, and one
 // that waits among the permits would keep a place from them that nobody holds. So permits are part of the transaction
 // only while everything is free at that moment. Otherwise a second transaction takes all of it back and queues anew,
-// in the semaphores' antechambers; a permit is then taken when it is free and the set waits on with it in hand. A set
-// that found a semaphore busy the last time looks first, and queues there at once.
+// at the semaphores' gates; a permit is then taken when it is free, and the set waits on with it in hand. A set that
+// found a semaphore busy the last time looks first, and queues there at once.
 //
 // Why MultiLocks do not wait for each other in a circle, nor with single locks. Say that a set is born in the
 // transaction that created the places it waits with, and order sets by that moment: all places of one set are older or
 // younger than those of another in every queue they share.
-//   - In the queue of a mutex, a read-write lock or an election, and in an antechamber, a place waits for older ones.
-//   - At the front of an antechamber it waits for permits. Whoever took one through the antechamber stood there
-//     earlier, so it was born earlier. Whoever took one directly had all it wanted at that moment, or took it back:
-//     it waits for nobody. Permits younger than its own are not waited for.
+//   - In the queue of a mutex, a read-write lock or an election, and at a gate, a place waits for older ones.
+//   - As the first at a gate it waits for permits. A set that took one through the gate was there earlier, so it was
+//     born earlier. A set that took one directly had all it wanted at that moment, or took it back: it waits for
+//     nobody. Permits younger than its own are not waited for.
 //   - So every wait is for a set born earlier, or for one that waits for nobody: the oldest that waits, waits for
 //     holders that are free to finish.
-//   - Turns in the process are taken before anything stands in ZooKeeper, in the order of the paths; a place inherited
-//     with a turn is given up, because it is not of this set's transaction.
+//   - The local queues come first, in the order of the paths, before any node exists; a place inherited there is
+//     given up, because it is not of this set's transaction.
 //
 // A program that takes further locks while it holds some can still deadlock, as with any locks; inspect.WaitsFor
 // shows it.
@@ -158,7 +158,7 @@ func (a *acquisition) yieldAll(ctx context.Context) error {
 }
 
 // enterAll takes the tickets of the members that exclude: in the order of the paths, as every set does, so no two sets of one
-// client wait for each other's. Nothing of ours stands in ZooKeeper meanwhile.
+// client wait for each other's. None of our nodes exists meanwhile.
 func (a *acquisition) enterAll(ctx context.Context) error {
 	var qs []*queue
 	for _, m := range a.members {
@@ -177,8 +177,8 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 		if t.k == nil {
 			continue
 		}
-		// A place left to us is of another transaction than ours will be, which the order of sets does not allow. Gone before
-		// ours is made, it is no rival of it; and of whoever is next, as no ticket is passed on before it is gone.
+		// An inherited place is of another transaction than ours will be, which the order of sets does not allow. It is gone
+		// before our own is created; and before a ticket is passed on, so the next goroutine does not meet it either.
 		gone := make(chan struct{})
 		a.left = append(a.left, gone)
 		a.c.leaveBehind(ctx, []*contender{t.k}, func() { close(gone) })
@@ -209,9 +209,9 @@ func (a *acquisition) waitAll(ctx context.Context) (*holding, error) {
 	return a.hold(ctx)
 }
 
-// requeue exchanges what was created for places everywhere, in the gates of semaphores too, again as long as nothing has come
-// of it. The places that are good are exchanged with the others: what keeps sets from waiting in a circle is that all places
-// of one are of one transaction (see MultiLock), and none at a gate was in the first.
+// requeue exchanges everything that was created for places to wait in, and tries again while nothing was done. Good places
+// are exchanged too: sets do not wait in a circle because all places of one are of one transaction (see MultiLock), and the
+// first transaction had none at a gate.
 func (a *acquisition) requeue(ctx context.Context) error {
 	gone, s := a.nodes(), a.places[0].s
 	err := retry(ctx, s, didNothing, func() error {
@@ -232,15 +232,14 @@ func (a *acquisition) requeue(ctx context.Context) error {
 	return err
 }
 
-// The ends of a wait for several places, other than its caller's patience.
+// What ends the wait for several places, other than the caller's ctx.
 var (
 	errAside = errors.New("another member of the multi-lock failed")
 	errAll   = errors.New("all members are granted")
 )
 
-// reachAll waits in all queues at once; what fails in one gives up all. At once, so that a place which is asked back,
-// deleted or drained is noticed wherever that happens, and not when the wait for the others has come to it. So each
-// member has a goroutine, which stays with it until all are granted.
+// reachAll waits in all queues at once, and fails when one fails. Each member has a goroutine, which stays with it until all
+// are granted: a place that is deleted, asked back or drained is noticed at once, also after it was granted.
 func (a *acquisition) reachAll(ctx context.Context) error {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -268,7 +267,7 @@ func (a *acquisition) reachAll(ctx context.Context) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			// When the caller's patience ends all members say so, and the first one speaks; else what failed by itself.
+			// If the caller's ctx has ended all members fail, and the first member's error counts; else the first error.
 			if failure == nil || ctx.Err() != nil && i < failed {
 				failure, failed = err, i
 			}

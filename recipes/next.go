@@ -12,13 +12,13 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// wayClear waits for the contender that v says is in the way. first is true when its departure alone makes us the first;
-// otherwise list again.
+// wayClear waits for the contender that v says is in the way. first is true if its departure alone makes us the first;
+// otherwise the caller lists again.
 //
-// How the first is known without listing: whoever is granted after a wait writes that into its own node (prove). We watch
-// that node anyway, so we learn that our predecessor is the first, and as numbers only grow nobody can come between: when
-// it goes, we are the first. The chain starts at a listing that shows the predecessor first, and is broken by a foreign
-// client ahead, a predecessor that leaves while it waits, and a reconnect: then we list.
+// How we know without a listing that we are the first: a contender that is granted after a wait writes that into its own
+// node (prove). We watch that node anyway, so we learn that our predecessor is the first. Numbers only grow, so nobody can
+// come between: when it goes, we are the first. The chain starts at a listing that shows the predecessor first. A foreign
+// client ahead, a predecessor that leaves while it waits, or a reconnect breaks it: then we list.
 func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error) {
 	ordered := p.in.Marked || p.in.Gate
 	first = v.head && ordered
@@ -51,7 +51,7 @@ func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error)
 }
 
 // identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
-// the first may be somebody else. Best effort, and once for each that is the first.
+// the holder may be another contender. Best effort, once for each holder.
 func (p *place) identify(ctx context.Context) {
 	if p.holder.Data == nil {
 		p.holder.Data = []byte{}
@@ -62,8 +62,8 @@ func (p *place) identify(ctx context.Context) {
 	p.tellLocal()
 }
 
-// watchAhead watches the contender v names, or the queue when none is named or ours may not read it. A nil watch
-// without an error says that the queue has changed already.
+// watchAhead watches the contender v names, or the queue if v names none or we may not read that one. A nil watch without
+// an error says that the queue has changed already. held reports whether the contender says that it holds.
 func (p *place) watchAhead(ctx context.Context, v verdict) (w *session.Watch, held bool, err error) {
 	dir := p.node().dir
 	if v.behind != "" {
@@ -75,8 +75,7 @@ func (p *place) watchAhead(ctx context.Context, v verdict) (w *session.Watch, he
 			return w, saysHeld(data), err
 		}
 	}
-	// A watch of the queue tells of changes behind the listing it came with. The one that was decided on is older, so the
-	// question is asked once more.
+	// The watch reports changes after the listing it came with. The verdict is of an older listing, so decide again.
 	children, w, err := childrenWPersistent(ctx, p.s, dir)
 	if err != nil {
 		return nil, false, err
@@ -89,14 +88,13 @@ func (p *place) watchAhead(ctx context.Context, v verdict) (w *session.Watch, he
 	return w, false, nil
 }
 
-// next waits until something is worth another look, and says what: the event of w, which watches what is in the way, if
-// anything is; zk.EventNotWatching when the declaration may have changed, and was read again, or our own node, where nothing
-// is in the way. It fails when that node was deleted or asked back, the lock is not to be had any more, the session is lost,
-// or ctx has ended. It asks by itself when nothing has spoken for a session timeout: a server that forgot the watch must
-// cost no more than that.
+// next waits until another look is worth it, and says why: it returns the event of w, which watches what is in the way and
+// may be nil, or zk.EventNotWatching after a change of the declaration, or of our own node if w is nil. It fails when our
+// node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx ends. After a
+// session timeout without news it looks by itself: a server that forgot a watch must cost no more than that.
 //
-// Every wait of the recipes for something in ZooKeeper is here: also for a holder's node, by who has none of its own (a
-// reader that lets writers go first), and where no declaration is to be obeyed (who follows an election).
+// All waits of the recipes for something in ZooKeeper are here. A place without nodes waits too (a reader that lets writers
+// go first), and so does one without a declaration (a holder, a follower of an election).
 func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error) {
 	var ahead, own, changed, dropped <-chan struct{}
 	if w != nil {
@@ -136,13 +134,13 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 					return zk.EventNodeDeleted, nil
 				}
 			}
-		case <-own: // whatever it says: what counts is what is read next
+		case <-own: // whatever the event is: the next read counts
 			if p.unwatch(); w == nil {
 				return zk.EventNotWatching, nil
 			}
 		case <-changed:
 			return zk.EventNotWatching, p.redeclare(ctx)
-		case <-dropped: // it has changed, perhaps, and somebody else saw that first
+		case <-dropped: // perhaps it has changed, and another call saw that first
 			was := p.d.mzxid
 			if err := p.redeclare(ctx); err != nil || p.d.mzxid != was {
 				return zk.EventNotWatching, err
@@ -153,8 +151,8 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 	}
 }
 
-// redeclare reads the declaration again: the lock may be drained, moved, or have other parameters. Who waits is told then,
-// and sent away where nothing is granted any more.
+// redeclare reads the declaration again: the lock may be drained, moved, or have other parameters. It fails if the lock
+// grants nothing any more.
 func (p *place) redeclare(ctx context.Context) error {
 	d, err := p.a.c.declared(ctx, p.s, p.q)
 	if err != nil {
@@ -164,8 +162,8 @@ func (p *place) redeclare(ctx context.Context) error {
 	return nil
 }
 
-// obey reads the declarations that have changed again, until all are those in force. For what is decided after the write by
-// a listing that came with it; wait asks the queue again instead. See prove.
+// obey reads changed declarations again until all are those in force. It is for callers that decide by the listing that came
+// with their create; wait lists again instead. See prove.
 func obey(ctx context.Context, places ...*place) error {
 	for i := 0; i < len(places); i++ {
 		if p := places[i]; p.d.stale() {
@@ -184,7 +182,7 @@ func (p *place) readOwn(ctx context.Context) error {
 	data, stat, w, err := getWPersistent(ctx, p.s, path)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		if p.hidden = true; p.seen != nil { // of a waiter, its deletion shows when the way is clear
+		if p.hidden = true; p.seen != nil { // a waiter finds out when the way is clear
 			return p.readHidden(ctx)
 		}
 		return nil
@@ -203,9 +201,9 @@ func (p *place) readOwn(ctx context.Context) error {
 	return nil
 }
 
-// readHidden does what can be done about a node whose data we may not read, and which cannot be watched therefore: next asks
-// once a session timeout whether it is still there and ours. Servers that hide the node (see Session.Exists) say only that
-// it is there: such a lease has no token.
+// readHidden is readOwn for a node that we may not read, and so cannot watch: next asks once a session timeout whether it is
+// still there and ours. Servers that hide the node (see Session.Exists) say only that it is there: such a lease has no
+// token.
 func (p *place) readHidden(ctx context.Context) error {
 	var stat *zk.Stat
 	err := retry(ctx, p.s, unanswered, func() (err error) {
@@ -233,7 +231,7 @@ func (p *place) unwatch() {
 	}
 }
 
-// ours checks whose the node is, and takes note of its version and its token.
+// ours checks whose the node is, and records its version and its token.
 func (p *place) ours(stat *zk.Stat) error {
 	if stat.EphemeralOwner != p.s.ID() {
 		return lostError(p.node().path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, p.s.ID()))

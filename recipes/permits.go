@@ -15,9 +15,9 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// permits takes the permits of one semaphore: directly while nobody of this client waits for some, else with the ticket of
-// the local queue, through the gate. The ticket is one to wait with, not to hold: it is passed on as soon as the permits are
-// there, and many goroutines of one client hold at a time.
+// permits takes the permits of one semaphore: directly if no goroutine of this client waits, else with the ticket of the local
+// queue and through the gate. The ticket is for the wait only, and is passed on once the permits are ours: many goroutines
+// of one client hold permits at a time.
 func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	q, st := a.members[0].q, &a.c.state
 	if a.try {
@@ -31,7 +31,7 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 		if !errors.Is(err, ErrHeld) {
 			return h, err
 		}
-		// Somebody was there first: now it is the local queue, and the gate, that keep the order.
+		// Somebody was first: from here on the local queue and the gate keep the order.
 	}
 	t, err := a.enter(ctx, q)
 	if err != nil {
@@ -44,11 +44,10 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 	return h, err
 }
 
-// direct takes everything at once, in one transaction, if all is free; where it is not it is ErrHeld, or waits.
+// direct takes everything at once, in one transaction, if all is free. If not it fails with ErrHeld, or waits.
 //
-// It begins anew as long as a try fails without having done anything: in the next session, if need be, because nothing
-// stands in the last one. Once the nodes exist there is one try to settle on them: they are of one session and one
-// transaction, so whatever ends one ends all.
+// It tries again while a try has done nothing, in the next session if need be. Once the nodes exist there is one try to
+// settle on them: they are of one session and one transaction, so whatever ends one ends all.
 func (a *acquisition) direct(ctx context.Context, wait bool) (h *holding, err error) {
 	err = retry(ctx, nil, didNothing, func() error { return a.begin(ctx, wait) })
 	if err == nil {
@@ -60,8 +59,8 @@ func (a *acquisition) direct(ctx context.Context, wait bool) (h *holding, err er
 	return h, nil
 }
 
-// begin takes a place in every queue, and the permits of every semaphore: or a place in each gate, where it is known that
-// permits are not to be had at once.
+// begin takes a place in every queue, and the permits of every semaphore; or a place at each gate, if permits are known not
+// to be free.
 func (a *acquisition) begin(ctx context.Context, wait bool) error {
 	places, err := a.open(ctx, nil)
 	if err != nil {
@@ -85,12 +84,12 @@ func (a *acquisition) begin(ctx context.Context, wait bool) error {
 }
 
 // settle makes a holding of what begin created, now or after a wait. A listing that was lost with its connection is read
-// again, a Try's too: a later one shows everybody who is still ahead, and our places as long as they exist.
+// again: a later one shows everybody who is still ahead, and our places as long as they exist.
 //
-// What keeps a semaphore's limit is the order of the permits alone. A permit is granted when, in a listing that its creation
-// precedes, fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others
-// are older and were there in the listing that granted it, so they were fewer than the limit. That nobody stands in
-// the gate is looked at for fairness only: a place given up between our create and our listing leaves no trace.
+// The order of the permits alone keeps a semaphore's limit. A permit is granted when, in a listing behind its creation,
+// fewer than the limit are older. Take all permits held at some moment, and the newest of them: the others are older and
+// were in the listing that granted it, so they were fewer than the limit. The gate is looked at for fairness only: a place
+// given up between our create and our listing leaves no trace.
 func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 	for _, p := range a.places {
 		if err := p.exhausted(); err != nil {
@@ -104,13 +103,12 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 			p.proven = true
 		}
 	}
-	// Behind the transaction, and before the listings are judged: a limit that was lowered before our permits were created
-	// counts.
+	// Behind the transaction and before the listings are judged: a limit lowered before our permits were created counts.
 	if err := obey(ctx, a.places...); err != nil {
 		return nil, err
 	}
 	var held error
-	for _, p := range a.places { // all of them: of every semaphore that is busy we want to know it (see look)
+	for _, p := range a.places { // all of them, to learn of every semaphore whether it is busy (see look)
 		if err := p.atOnce(); held == nil {
 			held = err
 		}
@@ -124,8 +122,8 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 	return a.waitAll(ctx)
 }
 
-// atOnce says whether the place was granted when it was created: nil, or who is in the way. The create that went before the
-// listings is the committed write that proves it: see prove.
+// atOnce returns nil if the place was granted when it was created, else who is in the way. The create before the listings is
+// the committed write that proves the grant: see prove.
 func (p *place) atOnce() error {
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	v, err := decide(p.in, p.d.params, p.lists[0], p.node().name)
@@ -138,19 +136,19 @@ func (p *place) atOnce() error {
 	if p.permits() {
 		p.d.busy.Store(held)
 	}
-	if !held && !p.in.Gate { // at a gate it stands because look found somebody in the way
+	if !held && !p.in.Gate { // at a gate it is because look found somebody in the way
 		return nil
 	}
 	return p.heldBy(line[:max(0, v.position+1-len(p.nodes))], waiting)
 }
 
-// look refuses permits without creating any, where those created directly were refused the last time. Whoever polls
-// a semaphore that is taken reads, then, and writes nothing: a permit that is created only to be withdrawn is in the way
-// of Curator's clients, which count every permit there is, and of everybody else's tries. The first try after that costs
-// a round trip more. Of several semaphores, it looks at all at once.
+// look refuses permits without creating any, if those created directly were refused the last time. So a caller that polls
+// a busy semaphore reads, and writes nothing: a permit that is created only to be withdrawn is in the way of Curator's
+// clients, which count every permit there is, and of everybody else's tries. The first try after that costs one round trip
+// more. It looks at all semaphores of a set at once.
 //
-// Behind the place of a waiter each call makes such permits once at most, and each client does in the calls that are
-// under way then and in one more: its listing shows the place, and so does every later look of that session.
+// Once a waiter has a place at the gate, a client creates such permits in the calls that are under way and in one more: the
+// listing of that one shows the place, and so does every later look of that session.
 func look(ctx context.Context, places []*place) error {
 	var busy []*place
 	var dirs []string
@@ -164,7 +162,7 @@ func look(ctx context.Context, places []*place) error {
 	if err != nil {
 		lists, err = listAllAgain(ctx, s, dirs...)
 	}
-	if err != nil && !isNoNode(err) { // what the layout lacks, the create tells
+	if err != nil && !isNoNode(err) { // the create reports what the layout lacks
 		return err
 	}
 	for i, p := range busy[:len(lists)/2] {
@@ -177,7 +175,7 @@ func look(ctx context.Context, places []*place) error {
 	return nil
 }
 
-// heldBy is the error of a try: these contenders and waiters are in the way.
+// heldBy is the error of a try that these contenders and waiters are ahead of.
 func (p *place) heldBy(line, waiting []kind.Contender) error {
 	if err := p.possible(); err != nil { // any more
 		return err
@@ -192,9 +190,8 @@ func (p *place) heldBy(line, waiting []kind.Contender) error {
 	return p.held()
 }
 
-// possible refuses what the declared number of permits can never serve. A waiter asks whenever it looks at the queue and
-// is not admitted (see ahead): the number may have been lowered meanwhile, and its place, or the permits it has in the
-// order but was not granted, would keep everybody else out.
+// possible refuses more permits than are declared. A waiter asks whenever it is not admitted (see ahead): the number may have
+// been lowered, and its place, or permits of its own that were not granted, would keep everybody else out.
 func (p *place) possible() error {
 	if p.n == 0 {
 		return nil
@@ -207,8 +204,8 @@ func (p *place) possible() error {
 
 func (p *place) limit() int { return p.q.kind.Permits(p.d.params) }
 
-// relabel corrects what an inherited place in a gate says about who waits there, and for how many permits. It is a label:
-// where it cannot be written, the wait goes on without it. What somebody else wrote, a revocation, stays.
+// relabel corrects whom an inherited place at a gate names, and for how many permits. That is a label: if it cannot be
+// written, the wait goes on without it. What somebody else wrote, a revocation, stays.
 func (p *place) relabel(ctx context.Context) {
 	var was kind.Holder
 	k := p.node()
@@ -229,14 +226,14 @@ func (p *place) relabel(ctx context.Context) {
 // serve waits, as the first at the gate, until the permits are free, and takes them in the transaction that gives the place
 // up.
 //
-// Why nobody who polls can keep the first waiting. It counts the permits that it finds when it becomes the first, and none
-// that are created later: while our place is the first nobody else takes permits by way of the gate, and whoever creates some
-// directly finds our place in the listing behind that, and withdraws them. So, of L declared permits, at most L are waited
-// for here that somebody holds; the others are being withdrawn. Direct permits that are older than ours when we take those
-// are what wait waits for after that, and nothing comes before ours any more. These are being withdrawn too, unless their
-// listing was read behind our transaction, which deletes our place: then the first L of them may be granted. So the first
-// waits for 2L permits to be released at most, and whoever is behind it for that many more each. That is for our clients'
-// first; for one of Curator's, which counts every permit, see look.
+// Why callers that poll cannot keep the first waiting. It counts the permits that it finds when it becomes the first, and
+// none that are created later: while our place is the first nobody else takes permits through the gate, and a client that
+// creates some directly finds our place in the listing behind that, and withdraws them. So, of L declared permits, serve
+// waits for at most L that somebody holds; the others are being withdrawn. After take, wait waits for direct permits that
+// are older than ours, and nothing comes before ours any more. Those are being withdrawn too, unless their listing was read
+// behind our transaction, which deletes our place: then the first L of them may be granted. So the first waits for 2L
+// permits to be released at most, and each waiter behind it for that many more. This is about our own clients; for one of
+// Curator's, which counts every permit, see look.
 func (p *place) serve(ctx context.Context) error {
 	permits := p.q.decides().Dir(p.q.path)
 	var known map[string]bool
@@ -263,10 +260,10 @@ func (p *place) serve(ctx context.Context) error {
 			}
 			continue
 		}
-		// There is a first one: were nobody there, n would be beyond the limit, which was looked at above.
+		// line is not empty: if it were, n would be more than the limit, which possible has refused.
 		if err = p.ahead(permits, verdict{position: len(line), first: line[0]}); err == nil {
 			p.identify(ctx)
-			if err = p.sameLimit(p.holder); err == nil { // rather than when those who disagree have gone
+			if err = p.sameLimit(p.holder); err == nil { // now, rather than when that holder has gone
 				_, err = p.next(ctx, w)
 			}
 		}
@@ -277,25 +274,25 @@ func (p *place) serve(ctx context.Context) error {
 	}
 }
 
-// take makes the transaction, and waits on among the permits. Others may have created permits directly since we counted, and
-// may be granted: then the last of ours is beyond the limit, and we wait, with our permits in the order, until enough older
-// ones have gone. Neither taken nor an error: look again.
+// take makes that transaction, and waits on among the permits: others may have created permits directly since we counted,
+// and may be granted. Then the last of ours is beyond the limit until enough older ones have gone. If it returns neither
+// taken nor an error, look again.
 func (p *place) take(ctx context.Context) (taken bool, err error) {
 	next := &place{member: p.member, a: p.a, s: p.s, d: p.d, queued: true, holder: p.holder, position: p.position}
 	if err := next.prepare(p.q.decides()); err != nil {
 		return false, err
 	}
-	// Not under a limit that has been lowered meanwhile: any write to the declaration fails this, and is read.
+	// Any write to the declaration fails this: the limit may have been lowered.
 	limit := &zk.CheckVersionRequest{Path: p.q.path, Version: p.d.version}
 	t := &txn{c: p.a.c, s: p.s, born: next.nodes, gone: p.nodes, with: []any{limit}}
 	lists, err := t.run(ctx, next.dirs()[0])
 	path := p.node().path
-	if p.left = t.left; p.left != nil { // whatever the outcome turns out to be, the place and the permits are deleted
+	if p.left = t.left; p.left != nil { // abandoned: the background deletes the place and the permits
 		p.nodes = nil // nobody can inherit it
 	}
 	switch {
 	case err == nil:
-		p.unwatch() // the place at the gate is gone; from here on the last permit is what waits
+		p.unwatch() // the place at the gate is gone; from here on the last permit waits
 		next.lists, next.proven = lists, lists != nil
 		*p = *next
 		if err := p.exhausted(); err != nil {
@@ -314,15 +311,12 @@ func (p *place) take(ctx context.Context) (taken bool, err error) {
 	}
 }
 
-// Where nothing is declared, each program brings the number of permits, and programs that bring different ones break each
-// other's limit. There is no place to look the number up: writing one into a node that is not ours to declare would settle
-// it for ever, and outlive the last program that meant it. But a permit of ours says of how many it is one (kind.Holder),
-// so who takes permits reads those that it joins, and refuses to be granted beside another number.
-//
-// Of two holders the younger has looked behind its own creation, when the older was there, so no two of this library's
-// hold under different numbers. Curator's permits do not say theirs.
-
-// agree reads the permits older than ours. It costs a listing, and a read for each, where nothing is declared; else nothing.
+// agree refuses to hold permits beside a program that brings another number of them. Without a declaration each program
+// brings the number, and programs that bring different ones break each other's limit. The number cannot be written into a
+// node that is not ours to declare: it would outlive the last program that meant it. But a permit of ours says of how many
+// it is one (kind.Holder), so we read the permits older than ours. Of two holders the younger has looked behind its own
+// creation, when the older was there, so no two of this library's hold under different numbers. Curator's permits do not
+// say theirs. It costs a listing and a read for each permit; with a declaration nothing.
 func (p *place) agree(ctx context.Context) error {
 	if p.n == 0 || p.d.payload != nil {
 		return nil
@@ -353,7 +347,7 @@ func (p *place) agree(ctx context.Context) error {
 	return nil
 }
 
-// sameLimit compares with one permit, as far as its data is known and says anything.
+// sameLimit compares our number with that of one permit, if its data is known and has one.
 func (p *place) sameLimit(c Contender) error {
 	var h kind.Holder
 	if p.d.payload != nil || json.Unmarshal(c.Data, &h) != nil || h.Limit == 0 || h.Limit == p.limit() {

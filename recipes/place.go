@@ -13,8 +13,8 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// place is where an acquisition stands in one queue: its contender there, with a watch on that, and the declaration. Before
-// a semaphore it stands in the gate first, with one contender, and then among the permits, with one for each.
+// place is an acquisition's position in one queue: its contender, the watch on that, and the declaration. For a semaphore
+// that is a place at the gate first, with one contender, and then a place among the permits, with one for each.
 type place struct {
 	member
 	a  *acquisition
@@ -22,7 +22,7 @@ type place struct {
 	d  *declaration
 	in kind.Queue // where the nodes are, or will be
 
-	nodes   []*contender    // the last one waits: it is granted when all are
+	nodes   []*contender    // the last one waits: when it is granted all are
 	lists   [][]string      // the queues (see dirs) as read behind the creation of the nodes; nil where that failed
 	left    <-chan struct{} // of the transaction that takes permits; see txn.left
 	own     *session.Watch  // on the last node
@@ -40,7 +40,7 @@ type place struct {
 // node is the contender that waits.
 func (p *place) node() *contender { return p.nodes[len(p.nodes)-1] }
 
-// permits reports whether the place is among the permits, where others count it although nobody may hold it.
+// permits reports whether the place is among the permits. Other clients count those as held from their creation.
 func (p *place) permits() bool { return p.n > 0 && !p.in.Gate }
 
 // prepare makes the contenders for a queue of the lock: one, or one for each permit.
@@ -73,8 +73,7 @@ func (p *place) dirs() []string {
 	return dirs
 }
 
-// exhausted reports numbers too close to the end of the sequence. Those of several permits are consecutive, but may run out
-// between two of them.
+// exhausted reports a number too close to the end of the sequence, which may be reached between two permits.
 func (p *place) exhausted() error {
 	for _, k := range p.nodes {
 		if err := k.exhausted(); err != nil {
@@ -84,11 +83,11 @@ func (p *place) exhausted() error {
 	return nil
 }
 
-// named reports whether the place says that it is ours. One that was inherited may have been made for another goroutine
-// of this client: then prove writes our name, in the write that it makes anyway unless the place was granted already.
+// named reports whether the node has our ID. An inherited one may have that of another goroutine of this client. Then
+// prove writes ours, in the write that it makes anyway unless the place was granted already.
 func (p *place) named() bool { return p.node().id == p.q.id() }
 
-// reach waits until the lock is ours, be it by way of the gate.
+// reach waits until the lock is ours, through the gate if there is one.
 func (p *place) reach(ctx context.Context) error {
 	if err := p.wait(ctx); err != nil || !p.in.Gate {
 		return err
@@ -96,8 +95,8 @@ func (p *place) reach(ctx context.Context) error {
 	return p.serve(ctx)
 }
 
-// wait returns when the contender is admitted and that is proven: see prove. To be the first at a gate grants nothing yet and
-// needs no proof: the transaction that takes the permits deletes the place, and fails if it or its session is gone.
+// wait returns when the contender is admitted and that is proven. The first at a gate needs no proof, because it holds
+// nothing yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (p *place) wait(ctx context.Context) error {
 	var children []string
 	if p.lists != nil {
@@ -139,8 +138,7 @@ func (p *place) wait(ctx context.Context) error {
 	}
 }
 
-// list reads the queue again. Where the grant could not be written into our node anyway, the proof travels with the
-// listing, in one round trip.
+// list reads the queue again. In a queue without marks the proof is a check, and goes with the listing in one round trip.
 func (p *place) list(ctx context.Context) (children []string, err error) {
 	k := p.node()
 	p.proven = false
@@ -158,7 +156,7 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 		switch {
 		case isNoNode(err):
 			return nil, lostError(k.path, nil)
-		case err != nil && !errors.Is(err, zk.ErrNoAuth): // that is: the queue is shown to us, our node is not
+		case err != nil && !errors.Is(err, zk.ErrNoAuth): // ErrNoAuth: we may read the queue but not our own node
 			return nil, p.timedOut(ctx, err)
 		}
 	}
@@ -170,20 +168,20 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 	return children, nil
 }
 
-// ahead takes note of who is ahead, and refuses a queue that is full, a Try, or what can never be granted.
+// ahead records who is ahead. It refuses a Try, a queue that is full, and a request that can never be granted.
 func (p *place) ahead(dir string, v verdict) error {
 	if err := p.possible(); err != nil {
 		return err
 	}
 	p.position = v.position
-	// Of the same holder we may know more by now than its name.
+	// About the same holder we may know more by now than its name.
 	if p.holder.Name != v.first.Name {
 		p.holder = inspect.NewContender(dir, v.first)
 	}
 	if p.a.try {
 		return p.held()
 	}
-	// Who waits already is not sent away when the bound is lowered, nor when somebody appears ahead.
+	// Only on arrival: a waiter stays when the bound is lowered, or when somebody appears ahead.
 	if !p.queued && p.d.waiters > 0 && v.waiters >= p.d.waiters {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, p.q.path, p.d.waiters)
 	}
@@ -200,7 +198,7 @@ func (p *place) held() *HeldError {
 	return &HeldError{Path: p.q.path, Holder: p.holder, Position: p.position, c: p.a.c}
 }
 
-// timedOut dresses an error that came because ctx ended as a HeldError; others stay as they are.
+// timedOut turns an error into a HeldError if ctx has ended.
 func (p *place) timedOut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -210,7 +208,7 @@ func (p *place) timedOut(ctx context.Context, err error) error {
 	return held
 }
 
-// tellLocal lets the goroutines of this client that wait behind us know whom for.
+// tellLocal tells the goroutines of this client that wait behind us who holds the lock.
 func (p *place) tellLocal() {
 	if !p.a.set && len(p.a.tickets) > 0 {
 		p.a.c.state.waitsFor(p.q.localKey(), p.held())

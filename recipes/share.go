@@ -9,21 +9,21 @@ import (
 )
 
 // Readers of one client share a contender: ZooKeeper sees one reader however many goroutines read. They share it at two
-// moments. Who comes while another goroutine has the turn, and is not granted yet, waits for it in the slot and is
-// granted with it (admit). Who comes later lists the queue and joins what is held if no writer is queued (share):
-// otherwise readers that overlap would keep a writer out for as long as they please.
+// moments. A reader that comes while another goroutine has the ticket, and is not granted yet, waits in the local queue and
+// is granted with it (admit). A later one lists the queue and joins what is held if no writer is queued (share): otherwise
+// readers that overlap would keep a writer out for as long as they please.
 //
 // A share is as good as the lease it joins: that one was granted by a committed write and is kept by the session's
 // heartbeat, and what ends one ends all.
 
-// admit gives everybody who waits for the turn to read a share of h, and gives the turn up. First of all h is made known:
-// who takes the turn behind this finds it there, so no reader of this client falls between the two moments.
+// admit gives every reader that waits for the ticket a share of h, and gives the ticket up. It makes h known first: the next
+// owner of the ticket finds it, so no reader of this client falls between the two moments.
 func (st *clientState) admit(key string, h *holding) {
 	st.reads(h)
 	st.mu.Lock()
 	if s := st.local[key]; s != nil {
 		for len(s.waiters) > 0 && h.share() { // counted first: h is not given back before it is used
-			s.waiters[0].turn <- ticket{shared: h}
+			s.waiters[0].pass <- ticket{shared: h}
 			s.waiters = s.waiters[1:]
 		}
 	}
@@ -52,8 +52,8 @@ func (st *clientState) unshare(h *holding) {
 	}
 }
 
-// waitsFor says which contender whoever has the turn waits for: to those who wait behind it, for their errors, and at once to
-// those who only try to read. Until then such a Try waits with it: the answer it has asked for is the Try's as well.
+// waitsFor says which contender the ticket's owner waits for: for the errors of the goroutines behind it, and for a Try to
+// read, which waits no longer than until this is known.
 func (st *clientState) waitsFor(key string, held *HeldError) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
