@@ -284,15 +284,15 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 		// A holding has one queue. That of a set is its first member's, under the name of all; see holding.as.
 		all := *first.q
 		all.path = a.path
-		h.q, h.tickets = &all, a.tickets
+		h.q = &all
 		for _, m := range a.members {
 			h.members = append(h.members, m.q)
 		}
 	case first.n == 0:
 		h.czxid = first.czxid
-		if !first.q.shared { // others are to join readers, so those keep no ticket
-			h.heirs = first.q.localKey()
-		}
+	}
+	if a.set || first.n == 0 && !first.q.shared { // others may join readers, and hold permits too
+		h.tickets = a.tickets
 	}
 	return hold(ctx, h)
 }

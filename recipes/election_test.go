@@ -32,14 +32,15 @@ func (l *lab) campaigning(c *recipes.Client) <-chan result[*recipes.Lease] {
 
 func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		e := l.client("alpha").Election(l.election())
+		alpha := l.client("alpha")
+		e := alpha.Election(l.election())
 		first, err := e.Campaign(t.Context())
 		require.NoError(t, err)
 		require.Regexp(t, `^/e/_c_[0-9a-f-]{36}-latch-0000000000$`, first.Node())
 		n, _ := l.srv.Get(first.Node())
 		require.Equal(t, "alpha", string(n.Data), "LeaderLatch.getParticipants decodes the data as the id")
 		b := l.campaigning(l.client("beta"))
-		in, err := inspect.Lock(t.Context(), e.q.c, "/e")
+		in, err := inspect.Lock(t.Context(), alpha, "/e")
 		require.NoError(t, err)
 		require.Equal(t, []string{"alpha", "beta"}, []string{in.Holders[0].ID, in.Waiters[0].ID})
 		require.NoError(t, first.Unlock(t.Context()))

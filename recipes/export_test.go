@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -69,7 +70,7 @@ func (c *Client) TurnTaken(key string) bool { return c.state.taken(key) }
 func (c *Client) PathBytes(s *Session) *atomic.Int64 { return &c.state.janitor(s).bytes }
 
 // Remove leaves contenders to the janitor.
-func (c *Client) Remove(s *Session, ks ...*contender) []<-chan struct{} {
+func (c *Client) Remove(s *Session, ks ...*contender) *sync.WaitGroup {
 	return c.state.janitor(s).remove(ks...)
 }
 

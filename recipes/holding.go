@@ -22,8 +22,7 @@ type holding struct {
 	s       *Session
 	d       *declaration
 	ks      []*contender // one; a semaphore has one for each permit
-	heirs   string       // the local queue that inherits from it; "" = none
-	tickets []string     // of a set, which are passed on without a contender
+	tickets []string     // of the local queues that wait for its end; readers and permits have none
 	members []*queue     // of a multi-lock; nil otherwise
 	wait    time.Duration
 	handoff int // local hand-offs in a row that led here
@@ -68,7 +67,9 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	if h.czxid = max(h.czxid, h.ks[0].czxid); h.czxid != 0 {
 		close(h.known)
 	}
-	h.q.c.state.granted(h.heirs)
+	for _, key := range h.tickets {
+		h.q.c.state.granted(key)
+	}
 	h.first = h.acquired(h.wait)
 	h.startWatching()
 	close(h.begun)
@@ -165,10 +166,9 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 // giveBack deletes our nodes for good, or turns the node over to the goroutine of this client that waits for it.
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
-	st := &h.q.c.state
-	if heir := st.heir(h.heirs); heir != "" && h.s.State() != session.StateLost {
-		if b, ok := h.pass(ctx, heir); ok {
-			h.close(b)
+	if heir := h.heir(); heir != "" && h.s.State() != session.StateLost {
+		if t, ok := h.pass(ctx, heir); ok {
+			h.close(t)
 			return nil
 		}
 		// It failed without an effect, or the nodes are gone: deleting them is right in either case.
@@ -181,9 +181,17 @@ func (h *holding) giveBack(ctx context.Context) error {
 
 // leaving says that our tickets are about to be free.
 func (h *holding) leaving() {
-	for _, key := range append([]string{h.heirs}, h.tickets...) {
+	for _, key := range h.tickets {
 		h.q.c.state.leaving(key)
 	}
+}
+
+// heir is the goroutine that inherits the place, by its id; a set has none.
+func (h *holding) heir() string {
+	if h.members != nil || len(h.tickets) == 0 {
+		return ""
+	}
+	return h.q.c.state.heir(h.tickets[0])
 }
 
 // pass prepares the next local holder: with our own node while WithLocalHandoff allows, else with a new one at the
@@ -213,34 +221,30 @@ func (h *holding) pass(ctx context.Context, heir string) (ticket, bool) {
 		}
 		return ticket{}, false
 	}
-	b := ticket{k: next}
+	passed := ticket{k: next}
 	if lists != nil {
-		b.children = lists[0]
+		passed.children = lists[0]
 	}
-	return b, true
+	return passed, true
 }
 
-// close ends the watching and passes the ticket on. A contender nobody is there to take is deleted.
-func (h *holding) close(b ticket) {
+// close ends the watching and passes the tickets on. It deletes a contender that nobody is there to take.
+func (h *holding) close(t ticket) {
 	h.stopWatching()
 	h.drop()
-	h.q.c.state.unshare(h)
-	for _, key := range h.tickets {
-		h.q.c.state.leave(key, ticket{})
-	}
-	if h.heirs == "" {
-		return
-	}
 	st := &h.q.c.state
-	if b.k != nil {
-		if st.handOver(h.heirs, b) {
+	st.unshare(h)
+	if t.k != nil {
+		if st.handOver(h.tickets[0], t) {
 			return
 		}
-		// Whoever was waiting when it was made has given up since (TestTryMeetsThePlaceNobodyInherited).
-		st.leaving(h.heirs)
-		_ = h.q.c.dropNow(context.Background(), []*contender{b.k}) // the janitor goes on
+		// The heir it was made for has given up since (TestTryMeetsThePlaceNobodyInherited).
+		h.leaving()
+		_ = h.q.c.dropNow(context.Background(), []*contender{t.k}) // the janitor goes on
 	}
-	st.leave(h.heirs, ticket{})
+	for _, key := range h.tickets {
+		st.leave(key, ticket{})
+	}
 }
 
 // reenter answers a caller that holds the lock already, which its context tells. permits is how many it wants of a

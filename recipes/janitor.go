@@ -102,14 +102,11 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 		}
 		return nil
 	}
-	pending := c.state.janitor(s).remove(ks...)
+	gone := c.state.janitor(s).remove(ks...)
 	if errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
-	// The end of the session closes these as well, so this waits no longer than that.
-	for _, done := range pending {
-		<-done
-	}
+	gone.Wait() // no longer than until the end of the session
 	if lost := s.Err(); lost != nil {
 		return fmt.Errorf("%w: what was not deleted yet goes within %v", lost, s.Timeout())
 	}
@@ -149,24 +146,23 @@ type janitor struct {
 // chore is a contender to be deleted, under its name if that is known, or found by its prefix.
 type chore struct {
 	k    *contender
-	done chan struct{}
+	done *sync.WaitGroup
 }
 
-// remove takes the contenders over; the channels are closed when each is gone, or its session is.
-func (j *janitor) remove(ks ...*contender) []<-chan struct{} {
+// remove takes the contenders over; what it returns is done when all are gone, or their session is.
+func (j *janitor) remove(ks ...*contender) *sync.WaitGroup {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var out []<-chan struct{}
+	var gone sync.WaitGroup
 	for _, k := range ks {
-		c := &chore{k: k, done: make(chan struct{})}
-		j.chores = append(j.chores, c)
-		out = append(out, c.done)
+		gone.Add(1)
+		j.chores = append(j.chores, &chore{k, &gone})
 	}
 	if !j.running && len(j.chores) > 0 {
 		j.running = true
 		j.st.spawn(j.work)
 	}
-	return out
+	return &gone
 }
 
 // errLeft: not everything could be deleted.
@@ -234,7 +230,7 @@ func (j *janitor) together(todo []*chore) bool {
 
 func (c *chore) finish() {
 	c.k.free()
-	close(c.done)
+	c.done.Done()
 }
 
 func (j *janitor) oneByOne(todo []*chore) []*chore {

@@ -113,9 +113,7 @@ func (t *txn) abandon(p *session.Pipelined, cause error) error {
 		switch settled, err := t.settle(context.Background(), p); {
 		case !settled: // the session is over, or some of the nodes cannot be told by name
 			ks = append(append([]*contender(nil), t.born...), t.gone...)
-			for _, done := range t.c.state.janitor(t.s).remove(ks...) {
-				<-done
-			}
+			t.c.state.janitor(t.s).remove(ks...).Wait()
 			return
 		case err == nil:
 			ks = t.born

@@ -182,8 +182,8 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	}
 	if err != nil {
 		_ = m.read.c.drop(ctx, next.ks...) // goes on in the background if it must
-		if next.heirs != "" {
-			m.read.c.state.leave(next.heirs, ticket{})
+		for _, key := range next.tickets {
+			m.read.c.state.leave(key, ticket{})
 		}
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, a.giveUp(ctx, err)
 	}
 	defer a.c.state.spawn(func() { _ = a.c.dropNow(context.Background(), old.ks) }) // whoever waits for it finds the writer
-	return m.replace(ctx, l, &holding{q: m.write, s: old.s, d: old.d, ks: a.nodes(), heirs: m.write.localKey()})
+	return m.replace(ctx, l, &holding{q: m.write, s: old.s, d: old.d, ks: a.nodes(), tickets: a.tickets})
 }
 
 // upgrade queues as a writer and looks whether our own reader is all that is ahead.
@@ -240,21 +240,26 @@ func (a *acquisition) upgrade(ctx context.Context, old *holding) error {
 		}
 		return a.join(ctx, []*place{p}, nil)
 	})
-	if err == nil && p.lists == nil {
-		p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
-	}
 	if err != nil {
 		return err
 	}
-	line, _ := kind.SortContenders(p.lists[0])
-	ahead := 0
-	for ahead < len(line) && line[ahead].Name != p.node().name {
-		ahead++
+	if p.lists == nil {
+		p.lists, err = listAllAgain(ctx, p.s, p.dirs()...)
 	}
-	// Our reader first and we right behind it; two in the list, because in a list without us ahead counts all of it. What
-	// proves it is our create: see prove.
-	if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
-		return nil
+	if err == nil {
+		line, _ := kind.SortContenders(p.lists[0])
+		ahead := 0
+		for ahead < len(line) && line[ahead].Name != p.node().name {
+			ahead++
+		}
+		// Our reader first and we right behind it; two in the list, because in a list without us ahead counts all of it. What
+		// proves it is our create: see prove.
+		if ahead == 1 && len(line) > 1 && line[0].Name == old.ks[0].name {
+			return nil
+		}
+		err = fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, a.path)
 	}
-	return fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, a.path)
+	a.places = nil
+	_ = a.c.drop(ctx, p.nodes...) // goes on in the background if it must
+	return err
 }

@@ -15,9 +15,9 @@ func (c *Client) Ferry(path string, opts ...Option) *Ferry {
 }
 
 // Lock waits for a seat. See Mutex.Lock.
-func (f *Ferry) Lock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, false) }
+func (f *Ferry) Lock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, 0, false) }
 
 // TryLock takes a seat of the boat that is there, else it returns a *HeldError.
-func (f *Ferry) TryLock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, true) }
+func (f *Ferry) TryLock(ctx context.Context) (*Lease, error) { return f.q.lock(ctx, 0, true) }
 
-func (f *Ferry) member() part { return part{q: f.q} }
+func (f *Ferry) member() member { return member{q: f.q} }
