@@ -8,8 +8,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// evaluateAccess reads who may apply here (admins) and who may plan and look (readers). nil when
-// the block says neither.
+// evaluateAccess reads who may apply here (admins) and who may plan and look (readers). It returns nil when the block has
+// neither argument.
 func (m *module) evaluateAccess(s scope, b *block) *plan.Access {
 	admins := s.declaredTo(b.attrs["admins"], kind.RoleAdmin)
 	readers := s.declaredTo(b.attrs["readers"], kind.RoleObserve)
@@ -31,7 +31,7 @@ func (m *module) evaluateAccess(s scope, b *block) *plan.Access {
 			return nil
 		}
 	}
-	// Who is both is an administrator.
+	// An identity in both lists is an administrator.
 	readers = slices.DeleteFunc(readers, func(r kind.ACL) bool {
 		return slices.ContainsFunc(admins, func(a kind.ACL) bool { return a.Scheme == r.Scheme && a.ID == r.ID })
 	})

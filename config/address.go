@@ -164,8 +164,8 @@ func (p place) siblings() []*nodeDecl {
 	return p.in.nodes
 }
 
-// lookup finds the block an address names. Where there is none, it says so; it says nothing when the block may be among
-// what could not be read.
+// lookup finds the block an address names. When there is none, why says so; it is empty when the block may be in a part of
+// the files that could not be read.
 func (m *module) lookup(a address) (at place, why string, ok bool) {
 	at = place{in: m}
 	for i, s := range a {

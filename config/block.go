@@ -42,7 +42,7 @@ func (b *block) name() string {
 	return b.labels[0]
 }
 
-// title is how a diagnostic calls the block: mutex "ledger".
+// title is the name of the block in diagnostics: mutex "ledger".
 func (b *block) title() string {
 	if len(b.labels) == 0 {
 		return b.typ.name
@@ -123,8 +123,7 @@ func isUnknownBlock(d *hcl.Diagnostic) bool {
 var quotedName = regexp.MustCompile(`(?:named|of type) "([^"]*)"`)
 
 // explain rewrites hcl's diagnostics about names that do not exist here: its own
-// suggestions leave out names that are already set in the body, which are just
-// the ones a misspelt duplicate is near to.
+// suggestions omit names that are already set in the body, and a misspelt duplicate is closest to just those.
 func (t *blockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
 	if before, typ, ok := strings.Cut(d.Summary, " for "); ok && t.nested(typ) != nil && (strings.HasPrefix(before, "Missing ") || before == "Extraneous label") {
 		out := *d
@@ -154,7 +153,7 @@ func (t *blockType) explain(d *hcl.Diagnostic) *hcl.Diagnostic {
 	return &out
 }
 
-// header is how a block of this type begins.
+// header is the first line of a block of this type.
 func (t *blockType) header() string {
 	out := t.name
 	for _, label := range t.labels {
@@ -205,8 +204,7 @@ func (t *blockType) blockHint(given string) string {
 	return ` "locktree schema" lists the blocks.`
 }
 
-// complete reports what is missing or there twice, here and inside. It runs
-// after override files are merged.
+// complete reports what is missing or duplicated, here and inside. It runs after override files are merged.
 func (b *block) complete(r *report) {
 	for _, a := range b.typ.args {
 		if a.required && b.attrs[a.name] == nil {

@@ -49,7 +49,7 @@ func (m *module) openModule(a *attribute) *module {
 	}
 	dir := path.Join(m.path, source)
 	depth := 0
-	// By the path alone: the configuration may be called once more under another name for its own directory, as
+	// By the path alone: a module may call the configuration once more under another name for its directory, such as
 	// "../" and its name, which then calls itself by that name.
 	for at := m; at != nil; at = at.parent {
 		if at.path == dir {
@@ -58,13 +58,13 @@ func (m *module) openModule(a *attribute) *module {
 		}
 		depth++
 	}
-	// Two bounds, since each alone lets through what the other one stops: 16 levels of which each calls the next
-	// one twice are 65,536 calls, and 2,000 levels are recursion as deep.
+	// Two bounds, because each alone is too weak: 16 levels of which each calls the next one twice are 65,536 calls, and
+	// 2,000 calls could be as many levels.
 	if !m.evaluated {
 		m.calls++
 	}
 	if m.calls > maxCalls+1 {
-		return nil // said once
+		return nil // reported once
 	}
 	if depth > maxCallDepth || m.calls > maxCalls {
 		m.errorf(a.expr.Range(), "Too many modules", "Modules may call each other at most %d levels deep, by at most %d module blocks in all.", maxCallDepth, maxCalls)
@@ -147,8 +147,8 @@ func (m *module) checkCall(d *decl) {
 	}
 }
 
-// evaluateCall evaluates the module once for each element of for_each, or once. What is wrong with an argument is said,
-// and the module is evaluated all the same, for its own errors.
+// evaluateCall evaluates the module once, or once for each element of for_each. A module with a wrong argument is evaluated
+// too, so that its own errors are reported.
 func (m *module) evaluateCall(d *decl) {
 	if d.child == nil {
 		return

@@ -45,7 +45,7 @@ type Config struct {
 	// Outputs are sorted by name.
 	Outputs []plan.Output
 	// Checks are the results of check blocks, sorted by address. Each failed
-	// assertion is a warning among the diagnostics, too.
+	// assertion is also a warning among the diagnostics.
 	Checks []plan.Check
 	// Hash is the SHA-256, in hexadecimal, of everything an apply would write. It does
 	// not depend on how the files are laid out, or on addresses of servers. It depends on
@@ -70,7 +70,7 @@ type Ensemble struct {
 	// Tree is all that is declared here: the nodes, with the paths an apply will use, and
 	// in its Intent what the configuration says besides them.
 	Tree *plan.Tree
-	// DeclRange is where the block stands.
+	// DeclRange is the place of the block.
 	DeclRange hcl.Range
 
 	access *plan.Access // nil when the block says neither admins nor readers

@@ -111,8 +111,8 @@ func (m *module) collect(root *block) {
 			m.collectNode(b, nil)
 		}
 	}
-	// Behind the loop: how many ensembles there are, and whether a later block of the same label path names one,
-	// is known only now.
+	// After the loop: only now it is known how many ensembles there are, and whether a later block of the same label path
+	// names one.
 	for _, n := range m.nodes {
 		m.chooseEnsemble(n.decl, len(n.ensembles) > 0)
 	}
@@ -193,7 +193,7 @@ const maxLabelPath = 32
 
 // collectNode declares a node block and those inside it. The label path of
 // namespace "a/b" is short for namespace "b" inside namespace "a", and creates
-// "a" unless that is declared, too.
+// "a" unless that is declared as well.
 func (m *module) collectNode(b *block, outer *nodeDecl) {
 	label, parent := b.name(), outer
 	if b.typ.kind.Container && strings.Contains(label, "/") {
@@ -245,7 +245,7 @@ func (m *module) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
 			"Everything in a namespace belongs to its ensemble. Set ensemble on %s, or move this block out of it.", outer.top().addr)
 		return
 	}
-	// Several blocks can have one top, as namespace "a/b" and namespace "a/c": each of them may name the
+	// Several blocks can have one top, such as namespace "a/b" and namespace "a/c": each of them may name the
 	// ensemble, and ensembleOf refuses different ones. As an argument of the top it is resolved and waited for there.
 	top := n.top()
 	top.ensembles = append(top.ensembles, a)

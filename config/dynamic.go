@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A dynamic block stands for one nested block per element. hcl's own extension
+// A dynamic block becomes one nested block per element. hcl's own extension
 // (ext/dynblock) expands a body while it is decoded, which is before anything has
 // a value here; so the block is decoded by tables as all others, its references
 // are resolved with theirs, and it is repeated when it is evaluated.
@@ -36,7 +36,7 @@ func newDynamicType(of *blockType, args []argument) *blockType {
 	}
 }
 
-// repeats is the name of the blocks that a block stands for.
+// repeats is the name of the blocks that a block becomes.
 func (t *blockType) repeats() string {
 	if t.of != nil {
 		return t.of.name

@@ -22,7 +22,7 @@ func (m *module) evaluateEnsemble(d *decl) {
 	if root, ok := s.text(b.attrs["root"]); ok {
 		if err := kind.ValidatePath(root); err != nil {
 			s.wrong(b.attrs["root"], "Illegal path", sentence(err.Error()))
-			root = "/" // or every node below would be called wrong, too
+			root = "/" // or every node below would be reported as well
 		}
 		e.Root = root
 	}
@@ -34,7 +34,7 @@ func (m *module) evaluateEnsemble(d *decl) {
 	for _, a := range b.nested("auth") {
 		m.evaluateAuth(s, a, e)
 	}
-	// All or nothing: an identity of the environment beside one of the file would get all rights, too, on each
+	// All or nothing: an identity of the environment beside one of the file would also get all rights on each
 	// node without an acl (ownACL), and only where that environment is set.
 	if len(b.nested("auth")) == 0 {
 		m.authOfEnvironment(s, e)
@@ -54,7 +54,7 @@ const (
 	passwordVariable = "ZOOKEEPER_PASSWORD"
 )
 
-// getenv answers the last of several settings, which is what a child process
+// getenv returns the last of several settings, which is what a child process
 // would see.
 func (m *module) getenv(name string) string {
 	value := ""
@@ -66,8 +66,8 @@ func (m *module) getenv(name string) string {
 	return value
 }
 
-// serversOfEnvironment may leave the ensemble without servers: whoever only
-// validates needs none, and connecting says what is missing.
+// serversOfEnvironment may leave the ensemble without servers: validating needs none, and connecting reports that they are
+// missing.
 func (m *module) serversOfEnvironment(s scope, e *Ensemble) {
 	list := m.getenv(serversVariable)
 	if list == "" {

@@ -55,8 +55,8 @@ var znodePath = function.New(&function.Spec{
 	},
 })
 
-// env reads the environment handed to Load. What is there is a secret more
-// often than not, so it is marked unless nonsensitive() says otherwise.
+// env reads the environment given to Load. Most such values are secrets, so they are marked unless nonsensitive() takes the
+// mark off.
 func (m *module) env() function.Function {
 	values := map[string]string{}
 	for _, e := range m.opts.Environ {
@@ -76,10 +76,9 @@ func (m *module) env() function.Function {
 	})
 }
 
-// inside turns a path, which is relative to the configuration's directory as
-// path.module is, into one below the module's directory. What leads out of it is refused, symbolic links included (by the
-// file system, see Load): a configuration must not depend on, or leak, what lies
-// around it.
+// inside turns a path, which is relative to the configuration's directory as path.module is, into one below the module's
+// directory. It refuses what leads out of there, and the file system refuses symbolic links that do (see directories): a
+// configuration must not depend on, or leak, what lies around it.
 func (m *module) inside(name string) (string, error) {
 	base := filepath.FromSlash(m.path)
 	if filepath.IsAbs(name) {

@@ -94,7 +94,7 @@ func (g *generator) siblings(nodes []*Existing, in, indent string) {
 }
 
 // into is for a node whose path the configuration declares already: it gets no
-// second block, but an import when the node is nobody's yet. What is in a
+// second block, but an import when no stack owns the node yet. What is in a
 // declared namespace belongs into its block, which is in another file: that is
 // written as a comment, for a person to move.
 func (g *generator) into(f *Existing, d *plan.Node) {
@@ -202,7 +202,7 @@ func visible(text string) string {
 	return text
 }
 
-// masked: the servers show a digest without its hash, which written so would be nobody's.
+// masked: the servers show a digest without its hash, and written like that it would match nobody.
 func masked(list []kind.ACL) bool {
 	return slices.ContainsFunc(list, func(e kind.ACL) bool {
 		_, hash, _ := strings.Cut(e.ID, ":")

@@ -34,7 +34,7 @@ func (m *module) readInputs() {
 	for _, e := range m.opts.Environ {
 		name, text, ok := strings.Cut(e, "=")
 		if name, ours := strings.CutPrefix(name, envPrefix); ok && ours && m.variables[name] != nil {
-			// The environment is shared: a name that is no variable of ours is no error.
+			// The environment is shared: a name that is not one of our variables is no error.
 			m.inputs[name] = m.parseInput(m.variables[name], text, "the environment variable "+envPrefix+name)
 		}
 	}
@@ -130,9 +130,8 @@ func parseValue(text, from string) (cty.Value, error) {
 	return value, nil
 }
 
-// readInputFile reads a file of values. Its text becomes available to snippets
-// only when it names no sensitive variable and has no syntax error that could
-// hide one.
+// readInputFile reads a file of values. Snippets may show its text only when it names no sensitive variable and has no
+// syntax error that could hide one.
 func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 	src, err := read()
 	if err != nil {
@@ -156,7 +155,7 @@ func (m *module) readInputFile(shown string, read func() ([]byte, error)) {
 		if v == nil {
 			m.add(warningAt(a.NameRange, "Value for undeclared variable",
 				fmt.Sprintf("There is no variable %q, so its value is not used.%s", name, hint(name, m.names["var"], "None is declared."))))
-			// It may be a sensitive one with a typing error, whose value would be quoted.
+			// It may be a misspelt sensitive one, whose value would be quoted.
 			quotable = quotable && plan.DidYouMean(name, m.names["var"]) == ""
 			continue
 		}

@@ -116,8 +116,8 @@ func (m *module) evaluateMoved(d *decl) {
 	}
 	one := in.from[len(in.from)-1].keyed || in.to[len(in.to)-1].keyed
 	item := &moveItem{Move: plan.Move{From: m.prefix + in.from.String(), To: m.prefix + in.to.String(), One: one, Origin: m.where(d.head)}, d: d}
-	// Looked up here, in the module the block is in, and judged in checkTarget, when all moves are known: the
-	// end of another move may lie behind this one.
+	// The lookup starts in the module of the block. checkTarget reports its result when all moves are known: another move
+	// may go on from this one.
 	item.place, item.lost, _ = m.lookup(in.to)
 	m.moves = append(m.moves, item)
 }

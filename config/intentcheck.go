@@ -52,7 +52,7 @@ func (m *module) checkIntents() {
 	}
 	have := m.declared()
 	have.sound = !m.hasErrors()
-	// What is removed may be what moved: without a sound chain of moves nothing can be said of it.
+	// What is removed may have moved before: removals make sense only with a sound chain of moves.
 	if m.checkMoves(have) {
 		m.checkRemovals(have)
 	}

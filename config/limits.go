@@ -2,7 +2,7 @@ package config
 
 // The limits. A configuration is its operator's own code: these catch the file that was not meant and the loop that
 // declares more than an ensemble can hold, early and with a place. They do not make a foreign configuration safe to
-// evaluate (see SECURITY.md); what takes for ever, or gigabytes, is interrupted.
+// evaluate (see SECURITY.md).
 const (
 	maxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB
 	maxFiles     = 1000

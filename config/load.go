@@ -65,8 +65,8 @@ func loadTree(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, er
 	return c, m.sorted()
 }
 
-// build runs the phases. Each one needs what the one before found; within a
-// phase everything is looked at, whatever is wrong with the rest.
+// build runs the phases. Each one needs the results of the one before; within a phase everything is checked, whatever is
+// wrong with the rest.
 func (m *module) build(c *Config) {
 	if !m.prepare() {
 		return
@@ -109,14 +109,14 @@ func (m *module) eachBody(f func(parsedFile)) {
 	m.parsed[m.path] = files
 }
 
-// decodeFiles reads every file into one block, or returns nil when going on
-// would only report what follows from what is wrong already.
+// decodeFiles reads every file into one block. It returns nil when going on would only report consequences of the errors
+// so far.
 func (m *module) decodeFiles() *block {
 	if m.unreadable[m.path] {
 		return nil
 	}
-	// What the tables find wrong is kept apart from syntax errors, and behind them: a block that did not
-	// parse is missing, and whatever refers to it would be called unknown.
+	// Errors of the tables are reported only when there are no syntax errors: a block that did not parse is missing, and
+	// references to it would be reported as unknown.
 	decoding := &report{dir: m.report.dir}
 	root := &block{typ: m.language, attrs: map[string]*attribute{}}
 	before, empty := m.errors(), true
@@ -135,8 +135,8 @@ func (m *module) decodeFiles() *block {
 	})
 	if version != nil && m.parent == nil {
 		// What a newer version's language looks like to this program is beside the
-		// point, so nothing else is said when the version is wrong. Of a module it is said
-		// besides the rest: m.diags are those of all modules.
+		// point, so a wrong version is the only error. For a module it is one among others: m.diags holds those of all
+		// modules.
 		m.diags = nil
 	}
 	if version != nil {
@@ -183,9 +183,8 @@ func (m *module) finish(c *Config) {
 	}
 }
 
-// explained fails closed: it returns false, with an error, when something has no value and nobody has
-// said why. What fails in silence is left out of all that refers to it, and a lock without the access
-// list it was declared with is open to somebody else.
+// explained fails closed: it returns false, with an error, when something has no value and no reason was reported. What
+// fails in silence is missing from all that refers to it, and a lock without its declared access list is open to others.
 func (m *module) explained() bool {
 	silent := func(failed bool, at hcl.Range, addr string) bool {
 		if failed {

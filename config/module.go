@@ -98,7 +98,7 @@ func (s *session) module(files *sources, parent *module, path string) *module {
 //
 // collect prepares the modules that are called, down to the last one, so that resolve knows
 // the outputs there are. complete comes behind it, when override files are merged, and reports only:
-// collect has to bear with what is missing. order needs the references that resolve finds.
+// collect has to cope with what is missing. order needs the references that resolve finds.
 func (m *module) prepare() bool {
 	root := m.decodeFiles()
 	if root == nil {

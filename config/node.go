@@ -54,7 +54,7 @@ func (m *module) evaluateNode(d *decl) {
 		return
 	}
 	// It is evaluated all the same, for its own errors: the stand-in of a wrong for_each has an instance for
-	// that. But what refers to it must not be told that something is missing there.
+	// that. But references to it must not be reported as missing.
 	if n.parent.failed {
 		n.failed = true
 	}
@@ -285,7 +285,7 @@ func (m *module) place(i *instance) {
 	parent := ""
 	switch {
 	case i.broken || i.nameless:
-		return // no path: what is inside has none either, and nothing is said of it
+		return // no path: what is inside has none either, and nothing is reported
 	case i.parent != nil:
 		parent = i.parent.path
 	case i.ensemble != nil:
@@ -349,7 +349,7 @@ func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 	if p == nil {
 		n.ACL = slices.Clip(own)
 		if i.ensemble.access != nil && !i.decl.kind.Container {
-			n.Payload.ChildACL = n.ACL // without it, whoever applies next would give contenders to itself
+			n.Payload.ChildACL = n.ACL // without it, the next apply would give contenders to its own identity
 		}
 		return n
 	}

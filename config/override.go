@@ -1,11 +1,9 @@
 package config
 
-// override merges a block of an override file into the block it names. An
-// argument replaces the argument of that name. Nested blocks that declare
-// something by name are merged with it, and so is lifecycle: an override of one of its
-// arguments must not take back prevent_destroy. Others replace all blocks of their type:
-// there is no way to say which of two grants is meant. All of this is as in Terraform
-// (developer.hashicorp.com/terraform/language/files/override).
+// override merges a block of an override file into the block it names, as Terraform does
+// (developer.hashicorp.com/terraform/language/files/override). An argument replaces the argument of that name. Nested blocks
+// with a name are merged with the block of that name, and so is lifecycle: an override of one of its arguments must not
+// lose prevent_destroy. Other blocks replace all blocks of their type, because nothing says which of two grants is meant.
 func (b *block) override(over *block, r *report) {
 	for _, a := range over.sorted() {
 		b.attrs[a.name] = a
@@ -16,7 +14,7 @@ func (b *block) override(over *block, r *report) {
 		case b.typ.top && o.typ.name == "locals":
 			b.overrideLocals(o, r)
 		case b.typ.top && len(o.typ.labels) == 0 && !o.typ.single:
-			b.blocks = append(b.blocks, o) // it has no name by which another could be meant
+			b.blocks = append(b.blocks, o) // it has no name that could match another one
 		case o.typ.name == "lifecycle" && b.find(o) != nil:
 			b.find(o).override(o, r)
 		case b.typ.top || o.typ.kind != nil:
@@ -37,8 +35,8 @@ func (b *block) override(over *block, r *report) {
 	}
 }
 
-// overrideLocals goes by the names of the values: locals blocks have none, and one file may hold several.
-// A name that is declared twice is replaced twice, and reported as a duplicate later.
+// overrideLocals goes by the names of the values: locals blocks have no names, and one file may hold several. A name that is
+// declared twice is replaced twice, and reported as a duplicate later.
 func (b *block) overrideLocals(over *block, r *report) {
 	for _, a := range over.sorted() {
 		found := false

@@ -116,8 +116,8 @@ var errWithheld = errors.New("the reason is not shown because an argument is sen
 
 var schemes = []string{"digest", "ip", "sasl", "world", "x509"}
 
-// checkPrincipal reports why nobody could ever be this principal. The server
-// accepts any "a:b" as a digest, and a node granted to such a one is lost. The
+// checkPrincipal reports why no session could ever be this principal. The server
+// accepts any "a:b" as a digest, and a node granted to such an id is lost. The
 // error does not repeat the id.
 func checkPrincipal(scheme, id string) error {
 	id = strings.TrimSpace(id)
@@ -205,8 +205,8 @@ func checkSASL(id string) error {
 	return nil
 }
 
-// maxEntries bounds an access list, which is written to each node and compared entry by entry: 40,000 of
-// them took 18 s, and four times that with twice as many.
+// maxEntries bounds an access list, which is written to each node and compared entry by entry: the cost grows with the
+// square, and 40,000 entries took 18 s.
 const maxEntries = 1000
 
 func (m *module) evaluateACL(d *decl) {
@@ -278,8 +278,8 @@ var roles = []string{string(kind.RoleLock), string(kind.RoleObserve), string(kin
 
 // grantPerms expands a role, or letters. Letters mean what they say on locks and
 // contenders. On namespaces c and d are left out of them, because d there deletes
-// any lock (DESIGN section 4); unless a is granted, too, with which everything
-// else can be had anyway.
+// any lock; unless a is granted as well, which gives everything
+// else anyway.
 func grantPerms(word string) (kind.RolePerms, error) {
 	if perms, ok := kind.Role(word).Perms(); ok {
 		return perms, nil

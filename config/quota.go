@@ -11,7 +11,7 @@ import (
 )
 
 // minQuota is the namespace itself and one lock: ZooKeeper counts the node the
-// quota stands on.
+// quota is set on.
 const (
 	minQuota = 2
 	maxQuota = math.MaxInt32

@@ -26,7 +26,7 @@ func (a argument) of(all ...string) argument { a.oneOf = all; return a }
 
 func (a argument) within(lo, hi int) argument { a.lo, a.hi = &lo, &hi; return a }
 
-// blockType declares one type of block: what it is called, what stands in it.
+// blockType declares one type of block: its name and its contents.
 // The tables in language.go decode the files; they are the language.
 type blockType struct {
 	name, doc string
@@ -45,7 +45,7 @@ type blockType struct {
 }
 
 // body is the schema hcl wants. No argument is required there: whether one is
-// missing can only be told after override files are merged.
+// missing is known only after override files are merged.
 func (t *blockType) body() *hcl.BodySchema {
 	s := &hcl.BodySchema{}
 	for _, a := range t.args {

@@ -42,7 +42,7 @@ func (m *module) scopeOf(d *decl) *hcl.EvalContext {
 		for _, dep := range a.deps {
 			switch {
 			case dep.failed || seen[dep]:
-				// An argument that refers to what failed is not evaluated (waits), so nobody misses the name.
+				// An argument that refers to what failed is not evaluated (waits), so the name is not needed.
 				// The other arguments of the declaration are, and their errors found.
 			case dep.node != nil:
 				nodes = append(nodes, dep.node)

@@ -9,8 +9,8 @@ import (
 )
 
 // checkSubject accepts the subject of a certificate only as the servers write it. They compare it with the entry
-// letter by letter (X509AuthenticationProvider), and take most other forms without a complaint: whoever is meant would
-// be locked out.
+// character by character (X509AuthenticationProvider), and accept most other forms without an error: the owner of the
+// certificate would be locked out.
 func checkSubject(id string) error {
 	exact, err := exactSubject(id)
 	switch {

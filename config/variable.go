@@ -82,8 +82,8 @@ func (m *module) fitting(v *variable, raw cty.Value, at hcl.Range, from string) 
 	return value, true
 }
 
-// noValue tells where a value may be given. The command line of a program is there for all
-// to see while it runs: nothing sensitive belongs on it.
+// noValue says where to give a value. Everybody on the machine can read the command line of a running program: nothing
+// sensitive belongs on it.
 func (m *module) noValue(v *variable) {
 	name := v.block.name()
 	use := fmt.Sprintf("Use -var '%s=...', a *%s file, or the environment variable %s%s.", name, inputSuffix, envPrefix, name)
@@ -164,8 +164,8 @@ func (m *module) constantBool(a *attribute, def bool) bool {
 	return def
 }
 
-// validate checks the validation rules, when all these variables have their values: a
-// rule may refer to another one.
+// validate checks the validation rules when all these variables have their values, because a rule may refer to another
+// variable.
 func (m *module) validate(variables []*variable) {
 	for _, v := range variables {
 		for _, b := range v.block.blocks {
@@ -174,8 +174,8 @@ func (m *module) validate(variables []*variable) {
 			}
 		}
 	}
-	// Behind the loop: a rule that refers to a refused variable is checked with its value, and says what it has to
-	// say. Were it failed already, the order of declarations would decide how many errors are shown.
+	// After the loop: a rule that refers to a refused variable is checked with its value. If that variable were failed
+	// already, the order of declarations would decide how many errors are shown.
 	for _, v := range variables {
 		v.failed = v.failed || v.rejected
 	}
