@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 // TestMistakes shows the mistakes that people make, in testdata/mistakes.txtar, and
@@ -30,10 +32,10 @@ func TestMistakes(t *testing.T) {
 			continue
 		}
 		t.Run(f.Name, func(t *testing.T) {
-			c, diags := loadFS(fstest.MapFS{
+			c, diags := config.LoadFS(fstest.MapFS{
 				"locktree.locktree.hcl": {Data: []byte(preamble)}, "main.locktree.hcl": {Data: f.Data},
 				"m/m.locktree.hcl": {Data: []byte("variable \"name\" {}\noutput \"name\" { value = var.name }\n")},
-			}, ".", Options{Environ: testEnviron})
+			}, ".", config.Options{Environ: testEnviron})
 			got := render(t, c, diags)
 			all = append(all, f, txtar.File{Name: shown + f.Name, Data: []byte(got)})
 			require.True(t, diags.HasErrors())

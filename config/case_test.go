@@ -1,10 +1,9 @@
-package config
+package config_test
 
 import (
 	"bytes"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected results in testdata/config")
@@ -39,7 +40,7 @@ func runCase(t *testing.T, name string) {
 	archive, err := txtar.ParseFile(name)
 	require.NoError(t, err)
 	require.NotEmpty(t, bytes.TrimSpace(archive.Comment), "a case must say what it guards")
-	native, inJSON, opts := fstest.MapFS{}, fstest.MapFS{}, Options{Version: "1.2.3"}
+	native, inJSON, opts := fstest.MapFS{}, fstest.MapFS{}, config.Options{Version: "1.2.3"}
 	want := map[string]string{}
 	for _, f := range archive.Files {
 		switch {
@@ -55,13 +56,13 @@ func runCase(t *testing.T, name string) {
 			native[f.Name] = &fstest.MapFile{Data: f.Data}
 		}
 	}
-	c, diags := loadFS(native, ".", opts)
+	c, diags := config.LoadFS(native, ".", opts)
 	got := map[string]string{"diagnostics": render(t, c, diags)}
 	if !diags.HasErrors() {
 		got["tree"] = dump(c, true)
 	}
 	if len(inJSON) > 0 {
-		j, diags := loadFS(inJSON, ".", opts)
+		j, diags := config.LoadFS(inJSON, ".", opts)
 		require.False(t, diags.HasErrors(), "JSON syntax:\n%s", render(t, j, diags))
 		require.Equal(t, dump(c, false), dump(j, false), "JSON syntax gives another tree")
 		require.Equal(t, c.Hash, j.Hash)
@@ -91,10 +92,10 @@ func rewrite(t *testing.T, name string, archive *txtar.Archive, got map[string]s
 }
 
 // vars are settings of the command line.
-func vars(settings ...string) []Input {
-	var out []Input
+func vars(settings ...string) []config.Input {
+	var out []config.Input
 	for _, s := range settings {
-		out = append(out, Input{Var: s})
+		out = append(out, config.Input{Var: s})
 	}
 	return out
 }
@@ -103,7 +104,7 @@ func lines(data []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-func render(t *testing.T, c *Config, diags hcl.Diagnostics) string {
+func render(t *testing.T, c *config.Config, diags hcl.Diagnostics) string {
 	var b strings.Builder
 	require.NoError(t, hcl.NewDiagnosticTextWriter(&b, c.Sources, 0, false).WriteDiagnostics(diags))
 	for _, d := range diags {
@@ -114,7 +115,7 @@ func render(t *testing.T, c *Config, diags hcl.Diagnostics) string {
 }
 
 // dump writes what a configuration means, hashes of digests included.
-func dump(c *Config, origins bool) string {
+func dump(c *config.Config, origins bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "stack %s\n", c.Stack)
 	for _, e := range c.Ensembles {
@@ -167,20 +168,9 @@ func dump(c *Config, origins bool) string {
 	return b.String()
 }
 
-// loadFS is load on any file system, which must hold every module; dir is what
-// diagnostics call it.
-func loadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
-	return loadTree(fsys, dir, opts, func(sub string) (fs.FS, error) {
-		if !fs.ValidPath(sub) {
-			return nil, fs.ErrNotExist
-		}
-		return fs.Sub(fsys, sub)
-	})
-}
-
 // loadText loads one native file.
-func loadText(src string, opts Options) (*Config, hcl.Diagnostics) {
-	return loadFS(fstest.MapFS{"main.locktree.hcl": {Data: []byte(src)}}, ".", opts)
+func loadText(src string, opts config.Options) (*config.Config, hcl.Diagnostics) {
+	return config.LoadFS(fstest.MapFS{"main.locktree.hcl": {Data: []byte(src)}}, ".", opts)
 }
 
 // preamble is what a configuration needs around the part a test is about.
@@ -200,9 +190,9 @@ ensemble "main" {
 var testEnviron = []string{"PASSWORD=correct horse"}
 
 // mustLoad loads preamble and src, which must have no mistake.
-func mustLoad(t testing.TB, src string) *Config {
+func mustLoad(t testing.TB, src string) *config.Config {
 	t.Helper()
-	c, diags := loadText(preamble+src, Options{Environ: testEnviron})
+	c, diags := loadText(preamble+src, config.Options{Environ: testEnviron})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	return c
 }

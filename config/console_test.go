@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 const consoleConfig = `
@@ -37,12 +39,12 @@ namespace "pay" {
 }
 `
 
-func openConsole(t *testing.T, src string) *Console {
+func openConsole(t *testing.T, src string) *config.Console {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte(src), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "note.txt"), []byte("one\ntwo\n"), 0o600))
-	c, diags := OpenConsole(dir, Options{})
+	c, diags := config.OpenConsole(dir, config.Options{})
 	t.Cleanup(c.Close)
 	require.Empty(t, diags)
 	return c
@@ -91,7 +93,7 @@ func TestConsoleExplainsMistakes(t *testing.T) {
 			require.Empty(t, got)
 			require.Contains(t, diags[0].Detail, want, expr)
 			require.NotContains(t, diags.Error(), "hunter2")
-			require.Equal(t, expr, string(c.Sources()[consoleFile].Bytes))
+			require.Equal(t, expr, string(c.Sources()["<console>"].Bytes))
 		}
 	}
 	got, diags := c.Eval("local.twice")
@@ -100,12 +102,12 @@ func TestConsoleExplainsMistakes(t *testing.T) {
 }
 
 func TestConsoleNeedsAConfiguration(t *testing.T) {
-	c, diags := OpenConsole(filepath.Join(t.TempDir(), "nowhere"), Options{})
+	c, diags := config.OpenConsole(filepath.Join(t.TempDir(), "nowhere"), config.Options{})
 	defer c.Close()
 	require.True(t, diags.HasErrors())
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree {\n"), 0o600))
-	broken, diags := OpenConsole(dir, Options{})
+	broken, diags := config.OpenConsole(dir, config.Options{})
 	defer broken.Close()
 	require.True(t, diags.HasErrors())
 	require.NotEmpty(t, broken.Sources())

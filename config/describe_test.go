@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"encoding/json"
@@ -9,13 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes/kind"
+
+	"github.com/locktree/locktree/config"
 )
 
 // The schema is read by documentation and editors: a change of the language has
 // to show up in the diff of this file.
 func TestTheSchemaIsWhatItWas(t *testing.T) {
 	const golden = "../testdata/config/schema.json"
-	got, err := json.MarshalIndent(Schema(), "", "  ")
+	got, err := json.MarshalIndent(config.Schema(), "", "  ")
 	require.NoError(t, err)
 	got = append(got, '\n')
 	if *update {
@@ -26,7 +28,7 @@ func TestTheSchemaIsWhatItWas(t *testing.T) {
 	require.Equal(t, string(want), string(got))
 }
 
-func eachBlock(blocks []*BlockSchema, f func(*BlockSchema)) {
+func eachBlock(blocks []*config.BlockSchema, f func(*config.BlockSchema)) {
 	for _, b := range blocks {
 		f(b)
 		eachBlock(b.Blocks, f)
@@ -35,7 +37,7 @@ func eachBlock(blocks []*BlockSchema, f func(*BlockSchema)) {
 
 // Nobody can look up what has no name, type or sentence.
 func TestEveryArgumentIsDescribed(t *testing.T) {
-	eachBlock(Schema().Blocks, func(b *BlockSchema) {
+	eachBlock(config.Schema().Blocks, func(b *config.BlockSchema) {
 		require.True(t, strings.HasSuffix(b.Doc, "."), b.Name)
 		for _, a := range b.Arguments {
 			require.NotEmpty(t, a.Type, "%s.%s", b.Name, a.Name)
@@ -48,8 +50,8 @@ func TestEveryArgumentIsDescribed(t *testing.T) {
 // What the tables of package kind say must arrive: a default or a forced
 // replacement that is documented wrong is worse than none.
 func TestTheSchemaSaysWhatTheKindsSay(t *testing.T) {
-	byName := map[string]*BlockSchema{}
-	for _, b := range Schema().Blocks {
+	byName := map[string]*config.BlockSchema{}
+	for _, b := range config.Schema().Blocks {
 		byName[b.Name] = b
 	}
 	for _, k := range kind.All() {
@@ -57,7 +59,7 @@ func TestTheSchemaSaysWhatTheKindsSay(t *testing.T) {
 		require.NotNil(t, b, k.Name)
 		require.True(t, b.Module)
 		require.Equal(t, k.Container, len(b.Contains) == len(kind.All()))
-		args := map[string]ArgumentSchema{}
+		args := map[string]config.ArgumentSchema{}
 		for _, a := range b.Arguments {
 			args[a.Name] = a
 		}
@@ -81,7 +83,7 @@ func TestDefaultsOfTheSchemaHold(t *testing.T) {
 	c := mustLoad(t, "mutex \"m\" {}\nvariable \"v\" { default = null }\nremoved { from = mutex.x }\noutput \"o\" { value = var.v }\n")
 	e := c.Ensembles[0]
 	defaults := map[string]any{}
-	eachBlock(Schema().Blocks, func(b *BlockSchema) {
+	eachBlock(config.Schema().Blocks, func(b *config.BlockSchema) {
 		for _, a := range b.Arguments {
 			defaults[b.Name+"."+a.Name] = a.Default
 		}

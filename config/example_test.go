@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"fmt"
@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/plan"
+
+	"github.com/locktree/locktree/config"
 )
 
-func loadExample(t *testing.T, name string) (string, *Config) {
+func loadExample(t *testing.T, name string) (string, *config.Config) {
 	t.Helper()
 	dir := filepath.Join("..", "testdata", "config", name)
-	c, diags := Load(dir, Options{Inputs: vars("admin_password=hunter2"), Version: "0.3.1-dev"})
+	c, diags := config.Load(dir, config.Options{Inputs: vars("admin_password=hunter2"), Version: "0.3.1-dev"})
 	require.Empty(t, diags)
 	return dir, c
 }
@@ -24,7 +26,7 @@ func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 	dir, c := loadExample(t, "payments")
 	require.Equal(t, "payments-prod", c.Stack)
 	e := c.Ensembles[0]
-	require.Equal(t, &TLS{
+	require.Equal(t, &config.TLS{
 		CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "client.pem"), KeyFile: filepath.Join(dir, "client.key"),
 	}, e.TLS)
 	var paths []string
@@ -69,7 +71,7 @@ func TestTheExampleIsFormatted(t *testing.T) {
 	for _, name := range []string{"payments.locktree.hcl", "modules/team/team.locktree.hcl"} {
 		src, err := os.ReadFile(filepath.Join("..", "testdata", "config", "payments", name))
 		require.NoError(t, err)
-		formatted, diags := Format(src, name)
+		formatted, diags := config.Format(src, name)
 		require.Empty(t, diags)
 		require.Equal(t, string(src), string(formatted))
 	}

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"fmt"
@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
 	"pgregory.net/rapid"
+
+	"github.com/locktree/locktree/config"
 )
 
 func TestFormat(t *testing.T) {
@@ -39,7 +41,7 @@ func TestFormat(t *testing.T) {
 		"keeps odd labels":             {"mutex \"a$${x}\\\"b\" {}\n", "mutex \"a$${x}\\\"b\" {}\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, diags := Format([]byte(c.in), "x.locktree.hcl")
+			out, diags := config.Format([]byte(c.in), "x.locktree.hcl")
 			require.Empty(t, diags)
 			require.Equal(t, c.want, string(out))
 			requireSameMeaning(t, []byte(c.in), out)
@@ -53,11 +55,11 @@ func TestFormatLeavesWhatItCannotReadAlone(t *testing.T) {
 		"y.locktree.json": `{"a": }`,
 		"z.locktree.hcl":  strings.Repeat("a = [", 200),
 	} {
-		out, diags := Format([]byte(src), name)
+		out, diags := config.Format([]byte(src), name)
 		require.True(t, diags.HasErrors(), name)
 		require.Equal(t, src, string(out))
 	}
-	out, diags := Format([]byte(`{ "a":1 }`), "y.locktree.json")
+	out, diags := config.Format([]byte(`{ "a":1 }`), "y.locktree.json")
 	require.Empty(t, diags)
 	require.Equal(t, `{ "a":1 }`, string(out))
 }
@@ -67,14 +69,14 @@ func TestFormatLeavesWhatItCannotReadAlone(t *testing.T) {
 func TestFormatIsIdempotentAndKeepsTheMeaning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := preamble + drawTree(t)
-		once, diags := Format([]byte(src), "x.locktree.hcl")
+		once, diags := config.Format([]byte(src), "x.locktree.hcl")
 		require.Empty(t, diags)
-		twice, diags := Format(once, "x.locktree.hcl")
+		twice, diags := config.Format(once, "x.locktree.hcl")
 		require.Empty(t, diags)
 		require.Equal(t, string(once), string(twice))
-		before, diags := loadText(src, Options{Environ: testEnviron})
+		before, diags := loadText(src, config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v\n%s", diags, src)
-		after, diags := loadText(string(once), Options{Environ: testEnviron})
+		after, diags := loadText(string(once), config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v\n%s", diags, once)
 		require.Equal(t, before.Hash, after.Hash)
 	})
@@ -111,12 +113,12 @@ func TestFormatKeepsTheMeaningOfAnyExpression(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		expr := `"${` + drawExpression(rt, 0) + `}"`
 		src := []byte(rapid.SampledFrom([]string{"a = " + expr + "\n", "b {\na = " + expr + " # x\nlong = 1\n}\n", "b { a = " + expr + " }\n"}).Draw(rt, "file"))
-		once, diags := Format(src, "x.locktree.hcl")
+		once, diags := config.Format(src, "x.locktree.hcl")
 		if diags.HasErrors() {
 			return // hcl ends a heredoc with its line, and some forms cannot follow it
 		}
 		requireSameMeaning(t, src, once)
-		twice, diags := Format(once, "x.locktree.hcl")
+		twice, diags := config.Format(once, "x.locktree.hcl")
 		require.Empty(t, diags)
 		require.Equal(t, string(once), string(twice), "of %q", src)
 	})
@@ -132,7 +134,7 @@ func FuzzFormatKeepsTheMeaning(f *testing.F) {
 		archive, err := txtar.ParseFile(name)
 		require.NoError(f, err)
 		for _, file := range archive.Files {
-			if strings.HasSuffix(file.Name, nativeSuffix) {
+			if strings.HasSuffix(file.Name, ".locktree.hcl") {
 				f.Add(file.Data)
 			}
 		}
@@ -144,12 +146,12 @@ func FuzzFormatKeepsTheMeaning(f *testing.F) {
 		f.Add([]byte("x y { a = \"${" + expr + "}\" }\n"))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		once, diags := Format(src, "x.locktree.hcl")
+		once, diags := config.Format(src, "x.locktree.hcl")
 		if diags.HasErrors() {
 			return
 		}
 		requireSameMeaning(t, src, once)
-		twice, _ := Format(once, "x.locktree.hcl")
+		twice, _ := config.Format(once, "x.locktree.hcl")
 		require.Equal(t, string(once), string(twice))
 	})
 }

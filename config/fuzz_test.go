@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 // FuzzLoad: no input makes Load or the writer of its diagnostics panic; an error
@@ -24,7 +26,7 @@ func FuzzLoad(f *testing.F) {
 		archive, err := txtar.ParseFile(name)
 		require.NoError(f, err)
 		for _, file := range archive.Files {
-			if _, ok := configStem(filepath.Base(file.Name)); ok {
+			if strings.Contains(file.Name, ".locktree.") {
 				f.Add(file.Data, strings.HasSuffix(file.Name, ".json"))
 			}
 		}
@@ -49,16 +51,16 @@ func FuzzLoad(f *testing.F) {
 		if len(src) > 8<<10 || multiplies(src) { // shapes are looked for, not sizes
 			return
 		}
-		name := "x" + nativeSuffix
+		name := "x.locktree.hcl"
 		if inJSON {
-			name = "x" + jsonSuffix
+			name = "x.locktree.json"
 		}
-		var c *Config
+		var c *config.Config
 		var diags hcl.Diagnostics
 		done := make(chan bool)
 		go func() {
 			defer close(done)
-			c, diags = loadFS(fstest.MapFS{name: {Data: src}}, ".", Options{Version: "1.2.3", Environ: testEnviron})
+			c, diags = config.LoadFS(fstest.MapFS{name: {Data: src}}, ".", config.Options{Version: "1.2.3", Environ: testEnviron})
 		}()
 		select {
 		case <-done:
@@ -100,12 +102,12 @@ func FuzzFormat(f *testing.F) {
 	f.Add([]byte("a = \"${\"${b}\"}\"\n"))
 	f.Add([]byte("a = \"${[\n1]}\"\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		once, diags := Format(src, "x.locktree.hcl")
+		once, diags := config.Format(src, "x.locktree.hcl")
 		if diags.HasErrors() {
 			require.Equal(t, src, once)
 			return
 		}
-		_, diags = Format(once, "x.locktree.hcl")
+		_, diags = config.Format(once, "x.locktree.hcl")
 		require.False(t, diags.HasErrors(), "%q became %q", src, once)
 	})
 }

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 // writeDir writes files into a new directory.
@@ -31,7 +33,7 @@ func TestVariableSourcesWinInTerraformsOrder(t *testing.T) {
 	require.NoError(t, os.WriteFile(outside, []byte(`x = "var-file"`), 0o666))
 	require.NoError(t, os.WriteFile(second, []byte(`{"x": "second var-file"}`), 0o666))
 	files := map[string]string{"main.locktree.hcl": showsX}
-	opts := Options{Environ: testEnviron}
+	opts := config.Options{Environ: testEnviron}
 	steps := []struct {
 		want string
 		add  func()
@@ -40,15 +42,15 @@ func TestVariableSourcesWinInTerraformsOrder(t *testing.T) {
 		{"env", func() { opts.Environ = append(opts.Environ, "LOCKTREE_VAR_x=env") }},
 		{"a.auto", func() { files["a.auto.ltvars"] = `x = "a.auto"` }},
 		{"b.auto", func() { files["b.auto.ltvars.json"] = `{"x": "b.auto"}` }},
-		{"var-file", func() { opts.Inputs = []Input{{File: outside}} }},
-		{"second var-file", func() { opts.Inputs = append(opts.Inputs, Input{File: second}) }},
-		{"var", func() { opts.Inputs = append(opts.Inputs, Input{Var: "x=var"}) }},
-		{"last = var", func() { opts.Inputs = append(opts.Inputs, Input{Var: " x=last = var"}) }},
-		{"var-file", func() { opts.Inputs = append(opts.Inputs, Input{File: outside}) }}, // as written, not by kind
+		{"var-file", func() { opts.Inputs = []config.Input{{File: outside}} }},
+		{"second var-file", func() { opts.Inputs = append(opts.Inputs, config.Input{File: second}) }},
+		{"var", func() { opts.Inputs = append(opts.Inputs, config.Input{Var: "x=var"}) }},
+		{"last = var", func() { opts.Inputs = append(opts.Inputs, config.Input{Var: " x=last = var"}) }},
+		{"var-file", func() { opts.Inputs = append(opts.Inputs, config.Input{File: outside}) }}, // as written, not by kind
 	}
 	for _, s := range steps {
 		s.add()
-		c, diags := Load(writeDir(t, files), opts)
+		c, diags := config.Load(writeDir(t, files), opts)
 		require.False(t, diags.HasErrors(), "%v", diags)
 		require.JSONEq(t, `"`+s.want+`"`, string(c.Outputs[0].Value))
 	}
@@ -59,7 +61,7 @@ func TestFilesThatAreNoneOfOursAreIgnored(t *testing.T) {
 		"main.locktree.hcl": showsX, "other.tf": "}", ".hidden.locktree.hcl": "}", "#main.locktree.hcl": "}",
 		"main.locktree.hcl~": "}", "x.ltvars": "}", ".y.auto.ltvars": "}", "sub.locktree.hcl/nested.locktree.hcl": "}",
 	})
-	_, diags := Load(dir, Options{Environ: testEnviron})
+	_, diags := config.Load(dir, config.Options{Environ: testEnviron})
 	require.Empty(t, diags)
 }
 
@@ -85,7 +87,7 @@ variable "list" {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "vars/given.ltvars": c.file})
-			cfg, diags := Load(dir, Options{Environ: testEnviron, Inputs: []Input{{File: filepath.Join(dir, "vars/given.ltvars")}}})
+			cfg, diags := config.Load(dir, config.Options{Environ: testEnviron, Inputs: []config.Input{{File: filepath.Join(dir, "vars/given.ltvars")}}})
 			text := render(t, cfg, diags)
 			require.Contains(t, text, c.want)
 			require.NotContains(t, text, "canary")
@@ -93,12 +95,12 @@ variable "list" {
 	}
 	// One line holds the mistake and the secret beside it: it must not be quoted.
 	dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "x.auto.ltvars.json": `{"list": 3, "secret": "canary"}`})
-	cfg, diags := Load(dir, Options{Environ: testEnviron})
+	cfg, diags := config.Load(dir, config.Options{Environ: testEnviron})
 	text := render(t, cfg, diags)
 	require.Contains(t, text, "does not fit its type")
 	require.NotContains(t, text, "canary")
 
-	_, diags = Load(writeDir(t, map[string]string{"main.locktree.hcl": main}), Options{Inputs: []Input{{File: "/nowhere.ltvars"}}, Environ: testEnviron})
+	_, diags = config.Load(writeDir(t, map[string]string{"main.locktree.hcl": main}), config.Options{Inputs: []config.Input{{File: "/nowhere.ltvars"}}, Environ: testEnviron})
 	require.Contains(t, diags.Error(), "No such file")
 }
 
@@ -110,16 +112,16 @@ variable "any" {}
 variable "l" { type = list(number) }
 variable "o" { type = object({ a = optional(string, "d"), b = number }) }
 output "all" { value = [var.n, var.b, var.any, var.l, var.o] }
-`, Options{Environ: testEnviron, Inputs: vars("n=3", "b=true", "any=[1]", "l=[1, 2]", "o={ b = 1 }")})
+`, config.Options{Environ: testEnviron, Inputs: vars("n=3", "b=true", "any=[1]", "l=[1, 2]", "o={ b = 1 }")})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	require.JSONEq(t, `[3, true, "[1]", [1, 2], {"a": "d", "b": 1}]`, string(c.Outputs[0].Value))
 }
 
 func TestNoDirectoryIsADiagnosticAndNoFileIsNone(t *testing.T) {
-	c, diags := Load(filepath.Join(t.TempDir(), "nowhere"), Options{})
+	c, diags := config.Load(filepath.Join(t.TempDir(), "nowhere"), config.Options{})
 	require.NotNil(t, c)
 	require.Contains(t, diags.Error(), "No such file or directory")
-	_, diags = Load(t.TempDir(), Options{})
+	_, diags = config.Load(t.TempDir(), config.Options{})
 	require.Contains(t, diags.Error(), "locktree init")
 }
 
@@ -133,7 +135,7 @@ func TestModulesAreReadFromTheirOwnDirectories(t *testing.T) {
 		"shared/own":             "own",
 	})
 	require.NoError(t, os.Symlink("../prod/secret", filepath.Join(dir, "shared", "link")))
-	c, diags := Load(filepath.Join(dir, "prod"), Options{Environ: testEnviron})
+	c, diags := config.Load(filepath.Join(dir, "prod"), config.Options{Environ: testEnviron})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	require.JSONEq(t, `["own", "none"]`, string(c.Outputs[0].Value))
 	require.Contains(t, c.Sources, filepath.Join(dir, "shared", "m.locktree.hcl"))

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 // What is refused before it is evaluated, and what is large and loads.
@@ -31,7 +33,7 @@ func TestLimitsAreToldWithAPlace(t *testing.T) {
 			if strings.HasPrefix(c.src, "locktree") {
 				src = c.src
 			}
-			_, diags := loadText(src, Options{Environ: testEnviron})
+			_, diags := loadText(src, config.Options{Environ: testEnviron})
 			if c.want == "" {
 				require.False(t, diags.HasErrors(), "%v", diags)
 				return
@@ -71,7 +73,7 @@ func summaries[D ~[]E, E interface{ Error() string }](diags D) string {
 }
 
 func TestLargeFilesAreNotRead(t *testing.T) {
-	_, diags := loadText(strings.Repeat("#\n", maxFileBytes), Options{})
+	_, diags := loadText(strings.Repeat("#\n", 16<<20), config.Options{})
 	require.Contains(t, summaries(diags), "larger than 16 MiB")
 }
 
@@ -88,7 +90,7 @@ func TestModulesThatCallMoreAndMoreAreRefused(t *testing.T) {
 				files[fmt.Sprintf("m%d/m.locktree.hcl", i)] = &fstest.MapFile{Data: []byte(b.String())}
 			}
 			files["m20/m.locktree.hcl"] = &fstest.MapFile{Data: []byte("locals {\n}\n")}
-			_, diags := loadFS(files, ".", Options{Environ: testEnviron})
+			_, diags := config.LoadFS(files, ".", config.Options{Environ: testEnviron})
 			require.Contains(t, summaries(diags), "Too many modules")
 			require.Less(t, len(diags), 100)
 		})
@@ -98,10 +100,10 @@ func TestModulesThatCallMoreAndMoreAreRefused(t *testing.T) {
 // A module without nodes costs evaluation, too.
 func TestInstancesOfModulesAreCounted(t *testing.T) {
 	call := "locals { r = { for i in range(600) : i => i } }\nmodule \"m\" {\nsource = \"./%s\"\nfor_each = local.r\n}\n"
-	_, diags := loadFS(fstest.MapFS{
+	_, diags := config.LoadFS(fstest.MapFS{
 		"main.locktree.hcl":  {Data: []byte(preamble + fmt.Sprintf(call, "a"))},
 		"a/m.locktree.hcl":   {Data: []byte(fmt.Sprintf(call, "b"))},
 		"a/b/m.locktree.hcl": {Data: []byte("locals { x = 1 }\n")},
-	}, ".", Options{Environ: testEnviron})
+	}, ".", config.Options{Environ: testEnviron})
 	require.Contains(t, summaries(diags), "Too many nodes")
 }

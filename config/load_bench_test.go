@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 // writtenOut is n locks as a generator writes them, a thousand in each namespace.
@@ -45,7 +47,7 @@ func BenchmarkLoad(b *testing.B) {
 					var before, after runtime.MemStats
 					runtime.GC()
 					runtime.ReadMemStats(&before)
-					c, diags := loadText(src, Options{Environ: testEnviron})
+					c, diags := loadText(src, config.Options{Environ: testEnviron})
 					require.False(b, diags.HasErrors(), "%v", diags)
 					runtime.GC()
 					runtime.ReadMemStats(&after)
@@ -65,7 +67,7 @@ func TestLoadKeepsNoParsedFiles(t *testing.T) {
 	src := writtenOut(n)
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	c, diags := loadText(src, Options{Environ: testEnviron})
+	c, diags := loadText(src, config.Options{Environ: testEnviron})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	runtime.GC()
 	runtime.GC()

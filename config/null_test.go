@@ -1,11 +1,11 @@
-package config
+package config_test
 
 import (
 	"testing"
-	"testing/fstest"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 // A required argument that was null failed without a message: the principal was dropped, with it
@@ -36,7 +36,7 @@ func TestNullIsNoValueForARequiredArgument(t *testing.T) {
 		"condition": {settings + "variable \"v\" {\n  default = 1\n  validation {\n    condition     = var.none\n    error_message = \"no\"\n  }\n}\n", "condition is null"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, diags := loadText(variable+c.src, Options{})
+			_, diags := loadText(variable+c.src, config.Options{})
 			require.Contains(t, summaries(diags), c.want)
 			require.Len(t, diags.Errs(), 1)
 		})
@@ -68,32 +68,12 @@ removed {
 }
 
 func TestNullServersAreThoseOfTheEnvironment(t *testing.T) {
-	c, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" { servers = null }\n", Options{Environ: []string{"ZOOKEEPER_SERVERS=zk:2181"}})
+	c, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" { servers = null }\n", config.Options{Environ: []string{"ZOOKEEPER_SERVERS=zk:2181"}})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	require.Equal(t, []string{"zk:2181"}, c.Ensembles[0].Servers)
 }
 
 func TestNullIsNoHalfOfACertificate(t *testing.T) {
-	_, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" {\n  servers = [\"zk:2181\"]\n  tls {\n    cert_file = null\n    key_file  = \"k\"\n  }\n}\n", Options{})
+	_, diags := loadText("locktree { stack = \"s\" }\nensemble \"main\" {\n  servers = [\"zk:2181\"]\n  tls {\n    cert_file = null\n    key_file  = \"k\"\n  }\n}\n", config.Options{})
 	require.Contains(t, summaries(diags), "Half a certificate")
-}
-
-// Nothing is left out of a configuration without a message, whatever was forgotten.
-func TestWhatFailsInSilenceIsAnError(t *testing.T) {
-	for _, fail := range []func(m *module){
-		func(m *module) { m.named["local"]["a"].failed = true },
-		func(m *module) { m.instances[0].failed = true },
-	} {
-		files := &sources{fsys: fstest.MapFS{"x.locktree.hcl": {Data: []byte(preamble + "locals { a = 1 }\nmutex \"m\" {}\n")}}, dir: ".",
-			files: map[string]*hcl.File{}, report: &report{}}
-		m := newModule(files, Options{Environ: testEnviron})
-		require.True(t, m.prepare())
-		m.readInputs()
-		m.run()
-		fail(m)
-		c := &Config{}
-		m.finish(c)
-		require.Contains(t, summaries(m.sorted()), "no reason was given")
-		require.Empty(t, c.Ensembles)
-	}
 }

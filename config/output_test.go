@@ -1,16 +1,18 @@
-package config
+package config_test
 
 import (
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 // What an output comes from decides whether a plan with targets has it.
 func TestOutputKnowsTheNodesItComesFrom(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	c, diags := loadFS(fstest.MapFS{
+	c, diags := config.LoadFS(fstest.MapFS{
 		"main.locktree.hcl": file(`
 locktree { stack = "s" }
 ensemble "main" {
@@ -56,7 +58,7 @@ output "deeper" { value = module.d.path }
 mutex "deep" {}
 output "path" { value = mutex.deep.path }
 `),
-	}, ".", Options{})
+	}, ".", config.Options{})
 	require.False(t, diags.HasErrors(), "%s", diags)
 	from := map[string][]string{}
 	for _, o := range c.Outputs {

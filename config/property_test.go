@@ -1,8 +1,7 @@
-package config
+package config_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+
+	"github.com/locktree/locktree/config"
 )
 
 // drawTree draws a correct configuration of namespaces and locks, spaced badly
@@ -64,7 +65,7 @@ func drawField(t *rapid.T, f kind.Field) string {
 func TestTreesAreWellFormed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := drawTree(t)
-		c, diags := loadText(preamble+src, Options{Environ: testEnviron})
+		c, diags := loadText(preamble+src, config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v\n%s", diags, src)
 		tree := c.Ensembles[0].Tree
 		paths, addrs := map[string]kind.Params{"/": nil}, map[string]bool{}
@@ -92,14 +93,14 @@ func TestTreesAreWellFormed(t *testing.T) {
 // How blocks are spread over files, and in which order, means nothing.
 func TestTheHashDoesNotDependOnTheFiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, diags := loadText(preamble+`mutex "z" {}`+"\nnamespace \"a\" {\n"+drawTree(t)+"}\n", Options{Environ: testEnviron})
+		c, diags := loadText(preamble+`mutex "z" {}`+"\nnamespace \"a\" {\n"+drawTree(t)+"}\n", config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v", diags)
 		src := string(c.Sources["main.locktree.hcl"].Bytes)
 		cut := strings.Index(src, "namespace \"a\"")
-		d, diags := loadFS(fstest.MapFS{
+		d, diags := config.LoadFS(fstest.MapFS{
 			"a.locktree.hcl": {Data: []byte(src[cut:])},
 			"b.locktree.hcl": {Data: []byte(src[:cut])},
-		}, ".", Options{Environ: testEnviron})
+		}, ".", config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v", diags)
 		require.Equal(t, c.Hash, d.Hash)
 	})
@@ -120,57 +121,16 @@ func TestTheHashCoversWhatIsWritten(t *testing.T) {
 		require.NotEqual(t, want, mustLoad(t, changed).Hash, changed)
 	}
 	for _, change := range [][2]string{{`stack = "test"`, `stack = "other"`}, {`"zk1:2181"]`, `"zk1:2181"]` + "\n  root = \"/r\""}, {`"us"`, `"them"`}} {
-		c, diags := loadText(strings.Replace(preamble, change[0], change[1], 1)+base, Options{Environ: testEnviron})
+		c, diags := loadText(strings.Replace(preamble, change[0], change[1], 1)+base, config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v", diags)
 		require.NotEqual(t, want, c.Hash, change)
 	}
-	other, diags := loadText(preamble+base, Options{Environ: []string{"PASSWORD=another"}})
+	other, diags := loadText(preamble+base, config.Options{Environ: []string{"PASSWORD=another"}})
 	require.False(t, diags.HasErrors(), "%v", diags)
 	require.NotEqual(t, want, other.Hash, "the access list of a node without an acl")
-	c, diags := loadText(strings.Replace(preamble, "zk1", "zk2", 1)+base, Options{Environ: testEnviron})
+	c, diags := loadText(strings.Replace(preamble, "zk1", "zk2", 1)+base, config.Options{Environ: testEnviron})
 	require.False(t, diags.HasErrors())
 	require.Equal(t, want, c.Hash, "the address of a server is nothing that is written")
-}
-
-// The order against the definition: every declaration comes after what it waits for, unless the two are on a cycle; and
-// what is on no cycle does not fail, while of each set of cycles that are connected at least one is reported.
-func TestOrderAgainstBruteForce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 8).Draw(t, "declarations")
-		m := newModule(&sources{report: &report{}}, Options{})
-		for i := range n {
-			m.declare(&decl{addr: fmt.Sprint("local.", i), head: fileStart(fmt.Sprint(i))})
-		}
-		reach := map[*decl]map[*decl]bool{}
-		for _, d := range m.all {
-			reach[d] = map[*decl]bool{}
-			for _, to := range rapid.SliceOfN(rapid.IntRange(0, n-1), 0, 3).Draw(t, "edges") {
-				d.inside = append(d.inside, m.all[to])
-				reach[d][m.all[to]] = true
-			}
-		}
-		for range n {
-			for _, d := range m.all {
-				for _, e := range slices.Collect(maps.Keys(reach[d])) {
-					maps.Copy(reach[d], reach[e])
-				}
-			}
-		}
-		order := m.order()
-		require.Len(t, order, n)
-		for _, d := range m.all {
-			require.True(t, reach[d][d] || !d.failed, "%s: on no cycle", d.addr)
-			if reach[d][d] {
-				require.True(t, slices.ContainsFunc(m.all, func(e *decl) bool { return e.failed && reach[d][e] && reach[e][d] }))
-			}
-			for _, to := range d.inside {
-				if !reach[to][d] {
-					require.Less(t, slices.Index(order, to), slices.Index(order, d), "%s waits for %s", d.addr, to.addr)
-				}
-			}
-		}
-		require.Equal(t, slices.ContainsFunc(m.all, func(d *decl) bool { return reach[d][d] }), len(m.diags) > 0)
-	})
 }
 
 func TestSuggestionsAreNearAndNotNoise(t *testing.T) {
@@ -192,19 +152,20 @@ func TestSuggestionsAreNearAndNotNoise(t *testing.T) {
 // block of the language, with exactly its parameters.
 func TestEveryKindIsABlockWithItsParameters(t *testing.T) {
 	for _, k := range kind.All() {
-		b := language.nested(k.Name)
-		require.NotNil(t, b, k.Name)
+		i := slices.IndexFunc(config.Schema().Blocks, func(b *config.BlockSchema) bool { return b.Name == k.Name })
+		require.GreaterOrEqual(t, i, 0, k.Name)
+		b := config.Schema().Blocks[i]
 		for _, f := range k.New().Fields() {
-			i := slices.IndexFunc(b.args, func(a argument) bool { return a.name == f.Name })
+			i := slices.IndexFunc(b.Arguments, func(a config.ArgumentSchema) bool { return a.Name == f.Name })
 			require.GreaterOrEqual(t, i, 0, "%s.%s", k.Name, f.Name)
-			require.Equal(t, f.Required, b.args[i].required)
-			require.Equal(t, f.Doc, b.args[i].doc)
+			require.Equal(t, f.Required, b.Arguments[i].Required)
+			require.Equal(t, f.Doc, b.Arguments[i].Doc)
 		}
-		require.Equal(t, k.Container, b.nested(kind.Mutex.Name) != nil)
+		require.Equal(t, k.Container, slices.Contains(b.Contains, kind.Mutex.Name))
 		seen := map[string]bool{}
-		for _, a := range b.args {
-			require.False(t, seen[a.name], "%s declares %s, which every block has", k.Name, a.name)
-			seen[a.name] = true
+		for _, a := range b.Arguments {
+			require.False(t, seen[a.Name], "%s declares %s, which every block has", k.Name, a.Name)
+			seen[a.Name] = true
 		}
 	}
 }

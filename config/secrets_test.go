@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"encoding/json"
@@ -12,18 +12,20 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/config"
 )
 
 func TestSecretShowsItselfNowhere(t *testing.T) {
-	s := Secret("canary")
+	s := config.Secret("canary")
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "secret", s)
-	inJSON, err := json.Marshal(map[string]any{"a": Auth{Password: s}, "b": s})
+	inJSON, err := json.Marshal(map[string]any{"a": config.Auth{Password: s}, "b": s})
 	require.NoError(t, err)
-	all := fmt.Sprintf("%s %v %+v %#v %q %x %d", s, s, Auth{Password: s}, []Auth{{Password: s}}, s, s, s) + log.String() + string(inJSON) + s.String()
+	all := fmt.Sprintf("%s %v %+v %#v %q %x %d", s, s, config.Auth{Password: s}, []config.Auth{{Password: s}}, s, s, s) + log.String() + string(inJSON) + s.String()
 	require.NotContains(t, all, "canary")
 	require.NotContains(t, all, fmt.Sprintf("%x", "canary"))
-	require.Contains(t, all, redacted)
+	require.Contains(t, all, "(sensitive)")
 	require.Equal(t, "canary", string(s))
 }
 
@@ -47,7 +49,7 @@ mutex "d" {
   for_each    = { k = var.secret }
   max_waiters = each.value
 }
-`, Options{Environ: testEnviron, Inputs: vars("secret=canary", "object={ a = \"canary\" }")})
+`, config.Options{Environ: testEnviron, Inputs: vars("secret=canary", "object={ a = \"canary\" }")})
 	require.True(t, diags.HasErrors())
 	text := render(t, c, diags)
 	require.Equal(t, 4, strings.Count(text, "Error:"), text)
@@ -112,7 +114,7 @@ locals {
 		"other.locktree.json": {Data: []byte(`{ "locals": { "j": { "${var.word}": 1, "b": "${{ for k in [var.word, var.word] : k => 1 }}" } } }`)},
 	}
 	messages := func(word string) string {
-		c, diags := loadFS(files, ".", Options{
+		c, diags := config.LoadFS(files, ".", config.Options{
 			Environ: append(slices.Clone(testEnviron), "WORD="+word),
 			Inputs:  vars("word="+word, "rule="+word, "keys={ "+strconv.Quote(word)+" = [] }"),
 		})
@@ -130,7 +132,7 @@ locals {
 // A value that does not fit its type was not known to be a secret yet.
 func TestKeyOfASensitiveMapIsInNoDiagnostic(t *testing.T) {
 	for _, value := range []string{`{ "canary" = "x" }`, `{ canary = "x" }`} {
-		c, diags := loadText(preamble+"variable \"s\" {\n  type      = map(number)\n  sensitive = true\n}\n", Options{Environ: testEnviron, Inputs: vars("s=" + value)})
+		c, diags := loadText(preamble+"variable \"s\" {\n  type      = map(number)\n  sensitive = true\n}\n", config.Options{Environ: testEnviron, Inputs: vars("s=" + value)})
 		text := render(t, c, diags)
 		require.Contains(t, text, "does not fit its type")
 		require.NotContains(t, text, "canary")
@@ -140,7 +142,7 @@ func TestKeyOfASensitiveMapIsInNoDiagnostic(t *testing.T) {
 // A command line is there for all to see.
 func TestMissingSensitiveVariableIsNotAskedForOnTheCommandLine(t *testing.T) {
 	for _, declaration := range []string{"sensitive = true", ""} {
-		c, diags := loadText(preamble+"variable \"token\" { "+declaration+" }\n", Options{Environ: testEnviron})
+		c, diags := loadText(preamble+"variable \"token\" { "+declaration+" }\n", config.Options{Environ: testEnviron})
 		text := render(t, c, diags)
 		require.Contains(t, text, "No value for variable")
 		require.Contains(t, text, "LOCKTREE_VAR_token")
@@ -157,11 +159,11 @@ output "o" {
   sensitive = true
 }
 `)
-	require.Equal(t, Secret("correct horse"), c.Ensembles[0].Auth[0].Password)
+	require.Equal(t, config.Secret("correct horse"), c.Ensembles[0].Auth[0].Password)
 	require.Nil(t, c.Outputs[0].Value)
 	require.NotContains(t, dump(c, true)+fmt.Sprintf("%+v", c.Ensembles[0]), "horse")
 	acl := c.Ensembles[0].Tree.Nodes[0].ACL
-	require.Equal(t, digestID("us", "correct horse"), acl[0].ID)
+	require.Equal(t, config.DigestID("us", "correct horse"), acl[0].ID)
 }
 
 // HCL takes the marks off what a loop goes through and puts them on its result: in between, a number of
@@ -186,7 +188,7 @@ variable "m" {
 		`{ for k in [for q in keys(var.m) : q] : k => k + 1 }`, `[for e in [{ a = keys(var.m)[0] }] : e.a + 1]`, `[for k, v in var.m : { (k) = 1 }.foo]`,
 		`[for k, v in var.m : file(k)]`, `[for k, v in var.m : env(k)]`,
 	} {
-		_, diags := loadText(preamble+variables+"locals { a = "+expr+" }\n", Options{Environ: testEnviron})
+		_, diags := loadText(preamble+variables+"locals { a = "+expr+" }\n", config.Options{Environ: testEnviron})
 		require.True(t, diags.HasErrors(), expr)
 		var b strings.Builder
 		require.NoError(t, hcl.NewDiagnosticTextWriter(&b, nil, 0, false).WriteDiagnostics(diags))
@@ -218,7 +220,7 @@ output "hidden" {
 
 // hcl/json panics on such a key.
 func TestSensitiveKeyInJSONIsAnError(t *testing.T) {
-	_, diags := loadFS(fstest.MapFS{"x.locktree.json": {Data: []byte(`{"locktree": {"stack": "s"}, "variable": {"s": {"default": "x", "sensitive": true}},
-  "locals": {"a": {"${var.s}": 1}}}`)}}, ".", Options{})
+	_, diags := config.LoadFS(fstest.MapFS{"x.locktree.json": {Data: []byte(`{"locktree": {"stack": "s"}, "variable": {"s": {"default": "x", "sensitive": true}},
+  "locals": {"a": {"${var.s}": 1}}}`)}}, ".", config.Options{})
 	require.Contains(t, summaries(diags), "nonsensitive")
 }

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"os"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/locktree/locktree/config"
 )
 
 // TestLanguageIsTerraforms compares what expressions and variables are worth here with what Terraform made of them,
@@ -54,7 +56,7 @@ func TestLanguageIsTerraforms(t *testing.T) {
 // functionsAreListed holds the two lists of functions in the topic: those that only Terraform has, and those that it
 // does not have.
 func functionsAreListed(t *testing.T, topic string, theirs []string) {
-	ours, but := Schema().Functions, func(all, some []string) []string {
+	ours, but := config.Schema().Functions, func(all, some []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return slices.Contains(some, f) })
 	}
 	for before, want := range map[string][]string{"these functions:\n": but(theirs, ours), "more here:": but(ours, theirs)} {
@@ -66,7 +68,7 @@ func functionsAreListed(t *testing.T, topic string, theirs []string) {
 }
 
 // consoleOf evaluates expressions in a configuration like that of record.go.
-func consoleOf(t *testing.T, root, child string, opts ...func(*Options)) *Console {
+func consoleOf(t *testing.T, root, child string, opts ...func(*config.Options)) *config.Console {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"main.locktree.hcl": "locktree { stack = \"s\" }\nensemble \"main\" {}\n" + root, "m/m.locktree.hcl": child,
@@ -75,11 +77,11 @@ func consoleOf(t *testing.T, root, child string, opts ...func(*Options)) *Consol
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	var o Options
+	var o config.Options
 	for _, f := range opts {
 		f(&o)
 	}
-	c, _ := OpenConsole(dir, o)
+	c, _ := config.OpenConsole(dir, o)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -89,32 +91,32 @@ func variableHere(t *testing.T, line string) string {
 	part := strings.Split(line, " | ")
 	declaration, value := "variable \"x\" {\n"+strings.ReplaceAll(part[1], "; ", "\n")+"\n}\n", part[3]
 	root, child, expression := declaration, "", "var.x"
-	give := func(*Options) {}
+	give := func(*config.Options) {}
 	switch part[2] {
 	case "environment":
-		give = func(o *Options) { o.Environ = []string{envPrefix + "x=" + value} }
+		give = func(o *config.Options) { o.Environ = []string{"LOCKTREE_VAR_" + "x=" + value} }
 	case "file":
-		give = func(o *Options) {
-			o.Inputs = []Input{{File: "x" + inputSuffix, Reader: strings.NewReader("x = " + value + "\n")}}
+		give = func(o *config.Options) {
+			o.Inputs = []config.Input{{File: "x" + ".auto.ltvars", Reader: strings.NewReader("x = " + value + "\n")}}
 		}
 	case "argument":
 		root = "module \"m\" {\n  source = \"./m\"\n  x = " + value + "\n}\n"
 		child, expression = declaration+"output \"x\" { value = var.x }\n", "module.m.x"
 	}
 	c := consoleOf(t, root, child, give)
-	if c.m.hasErrors() {
+	if c.Wrong() {
 		return "error"
 	}
 	return worth(c, expression)
 }
 
 // worth is result of record.go.
-func worth(c *Console, expression string) string {
+func worth(c *config.Console, expression string) string {
 	_, diags := c.Eval(expression)
 	if diags.HasErrors() {
 		return "error"
 	}
-	v, _ := c.value(expression)
+	v, _ := c.Value(expression)
 	v, marks := v.UnmarkDeep()
 	typ, err := ctyjson.MarshalType(v.Type())
 	if err != nil {

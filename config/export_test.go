@@ -1,0 +1,28 @@
+package config
+
+import (
+	"io/fs"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// LoadFS is [Load] on any file system, which must hold every module; dir is what
+// diagnostics call it.
+func LoadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
+	return loadTree(fsys, dir, opts, func(sub string) (fs.FS, error) {
+		if !fs.ValidPath(sub) {
+			return nil, fs.ErrNotExist
+		}
+		return fs.Sub(fsys, sub)
+	})
+}
+
+// DigestID is what digest() makes.
+var DigestID = digestID
+
+// Value is what [Console.Eval] writes.
+func (c *Console) Value(src string) (cty.Value, bool) { return c.value(src) }
+
+// Wrong reports whether the configuration has errors.
+func (c *Console) Wrong() bool { return c.m.hasErrors() }
