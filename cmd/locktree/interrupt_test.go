@@ -69,7 +69,7 @@ func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 		}
 		t.Run("the approval "+signal.String(), func(t *testing.T) {
 			cmd, _, stderr := onItsOwn(t, text, "apply")
-			for !strings.Contains(stderr.String(), "Waiting for the approval") {
+			for !strings.Contains(stderr.String(), "Waiting for approval") {
 				select {
 				case <-stderr.wrote:
 				case <-time.After(hanging):
