@@ -102,58 +102,14 @@ func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error)
 
 // diff compares the live trees with the configuration.
 func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
-	out := make([]*plan.Plan, len(trees))
+	desired, who := make([]*plan.Tree, len(trees)), make([][]plan.Identity, len(trees))
 	for i, e := range s.Ensembles {
-		one := opts
-		one.Identities, one.Elsewhere = identities(s.clients[i]), s.liveElsewhere(trees, i)
-		out[i] = plan.Diff(trees[i], e.Tree, one)
-	}
-	onlyUnmatched(out)
-	return out
-}
-
-// liveElsewhere is what the stack has on the ensembles but one: a lock that is not declared
-// any more is one that people name, to break it by force.
-func (s *stack) liveElsewhere(trees []*plan.Tree, but int) []*plan.Tree {
-	var out []*plan.Tree
-	for i, live := range trees {
-		if i == but {
-			continue
+		desired[i] = e.Tree
+		for _, id := range s.clients[i].Identities() {
+			who[i] = append(who[i], plan.Identity(id))
 		}
-		mine := &plan.Tree{}
-		for _, n := range live.Nodes {
-			if n.Payload != nil && n.Payload.Owner.Stack == s.Ensembles[i].Tree.Stack {
-				mine.Nodes = append(mine.Nodes, &plan.Node{Addr: n.Payload.Owner.Addr, Payload: n.Payload})
-			}
-		}
-		out = append(out, mine)
 	}
-	return out
-}
-
-// onlyUnmatched keeps what the plans say of an address that matches nothing where it
-// matches in no ensemble, and says that once. That targets are in effect is said once, too.
-func onlyUnmatched(plans []*plan.Plan) {
-	matched := func(like plan.Problem) bool {
-		return slices.ContainsFunc(plans, func(p *plan.Plan) bool {
-			return !slices.ContainsFunc(p.Problems, func(q plan.Problem) bool {
-				return q.Code == like.Code && q.Addr == like.Addr && q.Summary == like.Summary
-			})
-		})
-	}
-	for i, p := range plans { // the first is compared with the others as they are
-		p.Problems = slices.DeleteFunc(slices.Clone(p.Problems), func(q plan.Problem) bool {
-			return q.Code == plan.ProblemTarget && (i > 0 || matched(q)) || q.Code == plan.ProblemTargeted && i > 0
-		})
-	}
-}
-
-func identities(c *recipes.Client) []plan.Identity {
-	var out []plan.Identity
-	for _, id := range c.Identities() {
-		out = append(out, plan.Identity{Scheme: id.Scheme, ID: id.ID})
-	}
-	return out
+	return plan.DiffAll(trees, desired, who, opts)
 }
 
 // unreadable is the error of a command that showed all there is but what stands at these paths.

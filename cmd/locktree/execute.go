@@ -100,9 +100,9 @@ func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) e
 	return nil
 }
 
-// execute carries out the plans, one transaction an ensemble. Ensembles know
-// nothing of each other: when a later one fails all the same, the earlier ones stay
-// applied, which the error says, and the next plan shows what is left.
+// execute carries out the plans, one transaction per ensemble. Ensembles share no
+// transaction: if a later one fails after all, the earlier ones stay applied. The error
+// says so, and the next plan shows what is left.
 func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error {
 	done := view.Applied{Operation: "apply"}
 	if err := check(ctx, all, plans); err != nil {
@@ -113,12 +113,10 @@ func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.
 		if p.Destroy {
 			done.Operation = "destroy"
 		}
-		told, x := a.progress(p.Ensemble), all[i]
-		var over func()
-		x.Events, over = a.watched(told.event)
+		x, progress := all[i], a.progress(p.Ensemble)
+		x.Events = progress.event
 		result, err := x.Run(ctx, p)
-		over()
-		told.stop()
+		progress.stop()
 		if err != nil {
 			err = denied(ctx, x.Client, err)
 			if len(changed) > 0 {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/child"
 )
 
@@ -83,26 +82,4 @@ func (a *app) interruptible(ctx context.Context) (stop func()) {
 			<-said
 		}
 	}
-}
-
-// watched passes the events of an apply on. What the first of these announces is under way until the returned function
-// is called.
-func (a *app) watched(events func(apply.Event)) (_ func(apply.Event), over func()) {
-	begun := false
-	return func(e apply.Event) {
-			switch e.(type) {
-			case apply.ACLWidened, apply.Draining, apply.Breaking, apply.Started:
-				if !begun {
-					begun = true
-					a.underWay <- struct{}{}
-					a.changing.Store(true)
-				}
-			}
-			events(e)
-		}, func() {
-			if begun {
-				a.changing.Store(false)
-				<-a.underWay
-			}
-		}
 }

@@ -91,7 +91,7 @@ func TestStillUnderWay(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out strings.Builder
-				a := &app{terminal: terminal{stdout: &out, stderr: &out}}
+				a := &app{terminal: terminal{stdout: &out, stderr: &out}, underWay: make(chan struct{}, 1)}
 				if kind == "json" {
 					a.json = streamJSON
 				}
@@ -121,7 +121,7 @@ func TestStillDraining(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out strings.Builder
-				a := &app{terminal: terminal{stdout: &out, stderr: &out}}
+				a := &app{terminal: terminal{stdout: &out, stderr: &out}, underWay: make(chan struct{}, 1)}
 				if kind == "json" {
 					a.json = streamJSON
 				}

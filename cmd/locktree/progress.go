@@ -12,31 +12,44 @@ import (
 // stillEvery is how often an apply says what it is still about, as Terraform does.
 const stillEvery = 10 * time.Second
 
-// progress passes an apply's events on and, where nothing ends for a while, says
-// what goes on still.
+// progress is one apply on one ensemble. It passes the events on, says what still goes on where nothing ends for a while, and
+// has interrupts wait once something was begun.
 type progress struct {
-	view     view.Steps
+	*app
 	ensemble string
 	stopped  chan struct{}
 	over     sync.WaitGroup
+	begun    bool // this apply has put something under way
 
 	mu   sync.Mutex
 	open []view.Ongoing
 }
 
 func (a *app) progress(ensemble string) *progress {
-	p := &progress{view: a.steps(), ensemble: ensemble, stopped: make(chan struct{})}
+	p := &progress{app: a, ensemble: ensemble, stopped: make(chan struct{})}
 	p.over.Go(p.watch)
 	return p
 }
 
-// stop ends the watch; nothing is said afterwards.
+// stop ends the watch; nothing is said afterwards, and interrupts need not wait any longer.
 func (p *progress) stop() {
+	if p.begun {
+		p.changing.Store(false)
+		<-p.underWay
+	}
 	close(p.stopped)
 	p.over.Wait()
 }
 
 func (p *progress) event(e apply.Event) {
+	switch e.(type) {
+	case apply.ACLWidened, apply.Draining, apply.Breaking, apply.Started:
+		if !p.begun {
+			p.begun = true
+			p.underWay <- struct{}{}
+			p.changing.Store(true)
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := e.(type) {
@@ -50,7 +63,7 @@ func (p *progress) event(e apply.Event) {
 	case apply.Failed:
 		p.done(e.Addr)
 	}
-	p.view.Tell(view.Event{Ensemble: p.ensemble, Event: e})
+	p.steps().Tell(view.Event{Ensemble: p.ensemble, Event: e})
 }
 
 func (p *progress) done(addr string) {
@@ -70,7 +83,7 @@ func (p *progress) watch() {
 		case now := <-tick.C:
 			p.mu.Lock()
 			if long := slices.DeleteFunc(slices.Clone(p.open), func(o view.Ongoing) bool { return now.Sub(o.Since) < time.Second }); len(long) > 0 {
-				p.view.Tell(view.Still{Ensemble: p.ensemble, Open: long, Now: now})
+				p.steps().Tell(view.Still{Ensemble: p.ensemble, Open: long, Now: now})
 			}
 			p.mu.Unlock()
 		}
