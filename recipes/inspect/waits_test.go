@@ -1,15 +1,16 @@
-package inspect
+package inspect_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
 // texts are the deadlocks as people read them.
-func texts(w *Waits) []string {
+func texts(w *inspect.Waits) []string {
 	var out []string
 	for _, d := range w.Deadlocks {
 		out = append(out, d.String())
@@ -18,48 +19,48 @@ func texts(w *Waits) []string {
 }
 
 // sketch builds a Report by hand: session numbers, readers negative.
-func sketch(path string, k *kind.Kind, holders, waiters []int64) *Report {
-	list := func(all []int64) []Contender {
-		var out []Contender
+func sketch(path string, k *kind.Kind, holders, waiters []int64) *inspect.Report {
+	list := func(all []int64) []inspect.Contender {
+		var out []inspect.Contender
 		for _, s := range all {
-			out = append(out, Contender{Path: path + "/x", Session: max(s, -s), Shared: s < 0, ID: string(rune('A' + max(s, -s) - 1))})
+			out = append(out, inspect.Contender{Path: path + "/x", Session: max(s, -s), Shared: s < 0, ID: string(rune('A' + max(s, -s) - 1))})
 		}
 		return out
 	}
-	return &Report{Path: path, Kind: k, Holders: list(holders), Waiters: list(waiters)}
+	return &inspect.Report{Path: path, Kind: k, Holders: list(holders), Waiters: list(waiters)}
 }
 
 func TestWhatIsADeadlockAndWhatOnlyLooksLikeOne(t *testing.T) {
 	m, rw, sem := kind.Mutex, kind.RWLock, kind.Semaphore
 	type ids = []int64
 	for name, c := range map[string]struct {
-		locks []*Report
+		locks []*inspect.Report
 		want  []string
 	}{
 		"nothing":                    {nil, nil},
-		"a queue":                    {[]*Report{sketch("/x", m, ids{1}, ids{2, 3, 4})}, nil},
-		"a chain":                    {[]*Report{sketch("/x", m, ids{1}, ids{2}), sketch("/y", m, ids{2}, ids{3}), sketch("/z", m, ids{3}, ids{4})}, nil},
-		"the same order":             {[]*Report{sketch("/x", m, ids{1}, ids{2}), sketch("/y", m, ids{1}, ids{2})}, nil},
-		"three in a circle":          {[]*Report{sketch("/x", m, ids{1}, ids{3}), sketch("/y", m, ids{2}, ids{1}), sketch("/z", m, ids{3}, ids{2})}, []string{"deadlock: C holds /z waits /x, A holds /x waits /y, B holds /y waits /z"}},
-		"two circles":                {[]*Report{sketch("/a", m, ids{1}, ids{2}), sketch("/b", m, ids{2}, ids{1}), sketch("/c", m, ids{3}, ids{4}), sketch("/d", m, ids{4}, ids{3})}, []string{"deadlock: B holds /b waits /a, A holds /a waits /b", "deadlock: D holds /d waits /c, C holds /c waits /d"}},
-		"readers beside readers":     {[]*Report{sketch("/x", rw, ids{-1, -2}, ids{}), sketch("/y", rw, ids{2}, ids{-1})}, nil},
-		"reader behind its own":      {[]*Report{sketch("/x", rw, ids{-1}, ids{1})}, nil},
-		"a writer between readers":   {[]*Report{sketch("/x", rw, ids{-1}, ids{2, -3}), sketch("/y", m, ids{3}, ids{1})}, []string{"deadlock: B is ahead in /x waits /x, A holds /x waits /y, C holds /y waits /x"}},
-		"readers of each other":      {[]*Report{sketch("/x", rw, ids{-1}, ids{2}), sketch("/y", rw, ids{-2}, ids{1})}, []string{"deadlock: B holds /y waits /x, A holds /x waits /y"}},
-		"one permit will come":       {[]*Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1})}, nil},
-		"no permit will come":        {[]*Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1, 3})}, []string{"deadlock: B holds /y waits /s, A holds /s waits /y"}},
-		"behind one that is blocked": {[]*Report{sketch("/x", m, ids{1}, ids{2, 3}), sketch("/y", m, ids{3}, ids{2})}, []string{"deadlock: B is ahead in /x waits /y, C holds /y waits /x"}},
+		"a queue":                    {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2, 3, 4})}, nil},
+		"a chain":                    {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2}), sketch("/y", m, ids{2}, ids{3}), sketch("/z", m, ids{3}, ids{4})}, nil},
+		"the same order":             {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2}), sketch("/y", m, ids{1}, ids{2})}, nil},
+		"three in a circle":          {[]*inspect.Report{sketch("/x", m, ids{1}, ids{3}), sketch("/y", m, ids{2}, ids{1}), sketch("/z", m, ids{3}, ids{2})}, []string{"deadlock: C holds /z waits /x, A holds /x waits /y, B holds /y waits /z"}},
+		"two circles":                {[]*inspect.Report{sketch("/a", m, ids{1}, ids{2}), sketch("/b", m, ids{2}, ids{1}), sketch("/c", m, ids{3}, ids{4}), sketch("/d", m, ids{4}, ids{3})}, []string{"deadlock: B holds /b waits /a, A holds /a waits /b", "deadlock: D holds /d waits /c, C holds /c waits /d"}},
+		"readers beside readers":     {[]*inspect.Report{sketch("/x", rw, ids{-1, -2}, ids{}), sketch("/y", rw, ids{2}, ids{-1})}, nil},
+		"reader behind its own":      {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{1})}, nil},
+		"a writer between readers":   {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{2, -3}), sketch("/y", m, ids{3}, ids{1})}, []string{"deadlock: B is ahead in /x waits /x, A holds /x waits /y, C holds /y waits /x"}},
+		"readers of each other":      {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{2}), sketch("/y", rw, ids{-2}, ids{1})}, []string{"deadlock: B holds /y waits /x, A holds /x waits /y"}},
+		"one permit will come":       {[]*inspect.Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1})}, nil},
+		"no permit will come":        {[]*inspect.Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1, 3})}, []string{"deadlock: B holds /y waits /s, A holds /s waits /y"}},
+		"behind one that is blocked": {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2, 3}), sketch("/y", m, ids{3}, ids{2})}, []string{"deadlock: B is ahead in /x waits /y, C holds /y waits /x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, texts(WaitsFor(c.locks...)))
+			require.Equal(t, c.want, texts(inspect.WaitsFor(c.locks...)))
 		})
 	}
 }
 
 func TestUnnamedPartiesOfADeadlockAreCalledByWhatIsKnown(t *testing.T) {
 	x, y := sketch("/x", kind.Mutex, []int64{0x1a}, []int64{0x2b}), sketch("/y", kind.Mutex, []int64{0x2b}, []int64{0x1a})
-	for _, cs := range [][]Contender{x.Holders, x.Waiters, y.Holders, y.Waiters} {
+	for _, cs := range [][]inspect.Contender{x.Holders, x.Waiters, y.Holders, y.Waiters} {
 		cs[0].ID = ""
 	}
-	require.Equal(t, []string{"deadlock: session 0x2b holds /y waits /x, session 0x1a holds /x waits /y"}, texts(WaitsFor(x, y)))
+	require.Equal(t, []string{"deadlock: session 0x2b holds /y waits /x, session 0x1a holds /x waits /y"}, texts(inspect.WaitsFor(x, y)))
 }

@@ -1,4 +1,4 @@
-package kind
+package kind_test
 
 import (
 	"math/rand"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // A child with a number half the way round, which anybody who may create one can make, put the waiter before the
@@ -20,11 +22,11 @@ func TestOrderDoesNotDependOnTheListing(t *testing.T) {
 		for seed := range int64(200) {
 			mixed := slices.Clone(names)
 			rand.New(rand.NewSource(seed)).Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
-			queue, _ := SortContenders(mixed)
-			a := slices.IndexFunc(queue, func(c Contender) bool { return c.Name == names[0] })
-			b := slices.IndexFunc(queue, func(c Contender) bool { return c.Name == names[1] })
+			queue, _ := kind.SortContenders(mixed)
+			a := slices.IndexFunc(queue, func(c kind.Contender) bool { return c.Name == names[0] })
+			b := slices.IndexFunc(queue, func(c kind.Contender) bool { return c.Name == names[1] })
 			require.Less(t, a, b, "%v", queue)
-			same, _ := SortContenders(names)
+			same, _ := kind.SortContenders(names)
 			require.Equal(t, same, queue)
 		}
 	}

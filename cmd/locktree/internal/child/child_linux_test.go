@@ -1,4 +1,4 @@
-package child
+package child_test
 
 import (
 	"bufio"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
 )
 
 // hanging is how long anything here may take before it is taken to hang.
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func typist() int {
-	p, err := Start(Command{Args: []string{"sh", "-c", `read line; echo "read $line"; kill -TSTP $$; echo went on`}, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	p, err := child.Start(child.Command{Args: []string{"sh", "-c", `read line; echo "read $line"; kill -TSTP $$; echo went on`}, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -80,24 +82,24 @@ func openTerminal(t *testing.T) (screen *os.File, name string) {
 
 func TestExitCodes(t *testing.T) {
 	for script, code := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9} {
-		p, err := Start(Command{Args: []string{"sh", "-c", script}})
+		p, err := child.Start(child.Command{Args: []string{"sh", "-c", script}})
 		require.NoError(t, err)
 		<-p.Done()
 		require.Equal(t, code, p.Code(), script)
 	}
-	_, err := Start(Command{Args: []string{"there-is-no-such-command"}})
-	require.Equal(t, NotFound, CodeOf(err))
-	_, err = Start(Command{Args: []string{"/there/is/no/such/command"}})
-	require.Equal(t, NotFound, CodeOf(err))
-	_, err = Start(Command{Args: []string{"/dev/null"}})
-	require.Equal(t, CannotRun, CodeOf(err))
+	_, err := child.Start(child.Command{Args: []string{"there-is-no-such-command"}})
+	require.Equal(t, child.NotFound, child.CodeOf(err))
+	_, err = child.Start(child.Command{Args: []string{"/there/is/no/such/command"}})
+	require.Equal(t, child.NotFound, child.CodeOf(err))
+	_, err = child.Start(child.Command{Args: []string{"/dev/null"}})
+	require.Equal(t, child.CannotRun, child.CodeOf(err))
 }
 
 // What a shell leaves behind when it ends is in its group still.
 func TestKillReachesWhatTheCommandLeftBehind(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	p, err := Start(Command{Args: []string{"sh", "-c", "sleep 1000 & echo gone"}, Stdout: w})
+	p, err := child.Start(child.Command{Args: []string{"sh", "-c", "sleep 1000 & echo gone"}, Stdout: w})
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	<-p.Done()
