@@ -1,4 +1,4 @@
-# `make demo` shows the main job, `make test` tests it in some minutes, and `make prove` adds what takes longer.
+# `make demo` shows the main job, `make test` tests it in six minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
@@ -10,10 +10,10 @@ MODULES = recipes/prom recipes/otel examples/monitoring examples/compare
 demo: ## the main job on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
 
-test: setup check ## every day: installs what it needs, then runs all tests but the proofs, under the race detector, real servers included
+test: setup check ## every day: installs what it needs, then runs all tests but the proofs, real servers included, under the race detector where there is concurrency
 	@GO='$(GO)' .ci/tests everyday
 
-prove: setup ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak and the partitions
+prove: setup ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, the suites of other clients
 	@GO='$(GO)' .ci/tests proofs
 
 setup: ## ZooKeeper, its clients, Prometheus and other lock services from Debian when missing (root), or what to install
