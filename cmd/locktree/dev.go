@@ -18,7 +18,7 @@ func devCommand(a *app) *cobra.Command {
 	var listen string
 	c := &cobra.Command{
 		Use:        "dev",
-		SuggestFor: []string{"server", "serve"},
+		SuggestFor: []string{"server"},
 		Short:      "Serve an in-memory ZooKeeper for development",
 		Long: "dev serves an in-memory ZooKeeper on this machine until it is interrupted, and then forgets\n" +
 			"everything. It is for development and tests, never for production.",

@@ -23,6 +23,7 @@ type Contender struct {
 	Host    string    // where it runs
 	PID     int       // its process
 	Since   time.Time // when it queued
+	Held    time.Time // when it was granted, as ours say that had to wait; else zero
 	Session int64     // the session that owns the node
 	Token   uint64    // czxid: the fencing token it has, or will have
 	Revoked bool      // it has been asked to step back
@@ -65,6 +66,9 @@ func (k *Contender) Describe(data []byte) {
 	}
 	if json.Unmarshal(data, &h) == nil {
 		k.ID, k.Host, k.PID, k.Since = h.ID, h.Host, h.PID, h.Since
+		if h.Held != nil {
+			k.Held = *h.Held
+		}
 		k.fill(h.Who, h.UserName, h.HostName, h.ProcessID, h.Created)
 		k.ID, k.Host = Visible(k.ID), Visible(k.Host)
 		return

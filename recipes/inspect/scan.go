@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -33,8 +35,11 @@ type Snapshot struct {
 // Unread is a node that is declared, or stands below the prefix, and could not be read.
 type Unread struct {
 	Path string
-	Err  error // zk.ErrNoNode: it is declared, and not there
+	Err  error
 }
+
+// Missing reports whether it was asked for, and is not there.
+func (u Unread) Missing() bool { return errors.Is(u.Err, zk.ErrNoNode) }
 
 // Cost is what a look asked of the servers.
 type Cost struct {

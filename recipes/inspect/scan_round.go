@@ -2,11 +2,13 @@ package inspect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -359,7 +361,40 @@ func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Para
 		in.junk(in.Path, e.dir(in.Path).names)
 	}
 	in.judge(params, lines)
+	return r.granted(ctx, e, in)
+}
+
+// granted reads again who waited at the last look and holds now: ours note when they were granted.
+func (r *round) granted(ctx context.Context, e *entry, in *Report) error {
+	if e.report == nil {
+		return nil
+	}
+	waited := map[string]bool{}
+	for _, c := range e.report.Waiters {
+		waited[c.Path] = true
+	}
+	for i := range in.Holders {
+		c := &in.Holders[i]
+		if !waited[c.Path] || !c.Held.IsZero() {
+			continue
+		}
+		r.reads.Add(1)
+		data, _, err := r.live.Get(ctx, c.Path)
+		switch {
+		case err == nil:
+			c.Describe(data)
+			c.Since = cmp.Or(c.Since, e.sinceOf(c.Path))
+		case session.OutcomeOf(err) != session.OutcomeDefinite: // else it has gone, or is not ours to read
+			return err
+		}
+	}
 	return nil
+}
+
+// sinceOf is when a waiter of the last look queued.
+func (e *entry) sinceOf(path string) time.Time {
+	i := slices.IndexFunc(e.report.Waiters, func(c Contender) bool { return c.Path == path })
+	return e.report.Waiters[i].Since
 }
 
 // dir is the directory at path, of which nothing is known yet when it was not asked for before.

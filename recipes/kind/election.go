@@ -6,6 +6,7 @@ package kind
 var Election = &Kind{
 	Name: "election",
 	Doc:  "A leader election: the first candidate leads, the next one follows when it leaves.",
+	Kept: true,
 	Queues: []Queue{{
 		Admit:     firstHolds,
 		Plain:     true, // LeaderLatch.getParticipants shows whatever is there as a candidate's id

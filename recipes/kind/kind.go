@@ -19,6 +19,8 @@ type Kind struct {
 	// Children are persistent child nodes the wire format needs. They are
 	// created and deleted in the same transaction as the node itself.
 	Children []string
+	// Kept is true for a kind of which somebody should hold every lock at all times.
+	Kept bool
 	// Queues are the places where contenders stand; the first one decides who holds.
 	Queues []Queue
 	// New returns parameters with their defaults.

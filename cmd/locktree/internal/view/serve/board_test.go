@@ -1,0 +1,306 @@
+package serve
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// evil is what somebody may write into a node: markup, an end of attribute, a terminal's colour, marks of direction.
+const evil = "<script>alert(1)</script>\" onmouseover='x' \x1b[31m\u202egnp\u2066 {{.}} ]]> javascript:alert(1)"
+
+func declared(path string, k *kind.Kind, holders, waiters []inspect.Contender) *inspect.Report {
+	p := k.New()
+	return &inspect.Report{Path: path, Kind: k, Payload: &kind.Payload{Params: p, Owner: kind.Owner{Stack: "shop", Addr: k.Name + "." + kind.BaseName(path)}, State: kind.StateActive},
+		Holders: holders, Waiters: waiters}
+}
+
+func contender(path, id string, session int64) inspect.Contender {
+	return inspect.Contender{Path: path + "/" + id, Name: id, ID: id, Host: "h-" + id, PID: 7, Writer: "curator", Session: session,
+		Token: uint64(session) + 100, Since: noon.Add(-90 * time.Second)}
+}
+
+// scene is a snapshot in which something of everything is wrong.
+func scene() *inspect.Snapshot {
+	a, b := contender("/locks/ledger", "app-a", 1), contender("/locks/stock", "app-b", 2)
+	locks := []*inspect.Report{
+		declared("/locks/election", kind.Election, nil, []inspect.Contender{contender("/locks/election", "cand", 4)}),
+		declared("/locks/idle", kind.Mutex, nil, nil),
+		declared("/locks/ledger", kind.Mutex, []inspect.Contender{a}, []inspect.Contender{contender("/locks/ledger", "app-b", 2)}),
+		declared("/locks/stock", kind.Mutex, []inspect.Contender{b}, []inspect.Contender{contender("/locks/stock", "app-a", 1)}),
+		{Path: "/python/jobs", Kind: kind.Mutex, Guessed: true, Junk: []string{"/python/jobs/stray"},
+			Holders: []inspect.Contender{{Path: "/python/jobs/x__lock__0000000001", Name: "x__lock__0000000001", Writer: "kazoo", Session: 3, Token: 9}}},
+	}
+	return &inspect.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007, Dump: true, Locks: locks, Waits: inspect.WaitsFor(locks...),
+		Sessions: map[int64]*inspect.Session{
+			1: {ID: 1, Address: "10.0.0.1:4000"}, 2: {ID: 2, Address: "10.0.0.2:4000"}, 4: {ID: 4},
+			3: {ID: 3, Away: true, Expires: noon.Add(8 * time.Second)}, 5: {ID: 5, Nodes: 40_000, Bytes: 2 << 20, Address: "10.0.0.9:1"},
+		},
+		Servers: []inspect.Server{{Name: "zk1:2181", Here: true, Mode: "leader", Connections: 5}, {Name: "zk2:2181", Connections: -1, Error: "connection refused"}},
+		Unread:  []inspect.Unread{{Path: "/locks/gone", Err: zk.ErrNoNode}, {Path: "/locks/secret", Err: errors.New("not ours")}},
+		Cost:    inspect.Cost{Reads: 3, Words: 4, WordBytes: 900}}
+}
+
+func board(t testing.TB, snaps ...*inspect.Snapshot) *Board {
+	t.Helper()
+	b := NewBoard(Options{Version: "1.2.3", Interval: 2 * time.Second, Now: func() time.Time { return noon.Add(time.Second) }},
+		Ensemble{Name: "main", Servers: "zk1:2181", Prefix: "/"})
+	for _, s := range snaps {
+		b.Saw("main", s)
+	}
+	return b
+}
+
+func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7676"+target, nil)
+	Guard(h, nil, nil).ServeHTTP(w, r)
+	return w
+}
+
+var allPages = map[string]string{
+	"problems": "/", "locks": "/locks?show=all&sort=path", "lock": "/lock?ensemble=main&path=/locks/ledger", "gone": "/lock?ensemble=main&path=/nowhere",
+	"waits": "/waits", "drift": "/drift", "doctor": "/doctor",
+}
+
+func TestPages(t *testing.T) {
+	b := board(t, scene())
+	next := scene()
+	next.Locks[4].Holders = nil
+	delete(next.Sessions, 3)
+	b.Saw("main", scene()) // twice the same
+	b.Saw("main", next)
+	b.Checked("main", func(e *Ensemble) {
+		e.Drift, e.DriftAt, e.Plan = &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}, noon, "Plan: 1 to add, 0 to change, 0 to destroy."
+		e.CheckAt, e.Checkup = noon, &view.CheckupOf{Root: "/locks", Servers: []view.CheckupServer{{Server: "zk1:2181", Conditions: []inspect.Condition{
+			{Name: "clock", What: "it runs"}, {Name: "session timeout", Verdict: inspect.VerdictFails, What: "4s", Next: "set 8s"}}}}}
+	})
+	for name, target := range allPages {
+		w := get(t, b.Handler(), target)
+		want := http.StatusOK
+		if name == "gone" {
+			want = http.StatusNotFound
+		}
+		require.Equal(t, want, w.Code, name)
+		golden(t, name+".html", w.Body.String())
+	}
+	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "run the test with -update when that is meant, and read the difference")
+}
+
+func TestProblemsAreFoundWorstFirst(t *testing.T) {
+	b := board(t, scene())
+	first := scene()
+	b.Saw("main", first)
+	second := *first
+	second.At = noon.Add(time.Second)
+	b.Saw("main", &second)
+	var got []string
+	for _, p := range b.problems(noon.Add(time.Second)) {
+		got = append(got, fmt.Sprintf("%v %s %s", p.Bad, p.What, p.Lock))
+	}
+	require.Equal(t, []string{
+		"true circle /locks/stock", "true leaderless /locks/election", "true missing /locks/gone", "true unreadable /locks/secret", "true oversized session ",
+		"false silent holder /python/jobs", "false foreign node /python/jobs",
+	}, got)
+	b.Failed("main", errors.New("no answer\x1b[2J"))
+	require.Equal(t, "stale", b.problems(noon)[0].What)
+	require.NotContains(t, b.problems(noon)[0].Text, "\x1b")
+	require.Equal(t, "stale", board(t, scene()).problems(noon.Add(time.Minute))[0].What, "without a word")
+	require.Equal(t, "starting", board(t).problems(noon)[0].What)
+}
+
+var (
+	tag       = regexp.MustCompile(`<[a-zA-Z/][^>]*>`)
+	attribute = regexp.MustCompile(`\s([a-zA-Z-]+)=`)
+)
+
+// Whatever stands in a node is text on every page: no tag or attribute comes from it, nothing that a terminal or a reader's eye
+// obeys, and no page has anything inline that the content security policy would have to allow.
+func TestWhatStandsInNodesIsText(t *testing.T) {
+	snap := scene()
+	snap.Locks[4] = &inspect.Report{Path: "/" + evil, Kind: kind.Mutex, Junk: []string{"/x/" + evil},
+		Payload: &kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: evil, Addr: evil}, State: kind.StateActive},
+		Holders: []inspect.Contender{{Path: "/" + evil + "/a", Name: evil, ID: evil + strings.Repeat("x", 1<<20), Host: evil, Writer: evil, Session: 3}},
+		Waiters: []inspect.Contender{{Path: "/" + evil + "/b", Name: evil, ID: evil, Session: 1}}}
+	snap.Locks[3].Holders[0].ID, snap.Locks[2].Waiters[0].ID = evil, evil // in a circle
+	snap.Sessions[3].Address = evil
+	snap.Servers[1].Error, snap.Servers[1].Name, snap.Servers[0].Mode = evil, evil, "leader"
+	snap.Unread = append(snap.Unread, inspect.Unread{Path: "/y" + evil, Err: errors.New(evil)})
+	snap.Waits = inspect.WaitsFor(snap.Locks...)
+	b := board(t, scene(), snap)
+	b.Checked("main", func(e *Ensemble) { e.Trouble = view.Clean(evil) })
+	targets := []string{lockLink("main", "/"+evil), "/locks?q=" + strings.Repeat("%3Cscript%3E%22", 50), "/lock?ensemble=%3Cscript%3E&path=%22%20onclick=%3Cscript%3E"}
+	for _, target := range allPages {
+		targets = append(targets, target)
+	}
+	for _, target := range targets {
+		page := get(t, b.Handler(), target).Body.String()
+		require.NotContains(t, page, "<script>alert", target)
+		require.Less(t, len(page), 1<<18, target)
+		for _, r := range page {
+			require.False(t, r < ' ' && r != '\n' || r == 0x202e || r == 0x2066 || r == 0x7f, "%s: %q", target, r)
+		}
+		for _, each := range tag.FindAllString(page, -1) {
+			if strings.HasPrefix(each, "<script") {
+				require.Equal(t, `<script src="/static/app.js" defer>`, each)
+			}
+			for _, m := range attribute.FindAllStringSubmatch(regexp.MustCompile(`"[^"]*"`).ReplaceAllString(each, `""`), -1) {
+				require.Contains(t, known, m[1], "%s: %s", target, each)
+			}
+		}
+	}
+	metrics := get(t, b.Handler(), "/metrics").Body.String()
+	require.NotContains(t, strings.ReplaceAll(metrics, `\"`, ""), `" onmouseover`)
+	checkExposition(t, metrics)
+}
+
+// known are the attributes that the template has. None is "style" or an event's.
+var known = []string{"lang", "charset", "name", "content", "rel", "href", "src", "class", "id", "type", "aria-label", "aria-pressed", "aria-current", "aria-sort",
+	"aria-hidden", "role", "tabindex", "data-version", "datetime", "scope", "colspan", "action", "method", "value", "viewBox", "refX", "refY", "markerWidth",
+	"markerHeight", "orient", "d", "marker-end", "x", "y", "width", "height", "rx"}
+
+// checkExposition holds the text to the format: types before samples, one of each series, names and labels as allowed.
+func checkExposition(t *testing.T, text string) {
+	t.Helper()
+	sample := regexp.MustCompile(`^([a-z_]+)(\{(?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*\})? (-?[0-9.e+-]+|NaN)$`)
+	kinds, seen, current := map[string]string{}, map[string]bool{}, ""
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		switch {
+		case strings.HasPrefix(line, "# HELP "):
+			current = strings.Fields(line)[2]
+			require.NotContains(t, kinds, current, "families stand together")
+		case strings.HasPrefix(line, "# TYPE "):
+			kinds[current] = strings.Fields(line)[3]
+		default:
+			m := sample.FindStringSubmatch(line)
+			require.NotNil(t, m, line)
+			require.Equal(t, current, m[1])
+			require.False(t, seen[m[1]+m[2]], "twice: %s", line)
+			seen[m[1]+m[2]] = true
+			require.Equal(t, kinds[current] == "counter", strings.HasSuffix(current, "_total"), current)
+		}
+	}
+	require.Greater(t, len(kinds), 15)
+}
+
+func TestMetricsAreWellFormed(t *testing.T) {
+	snap := scene()
+	twin := *snap.Locks[2]
+	twin.Path = "/other/ledger" // of the same address
+	snap.Locks = append(snap.Locks, &twin)
+	text := get(t, board(t, snap).Handler(), "/metrics").Body.String()
+	checkExposition(t, text)
+	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",lock="/locks/ledger",kind="mutex"} 1`)
+	require.Contains(t, text, `locktree_lock_waiters{ensemble="main",lock="/other/ledger",kind="mutex"} 1`)
+	require.Contains(t, text, `locktree_lock_oldest_hold_seconds{ensemble="main",lock="mutex.stock",kind="mutex"} 90`)
+
+	var many []*inspect.Report
+	for i := range manyLocks + 1 {
+		many = append(many, declared(fmt.Sprintf("/locks/l%05d", i), kind.Mutex, nil, nil))
+	}
+	many[7].Holders = []inspect.Contender{contender(many[7].Path, "a", 1)}
+	text = get(t, board(t, &inspect.Snapshot{At: noon, Locks: many, Waits: &inspect.Waits{}}).Handler(), "/metrics").Body.String()
+	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
+}
+
+func TestListsAreFilteredSortedAndPaged(t *testing.T) {
+	var locks []*inspect.Report
+	for i := range 250 {
+		path := fmt.Sprintf("/locks/l%03d", i)
+		c := contender(path, fmt.Sprintf("app-%d", i%10), int64(i))
+		c.Since = noon.Add(-time.Duration(i) * time.Second)
+		locks = append(locks, declared(path, kind.Mutex, []inspect.Contender{c}, nil))
+	}
+	locks = append(locks, declared("/locks/zz-idle", kind.Mutex, nil, nil))
+	b := board(t, &inspect.Snapshot{At: noon, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*inspect.Session{}})
+	rows := func(query string) (out []string) {
+		for _, m := range regexp.MustCompile(`<th scope="row"><a [^>]*>(/locks/[^<]*)`).FindAllStringSubmatch(get(t, b.Handler(), "/locks?"+query).Body.String(), -1) {
+			out = append(out, m[1])
+		}
+		return out
+	}
+	require.Len(t, rows(""), 100)
+	require.Len(t, rows("page=3"), 50)
+	require.Equal(t, "/locks/l000", rows("sort=path")[0])
+	require.Equal(t, "/locks/l249", rows("sort=held")[0])
+	require.Equal(t, []string{"/locks/l007", "/locks/l017"}, rows("sort=path&q=APP-7")[:2])
+	require.Equal(t, []string{"/locks/l017"}, rows("q=app-7+l017"))
+	require.Equal(t, []string{"/locks/zz-idle"}, rows("show=all&q=idle"))
+	require.Empty(t, rows("q=idle"))
+	for _, odd := range []string{"page=-1", "page=x", "page=999999999999999999999", "sort=%00", "show=%3C", "unknown=1"} {
+		require.NotEmpty(t, rows(odd), odd)
+	}
+}
+
+func TestHistoryTellsHowHoldsEnd(t *testing.T) {
+	at := func(second int, holders, waiters []inspect.Contender, sessions map[int64]*inspect.Session) *inspect.Snapshot {
+		return &inspect.Snapshot{At: noon.Add(time.Duration(second) * time.Second), Dump: true, Waits: &inspect.Waits{}, Sessions: sessions,
+			Locks: []*inspect.Report{declared("/locks/ledger", kind.Mutex, holders, waiters)}}
+	}
+	a, b, c := contender("/locks/ledger", "a", 1), contender("/locks/ledger", "b", 2), contender("/locks/ledger", "c", 3)
+	is := func(cs ...inspect.Contender) []inspect.Contender { return cs }
+	live := func(ids ...int64) map[int64]*inspect.Session {
+		out := map[int64]*inspect.Session{}
+		for _, id := range ids {
+			out[max(id, -id)] = &inspect.Session{ID: id, Away: id < 0}
+		}
+		return out
+	}
+	board := board(t, at(0, is(a), nil, live(1)), at(1, is(a), is(b, c), live(1, 2, 3)), at(2, is(b), is(c), live(1, -2, 3)), at(3, is(c), nil, live(1, 3)), at(4, nil, nil, live(1)),
+		&inspect.Snapshot{At: noon.Add(5 * time.Second), Waits: &inspect.Waits{}})
+	var got []string
+	for e := range board.history.newest {
+		got = append(got, e.What+" "+e.Who)
+	}
+	slices.Reverse(got)
+	require.Equal(t, []string{"queued b", "queued c", "released a", "granted b", "lost b", "granted c", "ended c"}, got)
+	require.Empty(t, board.history.grants, "of locks that are not seen any more nothing is kept")
+
+	h := history{limit: 3, grants: map[lockKey]int{}, lost: map[lockKey]int{}, ends: map[lockKey]int{}}
+	for i := range 10 {
+		h.add(Event{Who: fmt.Sprint(i), Lock: "/a"})
+	}
+	require.Len(t, h.events, 3)
+	require.Equal(t, "9", h.about("", "/a", 5)[0].Who)
+	require.Equal(t, "7", h.about("", "/a", 5)[2].Who)
+}
+
+func TestTheScriptIsShortAndOurs(t *testing.T) {
+	script, err := files.ReadFile("static/app.js")
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(string(script), "\n"), 200)
+	require.NotRegexp(t, `innerHTML|insertAdjacent|document\.write|eval\(|https?:`, string(script))
+}

@@ -1,0 +1,359 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
+)
+
+func TestWhoMayAskWhat(t *testing.T) {
+	h := Guard(board(t, scene()).Handler(), []string{"locks.example.com"}, nil)
+	for name, c := range map[string]struct {
+		method, host string
+		header       map[string]string
+		want         int
+	}{
+		"plain":                     {"GET", "127.0.0.1:7676", nil, 200},
+		"head":                      {"HEAD", "127.0.0.1:7676", nil, 200},
+		"by name":                   {"GET", "localhost:7676", nil, 200},
+		"by name with a dot":        {"GET", "LOCALHOST.:7676", nil, 200},
+		"IPv6":                      {"GET", "[::1]:7676", nil, 200},
+		"a name we gave":            {"GET", "Locks.Example.com", nil, 200},
+		"rebinding":                 {"GET", "evil.example:7676", nil, 421},
+		"rebinding, like a number":  {"GET", "127.0.0.1.evil.example", nil, 421},
+		"rebinding, like localhost": {"GET", "localhost.evil.example", nil, 421},
+		"no host":                   {"GET", "", nil, 421},
+		"post":                      {"POST", "127.0.0.1:7676", nil, 405},
+		"delete":                    {"DELETE", "127.0.0.1:7676", nil, 405},
+		"options":                   {"OPTIONS", "127.0.0.1:7676", nil, 405},
+		"odd method":                {"GETX", "127.0.0.1:7676", nil, 405},
+		"our own script":            {"GET", "127.0.0.1:7676", map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, 200},
+		"a link from elsewhere":     {"GET", "127.0.0.1:7676", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
+		"a frame elsewhere":         {"GET", "127.0.0.1:7676", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403},
+		"an image elsewhere":        {"GET", "127.0.0.1:7676", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403},
+		"another port":              {"GET", "127.0.0.1:7676", map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403},
+		"a foreign origin":          {"GET", "127.0.0.1:7676", map[string]string{"Origin": "https://evil.example"}, 403},
+		"no origin to speak of":     {"GET", "127.0.0.1:7676", map[string]string{"Origin": "null"}, 403},
+		"our origin":                {"GET", "127.0.0.1:7676", map[string]string{"Origin": "http://127.0.0.1:7676"}, 200},
+	} {
+		for _, path := range []string{"/", "/events", "/metrics", "/api/v1/status", "/static/app.js"} {
+			if c.want == 200 && (path == "/events" || path == "/api/v1/status") {
+				continue
+			}
+			r := httptest.NewRequest(c.method, "http://127.0.0.1"+path, nil)
+			r.Host = c.host
+			for k, v := range c.header {
+				r.Header.Set(k, v)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, c.want, w.Code, "%s: %s", name, path)
+			require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'", name)
+			require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+			require.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
+		}
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	b := board(t)
+	require.Equal(t, http.StatusOK, get(t, b.Handler(), "/healthz").Code)
+	require.Equal(t, http.StatusServiceUnavailable, get(t, b.Handler(), "/readyz").Code)
+	b.Saw("main", scene())
+	require.Equal(t, http.StatusOK, get(t, b.Handler(), "/readyz").Code)
+	b.opts.Now = func() time.Time { return noon.Add(time.Minute) }
+	require.Equal(t, "stale: main\n", get(t, b.Handler(), "/readyz").Body.String())
+	require.Equal(t, http.StatusNotFound, get(t, b.Handler(), "/nothing").Code)
+	require.NotEqual(t, http.StatusOK, get(t, b.Handler(), "/static/../page.html").Code)
+}
+
+// web writes a web configuration.
+func web(t *testing.T, text string) (*WebConfig, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "web.yml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return ReadWebConfig(file)
+}
+
+func TestPasswords(t *testing.T) {
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	require.NoError(t, err)
+	c, err := web(t, "basic_auth_users:\n  alice: "+string(hash)+"\n")
+	require.NoError(t, err)
+	require.True(t, c.Authenticates())
+	require.False(t, c.Encrypts())
+	h := Guard(board(t, scene()).Handler(), nil, c.Login())
+	ask := func(path, user, password string) int {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, nil)
+		if user != "" {
+			r.SetBasicAuth(user, password)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code == http.StatusUnauthorized {
+			require.Contains(t, w.Header().Get("WWW-Authenticate"), "Basic")
+		}
+		return w.Code
+	}
+	for range 2 { // the second time from memory
+		require.Equal(t, 200, ask("/", "alice", "secret"))
+		require.Equal(t, 401, ask("/", "alice", "wrong"))
+		require.Equal(t, 401, ask("/metrics", "bob", "secret"))
+		require.Equal(t, 401, ask("/static/app.js", "", ""))
+		require.Equal(t, 401, ask("/events", "alice", strings.Repeat("x", 4096)))
+		require.Equal(t, 200, ask("/healthz", "", ""))
+	}
+}
+
+func TestWebConfigurationsThatAreNotUnderstoodAreRefused(t *testing.T) {
+	for text, why := range map[string]string{
+		"basic_auth_users: {alice: secret}":              "no bcrypt hash",
+		"basic_auth_user: {}":                            "basic_auth_user",
+		"http_server_config: {http2: true}":              "http_server_config",
+		"tls_server_config: {cert_file: a, key_file: b}": "cert_file and key_file",
+		"tls_server_config: {client_auth_type: RequireAndVerifyClientCert, client_ca_file: x}": "cert_file",
+		"- a": "cannot unmarshal",
+	} {
+		_, err := web(t, text)
+		require.ErrorContains(t, err, why, text)
+	}
+	_, err := ReadWebConfig(filepath.Join(t.TempDir(), "none.yml"))
+	require.Error(t, err)
+}
+
+// pair is a key and a certificate that it signed itself, as files.
+func pair(t *testing.T, dir, name string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".crt"), cert, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name+".key"), secret, 0o600))
+	out, err := tls.X509KeyPair(cert, secret)
+	require.NoError(t, err)
+	return out
+}
+
+func TestClientCertificates(t *testing.T) {
+	dir := t.TempDir()
+	pair(t, dir, "server")
+	known, stranger := pair(t, dir, "known"), pair(t, dir, "stranger")
+	file := filepath.Join(dir, "web.yml")
+	require.NoError(t, os.WriteFile(file, []byte("tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: known.crt\n"), 0o600))
+	c, err := ReadWebConfig(file)
+	require.NoError(t, err)
+	require.True(t, c.Authenticates())
+	cfg, err := c.TLSConfig()
+	require.NoError(t, err)
+	s := httptest.NewUnstartedServer(Guard(board(t, scene()).Handler(), nil, c.Login()))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = cfg
+	s.StartTLS()
+	defer s.Close()
+	ask := func(certs ...tls.Certificate) error {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certs}}} //nolint:gosec // it is the client that is looked at
+		defer client.CloseIdleConnections()
+		resp, err := client.Get(s.URL)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err
+	}
+	require.NoError(t, ask(known))
+	require.Error(t, ask())
+	require.Error(t, ask(stranger))
+}
+
+// pipes is a listener without a network.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { close(p.done); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *pipes) dial() net.Conn {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client
+}
+
+// inTime runs a server in a bubble.
+func inTime(t *testing.T, f func(t *testing.T, b *Board, p *pipes)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := board(t, scene())
+		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		s := Server(Guard(b.Handler(), nil, nil))
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(Limit(p)) }()
+		f(t, b, p)
+		b.Close()
+		require.NoError(t, s.Shutdown(context.Background()))
+		require.ErrorIs(t, <-ended, http.ErrServerClosed)
+	})
+}
+
+func request(t *testing.T, c net.Conn, path string) *bufio.Reader {
+	t.Helper()
+	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+	require.NoError(t, err)
+	return bufio.NewReader(c)
+}
+
+func (b *Board) streaming() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.streams)
+}
+
+func TestAThousandStreamsAndNoMore(t *testing.T) {
+	inTime(t, func(t *testing.T, b *Board, p *pipes) {
+		readers := make([]*bufio.Reader, 1000)
+		for i := range readers {
+			c := p.dial()
+			defer c.Close()
+			readers[i] = request(t, c, "/events")
+			resp, err := http.ReadResponse(readers[i], nil)
+			require.NoError(t, err)
+			require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+			readers[i] = bufio.NewReader(resp.Body)
+		}
+		next := func(want string) {
+			for _, r := range readers {
+				for line := ""; line != want; {
+					var err error
+					line, err = r.ReadString('\n')
+					require.NoError(t, err)
+				}
+			}
+		}
+		next("data: 1\n")
+		c := p.dial()
+		defer c.Close()
+		resp, err := http.ReadResponse(request(t, c, "/events"), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+		require.NotEmpty(t, resp.Header.Get("Retry-After"))
+
+		b.Saw("main", scene())
+		next("data: 2\n")
+		time.Sleep(pingEvery)
+		next(": still here\n")
+		b.Close()
+		for _, r := range readers {
+			_, err := io.Copy(io.Discard, r)
+			require.NoError(t, err, "the end is one in good order")
+		}
+		synctest.Wait()
+		require.Zero(t, b.streaming())
+	})
+}
+
+// A reader that reads nothing holds up nobody, and is let go.
+func TestASlowReader(t *testing.T) {
+	inTime(t, func(t *testing.T, b *Board, p *pipes) {
+		slow, quick := p.dial(), p.dial()
+		defer slow.Close()
+		defer quick.Close()
+		request(t, slow, "/events")
+		resp, err := http.ReadResponse(request(t, quick, "/events"), nil)
+		require.NoError(t, err)
+		r := bufio.NewReader(resp.Body)
+		synctest.Wait()
+		require.Equal(t, 2, b.streaming())
+		for range 100 {
+			b.Saw("main", scene())
+		}
+		for line := ""; line != "data: 101\n"; {
+			line, err = r.ReadString('\n')
+			require.NoError(t, err)
+		}
+		time.Sleep(writeFor + time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, b.streaming())
+	})
+}
+
+func TestHeadersThatDoNotEndAndHeadersThatAreTooLong(t *testing.T) {
+	inTime(t, func(t *testing.T, _ *Board, p *pipes) {
+		start := time.Now()
+		c := p.dial()
+		defer c.Close()
+		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+		require.NoError(t, err)
+		_, err = c.Read(make([]byte, 1))
+		require.Error(t, err)
+		require.LessOrEqual(t, time.Since(start), 6*time.Second) // in the bubble's time
+
+		long := p.dial()
+		defer long.Close()
+		go func() {
+			_, _ = io.WriteString(long, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
+		}()
+		resp, err := http.ReadResponse(bufio.NewReader(long), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, resp.StatusCode)
+		long.Close()
+	})
+}
+
+func TestConnectionsAreCounted(t *testing.T) {
+	inTime(t, func(t *testing.T, _ *Board, p *pipes) {
+		var open []net.Conn
+		for range maxConnections {
+			open = append(open, p.dial())
+		}
+		waits := make(chan net.Conn)
+		go func() { waits <- p.dial() }()
+		synctest.Wait()
+		select {
+		case <-waits:
+			require.Fail(t, "one too many was served")
+		default:
+		}
+		require.NoError(t, open[0].Close())
+		require.NoError(t, (<-waits).Close())
+		for _, c := range open[1:] {
+			c.Close()
+		}
+		synctest.Wait()
+	})
+}

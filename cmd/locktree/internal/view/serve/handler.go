@@ -1,0 +1,246 @@
+package serve
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+//go:embed page.html static
+var files embed.FS
+
+var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
+	"visible": clip, "clock": clock, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
+	"zxid":    sessionText, "session": sessionText, "link": lockLink, "verdict": inspect.Verdict.String,
+	"tab": newTab, "column": newColumn, "people": newPeople,
+}).ParseFS(files, "page.html"))
+
+// tab, column and people are what parts of the page are made of.
+type tab struct {
+	Link, Text string
+	Here       bool
+}
+
+func newTab(v *shown, name, link, text string) tab {
+	return tab{link, text, v.Name == name || v.Name == "lock" && name == "locks"}
+}
+
+type column struct {
+	tab
+	Order, Mark string
+}
+
+func newColumn(l list, sort, text string) column {
+	c := column{tab{l.PageLink(1, sort, l.Show), text, l.Sort == sort}, "descending", "\u25bc"}
+	if sort == "path" {
+		c.Order, c.Mark = "ascending", "\u25b2"
+	}
+	return c
+}
+
+type people struct {
+	Caption string
+	People  []person
+	More    int
+}
+
+func newPeople(caption string, all []person, more int) people { return people{caption, all, more} }
+
+// maxPages is how many rendered pages are kept until the next look.
+const maxPages = 64
+
+// shown is what a page is made of.
+type shown struct {
+	Name, Title string // which page
+	Version     int
+	Now         time.Time
+	Interval    time.Duration
+	Program     string
+	Ensembles   []Ensemble
+	Problems    []Problem
+	Bad         int
+	History     []Event
+	Locks       list
+	Lock        *row
+	LockOf      *Ensemble
+	Gone        string // the path of a lock that is not there
+	Waits       []waitLine
+	Circles     []circle
+	Conditions  []conditionsOf
+	Path        string // of this page, with its query
+}
+
+type conditionsOf struct {
+	Ensemble string
+	At       time.Time
+	Trouble  string
+	List     []condition
+}
+
+// Handler serves everything. Who may ask at all is for Guard to say.
+func (b *Board) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, page := range map[string]string{"/{$}": "problems", "/locks": "locks", "/lock": "lock", "/waits": "waits", "/drift": "drift", "/doctor": "doctor"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { b.page(w, r, page) })
+	}
+	mux.Handle("/static/", http.FileServerFS(files))
+	mux.HandleFunc("/events", b.events)
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if stale := b.ready(); len(stale) > 0 {
+			plain(w, http.StatusServiceUnavailable, "stale: "+strings.Join(stale, ", ")+"\n")
+			return
+		}
+		plain(w, http.StatusOK, "ok\n")
+	})
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_ = b.metrics(w) // a reader that has gone
+	})
+	mux.HandleFunc("/api/v1/status", b.status)
+	return mux
+}
+
+func plain(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text)
+}
+
+// status writes the document of "locktree status -json".
+func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
+	var doc bytes.Buffer
+	if b.opts.Status == nil {
+		http.NotFound(w, nil)
+		return
+	}
+	if err := b.opts.Status(&doc); err != nil {
+		plain(w, http.StatusServiceUnavailable, clip(err.Error())+"\n")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(doc.Bytes())
+}
+
+// page writes a page. The same page of the same version is rendered once.
+func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
+	q := url.Values{}
+	for _, known := range []string{"q", "show", "sort", "page", "ensemble", "path"} { // others make no other page
+		if v := r.URL.Query().Get(known); v != "" {
+			q.Set(known, v)
+		}
+	}
+	key := name + "?" + q.Encode()
+	b.mu.Lock()
+	if now := b.opts.Now(); now.Sub(b.rendered) > b.opts.Interval { // what is stale must show, also when nothing new comes
+		clear(b.pages)
+		b.rendered = now
+	}
+	html, ok := b.pages[key]
+	var code int
+	var err error
+	if !ok {
+		var out bytes.Buffer
+		v := b.view(name, q)
+		if code = http.StatusOK; v.Gone != "" {
+			code = http.StatusNotFound
+		}
+		err = pages.Execute(&out, v)
+		html = out.Bytes()
+		if len(b.pages) < maxPages && err == nil && code == http.StatusOK {
+			b.pages[key] = html
+		}
+	}
+	b.mu.Unlock()
+	if err != nil {
+		plain(w, http.StatusInternalServerError, "the page could not be made: "+clip(err.Error())+"\n")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(max(code, http.StatusOK))
+	_, _ = w.Write(html)
+}
+
+// view gathers what a page shows. b.mu is held.
+func (b *Board) view(name string, q url.Values) *shown {
+	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(), Interval: b.opts.Interval,
+		Program: b.opts.Version, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
+	v.Problems = b.problems(v.Now)
+	for _, p := range v.Problems {
+		if p.Bad {
+			v.Bad++
+		}
+	}
+	switch name {
+	case "problems":
+		v.Path, v.History = "/", b.history.about("", "", 20)
+	case "locks":
+		v.Locks = b.locks(q)
+	case "lock":
+		v.lock(b, q.Get("ensemble"), q.Get("path"))
+	case "waits":
+		for i := range b.ensembles {
+			if e := &b.ensembles[i]; e.Snapshot != nil {
+				v.Waits, v.Circles = append(v.Waits, e.waits()...), append(v.Circles, e.circles()...)
+			}
+		}
+	case "doctor":
+		for _, e := range b.ensembles {
+			of := conditionsOf{Ensemble: e.Name, At: e.CheckAt, Trouble: e.Trouble}
+			if e.Checkup != nil {
+				of.List = conditions(e.Checkup)
+			}
+			v.Conditions = append(v.Conditions, of)
+		}
+	}
+	return v
+}
+
+// maxQueue is how many of a queue one page lists.
+const maxQueue = 500
+
+func (v *shown) lock(b *Board, ensemble, path string) {
+	e, in := b.find(ensemble, path)
+	if in == nil {
+		v.Gone = path
+		return
+	}
+	r := e.row(in, maxQueue)
+	v.Lock, v.LockOf, v.Title = &r, e, path
+	v.History = b.history.about(ensemble, path, 100)
+}
+
+// Command shows the lock in a terminal.
+func (r *row) Command() string { return look(r.Path) }
+
+// PageLink is the address of the list with another page, order or choice.
+func (l list) PageLink(page int, sort, show string) string {
+	q := url.Values{"show": {show}, "sort": {sort}}
+	if l.Query != "" {
+		q.Set("q", l.Query)
+	}
+	if page > 1 {
+		q.Set("page", fmt.Sprint(page))
+	}
+	return "/locks?" + q.Encode()
+}
+
+// Next and Before are the numbers of the pages beside this one, 0 where there is none.
+func (l list) Next() int {
+	if l.Page < l.Pages {
+		return l.Page + 1
+	}
+	return 0
+}
+
+// Before is the page before this one.
+func (l list) Before() int { return l.Page - 1 }

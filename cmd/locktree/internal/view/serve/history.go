@@ -1,0 +1,180 @@
+package serve
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// Event is a change of hands, as two looks in a row show it. What began and ended between them is not seen.
+type Event struct {
+	At       time.Time // of the look that showed it
+	Ensemble string
+	Lock     string
+	What     string // "granted", "released", "lost", "ended", "queued", "left"
+	Who      string
+	Session  int64
+	Token    uint64
+}
+
+// Lost reports whether a holder lost the lock with its session.
+func (e Event) Lost() bool { return e.What == "lost" }
+
+type lockKey struct{ ensemble, path string }
+
+// history keeps the newest events, and counts for as long as a lock is seen.
+type history struct {
+	limit  int
+	events []Event // a ring once it is full
+	next   int
+	grants map[lockKey]int
+	lost   map[lockKey]int
+	ends   map[lockKey]int // of holds
+}
+
+func (h *history) add(e Event) {
+	key := lockKey{e.Ensemble, e.Lock}
+	switch e.What {
+	case "granted":
+		h.grants[key]++
+	case "lost":
+		h.lost[key]++
+		h.ends[key]++
+	case "released", "ended":
+		h.ends[key]++
+	}
+	if len(h.events) < h.limit {
+		h.events = append(h.events, e)
+		return
+	}
+	h.events[h.next] = e
+	h.next = (h.next + 1) % h.limit
+}
+
+// newest yields events, the last first.
+func (h *history) newest(yield func(Event) bool) {
+	for i := range h.events {
+		at := (h.next - 1 - i + 2*len(h.events)) % len(h.events)
+		if !yield(h.events[at]) {
+			return
+		}
+	}
+}
+
+// compare notes what differs. Locks stand in the order of paths, and one that has not changed is the same value.
+func (h *history) compare(ensemble string, old, now *inspect.Snapshot) {
+	if old == nil {
+		return
+	}
+	c := comparison{h: h, ensemble: ensemble, old: old, now: now}
+	for i, j := 0, 0; i < len(old.Locks) || j < len(now.Locks); {
+		var a, b *inspect.Report
+		order := 0
+		switch {
+		case i == len(old.Locks):
+			order = 1
+		case j == len(now.Locks):
+			order = -1
+		default:
+			order = cmp.Compare(old.Locks[i].Path, now.Locks[j].Path)
+		}
+		if order <= 0 {
+			a = old.Locks[i]
+			i++
+		}
+		if order >= 0 {
+			b = now.Locks[j]
+			j++
+		}
+		if a != b {
+			c.lock(a, b)
+		}
+		if b == nil {
+			delete(h.grants, lockKey{ensemble, a.Path})
+			delete(h.lost, lockKey{ensemble, a.Path})
+			delete(h.ends, lockKey{ensemble, a.Path})
+		}
+	}
+}
+
+type comparison struct {
+	h        *history
+	ensemble string
+	old, now *inspect.Snapshot
+}
+
+// lock compares one; either may be nil.
+func (c *comparison) lock(a, b *inspect.Report) {
+	var held, waited, holds, waits []inspect.Contender
+	path := ""
+	if a != nil {
+		held, waited, path = a.Holders, a.Waiters, a.Path
+	}
+	if b != nil {
+		holds, waits, path = b.Holders, b.Waiters, b.Path
+	}
+	inHeld, inWaited, inHolds, inWaits := index(held), index(waited), index(holds), index(waits)
+	for _, x := range held {
+		if !inHolds[x.Path] && !inWaits[x.Path] {
+			c.note(path, c.end(x), x)
+		}
+	}
+	for _, x := range waited {
+		if !inHolds[x.Path] && !inWaits[x.Path] {
+			c.note(path, "left", x)
+		}
+	}
+	for _, x := range waits {
+		if !inWaited[x.Path] && !inHeld[x.Path] {
+			c.note(path, "queued", x)
+		}
+	}
+	for _, x := range holds {
+		if !inHeld[x.Path] {
+			c.note(path, "granted", x)
+		}
+	}
+}
+
+func index(cs []inspect.Contender) map[string]bool {
+	out := make(map[string]bool, len(cs))
+	for _, x := range cs {
+		out[x.Path] = true
+	}
+	return out
+}
+
+// end is how a holder stopped holding. Its session may have been closed in good order, or have expired: one that had no
+// connection any more, or whose time was up, has expired.
+func (c *comparison) end(x inspect.Contender) string {
+	if x.Session == 0 || !c.now.Dump || c.now.Sessions[x.Session] != nil {
+		return "released"
+	}
+	s := c.old.Sessions[x.Session]
+	if s != nil && (s.Away || !s.Expires.IsZero() && s.Expires.Before(c.now.At)) {
+		return "lost"
+	}
+	return "ended"
+}
+
+func (c *comparison) note(path, what string, x inspect.Contender) {
+	c.h.add(Event{At: c.now.At, Ensemble: c.ensemble, Lock: path, What: what, Who: who(x), Session: x.Session, Token: x.Token})
+}
+
+// who is a contender by name.
+func who(x inspect.Contender) string { return clip(cmp.Or(x.ID, x.Name)) }
+
+// about are the newest events of a lock, or of all where path is "".
+func (h *history) about(ensemble, path string, most int) (out []Event) {
+	for e := range h.newest {
+		if len(out) == most {
+			break
+		}
+		if path == "" || e.Lock == path && e.Ensemble == ensemble {
+			out = append(out, e)
+		}
+	}
+	return slices.Clip(out)
+}

@@ -1,0 +1,173 @@
+package serve
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// The text format of Prometheus, version 0.0.4, written by hand: the client library would be a second module for every program
+// that imports this one, and none of these values is counted by it.
+
+// manyLocks is from where on only locks in use have series.
+const manyLocks = 5000
+
+// family are the series of one metric.
+type family struct {
+	name, kind, help string
+	lines            []string
+}
+
+type families struct {
+	order  []*family
+	byName map[string]*family
+}
+
+// add adds one series; labels are names and values by turns.
+func (f *families) add(name, kind, help string, value float64, labels ...string) {
+	m := f.byName[name]
+	if m == nil {
+		m = &family{name: name, kind: kind, help: help}
+		f.byName[name], f.order = m, append(f.order, m)
+	}
+	var b strings.Builder
+	b.WriteString(name)
+	for i := 0; i < len(labels); i += 2 {
+		b.WriteString([]string{"{", ","}[min(i, 1)])
+		b.WriteString(labels[i] + `="` + escapeLabel(labels[i+1]) + `"`)
+	}
+	if len(labels) > 0 {
+		b.WriteByte('}')
+	}
+	b.WriteByte(' ')
+	b.WriteString(strconv.FormatFloat(value, 'g', -1, 64))
+	m.lines = append(m.lines, b.String())
+}
+
+var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
+func escapeLabel(s string) string { return labelEscapes.Replace(strings.ToValidUTF8(s, "�")) }
+
+// metrics writes everything Prometheus is told.
+func (b *Board) metrics(w io.Writer) error {
+	f := &families{byName: map[string]*family{}}
+	b.mu.Lock()
+	now := b.opts.Now()
+	f.add("locktree_build_info", "gauge", "The program that serves this.", 1, "version", b.opts.Version)
+	for i := range b.ensembles {
+		b.ensembleMetrics(f, &b.ensembles[i], now)
+	}
+	b.mu.Unlock()
+	out := bufio.NewWriter(w)
+	for _, m := range f.order {
+		fmt.Fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.kind)
+		for _, line := range m.lines {
+			fmt.Fprintln(out, line)
+		}
+	}
+	return out.Flush()
+}
+
+func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
+	en := []string{"ensemble", e.Name}
+	up := 0.0
+	if b.fresh(e, now) && e.Error == "" {
+		up = 1
+	}
+	f.add("locktree_up", "gauge", "Whether the last look at the ensemble succeeded and is recent.", up, en...)
+	f.add("locktree_scan_errors_total", "counter", "Looks that failed.", float64(b.failures[e.Name]), en...)
+	if e.Drift != nil {
+		c := e.Drift.Summary()
+		for _, one := range []struct {
+			action string
+			n      int
+		}{{"add", c.Add}, {"change", c.Change}, {"destroy", c.Destroy}} {
+			f.add("locktree_drift_changes", "gauge", "Changes that would put the configuration in force.", float64(one.n), append(en, "action", one.action)...)
+		}
+		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "When drift was last checked.", seconds(e.DriftAt), en...)
+	}
+	if e.Checkup != nil {
+		for _, k := range conditions(e.Checkup) {
+			f.add("locktree_condition", "gauge", "A condition that locks rest on: 1 it holds, 0.5 unsure, 0 it does not.",
+				map[inspect.Verdict]float64{inspect.VerdictHolds: 1, inspect.VerdictUnsure: 0.5}[k.Verdict], append(en, "at", k.Where, "name", k.Name)...)
+		}
+	}
+	snap := e.Snapshot
+	if snap == nil {
+		return
+	}
+	f.add("locktree_snapshot_age_seconds", "gauge", "The age of what is told here.", now.Sub(snap.At).Seconds(), en...)
+	f.add("locktree_scan_duration_seconds", "gauge", "How long the last look took.", snap.Took.Seconds(), en...)
+	f.add("locktree_scan_reads", "gauge", "Requests of the last look.", float64(snap.Cost.Reads), en...)
+	f.add("locktree_scan_word_bytes", "gauge", "Bytes of four-letter words of the last look.", float64(snap.Cost.WordBytes), en...)
+	f.add("locktree_scan_pending", "gauge", "Nodes whose turn to be read has not come yet.", float64(snap.Pending), en...)
+	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read, or are declared and missing.", float64(len(snap.Unread)), en...)
+	f.add("locktree_deadlock_cycles", "gauge", "Circles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
+	f.add("locktree_zxid_epoch_used_ratio", "gauge", "How much of the transaction numbers of this leader is used; at 1 a new leader is elected.",
+		float64(uint32(snap.Zxid))/(1<<32), en...) //nolint:gosec // the low half is the counter
+	f.add("locktree_locks", "gauge", "Locks that are looked at.", float64(len(snap.Locks)), en...)
+	largest, sessions := 0, 0
+	for _, s := range snap.Sessions {
+		largest = max(largest, s.Bytes)
+		sessions++
+	}
+	f.add("locktree_sessions", "gauge", "Client sessions that are known.", float64(sessions), en...)
+	f.add("locktree_session_largest_path_bytes", "gauge", "Bytes of ephemeral paths of the session with the most (ZOOKEEPER-4306).", float64(largest), en...)
+	b.lockMetrics(f, e)
+}
+
+func (b *Board) lockMetrics(f *families, e *Ensemble) {
+	snap := e.Snapshot
+	labels, told := lockLabels(snap.Locks), map[string]bool{}
+	for i, in := range snap.Locks {
+		if label := escapeLabel(labels[i]); told[label] { // a second series of one name would cost Prometheus all of them
+			continue
+		} else {
+			told[label] = true
+		}
+		key := lockKey{e.Name, in.Path}
+		if len(snap.Locks) > manyLocks && !in.Busy() && b.history.grants[key]+b.history.lost[key] == 0 {
+			continue
+		}
+		l := []string{"ensemble", e.Name, "lock", labels[i], "kind", in.Kind.Name}
+		f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; permits, of a semaphore.", float64(len(in.Holders)), l...)
+		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(in.Waiters)), l...)
+		f.add("locktree_lock_oldest_hold_seconds", "gauge", "For how long the oldest holder has been there.", oldest(in.Holders, snap.At).Seconds(), l...)
+		f.add("locktree_lock_oldest_wait_seconds", "gauge", "For how long the oldest waiter has been there.", oldest(in.Waiters, snap.At).Seconds(), l...)
+		f.add("locktree_lock_acquisitions_total", "counter", "Grants that two looks in a row showed.", float64(b.history.grants[key]), l...)
+		f.add("locktree_lock_lost_total", "counter", "Holders whose session expired, as two looks in a row showed.", float64(b.history.lost[key]), l...)
+		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are no contenders.", float64(len(in.Junk)), l...)
+		if in.Kind.Permits != nil && in.Payload != nil {
+			f.add("locktree_lock_permits", "gauge", "Permits as declared.", float64(in.Kind.Permits(in.Payload.Params)), l...)
+		}
+		if in.Kind.Kept {
+			f.add("locktree_lock_kept", "gauge", "1 for locks that somebody should hold at all times.", 1, l...)
+		}
+	}
+}
+
+// lockLabels name locks by their declared addresses, and by their paths where there is none or two have the same.
+func lockLabels(locks []*inspect.Report) []string {
+	times := map[string]int{}
+	out := make([]string, len(locks))
+	for i, in := range locks {
+		if out[i] = in.Path; in.Payload != nil {
+			out[i] = cmp.Or(in.Payload.Owner.Addr, in.Path)
+		}
+		times[out[i]]++
+	}
+	for i, in := range locks {
+		if times[out[i]] > 1 {
+			out[i] = in.Path
+		}
+	}
+	return out
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -1,0 +1,248 @@
+package serve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// Problem is something somebody should look at. Bad ones are wrong now; others may become so.
+type Problem struct {
+	Bad      bool
+	What     string // in a word or two: the word says what a colour would
+	Ensemble string
+	Lock     string // "" when it is about no single lock
+	Text     string
+	Command  string // to look closer, or to do something about it
+}
+
+const (
+	lostFor    = 10 * time.Minute // for which a loss is a problem
+	bigSession = 512 << 10        // bytes of paths: what the library caps its own at
+	mostListed = 50               // of one sort
+)
+
+// problems are those of all ensembles, the worst first.
+func (b *Board) problems(now time.Time) (out []Problem) {
+	for i := range b.ensembles {
+		e := &b.ensembles[i]
+		p := problemsOf{b: b, e: e, now: now}
+		p.connection()
+		if e.Snapshot != nil {
+			p.circles()
+			p.lost()
+			p.locks()
+			p.unread()
+			p.sessions()
+		}
+		p.drift()
+		p.conditions()
+		out = append(out, p.found...)
+	}
+	slices.SortStableFunc(out, func(a, b Problem) int {
+		switch {
+		case a.Bad == b.Bad:
+			return 0
+		case a.Bad:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+type problemsOf struct {
+	b     *Board
+	e     *Ensemble
+	now   time.Time
+	found []Problem
+}
+
+func (p *problemsOf) add(bad bool, what, lock, text, command string) {
+	p.found = append(p.found, Problem{Bad: bad, What: what, Ensemble: p.e.Name, Lock: lock, Text: text, Command: command})
+}
+
+// look is the command that shows a lock.
+func look(path string) string { return "locktree status " + shellWord(path) }
+
+// shellWord quotes what a shell would take apart.
+func shellWord(s string) string {
+	if s = inspect.Visible(s); strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func (p *problemsOf) connection() {
+	switch {
+	case p.e.Snapshot == nil && p.e.Error != "":
+		p.add(true, "unreachable", "", "Nothing could be read yet: "+p.e.Error, "locktree doctor")
+	case p.e.Snapshot == nil:
+		p.add(false, "starting", "", "The first look is under way.", "")
+	case p.e.Error != "":
+		p.add(true, "stale", "", fmt.Sprintf("What is shown is of %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
+	case !p.b.fresh(p.e, p.now):
+		p.add(true, "stale", "", fmt.Sprintf("What is shown is of %s; no answer since.", clock(p.e.Snapshot.At)), "locktree doctor")
+	}
+}
+
+func (p *problemsOf) circles() {
+	for _, d := range p.e.Snapshot.Waits.Deadlocks {
+		p.add(true, "circle", d[0].Holds, clip(d.String())+". Nobody in it goes on unless one of them gives up.", look(d[0].Holds))
+	}
+}
+
+func (p *problemsOf) lost() {
+	n := 0
+	for e := range p.b.history.newest {
+		if p.now.Sub(e.At) > lostFor || n == mostListed {
+			return
+		}
+		if e.Lost() && e.Ensemble == p.e.Name {
+			n++
+			p.add(true, "lost", e.Lock, fmt.Sprintf("%s lost it with its session %s at %s.", e.Who, sessionText(e.Session), clock(e.At)), look(e.Lock))
+		}
+	}
+}
+
+// locks finds what is wrong with single locks.
+func (p *problemsOf) locks() {
+	before := map[*inspect.Report]bool{}
+	if old := p.b.before[p.e.Name]; old != nil {
+		for _, in := range old.Locks {
+			if len(in.Waiters) > 0 || in.Kind.Kept {
+				before[in] = true
+			}
+		}
+	}
+	n := 0
+	for _, in := range p.e.Snapshot.Locks {
+		if n == mostListed {
+			return
+		}
+		size := len(p.found)
+		switch {
+		case len(in.Holders) > 0 || !before[in]: // twice the same is needed: a look may meet a change of hands
+		case in.Kind.Kept:
+			key := lockKey{p.e.Name, in.Path} // one that nobody has used yet is no accident
+			p.add(len(in.Waiters)+p.b.history.grants[key]+p.b.history.ends[key] > 0, "leaderless", in.Path, fmt.Sprintf("Nobody leads; %s.", view.Plural(len(in.Waiters), "candidate")), look(in.Path))
+		default:
+			p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
+		}
+		for _, c := range in.Holders {
+			if s := p.e.Snapshot.Sessions[c.Session]; s != nil && s.Away {
+				p.add(len(in.Waiters) > 0, "silent holder", in.Path, who(c)+" has no connection to any server"+freeIn(s, p.e.Snapshot.At)+".", look(in.Path))
+				break
+			}
+		}
+		if len(in.Junk) > 0 {
+			p.add(false, "foreign node", in.Path, "It contains nodes that are no contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
+		}
+		n += len(p.found) - size
+	}
+}
+
+// freeIn says when the session ends, unless its client comes back.
+func freeIn(s *inspect.Session, at time.Time) string {
+	if s.Expires.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("; free in about %s unless it comes back", max(0, s.Expires.Sub(at)).Round(time.Second))
+}
+
+func (p *problemsOf) unread() {
+	for i, u := range p.e.Snapshot.Unread {
+		if i == mostListed {
+			p.add(true, "unreadable", "", fmt.Sprintf("%d more nodes.", len(p.e.Snapshot.Unread)-i), "locktree doctor")
+			return
+		}
+		if u.Missing() {
+			p.add(true, "missing", u.Path, "It is declared, and not there.", "locktree plan")
+			continue
+		}
+		p.add(true, "unreadable", u.Path, clip(u.Err.Error()), "locktree doctor")
+	}
+	if p.e.Snapshot.Cut {
+		p.add(false, "cut", "", "There are more nodes below "+p.e.Prefix+" than are looked at: choose a longer -prefix.", "")
+	}
+}
+
+func (p *problemsOf) sessions() {
+	for _, s := range largest(p.e.Snapshot) {
+		if s.Bytes > bigSession {
+			p.add(true, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
+				sessionText(s.ID), from(s), s.Nodes, s.Bytes), "")
+		}
+	}
+}
+
+// largest are the ten sessions with the most bytes of paths.
+func largest(snap *inspect.Snapshot) []*inspect.Session {
+	var all []*inspect.Session
+	for _, s := range snap.Sessions {
+		if s.Bytes > bigSession/8 {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *inspect.Session) int { return b.Bytes - a.Bytes })
+	return all[:min(10, len(all))]
+}
+
+func from(s *inspect.Session) string {
+	if s.Address == "" {
+		return ""
+	}
+	return " of " + s.Address
+}
+
+func (p *problemsOf) drift() {
+	if p.e.Trouble != "" {
+		p.add(false, "not checked", "", "Drift and conditions: "+p.e.Trouble, "locktree doctor")
+	}
+	d := p.e.Drift
+	if d == nil {
+		return
+	}
+	if c := d.Summary(); c != (plan.Counts{}) || !d.Applyable() {
+		p.add(false, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
+			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
+	}
+}
+
+func (p *problemsOf) conditions() {
+	if p.e.Checkup == nil {
+		return
+	}
+	for _, k := range conditions(p.e.Checkup) {
+		if k.Verdict == inspect.VerdictFails {
+			p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
+		}
+	}
+}
+
+// condition is one of doctor's, with the server it was found at.
+type condition struct {
+	Where string
+	inspect.Condition
+}
+
+func conditions(of *view.CheckupOf) (out []condition) {
+	for _, s := range of.Servers {
+		for _, k := range s.Conditions {
+			out = append(out, condition{s.Server, k})
+		}
+	}
+	for _, k := range of.Locks {
+		out = append(out, condition{of.Root, k})
+	}
+	return out
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 MST") }
+
+func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) } //nolint:gosec // the servers print it so

@@ -1,0 +1,224 @@
+package serve
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// person is a holder or a waiter, as the page shows it.
+type person struct {
+	Who, Host, Address, Session, Program string
+	Token                                uint64
+	Permits, Position                    int
+	Since                                time.Time
+	For                                  string
+	Notes                                []string
+}
+
+// row is one lock in a table.
+type row struct {
+	Ensemble, Path, Addr, Stack, Kind, State string
+	Link                                     string
+	Holders, Waiters                         []person
+	More, MoreWaiting                        int // beyond those listed
+	Permits                                  int
+	Held, Longest                            time.Duration
+	Use                                      string
+	Junk                                     []string
+}
+
+// list is what /locks shows, and what of it.
+type list struct {
+	Rows        []row
+	Total, Page int
+	Pages       int
+	Query       string
+	Show, Sort  string
+	Several     bool // ensembles
+}
+
+const rowsPerPage = 100
+
+// sorts are the orders of the table, each with what it compares.
+var sorts = map[string]func(a, b *row) int{
+	"use": func(a, b *row) int {
+		return cmp.Or(len(b.Waiters)-len(a.Waiters), cmp.Compare(b.Held, a.Held), len(b.Holders)-len(a.Holders))
+	},
+	"path":    func(*row, *row) int { return 0 },
+	"held":    func(a, b *row) int { return cmp.Compare(b.Held, a.Held) },
+	"waiting": func(a, b *row) int { return cmp.Compare(b.Longest, a.Longest) },
+}
+
+// locks filters and sorts. It is told by the query of the address, so that a view can be sent to somebody.
+func (b *Board) locks(q url.Values) list {
+	l := list{Query: clip(q.Get("q")), Show: q.Get("show"), Sort: q.Get("sort"), Several: len(b.ensembles) > 1}
+	if l.Show != "all" {
+		l.Show = "used"
+	}
+	order, ok := sorts[l.Sort]
+	if !ok {
+		l.Sort, order = "use", sorts["use"]
+	}
+	var rows []row
+	for i := range b.ensembles {
+		e := &b.ensembles[i]
+		if e.Snapshot == nil {
+			continue
+		}
+		for _, in := range e.Snapshot.Locks {
+			if l.Show == "used" && !in.Busy() || !matches(e, in, l.Query) {
+				continue
+			}
+			rows = append(rows, row{Ensemble: e.Name, Path: in.Path, Held: oldest(in.Holders, e.Snapshot.At), Longest: oldest(in.Waiters, e.Snapshot.At),
+				Holders: make([]person, len(in.Holders)), Waiters: make([]person, len(in.Waiters))})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return order(&a, &b) })
+	l.Total, l.Pages = len(rows), max(1, (len(rows)+rowsPerPage-1)/rowsPerPage)
+	_, _ = fmt.Sscan(q.Get("page"), &l.Page) // what is no number is the first page
+	l.Page = min(max(l.Page, 1), l.Pages)
+	for _, r := range rows[(l.Page-1)*rowsPerPage : min(l.Page*rowsPerPage, len(rows))] {
+		if e, in := b.find(r.Ensemble, r.Path); in != nil {
+			l.Rows = append(l.Rows, e.row(in, 3))
+		}
+	}
+	return l
+}
+
+func oldest(cs []inspect.Contender, now time.Time) (age time.Duration) {
+	for _, c := range cs {
+		if at := since(c); !at.IsZero() {
+			age = max(age, now.Sub(at))
+		}
+	}
+	return age
+}
+
+// since is when a holder was granted, where it says so, or when it came: without a wait that is the same.
+func since(c inspect.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
+
+// matches looks for the words of a query in what is said of the lock, all of which must occur.
+func matches(e *Ensemble, in *inspect.Report, query string) bool {
+	for word := range strings.FieldsSeq(strings.ToLower(query)) {
+		has := func(texts ...string) bool {
+			return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(strings.ToLower(s), word) })
+		}
+		found := has(in.Path, in.Kind.Name)
+		if in.Payload != nil {
+			found = found || has(in.Payload.Owner.Addr, in.Payload.Owner.Stack)
+		}
+		for _, cs := range [][]inspect.Contender{in.Holders, in.Waiters} {
+			for i := 0; i < len(cs) && !found; i++ {
+				s := e.Snapshot.Sessions[cs[i].Session]
+				found = has(cs[i].ID, cs[i].Host, sessionText(cs[i].Session)) || s != nil && has(s.Address)
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// find is a lock of the newest snapshot.
+func (b *Board) find(ensemble, path string) (*Ensemble, *inspect.Report) {
+	for i := range b.ensembles {
+		e := &b.ensembles[i]
+		if e.Name != ensemble || e.Snapshot == nil {
+			continue
+		}
+		at, ok := slices.BinarySearchFunc(e.Snapshot.Locks, path, func(in *inspect.Report, p string) int { return cmp.Compare(in.Path, p) })
+		if ok {
+			return e, e.Snapshot.Locks[at]
+		}
+	}
+	return nil, nil
+}
+
+// row is a lock with its first holders and waiters.
+func (e *Ensemble) row(in *inspect.Report, most int) row {
+	r := row{Ensemble: e.Name, Path: in.Path, Kind: in.Kind.Name, Link: lockLink(e.Name, in.Path), State: "not declared",
+		Held: oldest(in.Holders, e.Snapshot.At).Truncate(time.Second), Longest: oldest(in.Waiters, e.Snapshot.At).Truncate(time.Second), Junk: in.Junk[:min(len(in.Junk), most)]}
+	if in.Payload != nil {
+		r.Addr, r.Stack, r.State = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
+		if in.Kind.Permits != nil {
+			r.Permits = in.Kind.Permits(in.Payload.Params)
+		}
+	}
+	for i, c := range in.Holders[:min(len(in.Holders), most)] {
+		r.Holders = append(r.Holders, e.person(c, i))
+	}
+	for i, c := range in.Waiters[:min(len(in.Waiters), most)] {
+		r.Waiters = append(r.Waiters, e.person(c, i))
+	}
+	r.More, r.MoreWaiting = len(in.Holders)-len(r.Holders), len(in.Waiters)-len(r.Waiters)
+	r.Use = use(in, r.Permits)
+	return r
+}
+
+// use says in a few words how a lock is used.
+func use(in *inspect.Report, permits int) string {
+	text := "idle"
+	switch n := len(in.Holders); {
+	case n > 0 && permits > 0:
+		text = fmt.Sprintf("%d of %d held", n, permits)
+	case n > 0:
+		text = fmt.Sprintf("%d held", n)
+	case len(in.Waiters) > 0:
+		text = "nobody holds"
+	}
+	if n := len(in.Waiters); n > 0 {
+		text += fmt.Sprintf(", %d waiting", n)
+	}
+	return text
+}
+
+func (e *Ensemble) person(c inspect.Contender, place int) person {
+	p := person{Who: who(c), Host: clip(c.Host), Program: c.Writer, Token: c.Token, Permits: c.Permits, Position: place + 1, Since: since(c)}
+	if c.PID != 0 {
+		p.Host += fmt.Sprintf("/%d", c.PID)
+	}
+	if !p.Since.IsZero() {
+		p.For = max(0, e.Snapshot.At.Sub(p.Since)).Truncate(time.Second).String()
+	}
+	if c.Shared {
+		p.Notes = append(p.Notes, "reader")
+	}
+	if c.Revoked {
+		p.Notes = append(p.Notes, "asked to step back")
+	}
+	if c.Session == 0 {
+		p.Notes = append(p.Notes, "belongs to no session: it stays until somebody deletes it")
+		return p
+	}
+	p.Session = sessionText(c.Session)
+	s := e.Snapshot.Sessions[c.Session]
+	if s == nil {
+		return p
+	}
+	if p.Address = s.Address; s.Away {
+		p.Notes = append(p.Notes, "not connected"+freeIn(s, e.Snapshot.At))
+	}
+	return p
+}
+
+func lockLink(ensemble, path string) string {
+	return "/lock?" + url.Values{"ensemble": {ensemble}, "path": {path}}.Encode()
+}
+
+// longestText is how much of a foreign text is shown.
+const longestText = 300
+
+// clip is a foreign text, with what cannot be seen made visible, and not longer than anybody reads.
+func clip(s string) string {
+	if r := []rune(s[:min(len(s), 8*longestText)]); len(r) > longestText {
+		s = string(r[:longestText]) + "…"
+	}
+	return inspect.Visible(s)
+}

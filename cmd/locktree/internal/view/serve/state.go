@@ -1,0 +1,140 @@
+// Package serve is the read-only page: what a Scanner saw, over HTTP, for people, programs and Prometheus. It can change
+// nothing: it has snapshots to show and no connection.
+package serve
+
+import (
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/inspect"
+)
+
+// Ensemble is what is known of one ensemble.
+type Ensemble struct {
+	Name     string
+	Servers  string
+	Prefix   string            // below which everything is looked at, "" for declared locks only
+	Snapshot *inspect.Snapshot // the newest; nil before the first
+	Error    string            // why there is none newer, "" when the last look succeeded
+
+	Drift   *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
+	DriftAt time.Time
+	Plan    string // Drift as text, "" where there is none
+	Checkup *view.CheckupOf
+	CheckAt time.Time
+	Trouble string // why drift or conditions could not be looked at
+}
+
+// Options of a Board.
+type Options struct {
+	Version  string
+	Interval time.Duration // between two looks: what is older than three of them is stale
+	Hosts    []string      // names under which the page may be asked for, beside addresses and localhost
+	History  int           // events kept; 0 = 10,000
+	Streams  int           // event streams served at a time; 0 = 1,000
+	// Status writes what "locktree status -json" prints.
+	Status func(w io.Writer) error
+	Now    func() time.Time
+}
+
+// Board holds what is known, and shows it. Safe for use by many goroutines.
+type Board struct {
+	opts Options
+
+	mu        sync.Mutex
+	ensembles []Ensemble
+	before    map[string]*inspect.Snapshot // the one before Ensemble.Snapshot
+	history   history
+	failures  map[string]int // looks that failed, by ensemble
+	version   int
+	pages     map[string][]byte // rendered for this version
+	rendered  time.Time         // the first of them
+	streams   map[*stream]struct{}
+	closed    bool
+}
+
+// NewBoard is a board on which nothing is known yet.
+func NewBoard(opts Options, ensembles ...Ensemble) *Board {
+	if opts.History == 0 {
+		opts.History = 10_000
+	}
+	if opts.Streams == 0 {
+		opts.Streams = 1000
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Board{
+		opts: opts, ensembles: ensembles, before: map[string]*inspect.Snapshot{}, failures: map[string]int{},
+		history: history{limit: opts.History, grants: map[lockKey]int{}, lost: map[lockKey]int{}, ends: map[lockKey]int{}},
+		pages:   map[string][]byte{}, streams: map[*stream]struct{}{},
+	}
+}
+
+// Saw publishes a look at an ensemble.
+func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) {
+	b.change(ensemble, func(e *Ensemble) {
+		b.history.compare(ensemble, e.Snapshot, snap)
+		b.before[ensemble] = e.Snapshot
+		e.Snapshot, e.Error = snap, ""
+	})
+}
+
+// Failed publishes that a look failed. What was seen last stays.
+func (b *Board) Failed(ensemble string, err error) {
+	b.change(ensemble, func(e *Ensemble) {
+		e.Error = view.Clean(err.Error())
+		b.failures[ensemble]++
+	})
+}
+
+// Checked publishes what a look at drift and conditions found.
+func (b *Board) Checked(ensemble string, set func(*Ensemble)) { b.change(ensemble, set) }
+
+func (b *Board) change(ensemble string, set func(*Ensemble)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.ensembles, func(e Ensemble) bool { return e.Name == ensemble })
+	if i < 0 {
+		return
+	}
+	set(&b.ensembles[i])
+	b.version++
+	clear(b.pages)
+	for s := range b.streams {
+		s.tell(b.version)
+	}
+}
+
+// Close ends all streams; the handler answers on.
+func (b *Board) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for s := range b.streams {
+		close(s.end)
+	}
+	clear(b.streams)
+}
+
+// fresh reports whether the snapshot is of now.
+func (b *Board) fresh(e *Ensemble, now time.Time) bool {
+	return e.Snapshot != nil && now.Sub(e.Snapshot.At) <= 3*b.opts.Interval+e.Snapshot.Took
+}
+
+// ready reports whether everything that is shown is of now, and what is not.
+func (b *Board) ready() (stale []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.opts.Now()
+	for i := range b.ensembles {
+		if !b.fresh(&b.ensembles[i], now) {
+			stale = append(stale, b.ensembles[i].Name)
+		}
+	}
+	return stale
+}

@@ -1,0 +1,90 @@
+// The page works without this. It asks for the same page again when the server has something new, and puts it in place.
+"use strict";
+(() => {
+  const pause = document.getElementById("pause");
+  const link = document.getElementById("link");
+  let paused = false, source = null, busy = false, again = false, timer = 0;
+
+  const say = (text) => { if (link.textContent !== text) link.textContent = text; };
+
+  // Nothing moves under the hands of somebody who types or has selected text.
+  const inUse = () => {
+    const at = document.activeElement;
+    const chosen = document.getSelection();
+    return at && /^(INPUT|SELECT)$/.test(at.tagName) || chosen && !chosen.isCollapsed;
+  };
+
+  // place names an element so that it is found again in the new page.
+  const place = (el) => {
+    if (!el || !el.closest("main") || el.id === "main") return null;
+    const same = (root) => [...root.querySelectorAll(el.tagName)].filter((x) =>
+      x.getAttribute("href") === el.getAttribute("href") && x.getAttribute("aria-label") === el.getAttribute("aria-label"));
+    const index = same(document.querySelector("main")).indexOf(el);
+    return (root) => same(root)[index] || null;
+  };
+
+  const update = async () => {
+    if (paused || document.hidden || inUse()) { again = true; return; }
+    if (busy) { again = true; return; }
+    busy = true;
+    again = false;
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(10000) });
+      const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = next.querySelector("main");
+      if (!fresh) throw new Error("no page");
+      if (!paused && !inUse()) {
+        const focus = place(document.activeElement);
+        const scrolls = [...document.querySelectorAll("main .wide, main pre")].map((x) => x.scrollLeft);
+        const news = document.getElementById("news"), said = fresh.querySelector("#news");
+        document.title = next.title;
+        document.querySelector("main").replaceWith(document.adoptNode(fresh));
+        document.querySelectorAll("main .wide, main pre").forEach((x, i) => { x.scrollLeft = scrolls[i] || 0; });
+        if (focus) { const el = focus(fresh); if (el) el.focus({ preventScroll: true }); }
+        const count = (x) => x && x.querySelector("b") ? x.querySelector("b").textContent : "";
+        say(count(news) !== count(said) ? count(said) : link.textContent === "Connection lost" ? "" : link.textContent);
+      }
+    } catch {
+      say("Connection lost");
+    }
+    busy = false;
+  };
+
+  const poll = (on) => {
+    clearInterval(timer);
+    timer = on ? setInterval(update, 5000) : 0;
+  };
+
+  const open = () => {
+    if (source || paused || document.hidden) return;
+    source = new EventSource("/events");
+    source.addEventListener("look", (e) => {
+      poll(false);
+      const main = document.querySelector("main");
+      if (main.dataset.version !== e.data) update();
+    });
+    source.onerror = () => { // refused, or gone: it tries again by itself, and meanwhile we ask
+      if (source && source.readyState === EventSource.CLOSED) { close(); }
+      poll(true);
+    };
+  };
+
+  const close = () => {
+    if (source) source.close();
+    source = null;
+    poll(false);
+  };
+
+  pause.hidden = false;
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    pause.setAttribute("aria-pressed", String(paused));
+    pause.textContent = paused ? "Resume updates" : "Pause updates";
+    say(paused ? "Paused" : "");
+    if (paused) close(); else { open(); update(); }
+  });
+  // A page that nobody sees needs no stream: browsers allow six connections to a server.
+  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); update(); } });
+  document.addEventListener("focusout", () => setTimeout(() => { if (again) update(); }, 0));
+  open();
+})();

@@ -1,0 +1,163 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// WebConfig is the part of Prometheus' web configuration file that is understood here: the same file serves both.
+type WebConfig struct {
+	TLS struct {
+		CertFile       string `yaml:"cert_file"`
+		KeyFile        string `yaml:"key_file"`
+		ClientAuthType string `yaml:"client_auth_type"`
+		ClientCAFile   string `yaml:"client_ca_file"`
+		MinVersion     string `yaml:"min_version"`
+	} `yaml:"tls_server_config"`
+	Users map[string]string `yaml:"basic_auth_users"`
+
+	dir   string
+	dummy []byte // what an unknown user's password is compared with: it takes as long
+	key   [32]byte
+	slots chan struct{} // a comparison is made to be slow: two at a time
+	mu    sync.Mutex
+	known map[[32]byte]bool
+}
+
+// ReadWebConfig reads the file. What it does not understand is an error: a protection that is asked for and not there would be
+// worse than none.
+func ReadWebConfig(file string) (*WebConfig, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	c := &WebConfig{dir: filepath.Dir(file), known: map[[32]byte]bool{}, slots: make(chan struct{}, 2)}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(c); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	cost := bcrypt.MinCost
+	for name, hash := range c.Users {
+		n, err := bcrypt.Cost([]byte(hash))
+		if err != nil {
+			return nil, fmt.Errorf("%s: basic_auth_users: the password of %q is no bcrypt hash", file, name)
+		}
+		cost = max(cost, n)
+	}
+	if len(c.Users) > 0 {
+		if c.dummy, err = bcrypt.GenerateFromPassword([]byte(rand.Text()), min(cost, 14)); err != nil {
+			return nil, err
+		}
+	}
+	_, _ = rand.Read(c.key[:]) // which never fails
+	if _, err := c.TLSConfig(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+// Authenticates reports whether who asks has to prove who it is.
+func (c *WebConfig) Authenticates() bool {
+	return c != nil && (len(c.Users) > 0 || c.TLS.ClientAuthType == "RequireAndVerifyClientCert")
+}
+
+// Encrypts reports whether the page is served by TLS.
+func (c *WebConfig) Encrypts() bool { return c != nil && c.TLS.CertFile != "" }
+
+// Login checks the password of a request; nil where none is asked for.
+func (c *WebConfig) Login() func(*http.Request) bool {
+	if c == nil || len(c.Users) == 0 {
+		return nil
+	}
+	return func(r *http.Request) bool {
+		user, password, ok := r.BasicAuth()
+		if !ok || len(user)+len(password) > 1024 {
+			return false
+		}
+		hash, exists := c.Users[user]
+		if !exists {
+			hash = string(c.dummy)
+		}
+		proof := sha256.Sum256(slices.Concat(c.key[:], []byte(fmt.Sprintf("%d:%s%s%s", len(user), user, password, hash))))
+		c.mu.Lock()
+		known := c.known[proof]
+		c.mu.Unlock()
+		if known {
+			return true
+		}
+		select {
+		case c.slots <- struct{}{}:
+		case <-r.Context().Done():
+			return false
+		}
+		defer func() { <-c.slots }()
+		if bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) != nil || !exists {
+			return false
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.known[proof] = true // one a user: wrong ones are not kept
+		return true
+	}
+}
+
+// TLSConfig is nil for a plain server. The certificate is read again for every connection, so that a new one is used at once.
+func (c *WebConfig) TLSConfig() (*tls.Config, error) {
+	t := c.TLS
+	if t.CertFile == "" && t.KeyFile == "" && t.ClientAuthType == "" && t.ClientCAFile == "" && t.MinVersion == "" {
+		return nil, nil
+	}
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(c.path(t.CertFile), c.path(t.KeyFile))
+		return &pair, err
+	}
+	if _, err := load(); err != nil {
+		return nil, fmt.Errorf("cert_file and key_file: %w", err)
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() }}
+	switch t.MinVersion {
+	case "", "TLS12":
+	case "TLS13":
+		out.MinVersion = tls.VersionTLS13
+	default:
+		return nil, fmt.Errorf("min_version %q: TLS12 or TLS13 are understood", t.MinVersion)
+	}
+	switch t.ClientAuthType {
+	case "", "NoClientCert":
+		return out, nil
+	case "RequireAndVerifyClientCert":
+	default:
+		return nil, fmt.Errorf("client_auth_type %q: NoClientCert or RequireAndVerifyClientCert are understood", t.ClientAuthType)
+	}
+	out.ClientAuth, out.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+	pem, err := os.ReadFile(c.path(t.ClientCAFile))
+	if err != nil {
+		return nil, fmt.Errorf("client_ca_file: %w", err)
+	}
+	if !out.ClientCAs.AppendCertsFromPEM(pem) {
+		return nil, errors.New("client_ca_file holds no PEM certificate")
+	}
+	return out, nil
+}
+
+// path is a file of the configuration, which is named from where that stands.
+func (c *WebConfig) path(file string) string {
+	if file == "" || filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(c.dir, file)
+}

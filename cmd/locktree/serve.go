@@ -1,0 +1,373 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/cmd/locktree/internal/view/serve"
+	"github.com/locktree/locktree/config"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// serveAddress is where the page is served unless something else is asked for.
+const serveAddress = "127.0.0.1:7676"
+
+func serveCommand(a *app) *cobra.Command {
+	s := &service{app: a}
+	c := &cobra.Command{
+		Use:        "serve",
+		SuggestFor: []string{"web", "ui", "page", "dashboard", "exporter", "metrics"},
+		Short:      "Serve a page that shows who holds and who waits",
+		Long: "serve shows the locks of the stack on a web page, until it is interrupted: problems first, each\n" +
+			"lock with its queue and history, who waits for whom, drift, and what doctor finds. With -prefix\n" +
+			"it shows every lock below a path, whoever made it; with -servers, or ZOOKEEPER_SERVERS and\n" +
+			"-prefix, no configuration is read. /metrics is for Prometheus, /api/v1/status is what\n" +
+			"\"locktree status -json\" prints, and /healthz and /readyz are for who runs it.\n\n" +
+			"It changes nothing: its connection to ZooKeeper refuses writes. Where the servers allow the\n" +
+			"four-letter words dump and cons, a look costs little, and shows from where holders connect.\n\n" +
+			"It serves this machine only, unless -web-config names a file in the layout of Prometheus' web\n" +
+			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.",
+		Args: exactly(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := s.check(c); err != nil {
+				return err
+			}
+			cfg, err := s.configuration()
+			if err != nil {
+				return err
+			}
+			return s.run(c.Context(), cfg)
+		},
+	}
+	s.flags.register(c)
+	f := c.Flags()
+	f.StringVar(&s.listen, "listen", serveAddress, "the `ADDRESS` to serve on; port 0 is any free one")
+	f.StringVar(&s.webConfig, "web-config", "", "a web configuration `FILE` as Prometheus has it: who may look, and the certificate")
+	f.StringArrayVar(&s.hosts, "host", nil, "a `NAME` under which the page is asked for, beside localhost and addresses; may be repeated")
+	f.StringVar(&s.servers, "servers", "", "look at these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
+	f.StringVar(&s.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
+	f.DurationVar(&s.interval, "interval", 2*time.Second, "look again after this `DURATION`")
+	f.IntVar(&s.reads, "reads", 2000, "at most so many requests a look, beside the first; 0 is no bound")
+	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and check what doctor checks, after this `DURATION`; 0 is never")
+	f.IntVar(&s.history, "history", 10_000, "remember so many changes of hands")
+	return c
+}
+
+// service is one run of serve.
+type service struct {
+	*app
+	flags                   loadFlags
+	listen, webConfig       string
+	servers, prefix         string
+	hosts                   []string
+	interval, driftInterval time.Duration
+	reads, history          int
+
+	web   *serve.WebConfig
+	board *serve.Board
+	stack *stack
+
+	mu        sync.Mutex // over the clients of the stack
+	connected int
+
+	asking   sync.Mutex // one at a time asks for
+	document []byte     // what status was last
+	written  time.Time
+}
+
+func (s *service) check(c *cobra.Command) error {
+	switch {
+	case s.interval < 100*time.Millisecond || s.driftInterval < 0 || s.reads < 0 || s.history < 1:
+		return usage(c, "Bad flag", "-interval is at least 100ms, -history at least 1, and -reads and -drift-interval are not negative.")
+	case s.prefix != "" && s.prefix != "/" && kind.ValidatePath(s.prefix) != nil:
+		return usage(c, "Not a path", "-prefix=%s: %v. A path is absolute, as in \"/locks/payments\".", s.prefix, kind.ValidatePath(s.prefix))
+	}
+	host, _, err := net.SplitHostPort(s.listen)
+	if err != nil {
+		return usage(c, "Bad address", "-listen=%s: %v. Write it as %s.", s.listen, err, serveAddress)
+	}
+	if s.webConfig != "" {
+		if s.web, err = serve.ReadWebConfig(s.path(s.webConfig)); err != nil {
+			return view.Failf("Cannot use the web configuration", "%v. It has the layout of Prometheus' web configuration file, of which tls_server_config and basic_auth_users are understood.", err)
+		}
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if !s.web.Authenticates() {
+			return view.Failf("Everybody could look", "-listen=%s can be reached by other machines, and nobody has to log in. "+
+				"Serve on %s, behind a proxy if need be, or name a -web-config with basic_auth_users, or with a tls_server_config that requires client certificates.", s.listen, serveAddress)
+		}
+		if !s.web.Encrypts() {
+			s.view().Message("Warning: passwords for this page go over the network as they are. Name a certificate in tls_server_config of the web configuration, unless a proxy on this machine encrypts.")
+		}
+		if ip == nil && host != "" {
+			s.hosts = append(s.hosts, host)
+		}
+	}
+	return nil
+}
+
+// configuration is the stack's, or what the command line and the environment say where to look.
+func (s *service) configuration() (*config.Config, error) {
+	if s.servers != "" {
+		s.env = append(slices.Clone(s.env), "ZOOKEEPER_SERVERS="+s.servers)
+		s.prefix = cmp.Or(s.prefix, "/")
+	}
+	if s.prefix != "" {
+		cfg, err := s.configOfEnvironment()
+		if cfg != nil || err != nil {
+			return cfg, err
+		}
+	}
+	return s.load(&s.flags)
+}
+
+// run serves until it is told to end. Servers that cannot be reached are no reason not to.
+func (s *service) run(ctx context.Context, cfg *config.Config) error {
+	l, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return view.Failf("Cannot listen on "+s.listen, "%v. Choose another address with -listen, as in -listen=127.0.0.1:0 for any free port.", err)
+	}
+	defer l.Close()
+	address := "http://" + l.Addr().String() + "/"
+	s.prepare(cfg)
+	handler := serve.Server(serve.Guard(s.board.Handler(), s.hosts, s.web.Login()))
+	listener := serve.Limit(l)
+	if s.web.Encrypts() {
+		config, err := s.web.TLSConfig()
+		if err != nil {
+			return err
+		}
+		config.NextProtos = []string{"http/1.1"} // the limits are on connections, each of which is one request at a time
+		listener, address = tls.NewListener(listener, config), strings.Replace(address, "http:", "https:", 1)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var looking sync.WaitGroup
+	for i := range cfg.Ensembles {
+		looking.Go(func() { s.watch(ctx, i) })
+	}
+	if s.driftInterval > 0 {
+		looking.Go(func() { s.compare(ctx) })
+	}
+	fmt.Fprintln(s.stdout, address)
+	s.view().Message("The page is served at " + address + ". Stop it with Ctrl-C.")
+	ended := make(chan error, 1)
+	go func() { ended <- handler.Serve(listener) }()
+	select {
+	case err = <-ended:
+		err = view.Failf("The page is not served any more", "%v.", err)
+	case <-ctx.Done():
+		err = nil
+	}
+	stop()
+	s.board.Close()
+	s.end(handler, &looking)
+	s.view().Message("Stopped.")
+	return err
+}
+
+// endWithin is for what is under way when serve is told to stop.
+const endWithin = 700 * time.Millisecond
+
+// end lets answers that are under way be finished and closes the sessions, if that can be done soon: they hold nothing.
+func (s *service) end(handler *http.Server, looking *sync.WaitGroup) {
+	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+	defer cancel()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		looking.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.stack.clients {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	if handler.Shutdown(ctx) != nil {
+		_ = handler.Close()
+	}
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
+}
+
+func (s *service) prepare(cfg *config.Config) {
+	s.stack = &stack{Config: cfg, clients: make([]*recipes.Client, len(cfg.Ensembles))}
+	var ensembles []serve.Ensemble
+	for i, e := range cfg.Ensembles {
+		ensembles = append(ensembles, serve.Ensemble{Name: e.Name, Servers: serverLists(cfg)[i], Prefix: s.prefix})
+	}
+	s.board = serve.NewBoard(serve.Options{Version: version(), Interval: s.interval, History: s.history, Status: s.status}, ensembles...)
+}
+
+// pause waits for d; false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// watch looks at one ensemble again and again. A session that is lost is followed by the next one.
+func (s *service) watch(ctx context.Context, i int) {
+	e := s.stack.Ensembles[i]
+	opts := inspect.ScanOptions{Prefix: s.prefix, Reads: s.reads}
+	for _, n := range e.Tree.Nodes {
+		if !n.Kind().Container {
+			opts.Declared = append(opts.Declared, n.Path)
+		}
+	}
+	client := s.connectTo(ctx, i)
+	if client == nil {
+		return
+	}
+	scanner := inspect.NewScanner(client, opts)
+	for again := true; again; again = pause(ctx, s.interval) {
+		bounded, cancel := context.WithTimeout(ctx, 10*time.Second+3*s.interval)
+		snap, err := scanner.Scan(bounded)
+		cancel()
+		switch {
+		case err == nil:
+			s.board.Saw(e.Name, snap)
+		case ctx.Err() == nil:
+			s.board.Failed(e.Name, err)
+		}
+	}
+}
+
+// connectTo tries until it succeeds; nil when ctx has ended.
+func (s *service) connectTo(ctx context.Context, i int) *recipes.Client {
+	e := s.stack.Ensembles[i]
+	for again := true; again; again = pause(ctx, s.interval) {
+		c, err := s.dial(ctx, e, true)
+		if err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.stack.clients[i] = c
+			s.connected++
+			return c
+		}
+		if ctx.Err() == nil {
+			s.board.Failed(e.Name, err)
+		}
+	}
+	return nil
+}
+
+var errNotConnected = errors.New("not connected to every ensemble yet")
+
+// ready is an error as long as an ensemble has no client.
+func (s *service) ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.connected < len(s.stack.clients) {
+		return errNotConnected
+	}
+	return nil
+}
+
+// compare looks at drift and at doctor's conditions again and again.
+func (s *service) compare(ctx context.Context) {
+	for s.ready() != nil {
+		if !pause(ctx, s.interval) {
+			return
+		}
+	}
+	for again := true; again; again = pause(ctx, s.driftInterval) {
+		bounded, cancel := context.WithTimeout(ctx, cmp.Or(min(s.driftInterval, 5*time.Minute), time.Minute))
+		s.compareOnce(bounded)
+		cancel()
+	}
+}
+
+func (s *service) compareOnce(ctx context.Context) {
+	declared := s.servers == "" && len(s.stack.Sources) > 0
+	var plans []*plan.Plan
+	var trouble error
+	if declared {
+		if trees, err := s.stack.read(ctx); err != nil {
+			trouble = err
+		} else {
+			plans = s.stack.diff(trees, plan.Options{})
+		}
+	}
+	for i, e := range s.stack.Ensembles {
+		found, err := s.checkUp(ctx, e)
+		if err = cmp.Or(trouble, err); ctx.Err() != nil && err == nil {
+			return
+		}
+		s.board.Checked(e.Name, func(of *serve.Ensemble) {
+			of.Trouble = ""
+			if err != nil {
+				of.Trouble = view.Clean(err.Error())
+				return
+			}
+			of.Checkup, of.CheckAt = &found, time.Now()
+			if declared {
+				of.Drift, of.DriftAt, of.Plan = plans[i], time.Now(), planText(plans[i])
+			}
+		})
+	}
+}
+
+// planText is a plan as "locktree plan" shows it.
+func planText(p *plan.Plan) string {
+	var out bytes.Buffer
+	text := view.Stream{Writer: &out, Width: 100}
+	view.NewHuman(text, text).Tell(view.Plan{Plans: []*plan.Plan{p}, Operation: "plan", NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	return strings.TrimSpace(out.String())
+}
+
+// statusEvery keeps programs that ask for the status from reading the tree more often than this.
+const statusEvery = 10 * time.Second
+
+// status writes the document of "locktree status -json", with a path where no configuration is read.
+func (s *service) status(w io.Writer) error {
+	if err := s.ready(); err != nil {
+		return err
+	}
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if time.Since(s.written) >= statusEvery {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var out, said bytes.Buffer
+		a := &app{terminal: s.terminal, dir: s.dir, dialClient: s.dialClient, v: view.NewDocuments(&out, view.Stream{Writer: &said}, version())}
+		var err error
+		if len(s.stack.Sources) > 0 {
+			err = a.stackStatus(ctx, s.stack, false)
+		} else {
+			err = a.lookAt(ctx, s.stack, s.prefix)
+		}
+		if out.Len() == 0 { // else it is what could be read
+			return cmp.Or(err, errNotConnected)
+		}
+		s.document, s.written = out.Bytes(), time.Now()
+	}
+	_, err := w.Write(s.document)
+	return err
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// served is "locktree serve" under way.
+type served struct {
+	t    *testing.T
+	url  string
+	stop context.CancelFunc
+	done chan int
+	dir  string
+	env  []string
+}
+
+func startServe(t *testing.T, dir string, env []string, args ...string) *served {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	s := &served{t: t, stop: stop, done: make(chan int, 1), dir: dir, env: env}
+	out, in := io.Pipe()
+	go func() {
+		s.done <- run(ctx, append([]string{"-chdir=" + dir, "serve", "-listen=127.0.0.1:0", "-interval=100ms"}, args...), env, strings.NewReader(""), in, io.Discard)
+		in.Close()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	s.url = strings.TrimSpace(line)
+	t.Cleanup(func() {
+		stop()
+		<-s.done
+	})
+	return s
+}
+
+func (s *served) get(path string) (int, string) {
+	s.t.Helper()
+	resp, err := http.Get(s.url + path)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return resp.StatusCode, string(body)
+}
+
+// until asks for a page until it says so.
+func (s *served) until(path, text string) string {
+	s.t.Helper()
+	for ctx, end := context.WithTimeout(s.t.Context(), 5*time.Minute); ; {
+		if _, body := s.get(path); strings.Contains(body, text) {
+			end()
+			return body
+		} else if ctx.Err() != nil {
+			end()
+			require.Contains(s.t, body, text)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// quickstart applies the example, and returns what a command needs to find it.
+func quickstart(t *testing.T, srv *zktest.Server) (dir string, env []string) {
+	t.Helper()
+	dir = t.TempDir()
+	text, err := os.ReadFile("../../examples/quickstart/locks.locktree.hcl")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), text, 0o644))
+	env = []string{"NO_COLOR=1", "ZOOKEEPER_SESSION=40", `LOCKTREE_VAR_servers=["` + srv.Addr() + `"]`}
+	var out bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"-chdir=" + dir, "apply", "-auto-approve"}, env, strings.NewReader(""), &out, &out), out.String())
+	return dir, env
+}
+
+func (s *served) command(args ...string) string {
+	var out bytes.Buffer
+	run(s.t.Context(), append([]string{"-chdir=" + s.dir}, args...), s.env, strings.NewReader(""), &out, io.Discard)
+	return out.String()
+}
+
+const ledgerPath = "/locks/payments/ledger"
+
+func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
+	srv := zktest.Start(t)
+	dir, env := quickstart(t, srv)
+	a, b := dialTest(t, srv, "app-a"), dialTest(t, srv, "app-b")
+	l, err := a.Mutex(ledgerPath).Lock(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _, _ = b.Mutex(ledgerPath).Lock(ctx) }()
+	s := startServe(t, dir, env)
+	s.until("locks", "1 held, 1 waiting")
+	page := s.until("lock?ensemble=local&path="+ledgerPath, "app-a")
+	require.Contains(t, page, "app-b")
+	s.until("drift", "No changes. Your locks match the configuration.")
+	s.until("doctor", "session timeout")
+	_, status := s.get("api/v1/status")
+	require.Equal(t, s.command("status", "-json"), status)
+	code, _ := s.get("readyz")
+	require.Equal(t, http.StatusOK, code)
+	_, metrics := s.get("metrics")
+	require.Contains(t, metrics, `locktree_lock_waiters{ensemble="local",lock="namespace.payments.mutex.ledger",kind="mutex"} 1`)
+
+	require.NoError(t, l.Unlock(t.Context()))
+	s.until("", "granted")
+	s.stop()
+	require.Zero(t, <-s.done)
+	s.done <- 0
+	require.Len(t, srv.Sessions(), 2, "its own is closed")
+}
+
+func TestServeWithoutAConfigurationShowsWhatIsBelowAPrefix(t *testing.T) {
+	srv := zktest.Start(t)
+	require.NoError(t, srv.Create("/java/orders", nil))
+	c := dialTest(t, srv, "foreign")
+	session, err := c.Session(t.Context())
+	require.NoError(t, err)
+	_, err = session.Create(t.Context(), "/java/orders/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-", []byte("10.0.0.7"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	env := []string{"NO_COLOR=1", "ZOOKEEPER_SESSION=40", "ZOOKEEPER_SERVERS=" + srv.Addr()}
+	s := startServe(t, t.TempDir(), env, "-servers="+srv.Addr())
+	require.Contains(t, s.until("locks", "/java/orders"), "10.0.0.7")
+	_, status := s.get("api/v1/status")
+	require.Equal(t, s.command("status", "-json", "/"), status)
+	require.Contains(t, s.until("drift", "Not checked"), "no configuration")
+}
+
+func TestServeSurvivesTheServersAbsence(t *testing.T) {
+	srv := zktest.Start(t)
+	dir, env := quickstart(t, srv)
+	srv.RefuseDials(true)
+	s := startServe(t, dir, append(env, "ZOOKEEPER_SESSION=4"))
+	s.until("", "Nothing could be read yet")
+	code, _ := s.get("readyz")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	code, _ = s.get("api/v1/status")
+	require.Equal(t, http.StatusServiceUnavailable, code)
+	srv.RefuseDials(false)
+	s.until("", "by dump")
+	srv.RefuseDials(true)
+	for _, x := range srv.Sessions() {
+		srv.Expire(x.ID)
+	}
+	s.until("", "stale")
+	srv.RefuseDials(false)
+	for page := "stale"; strings.Contains(page, "stale"); time.Sleep(20 * time.Millisecond) {
+		page = s.until("", "by dump")
+	}
+}
+
+func dialTest(t *testing.T, srv *zktest.Server, id string) *recipes.Client {
+	t.Helper()
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr()}, ID: id, SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
