@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -14,13 +15,16 @@ import (
 )
 
 func demoCommand(a *app) *cobra.Command {
-	herd := false
+	var herd, page bool
+	listen := serveAddress
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what locktree does, on an embedded server",
 		Long: "demo plans and applies a small lock tree on an in-memory ZooKeeper, lets a few programs\n" +
 			"contend for its locks, and destroys it again. It needs nothing and leaves nothing behind. With\n" +
-			"-herd it counts instead how many waiters one release wakes, for three ways to wait.",
+			"-herd it counts instead how many waiters one release wakes, for three ways to wait. With\n" +
+			"-serve the programs go on contending until it is interrupted, and the page of \"locktree\n" +
+			"serve\" shows them.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if herd {
@@ -29,10 +33,15 @@ func demoCommand(a *app) *cobra.Command {
 			d := &demo{out: a.stdout, command: func(ctx context.Context, dir string, env []string, args ...string) int {
 				return run(ctx, append([]string{"-chdir=" + dir}, args...), append(a.env, env...), a.stdin, a.stdout, a.stdout)
 			}}
+			if page {
+				return d.show(c.Context(), listen)
+			}
 			return d.run(c.Context())
 		},
 	}
 	c.Flags().BoolVar(&herd, "herd", false, "count how many waiters one release wakes")
+	c.Flags().BoolVar(&page, "serve", false, "serve the page with live contenders")
+	c.Flags().StringVar(&listen, "listen", listen, "the `ADDRESS` to serve the page on")
 	return c
 }
 
@@ -48,16 +57,54 @@ type demo struct {
 	srv *zktest.Server
 }
 
-func (d *demo) run(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "locktree-demo-")
+// open makes a server and a directory for the demo.
+func (d *demo) open() (clean func(), err error) {
+	d.dir, err = os.MkdirTemp("", "locktree-demo-")
+	if err != nil {
+		return nil, err
+	}
+	d.srv = zktest.New()
+	d.say("An in-memory ZooKeeper for this demo listens on %s.", d.srv.Addr())
+	return func() {
+		d.srv.Close()
+		os.RemoveAll(d.dir)
+	}, nil
+}
+
+// show serves the page while programs contend.
+func (d *demo) show(ctx context.Context, listen string) error {
+	clean, err := d.open()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	d.dir = dir
-	d.srv = zktest.New()
-	defer d.srv.Close()
-	d.say("An in-memory ZooKeeper for this demo listens on %s.", d.srv.Addr())
+	defer clean()
+	if err := d.useQuickstart(); err != nil {
+		return err
+	}
+	if err := d.expect(ctx, 0, "apply", "-auto-approve"); err != nil {
+		return err
+	}
+	fleet, err := newFleet(ctx, io.Discard, d.srv.Addr(), 5)
+	if err != nil {
+		return err
+	}
+	defer fleet.close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var live sync.WaitGroup
+	live.Go(func() { fleet.live(ctx) })
+	defer live.Wait()
+	defer stop()
+	d.say("Five programs contend for four locks. Look at them on the page.")
+	return d.expect(ctx, 0, "serve", "-listen="+listen, "-interval=1s", "-drift-interval=30s")
+}
+
+func (d *demo) run(ctx context.Context) error {
+	clean, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer clean()
 	if err := d.provision(ctx); err != nil {
 		return err
 	}
@@ -70,6 +117,7 @@ func (d *demo) run(ctx context.Context) error {
 	d.say("What to try next:")
 	fmt.Fprint(d.out, `
   locktree demo -herd                       how many waiters one release wakes, for three ways to wait
+  locktree demo -serve                      the page that shows who holds and who waits, with live contenders
   locktree dev                              a server like this one, to play with
   locktree -chdir=examples/quickstart plan  the same tree, in another terminal
   go run ./examples/redpacket               a hundred workers, one pot, sessions dying, not a cent lost

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -115,6 +116,29 @@ func work(ctx context.Context) error {
 	case <-time.After(demoWork):
 		return nil
 	}
+}
+
+// live lets the programs take one lock after the other, each for some seconds, until ctx ends.
+func (f *fleet) live(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i, c := range f.clients {
+		wg.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				lock := demoLocks[n%len(demoLocks)]
+				l, err := c.Take(ctx, lock.kind, lock.path, lock.rest.Want)
+				if err != nil {
+					continue // ctx has ended, or the machine slept
+				}
+				select {
+				case <-l.Context().Done():
+				case <-ctx.Done():
+				case <-time.After(time.Second + rand.N(5*time.Second)):
+				}
+				_ = l.Unlock(ctx) // which deletes the node also when ctx has ended
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // holdEverything lets the first program take one of each, and the second queue behind

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"regexp"
 	"strconv"
@@ -126,6 +128,22 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		ts.Check(h.awaitChildren(ctx, args[0], args[1]))
 	},
 
+	// awaitpage FILE PATTERN waits until a file names a page, and that page's list of locks matches.
+	"awaitpage": func(ts *testscript.TestScript, _ bool, args []string) {
+		deadline, seen := time.Now().Add(patience), ""
+		for want := regexp.MustCompile(args[1]); !want.MatchString(seen); time.Sleep(10 * time.Millisecond) { // another process, as below
+			text, _ := os.ReadFile(ts.MkAbs(args[0]))
+			url := regexp.MustCompile(`(?m)^http://\S+/$`).FindString(string(text))
+			if resp, err := http.Get(url + "locks"); err == nil {
+				body, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				seen = string(body)
+			}
+			if time.Now().After(deadline) {
+				ts.Fatalf("no page of %q says %s: %s", url, args[1], seen)
+			}
+		}
+	},
 	// awaitline FILE VARIABLE waits until a file has a line, and puts it into a variable.
 	"awaitline": func(ts *testscript.TestScript, _ bool, args []string) {
 		deadline := time.Now().Add(patience)
