@@ -24,7 +24,7 @@ func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Co
 	if k == nil || k.Permits == nil {
 		return queue{holders: holders, waiters: waiters}
 	}
-	q := queue{holders: perClient(holders), waiters: perClient(waiters), semaphore: true, held: len(holders)}
+	q := queue{holders: PerClient(holders), waiters: PerClient(waiters), semaphore: true, held: len(holders)}
 	if declared != nil {
 		q.limit = k.Permits(declared.Params)
 	}
@@ -99,9 +99,9 @@ func WaitsIn(tree *plan.Tree) *inspect.Waits {
 	return inspect.WaitsFor(locks...)
 }
 
-// perClient keeps the first node of each client, which is its oldest, and adds up the permits. A node whose session could not
+// PerClient keeps the first node of each client, which is its oldest, and adds up the permits. A node whose session could not
 // be read may be anybody's.
-func perClient(cs []recipes.Contender) []recipes.Contender {
+func PerClient(cs []recipes.Contender) []recipes.Contender {
 	type client struct {
 		session int64
 		id      string

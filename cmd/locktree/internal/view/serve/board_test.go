@@ -298,6 +298,30 @@ func TestHistoryTellsHowHoldsEnd(t *testing.T) {
 	require.Equal(t, "7", h.about("", "/a", 5)[2].Who)
 }
 
+// Each permit of a semaphore is a node, and a client that is granted some leaves its place in the antechamber: for people it is
+// one that queued, was granted, and released.
+func TestPermitsOfOneClientAreOne(t *testing.T) {
+	at := func(holders, waiters []inspect.Contender) *inspect.Snapshot {
+		in := declared("/locks/workers", kind.Semaphore, holders, waiters)
+		return &inspect.Snapshot{At: noon, Waits: inspect.WaitsFor(in), Locks: []*inspect.Report{in}, Sessions: map[int64]*inspect.Session{}}
+	}
+	node := func(name, id string, permits int) inspect.Contender {
+		return inspect.Contender{Path: "/locks/workers/" + name, Name: name, ID: id, Session: int64(id[0]), Permits: permits}
+	}
+	b := board(t, at(nil, nil), at([]inspect.Contender{node("leases/1", "a", 1), node("leases/2", "a", 1)}, []inspect.Contender{node("locks/3", "b", 2)}))
+	page := get(t, b.Handler(), "/locks").Body.String()
+	require.Equal(t, 1, strings.Count(page, "<div>a"))
+	require.Contains(t, get(t, b.Handler(), "/waits").Body.String(), "b waits for one of a</td>")
+	b.Saw("main", at([]inspect.Contender{node("leases/4", "b", 1), node("leases/5", "b", 1)}, nil))
+	b.Saw("main", at(nil, nil))
+	var got []string
+	for e := range b.history.newest {
+		got = append(got, e.What+" "+e.Who)
+	}
+	slices.Reverse(got)
+	require.Equal(t, []string{"queued b", "granted a", "released a", "granted b", "released b"}, got)
+}
+
 func TestTheScriptIsShortAndOurs(t *testing.T) {
 	script, err := files.ReadFile("static/app.js")
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -24,12 +25,12 @@ const maxWaits = 500
 // waits are who waits for whom, in words.
 func (e *Ensemble) waits() (out []waitLine) {
 	for _, w := range e.Snapshot.Waits.All[:min(maxWaits, len(e.Snapshot.Waits.All))] {
-		verb := " waits for "
+		verb, held := " waits for ", w.Held
 		if w.Any {
-			verb = " waits for one of "
+			verb, held = " waits for one of ", view.PerClient(w.Held)
 		}
 		names := []string{}
-		for _, c := range w.Held {
+		for _, c := range held {
 			names = append(names, who(c))
 		}
 		text := who(w.Waiter) + verb + few(names)

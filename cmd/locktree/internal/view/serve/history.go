@@ -109,39 +109,43 @@ type comparison struct {
 func (c *comparison) lock(a, b *inspect.Report) {
 	var held, waited, holds, waits []inspect.Contender
 	path := ""
+	key := func(x inspect.Contender) string { return x.Path }
+	if in := cmp.Or(b, a); in.Kind.Permits != nil { // one client has several nodes, and others when it is granted
+		key = func(x inspect.Contender) string { return sessionText(x.Session) + x.ID }
+	}
 	if a != nil {
-		held, waited, path = a.Holders, a.Waiters, a.Path
+		held, waited, path = parties(a, a.Holders), parties(a, a.Waiters), a.Path
 	}
 	if b != nil {
-		holds, waits, path = b.Holders, b.Waiters, b.Path
+		holds, waits, path = parties(b, b.Holders), parties(b, b.Waiters), b.Path
 	}
-	inHeld, inWaited, inHolds, inWaits := index(held), index(waited), index(holds), index(waits)
+	inHeld, inWaited, inHolds, inWaits := index(held, key), index(waited, key), index(holds, key), index(waits, key)
 	for _, x := range held {
-		if !inHolds[x.Path] && !inWaits[x.Path] {
+		if !inHolds[key(x)] && !inWaits[key(x)] {
 			c.note(path, c.end(x), x)
 		}
 	}
 	for _, x := range waited {
-		if !inHolds[x.Path] && !inWaits[x.Path] {
+		if !inHolds[key(x)] && !inWaits[key(x)] {
 			c.note(path, "left", x)
 		}
 	}
 	for _, x := range waits {
-		if !inWaited[x.Path] && !inHeld[x.Path] {
+		if !inWaited[key(x)] && !inHeld[key(x)] {
 			c.note(path, "queued", x)
 		}
 	}
 	for _, x := range holds {
-		if !inHeld[x.Path] {
+		if !inHeld[key(x)] {
 			c.note(path, "granted", x)
 		}
 	}
 }
 
-func index(cs []inspect.Contender) map[string]bool {
+func index(cs []inspect.Contender, key func(inspect.Contender) string) map[string]bool {
 	out := make(map[string]bool, len(cs))
 	for _, x := range cs {
-		out[x.Path] = true
+		out[key(x)] = true
 	}
 	return out
 }

@@ -137,7 +137,7 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		}
 		l := []string{"ensemble", e.Name, "lock", labels[i], "kind", in.Kind.Name}
 		f.add("locktree_lock_holders", "gauge", "Contenders that hold the lock; permits, of a semaphore.", float64(len(in.Holders)), l...)
-		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(in.Waiters)), l...)
+		f.add("locktree_lock_waiters", "gauge", "Contenders that wait.", float64(len(parties(in, in.Waiters))), l...)
 		f.add("locktree_lock_oldest_hold_seconds", "gauge", "For how long the oldest holder has been there.", oldest(in.Holders, snap.At).Seconds(), l...)
 		f.add("locktree_lock_oldest_wait_seconds", "gauge", "For how long the oldest waiter has been there.", oldest(in.Waiters, snap.At).Seconds(), l...)
 		f.add("locktree_lock_acquisitions_total", "counter", "Grants that two looks in a row showed.", float64(b.history.grants[key]), l...)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -151,15 +152,26 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 			r.Permits = in.Kind.Permits(in.Payload.Params)
 		}
 	}
-	for i, c := range in.Holders[:min(len(in.Holders), most)] {
-		r.Holders = append(r.Holders, e.person(c, i))
-	}
-	for i, c := range in.Waiters[:min(len(in.Waiters), most)] {
-		r.Waiters = append(r.Waiters, e.person(c, i))
-	}
-	r.More, r.MoreWaiting = len(in.Holders)-len(r.Holders), len(in.Waiters)-len(r.Waiters)
+	r.Holders, r.More = e.people(parties(in, in.Holders), most)
+	r.Waiters, r.MoreWaiting = e.people(parties(in, in.Waiters), most)
 	r.Use = use(in, r.Permits)
 	return r
+}
+
+// parties are holders or waiters as people count them: all that a client has in a semaphore is one.
+func parties(in *inspect.Report, cs []inspect.Contender) []inspect.Contender {
+	if in.Kind.Permits != nil {
+		return view.PerClient(cs)
+	}
+	return cs
+}
+
+// people are the first ones, and how many there are beyond.
+func (e *Ensemble) people(cs []inspect.Contender, most int) (out []person, more int) {
+	for i, c := range cs[:min(len(cs), most)] {
+		out = append(out, e.person(c, i))
+	}
+	return out, len(cs) - len(out)
 }
 
 // use says in a few words how a lock is used.
@@ -173,7 +185,7 @@ func use(in *inspect.Report, permits int) string {
 	case len(in.Waiters) > 0:
 		text = "nobody holds"
 	}
-	if n := len(in.Waiters); n > 0 {
+	if n := len(parties(in, in.Waiters)); n > 0 {
 		text += fmt.Sprintf(", %d waiting", n)
 	}
 	return text
