@@ -126,7 +126,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 					return
 				}
 			}
-			_, _ = (&place{member: member{q: e.q}, a: e.q.acquisition(0, false), s: w.Session()}).next(ctx, w) // what goes wrong, the next look tells
+			_, _ = (&place{member: member{q: e.q}, s: w.Session()}).next(ctx, w) // what goes wrong, the next look tells
 			w.Stop()
 		}
 	}

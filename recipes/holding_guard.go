@@ -58,11 +58,9 @@ func (h *holding) sessionSays(err error) {
 
 // watch watches one of our nodes: that it is gone, or that somebody wants it back; and takes the token from the first.
 func (h *holding) watch(ctx context.Context, k *contender, first bool) {
-	p := &place{member: member{q: h.q}, a: h.q.acquisition(0, false), s: h.s, nodes: []*contender{k}}
-	p.seen = func(czxid int64) {
-		if first {
-			h.tokenIs(czxid)
-		}
+	p := &place{member: member{q: h.q}, s: h.s, nodes: []*contender{k}, seen: func(int64) {}}
+	if first {
+		p.seen = h.tokenIs
 	}
 	defer p.unwatch()
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.

@@ -97,11 +97,10 @@ func (p *place) watchAhead(ctx context.Context, v verdict) (w *session.Watch, he
 // go first), and so does one without a declaration (a holder, a follower of an election).
 func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error) {
 	var ahead, own, changed, dropped <-chan struct{}
+	var silence <-chan time.Time
 	if w != nil {
 		ahead = w.C()
 	}
-	silence := time.NewTicker(p.s.Timeout())
-	defer silence.Stop()
 	for {
 		if len(p.nodes) > 0 && p.own == nil && !p.hidden {
 			if err := p.readOwn(ctx); err != nil {
@@ -110,6 +109,11 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 		}
 		if own = nil; p.own != nil {
 			own = p.own.C()
+		}
+		if silence == nil && (w != nil || p.hidden) {
+			ticker := time.NewTicker(p.s.Timeout())
+			defer ticker.Stop()
+			silence = ticker.C
 		}
 		if p.d != nil {
 			changed, dropped = p.d.changed(), p.d.dropped
@@ -120,13 +124,12 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 				return 0, lostError(p.q.path, p.s.Err())
 			}
 			return w.Event(), nil
-		case <-silence.C:
+		case <-silence:
 			switch {
-			case w == nil && p.hidden:
+			case w == nil:
 				if err := p.readHidden(ctx); err != nil {
 					return 0, p.timedOut(ctx, err)
 				}
-			case w == nil:
 			case w.OfChildren(), len(p.nodes) == 0: // look again
 				return zk.EventNotWatching, nil
 			default: // whatever else goes wrong here is met by the next reconnect, or the next look
@@ -154,7 +157,7 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 // redeclare reads the declaration again: the lock may be drained, moved, or have other parameters. It fails if the lock
 // grants nothing any more.
 func (p *place) redeclare(ctx context.Context) error {
-	d, err := p.a.c.declared(ctx, p.s, p.q)
+	d, err := p.q.c.declared(ctx, p.s, p.q)
 	if err != nil {
 		return p.timedOut(ctx, err)
 	}

@@ -284,7 +284,7 @@ func (p *place) take(ctx context.Context) (taken bool, err error) {
 	}
 	// Any write to the declaration fails this: the limit may have been lowered.
 	limit := &zk.CheckVersionRequest{Path: p.q.path, Version: p.d.version}
-	t := &txn{c: p.a.c, s: p.s, born: next.nodes, gone: p.nodes, with: []any{limit}}
+	t := &txn{c: p.q.c, s: p.s, born: next.nodes, gone: p.nodes, with: []any{limit}}
 	lists, err := t.run(ctx, next.dirs()[0])
 	path := p.node().path
 	if p.left = t.left; p.left != nil { // abandoned: the background deletes the place and the permits
@@ -302,7 +302,7 @@ func (p *place) take(ctx context.Context) (taken bool, err error) {
 	case isNoNode(err):
 		return false, fmt.Errorf("%w, or %s lacks a child its layout needs (%v): run apply then", lostError(path, err), p.q.path, p.q.kind.Children)
 	case errors.Is(err, zk.ErrBadVersion):
-		p.a.c.state.outdated(p.d) // its event precedes this answer, unless it was lost
+		p.q.c.state.outdated(p.d) // its event precedes this answer, unless it was lost
 		return false, p.redeclare(ctx)
 	case (didNothing(err) || errors.Is(err, session.ErrThrottled)) && ctx.Err() == nil:
 		return false, pause(ctx, p.s, 10*time.Millisecond)

@@ -17,7 +17,7 @@ import (
 // that is a place at the gate first, with one contender, and then a place among the permits, with one for each.
 type place struct {
 	member
-	a  *acquisition
+	a  *acquisition // nil where nothing is to be acquired: of a holder, and of a follower of an election
 	s  *Session
 	d  *declaration
 	in kind.Queue // where the nodes are, or will be
@@ -188,19 +188,19 @@ func (p *place) ahead(dir string, v verdict) error {
 	p.tellLocal()
 	if !p.queued {
 		p.queued = true
-		p.a.c.observe(Observer.Queued, Event{Path: p.q.path, Kind: p.q.kind, Node: p.node().path, Wait: time.Since(p.a.start)})
+		p.q.c.observe(Observer.Queued, Event{Path: p.q.path, Kind: p.q.kind, Node: p.node().path, Wait: time.Since(p.a.start)})
 	}
 	return nil
 }
 
 // held says who is in the way.
 func (p *place) held() *HeldError {
-	return &HeldError{Path: p.q.path, Holder: p.holder, Position: p.position, c: p.a.c}
+	return &HeldError{Path: p.q.path, Holder: p.holder, Position: p.position, c: p.q.c}
 }
 
 // timedOut turns an error into a HeldError if ctx has ended.
 func (p *place) timedOut(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil || p.a == nil {
 		return err
 	}
 	held := p.held()
@@ -211,6 +211,6 @@ func (p *place) timedOut(ctx context.Context, err error) error {
 // tellLocal tells the goroutines of this client that wait behind us who holds the lock.
 func (p *place) tellLocal() {
 	if !p.a.set && len(p.a.tickets) > 0 {
-		p.a.c.state.waitsFor(p.q.localKey(), p.held())
+		p.q.c.state.waitsFor(p.q.localKey(), p.held())
 	}
 }

@@ -69,7 +69,7 @@ func (st *clientState) waitsFor(key string, held *HeldError) {
 
 // share joins what this client reads already, if no writer is queued. Nil and no error: a contender is needed.
 func (p *place) share(ctx context.Context) (*holding, error) {
-	st := &p.a.c.state
+	st := &p.q.c.state
 	st.mu.Lock()
 	h := st.readers[p.q.path]
 	st.mu.Unlock()
