@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -20,8 +19,7 @@ type attribute struct {
 }
 
 // header is the first line of a block as the configuration would write it:
-// semaphore "pool" "thumbnails". The address is the only place that knows label
-// and key.
+// semaphore "pool" "thumbnails". Only the address knows label and key.
 func header(addr string) string {
 	typ, name, key := labels(addr)
 	text := typ + " " + strconv.Quote(name)
@@ -31,8 +29,8 @@ func header(addr string) string {
 	return clean(text)
 }
 
-// attributes lists what a block of a change shows: the path always, what changes
-// always, what stays only as a number of hidden ones.
+// attributes lists what a block of a change shows: always the path and what changes;
+// of what does not change, only the number.
 func attributes(c *plan.Change) (shown []attribute, hidden int) {
 	switch c.Action {
 	case plan.Create:
@@ -125,7 +123,7 @@ func kindOf(n *plan.Node) string {
 	return ""
 }
 
-// whole shows all of a node that comes or goes.
+// whole shows all of a node that is created or removed.
 func whole(symbol string, n *plan.Node, suffix string) []attribute {
 	out := []attribute{{symbol: symbol, name: "path", text: quote(n.Path) + suffix}}
 	if n.Payload == nil {
@@ -167,7 +165,7 @@ func wholeList(symbol, name string, list []kind.ACL, suffix string) attribute {
 	return attribute{symbol: symbol, name: name, list: entries(symbol, list)}
 }
 
-// hiddenCount is how many attributes a block has that stay as they are.
+// hiddenCount is how many attributes of a block do not change.
 func hiddenCount(c *plan.Change) int {
 	n := 0
 	before := notables(c.Before)
@@ -190,8 +188,8 @@ func entries(symbol string, list []kind.ACL) []string {
 	return out
 }
 
-// listChange shows an access list by what goes, what comes and what stays. Digests of one user read the same, because
-// their hashes are not shown: that they differ is said in words.
+// listChange shows the entries of an access list that go and come, and counts the others. Digests of one user look the same, because
+// their hashes are not shown: a comment says that they differ.
 func listChange(d *plan.ACLDiff) []string {
 	gone, come, stay := split(kind.NormalizeACL(d.Before), kind.NormalizeACL(d.After))
 	const other = " # another digest of that user"
@@ -246,9 +244,9 @@ func reads(list []kind.ACL, a kind.ACL) bool {
 	return slices.ContainsFunc(list, func(b kind.ACL) bool { return b.String() == a.String() })
 }
 
-// sameEntry finds an entry in a list, also one whose hash the servers show to administrators alone.
+// sameEntry finds an entry in a list, even if the servers hide its hash.
 func sameEntry(list []kind.ACL, a kind.ACL) int {
-	if i := slices.Index(list, a); i >= 0 || a.Scheme != "digest" || !strings.HasSuffix(a.ID, ":x") {
+	if i := slices.Index(list, a); i >= 0 || !a.Masked() {
 		return i
 	}
 	return slices.IndexFunc(list, func(b kind.ACL) bool { return b.String() == a.String() })

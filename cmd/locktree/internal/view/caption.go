@@ -33,7 +33,7 @@ func (t planText) captions(c *plan.Change) []string {
 	return lines
 }
 
-// loud is bold, and what cannot be taken back red.
+// loud is bold, and red for what cannot be undone.
 func (t planText) loud(text string) string {
 	for _, word := range []string{"destroyed", "replaced"} {
 		if rest, ok := strings.CutSuffix(text, "be "+word); ok {
@@ -43,7 +43,7 @@ func (t planText) loud(text string) string {
 	return t.paint(bold)(text)
 }
 
-// verb is what happens to the node, in Terraform's words where it has some.
+// verb is what happens to the node, in Terraform's words if it has any.
 func verb(c *plan.Change) string {
 	switch {
 	case c.Tombstone && c.Action == plan.Update:
@@ -62,13 +62,13 @@ func verb(c *plan.Change) string {
 }
 
 // onlyMoves: the block was renamed and nothing else; the owner in the node is
-// rewritten, which is an update of ours but no change of the lock.
+// rewritten, which is an update of the node but no change of the lock.
 func onlyMoves(c *plan.Change) bool {
 	return c.Action == plan.Update && !c.Tombstone && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
 		c.Quota == nil && c.Importing == "" && c.PreviousPath == "" && !c.Revive && len(c.MissingParts) == 0
 }
 
-// gist is what a concise plan says behind the address.
+// gist is what a concise plan says after the address.
 func gist(c *plan.Change) string {
 	var parts []string
 	if c.PreviousAddr != "" && c.PreviousAddr != c.Addr {

@@ -7,7 +7,7 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
-// Checkup is what doctor found out, one part an ensemble.
+// Checkup is what doctor found, by ensemble.
 type Checkup struct{ Ensembles []CheckupOf }
 
 // CheckupOf is about one ensemble.
@@ -18,7 +18,7 @@ type CheckupOf struct {
 	apply.Checkup
 }
 
-// CheckupServer is one server, which need not be configured as the others are.
+// CheckupServer is one server: they may be configured differently.
 type CheckupServer struct {
 	Server     string
 	Conditions []inspect.Condition
@@ -50,10 +50,10 @@ func (c Checkup) text(h *Human) {
 			h.out.printf("%s  %s\n\n", h.out.paint(bold)(e.Ensemble), clean(s.Server))
 			h.conditions(s.Conditions)
 		}
-		h.out.printf("%s  %s, %d %s looked at\n\n", h.out.paint(bold)(e.Ensemble), clean(e.Root), e.Checked, plural(e.Checked, "lock", "locks"))
+		h.out.printf("%s  %s, %d %s checked\n\n", h.out.paint(bold)(e.Ensemble), clean(e.Root), e.Checked, plural(e.Checked, "lock", "locks"))
 		h.conditions(e.Locks)
 		if e.Cut {
-			h.out.printf("  There are more locks, which were not looked at.\n\n")
+			h.out.printf("  There are more locks, which were not checked.\n\n")
 		}
 	}
 	h.out.printf("%d %s, %d unsure, %d fail.\n", c.Count(inspect.VerdictHolds), plural(c.Count(inspect.VerdictHolds), "condition holds", "conditions hold"), c.Count(inspect.VerdictUnsure), c.Count(inspect.VerdictFails))
@@ -74,7 +74,7 @@ func (h *Human) conditions(list []inspect.Condition) {
 	}
 }
 
-// next is what to do, and where a person sets what the library speaks of.
+// next is what to do, and where to set what the library speaks of.
 func next(k inspect.Condition) string {
 	switch {
 	case k.Verdict != inspect.VerdictHolds && strings.Contains(k.Next, "session timeout"):

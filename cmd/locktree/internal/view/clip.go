@@ -8,15 +8,15 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// What a diagnostic shows at most: of a line of source, of a line of its text, of a value.
+// The most that a diagnostic shows of a line of source, of a line of its text, of a value.
 const (
 	maxSourceLine = 400
 	maxTextLine   = 2000
 	maxStatement  = 200
 )
 
-// clipped is the diagnostic with a source of which only the part around its subject is left, where its lines are too long
-// to show. A generated file may have all of its text on one line.
+// clipped shortens the source of a diagnostic to the part around its subject if the lines are too long to show. A generated
+// file may have all of its text on one line.
 func clipped(d *hcl.Diagnostic, file *hcl.File) (*hcl.Diagnostic, *hcl.File) {
 	if file == nil || d.Subject == nil || d.Subject.Start.Byte > len(file.Bytes) {
 		return d, file
@@ -49,7 +49,7 @@ func clipped(d *hcl.Diagnostic, file *hcl.File) (*hcl.Diagnostic, *hcl.File) {
 	return &c, &hcl.File{Body: file.Body, Bytes: []byte(before + string(file.Bytes[a:b]) + after), Nav: movedNav{file.Nav, moved}}
 }
 
-// movedNav answers for places of a clipped source.
+// movedNav is the Nav of a clipped source.
 type movedNav struct {
 	nav   any
 	moved int
@@ -63,7 +63,7 @@ func (n movedNav) ContextString(offset int) string {
 	return ""
 }
 
-// sourceLines is where the lines a diagnostic is about begin and end.
+// sourceLines is where the lines of a diagnostic begin and end.
 func sourceLines(d *hcl.Diagnostic, src []byte) (from, to int) {
 	whole := *d.Subject
 	if d.Context != nil {
@@ -74,7 +74,7 @@ func sourceLines(d *hcl.Diagnostic, src []byte) (from, to int) {
 	return from, to
 }
 
-// lineAround is where the line of a place begins and ends.
+// lineAround is where the line around a place begins and ends.
 func lineAround(src []byte, at int) (start, end int) {
 	start, end = bytes.LastIndexByte(src[:at], '\n')+1, len(src)
 	if i := bytes.IndexByte(src[at:], '\n'); i >= 0 {

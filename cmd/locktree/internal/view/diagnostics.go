@@ -10,8 +10,8 @@ import (
 )
 
 // writeDiagnostics prints diagnostics in HCL's form, one after the other. On a
-// terminal each stands in a frame, so that its end is seen among other lines.
-// Elsewhere nothing is wrapped: a search in a log finds whole sentences.
+// terminal each has a frame, which shows where it ends among other lines.
+// Elsewhere nothing is wrapped, so that a search in a log finds whole sentences.
 func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
 	diags = fold(diags)
 	if s.Compact && len(diags) > 0 && !diags.HasErrors() {
@@ -37,10 +37,10 @@ func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.Fil
 	}
 }
 
-// shownAlike is how many diagnostics of the same words are shown for people.
+// shownAlike is how many diagnostics with the same words people see.
 const shownAlike = 3
 
-// fold leaves the first few of those that differ only in their place, and says how many more there are.
+// fold keeps the first few of those that differ only in their place, and says how many more there are.
 func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 	type words struct {
 		severity        hcl.DiagnosticSeverity
@@ -104,9 +104,9 @@ func frame(text string, paint func(string) string) string {
 	return b.String()
 }
 
-// presentable takes control characters out of what may have come from a server:
-// a node name must not be able to write on the terminal of who reads about it. A
-// place that is no file, such as -var, is said in words: it has no source to show.
+// presentable escapes control characters in what may come from a server: a node name
+// must not be able to write to a reader's terminal. A place that is no file, such as
+// -var, is written out, because it has no source to show.
 func presentable(d *hcl.Diagnostic, files map[string]*hcl.File) (*hcl.Diagnostic, map[string]*hcl.File) {
 	c := *d
 	c.Summary, c.Detail = shortened(clean(d.Summary), maxStatement), clipText(cleanLines(d.Detail))

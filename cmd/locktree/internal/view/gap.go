@@ -8,7 +8,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// gapText is what stands in the place of what is not known of a node.
+// gapText says why nothing is known of a node.
 func gapText(g *plan.Gap) string {
 	switch g.Trouble {
 	case "":
@@ -31,7 +31,7 @@ func count(gaps []plan.Gap) string {
 	return text
 }
 
-// Closed are the paths of the gaps at which something stands that cannot be read.
+// Closed are the paths of the gaps that exist but cannot be read.
 func Closed(gaps []plan.Gap) (paths []string) {
 	for _, g := range gaps {
 		if g.Trouble != "" {
@@ -50,7 +50,7 @@ func FirstFew(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
-// unmanaged are the children of namespaces that are nobody's here, without those that are ours and cannot be read.
+// unmanaged are the children of namespaces that this stack does not own, without its own that cannot be read.
 func unmanaged(tree *plan.Tree, gaps []plan.Gap) []string {
 	return slices.DeleteFunc(slices.Clone(tree.Unmanaged), func(path string) bool {
 		return slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Path == path })

@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// notices is everything said about what was asked for, on standard error.
+// notices are messages and diagnostics, on standard error.
 type notices struct{ err Stream }
 
 // Message implements [Output].
@@ -63,13 +63,13 @@ func (v Validation) text(h *Human) {
 	h.out.printf("%s The configuration is valid%s.\n", h.out.paint(green)("Success!"), but)
 }
 
-// progress is how an action is told while it goes on and when it is done.
+// progress says what an action does, and that it is done.
 var progress = map[plan.Action][2]string{
 	plan.Create:  {"Creating...", "Creation complete"},
 	plan.Update:  {"Modifying...", "Modifications complete"},
 	plan.Delete:  {"Destroying...", "Destruction complete"},
 	plan.Replace: {"Replacing...", "Replacement complete"},
-	plan.Forget:  {"Letting go...", "Let go"},
+	plan.Forget:  {"Forgetting...", "Forgotten"},
 	plan.NoOp:    {"Moving...", "Move complete"},
 }
 
@@ -86,13 +86,13 @@ func (e Event) text(h *Human) {
 	case apply.Scaffolded:
 		h.Message("Created " + strings.Join(e.Paths, ", "))
 	case apply.Draining:
-		text := "Draining: nobody new gets in (%s)"
+		text := "Draining: it admits nobody new (%s)"
 		if e.Open {
-			text = "Draining: waits until nobody is in it, though others may come meanwhile (%s)"
+			text = "Draining: waits until nobody uses it, but others can still enter (%s)"
 		}
 		say(e.Addr, fmt.Sprintf(text, clean(e.Usage.String())))
 	case apply.Breaking:
-		say(e.Addr, fmt.Sprintf("Breaking: who is in it loses it (%s)", clean(e.Usage.String())))
+		say(e.Addr, fmt.Sprintf("Breaking: its holders lose it (%s)", clean(e.Usage.String())))
 	case apply.Started:
 		say(e.Addr, progress[e.Action][0])
 	case apply.Applied:
@@ -112,7 +112,7 @@ func (e Event) text(h *Human) {
 }
 
 // maxStill is how many of the changes under way are named: those of one
-// transaction end together, and a thousand lines say no more than a few.
+// transaction end together, so a few lines say as much as a thousand.
 const maxStill = 5
 
 func (s Still) text(h *Human) {
@@ -132,7 +132,7 @@ func stillText(o Ongoing, now time.Time) string {
 	return fmt.Sprintf("%s: Still %s [%s elapsed]", clean(o.Addr), doing, elapsed(now.Sub(o.Since)))
 }
 
-// elapsed is whole seconds, as people know it from Terraform.
+// elapsed is in whole seconds, as in Terraform.
 func elapsed(d time.Duration) string { return d.Truncate(time.Second).String() }
 
 func (a Applied) text(h *Human) {
@@ -160,7 +160,7 @@ func (trees Live) text(h *Human) {
 		}
 		for _, n := range tree.Nodes {
 			if n.Payload == nil {
-				continue // somebody else's: not what this stack has
+				continue // not this stack's
 			}
 			t := planText{Stream: h.out}
 			t.printf("# %s:\n%s {\n", clean(n.Payload.Owner.Addr), header(n.Payload.Owner.Addr))
@@ -170,7 +170,7 @@ func (trees Live) text(h *Human) {
 	}
 }
 
-// state is a block without symbols: what is, not what becomes.
+// state is a block without symbols: the present state, not a change.
 func (t planText) state(n *plan.Node) {
 	shown := whole("", n, "")
 	width := 0

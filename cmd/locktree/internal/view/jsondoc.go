@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// documents is the -json of commands with one document. What goes wrong before there is one is told to people.
+// documents is the -json of commands with one document. Errors before the document are written for people.
 type documents struct {
 	notices
 	out     io.Writer
@@ -150,7 +150,7 @@ func nonNil[T any](s []T) []T {
 	return s
 }
 
-// usageJSON is nil for an idle lock.
+// usageJSON is nil if the lock is idle.
 func usageJSON(u *plan.Usage) fields {
 	if !u.Busy() {
 		return nil

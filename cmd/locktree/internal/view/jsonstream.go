@@ -14,7 +14,7 @@ import (
 )
 
 // uiVersion is the version of the message stream. A new message or field raises
-// the minor number, anything a reader could trip over the major one.
+// the minor number, an incompatible change the major one.
 const uiVersion = "1.3"
 
 // stream is plan, apply and destroy -json: one JSON object a line, in the types
@@ -24,7 +24,7 @@ type stream struct {
 	version string
 	now     func() time.Time
 
-	mu    sync.Mutex // an interrupt is told beside the rest
+	mu    sync.Mutex // an interrupt writes at any time
 	begun bool
 }
 
@@ -39,8 +39,8 @@ func (s *stream) Tell(step Step) { step.messages(s) }
 
 type fields map[string]any
 
-// send writes one message. encoding/json sorts the keys, so "@level" comes first
-// and equal messages are equal lines. The version comes before anything else.
+// send writes one message, after the version. encoding/json sorts the keys, so "@level"
+// comes first and equal messages are equal lines.
 func (s *stream) send(level, kind, message string, more fields) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// deadlocks are warnings on standard output: who runs status wants to know.
+// deadlocks go to standard output: status is asked for them.
 func (h *Human) deadlocks(w *inspect.Waits) {
 	if w == nil {
 		return
@@ -42,17 +42,17 @@ func (l Locks) text(h *Human) {
 		}
 		h.out.printf("\n")
 		if e.Cut {
-			h.out.printf("There are more nodes below %s than were looked at. Give a longer path.\n", clean(e.Path))
+			h.out.printf("Not all nodes below %s were looked at. Give a longer path.\n", clean(e.Path))
 		}
 		h.out.printf("%s\n", locksSummary(e))
 		h.deadlocks(e.Waits)
 	}
 }
 
-// declaredAs says what the lock is and who says so.
+// declaredAs says what the lock is, and where that is declared.
 func declaredAs(in *inspect.Report) string {
 	if in.Payload == nil {
-		return in.Kind.Name + ", not declared: known by its contenders"
+		return in.Kind.Name + ", not declared: recognised by its contenders"
 	}
 	text := fmt.Sprintf("%s, %s of stack %s", in.Kind.Name, clean(in.Payload.Owner.Addr), clean(in.Payload.Owner.Stack))
 	if in.Payload.State != kind.StateActive {
@@ -61,7 +61,7 @@ func declaredAs(in *inspect.Report) string {
 	return text
 }
 
-// aboutForeign is what is known of a contender whoever wrote it.
+// aboutForeign is what is known of a contender, whichever client wrote it.
 func aboutForeign(c recipes.Contender, nowMs int64) string {
 	cols := []string{"", process(c), c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs)}
 	if c.Session != 0 {
@@ -70,7 +70,7 @@ func aboutForeign(c recipes.Contender, nowMs int64) string {
 	return strings.TrimRight(strings.Join(cols, "\t"), "\t")
 }
 
-// process is where the contender runs, as far as it says.
+// process is where the contender runs, if it says so.
 func process(c recipes.Contender) string {
 	switch {
 	case c.Host == "":
@@ -113,7 +113,7 @@ func (l Locks) document(string) any {
 	return fields{"format_version": "1.0", "ensembles": ensembles}
 }
 
-// contendersJSON are contenders; found says that the nodes themselves were looked at, and not a tree of a stack.
+// contendersJSON are contenders. With found, the nodes themselves were looked at, not the tree of a stack.
 func contendersJSON(cs []recipes.Contender, found bool) []fields {
 	out := []fields{}
 	for _, c := range cs {

@@ -41,10 +41,10 @@ func (t planText) outputs(plans []*plan.Plan) {
 	}
 }
 
-// verbatim is text that stands in place of a value.
+// verbatim is text in place of a value.
 type verbatim string
 
-// decoded is the value of an output as JSON has it, with numbers as they are written. A sensitive value is stored nowhere.
+// decoded is the value of an output as JSON has it, with numbers as they are written. Sensitive values are not stored.
 func decoded(o *plan.Output) (v any) {
 	if o == nil {
 		return nil
@@ -79,7 +79,7 @@ func outputValue(o *plan.Output) string {
 	return literal(v, "")
 }
 
-// literal writes a value in the configuration's syntax. Lists, sets and maps say what they are, because brackets alone
+// literal writes a value in the configuration's syntax. Lists, sets and maps name their type, because brackets alone
 // make a tuple or an object.
 func literal(v cty.Value, indent string) string {
 	typ := v.Type()

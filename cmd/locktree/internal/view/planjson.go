@@ -14,7 +14,7 @@ import (
 
 // Plan writes a plan as one document, with the names of Terraform's
 // show -json, so that policies and queries written for those keep working. What
-// only we know stands under "live" and "transaction".
+// Terraform does not have is under "live" and "transactions".
 func (p Plan) document(version string) any {
 	var changes, planned []fields
 	transactions := []fields{}

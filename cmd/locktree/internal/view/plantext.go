@@ -55,18 +55,17 @@ func failing(plans []*plan.Plan) bool {
 	return slices.ContainsFunc(plans, func(p *plan.Plan) bool { return !p.Applyable() })
 }
 
-// visible reports whether a plan has anything to show between its frame and its
-// outputs.
+// visible reports whether a plan has anything to show besides its outputs.
 func visible(p *plan.Plan) bool {
 	return p.Resumes != "" || len(p.Access) > 0 || p.NotesAccess() || slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action != plan.NoOp || c.PreviousAddr != "" })
 }
 
-// driftText says what happened, in Terraform's words where it has some.
+// driftText says what happened, in Terraform's words if it has any.
 var driftText = map[string]string{
 	plan.DriftChanged: "has changed", plan.DriftDeleted: "has been deleted", plan.DriftTaken: "is no longer ours: its data was replaced",
 }
 
-// drift names what somebody did by hand since the last apply.
+// drift shows what somebody changed by hand since the last apply.
 func (t planText) drift(plans []*plan.Plan) bool {
 	var lines []string
 	for _, p := range plans {
@@ -179,7 +178,7 @@ func (t planText) symbol(line string) string {
 	return line
 }
 
-// usage says who is touched. For what may not go while in use it names them.
+// usage says whom the change affects, by name if the lock must be idle for it.
 func (t planText) usage(c *plan.Change) []string {
 	u := c.Usage
 	if !c.NeedsIdle() {

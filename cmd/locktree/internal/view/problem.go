@@ -13,8 +13,8 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// problems turns what stands against the plans into diagnostics, with the line
-// that declares the node where there is one.
+// problems turns the problems of plans into diagnostics, with the line that declares
+// the node if there is one.
 func problems(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, one := range p.Plans {
@@ -25,7 +25,7 @@ func problems(p Plan) hcl.Diagnostics {
 	return out
 }
 
-// folded is problems for people: what is said alike of many nodes is said once, with the first
+// folded is problems for people: a problem of many nodes is shown once, with the first
 // three of them.
 func folded(p Plan) hcl.Diagnostics {
 	var out hcl.Diagnostics
@@ -54,7 +54,7 @@ func problem(p *plan.Problem, files map[string]*hcl.File) *hcl.Diagnostic {
 	return d
 }
 
-// declaration finds the line "locks.locktree.hcl:12" stands for. The trees carry
+// declaration finds the line that "locks.locktree.hcl:12" means. The trees carry
 // the place as text, so that the planner needs no HCL.
 func declaration(origin string, files map[string]*hcl.File) *hcl.Range {
 	i := strings.LastIndexByte(origin, ':')

@@ -12,14 +12,14 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// queue is who holds a lock and who waits for it, as people count them.
+// queue is who holds a lock and who waits for it, one entry per client.
 type queue struct {
 	holders, waiters []recipes.Contender
 	semaphore        bool
 	held, limit      int // permits of a semaphore; limit is 0 where none is declared
 }
 
-// queueOf folds what each client has in a semaphore into one entry: every permit is a node of its own.
+// queueOf folds the permits of each client into one entry: every permit is a node of its own.
 func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Contender) queue {
 	if k == nil || k.Permits == nil {
 		return queue{holders: holders, waiters: waiters}
@@ -32,7 +32,7 @@ func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Co
 }
 
 // maxContenders is how many holders and how many waiters of one lock are listed:
-// beyond that a person wants the number.
+// beyond that, a person wants the number.
 const maxContenders = 10
 
 // write writes a line for each that holds or waits; about is what follows the name. The tabs are for a tabwriter.
@@ -99,8 +99,8 @@ func WaitsIn(tree *plan.Tree) *inspect.Waits {
 	return inspect.WaitsFor(locks...)
 }
 
-// PerClient keeps the first node of each client, which is its oldest, and adds up the permits. A node whose session could not
-// be read may be anybody's.
+// PerClient keeps the oldest node of each client and adds up its permits. A node whose session could not be read may be
+// anybody's.
 func PerClient(cs []recipes.Contender) []recipes.Contender {
 	type client struct {
 		session int64
@@ -120,7 +120,7 @@ func PerClient(cs []recipes.Contender) []recipes.Contender {
 	return out
 }
 
-// holder is one that holds, with its permits: "gw ×7 of 12".
+// holder is a holder with its permits: "gw ×7 of 12".
 func (q queue) holder(c recipes.Contender) string { return name(c) + q.share(c) }
 
 func (q queue) share(c recipes.Contender) string {
@@ -133,7 +133,7 @@ func (q queue) share(c recipes.Contender) string {
 	return fmt.Sprintf(" ×%d of %d", c.Permits, q.limit)
 }
 
-// waiter is one that waits, with the permits it waits for: "gw2 wants 7".
+// waiter is a waiter with the permits it waits for: "gw2 wants 7".
 func (q queue) waiter(c recipes.Contender) string { return name(c) + wish(c) }
 
 func wish(c recipes.Contender) string {
@@ -143,20 +143,20 @@ func wish(c recipes.Contender) string {
 	return fmt.Sprintf(" wants %d", c.Permits)
 }
 
-// name is who it says it is.
+// name is what it calls itself.
 func name(c recipes.Contender) string {
 	text := clean(cmp.Or(c.ID, c.Name))
 	if c.Shared {
 		text += " (reader)"
 	}
 	if c.Revoked {
-		text += " (asked to step back)"
+		text += " (asked to release)"
 	}
 	return text
 }
 
-// waited is how long it has been there, "" where that is not known. The clock is the server's: a difference to ours that
-// would make it negative is left out.
+// waited is how long it has been there, "" if that is not known. The clock is the server's: if it is ahead of ours, the
+// result is "", too.
 func waited(c recipes.Contender, nowMs int64) string {
 	age := nowMs - c.Since.UnixMilli()
 	if c.Since.IsZero() || nowMs == 0 || age < 0 {

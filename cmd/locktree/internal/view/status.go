@@ -40,11 +40,11 @@ func at(list []string, i int) string {
 	return ""
 }
 
-// twig is a node of the printed tree: a provisioned node, or a child of a
-// namespace that is not this stack's.
+// twig is a node of the printed tree: a provisioned node, a gap, or a child of a
+// namespace that this stack does not own.
 type twig struct {
 	path string
-	node *plan.Node // nil for what is not ours, and for a gap
+	node *plan.Node // nil for a gap, and for what this stack does not own
 	gap  *plan.Gap
 	subs []*twig
 }
@@ -78,8 +78,7 @@ func rootOf(tree *plan.Tree) *twig {
 	return root
 }
 
-// branch prints twigs. The columns are name, kind, use; a tab ends each, so that
-// the writer lines them up.
+// branch prints twigs. The columns are name, kind and use, separated by tabs for a tabwriter.
 type branch struct {
 	w     *tabwriter.Writer
 	nowMs int64
@@ -149,7 +148,7 @@ func (b branch) contenders(n *plan.Node, indent string) {
 	}
 }
 
-// about is what is known of a contender beside its name.
+// about is what is known of a contender besides its name.
 func (b branch) about(c recipes.Contender) (text string) {
 	if c.Token != 0 {
 		text += fmt.Sprintf("\ttoken %d", c.Token)
@@ -173,7 +172,7 @@ func statusSummary(tree *plan.Tree) string {
 	return fmt.Sprintf("%v%s.", all, count(tree.Gaps()))
 }
 
-// driftLine says in one line whether the configuration is in force.
+// driftLine says in one line whether the tree matches the configuration.
 func driftLine(p *plan.Plan) string {
 	switch c := p.Summary(); {
 	case !p.Applyable():

@@ -13,13 +13,12 @@ import (
 type Stream struct {
 	io.Writer
 	Color    bool // ANSI colours are wanted
-	Terminal bool // a person looks on: frames, and lines no wider than Width
+	Terminal bool // frames, and lines no wider than Width
 	Width    int
-	Compact  bool // of warnings without an error beside them, the summaries alone
+	Compact  bool // only the summaries of warnings, if there is no error
 }
 
-// serial lets one write through at a time: an interrupt is told beside whatever
-// is being printed.
+// serial lets one write through at a time: an interrupt writes at any time.
 type serial struct {
 	mu *sync.Mutex
 	w  io.Writer
@@ -57,8 +56,8 @@ func (s Stream) paint(code string) func(string) string {
 
 func (s Stream) printf(format string, args ...any) { fmt.Fprintf(s, format, args...) }
 
-// clean makes one line of text safe to print: what a server or a foreign client
-// wrote may hold control characters, and a terminal obeys those.
+// clean makes one line of text safe to print: what a server or a foreign client wrote
+// may contain control characters, which a terminal obeys.
 func clean(s string) string { return inspect.Visible(s) }
 
 // Clean is clean for what the commands print themselves.

@@ -22,8 +22,8 @@ func Sum(a, b plan.Counts) plan.Counts {
 		Import: a.Import + b.Import, Forget: a.Forget + b.Forget}
 }
 
-// SummaryLine is the line scripts look for. Like Terraform's it names imports only
-// where there are some, and like OpenTofu's what is let go.
+// SummaryLine is the line that scripts search for. It names imports as Terraform does, and
+// what is forgotten as OpenTofu does, only if there are any.
 func SummaryLine(c plan.Counts) string {
 	return "Plan: " + figures(c, "%d to import, ", "%d to add, %d to change, %d to destroy", ", %d to forget")
 }
@@ -52,11 +52,11 @@ func (t planText) summary(p Plan) {
 		what := "You can apply this plan to save these new output values, without changing any locks."
 		switch {
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
-			what = "You can apply this plan to write the index anew, without changing any locks."
+			what = "You can apply this plan to rebuild the index, without changing any locks."
 		case p.Operation == "refresh":
-			what = "You can apply this plan to note how the locks stand now, without changing any."
+			what = "You can apply this plan to record the present state of the locks, without changing any."
 		case p.Operation == "destroy":
-			what = "No locks are left. You can apply this plan to remove what locktree noted about the stack."
+			what = "No locks are left. You can apply this plan to remove what locktree recorded about the stack."
 		}
 		t.printf("\n%s\n", what)
 		return
@@ -78,7 +78,7 @@ func (t planText) summary(p Plan) {
 	}
 }
 
-// size writes bytes as a person compares them: in kB, to a tenth.
+// size is in kB, to a tenth.
 func size(n int) string { return fmt.Sprintf("%.1f kB", float64(n)/1000) }
 
 func (t planText) nothing(p Plan) {

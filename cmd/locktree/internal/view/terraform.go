@@ -7,7 +7,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// What Terraform's documents have beside the changes themselves: values as they
+// What Terraform's documents have besides the changes themselves: values as they
 // are and as they will be, module by module; what was changed by hand; checks.
 
 // moduleJSON are the values of a module: its own resources, and the modules it
@@ -44,7 +44,7 @@ func modulesJSON(resources []fields) *moduleJSON {
 // moduleAround is the module a module is called in, "" for the root.
 func moduleAround(module string) string {
 	for i := strings.LastIndex(module, "module."); i > 0; i = strings.LastIndex(module[:i], "module.") {
-		// The word may stand in a key: what is before it must be a module then.
+		// The word may be part of a key: what is before it must then be a module.
 		if before := module[:i]; modulePath.FindString(before) == before {
 			return strings.TrimSuffix(before, ".")
 		}
@@ -63,8 +63,8 @@ func valuesOf(ensemble, addr string, n *plan.Node) fields {
 	return f
 }
 
-// priorJSON is what is there now, as far as the plan is about it, in the form of a
-// state. A node somebody else put there is none of it.
+// priorJSON is the present state of what the plan is about, in the form of a state.
+// Nodes of other programs are not part of it.
 func priorJSON(version string, plans []*plan.Plan) fields {
 	var resources []fields
 	for _, p := range plans {
@@ -77,9 +77,8 @@ func priorJSON(version string, plans []*plan.Plan) fields {
 	return fields{"format_version": "1.0", "terraform_version": version, "values": fields{"root_module": modulesJSON(resources)}}
 }
 
-// driftJSON is what was changed by hand since the last apply. Of a node as it was
-// left by that apply only a hash is stored, so "before" is what the configuration
-// says, where it says something: the difference is what a person has to look at.
+// driftJSON is what was changed by hand since the last apply. Only a hash is stored of
+// what that apply left, so "before" is what the configuration says, if it says anything.
 func driftJSON(plans []*plan.Plan) []fields {
 	out := []fields{}
 	for _, p := range plans {
@@ -103,7 +102,7 @@ func driftAction(d plan.Drift) string {
 	if d.What == plan.DriftChanged {
 		return "update"
 	}
-	return "delete" // what is there now, if anything, is not ours
+	return "delete" // what is there now, if anything, is another program's
 }
 
 func oneDriftJSON(ensemble string, drifted plan.Drift, c *plan.Change) fields {

@@ -62,18 +62,18 @@ func (t Top) text(h *Human) {
 	}
 }
 
-// stale says since when what is shown is no longer how it is, and why.
+// stale says since when the table is out of date, and why.
 func (t Top) stale() string {
 	why, _, _ := strings.Cut(inner(t.Error), "\n") // the rest is what to do, for which there is no place on a screen
 	age := time.Duration(t.ShownMs-t.NowMs) * time.Millisecond
 	return fmt.Sprintf("stale since %s (%s): %s", time.UnixMilli(t.NowMs).UTC().Format(time.TimeOnly), age.Round(time.Second), clean(why))
 }
 
-// shortestName is what is left of names where a terminal is narrow: less is no name.
+// shortestName is the length below which names are not cut, however narrow the terminal.
 const shortestName = 12
 
-// table is no wider than width as long as shorter names can make it so; 0 is any width. The columns stand in the order in
-// which they are missed, because a terminal cuts off what is too wide.
+// table fits into width if shorter names make that possible; 0 is any width. A terminal cuts off what is too wide, so the
+// most important columns come first.
 func (t Top) table(rows []topRow, width int) string {
 	cut := sort.Search(max(width-shortestName, 0), func(n int) bool { return widest(t.columns(rows, width-n)) <= width })
 	return t.columns(rows, width-cut)
@@ -106,8 +106,8 @@ func widest(text string) (n int) {
 	return n
 }
 
-// shortened leaves out the middle of a name that is longer than room; 0 is any length. The end of a path and of a
-// process's name says more than the beginning.
+// shortened leaves out the middle of a name longer than room; 0 is any length. It keeps more of the end, which says more
+// of a path or a process.
 func shortened(name string, room int) string {
 	r := []rune(name)
 	if room == 0 || len(r) <= room {
@@ -117,7 +117,7 @@ func shortened(name string, room int) string {
 	return string(r[:head]) + "…" + string(r[len(r)-(room-1-head):])
 }
 
-// topRows are the locks in use: the longest queue first, then what is held longest.
+// topRows are the locks in use: the longest queue first, then the longest held.
 func topRows(trees []*plan.Tree) (rows []topRow, locks int) {
 	for _, tree := range trees {
 		for _, n := range tree.Nodes {
@@ -136,7 +136,7 @@ func topRows(trees []*plan.Tree) (rows []topRow, locks int) {
 	return rows, locks
 }
 
-// since is when the first of them came; far in the future for none.
+// since is when the first of them came; far in the future if there is none.
 func since(cs []recipes.Contender) time.Time {
 	first := time.UnixMilli(1 << 62)
 	for _, c := range cs {
@@ -147,7 +147,7 @@ func since(cs []recipes.Contender) time.Time {
 	return first
 }
 
-// names is who holds, and of a semaphore how many permits and what the first waiter wants: "gw ×7 of 12; gw2 wants 7".
+// names is who holds it; for a semaphore also the permits, and what the first waiter wants: "gw ×7 of 12; gw2 wants 7".
 func (r topRow) names(room int) string {
 	short := func(c recipes.Contender) string { return shortened(clean(cmp.Or(c.ID, c.Name)), room) }
 	text := "-"

@@ -10,8 +10,8 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// valueDiff writes values as JSON has them, line by line, each with the sign of what becomes of it. The layout is
-// Terraform's: the sign is in column in, what is inside of a value four columns to the right, its end two.
+// valueDiff writes values as JSON has them, line by line, each with the sign of its change. The layout is Terraform's:
+// the sign is at column in, the inside of a value four columns to the right, its end two.
 type valueDiff struct{ Stream }
 
 func sign(a plan.Action) string {
@@ -36,7 +36,7 @@ func hidden(in, n int, one string) string {
 	return fmt.Sprintf("%s# (%d unchanged %s%s hidden)\n", pad(in+6), n, one, plural(n, "", "s"))
 }
 
-// whole is a value that comes, goes or stays: all of it has one sign.
+// whole is a value that is added, removed or kept: all of it has one sign.
 func (d valueDiff) whole(sign string, v any, in int) string {
 	var b strings.Builder
 	switch v := v.(type) {
@@ -75,7 +75,7 @@ func enclosed(open, inside, end string, in int) string {
 	return open + "\n" + inside + pad(in+2) + end
 }
 
-// change is a value that becomes another one.
+// change is a value that changes into another one.
 func (d valueDiff) change(before, after any, in int) string {
 	switch b := before.(type) {
 	case []any:
@@ -128,7 +128,7 @@ func (d valueDiff) object(before, after map[string]any, in int) string {
 	return enclosed("{", b.String()+hidden(in, same, "attribute"), "}", in)
 }
 
-// list keeps of what stays what is next to a change.
+// list shows changes and the elements next to them.
 func (d valueDiff) list(before, after []any, in int) string {
 	steps := elementSteps(before, after)
 	var b strings.Builder
@@ -151,7 +151,7 @@ func (d valueDiff) list(before, after []any, in int) string {
 	return enclosed("[", b.String()+hidden(in, same, "element"), "]", in)
 }
 
-// text is a change of a text of several lines. All that stay are shown: a text is read, not counted.
+// text is a change of a text with several lines. It shows all lines, as people read texts whole.
 func (d valueDiff) text(before, after string, in int) string {
 	old, now := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
 	var b strings.Builder
@@ -182,14 +182,14 @@ func keyText(k string) string {
 	return quote(k)
 }
 
-// step is an element that stays (same), becomes another one, goes (after is -1) or comes (before is -1).
+// step is an element that stays (same), changes, goes (after is -1) or comes (before is -1).
 type step struct {
 	before, after int
 	same          bool
 }
 
-// elementSteps are the steps between two lists. They are compared place by place where that takes no more lines; else an
-// object that goes and the one that comes in its place are one that changes.
+// elementSteps are the steps between two lists. They are compared place by place if that takes no more lines; otherwise an
+// object that goes and one that comes in its place are one object that changes.
 func elementSteps(before, after []any) []step {
 	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
 	steps := editSteps(before, after, reflect.DeepEqual, func(a, b any) bool { return isObject(a) && isObject(b) })
@@ -213,8 +213,8 @@ func elementSteps(before, after []any) []step {
 	return steps
 }
 
-// editSteps are the steps between two lists by what they have in common, in order. Where some go and some come at one place,
-// those that pair lets are one that changes.
+// editSteps are the steps between two lists by what they have in common, in order. An element that goes and one that comes
+// at the same place are one that changes, if pair allows.
 func editSteps[T any](before, after []T, equal, pair func(a, b T) bool) []step {
 	start, end := 0, 0
 	for start < min(len(before), len(after)) && equal(before[start], after[start]) {
@@ -258,7 +258,7 @@ func editSteps[T any](before, after []T, equal, pair func(a, b T) bool) []step {
 // maxCommonTable bounds the table of commonPlaces, which is quadratic.
 const maxCommonTable = 1 << 20
 
-// commonPlaces are the places in a and b of their longest common subsequence; none where that is too much work.
+// commonPlaces are the places in a and b of their longest common subsequence; none if that is too much work.
 func commonPlaces[T any](a, b []T, equal func(a, b T) bool) (out [][2]int) {
 	if (len(a)+1)*(len(b)+1) > maxCommonTable {
 		return nil

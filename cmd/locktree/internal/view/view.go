@@ -1,7 +1,8 @@
-// Package view shows what the commands found out: as text for people or as JSON
-// for programs. It decides nothing. Everything it shows is a field of a plan, an
-// event, a diagnostic or one of the small structs of this file, so that the JSON
-// view is complete and a text can be tested without a command.
+// Package view shows what the commands found: as text for people or as JSON for
+// programs. It decides nothing. Everything it shows is a field of a plan, an event,
+// a diagnostic or a small struct of this package, so that the JSON is complete and a
+// text can be tested without a command. A value implements [Report] or [Step]: it
+// cannot be shown in one form and forgotten in the other.
 //
 // The summary lines ("Plan: 1 to add, ...", "Apply complete! ...") and all names
 // in JSON output are an interface: programs search for them.
@@ -49,7 +50,7 @@ type Steps interface {
 	Tell(Step)
 }
 
-// Address is put into a diagnostic's Extra to say which resource it is about.
+// Address in a diagnostic's Extra says which resource it is about.
 type Address string
 
 // Validation is the verdict of validate.
@@ -86,19 +87,19 @@ type Version struct {
 	PayloadFormat int    // of the data in znodes this program writes and reads
 }
 
-// Plan is one or more plans, one an ensemble, and what is to be said with them.
+// Plan is one or more plans, one per ensemble, and what to show with them.
 type Plan struct {
 	Plans     []*plan.Plan
 	Checks    []plan.Check         // of the configuration; those that do not hold are diagnostics already
 	Operation string               // "plan", "apply" or "destroy"
 	Files     map[string]*hcl.File // to show where a problem is declared
-	Concise   bool                 // one line a change
+	Concise   bool                 // one line per change
 	SavedTo   string               // the file of plan -out, "" without
 	NowMs     int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
-	NoAdvice  bool                 // the plan is applied right away: nothing about -out
+	NoAdvice  bool                 // the plan is applied at once: no advice about -out
 }
 
-// Ongoing is a change, or the draining before it, that began and has not ended.
+// Ongoing is a change, or the draining before it, that has begun and not ended.
 type Ongoing struct {
 	apply.Started
 	Drains bool // it waits for those who use the lock; Action is not set then
@@ -124,15 +125,15 @@ type Status struct {
 	NowMs int64
 }
 
-// Top is one look at what is in use.
+// Top is the locks in use at one moment.
 type Top struct {
 	Status
 	Rows    int   // at most so many locks; 0: all
-	Error   error // why nothing newer is known: what is shown is stale since NowMs
+	Error   error // why nothing newer than NowMs is known
 	ShownMs int64 // when it is shown
 }
 
-// Locks is what stands at a path and below it, on each ensemble that has it.
+// Locks are the locks at a path and below it, on each ensemble that has it.
 type Locks struct {
 	Ensembles []LocksOf
 	NowMs     int64

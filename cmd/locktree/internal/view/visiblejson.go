@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// visibleJSON escapes in JSON what clean escapes in text. People look at JSON on terminals, and encoding/json leaves
-// characters as they are that control those (C1), turn text around or cannot be seen. The value stays the same.
+// visibleJSON escapes in JSON what clean escapes in text. People read JSON on terminals, and encoding/json does not escape
+// characters that control those (C1), reverse text or are invisible. The value stays the same.
 type visibleJSON struct{ w io.Writer }
 
 // Write is given whole documents by json.Encoder, so no character is in two parts.
@@ -29,7 +29,7 @@ func VisibleJSON(doc []byte) []byte {
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(doc[i:])
 		}
-		// ASCII but DEL is syntax or was escaped. What is no UTF-8 is U+FFFD for who reads it, too.
+		// ASCII except DEL is syntax, or was escaped. A reader takes invalid UTF-8 for U+FFFD, too.
 		if r > '~' && (!unicode.IsPrint(r) || r == utf8.RuneError) {
 			out = append(out, doc[done:i]...)
 			for _, unit := range utf16.Encode([]rune{r}) {
