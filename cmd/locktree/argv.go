@@ -11,10 +11,10 @@ import (
 )
 
 // longFlag is a flag in Terraform's spelling: one dash and more than one letter.
-// There are no clusters of one-letter flags here that it could be mistaken for.
+// No command combines one-letter flags, so it cannot be mistaken for those.
 var longFlag = regexp.MustCompile(`^-[a-z][a-z-]+(=|$)`)
 
-// normalizeArgs gives flags in Terraform's spelling the second dash cobra wants:
+// normalizeArgs gives flags in Terraform's spelling the second dash that cobra expects:
 // -auto-approve becomes --auto-approve. The value after a flag that takes one, a
 // lone "-" (standard input), and everything after "--" are never touched.
 func normalizeArgs(root *cobra.Command, args []string) []string {
@@ -39,8 +39,8 @@ func normalizeArgs(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// collectFlags gathers the flags of a command and everything below it. One name
-// means one kind of flag in all of them: a test holds that.
+// collectFlags gathers the flags of a command and of everything below it. A test makes
+// sure that flags of one name are of one type.
 func collectFlags(c *cobra.Command, into map[string]*pflag.Flag) {
 	add := func(f *pflag.Flag) { into[f.Name] = f }
 	c.InitDefaultHelpFlag()

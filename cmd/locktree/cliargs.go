@@ -8,12 +8,11 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
-// argsVariable holds arguments for every command; with _NAME behind it, those of
-// one command.
+// argsVariable has arguments for every command; with _NAME appended, for one command.
 const argsVariable = "LOCKTREE_CLI_ARGS"
 
-// withEnvironment puts the arguments of the environment behind the command's
-// name, before those that were typed: what is typed later wins.
+// withEnvironment puts the arguments of the environment after the command's name and
+// before those that were typed, which override them.
 func (a *app) withEnvironment(root *cobra.Command, args []string) ([]string, error) {
 	all, err := words(argsVariable, a.env.get(argsVariable))
 	if err != nil {
@@ -33,9 +32,8 @@ func (a *app) withEnvironment(root *cobra.Command, args []string) ([]string, err
 	return append(out, args[at+1:]...), nil
 }
 
-// commandAt is the place of the command's name among the arguments, -1 without
-// one. What completes a command line for a shell is left alone: its arguments
-// are the words typed so far.
+// commandAt is the index of the command's name, -1 without one. The commands by which
+// shells complete a command line are left alone: their arguments are what was typed so far.
 func commandAt(root *cobra.Command, args []string) int {
 	for i, arg := range args {
 		for _, c := range root.Commands() {
@@ -50,8 +48,7 @@ func commandAt(root *cobra.Command, args []string) int {
 	return -1
 }
 
-// words splits text as a shell does, quotes and backslashes included, and expands
-// nothing.
+// words splits text as a shell does, with quotes and backslashes, and expands nothing.
 func words(variable, text string) ([]string, error) {
 	var out []string
 	var word strings.Builder

@@ -18,7 +18,7 @@ func (a *app) outputNames(flags *loadFlags) []string {
 	return names
 }
 
-// addresses completes what is declared, likewise.
+// addresses completes from the configuration, too.
 func (a *app) addresses(flags *loadFlags) []string {
 	cfg, _ := config.Load(a.path("."), a.completing(flags))
 	var out []string
@@ -30,8 +30,7 @@ func (a *app) addresses(flags *loadFlags) []string {
 	return out
 }
 
-// completeAddresses gives the flags that take an address, as far as the command
-// has them, the addresses of the configuration.
+// completeAddresses completes the flags of the command that take an address.
 func (a *app) completeAddresses(c *cobra.Command, flags *loadFlags) {
 	for _, name := range []string{"target", "exclude", "replace", "force-break"} {
 		if c.Flags().Lookup(name) == nil {
@@ -43,8 +42,8 @@ func (a *app) completeAddresses(c *cobra.Command, flags *loadFlags) {
 	}
 }
 
-// completing are the options without standard input, which is the shell's: nobody
-// types values into it while a command line is completed.
+// completing are the options without standard input, which belongs to the shell while it
+// completes a command line.
 func (a *app) completing(f *loadFlags) config.Options {
 	opts := a.options(f)
 	opts.Inputs = slices.DeleteFunc(opts.Inputs, func(in config.Input) bool { return in.Reader != nil })

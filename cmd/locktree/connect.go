@@ -14,10 +14,9 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// dial connects to an ensemble. Servers and identity it has from package config;
-// session and TLS that are left open come from the ZOOKEEPER_ variables the
-// Terraform provider for ZooKeeper also reads. A readOnly client refuses every write before it is sent: what only looks must
-// not be able to do more.
+// dial connects to an ensemble. Package config knows servers and identity; session and TLS
+// can also come from the ZOOKEEPER_ variables that the Terraform provider for ZooKeeper reads.
+// A readOnly client refuses every write: a command that only looks must not be able to do more.
 func (a *app) dial(ctx context.Context, e *config.Ensemble, readOnly bool) (*recipes.Client, error) {
 	cfg, err := a.clientConfig(e)
 	if err != nil {
@@ -47,8 +46,8 @@ func (a *app) clientConfig(e *config.Ensemble) (recipes.Config, error) {
 	return cfg, err
 }
 
-// tlsConfig is nil for a plain connection. There is no way to skip the check of
-// the server's certificate: a lock taken from an impostor is no lock.
+// tlsConfig is nil for a plain connection. The server's certificate is always verified:
+// a lock from an impostor is no lock.
 func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 	t := e.TLS
 	if t == nil && isTrue(a.env.get("ZOOKEEPER_TLS_ENABLED")) {
@@ -81,7 +80,7 @@ func (a *app) tlsConfig(e *config.Ensemble) (*tls.Config, error) {
 	return out, nil
 }
 
-// envFile is a file an environment variable names, "" for none.
+// envFile is the file that an environment variable names, or "".
 func (a *app) envFile(variable string) string {
 	if name := a.env.get(variable); name != "" {
 		return a.path(name)
@@ -94,8 +93,8 @@ func isTrue(text string) bool {
 	return err == nil && b
 }
 
-// logger is for looking into connections: LOCKTREE_LOG=debug, info, warn or
-// error writes what the library notices to stderr. Unset, it writes nothing.
+// logger is for debugging connections: LOCKTREE_LOG=debug, info, warn or error logs
+// to stderr. Unset, it logs nothing.
 func (a *app) logger() *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.env.get("LOCKTREE_LOG"))); err != nil {

@@ -58,8 +58,8 @@ func (a *app) console(ctx context.Context, flags *loadFlags) error {
 	return nil
 }
 
-// lines are the lines of standard input. Reading cannot be interrupted, so it is
-// done beside: an interrupt ends the waiting, and the program after it.
+// lines are the lines of standard input. A goroutine reads them, because reading cannot
+// be interrupted: an interrupt ends the wait, and then the program.
 func (a *app) lines(ctx context.Context, prompt bool) func(func(string, error) bool) {
 	return func(yield func(string, error) bool) {
 		type read struct {

@@ -45,7 +45,7 @@ func demoCommand(a *app) *cobra.Command {
 	return c
 }
 
-// demo does the main job in one process: the quickstart is planned and applied
+// demo does everything in one process: the quickstart is planned and applied
 // on an embedded server, programs contend for its four locks, and a destroy is
 // refused until nobody holds one. command runs one locktree command in dir, as
 // the user would have typed it, and returns its exit code.

@@ -41,7 +41,7 @@ const demoWork = 40 * time.Millisecond
 // that slept or swapped. Nothing in it waits for a session to end.
 const demoSession = 40 * time.Second
 
-// fleet is a few programs, each with a session of its own, and the paper they write on.
+// fleet is a few programs, each with a session of its own, and the output they share.
 type fleet struct {
 	mu      sync.Mutex
 	out     io.Writer

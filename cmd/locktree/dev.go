@@ -45,8 +45,8 @@ func devCommand(a *app) *cobra.Command {
 	return c
 }
 
-// loopback refuses an address other machines could reach: the server has no
-// protection of any kind.
+// loopback refuses an address that other machines could reach: the server has no
+// protection at all.
 func loopback(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

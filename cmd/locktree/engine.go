@@ -83,8 +83,8 @@ func (s *stack) readWith(ctx context.Context, read func(context.Context, *recipe
 	return trees, nil
 }
 
-// look calls f, which only looks at ensemble i, and calls it once more when the session was lost meanwhile. A new session
-// is waited for as long as a command waits for its first one, and then for what the last try found.
+// look calls f, which only reads ensemble i, and calls it once more if the session was lost meanwhile. It waits for a new
+// session as long as a command waits for its first one, and then for as long as f takes.
 func (s *stack) look(ctx context.Context, i int, f func(*recipes.Session) error) error {
 	for again := true; ; again = false {
 		wait, cancel := context.WithTimeout(ctx, 2*cmp.Or(s.Ensembles[i].ConnectTimeout, 5*time.Second))
@@ -112,13 +112,13 @@ func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 	return plan.DiffAll(trees, desired, who, opts)
 }
 
-// unreadable is the error of a command that showed all there is but what stands at these paths.
+// unreadable is the error of a command that showed everything except these nodes.
 func unreadable(paths []string) error {
-	return view.Failf("Not everything can be read", "%s cannot be read, so who holds and waits there is not known: %s.",
+	return view.Failf("Not everything can be read", "%s cannot be read, so their holders and waiters are not known: %s.",
 		view.Plural(len(paths), "node"), view.FirstFew(paths))
 }
 
-// allRead is that error for what stands in the trees.
+// allRead is that error for the trees, or nil.
 func (s *stack) allRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
 		gaps := tree.Gaps()
@@ -142,8 +142,8 @@ func (s *stack) plan(ctx context.Context, opts plan.Options) ([]*plan.Plan, erro
 	return s.diff(trees, opts), nil
 }
 
-// clientFor finds the connection a saved plan is for. The ensemble must still be
-// the one the plan was made on.
+// clientFor finds the connection for a saved plan. The ensemble must still be the one
+// of the plan.
 func (s *stack) clientFor(p *plan.Plan) (*recipes.Client, error) {
 	for i, e := range s.Ensembles {
 		if e.Name != p.Ensemble {
@@ -157,7 +157,7 @@ func (s *stack) clientFor(p *plan.Plan) (*recipes.Client, error) {
 	return nil, view.Failf("Saved plan does not match the configuration", "The plan is for ensemble %q, which the configuration does not declare. Apply it from the directory it was made in, or make a new plan.", p.Ensemble)
 }
 
-// serverLists says where a tree was read from.
+// serverLists are the servers of each ensemble.
 func serverLists(cfg *config.Config) []string {
 	out := make([]string, len(cfg.Ensembles))
 	for i, e := range cfg.Ensembles {
@@ -166,7 +166,7 @@ func serverLists(cfg *config.Config) []string {
 	return out
 }
 
-// who is written into the apply lock: user@host, as far as they are known.
+// who is written into the apply lock: user@host, if they are known.
 func who() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // listen interrupts this program at a signal that ends programs, until over is closed: while the command runs, signals
-// are the command's.
+// go to the command.
 func (x *execution) listen(signals <-chan os.Signal, over <-chan struct{}) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
@@ -88,7 +88,7 @@ func (x *execution) notAcquired(ctx context.Context, client *recipes.Client, pat
 	case errors.As(err, &held):
 		if ctx.Err() == nil && !x.given[conflictFlag] {
 			asking, stop := context.WithTimeout(ctx, 2*time.Second)
-			_ = held.Identify(asking) // it is only to say more
+			_ = held.Identify(asking) // only to say more
 			stop()
 		}
 		return x.notHad("%s", heldText(held))

@@ -13,12 +13,12 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// supervise waits for the command, and ends it when it may not go on: stopped is why it was told to end.
+// supervise waits for the command, and ends it when it must not continue; stopped says why.
 //
-// In time means: SIGTERM a third of a session timeout after the last committed write of
-// the session, and SIGKILL when the lease ends, at half of it. No server has given the
-// session up by then; see Lease.Context. A lost connection alone is no reason: it is made
-// again within that time, as a rule.
+// It sends SIGTERM a third of a session timeout after the last committed write of the
+// session, and SIGKILL when the lease ends, at half of it. No server has expired the session
+// by then; see Lease.Context. A lost connection alone is no reason: usually it is restored
+// within that time.
 func (x *execution) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, session *recipes.Session, signals <-chan os.Signal) (stopped string) {
 	lost, ended, cancelled := x.lost, lease.Context().Done(), ctx.Done()
 	untilDoubt := func() time.Duration { return time.Until(lease.Deadline()) - session.Timeout()/6 }
@@ -66,13 +66,13 @@ func (x *execution) supervise(ctx context.Context, p *child.Process, lease *reci
 	}
 }
 
-// isLost reports whether the lease ended otherwise than by being asked back.
+// isLost reports whether the lease was lost, and not only asked back.
 func isLost(lease *recipes.Lease) bool {
 	return errors.Is(context.Cause(lease.Context()), recipes.ErrLost)
 }
 
-// finish gives the lock back. The exit code is the command's own only if it ended by itself with the lock held: what it
-// makes of a signal of ours, be it 0, says nothing of whether its work is done.
+// finish releases the lock. The exit code is the command's own only if it ended by itself with the lock held: after a signal
+// of ours, even 0 does not mean that its work is done.
 func (x *execution) finish(p *child.Process, lease *recipes.Lease, stopped string) error {
 	err := x.release(lease)
 	select {
@@ -91,8 +91,8 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, stopped strin
 	return exitWith(p.Code())
 }
 
-// ready returns the lease's token and session, or why the command is not started: the lease
-// was lost, or it could not be kept. A node we may create but not read proves nothing.
+// ready returns the lease's token and session, or why the command cannot start: the lease was
+// lost, or it cannot be kept. A node that we may create but not read proves nothing.
 func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64, *recipes.Session, error) {
 	token := lease.Token()
 	proof := lease.Verify(lease.Context())
@@ -116,8 +116,8 @@ func why(lease *recipes.Lease, err error) error {
 	return err
 }
 
-// release gives the lock back, and waits for that no longer than the lease is good for:
-// a command in a pipeline should not hang because the network does.
+// release releases the lock, and waits for that no longer than the lease lasts: a command in
+// a pipeline should not hang because the network does.
 func (x *execution) release(lease *recipes.Lease) error {
 	ctx, cancel := context.WithDeadline(context.Background(), lease.Deadline())
 	defer cancel()

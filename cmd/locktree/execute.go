@@ -39,14 +39,14 @@ func (a *app) confirm(ctx context.Context, f *applyFlags) error {
 	return err
 }
 
-// firstTries bounds how often the first apply of a stack plans again, because another first
-// apply of it was faster.
+// firstTries bounds how often the first apply of a stack plans again because another one
+// came first.
 const firstTries = 3
 
 // planAndApply is an apply without a saved plan: it locks, plans, shows, asks and applies.
 //
-// A stack that was never applied has no lock yet. Until the approval there is nothing that
-// keeps others out, so another apply may be first; the plan is made again behind it.
+// A stack that was never applied has no lock yet. Until the approval nothing keeps others
+// out, so another apply may come first; then the plan is made again.
 func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, operation string, plans func(context.Context) ([]*plan.Plan, error)) error {
 	for try := 1; ; try++ {
 		err := a.planAndApplyOnce(ctx, f, s, operation, plans)
@@ -143,8 +143,8 @@ func (f *applyFlags) executor(c *recipes.Client, destroy bool) *apply.Executor {
 	return &apply.Executor{Client: c, LockTimeout: f.lockTimeout, Operation: operation, Who: who(), Version: version()}
 }
 
-// check refuses what is refused on any ensemble as things stand, before anything is
-// written on another one.
+// check refuses what any of the ensembles would refuse, before anything is written to
+// another one.
 func check(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error {
 	if len(plans) == 1 {
 		return nil // Run looks first, too
@@ -157,8 +157,8 @@ func check(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error
 	return nil
 }
 
-// inUse is the refusal of plans that delete or replace a lock somebody uses: asking
-// for approval first would waste an answer.
+// inUse refuses plans that delete or replace a lock in use: asking for approval first
+// would waste an answer.
 func inUse(plans []*plan.Plan) error {
 	for _, p := range plans {
 		if err := apply.InUse(p); err != nil {

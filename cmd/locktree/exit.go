@@ -16,22 +16,22 @@ const (
 	exitFmtRead = 2 // fmt: a file does not parse
 	exitFmtDiff = 3 // fmt -check: a file would change
 
-	// Only with apply or destroy -detailed-exitcode, where 1 would leave a script guessing.
+	// Only with apply or destroy -detailed-exitcode.
 	exitStale  = 4 // the saved plan no longer fits what is in ZooKeeper
 	exitLocked = 5 // somebody else's apply holds the lock
 	exitInUse  = 6 // a lock to be deleted or replaced is held
 
-	// Only of exec, which ends with the codes of its command otherwise; they are out of
-	// the way of what commands use, as those of timeout(1) and env(1).
+	// Only of exec, which otherwise exits with the code of its command. Commands rarely use
+	// them, as with timeout(1) and env(1).
 	exitLost      = 123             // the lock was lost while the command ran, or the command was ended for its sake
 	exitConflict  = 124             // somebody else has the lock; -E sets another one
 	exitOwn       = 125             // anything else that is not the command's
-	exitCannotRun = child.CannotRun // the command is no program, or may not be run
+	exitCannotRun = child.CannotRun // the command is not executable
 	exitNotFound  = child.NotFound  // there is no such command
 )
 
-// codeError ends the program with a code. Its text, when it has one, is still
-// to be shown; a nil err means that everything has been said already.
+// codeError ends the program with a code. Its text, if any, is still to be shown; a nil
+// err means that nothing is left to show.
 type codeError struct {
 	code int
 	err  error
@@ -46,7 +46,7 @@ func (e *codeError) Error() string {
 
 func (e *codeError) Unwrap() error { return e.err }
 
-// exitWith ends the command with a code and without another word.
+// exitWith ends the command with a code and shows nothing more.
 func exitWith(code int) error {
 	if code == exitOK {
 		return nil
@@ -67,7 +67,7 @@ func codeOf(err error) int {
 	}
 }
 
-// exit gives the errors a script wants to tell apart their codes.
+// exit gives errors that a script distinguishes their codes.
 func (f *applyFlags) exit(err error) error {
 	var (
 		stale  *apply.StaleError

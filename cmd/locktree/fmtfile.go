@@ -37,7 +37,7 @@ func (f *formatter) file(name string) error {
 	return nil
 }
 
-// standardInput writes the formatted text, or with -check and -diff what they say.
+// standardInput writes the formatted text, or what -check and -diff ask for.
 func (f *formatter) standardInput(src []byte) error {
 	out, ok := f.format(src, "<stdin>")
 	if !ok {

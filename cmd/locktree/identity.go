@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// denied says who we are where the servers refused something to us, and who could grant it.
+// denied adds who we are to a refusal of the servers, and who could grant the right.
 func denied(ctx context.Context, c *recipes.Client, err error) error {
 	return deniedAt(ctx, c, err, apply.RefusedAt(err))
 }
@@ -27,7 +27,7 @@ func deniedAt(ctx context.Context, c *recipes.Client, err error, path string) er
 	return d
 }
 
-// denied says more where it is the stack's root, or what the tool made in it, that is closed to us.
+// denied says more if the stack's root is closed to us, or what the tool created in it.
 func (s *stack) denied(ctx context.Context, i int, err error) error {
 	err = denied(ctx, s.clients[i], err)
 	var d *view.Denied

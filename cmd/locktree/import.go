@@ -53,8 +53,8 @@ func importCommand(a *app) *cobra.Command {
 	return c
 }
 
-// importOne is an import block given on the command line: a plan of that one
-// address, shown, approved and applied.
+// importOne is an import block on the command line: a plan of one address, which is shown,
+// approved and applied.
 func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) error {
 	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
 		if err := declareImport(s.Config, addr, path); err != nil {
@@ -62,7 +62,7 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 		}
 		return a.planAndApply(ctx, &f.applyFlags, s, "apply", func(ctx context.Context) ([]*plan.Plan, error) {
 			plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.overwriteData})
-			for _, p := range plans { // an import is about one address: nobody limited it
+			for _, p := range plans { // an import is about one address: no warning that others are left out
 				p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
 			}
 			return plans, err
@@ -70,7 +70,7 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 	})
 }
 
-// lockTypes are the types of locks, and not of what holds them.
+// lockTypes are the types of locks, without those of containers.
 func lockTypes() (names []string) {
 	for _, k := range kind.All() {
 		if !k.Container {
@@ -132,12 +132,12 @@ func (a *app) importTree(ctx context.Context, f *importFlags) error {
 	return a.generate(cfg, e, found, whole, f)
 }
 
-// maxSurvey bounds what one import looks at: a wrong -from on a large ensemble
-// should say so soon.
+// maxSurvey bounds what one import reads, so that a wrong -from on a large ensemble
+// fails soon.
 const maxSurvey = 100_000
 
-// generate writes what was found as configuration, into a file for its owner only: it names digests. Then it loads the
-// configuration with it, so that what does not fit is said now.
+// generate writes what was found as configuration, into a file that only its owner can read, because it contains digests. Then
+// it loads the configuration with that file, so that errors show now.
 func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *inspect.Found, f *importFlags) error {
 	moved := !inspect.Below(found.Path, e.Root)
 	if moved {
@@ -180,7 +180,7 @@ func writeNew(name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// declareImport adds an import block that stands nowhere.
+// declareImport adds an import that is in no file.
 func declareImport(cfg *config.Config, addr, path string) error {
 	if err := kind.ValidatePath(path); err != nil {
 		return view.Failf("Illegal path", "%q: %v.", path, err)
@@ -199,9 +199,8 @@ func declareImport(cfg *config.Config, addr, path string) error {
 	return view.Failf("Address is not declared", "Nothing is declared at %s. Declare it first%s; the import then says which znode to take over. \"locktree import -from PATH -generate FILE\" writes the declarations, too.", addr, blockOf(addr))
 }
 
-// beside is what an import block says against an import from the command line that has
-// its address or its path: nothing when it is the same. Two znodes would become one
-// lock, or one znode two.
+// beside compares an import block with an import on the command line that has its address
+// or its path: unless they are the same, two znodes would become one lock, or one znode two.
 func beside(block plan.Import, addr, path string) error {
 	switch {
 	case block.To == addr && block.Path == path:
@@ -212,7 +211,7 @@ func beside(block plan.Import, addr, path string) error {
 	return view.Failf("Imported twice", "%s becomes %s at %s, and a znode can be only one lock. Delete that block, or give another path.", path, block.To, block.Origin)
 }
 
-// blockOf is how the block of an address begins, as advice; "" where it takes more.
+// blockOf is how the block of an address begins, as advice; "" if that is not simple.
 func blockOf(addr string) string {
 	parts := strings.Split(addr, ".")
 	if len(parts) < 2 || strings.ContainsAny(addr, "[]") || kind.Lookup(parts[len(parts)-2]) == nil {

@@ -48,8 +48,8 @@ func (a *app) init(ctx context.Context, flags *loadFlags) error {
 	return nil
 }
 
-// reach says whether an ensemble answers. That it does not is no failure here:
-// the configuration comes first, the servers may come later.
+// reach says whether an ensemble can be reached. It is no error if not: the servers may
+// come after the configuration.
 func (a *app) reach(ctx context.Context, e *config.Ensemble) {
 	name := fmt.Sprintf("Ensemble %q (%s)", e.Name, strings.Join(e.Servers, ","))
 	client, err := a.dial(ctx, e, true)

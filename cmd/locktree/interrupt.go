@@ -14,12 +14,12 @@ import (
 // grace is how long an interrupted command may take to end by itself.
 const grace = time.Second
 
-// twin is how long after the first signal another one is the same: timeout(1) signals the process, and then its group.
+// twin is how long after the first signal a second one counts as the same: timeout(1) signals the process and then its group.
 const twin = 300 * time.Millisecond
 
-// onSignals lets the first signal cancel the command, which says itself what it
-// still has to finish, and the second end the program where it stands: an apply
-// is one transaction, so nothing is left half written.
+// onSignals lets the first signal cancel the command, which says what it still has to
+// finish. The second ends the program at once: an apply is one transaction, so nothing is
+// left half written.
 func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, exit func(int)) {
 	<-signals
 	cancel()
@@ -38,9 +38,9 @@ type interrupted struct{ os.Signal }
 
 func (i interrupted) Error() string { return "interrupted: " + i.String() }
 
-// await waits for the command. Nothing can end the evaluation of an expression from within, or the reading of a FIFO; so
-// a command that has not ended some time after an interrupt is left where it is, and the program ends without it. What
-// is under way is seen through before, and nothing begins any more.
+// await waits for the command. Nothing can interrupt the evaluation of an expression or the reading of a FIFO, so if a command
+// has not ended some time after an interrupt, the program ends without it. It first waits for what is under way, and lets
+// nothing new begin.
 func (a *app) await(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
@@ -64,11 +64,11 @@ func (a *app) await(ctx context.Context, done <-chan error) error {
 	return context.Canceled
 }
 
-// interruptible says what happens when ctx is cancelled while a command works,
-// in the words people know. The returned function, to be called once, ends the watch:
-// what was begun to be said is said when it returns.
+// interruptible shows what happens when ctx is cancelled while a command works, in
+// Terraform's words. The returned function, to be called once, ends that, and waits for a
+// message that is being written.
 func (a *app) interruptible(ctx context.Context) (stop func()) {
-	v, said := a.view(), make(chan struct{}) // not in the function: that runs beside the command
+	v, said := a.view(), make(chan struct{}) // not in the function: that runs concurrently
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(said)
 		what := "Gracefully shutting down..."

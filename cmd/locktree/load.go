@@ -16,11 +16,10 @@ type loadFlags struct {
 	inputs []config.Input // in the order of the command line
 }
 
-// compactFlag is looked up by its name before a command runs: it is about what is shown.
+// compactFlag is looked up by name before a command runs.
 const compactFlag = "compact-warnings"
 
-// inputFlag is -var or -var-file. Both append to one list: whichever stands
-// later wins.
+// inputFlag is -var or -var-file. Both append to one list: the later one wins.
 type inputFlag struct {
 	to    *[]config.Input
 	input func(text string) config.Input
@@ -43,7 +42,7 @@ func (a *app) options(f *loadFlags) config.Options {
 	for _, in := range f.inputs {
 		switch in.File {
 		case "":
-		case "-": // for a secret that is to stand in no file and no list of processes
+		case "-": // for a secret that must not be in a file or a list of processes
 			in.File, in.Reader = "<stdin>", a.stdin
 		default:
 			in.File = a.path(in.File)

@@ -10,10 +10,9 @@ import (
 	"syscall"
 )
 
-// memoryGoal is what the collector keeps the program within, in bytes, when that can
-// be had: by itself it waits until the heap is twice what was in use, and 100,000
-// semaphores are 250 MiB. With more in use than this it only works harder: the goal
-// refuses nothing. GOMEMLIMIT sets another one.
+// memoryGoal is the soft memory limit in bytes. Without it the collector waits until the
+// heap is twice what was in use, and 100,000 semaphores are 250 MiB. Above it, the collector
+// only works harder. GOMEMLIMIT overrides it.
 const memoryGoal = 420 << 20
 
 func main() {

@@ -11,13 +11,12 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// savePlan writes the file for its owner only, complete or not at all. What
-// stands there already is replaced only when it is a plan too: a slip of the
-// finger must not cost a configuration.
+// savePlan writes a file that only its owner can read, complete or not at all. It replaces
+// an existing file only if that is a plan, too: a typing error must not cost a configuration.
 func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) error {
 	path := a.path(name)
 	if old, err := os.Open(path); err == nil {
-		_, err := plan.DecodeFile(io.LimitReader(old, 64)) // its beginning says what it is
+		_, err := plan.DecodeFile(io.LimitReader(old, 64)) // its beginning is enough
 		old.Close()
 		if errors.Is(err, plan.ErrNotPlan) {
 			return view.Failf("Refusing to overwrite a file", "%s exists and is not a plan. Choose another name for -out, or remove the file.", name)

@@ -12,14 +12,14 @@ import (
 // stillEvery is how often an apply says what it is still about, as Terraform does.
 const stillEvery = 10 * time.Second
 
-// progress is one apply on one ensemble. It passes the events on, says what still goes on where nothing ends for a while, and
-// has interrupts wait once something was begun.
+// progress is one apply on one ensemble. It shows the events, and what is still under way if nothing ends for a while. Once
+// something has begun, interrupts wait for it.
 type progress struct {
 	*app
 	ensemble string
 	stopped  chan struct{}
 	over     sync.WaitGroup
-	begun    bool // this apply has put something under way
+	begun    bool // something is under way
 
 	mu   sync.Mutex
 	open []view.Ongoing
@@ -31,7 +31,7 @@ func (a *app) progress(ensemble string) *progress {
 	return p
 }
 
-// stop ends the watch; nothing is said afterwards, and interrupts need not wait any longer.
+// stop ends the watch and lets interrupts through. Nothing is shown afterwards.
 func (p *progress) stop() {
 	if p.begun {
 		p.changing.Store(false)

@@ -16,14 +16,13 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// app is one run of the program: its streams, the global flags and the view the
-// verbs speak through.
+// app is one run of the program: its streams, the global flags and its output.
 type app struct {
 	terminal
 	dir  string   // -chdir: what every relative path is relative to
 	json jsonKind // the verb's -json, 0 without
 
-	showing sync.Mutex // an interrupt is answered beside the command
+	showing sync.Mutex // an interrupt is shown concurrently
 	v       view.Output
 
 	compact bool // the verb's -compact-warnings
@@ -35,8 +34,8 @@ type app struct {
 	dialClient func(context.Context, recipes.Config) (*recipes.Client, error)
 }
 
-// run is the whole program without its process: no globals, no os.Exit, so that
-// tests and the demo call it as often as they like.
+// run is the whole program without its process: no globals, no os.Exit, so that tests and
+// the demo can call it often.
 func run(ctx context.Context, args []string, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{terminal: terminal{stdin: stdin, stdout: stdout, stderr: stderr, env: env}, dialClient: recipes.Dial}
 	return a.run(ctx, args)
@@ -70,8 +69,8 @@ const mainVerbs = 5
 // The help lists commands in the order they are made, not in that of their names.
 func init() { cobra.EnableCommandSorting = false }
 
-// verbs are the commands, in the order the help lists them. A new command is one
-// function here and one file.
+// verbs are the commands in the order of the help. A new command is a function here and a
+// file.
 func verbs() []func(*app) *cobra.Command {
 	return []func(*app) *cobra.Command{
 		initCommand, validateCommand, planCommand, applyCommand, destroyCommand, // the main ones
@@ -105,7 +104,7 @@ func (a *app) rootCommand() *cobra.Command {
 		},
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			a.compact, _ = c.Flags().GetBool(compactFlag) // false where the command has none
-			a.view()                                      // while nothing runs beside
+			a.view()                                      // before anything runs concurrently
 			return a.checkDir()
 		},
 	}
@@ -141,8 +140,8 @@ func usage(c *cobra.Command, summary, detail string, args ...any) error {
 	return view.Failf(summary, detail+"\n\nFor the flags and arguments, run: "+c.CommandPath()+" -help", args...)
 }
 
-// exactly refuses more positional arguments than a verb takes, with the advice
-// people who come from older Terraform versions need.
+// exactly refuses too many or too few arguments. Older Terraform versions took a directory
+// as an argument, hence its advice.
 func exactly(minimum, maximum int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

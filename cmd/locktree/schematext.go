@@ -9,8 +9,8 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
-// writeBlock writes a block the way it is written in a file, each argument with
-// what it takes and means.
+// writeBlock writes a block as it is written in a file, each argument with its type and
+// meaning.
 func writeBlock(w io.Writer, b *config.BlockSchema, indent string) {
 	head := b.Name
 	for _, l := range b.Labels {

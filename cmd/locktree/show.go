@@ -33,7 +33,7 @@ func showCommand(a *app) *cobra.Command {
 	return c
 }
 
-// showTree shows what is there, and the outputs of the last apply below it.
+// showTree shows what exists, and then the outputs of the last apply.
 func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 	trees, err := a.owned(ctx, flags, nil)
 	if trees == nil {
@@ -53,7 +53,7 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 	return err
 }
 
-// showPlan needs neither the configuration nor a server: the file says it all.
+// showPlan needs neither the configuration nor a server: everything is in the file.
 func (a *app) showPlan(name string, concise bool) error {
 	file, err := a.readPlan(name)
 	if err != nil {

@@ -33,7 +33,7 @@ func (a *app) scaffold() (wrote bool, err error) {
 	text := strings.NewReplacer("STACK", stackName(filepath.Base(abs)), "SERVERS", a.starterServers()).Replace(starter)
 	f, err := os.OpenFile(filepath.Join(dir, starterName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return false, nil // somebody was faster
+		return false, nil // another program created it first
 	}
 	if err != nil {
 		return false, view.Failf("Cannot write "+starterName, "%v. Choose a directory you can write to, with -chdir=DIR.", err)
@@ -42,8 +42,8 @@ func (a *app) scaffold() (wrote bool, err error) {
 	return true, errors.Join(err, f.Close())
 }
 
-// starterServers writes the servers of the environment into the configuration,
-// or where dev serves: a configuration that says where it goes can be reviewed.
+// starterServers are those of the environment, or the address of dev: a configuration that
+// names its servers can be reviewed.
 func (a *app) starterServers() string {
 	servers := []string{devAddress}
 	if list := a.env.get("ZOOKEEPER_SERVERS"); list != "" {
@@ -56,8 +56,8 @@ func (a *app) starterServers() string {
 	return strings.Join(quoted, ", ")
 }
 
-// stackName makes a name of a directory's: stacks of different directories must
-// not take each other's nodes for their own.
+// stackName makes a stack name from that of a directory: stacks of different directories
+// must not share nodes.
 func stackName(dir string) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {

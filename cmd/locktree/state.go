@@ -80,8 +80,8 @@ func (a *app) stateShow() *cobra.Command {
 	return c
 }
 
-// owned are the live trees with this stack's nodes alone, those whose addresses
-// match one of the patterns where there are some. With an error and trees, they are what could be read.
+// owned are the live trees with only this stack's nodes, and only those that match one of the
+// patterns, if there are any. Trees beside an error are what could be read.
 func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) (trees []*plan.Tree, err error) {
 	err = a.withStack(ctx, flags, true, func(s *stack) error {
 		if trees, err = s.read(ctx); err == nil {

@@ -73,7 +73,7 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 	return nil
 }
 
-// status is what reading the trees has shown.
+// status is what reading the trees showed.
 func (s *stack) status(trees []*plan.Tree) view.Status {
 	st := view.Status{Trees: trees, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
 	for _, tree := range trees {
@@ -82,7 +82,7 @@ func (s *stack) status(trees []*plan.Tree) view.Status {
 	return st
 }
 
-// lookAt shows what stands at a path, on every ensemble that has it.
+// lookAt shows the locks at and below a path, on every ensemble that has it.
 func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	if path != "/" {
 		if err := kind.ValidatePath(path); err != nil {

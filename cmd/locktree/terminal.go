@@ -14,9 +14,9 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
-// terminal is what the program may assume about its streams. The rules: data
-// goes to stdout, messages to stderr; colour and frames appear only where a
-// person looks on; a question is asked only where a person can answer.
+// terminal is what the program knows about its streams. Data goes to stdout, messages to
+// stderr; colours and frames appear only on terminals; a question is asked only where a
+// person can answer.
 type terminal struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -55,12 +55,12 @@ func (t *terminal) color(stream io.Writer) bool {
 	}
 }
 
-// stream is what a view may do on a stream.
+// stream is a stream for a view.
 func (t *terminal) stream(w io.Writer) view.Stream {
 	return view.Stream{Writer: w, Color: t.color(w), Terminal: isTerminal(w), Width: t.width(w)}
 }
 
-// width is the columns of a terminal, or 78 where there is none.
+// width is the width of a terminal, or 78 without one.
 func (t *terminal) width(stream io.Writer) int {
 	if f, ok := stream.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -70,12 +70,12 @@ func (t *terminal) width(stream io.Writer) int {
 	return 78
 }
 
-// errNoApproval: somebody answered, and not with "yes".
+// errNoApproval: the answer was not "yes".
 var errNoApproval = errors.New("not approved")
 
-// approve asks until it has an answer; only "yes" is one. Where standard input
-// is no terminal nothing is asked, since nobody sees the question: one line is
-// read, so that `echo yes | locktree apply` works as it does with Terraform.
+// approve asks for approval; only "yes" gives it. If standard input is not a terminal,
+// nobody would see the question: it only reads a line, so that `echo yes | locktree apply`
+// works as it does with Terraform.
 func (t *terminal) approve(ctx context.Context, question string) error {
 	if isTerminal(t.stdin) {
 		fmt.Fprint(t.stderr, question)

@@ -15,7 +15,7 @@ import (
 
 // What people who know Terraform type, and what to type here instead.
 
-// nothingToFetch is said of the commands and flags about providers and backends.
+// nothingToFetch answers commands and flags about providers and backends.
 const nothingToFetch = "There are no providers, backends or registries here, so there is nothing to fetch or to configure."
 
 var terraformCommands = map[string]string{
@@ -53,7 +53,7 @@ var terraformFlags = map[string]string{
 	"force":               "-auto-approve skips the question. Only -force-break=ADDRESS removes a lock in use.",
 }
 
-// unknownCommand says what to type instead of a command there is none of.
+// unknownCommand says what to type instead of a command that does not exist.
 func unknownCommand(c *cobra.Command, name string) error {
 	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ") // "state " of a subcommand
 	advice := terraformCommands[path+name]
@@ -64,7 +64,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 	return view.Failf("Unknown command", "%s\n\nFor all commands and topics, run: %s -help", said, c.CommandPath())
 }
 
-// nearest is what may have been meant by a name, after c; "" when nothing is like it.
+// nearest is the subcommand or topic most like name, or "".
 func nearest(c *cobra.Command, name string) string {
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(name); len(near) > 0 {
@@ -86,8 +86,8 @@ func nearest(c *cobra.Command, name string) string {
 	return ""
 }
 
-// flagText says what is wrong with a flag, in the spelling people use, and which
-// flag may have been meant.
+// flagText says what is wrong with a flag, in the spelling people use, and which flag is
+// most like it.
 func flagText(c *cobra.Command, err error) string {
 	text := strings.ReplaceAll(err.Error(), "--", "-") + "."
 	text = strings.ToUpper(text[:1]) + text[1:]

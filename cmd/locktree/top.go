@@ -53,8 +53,8 @@ type topRun struct {
 	last     view.Top
 }
 
-// run looks until it is told to end, which is how it is meant to end. Where a look fails, or takes longer than the
-// interval, what the last one found stays, and it is said how old that is.
+// run refreshes until it is interrupted, which is how it is meant to end. If a refresh fails, or takes longer than the
+// interval, the last result stays on the screen, with its age.
 func (t *topRun) run(ctx context.Context, s *stack) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -97,7 +97,7 @@ func (t *topRun) run(ctx context.Context, s *stack) error {
 
 var errNoAnswer = errors.New("no answer yet")
 
-// topLook is what one look found, or why it failed.
+// topLook is the result of one refresh.
 type topLook struct {
 	view.Status
 	err error
@@ -111,7 +111,7 @@ func lookFrom(ctx context.Context, s *stack) topLook {
 	return topLook{Status: s.status(trees)}
 }
 
-// take takes over what a look found. Only the first one may not fail: there is nothing to show.
+// take keeps the result of a look. Only the first one must not fail: there would be nothing to show.
 func (t *topRun) take(found topLook) error {
 	t.last.Error = found.err
 	switch {
@@ -123,7 +123,7 @@ func (t *topRun) take(found topLook) error {
 	return nil
 }
 
-// verdict is how top ends, by what was shown last.
+// verdict is how top ends, which depends on what it showed last.
 func (t *topRun) verdict(ctx context.Context, s *stack) error {
 	if t.last.Error != nil {
 		return exitWith(exitError)
@@ -131,7 +131,7 @@ func (t *topRun) verdict(ctx context.Context, s *stack) error {
 	return s.allRead(context.WithoutCancel(ctx), t.last.Trees)
 }
 
-// screen is a terminal that is repainted, or any other output, which is written on.
+// screen is a terminal, which is repainted, or any other output, which is appended to.
 type screen struct {
 	*app
 	on   bool
@@ -143,8 +143,8 @@ func (t *topRun) screen() *screen {
 	return &screen{app: t.app, on: ok && isTerminal(f) && t.env.get("TERM") != "dumb", file: f}
 }
 
-// open changes to the other screen of the terminal, so that what was there is there
-// again afterwards; hides the cursor; and cuts lines that are too long.
+// open switches to the alternate screen of the terminal, so that its content comes back
+// afterwards, hides the cursor, and cuts lines that are too long.
 func (s *screen) open() {
 	if s.on {
 		fmt.Fprint(s.stdout, "\x1b[?1049h\x1b[?25l\x1b[?7l")
@@ -157,7 +157,7 @@ func (s *screen) close() {
 	}
 }
 
-// frameLines are the lines of a frame that are no locks, with one to spare.
+// frameLines are the lines of a frame besides locks, and one to spare.
 const frameLines = 8
 
 func (s *screen) show(top view.Top) {
@@ -173,7 +173,7 @@ func (s *screen) show(top view.Top) {
 	top.Rows = max(height-frameLines, 1)
 	var frame bytes.Buffer
 	view.NewHuman(view.Stream{Writer: &frame, Color: s.color(s.stdout), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(top)
-	// Painted over the last frame, so that nothing flickers.
+	// It paints over the last frame, so that nothing flickers.
 	text := bytes.ReplaceAll(frame.Bytes(), []byte("\n"), []byte("\x1b[K\n"))
-	_, _ = s.stdout.Write(append(append([]byte("\x1b[H"), text...), "\x1b[J"...)) // a terminal that has gone ends the program otherwise
+	_, _ = s.stdout.Write(append(append([]byte("\x1b[H"), text...), "\x1b[J"...)) // if the terminal is gone, a signal ends the program
 }

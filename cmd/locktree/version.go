@@ -14,8 +14,8 @@ import (
 // release is set by the build of a release with -ldflags "-X main.release=1.2.3".
 var release string
 
-// next is the release being worked on: what a build from a working copy calls
-// itself, and what required_version is held against there.
+// next is the coming release: the version of a build from a working copy, which
+// required_version is compared with.
 const next = "0.1.0-dev"
 
 func versionCommand(a *app) *cobra.Command {
@@ -36,9 +36,8 @@ func (a *app) version() error {
 	return nil
 }
 
-// version is the release, or the tag `go install` recorded. A build from a
-// working copy records neither, or a pseudo-version before any tag, which would
-// satisfy no constraint.
+// version is the release, or the tag that `go install` recorded. A build from a working
+// copy records neither, or a pseudo-version, which would satisfy no constraint.
 func version() string {
 	if release != "" {
 		return release
