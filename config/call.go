@@ -178,6 +178,10 @@ func (m *module) evaluateCall(d *decl) {
 		}
 		m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block string }{at, addr})
 		byKey[el.key] = m.evaluateModule(child, d, in, at)
+		if i > 0 { // the first one stays, for what is asked about the block
+			child.named, child.names, child.index, child.variables, child.inputs = nil, nil, nil, nil, nil
+			child.nodes, child.outputs, child.all, child.steps = nil, nil, nil, nil
+		}
 	}
 	if d.value = byKey[""]; d.forEach != nil {
 		d.value = cty.ObjectVal(byKey)

@@ -97,12 +97,11 @@ func TestModulesThatCallMoreAndMoreAreRefused(t *testing.T) {
 	}
 }
 
-// A module without nodes costs evaluation, too.
+// A module without nodes costs evaluation, too, and each of its instances counts.
 func TestInstancesOfModulesAreCounted(t *testing.T) {
-	call := "locals { r = { for i in range(600) : i => i } }\nmodule \"m\" {\nsource = \"./%s\"\nfor_each = local.r\n}\n"
 	_, diags := config.LoadFS(fstest.MapFS{
-		"main.locktree.hcl":  {Data: []byte(preamble + fmt.Sprintf(call, "a"))},
-		"a/m.locktree.hcl":   {Data: []byte(fmt.Sprintf(call, "b"))},
+		"main.locktree.hcl":  {Data: []byte(preamble + "module \"m\" {\n  source   = \"./a\"\n  for_each = { a = 1, b = 200 }\n  n        = each.value\n}\n")},
+		"a/m.locktree.hcl":   {Data: []byte("variable \"n\" {}\nmodule \"m\" {\n  source   = \"./b\"\n  for_each = { for p in setproduct(range(var.n), range(1000)) : \"${p[0]}-${p[1]}\" => 1 }\n}\n")},
 		"a/b/m.locktree.hcl": {Data: []byte("locals { x = 1 }\n")},
 	}, ".", config.Options{Environ: testEnviron})
 	require.Contains(t, summaries(diags), "Too many nodes")

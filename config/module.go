@@ -88,9 +88,6 @@ func (s *session) module(files *sources, parent *module, path string) *module {
 	if parent != nil {
 		m.language = childLanguage
 	}
-	for _, root := range namedRoots {
-		m.named[root] = map[string]*decl{}
-	}
 	return m
 }
 
