@@ -89,8 +89,8 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	}
 	b.setAttrs(content.Attributes)
 	for _, arg := range t.args {
-		if a := b.attrs[arg.name]; a != nil {
-			a.required = arg.required
+		if a := b.attrs[arg.Name]; a != nil {
+			a.required = arg.Required
 		}
 	}
 	for _, raw := range content.Blocks {
@@ -207,9 +207,9 @@ func (t *blockType) blockHint(given string) string {
 // complete reports what is missing or duplicated, here and inside. It runs after override files are merged.
 func (b *block) complete(r *report) {
 	for _, a := range b.typ.args {
-		if a.required && b.attrs[a.name] == nil {
+		if a.Required && b.attrs[a.Name] == nil {
 			r.errorf(b.head, "Missing required argument", "%s needs the argument %q. Add %s = ... (%s).",
-				upperFirst(b.title()), a.name, a.name, lowerFirst(strings.TrimSuffix(a.doc, ".")))
+				upperFirst(b.title()), a.Name, a.Name, lowerFirst(strings.TrimSuffix(a.Doc, ".")))
 		}
 	}
 	if b.typ.of != nil && len(b.nested("content")) == 0 {

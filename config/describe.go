@@ -76,13 +76,7 @@ func Schema() *LanguageSchema {
 }
 
 func (t *blockType) describe() *BlockSchema {
-	b := &BlockSchema{Name: t.name, Doc: t.doc, Labels: t.labels, Single: t.single, AnyArguments: t.anyArgs}
-	for _, a := range t.args {
-		b.Arguments = append(b.Arguments, ArgumentSchema{
-			Name: a.name, Doc: a.doc, Type: a.typ, Required: a.required, Default: a.def, OneOf: a.oneOf,
-			Min: a.lo, Max: a.hi, ForcesReplace: a.replace,
-		})
-	}
+	b := &BlockSchema{Name: t.name, Doc: t.doc, Labels: t.labels, Single: t.single, AnyArguments: t.anyArgs, Arguments: slices.Clone(t.args)}
 	for _, n := range t.blocks {
 		if n.kind != nil {
 			b.Contains = append(b.Contains, n.name)

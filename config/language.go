@@ -14,7 +14,7 @@ func newLanguage() *blockType {
 	blocks := []*blockType{
 		{
 			name: "locktree", doc: "Settings of the whole configuration.", single: true,
-			args: []argument{
+			args: []ArgumentSchema{
 				requiredVersion,
 				arg("stack", "string", "Ownership id, written into every node; nodes of other stacks are never touched.").must(),
 			},
@@ -22,7 +22,7 @@ func newLanguage() *blockType {
 		newEnsembleType(),
 		{
 			name: "import", doc: "Takes over a znode that exists already.",
-			args: []argument{
+			args: []ArgumentSchema{
 				arg("to", "address", "The address of the node it becomes.").must(),
 				arg("path", "string", "Its current absolute path.").must(),
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one import for each element."),
@@ -33,7 +33,7 @@ func newLanguage() *blockType {
 }
 
 func newChildLanguage() *blockType {
-	settings := &blockType{name: "locktree", doc: "Settings of the module.", single: true, args: []argument{requiredVersion}}
+	settings := &blockType{name: "locktree", doc: "Settings of the module.", single: true, args: []ArgumentSchema{requiredVersion}}
 	return &blockType{top: true, child: true, blocks: append(append([]*blockType{settings}, declarationTypes()...), nodeTypes()...)}
 }
 
@@ -44,7 +44,7 @@ func declarationTypes() []*blockType {
 	return []*blockType{
 		withDynamic(&blockType{
 			name: "variable", doc: "An input.", labels: []string{"name"},
-			args: []argument{
+			args: []ArgumentSchema{
 				arg("type", "type", "Type constraint.").or("any"),
 				arg("default", "any", "Value when none is given."),
 				arg("description", "string", "For people."),
@@ -53,7 +53,7 @@ func declarationTypes() []*blockType {
 			},
 			blocks: []*blockType{{
 				name: "validation", doc: "A rule the value must keep.",
-				args: []argument{
+				args: []ArgumentSchema{
 					arg("condition", "bool", "True when the value is good.").must(),
 					arg("error_message", "string", "The message when it is not.").must(),
 				},
@@ -62,20 +62,20 @@ func declarationTypes() []*blockType {
 		{name: "locals", doc: "Named values.", anyArgs: true},
 		{
 			name: "principal", doc: "An identity that can be granted rights.", labels: []string{"name"},
-			args: []argument{
+			args: []ArgumentSchema{
 				arg("scheme", "string", "world, digest, x509, ip or sasl.").must().of(schemes...),
 				arg("id", "string", "The identity, in the form of the scheme."),
 			},
 		},
 		withDynamic(&blockType{
 			name: "acl", doc: "A list of grants that namespaces and locks refer to.", labels: []string{"name"},
-			args: []argument{
+			args: []ArgumentSchema{
 				arg("allow_world", "bool", "Let everybody do more than read.").or(false),
 				arg("allow_lockout", "bool", "Let an apply remove its own admin right.").or(false),
 			},
 			blocks: []*blockType{{
 				name: "grant", doc: "Rights for some principals.",
-				args: []argument{
+				args: []ArgumentSchema{
 					arg("to", "list(principal)", "List of principals.").must(),
 					arg("allow", "string", `"lock", "observe", "admin", or letters of "cdrwa".`).must(),
 				},
@@ -83,7 +83,7 @@ func declarationTypes() []*blockType {
 		}),
 		{
 			name: "output", doc: "A value to show after an apply.", labels: []string{"name"},
-			args: []argument{
+			args: []ArgumentSchema{
 				arg("value", "any", "The value.").must(),
 				arg("description", "string", "For people."),
 				arg("sensitive", "bool", "Show and store the name only.").or(false),
@@ -92,24 +92,24 @@ func declarationTypes() []*blockType {
 		newModuleType(),
 		{
 			name: "moved", doc: "Records that something has a new address or a new path.",
-			args: []argument{
+			args: []ArgumentSchema{
 				arg("from", "address or path", "The former address, or the former path as a string.").must(),
 				arg("to", "address or path", "The current address or path.").must(),
 			},
 		},
 		{
 			name: "removed", doc: "Records that a declaration was removed on purpose, and what happens to its znodes.",
-			args: []argument{arg("from", "address", "The address that is not declared any more.").must()},
+			args: []ArgumentSchema{arg("from", "address", "The address that is not declared any more.").must()},
 			blocks: []*blockType{{
 				name: "lifecycle", doc: "Rules for the removal.", single: true,
-				args: []argument{arg("destroy", "bool", "Delete the znodes; false leaves them as they are, without the mark of this stack.").or(true)},
+				args: []ArgumentSchema{arg("destroy", "bool", "Delete the znodes; false leaves them as they are, without the mark of this stack.").or(true)},
 			}},
 		},
 		withDynamic(&blockType{
 			name: "check", doc: "Conditions that every plan checks; a failure is a warning and stops nothing.", labels: []string{"name"},
 			blocks: []*blockType{{
 				name: "assert", doc: "A condition that should hold.",
-				args: []argument{
+				args: []ArgumentSchema{
 					arg("condition", "bool", "True when all is well.").must(),
 					arg("error_message", "string", "The message when it is false.").must(),
 				},
@@ -121,7 +121,7 @@ func declarationTypes() []*blockType {
 func newModuleType() *blockType {
 	return &blockType{
 		name: "module", doc: "Another directory of declarations, with inputs of its own.", labels: []string{"name"}, anyArgs: true,
-		args: []argument{
+		args: []ArgumentSchema{
 			arg("source", "string", `Directory of the module, relative to this one: "./NAME" or "../NAME".`).must(),
 			arg("for_each", "map(any) or set(string)", "A map or a set of strings: the module once for each element."),
 			arg("ensemble", "ensemble", "The ensemble of the module's top-level nodes, when there are several."),
@@ -132,7 +132,7 @@ func newModuleType() *blockType {
 func newEnsembleType() *blockType {
 	return &blockType{
 		name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
-		args: []argument{
+		args: []ArgumentSchema{
 			arg("servers", "list(string)", `Servers as "host:port"; those of the environment variable ZOOKEEPER_SERVERS by default.`),
 			arg("root", "string", "Absolute path put before every declared path; / by default.").or("/"),
 			arg("session_timeout", "string", `Session timeout, such as "15s".`),
@@ -143,7 +143,7 @@ func newEnsembleType() *blockType {
 		blocks: []*blockType{
 			{
 				name: "tls", doc: "Encrypt the connection.", single: true,
-				args: []argument{
+				args: []ArgumentSchema{
 					arg("ca_file", "string", "Certificate authorities that may sign the servers' certificates."),
 					arg("cert_file", "string", "Our certificate."),
 					arg("key_file", "string", "The key of our certificate."),
@@ -152,7 +152,7 @@ func newEnsembleType() *blockType {
 			},
 			{
 				name: "auth", doc: "An identity of this program.", labels: []string{"scheme"},
-				args: []argument{
+				args: []ArgumentSchema{
 					arg("username", "string", "User name.").must(),
 					arg("password", "string", "Password; a sensitive variable or env(NAME), never a literal.").must(),
 				},
@@ -175,7 +175,7 @@ func nodeTypes() []*blockType {
 	for i, k := range kinds {
 		t := &blockType{
 			name: k.Name, doc: k.Doc, kind: k, labels: []string{"name"},
-			args: []argument{
+			args: []ArgumentSchema{
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one node for each element."),
 				arg("name", "string", "Name of the znode; the label, or label-key, by default."),
 				arg("acl", "acl", "Access list; nodes inside inherit it."),
@@ -183,7 +183,7 @@ func nodeTypes() []*blockType {
 			},
 			blocks: []*blockType{{
 				name: "lifecycle", doc: "Rules for changes.", single: true,
-				args: []argument{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone.").or(false)},
+				args: []ArgumentSchema{arg("prevent_destroy", "bool", "Refuse to delete the node, even after its block is gone.").or(false)},
 			}},
 		}
 		if !k.Container {
@@ -192,8 +192,8 @@ func nodeTypes() []*blockType {
 		}
 		for _, f := range k.New().Fields() {
 			lo, hi := bounds(f)
-			t.args = append(t.args, argument{
-				name: f.Name, typ: f.Type.String(), doc: f.Doc, required: f.Required, def: f.Default, replace: f.Replace, oneOf: f.OneOf, lo: lo, hi: hi,
+			t.args = append(t.args, ArgumentSchema{
+				Name: f.Name, Type: f.Type.String(), Doc: f.Doc, Required: f.Required, Default: f.Default, ForcesReplace: f.Replace, OneOf: f.OneOf, Min: lo, Max: hi,
 			})
 		}
 		types[i] = t
@@ -202,7 +202,7 @@ func nodeTypes() []*blockType {
 		if t.kind.Container {
 			t.blocks = append(t.blocks, &blockType{
 				name: "quota", doc: "A hard limit for the namespace, where the servers set enforceQuota.", single: true,
-				args: []argument{arg("max_nodes", "number", "How many znodes may exist, the namespace itself and contenders included.").must().within(minQuota, maxQuota)},
+				args: []ArgumentSchema{arg("max_nodes", "number", "How many znodes may exist, the namespace itself and contenders included.").must().within(minQuota, maxQuota)},
 			})
 			t.blocks = append(t.blocks, types...)
 		}

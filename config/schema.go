@@ -6,32 +6,24 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// argument declares one argument of a block.
-type argument struct {
-	name, typ, doc string
-	required       bool
-	def            any // what an absent argument means, where one value says it
-	replace        bool
-	oneOf          []string
-	lo, hi         *int // bounds of a number
-}
-
 // arg declares an optional argument. The type is for people: what an argument
 // takes is checked where it is evaluated, with a message that knows the context.
-func arg(name, typ, doc string) argument { return argument{name: name, typ: typ, doc: doc} }
+func arg(name, typ, doc string) ArgumentSchema {
+	return ArgumentSchema{Name: name, Type: typ, Doc: doc}
+}
 
-func (a argument) must() argument            { a.required = true; return a }
-func (a argument) or(def any) argument       { a.def = def; return a }
-func (a argument) of(all ...string) argument { a.oneOf = all; return a }
+func (a ArgumentSchema) must() ArgumentSchema            { a.Required = true; return a }
+func (a ArgumentSchema) or(def any) ArgumentSchema       { a.Default = def; return a }
+func (a ArgumentSchema) of(all ...string) ArgumentSchema { a.OneOf = all; return a }
 
-func (a argument) within(lo, hi int) argument { a.lo, a.hi = &lo, &hi; return a }
+func (a ArgumentSchema) within(lo, hi int) ArgumentSchema { a.Min, a.Max = &lo, &hi; return a }
 
 // blockType declares one type of block: its name and its contents.
 // The tables in language.go decode the files; they are the language.
 type blockType struct {
 	name, doc string
 	labels    []string // what each label means
-	args      []argument
+	args      []ArgumentSchema
 	blocks    []*blockType
 	single    bool       // at most one in its parent
 	anyArgs   bool       // arguments of any name besides args, as in locals
@@ -49,7 +41,7 @@ type blockType struct {
 func (t *blockType) body() *hcl.BodySchema {
 	s := &hcl.BodySchema{}
 	for _, a := range t.args {
-		s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: a.name})
+		s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: a.Name})
 	}
 	for _, b := range t.blocks {
 		s.Blocks = append(s.Blocks, hcl.BlockHeaderSchema{Type: b.name, LabelNames: b.labels})
@@ -69,7 +61,7 @@ func (t *blockType) nested(name string) *blockType {
 func (t *blockType) argNames() []string {
 	names := make([]string, len(t.args))
 	for i, a := range t.args {
-		names[i] = a.name
+		names[i] = a.Name
 	}
 	return names
 }
