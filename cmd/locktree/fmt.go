@@ -26,7 +26,7 @@ func fmtCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"format"},
 		Short:      "Rewrite configuration files to the canonical style",
 		Long: "fmt rewrites *.locktree.hcl and *.ltvars files in place and lists those it changed.\n" +
-			"It lays them out, quotes labels, unwraps \"${x}\" and unquotes the types of variables.\n" +
+			"It lays them out, quotes labels and unwraps \"${x}\".\n" +
 			"\"-\" formats standard input to standard output. Exit codes: 2 if a file does not parse\n" +
 			"(it is left as it was), 3 with -check if a file would change.",
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args) },
