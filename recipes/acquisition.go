@@ -24,7 +24,7 @@ type acquisition struct {
 	try     bool
 	start   time.Time
 
-	tickets []string          // the local queues in which it is our turn
+	tickets []string          // of the local queues, by key
 	places  []*place          // whose nodes exist, or may
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
 	node    string            // the last place given up, for the Observer
@@ -173,7 +173,7 @@ func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
 		return a.hold(ctx)
 	default:
 		p.relabel(ctx)
-		if t.children != nil { // behind a create of this session, by whoever left us the place
+		if t.children != nil { // it was listed behind a create of this session
 			p.lists, p.proven = [][]string{t.children}, p.named()
 		}
 	}

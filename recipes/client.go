@@ -36,7 +36,7 @@ type Config struct {
 	ID string
 	// Logger receives what go-zookeeper and this package have to tell, rate-limited; nil = nothing.
 	Logger *slog.Logger
-	// Observer is told what the recipes do; nil = nobody.
+	// Observer receives what the recipes do; nil = nobody.
 	Observer Observer
 	// LoseOnSuspect ends leases at the first doubt about the session. Without it they last until it is Lost: no false alarm
 	// for a short disconnect.
@@ -83,7 +83,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // trying at once.
 func (c *Client) Session(ctx context.Context) (*Session, error) { return c.conn.Session(ctx) }
 
-// observerGrace is how long Close waits for an Observer that has not been told of everything yet.
+// observerGrace is how long Close waits for an Observer that has not received everything yet.
 const observerGrace = 1500 * time.Millisecond
 
 // Close ends the client: the session is Lost with ErrClosed (every lease's context is cancelled first), then closed on

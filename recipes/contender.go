@@ -29,7 +29,7 @@ const lastSequence = math.MaxInt32 - 1<<20
 // we know it again whatever happened to the reply of its create.
 type contender struct {
 	s      *Session
-	dir    string // the queue it stands in
+	dir    string // the queue it is in
 	prefix string // unique part of its name, up to the sequence number
 	digits string // the number, where the server is not to choose it
 	data   []byte

@@ -105,7 +105,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
 		var last Contender
-		first := true // "nobody" is told too
+		first := true // "nobody" is yielded too
 		for ctx.Err() == nil {
 			leader, w, err := e.look(ctx)
 			if err != nil {
@@ -117,8 +117,9 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				}
 				continue
 			}
-			// By the name of its node: who resigned and leads again has another one, and is told again. A candidate that has
-			// inherited its place writes its own ID when it leads. (A revocation overwrites that, and is no new leader.)
+			// By the name of its node: a leader that resigned and leads again has another one, and is yielded again. A
+			// candidate that has inherited its place writes its own ID when it leads. (A revocation overwrites that, and is no
+			// new leader.)
 			if first || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
 				first, last = false, leader
 				if !yield(leader, nil) {
@@ -195,7 +196,7 @@ func (e *Election) observable(ctx context.Context, s *Session) error {
 	if err != nil {
 		return err
 	}
-	// Who has the turn of this client stands: it campaigns or leads.
+	// The goroutine with the ticket campaigns or leads.
 	if d.params.(*kind.ElectionParams).RefuseObservers && !e.q.c.state.taken(e.q.localKey()) {
 		return fmt.Errorf("%w: %s", ErrObserversRefused, e.q.path)
 	}

@@ -14,9 +14,9 @@ import (
 // holding is what a grant means to this process: the contenders that hold, and the goroutines that watch over them.
 // Several leases share one when a lock is entered again, and when readers of one client share a place.
 //
-// It ends once, by finish, whoever comes first: the last lease that is given back (leave), or what lost it (lose). From
-// then on its leases' contexts are cancelled, and whoever ended it sees to the nodes, and after that to the tickets (close):
-// in that order, so that no goroutine of this client meets the old nodes as rivals.
+// It ends once, by finish: when its last lease is given back (leave) or when it is lost (lose), whichever comes first. That
+// cancels its leases' contexts. The call that ended it deletes the nodes or hands them over, and after that passes on the
+// tickets (close), so that no goroutine of this client meets the old nodes as rivals.
 type holding struct {
 	q       *queue
 	s       *Session
@@ -32,7 +32,7 @@ type holding struct {
 	known chan struct{} // closed: czxid is known
 	begun chan struct{} // closed: all the rest is set
 	drop  func()        // the session's hold
-	first *tenure       // of whoever it was made for
+	first *tenure       // of the caller it was made for
 
 	mu      sync.Mutex
 	stop    context.CancelFunc // ends the goroutines that watch
@@ -93,9 +93,9 @@ func (h *holding) revoke() {
 	h.end(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path))
 }
 
-// lose ends the holding without its holder's doing: when it returns the leases' context is cancelled. What is left of it
-// is deleted, so that nobody waits for a holder that has been told it is none (CURATOR-202). That takes requests, and lose
-// is called from where none may be waited for (see Session.Hold), so a goroutine does it.
+// lose ends the holding against its holder's will: when it returns the leases' context is cancelled. The nodes that are left
+// are deleted, so that nobody waits for a holder that knows it is none (CURATOR-202). That takes requests, and lose is
+// called from where none may be waited for (see Session.Hold), so a goroutine does it.
 func (h *holding) lose(cause error) {
 	err := cause
 	if !errors.Is(err, ErrLost) {
@@ -109,13 +109,13 @@ func (h *holding) lose(cause error) {
 		<-h.begun // hold may not be through yet, and what close needs not be set
 		h.drop()  // as in giveBack: deleting takes a connection, and may take long
 		if h.s.State() != session.StateLost {
-			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody is there to be told; the janitor goes on
+			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
 		}
 		h.close(ticket{})
 	})
 }
 
-// finish records the end, once, tells it of every tenure, and cancels the leases' context.
+// finish records the end, once, reports it for every tenure, and cancels the leases' context.
 func (h *holding) finish(why error, what func(Observer, Event), cause error) bool {
 	h.mu.Lock()
 	if h.over != nil {
@@ -163,7 +163,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	return awaitRelease(ctx, done, h.ks)
 }
 
-// giveBack deletes our nodes for good, or turns the node over to the goroutine of this client that waits for it.
+// giveBack deletes our nodes for good, or hands the node over to the goroutine of this client that waits for it.
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	if heir := h.heir(); heir != "" && h.s.State() != session.StateLost {
@@ -197,13 +197,13 @@ func (h *holding) heir() string {
 // pass prepares the next local holder: with our own node while WithLocalHandoff allows, else with a new one at the
 // end of the queue, made in the transaction that deletes ours, so that other processes get their turn.
 //
-// What the node says of its holder must be true of the next one, so only one of the same name gets ours.
+// The node must name its holder, so only a goroutine with the same ID gets ours.
 func (h *holding) pass(ctx context.Context, heir string) (ticket, bool) {
 	h.mu.Lock()
 	kept := !h.revoked && h.writes == 0
 	h.mu.Unlock()
-	// Not when somebody wants it back, when a write that checks this very node may still be applied, when the declaration
-	// may have changed, or when the session is in doubt.
+	// Not if somebody wants it back, a write that checks this very node may still be applied, the declaration may have
+	// changed, or the session is in doubt.
 	if h.handoff < h.q.opts.maxHandoffs && kept && h.ks[0].id == heir && !h.d.stale() && h.s.State() == session.StateActive {
 		return ticket{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
 	}

@@ -41,7 +41,7 @@ func (c *Client) leaveBehind(ctx context.Context, ks []*contender, then func()) 
 	c.state.spawn(func() {
 		defer then()
 		defer close(done)
-		_ = c.dropNow(context.Background(), ks) // nobody is there to be told; the janitor goes on
+		_ = c.dropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})
 	if s.State() != session.StateActive {
 		return

@@ -25,9 +25,6 @@ type leaseKey struct {
 	path string
 }
 
-// lease hands out the first Lease on the holding.
-func (h *holding) lease(ctx context.Context) *Lease { return h.leaseOf(ctx, h.first) }
-
 // leaseOf hands out a Lease on the holding.
 func (h *holding) leaseOf(ctx context.Context, g *tenure) *Lease {
 	l := &Lease{h: h, g: g}

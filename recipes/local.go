@@ -9,10 +9,10 @@ import (
 // localQueue lets one goroutine of this client at a time contend for a lock in ZooKeeper; the others wait here, first come
 // first served. It is what keeps a thousand goroutines down to one contender.
 type localQueue struct {
-	owner   string        // the id of whoever has the ticket
+	owner   string        // the ID of the goroutine that has the ticket
 	leaving bool          // it is only cleaning up
 	waiters []waiter      // in the order of arrival
-	held    *HeldError    // what whoever has the ticket waits for, if it is known to wait
+	held    *HeldError    // what the owner waits for, if it is known to wait
 	waits   chan struct{} // closed when held is set
 	left    chan struct{} // closed when who has the ticket has left; nil while nobody asks
 }
@@ -32,7 +32,7 @@ type ticket struct {
 	shared   *holding   // not the ticket, but a share of this: one of its leases is the receiver's
 }
 
-// ahead says who is in the way of a goroutine with i others between it and whoever has the ticket; mu is held.
+// ahead says who is in the way of a goroutine with i others between it and the owner; mu is held.
 func (s *localQueue) ahead(i int) *HeldError {
 	if s.held != nil { // somebody else's contender, which all of us wait for
 		held := *s.held // each caller's own: Identify writes into it
@@ -45,8 +45,8 @@ func (s *localQueue) ahead(i int) *HeldError {
 // idle reports whether the ticket is about to be free: its owner is only cleaning up, and nobody is to follow.
 func (s *localQueue) idle() bool { return s.leaving && len(s.waiters) == 0 }
 
-// enter waits for the ticket. held says who was in the way when ctx ended (its Cause). A try ends as soon as somebody is:
-// one to share, when whoever has the ticket is known to wait; else when somebody has it, who is not only cleaning up.
+// enter waits for the ticket. held says who was in the way when ctx ended (its Cause). A try ends when somebody is in the
+// way: if it shares, once the owner is known to wait; else at once, unless the owner is only cleaning up.
 func (st *clientState) enter(ctx context.Context, key, id string, try, shares bool) (t ticket, held *HeldError) {
 	st.mu.Lock()
 	s := st.local[key]
@@ -80,10 +80,10 @@ func (st *clientState) enter(ctx context.Context, key, id string, try, shares bo
 		switch {
 		case i < 0:
 			st.mu.Unlock()
-			// The ticket came at the same moment. It is ours to pass on, and whoever passed it has already sent it.
+			// The ticket came at the same moment. It is ours to pass on, and has been sent already.
 			return <-pass, nil
 		case err == nil && s.held == nil: // woken by waits
-			continue // whoever was known to wait has passed the ticket on meanwhile
+			continue // the owner that was known to wait has passed the ticket on meanwhile
 		}
 		if held = s.ahead(i); err == nil {
 			held.Position = s.held.Position // the place it would have shared
@@ -105,8 +105,8 @@ func (st *clientState) begin(key, id string) *localQueue {
 	return s
 }
 
-// leaving says that the ticket's owner is about to leave, and waits for nobody any more. A Try that comes now waits for the
-// cleaning up, which takes a round trip: it would be refused on account of what its own client is just deleting.
+// leaving says that the owner is about to leave, and waits for nobody any more. A Try that comes now waits until the nodes
+// are deleted, which takes a round trip: otherwise nodes of its own client would refuse it.
 func (st *clientState) leaving(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -116,8 +116,8 @@ func (st *clientState) leaving(key string) {
 	}
 }
 
-// keepOut makes those who come next wait, as for somebody who is only cleaning up, until all that is left is undone. For
-// abandoned transactions of a recipe that takes no ticket; whoever has the ticket keeps it.
+// keepOut makes the next callers wait, as for an owner that is only cleaning up, until all that is left is undone. It is for
+// abandoned transactions of a recipe that takes no ticket, and does nothing while somebody has the ticket.
 func (st *clientState) keepOut(key string, left []<-chan struct{}) {
 	if len(left) == 0 {
 		return
@@ -154,8 +154,7 @@ func (st *clientState) granted(key string) {
 	}
 }
 
-// waitsForNobody forgets what whoever had the ticket waited for. The channel that said so is closed; the next owner gets
-// a new one.
+// waitsForNobody forgets what the owner waited for. The channel that said so is closed; the next owner gets a new one.
 func (s *localQueue) waitsForNobody() {
 	if s.held != nil {
 		s.held, s.waits = nil, make(chan struct{})
@@ -189,7 +188,7 @@ func (st *clientState) pass(key string, t ticket) bool {
 	if s == nil || len(s.waiters) == 0 {
 		return false
 	}
-	// Taken out under mu, by whoever passes it or by itself in enter, never by both: the ticket goes to exactly one.
+	// Under mu a waiter is taken out here, or takes itself out in enter, never both: the ticket goes to exactly one.
 	next := s.waiters[0]
 	s.waiters = slices.Delete(s.waiters, 0, 1)
 	s.owner, s.leaving = next.id, false

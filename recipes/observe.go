@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// eventQueue holds what the Observer is still to be told. Its mutex is the last of all to be taken, so events can be added
+// eventQueue holds what the Observer is still to receive. Its mutex is the last of all to be taken, so events can be added
 // wherever they happen, and in the order in which they happen; callbacks run without it, on a goroutine that holds nothing.
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []func()
-	idle    chan struct{} // closed when all have been told; nil while nothing is being told
+	idle    chan struct{} // closed when all have been delivered; nil while none is pending
 }
 
 // observe tells the Observer, if there is one, on its own goroutine: a callback that panics, blocks, ends its goroutine or
-// calls the Client has no lock in its hands. (Run by whoever locks, one that blocked in Queued kept the place in the queue,
+// calls the Client has no lock in its hands. (Run by the goroutine that locks, one that blocked in Queued kept the place,
 // and with it everybody behind.)
 func (c *Client) observe(tell func(Observer, Event), e Event) {
 	o, q := c.cfg.Observer, &c.events
@@ -62,7 +62,7 @@ func (q *eventQueue) next() func() {
 	return next
 }
 
-// wait waits until all has been told, but not for an Observer that takes long.
+// wait waits until all is delivered, but not for an Observer that takes long.
 func (q *eventQueue) wait(most time.Duration) {
 	q.mu.Lock()
 	idle := q.idle
@@ -78,7 +78,7 @@ func (q *eventQueue) wait(most time.Duration) {
 	}
 }
 
-// tenure is what an Observer is told of as one lease: Acquired, and then once Released or Lost. A lease that was entered again
+// tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
 // is part of the tenure that it was entered in; readers that share a contender have one each.
 type tenure struct {
 	since  time.Time

@@ -9,7 +9,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Event is what an Observer is told.
+// Event is what an Observer receives.
 type Event struct {
 	Path  string        // the lock node
 	Kind  *kind.Kind    // what it is
@@ -20,19 +20,19 @@ type Event struct {
 	Cause error         // why (Lost, Refused); nil otherwise
 }
 
-// Observer is told what the recipes do; an adapter to metrics or traces implements it. Embed [NopObserver] to implement some
-// methods only and to stay compatible when methods are added.
+// Observer receives what the recipes do; an adapter to metrics or traces implements it. Embed [NopObserver] to implement
+// some methods only and to stay compatible when methods are added.
 //
 // A Client calls one method at a time, in the order in which things happened, on a goroutine that no lock depends on. What a
-// method does holds up later calls of the Observer and nothing else: locks are granted, lost and given back in time while it
-// blocks, it may call the Client, and a panic in it is recovered and logged to Config.Logger. Events that it has not been
-// told of yet are kept in memory, so over time it must be as fast as they come. Close waits up to 1.5 s for the last of them.
+// method does delays later calls of the Observer and nothing else: locks are granted, lost and given back in time while it
+// blocks, it may call the Client, and a panic in it is recovered and logged to Config.Logger. Events that it has
+// not received yet are kept in memory, so over time it must be as fast as they come. Close waits up to 1.5 s for the rest.
 //
 // Each Acquired is followed by exactly one Released or Lost. Readers that share a contender have one each; entering a
 // lock again ([WithReentrancy]) has none. An exchange (Downgrade, TryUpgrade) is Acquired for the new lease and
 // Released for the old one.
 type Observer interface {
-	Queued(Event)    // a contender stands in a queue and was not granted at once
+	Queued(Event)    // a contender is in a queue and was not granted at once
 	Acquired(Event)  // a lease was granted
 	Refused(Event)   // a call of a Lock, Try, Acquire or Campaign method returned an error and no lease: its wait ended
 	Suspected(Event) // the session of a lease is in doubt; the lease is still held

@@ -62,7 +62,7 @@ func (c *Client) declared(ctx context.Context, s *Session, q *queue) (*declarati
 		return nil, q.wrong
 	}
 	d, err := c.declaration(ctx, s, q.path)
-	// Once: who deletes it again in between is told that it is not there.
+	// Once: if somebody deletes it again in between, it is not there.
 	if isNoNode(err) && q.opts.params != nil && q.opts.create {
 		if err = c.createTree(ctx, s, q.path, q.kind); err == nil {
 			d, err = c.declaration(ctx, s, q.path)
@@ -223,7 +223,7 @@ func (st *clientState) outdated(d *declaration) {
 	}
 }
 
-// forget drops a declaration; st.mu is held. Its holders are told: no watch of theirs would tell them of a change any more.
+// forget drops a declaration; st.mu is held. Its users hear of that by dropped: their watch is stopped.
 func (st *clientState) forget(path string) {
 	if d := st.decls[path]; d != nil {
 		d.w.Stop()
@@ -235,7 +235,7 @@ func (st *clientState) forget(path string) {
 // readDeclaration reads what the node says, watches it, and reads what its contenders are to be created with. The watch is
 // the declaration's to keep: forget stops it.
 func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (*declaration, error) {
-	// Side by side: the second costs no round trip, where it turns out not to be needed neither.
+	// Both at once: the access list costs no round trip of its own, and may turn out not to be needed.
 	var inherited []zk.ACL
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
@@ -303,8 +303,8 @@ func createNode(ctx context.Context, s *Session, path string) error {
 	return err
 }
 
-// complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then, which
-// errNotApplied says to whoever repeats. (declared looks at the lock node only, whose children may be missing.)
+// complete makes, with WithCreate, what err, a NoNode, says is missing of the layout: another try may succeed then,
+// as errNotApplied says. (declared looks at the lock node only, whose children may be missing.)
 func (q *queue) complete(ctx context.Context, s *Session, err error) error {
 	if !isNoNode(err) || q.opts.params == nil || !q.opts.create {
 		return err

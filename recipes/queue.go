@@ -44,7 +44,8 @@ func (q *queue) entrance() kind.Queue { return q.kind.Queues[len(q.kind.Queues)-
 // dir is where the contenders of the deciding queue are.
 func (q *queue) dir() string { return q.decides().Dir(q.path) }
 
-// localKey names the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see share.go.
+// localKey names the local queue of the goroutines that want the same. Readers leave theirs when they are granted: see
+// share.go.
 func (q *queue) localKey() string {
 	if q.shared {
 		return q.path + "\x00" // no path of ZooKeeper's

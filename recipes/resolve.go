@@ -25,7 +25,7 @@ type txn struct {
 	with []any // further operations, after the creates
 
 	// left is closed when nothing is left of a transaction that was abandoned: when run failed without knowing the
-	// outcome. Whoever keeps others from the queue keeps them until then; see clientState.whenLeft. Nil otherwise.
+	// outcome. A caller that keeps others from the queue keeps them until then; see clientState.whenLeft. Nil otherwise.
 	left chan struct{}
 }
 
@@ -118,7 +118,7 @@ func (t *txn) abandon(p *session.Pipelined, cause error) error {
 		case err == nil:
 			ks = t.born
 		}
-		_ = t.c.dropNow(context.Background(), ks) // nobody is there to be told; the janitor goes on
+		_ = t.c.dropNow(context.Background(), ks) // nobody waits for the answer; the janitor goes on
 	})
 	return cause
 }
@@ -226,7 +226,7 @@ func (t *txn) dropLate() bool {
 			late = append(late, k)
 		}
 	}
-	_ = t.c.dropNow(context.Background(), late) // nobody is there to be told; the janitor goes on
+	_ = t.c.dropNow(context.Background(), late) // nobody waits for the answer; the janitor goes on
 	return len(late) > 0
 }
 
@@ -266,7 +266,7 @@ func find(ctx context.Context, s *Session, k *contender) (string, error) {
 		return "", err
 	}
 	children, _, err := s.Children(ctx, k.dir)
-	if isNoNode(err) { // nothing stands in what does not exist
+	if isNoNode(err) { // what does not exist contains nothing
 		return "", nil
 	}
 	if err != nil {

@@ -132,7 +132,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, err
 	}
 	old := l.h
-	// Still held, and heartbeats go on: what a heartbeat finds gone meanwhile is not told (see holding.told).
+	// It is still held, and heartbeats go on; sessionSays ignores a node that they find gone meanwhile.
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
@@ -159,7 +159,7 @@ func (m *RWMutex) swap(ctx context.Context, old *holding) (next *contender, err 
 			return err
 		}
 		// The writer's own place, also to those who have listed the queue already: the writers behind find a reader where
-		// they were told to wait for a writer, the readers behind are let in.
+		// they were to wait for a writer, the readers behind are let in.
 		next.flags, next.digits = zk.FlagEphemeral, k.name[len(k.prefix):]
 		_, err = (&txn{c: q.c, s: old.s, born: []*contender{next}, gone: []*contender{k}}).run(ctx)
 		return err
@@ -227,7 +227,7 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	if err := a.upgrade(ctx, old); err != nil {
 		return nil, a.giveUp(ctx, err)
 	}
-	defer a.c.state.spawn(func() { _ = a.c.dropNow(context.Background(), old.ks) }) // whoever waits for it finds the writer
+	defer a.c.state.spawn(func() { _ = a.c.dropNow(context.Background(), old.ks) }) // who waits for it finds the writer
 	return m.replace(ctx, l, &holding{q: m.write, s: old.s, d: old.d, ks: a.nodes(), tickets: a.tickets})
 }
 

@@ -28,7 +28,7 @@ func (st *clientState) admit(key string, h *holding) {
 		}
 	}
 	st.mu.Unlock()
-	st.leave(key, ticket{}) // whoever is left contends
+	st.leave(key, ticket{}) // who is left contends
 }
 
 // reads makes h the holding that later readers join.
@@ -77,7 +77,7 @@ func (p *place) share(ctx context.Context) (*holding, error) {
 		return nil, nil
 	}
 	// A stale listing may not show a writer that has queued: a matter of who goes first, not of safety. h holds by its own
-	// proof, and whoever shares it is as safe as it is.
+	// proof, and a share is as safe as it is.
 	children, err := listChildren(ctx, p.s, p.q.dir())
 	if err != nil {
 		return nil, err
