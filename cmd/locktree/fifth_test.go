@@ -43,7 +43,7 @@ func TestAFifthRecipeIsTwoFiles(t *testing.T) {
 	leaveSecond := w.board("-mode=read") // beside the first: it would wait here otherwise
 	require.Regexp(t, `river +ferry +2 held\n`, w.must("status"))
 	require.Contains(t, w.fails(exitConflict, "exec", "-try", "ferry.river", "--", "true"), "2 ahead.")
-	require.Contains(t, w.fails(exitOwn, "exec", "-permits=2", "ferry.river", "--", "true"), "is declared as ferry, and -permits says nothing")
+	require.Contains(t, w.fails(exitOwn, "exec", "-permits=2", "ferry.river", "--", "true"), "is declared as ferry, to which -permits does not apply")
 	leaveFirst()
 	leaveSecond()
 	w.must("exec", "-try", "/locks/river", "--", "true")
