@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -14,9 +15,9 @@ func TestCheckup(t *testing.T) {
 	holds := inspect.Condition{Name: "clock", What: "deadlines follow the monotonic clock", Why: "a lease must end in time"}
 	unsure := inspect.Condition{Name: "server version", Verdict: inspect.VerdictUnsure, What: "it is 3.8.0", Why: "releases before 3.9.4 can lose committed writes", Next: "plan an upgrade"}
 	fails := inspect.Condition{Name: "access /locks/a\x1b[31m", Verdict: inspect.VerdictFails, What: "recipes: node does not exist", Why: "contenders are created in the lock node", Next: "run apply"}
-	c := Checkup{Ensembles: []CheckupOf{
+	c := view.Checkup{Ensembles: []view.CheckupOf{
 		{Ensemble: "main", Root: "/locks", Checkup: apply.Checkup{Checked: 2, Locks: []inspect.Condition{fails}, Cut: true},
-			Servers: []CheckupServer{{"zk1:2181", []inspect.Condition{holds, unsure}}, {"zk2:2181", []inspect.Condition{holds}}}},
+			Servers: []view.CheckupServer{{"zk1:2181", []inspect.Condition{holds, unsure}}, {"zk2:2181", []inspect.Condition{holds}}}},
 		{Ensemble: "spare", Root: "/"},
 	}}
 	v, out, _ := capture(nil)
@@ -24,7 +25,7 @@ func TestCheckup(t *testing.T) {
 	golden(t, "checkup.txt", out.String())
 	require.NotContains(t, out.String(), "\x1b", "what servers say is shown safely")
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Show(c)
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(c)
 	golden(t, "checkup.json", out.String())
 	require.True(t, json.Valid(out.Bytes()))
 }

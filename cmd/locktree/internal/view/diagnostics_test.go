@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
 // A name that was mistyped fifty times was fifty errors of the same words.
@@ -47,7 +49,7 @@ func TestDiagnosticsOfLongLinesAreClipped(t *testing.T) {
 			Expression:  &hclsyntax.ScopeTraversalExpr{Traversal: hcl.Traversal{hcl.TraverseRoot{Name: "v"}}},
 			EvalContext: &hcl.EvalContext{Variables: map[string]cty.Value{"v": cty.StringVal(long)}}}
 		files := map[string]*hcl.File{at.Filename: file}
-		v, _, text := capture(func(s *Stream) { s.Color = true })
+		v, _, text := capture(func(s *view.Stream) { s.Color = true })
 		v.Diagnostics(hcl.Diagnostics{d}, files)
 		require.Less(t, text.Len(), 10_000)
 		require.True(t, utf8.Valid(text.Bytes()))
@@ -55,7 +57,7 @@ func TestDiagnosticsOfLongLinesAreClipped(t *testing.T) {
 		require.Contains(t, text.String(), "\x1b[1;4macl.nope\x1b[0m", "the place is still marked")
 		require.Contains(t, text.String(), `v is "éé`)
 
-		j := diagnosticsJSON(hcl.Diagnostics{d}, files)[0]
+		j := view.DiagnosticsJSON(hcl.Diagnostics{d}, files)[0]
 		s := j.Snippet
 		require.Less(t, len(s.Code)+len(s.Values[0].Statement), 5_000)
 		require.Equal(t, "acl.nope", s.Code[s.HighlightStartOffset:s.HighlightEndOffset])

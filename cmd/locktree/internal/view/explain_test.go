@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/stretchr/testify/require"
@@ -35,9 +36,9 @@ func TestExplain(t *testing.T) {
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.ConflictError{Addr: "mutex.a", Path: "/a", Op: plan.OpSet, Why: "its data was changed", Err: errors.New("recipes: bad version")}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: errors.New("recipes: session lost")},
-		&SomeEnsembles{Applied: []string{"main", "spare"}, Failed: "far", Err: &apply.StaleError{Differences: differences}},
+		&view.SomeEnsembles{Applied: []string{"main", "spare"}, Failed: "far", Err: &apply.StaleError{Differences: differences}},
 		&apply.PartialError{ApplyID: "7f3a", Done: 1, Total: 3, Err: &apply.NodeError{Path: "/l", Op: "commit to", Why: "the connection broke", Written: "Nothing was written.", Next: "Look at the network."}},
-		&SomeEnsembles{Applied: []string{"main"}, Failed: "far", Err: fmt.Errorf("read: %w", context.Canceled)},
+		&view.SomeEnsembles{Applied: []string{"main"}, Failed: "far", Err: fmt.Errorf("read: %w", context.Canceled)},
 		refused,
 		&apply.UnknownError{ApplyID: "7f3a", Err: errors.New("recipes: connection lost")},
 		&apply.ACLPhaseError{ApplyID: "7f3a", Done: 1, Total: 3, Err: refused},
@@ -50,8 +51,8 @@ func TestExplain(t *testing.T) {
 		&apply.VerifyError{Err: refused},
 		&apply.UnknownError{ApplyID: "7f3a", Err: errors.Join(errors.New("recipes: connection lost"), refused)},
 		&apply.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy, Taken: true},
-		&Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
-		&Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
+		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
+		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
 		&apply.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
 		fmt.Errorf("%w: zk1:2181: connection refused", recipes.ErrUnreachable),
 		fmt.Errorf("%w: digest", recipes.ErrAuth),
@@ -62,13 +63,13 @@ func TestExplain(t *testing.T) {
 		&plan.DamagedError{What: "plan file", Field: "stack", Err: errors.New("it is empty")},
 		&plan.VersionError{What: "plan file", Got: 9, Reads: 1, WrittenBy: "9.0.0"},
 		&plan.StackError{Got: "a", Want: "b"},
-		Failf("Summary", "Detail of %s.", "it"),
+		view.Failf("Summary", "Detail of %s.", "it"),
 		errors.New("recipes: something else\nwith a second line"),
 	}
 	var b strings.Builder
 	for _, err := range errs {
 		v, _, text := capture(nil)
-		v.Diagnostics(Explain(fmt.Errorf("wrapped: %w", err)), nil)
+		v.Diagnostics(view.Explain(fmt.Errorf("wrapped: %w", err)), nil)
 		require.NotContains(t, text.String(), "recipes:", "package names mean nothing to who reads this")
 		fmt.Fprintf(&b, "=== %T%s", err, text.String())
 	}
@@ -77,7 +78,7 @@ func TestExplain(t *testing.T) {
 
 // The lists were "only partly set", 3 of 3 of them, and a plan was to show the rest.
 func TestAccessListsThatAreAllSetAreNotSaidToBeSetInPart(t *testing.T) {
-	x := explain(&apply.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: errors.New("recipes: connection lost")})
+	x := view.Explained(&apply.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: errors.New("recipes: connection lost")})
 	require.NotContains(t, x.String(), "Not all")
 	require.NotContains(t, x.String(), "The rest")
 	require.Contains(t, x.Detail, "all 3 access lists")
@@ -91,6 +92,6 @@ func TestOnlyWhatAnErrorBeginsWithIsItsPackage(t *testing.T) {
 		"cannot read /a: recipes: get /a: zk: not authenticated":     "cannot read /a: get /a: not authenticated",
 		"lost (recipes: session lost); kind: no payload":             "lost (session lost); no payload",
 	} {
-		require.Equal(t, want, unprefixed(text))
+		require.Equal(t, want, view.Unprefixed(text))
 	}
 }

@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
@@ -30,15 +31,15 @@ func golden(t *testing.T, name, got string) {
 }
 
 // capture is a human view whose two streams are kept apart.
-func capture(set func(*Stream)) (v *Human, out, err *bytes.Buffer) {
+func capture(set func(*view.Stream)) (v *view.Human, out, err *bytes.Buffer) {
 	out, err = &bytes.Buffer{}, &bytes.Buffer{}
-	streams := [2]Stream{{Writer: out, Width: 78}, {Writer: err, Width: 78}}
+	streams := [2]view.Stream{{Writer: out, Width: 78}, {Writer: err, Width: 78}}
 	for i := range streams {
 		if set != nil {
 			set(&streams[i])
 		}
 	}
-	return NewHuman(streams[0], streams[1]), out, err
+	return view.NewHuman(streams[0], streams[1]), out, err
 }
 
 // hash is the part of a digest that must not be shown anywhere.

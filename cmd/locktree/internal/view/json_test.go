@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
@@ -18,11 +19,11 @@ import (
 
 func TestPlanStream(t *testing.T) {
 	var out bytes.Buffer
-	v := NewStream(&out, "1.2.3", clock)
-	v.Tell(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), SavedTo: "p.bin"})
+	v := view.NewStream(&out, "1.2.3", clock)
+	v.Tell(view.Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), SavedTo: "p.bin"})
 	golden(t, "plan.jsonl", out.String())
 	out.Reset()
-	NewStream(&out, "1.2.3", clock).Tell(Plan{Plans: []*plan.Plan{movedPlan()}, Operation: "apply"})
+	view.NewStream(&out, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{movedPlan()}, Operation: "apply"})
 	golden(t, "plan_moves.jsonl", out.String())
 }
 
@@ -30,9 +31,9 @@ func TestPlanStream(t *testing.T) {
 // every message has, the version first.
 func TestStreamIsOneObjectALine(t *testing.T) {
 	var out bytes.Buffer
-	v := NewStream(&out, "1.2.3", clock)
+	v := view.NewStream(&out, "1.2.3", clock)
 	v.Message("two\nlines")
-	v.Diagnostics(Explain(Failf("No", "really\nnot")), nil)
+	v.Diagnostics(view.Explain(view.Failf("No", "really\nnot")), nil)
 	n := 0
 	for scan := bufio.NewScanner(&out); scan.Scan(); n++ {
 		var m map[string]any
@@ -42,7 +43,7 @@ func TestStreamIsOneObjectALine(t *testing.T) {
 		}
 		if n == 0 {
 			require.Equal(t, "version", m["type"])
-			require.Equal(t, uiVersion, m["ui"])
+			require.Equal(t, view.UIVersion, m["ui"])
 		}
 	}
 	require.Equal(t, 3, n)
@@ -50,7 +51,7 @@ func TestStreamIsOneObjectALine(t *testing.T) {
 
 func TestPlanDocument(t *testing.T) {
 	var out bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Show(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
 	golden(t, "plan.json", out.String())
 }
 
@@ -75,20 +76,20 @@ func diagnosed(t *testing.T) (hcl.Diagnostics, map[string]*hcl.File) {
 func TestValidation(t *testing.T) {
 	diags, files := diagnosed(t)
 	v, out, err := capture(nil)
-	v.Show(Validation{diags, files})
+	v.Show(view.Validation{diags, files})
 	golden(t, "invalid.txt", out.String()+err.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Show(Validation{diags, files})
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Validation{diags, files})
 	golden(t, "invalid.json", out.String())
 	require.NotContains(t, out.String()+err.String(), "CANARY")
 
 	out.Reset()
 	err.Reset()
-	v.Show(Validation{nil, nil})
+	v.Show(view.Validation{nil, nil})
 	require.Equal(t, "Success! The configuration is valid.\n", out.String())
 	require.Empty(t, err.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Show(Validation{nil, nil})
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Validation{nil, nil})
 	require.JSONEq(t, `{"format_version":"1.0","valid":true,"error_count":0,"warning_count":0,"diagnostics":[]}`, out.String())
 }
 
@@ -102,21 +103,21 @@ func TestSnippetAtTheEdges(t *testing.T) {
 		{Start: hcl.Pos{Line: 2, Byte: 5}, End: hcl.Pos{Line: 2, Byte: 6}},
 		{},
 	} {
-		s := snippet(&hcl.Diagnostic{Subject: &r}, file)
+		s := view.Snippet(&hcl.Diagnostic{Subject: &r}, file)
 		if s != nil {
 			require.LessOrEqual(t, s.HighlightStartOffset, len(s.Code))
 			require.LessOrEqual(t, s.HighlightEndOffset, len(s.Code))
 		}
 	}
-	require.Nil(t, snippet(&hcl.Diagnostic{Subject: &hcl.Range{}}, nil))
+	require.Nil(t, view.Snippet(&hcl.Diagnostic{Subject: &hcl.Range{}}, nil))
 }
 
 func TestVersion(t *testing.T) {
 	v, out, _ := capture(nil)
-	v.Show(Version{Version: "1.2.3", Platform: "linux_amd64", Revision: "abc", Modified: true, PayloadFormat: 1})
+	v.Show(view.Version{Version: "1.2.3", Platform: "linux_amd64", Revision: "abc", Modified: true, PayloadFormat: 1})
 	require.Equal(t, "locktree v1.2.3\non linux_amd64\nbuilt from abc, changed since\nznode payload format 1\n", out.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "").Show(Version{Version: "1.2.3", Platform: "linux_amd64", PayloadFormat: 1})
+	view.NewDocuments(out, view.Stream{}, "").Show(view.Version{Version: "1.2.3", Platform: "linux_amd64", PayloadFormat: 1})
 	require.JSONEq(t, `{"locktree_version":"1.2.3","platform":"linux_amd64","revision":"","modified":false,"payload_format":1}`, out.String())
 }
 
@@ -127,11 +128,11 @@ func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	tree := liveTree()
 	tree.Nodes[2].Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: id}}, Junk: []string{id}}
 	var out, lines bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Show(Status{Trees: []*plan.Tree{tree}})
-	NewStream(&lines, "1.2.3", clock).Message(id)
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}})
+	view.NewStream(&lines, "1.2.3", clock).Message(id)
 	raw, err := json.Marshal(id)
 	require.NoError(t, err)
-	for _, doc := range [][]byte{out.Bytes(), lines.Bytes(), VisibleJSON(raw), VisibleJSON([]byte("\"\xff\""))} {
+	for _, doc := range [][]byte{out.Bytes(), lines.Bytes(), view.VisibleJSON(raw), view.VisibleJSON([]byte("\"\xff\""))} {
 		require.NotContains(t, strings.Map(func(r rune) rune {
 			if r != '\n' && !unicode.IsPrint(r) {
 				return '!'

@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -39,7 +40,7 @@ func crossed() []*inspect.Report {
 
 func TestLocks(t *testing.T) {
 	found := crossed()
-	l := Locks{NowMs: now, Ensembles: []LocksOf{
+	l := view.Locks{NowMs: now, Ensembles: []view.LocksOf{
 		{Ensemble: "main", Servers: "zk1:2181", Path: "/locks", Listing: inspect.Listing{Locks: found, Closed: []string{"/locks/private"}, Cut: true}, Waits: inspect.WaitsFor(found...)},
 		{Ensemble: "spare", Servers: "zk9:2181", Path: "/locks", Waits: inspect.WaitsFor()},
 	}}
@@ -47,13 +48,13 @@ func TestLocks(t *testing.T) {
 	v.Show(l)
 	golden(t, "locks.txt", out.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Show(l)
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(l)
 	golden(t, "locks.json", out.String())
 	require.True(t, json.Valid(out.Bytes()))
 }
 
 func TestStatusWarnsOfDeadlocks(t *testing.T) {
-	s := Status{Trees: []*plan.Tree{liveTree()}, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}}
+	s := view.Status{Trees: []*plan.Tree{liveTree()}, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}}
 	v, out, _ := capture(nil)
 	v.Show(s)
 	require.Contains(t, out.String(), "deadlock: B holds /locks/rates waits /locks/ledger, A holds /locks/ledger waits /locks/rates\n")
@@ -68,7 +69,7 @@ func TestLocksShowForeignTextSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Holders[0].ID, in.Holders[0].Host = "\x1b[31mred", "host\nheld by nobody"
 	v, out, _ := capture(nil)
-	v.Show(Locks{Ensembles: []LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
 	require.NotContains(t, out.String(), "\x1b")
 	require.NotContains(t, out.String(), "\nheld by nobody")
 }
@@ -79,7 +80,7 @@ func TestLocksCutLongQueues(t *testing.T) {
 		in.Waiters = append(in.Waiters, party(in.Path, "w"+strconv.Itoa(i), int64(10+i)))
 	}
 	v, out, _ := capture(nil)
-	v.Show(Locks{Ensembles: []LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
 	require.Contains(t, out.String(), "and 11 more")
 	require.Contains(t, out.String(), "21 waiting.")
 }

@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
@@ -50,12 +51,12 @@ func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 			changes = append(changes, c)
 		}
 		var got strings.Builder
-		planText{Stream: Stream{Writer: &got}}.outputs([]*plan.Plan{{Outputs: changes}})
+		view.OutputChanges(&got, changes)
 		require.Equal(t, want[name], strings.TrimPrefix(got.String(), "\n"), name)
 	}
 	shown := "Outputs:\n\n"
 	for _, v := range values {
-		text := outputValue(&plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive})
+		text := view.OutputValue(plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive})
 		if v.Sensitive {
 			text = "<sensitive>" // which is Terraform's text here; ours is the same everywhere
 		}
@@ -70,14 +71,14 @@ func TestOutputsAreShownSafely(t *testing.T) {
 	require.NoError(t, err)
 	o := &plan.Output{Name: "x", Value: bad}
 	var got strings.Builder
-	planText{Stream: Stream{Writer: &got}}.outputs([]*plan.Plan{{Outputs: []plan.OutputChange{{Name: "x", Action: plan.Create, After: o},
-		{Name: "x", Action: plan.Update, Before: &plan.Output{Value: json.RawMessage(`{"k":["b\nc"]}`)}, After: o}}}})
-	for _, text := range []string{got.String(), outputValue(o)} {
+	view.OutputChanges(&got, []plan.OutputChange{{Name: "x", Action: plan.Create, After: o},
+		{Name: "x", Action: plan.Update, Before: &plan.Output{Value: json.RawMessage(`{"k":["b\nc"]}`)}, After: o}})
+	for _, text := range []string{got.String(), view.OutputValue(*o)} {
 		require.NotContains(t, text, "\x1b")
 		require.NotContains(t, text, "\u202e")
 		require.Contains(t, text, `\x1b[31m`)
 	}
-	require.Equal(t, "(unreadable)", outputValue(&plan.Output{Value: json.RawMessage(`{`)}))
+	require.Equal(t, "(unreadable)", view.OutputValue(plan.Output{Value: json.RawMessage(`{`)}))
 }
 
 // A list of a hundred thousand paths is compared place by place: the table of all pairs would not fit into memory.
@@ -86,7 +87,7 @@ func TestLongListsAreCompared(t *testing.T) {
 	for i := range 100_000 {
 		before, after = append(before, fmt.Sprint("/a/", i)), append(after, fmt.Sprint("/b/", i))
 	}
-	text := valueDiff{}.change(before, after[:99_999], 2)
+	text := view.ValueChange(before, after[:99_999], 2)
 	require.Contains(t, text, `      - "/a/99999",`)
 	require.Contains(t, text, `      + "/b/0",`)
 }

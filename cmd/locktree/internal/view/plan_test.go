@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,7 @@ func sources() map[string]*hcl.File {
 }
 
 func TestPlanText(t *testing.T) {
-	cases := map[string]Plan{
+	cases := map[string]view.Plan{
 		"plan_rich.txt":     {Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), NowMs: now},
 		"plan_saved.txt":    {Plans: []*plan.Plan{richPlan()}, Operation: "apply", SavedTo: "p 1.bin", Concise: true, NowMs: now},
 		"plan_none.txt":     {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "apply"},
@@ -47,7 +48,7 @@ func TestAPlanThatFailsIsNotRecommended(t *testing.T) {
 	p := failingPlan()
 	p.Changes, p.Outputs = nil, richPlan().Outputs
 	v, out, _ := capture(nil)
-	v.Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	v.Show(view.Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	require.Contains(t, out.String(), "Changes to Outputs")
 	require.NotContains(t, out.String(), "You can apply this plan")
 }
@@ -75,7 +76,7 @@ func TestAnotherKindShowsWhatDiffers(t *testing.T) {
 			before := node("semaphore.a", "/a", described(semaphore(3), c.before))
 			after := node("mutex.a", "/a", described(kind.Mutex.New(), c.after))
 			v, out, _ := capture(nil)
-			v.Show(Plan{Operation: "apply", NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
+			v.Show(view.Plan{Operation: "apply", NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
 				{Action: plan.Replace, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: before, After: after, ForcesReplace: []string{"type"}}}}}})
 			text := strings.Join(strings.Fields(out.String()), " ")
 			require.Contains(t, text, `~ type = "semaphore" -> "mutex" # forces replacement - `)
@@ -111,16 +112,16 @@ func failingPlan() *plan.Plan {
 
 // A terminal gets colours and frames; the text under them is the same.
 func TestPlanColors(t *testing.T) {
-	v, out, err := capture(func(s *Stream) { s.Color, s.Terminal = true, true })
-	v.Show(Plan{Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources()})
+	v, out, err := capture(func(s *view.Stream) { s.Color, s.Terminal = true, true })
+	v.Show(view.Plan{Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources()})
 	golden(t, "plan_color.txt", out.String()+err.String())
 
 	// Symbols have the colour of the legend wherever they stand; taken away, the text
 	// is what a pipe gets.
 	plain, want, _ := capture(nil)
-	v, out, _ = capture(func(s *Stream) { s.Color = true })
+	v, out, _ = capture(func(s *view.Stream) { s.Color = true })
 	for _, concise := range []bool{false, true} {
-		p := Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Concise: concise}
+		p := view.Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Concise: concise}
 		v.Show(p)
 		plain.Show(p)
 	}
@@ -131,9 +132,9 @@ func TestPlanColors(t *testing.T) {
 
 // The summary line and the words under it are searched for by scripts.
 func TestSummaryLine(t *testing.T) {
-	require.Equal(t, "Plan: 1 to add, 0 to change, 0 to destroy.", SummaryLine(plan.Counts{Add: 1}))
-	require.Equal(t, "Plan: 1 to import, 2 to add, 0 to change, 0 to destroy, 3 to forget.", SummaryLine(plan.Counts{Import: 1, Add: 2, Forget: 3}))
-	require.Equal(t, "Plan: 0 to add, 12 to change, 3 to destroy.", SummaryLine(plan.Counts{Change: 12, Destroy: 3}))
+	require.Equal(t, "Plan: 1 to add, 0 to change, 0 to destroy.", view.SummaryLine(plan.Counts{Add: 1}))
+	require.Equal(t, "Plan: 1 to import, 2 to add, 0 to change, 0 to destroy, 3 to forget.", view.SummaryLine(plan.Counts{Import: 1, Add: 2, Forget: 3}))
+	require.Equal(t, "Plan: 0 to add, 12 to change, 3 to destroy.", view.SummaryLine(plan.Counts{Change: 12, Destroy: 3}))
 }
 
 // A digest's hash is enough to guess a weak password from; no view prints it.
@@ -141,11 +142,11 @@ func TestNoViewShowsDigests(t *testing.T) {
 	var doc, lines, errs bytes.Buffer
 	human, out, err := capture(nil)
 	tree := &plan.Tree{Ensemble: "main", Root: "/", Nodes: []*plan.Node{richPlan().Changes[0].Before, richPlan().Changes[1].After}}
-	NewStream(&lines, "1.2.3", clock).Tell(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
-	for _, v := range []Reports{human, NewDocuments(&doc, Stream{Writer: &errs}, "1.2.3")} {
-		v.Show(Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
-		v.Show(Live{tree})
-		v.Show(Status{Trees: []*plan.Tree{tree}})
+	view.NewStream(&lines, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+	for _, v := range []view.Reports{human, view.NewDocuments(&doc, view.Stream{Writer: &errs}, "1.2.3")} {
+		v.Show(view.Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+		v.Show(view.Live{tree})
+		v.Show(view.Status{Trees: []*plan.Tree{tree}})
 	}
 	all := out.String() + err.String() + doc.String() + lines.String() + errs.String()
 	require.Contains(t, all, "digest:payments:cdr", "the access lists must have been printed for this test to mean anything")
@@ -162,8 +163,8 @@ func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	p.Problems[0].Detail = "children: \x1b]0;owned\x07"
 	tree := &plan.Tree{Root: "/", Nodes: []*plan.Node{{Path: "/x", Payload: richPlan().Changes[0].Before.Payload, Live: &plan.Live{Usage: &evil}}}, Unmanaged: []string{"/\x1b[31m"}}
 	v, out, err := capture(nil)
-	v.Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
-	v.Show(Status{Trees: []*plan.Tree{tree}})
+	v.Show(view.Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}})
 	require.Contains(t, out.String(), `a\x1b[2Jb\u202e`)
 	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
 }
@@ -176,11 +177,11 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 		p.Problems = append(p.Problems, plan.Problem{Severity: plan.Error, Addr: addr, Path: "/m", Summary: "Node cannot be read", Detail: addr + " may not be read by us."})
 	}
 	human, _, errs := capture(nil)
-	human.Show(Plan{Plans: []*plan.Plan{p}})
+	human.Show(view.Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 1, strings.Count(errs.String(), "Error: Node cannot be read"), errs.String())
 	require.Contains(t, errs.String(), "mutex.m[\"0\"] may not be read by us.\n\nThe same goes for 46 more: mutex.m[\"1\"], mutex.m[\"2\"], mutex.m[\"3\"] and 43 more.\n")
 	_, out, _ := capture(nil)
-	NewStream(out, "1.2.3", clock).Tell(Plan{Plans: []*plan.Plan{p}})
+	view.NewStream(out, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{p}})
 	require.Equal(t, 47, strings.Count(out.String(), `"summary":"Node cannot be read"`))
 }
 
@@ -190,7 +191,7 @@ func TestDifferencesAlikeAreFolded(t *testing.T) {
 		e.Differences = append(e.Differences, apply.Difference{Addr: fmt.Sprintf("mutex.m%d", i), Path: "/m", What: "deleted"})
 	}
 	e.Differences = append(e.Differences, apply.Difference{Addr: "mutex.n", Path: "/n", What: "created"})
-	detail := explain(e).Text()
+	detail := view.Explained(e).Text()
 	require.Equal(t, 4, strings.Count(detail, "  - mutex."), detail)
 	require.Contains(t, detail, "  - mutex.n (/n): created\n  - 6 more: deleted\n")
 }
@@ -209,6 +210,6 @@ func TestDigestsOfOneUserAreToldApart(t *testing.T) {
 		{[]kind.ACL{of("1")}, []kind.ACL{of("1"), ci}, []string{`+ "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
 		{[]kind.ACL{of("1"), ci}, []kind.ACL{of("1")}, []string{`- "digest:ci:r",`, "  # (1 unchanged entry hidden)"}},
 	} {
-		require.Equal(t, c.want, listChange(&plan.ACLDiff{Before: c.before, After: c.after}))
+		require.Equal(t, c.want, view.ListChange(&plan.ACLDiff{Before: c.before, After: c.after}))
 	}
 }

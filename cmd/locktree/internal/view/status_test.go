@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/stretchr/testify/require"
@@ -28,13 +29,13 @@ func liveTree() *plan.Tree {
 }
 
 func TestStatus(t *testing.T) {
-	s := Status{Trees: []*plan.Tree{liveTree(), {Ensemble: "spare", Root: "/", Stack: "payments-prod"}}, Servers: []string{"zk1:2181,zk2:2181", "zk9:2181"},
+	s := view.Status{Trees: []*plan.Tree{liveTree(), {Ensemble: "spare", Root: "/", Stack: "payments-prod"}}, Servers: []string{"zk1:2181,zk2:2181", "zk9:2181"},
 		Drift: []*plan.Plan{richPlan(), {}}, NowMs: now}
 	v, out, _ := capture(nil)
 	v.Show(s)
 	golden(t, "status.txt", out.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Show(s)
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(s)
 	golden(t, "status.json", out.String())
 	require.True(t, json.Valid(out.Bytes()))
 }
@@ -48,7 +49,7 @@ func TestStatusCutsLongQueues(t *testing.T) {
 	}
 	tree.Nodes[2].Live.Usage = long
 	v, out, _ := capture(nil)
-	v.Show(Status{Trees: []*plan.Tree{tree}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}})
 	require.Contains(t, out.String(), "worker-9")
 	require.NotContains(t, out.String(), "worker-10")
 	require.Contains(t, out.String(), "and 3 more")
@@ -57,10 +58,10 @@ func TestStatusCutsLongQueues(t *testing.T) {
 
 func TestTree(t *testing.T) {
 	v, out, _ := capture(nil)
-	v.Show(Live{liveTree()})
+	v.Show(view.Live{liveTree()})
 	golden(t, "show.txt", out.String())
 	out.Reset()
-	NewDocuments(out, Stream{}, "1.2.3").Show(Live{liveTree()})
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Live{liveTree()})
 	golden(t, "show.json", out.String())
 }
 
@@ -79,18 +80,18 @@ func applyEvents() []apply.Event {
 func TestApplyProgress(t *testing.T) {
 	outputs := []plan.Output{{Name: "path", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"/a"`)}, {Name: "secret", Sensitive: true}}
 	human, out, err := capture(nil)
-	stream := NewStream(out, "1.2.3", clock)
+	stream := view.NewStream(out, "1.2.3", clock)
 	for _, e := range applyEvents() {
-		human.Tell(Event{"main", e})
+		human.Tell(view.Event{"main", e})
 	}
-	human.Tell(Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
-	human.Tell(Applied{Operation: "destroy", Counts: plan.Counts{Destroy: 1}})
+	human.Tell(view.Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	human.Tell(view.Applied{Operation: "destroy", Counts: plan.Counts{Destroy: 1}})
 	golden(t, "apply.txt", "-- stdout --\n"+out.String()+"-- stderr --\n"+err.String())
 
 	out.Reset()
 	for _, e := range applyEvents() {
-		stream.Tell(Event{"main", e})
+		stream.Tell(view.Event{"main", e})
 	}
-	stream.Tell(Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
+	stream.Tell(view.Applied{Operation: "apply", Counts: plan.Counts{Add: 2, Change: 1, Destroy: 2}, Outputs: outputs})
 	golden(t, "apply.jsonl", out.String())
 }

@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/stretchr/testify/require"
 )
@@ -152,7 +153,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 	for name, p := range map[string]*plan.Plan{"rich": richPlan(), "moved": movedPlan(), "failing": failingPlan()} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			NewDocuments(&out, Stream{}, "1.2.3").Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply", Checks: checks})
+			view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Plan{Plans: []*plan.Plan{p}, Operation: "apply", Checks: checks})
 			var own struct{ Applyable, Errored bool } // of newer formats than the library's
 			require.NoError(t, json.Unmarshal(out.Bytes(), &own))
 			require.Equal(t, name == "failing", own.Errored)
@@ -191,7 +192,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 func TestTerraformsLibraryReadsDriftAndPriorState(t *testing.T) {
 	p := richPlan()
 	var out bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	var read terraformPlan
 	understood(t, "plan", out.Bytes(), &read)
 	require.Len(t, read.ResourceDrift, 3)
@@ -234,7 +235,7 @@ func TestTerraformsLibraryReadsModules(t *testing.T) {
 		p.Changes = append(p.Changes, c)
 	}
 	var out bytes.Buffer
-	NewDocuments(&out, Stream{}, "1.2.3").Show(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	var read terraformPlan
 	understood(t, "plan", out.Bytes(), &read)
 	root := read.PlannedValues.RootModule
@@ -289,11 +290,11 @@ func TestModuleOfAnAddress(t *testing.T) {
 		`module.team["a.b\"].x"].mutex.c["module"]`:  `module.team["a.b\"].x"]`,
 		`module.a.module.b["k"].namespace.n.mutex.c`: `module.a.module.b["k"]`,
 	} {
-		require.Equal(t, want, moduleOf(addr), addr)
+		require.Equal(t, want, view.ModuleOf(addr), addr)
 	}
 	var out bytes.Buffer
 	p := smallPlan("main")
 	p.Changes[0].Addr = `module.team["x"].mutex.a`
-	NewStream(&out, "1.2.3", clock).Tell(Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	view.NewStream(&out, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
 	require.Contains(t, out.String(), `"module":"module.team[\"x\"]","resource":"mutex.a"`)
 }

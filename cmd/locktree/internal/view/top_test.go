@@ -1,4 +1,4 @@
-package view
+package view_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
@@ -32,9 +33,9 @@ func TestTop(t *testing.T) {
 		{Ensemble: "spare", Nodes: []*plan.Node{used("/locks/c", kind.Election.New(), 0, 1), {Path: "/locks/odd"}}},
 	}
 	v, out, _ := capture(nil)
-	v.Show(Top{Status: Status{Trees: trees, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}, NowMs: now}})
+	v.Show(view.Top{Status: view.Status{Trees: trees, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}, NowMs: now}})
 	out.WriteString("===\n")
-	v.Show(Top{Status: Status{Trees: trees[:1], NowMs: now}, Rows: 1, Error: errors.New("recipes: connection lost"), ShownMs: now + 35_000})
+	v.Show(view.Top{Status: view.Status{Trees: trees[:1], NowMs: now}, Rows: 1, Error: errors.New("recipes: connection lost"), ShownMs: now + 35_000})
 	golden(t, "top.txt", out.String())
 	require.NotContains(t, out.String(), "\x1b")
 }
@@ -55,13 +56,13 @@ func pool() *plan.Node {
 func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	tree := &plan.Tree{Ensemble: "main", Root: "/locks", Stack: "s", Nodes: []*plan.Node{pool()}}
 	v, out, _ := capture(nil)
-	v.Show(Status{Trees: []*plan.Tree{tree}, NowMs: now})
-	v.Show(Top{Status: Status{Trees: []*plan.Tree{tree}, NowMs: now}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, NowMs: now})
+	v.Show(view.Top{Status: view.Status{Trees: []*plan.Tree{tree}, NowMs: now}})
 	in := &inspect.Report{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,
-		Holders: contenders("/locks/pool", pool().Live.Usage.Holders), Waiters: contenders("/locks/pool", pool().Live.Usage.Waiters)}
+		Holders: view.Contenders("/locks/pool", pool().Live.Usage.Holders), Waiters: view.Contenders("/locks/pool", pool().Live.Usage.Waiters)}
 	foreign := *in
 	foreign.Path, foreign.Payload = "/locks/foreign", nil
-	v.Show(Locks{Ensembles: []LocksOf{{Ensemble: "main", Path: "/locks", Listing: inspect.Listing{Locks: []*inspect.Report{in, &foreign}}}}, NowMs: now})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Listing: inspect.Listing{Locks: []*inspect.Report{in, &foreign}}}}, NowMs: now})
 	golden(t, "permits.txt", out.String())
 
 	// Another client's permits are another row, and those of nobody known are one row each.
@@ -69,7 +70,7 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	tree.Nodes[0].Live.Usage.Holders[4].Session = 0
 	tree.Nodes[0].Live.Usage.Holders[5].Session = 0
 	out.Reset()
-	v.Show(Top{Status: Status{Trees: []*plan.Tree{tree}, NowMs: now}})
+	v.Show(view.Top{Status: view.Status{Trees: []*plan.Tree{tree}, NowMs: now}})
 	require.Contains(t, out.String(), "gw and 3 more, 7 of 12; gw2 wants 7")
 }
 
@@ -79,14 +80,14 @@ func TestTopKeepsTheQueueWhereTheTerminalIsNarrow(t *testing.T) {
 	ledger.Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: "payments-worker-7f9c8d5b6-x2x4z/4121", Session: 1, Token: 4294967301, SinceMs: now - 90_000}}, Waiters: busy.Waiters}
 	trees := []*plan.Tree{{Ensemble: "main", Nodes: []*plan.Node{ledger, pool()}}}
 	for _, width := range []int{80, 100, 200} {
-		v, out, _ := capture(func(s *Stream) { s.Terminal, s.Width = true, width })
-		v.Show(Top{Status: Status{Trees: trees, NowMs: now}})
+		v, out, _ := capture(func(s *view.Stream) { s.Terminal, s.Width = true, width })
+		v.Show(view.Top{Status: view.Status{Trees: trees, NowMs: now}})
 		header := strings.Split(out.String(), "\n")[2]
 		require.Less(t, strings.Index(header, " TYPE"), width, "what is left of it is shown in full")
-		require.True(t, width == 80 || widest(header) <= width, header)
+		require.True(t, width == 80 || view.Widest(header) <= width, header)
 		require.Contains(t, out.String(), " ×7 of 12; gw2 wants 7 ")
 	}
-	v, out, _ := capture(func(s *Stream) { s.Terminal, s.Width = true, 80 })
-	v.Show(Top{Status: Status{Trees: []*plan.Tree{{Nodes: trees[0].Nodes[:1]}}, NowMs: now}})
+	v, out, _ := capture(func(s *view.Stream) { s.Terminal, s.Width = true, 80 })
+	v.Show(view.Top{Status: view.Status{Trees: []*plan.Tree{{Nodes: trees[0].Nodes[:1]}}, NowMs: now}})
 	require.Contains(t, out.String(), "/lock…r/of/record  payme…-x2x4z/4121  1m30s  2        30s      mutex  4294967301\n")
 }

@@ -1,0 +1,32 @@
+package view
+
+import (
+	"io"
+
+	"github.com/locktree/locktree/plan"
+)
+
+// What the tests, which are programs like any other, know of the inside.
+
+const UIVersion = uiVersion
+
+var (
+	Contenders      = contenders
+	DiagnosticsJSON = diagnosticsJSON
+	Explained       = explain
+	ListChange      = listChange
+	ModuleOf        = moduleOf
+	Snippet         = snippet
+	Unprefixed      = unprefixed
+	Widest          = widest
+)
+
+// OutputChanges writes what a plan says of outputs.
+func OutputChanges(w io.Writer, changes []plan.OutputChange) {
+	planText{Stream: Stream{Writer: w}}.outputs([]*plan.Plan{{Outputs: changes}})
+}
+
+// ValueChange is how a value that changes is shown.
+func ValueChange(before, after any, indent int) string {
+	return valueDiff{}.change(before, after, indent)
+}
