@@ -1,4 +1,4 @@
-package examples
+package examples_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/examples"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -55,7 +56,7 @@ type recorder struct {
 
 func newRecorder(t *testing.T, addr string) *recorder {
 	dir := t.TempDir()
-	config, err := Quickstart.ReadFile("quickstart/locks.locktree.hcl")
+	config, err := examples.Quickstart.ReadFile("quickstart/locks.locktree.hcl")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "locks.locktree.hcl"), config, 0o644))
 	return &recorder{shell: newShell(t, dir, environ(addr)), addr: addr}

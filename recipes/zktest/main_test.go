@@ -1,4 +1,4 @@
-package zktest
+package zktest_test
 
 import (
 	"fmt"
