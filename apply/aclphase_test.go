@@ -151,7 +151,7 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	_, err := executor(c).Run(t.Context(), p)
 	var e *apply.VerifyError
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, "a.mutex", e.Differences[0].Addr)
+	require.EqualValues(t, "a.mutex", e.Differences[0].Addr)
 	require.ErrorContains(t, err, "The transaction was committed")
 	require.NotContains(t, err.Error(), admin.ID)
 }

@@ -54,11 +54,11 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 
 // importedAs is what is declared at the addresses that imports name: one pass over
 // the nodes, however many imports there are.
-func importedAs(desired *plan.Tree) map[string]*kind.Payload {
+func importedAs(desired *plan.Tree) map[plan.Addr]*kind.Payload {
 	if len(desired.Intent.Imports) == 0 {
 		return nil
 	}
-	out := make(map[string]*kind.Payload, len(desired.Intent.Imports))
+	out := make(map[plan.Addr]*kind.Payload, len(desired.Intent.Imports))
 	for _, imp := range desired.Intent.Imports {
 		out[imp.To] = nil
 	}

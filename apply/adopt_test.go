@@ -13,7 +13,7 @@ import (
 )
 
 // importedNaively goes through all nodes for one import.
-func importedNaively(tree *plan.Tree, to string) (as *kind.Payload) {
+func importedNaively(tree *plan.Tree, to plan.Addr) (as *kind.Payload) {
 	for _, n := range tree.Nodes {
 		if as == nil && n.Addr == to {
 			as = n.Payload
@@ -28,14 +28,14 @@ func TestImportsAreFoundAsByASearchThroughAllNodes(t *testing.T) {
 	check := func(t require.TestingT, nodes, imports int, pick func(string, int) int) {
 		tree := &plan.Tree{}
 		for i := range nodes { // an address may be declared twice, or without parameters
-			n := &plan.Node{Path: fmt.Sprintf("/n%d", i), Addr: fmt.Sprintf("mutex.m%d", pick("addr", nodes))}
+			n := &plan.Node{Path: fmt.Sprintf("/n%d", i), Addr: plan.Addr(fmt.Sprintf("mutex.m%d", pick("addr", nodes)))}
 			if pick("empty", 7) > 0 {
 				n.Payload = &kind.Payload{Params: kind.Mutex.New(), Gen: int64(i)}
 			}
 			tree.Nodes = append(tree.Nodes, n)
 		}
 		for range imports {
-			tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: fmt.Sprintf("mutex.m%d", pick("to", nodes+2))})
+			tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: plan.Addr(fmt.Sprintf("mutex.m%d", pick("to", nodes+2)))})
 		}
 		got := apply.ImportedAs(tree)
 		for _, imp := range tree.Intent.Imports {

@@ -103,7 +103,7 @@ func wealth(s *site) (before, after *plan.Tree) {
 		declare("/pay/pool", kind.Semaphore, set("permits", 3)), declare("/solo", kind.Election), declare("/zone", kind.RWLock))...)
 	solo := declare("/pay/boss", kind.Election)
 	solo.Addr = "solo.election" // renamed, the address is the same
-	solo.Payload.Owner.Addr = solo.Addr
+	solo.Payload.Owner.Addr = string(solo.Addr)
 	after = s.tree(append(bulk(45, 280, "y"),
 		declare("/pay", kind.Namespace, adminOnly), declare("/pay/ledger", kind.Mutex, set("wire", "kazoo")),
 		declare("/pay/pool", kind.Semaphore, set("permits", 5), adminOnly), declare("/pay/tank", kind.Semaphore, set("permits", 2)),

@@ -74,7 +74,7 @@ func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 		x.Events = func(e apply.Event) {
 			switch e := e.(type) {
 			case apply.Draining:
-				require.Equal(t, "zz.mutex", e.Addr)
+				require.EqualValues(t, "zz.mutex", e.Addr)
 				require.NoError(t, lease.Unlock(t.Context()))
 			case apply.Committed:
 				require.Equal(t, 1, e.Batch)
@@ -110,7 +110,7 @@ func TestLockThatDrainsForALaterBatchOutlivesItsApplier(t *testing.T) {
 		p = s.plan(c, tree)
 		require.Len(t, p.Problems, 1)
 		require.Equal(t, plan.ProblemDraining, p.Problems[0].Code)
-		require.Equal(t, "zz.mutex", p.Problems[0].Addr)
+		require.EqualValues(t, "zz.mutex", p.Problems[0].Addr)
 		require.Empty(t, p.Drifted, "draining is an apply's own doing")
 		s.converges(c, tree, plan.Options{})
 	})

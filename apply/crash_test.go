@@ -189,8 +189,8 @@ func (s *site) sound(c *recipes.Client, tree *plan.Tree) {
 			continue
 		}
 		require.Equal(s.t, len(n.Live.Parts), apply.Present(n.Live.Parts), n.Path)
-		require.Empty(s.t, at[n.Addr], "%s is usable at %s, too", n.Addr, n.Path)
-		at[n.Addr] = n.Path
+		require.Empty(s.t, at[string(n.Addr)], "%s is usable at %s, too", n.Addr, n.Path)
+		at[string(n.Addr)] = n.Path
 	}
 }
 
@@ -407,7 +407,7 @@ func quotaScene(t *testing.T, s *site, c *recipes.Client) scene {
 	limited := func(limits map[string]int, nodes ...*plan.Node) *plan.Tree {
 		tree := s.tree(nodes...)
 		for _, n := range tree.Nodes {
-			if limit := limits[n.Addr]; limit > 0 {
+			if limit := limits[string(n.Addr)]; limit > 0 {
 				tree.Intent.Quotas = append(tree.Intent.Quotas, plan.Quota{Addr: n.Addr, Path: n.Path, MaxNodes: limit})
 			}
 		}
@@ -445,7 +445,7 @@ func importScene(t *testing.T, s *site, c *recipes.Client) scene {
 		if path == "/far" {
 			target = "/pay/near"
 		}
-		tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: to, Path: s.root + path, Target: s.root + target})
+		tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: plan.Addr(to), Path: s.root + path, Target: s.root + target})
 	}
 	return scene{tree: tree, options: plan.Options{OverwriteData: true}, again: plan.Options{OverwriteData: true}, stopped: func(bool) {
 		_, there := s.server.Get(at)

@@ -49,7 +49,7 @@ func destroyHeld(t *testing.T, s *site) {
 		_, err = executor(c).Run(t.Context(), p)
 		var used *apply.InUseError
 		require.ErrorAs(t, err, &used)
-		require.Equal(t, "pay.ledger.mutex", used.Addr)
+		require.EqualValues(t, "pay.ledger.mutex", used.Addr)
 		require.ErrorContains(t, err, "held by worker")
 	})
 	require.NoError(t, lease.Verify(t.Context()), "the holder still holds")
@@ -141,7 +141,7 @@ func lastMoment(t *testing.T, s *site) {
 		require.Equal(t, "worker", used.Usage.Holders[0].ID)
 	})
 	require.Len(t, failed, 1)
-	require.Equal(t, "pay.ledger.mutex", failed[0].Addr)
+	require.EqualValues(t, "pay.ledger.mutex", failed[0].Addr)
 	require.NoError(t, lease.Verify(t.Context()))
 }
 
@@ -289,5 +289,5 @@ func TestMoveOfALockInUseIsRefusedAsAMove(t *testing.T) {
 
 // at declares a node under an address that does not follow from its path.
 func at(addr string) func(*plan.Node) {
-	return func(n *plan.Node) { n.Addr, n.Payload.Owner.Addr = addr, addr }
+	return func(n *plan.Node) { n.Addr, n.Payload.Owner.Addr = plan.Addr(addr), addr }
 }

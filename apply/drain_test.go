@@ -184,7 +184,7 @@ func forceBreak(t *testing.T, s *site) {
 	x := executor(c)
 	x.Events = func(e apply.Event) {
 		if e, ok := e.(apply.Breaking); ok {
-			broken = append(broken, e.Addr)
+			broken = append(broken, string(e.Addr))
 			require.Equal(t, "provisioner", e.Usage.Holders[0].ID)
 		}
 	}

@@ -61,7 +61,8 @@ func (e *StaleError) Explain() plan.Explanation {
 
 // Difference is one node that is not as the plan saw it.
 type Difference struct {
-	Addr, Path string // Addr is "" for the stack's index: another apply has finished
+	Addr plan.Addr // Addr is "" for the stack's index: another apply has finished
+	Path string
 	// What is "created", "deleted", "deleted and created again", "data changed" or
 	// "access list changed"; of a [VerifyError], a clause.
 	What       string
@@ -101,11 +102,11 @@ func list(diffs []Difference) (out []string) {
 }
 
 // named is how a node is called in an error.
-func named(addr, path string) string {
+func named(addr plan.Addr, path string) string {
 	if addr == "" {
 		addr = "the stack's index"
 	}
-	return addr + " (" + path + ")"
+	return fmt.Sprintf("%s (%s)", addr, path)
 }
 
 // LockedError: another apply of this stack holds the apply lock. Info is nil when
@@ -135,11 +136,12 @@ func (e *LockedError) Explain() plan.Explanation {
 
 // InUseError: a lock that would be deleted, replaced or moved has holders or waiters.
 type InUseError struct {
-	Addr, Path string
-	Action     plan.Action
-	Usage      *plan.Usage // nil when they left before they could be read
-	Reason     plan.Reason // of the action
-	Others     int         // how many more locks of the plan are in use
+	Addr   plan.Addr
+	Path   string
+	Action plan.Action
+	Usage  *plan.Usage // nil when they left before they could be read
+	Reason plan.Reason // of the action
+	Others int         // how many more locks of the plan are in use
 	// Taken: it is to be imported where it is. A new plan does that without replacing it while it is in use.
 	Taken bool
 }
@@ -208,10 +210,11 @@ func (e *InUseError) Explain() plan.Explanation {
 // ConflictError: the transaction was refused because a node changed after it was
 // verified. Addr is "" for the stack's index.
 type ConflictError struct {
-	Addr, Path string
-	Op         plan.OpKind
-	Why        string
-	Err        error
+	Addr plan.Addr
+	Path string
+	Op   plan.OpKind
+	Why  string
+	Err  error
 }
 
 func (e *ConflictError) Explain() plan.Explanation {
@@ -227,7 +230,8 @@ func (e *ConflictError) Explain() plan.Explanation {
 // length, while they answered short ones: their jute.maxbuffer is lower than the
 // default, which is the Limit. Otherwise nothing was sent.
 type TooLargeError struct {
-	Addr, Path        string // of the change; "" when it is the index
+	Addr              plan.Addr // of the change; "" when it is the index
+	Path              string
 	Ops, Bytes, Limit int
 	Refused           bool
 }
@@ -258,12 +262,13 @@ func (e *TooLargeError) Unwrap() error { return plan.ErrTooLong }
 
 // NodeError: ZooKeeper refused an operation on a node, or did not answer it.
 type NodeError struct {
-	Addr, Path string
-	Op         string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "set the access list of"
-	Why        string // what the answer means: a clause
-	Written    string // as in [plan.Explanation]
-	Next       string // what to do: sentences
-	Err        error
+	Addr    plan.Addr
+	Path    string
+	Op      string // "create", "set", "delete", "check", "read", "lock", "apply to", "commit to", "set the access list of"
+	Why     string // what the answer means: a clause
+	Written string // as in [plan.Explanation]
+	Next    string // what to do: sentences
+	Err     error
 }
 
 func (e *NodeError) Explain() plan.Explanation {

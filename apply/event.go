@@ -22,25 +22,31 @@ type (
 	Verified struct{ Pins int }
 	// ACLWidened: we had ADMIN on the node but not the rights the transaction takes,
 	// and granted them to ourselves; the plan's own list follows.
-	ACLWidened struct{ Addr, Path string }
+	ACLWidened struct {
+		Addr plan.Addr
+		Path string
+	}
 	// Draining: nobody new gets into a lock that is to go; the apply waits for those
 	// in it, or breaks them.
 	Draining struct {
-		Addr, Path string
-		Usage      *plan.Usage // as the plan saw it
+		Addr  plan.Addr
+		Path  string
+		Usage *plan.Usage // as the plan saw it
 		// Open: others may come meanwhile. A lock taken over from other programs, or
 		// what a move left, cannot be closed to them.
 		Open bool
 	}
 	// Breaking: the places of these contenders are deleted with their lock.
 	Breaking struct {
-		Addr, Path string
-		Usage      *plan.Usage
+		Addr  plan.Addr
+		Path  string
+		Usage *plan.Usage
 	}
 	// Started: the change goes into the transaction now.
 	Started struct {
-		Addr, Path string
-		Action     plan.Action
+		Addr   plan.Addr
+		Path   string
+		Action plan.Action
 	}
 	// Committed: the transaction is done. Resolved: its reply was lost, and the
 	// outcome was found out by reading back.
@@ -54,21 +60,26 @@ type (
 	}
 	// Applied: the change is done. Changes of a transaction are done together.
 	Applied struct {
-		Addr, Path string
-		Action     plan.Action
-		Elapsed    time.Duration // since its Started
+		Addr    plan.Addr
+		Path    string
+		Action  plan.Action
+		Elapsed time.Duration // since its Started
 	}
 	// Failed: the change is why the transaction was refused, or its access list
 	// could not be set.
 	Failed struct {
-		Addr, Path string
-		Action     plan.Action
-		Err        error
+		Addr   plan.Addr
+		Path   string
+		Action plan.Action
+		Err    error
 	}
 	// ACLPhase: the access lists of existing nodes are set now, Total of them.
 	ACLPhase struct{ Total int }
 	// ACLApplied: one of them is set.
-	ACLApplied struct{ Addr, Path string }
+	ACLApplied struct {
+		Addr plan.Addr
+		Path string
+	}
 	// Finished: the apply is done. Always the last event of a Run without error.
 	Finished struct{ Result Result }
 )

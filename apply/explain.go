@@ -116,7 +116,7 @@ func whoIs(c *recipes.Client) string {
 // about reports whether what happened at a path is of this change: at its node, at one of
 // the parts, or at its quota. The address alone does not tell: a tombstone may have that of
 // the lock it was.
-func about(c *plan.Change, addr, path string) bool {
+func about(c *plan.Change, addr plan.Addr, path string) bool {
 	parent := kind.ParentPath(path)
 	return c.Addr == addr && (path == c.Path || parent == c.Path || parent == plan.QuotaPath(c.Path))
 }

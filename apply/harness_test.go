@@ -98,7 +98,7 @@ func (s *site) tree(nodes ...*plan.Node) *plan.Tree {
 func declare(path string, k *kind.Kind, change ...func(*plan.Node)) *plan.Node {
 	addr := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".") + "." + k.Name
 	n := &plan.Node{
-		Path: path, Addr: addr, Origin: "locks.locktree.hcl:1", ACL: []kind.ACL{admin, worker},
+		Path: path, Addr: plan.Addr(addr), Origin: "locks.locktree.hcl:1", ACL: []kind.ACL{admin, worker},
 		Payload: &kind.Payload{Params: k.New(), Owner: kind.Owner{Stack: stack, Addr: addr}, ChildACL: []kind.ACL{admin, crew}},
 	}
 	for _, f := range change {

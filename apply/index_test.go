@@ -55,8 +55,8 @@ func longNames(from, to int) []*plan.Node {
 	nodes := []*plan.Node{declare("/many", kind.Namespace)}
 	for i := from; i < to; i++ {
 		n := declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex)
-		n.Addr += `["` + strings.Repeat("k", 4000) + `"]`
-		n.Payload.Owner.Addr = n.Addr
+		n.Addr = n.Addr.Instance(strings.Repeat("k", 4000))
+		n.Payload.Owner.Addr = string(n.Addr)
 		nodes = append(nodes, n)
 	}
 	return nodes

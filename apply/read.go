@@ -74,7 +74,7 @@ func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool)
 	return nil, &MovedError{Path: path, Tries: readTries}
 }
 
-func pinOf(path, addr string, stat *zk.Stat) plan.Pin {
+func pinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
 	if stat == nil {
 		return plan.Pin{Path: path, Addr: addr, Absent: true}
 	}
@@ -282,7 +282,7 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 	n.Payload, n.Live.Trouble, n.Live.Detail = decode(data)
 	if n.Payload != nil {
 		r.share.payload(n)
-		n.Addr = n.Payload.Owner.Addr
+		n.Addr = plan.Addr(n.Payload.Owner.Addr)
 	}
 	f := &found{node: n}
 	// Neither its access list nor its contenders matter to a plan. If it is to be imported,

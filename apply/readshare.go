@@ -57,8 +57,8 @@ func (s *sharing) payload(n *plan.Node) {
 	n.Path = want.Path
 	// Assigning an equal string looks idle: it lets go of the one the decoder made. So here, below
 	// and in index.
-	if p.Owner.Addr == want.Addr {
-		p.Owner.Addr = want.Addr
+	if p.Owner.Addr == string(want.Addr) {
+		p.Owner.Addr = string(want.Addr)
 	}
 	// Parameters are plain structs behind a pointer, so that equal means the same
 	// kind with the same values.
@@ -87,8 +87,8 @@ func (s *sharing) index(x *plan.Index) {
 		}
 		if want := s.desired.Find(e.Path); want != nil {
 			e.Path = want.Path
-			if addr == want.Addr {
-				addr = want.Addr
+			if addr == string(want.Addr) {
+				addr = string(want.Addr)
 			}
 		}
 		out[addr] = e

@@ -46,7 +46,7 @@ type locked struct {
 // sending are the transactions of a job.
 type sending struct {
 	*locked
-	later   map[string]bool // addresses of changes that are done when their lists are set
+	later   map[plan.Addr]bool // addresses of changes that are done when their lists are set
 	started map[*plan.Change]bool
 
 	done, ops, bytes int // what was committed
@@ -204,7 +204,7 @@ func (r *job) verify(ctx context.Context) (err error) {
 // send sends all transactions. A change is told as applied when all of it is: with its list, if it has one
 // to be set.
 func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, error) {
-	t := &sending{locked: r, later: map[string]bool{}, started: map[*plan.Change]bool{}, index: r.p.Index}
+	t := &sending{locked: r, later: map[plan.Addr]bool{}, started: map[*plan.Change]bool{}, index: r.p.Index}
 	for _, s := range steps {
 		t.later[s.Addr] = true
 	}

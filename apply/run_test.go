@@ -138,7 +138,7 @@ func staleSavedPlan(t *testing.T, s *site) {
 		require.ErrorAs(t, err, &stale)
 		require.Len(t, stale.Differences, 1)
 		require.Equal(t, "data changed", stale.Differences[0].What)
-		require.Equal(t, "solo.election", stale.Differences[0].Addr)
+		require.EqualValues(t, "solo.election", stale.Differences[0].Addr)
 		require.ErrorContains(t, err, "version 0 -> 1")
 	})
 }
@@ -328,7 +328,7 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 		var e *apply.NodeError
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		require.Equal(t, "pay.ledger.mutex", e.Addr)
+		require.EqualValues(t, "pay.ledger.mutex", e.Addr)
 		require.ErrorContains(t, err, "we (world:anyone, digest:provisioner) do not have DELETE on /locks/pay")
 		require.NotContains(t, err.Error(), admin.ID)
 	})

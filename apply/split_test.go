@@ -44,7 +44,7 @@ func halved(t *testing.T, s *site, frame int) {
 			require.LessOrEqual(t, e.Bytes, frame)
 			require.LessOrEqual(t, e.Batch, e.Batches)
 		case apply.Started:
-			started[e.Addr]++
+			started[string(e.Addr)]++
 		case apply.Failed:
 			t.Errorf("%s failed: %v", e.Addr, e.Err)
 		}
@@ -109,7 +109,7 @@ func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 		var e *apply.TooLargeError
 		require.ErrorAs(t, err, &e)
 		require.True(t, e.Refused)
-		require.Equal(t, "long.mutex", e.Addr)
+		require.EqualValues(t, "long.mutex", e.Addr)
 		require.ErrorContains(t, err, "jute.maxbuffer")
 		var partial *apply.PartialError
 		require.ErrorAs(t, err, &partial)
@@ -130,7 +130,7 @@ func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex), long, declare("/z", kind.Mutex)))
 	require.False(t, p.Applyable())
 	require.Equal(t, plan.ProblemBudget, p.Problems[0].Code)
-	require.Equal(t, "long.mutex", p.Problems[0].Addr)
+	require.EqualValues(t, "long.mutex", p.Problems[0].Addr)
 	require.Len(t, p.Problems, 1)
 
 	p.Problems = nil // and if it were applied all the same
@@ -139,7 +139,7 @@ func TestLockNoServerReadsIsAProblemOfThePlan(t *testing.T) {
 		var e *apply.TooLargeError
 		require.ErrorAs(t, err, &e)
 		require.False(t, e.Refused)
-		require.Equal(t, "long.mutex", e.Addr)
+		require.EqualValues(t, "long.mutex", e.Addr)
 		require.ErrorContains(t, err, "Nothing was written")
 	})
 }

@@ -38,7 +38,7 @@ semaphore "c" {
 `)
 	got := map[string]bool{}
 	for _, n := range c.Ensembles[0].Tree.Nodes {
-		got[n.Addr] = n.ReplaceForACL
+		got[string(n.Addr)] = n.ReplaceForACL
 	}
 	require.Equal(t, map[string]bool{"mutex.a": true, "mutex.b": false, "semaphore.c": false}, got)
 }

@@ -15,7 +15,7 @@ import (
 // that does not exist is an error as everywhere.
 func (m *module) evaluateCheck(d *decl) {
 	s := m.scope(d)
-	c := plan.Check{Addr: m.prefix + d.addr, Origin: m.where(d.head), Verdict: plan.CheckPass}
+	c := plan.Check{Addr: plan.Addr(m.prefix + d.addr), Origin: m.where(d.head), Verdict: plan.CheckPass}
 	asserts := m.expandNested(s, d.block, "assert")
 	// The blocks and not asserts: a dynamic one may well have no elements.
 	if len(d.block.blocks) == 0 {

@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/locktree/locktree/plan"
 )
 
 // reservedInputs cannot be variables of a module that is called: they are
@@ -176,7 +178,7 @@ func (m *module) evaluateCall(d *decl) {
 			at += "[" + strconv.Quote(el.key) + "]"
 			in = s.each(el, at)
 		}
-		m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block string }{at, addr})
+		m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
 		byKey[el.key] = m.evaluateModule(child, d, in, at)
 		if i > 0 { // the first one stays, for what is asked about the block
 			child.named, child.names, child.index, child.variables, child.inputs = nil, nil, nil, nil, nil

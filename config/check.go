@@ -65,7 +65,7 @@ func (m *module) severalEnsembles() bool {
 }
 
 func (m *module) samePath(i, other *instance) {
-	if plan.BlockOf(i.addr) == plan.BlockOf(other.addr) {
+	if i.addr.Block() == other.addr.Block() {
 		m.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
 		return
 	}

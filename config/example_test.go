@@ -46,7 +46,7 @@ func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 	require.Equal(t, "[digest:payments:cdr x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.ACL))
 	require.Equal(t, "[digest:payments:cdrw x509:CN=sre,OU=ops:cdrwa]", fmt.Sprint(ledger.Payload.ChildACL))
 	deploy := e.Tree.Find("/platform/locks/team-search/deploy")
-	require.Equal(t, `module.team["search"].namespace.team.mutex.deploy`, deploy.Addr)
+	require.EqualValues(t, `module.team["search"].namespace.team.mutex.deploy`, deploy.Addr)
 	require.Equal(t, ledger.ACL, deploy.ACL, "the access list came through the module's variable")
 	require.Equal(t, plan.Intent{
 		Moves:    []plan.Move{{From: "namespace.payments.mutex.books", To: "namespace.payments.mutex.ledger", Origin: "payments.locktree.hcl:79"}},

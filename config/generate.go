@@ -45,7 +45,7 @@ func (c *Config) Generate(e *Ensemble, nodes []*Existing, name string, moved boo
 	}
 	for _, other := range c.Ensembles {
 		for _, n := range other.Tree.Nodes {
-			g.taken[n.Addr] = true
+			g.taken[string(n.Addr)] = true
 			if other == e {
 				g.declared[n.Path] = n
 			}
@@ -103,7 +103,7 @@ func (g *generator) into(f *Existing, d *plan.Node) {
 	case f.Kind != nil && f.Kind != d.Kind():
 		fmt.Fprintf(&g.blocks, "\n# %s looks like a %s, and is declared as a %s at %s.\n", visible(f.Path), f.Kind.Name, d.Kind().Name, d.Origin)
 	case !g.imported[f.Path]:
-		g.importFrom(d.Kind(), d.Addr, f.Path)
+		g.importFrom(d.Kind(), string(d.Addr), f.Path)
 	}
 	var declared, others []*Existing
 	for _, c := range f.Inside {
@@ -116,7 +116,7 @@ func (g *generator) into(f *Existing, d *plan.Node) {
 	g.siblings(declared, "", "")
 	fragment := *g
 	fragment.blocks, fragment.imports = bytes.Buffer{}, bytes.Buffer{}
-	fragment.siblings(others, d.Addr+".", "")
+	fragment.siblings(others, string(d.Addr)+".", "")
 	g.lists, g.names = fragment.lists, fragment.names
 	text := strings.TrimSpace(fragment.blocks.String() + fragment.imports.String())
 	if text == "" {

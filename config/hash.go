@@ -25,7 +25,7 @@ func hash(c *Config) string {
 			payload, err := n.Payload.Encode()
 			if err != nil {
 				// Load has validated every parameter, so this is a bug.
-				panic("config: payload of " + n.Addr + ": " + err.Error())
+				panic("config: payload of " + string(n.Addr) + ": " + err.Error())
 			}
 			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), kind.NormalizeACL(n.ACL), n.AllowWorld, n.AllowLockout})
 		}

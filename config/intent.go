@@ -47,7 +47,7 @@ type intents struct {
 	imports   []*importItem
 	removals  []*removalItem
 	// moduleAddrs are the instances of modules, and the blocks that call them.
-	moduleAddrs []struct{ instance, block string }
+	moduleAddrs []struct{ instance, block plan.Addr }
 }
 
 // intend declares a block that has no name.
@@ -115,7 +115,7 @@ func (m *module) evaluateMoved(d *decl) {
 		return
 	}
 	one := in.from[len(in.from)-1].keyed || in.to[len(in.to)-1].keyed
-	item := &moveItem{Move: plan.Move{From: m.prefix + in.from.String(), To: m.prefix + in.to.String(), One: one, Origin: m.where(d.head)}, d: d}
+	item := &moveItem{Move: plan.Move{From: plan.Addr(m.prefix + in.from.String()), To: plan.Addr(m.prefix + in.to.String()), One: one, Origin: m.where(d.head)}, d: d}
 	// The lookup starts in the module of the block. checkTarget reports its result when all moves are known: another move
 	// may go on from this one.
 	item.place, item.lost, _ = m.lookup(in.to)
@@ -143,7 +143,7 @@ func (m *module) evaluateRemoved(d *decl) {
 		return
 	}
 	s := m.scope(d)
-	r := plan.Removal{From: m.prefix + d.intent.from.String(), Destroy: true, Origin: m.where(d.head)}
+	r := plan.Removal{From: plan.Addr(m.prefix + d.intent.from.String()), Destroy: true, Origin: m.where(d.head)}
 	for _, l := range d.block.nested("lifecycle") {
 		if v, ok := s.shown(l.attrs["destroy"], cty.Bool); ok { // not yes: absent and null mean true here
 			r.Destroy = v.True()
@@ -235,5 +235,5 @@ func (m *module) importOne(d *decl, s scope) {
 		d.failed = true
 		return
 	}
-	m.imports = append(m.imports, &importItem{plan.Import{To: to.String(), Path: path, Origin: m.where(d.head)}, d, s})
+	m.imports = append(m.imports, &importItem{plan.Import{To: plan.Addr(to.String()), Path: path, Origin: m.where(d.head)}, d, s})
 }

@@ -1,9 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/locktree/locktree/plan"
@@ -13,11 +13,11 @@ import (
 // declared is everything that has an address or a path, for what intents say
 // about it.
 type declared struct {
-	addrs map[string]*instance // nodes, their blocks, modules (nil) and their blocks (nil)
-	nodes map[string]*instance // nodes alone
-	exact map[string]bool      // nodes and modules, without the blocks of several
+	addrs map[plan.Addr]*instance // nodes, their blocks, modules (nil) and their blocks (nil)
+	nodes map[plan.Addr]*instance // nodes alone
+	exact map[plan.Addr]bool      // nodes and modules, without the blocks of several
 	// blocks are the addresses without any keys.
-	blocks map[string]bool
+	blocks map[plan.Addr]bool
 	paths  map[*Ensemble]map[string]*instance
 	// sound: nothing was wrong before, so that what is missing is missing for its
 	// own sake.
@@ -25,11 +25,11 @@ type declared struct {
 }
 
 func (m *module) declared() *declared {
-	d := &declared{addrs: map[string]*instance{}, nodes: map[string]*instance{}, exact: map[string]bool{}, blocks: map[string]bool{}, paths: map[*Ensemble]map[string]*instance{}}
+	d := &declared{addrs: map[plan.Addr]*instance{}, nodes: map[plan.Addr]*instance{}, exact: map[plan.Addr]bool{}, blocks: map[plan.Addr]bool{}, paths: map[*Ensemble]map[string]*instance{}}
 	for _, i := range m.instances {
 		d.nodes[i.addr], d.addrs[i.addr], d.exact[i.addr] = i, i, true
 		if i.key != "" || i.decl.attr("for_each") != nil {
-			d.addrs[strings.TrimSuffix(i.addr, "["+strconv.Quote(i.key)+"]")] = i
+			d.addrs[i.addr.Base()] = i
 		}
 		if d.paths[i.ensemble] == nil {
 			d.paths[i.ensemble] = map[string]*instance{}
@@ -40,7 +40,7 @@ func (m *module) declared() *declared {
 		d.addrs[c.instance], d.addrs[c.block], d.exact[c.instance] = nil, nil, true
 	}
 	for addr := range d.addrs {
-		d.blocks[plan.BlockOf(addr)] = true
+		d.blocks[addr.Block()] = true
 	}
 	return d
 }
@@ -82,9 +82,9 @@ func (o once) claim(from, to string, d *decl) bool {
 // checkMoves returns false when following the moves would make no sense.
 func (m *module) checkMoves(have *declared) bool {
 	single, sound := once{m, map[string]*decl{}, map[string]*decl{}}, true
-	next, all := map[string]*moveItem{}, plan.Intent{}
+	next, all := map[plan.Addr]*moveItem{}, plan.Intent{}
 	for _, v := range m.moves {
-		sound = single.claim(v.From, v.To, v.d) && sound
+		sound = single.claim(string(v.From), string(v.To), v.d) && sound
 		next[v.From] = v
 		all.Moves = append(all.Moves, v.Move)
 	}
@@ -116,10 +116,10 @@ func (m *module) checkMoves(have *declared) bool {
 }
 
 // checkEnd is checkTarget for what moved on with the namespace, the module or the block around it.
-func (m *module) checkEnd(v *moveItem, end string, have *declared) {
+func (m *module) checkEnd(v *moveItem, end plan.Addr, have *declared) {
 	_, ok := have.addrs[end]
-	if !strings.HasSuffix(end, "]") { // it may stand in something with keys
-		ok = ok || have.blocks[plan.BlockOf(end)]
+	if _, keyed := end.Key(); !keyed { // it may stand in something with keys
+		ok = ok || have.blocks[end.Block()]
 	}
 	if !ok && have.sound {
 		m.errorf(v.d.block.attrs["to"].expr.Range(), "Unknown address", "%s is now %s, which is not declared. If it was removed since, delete this block.", v.To, end)
@@ -153,14 +153,14 @@ func (m *module) checkTarget(v *moveItem, have *declared) {
 }
 
 // checkMoveCycles reports moves that lead back to where they start, or into themselves.
-func (m *module) checkMoveCycles(next map[string]*moveItem) (found bool) {
+func (m *module) checkMoveCycles(next map[plan.Addr]*moveItem) (found bool) {
 	done := map[*moveItem]bool{}
 	for _, first := range m.moves {
-		text := first.From
+		text := string(first.From)
 		for v := first; v != nil && !done[v]; v = next[v.To] {
 			done[v] = true
 			text += fmt.Sprintf(" moves to %s (%s)", v.To, m.where(v.d.head))
-			if v.To == first.From || strings.HasPrefix(v.To, v.From+".") {
+			if v.To == first.From || strings.HasPrefix(string(v.To), string(v.From)+".") {
 				m.errorf(first.d.head, "Moves in a circle", "%s. A move cannot lead back to its start, or into itself. Delete one of these blocks.", text)
 				found = true
 			}
@@ -171,7 +171,7 @@ func (m *module) checkMoveCycles(next map[string]*moveItem) (found bool) {
 }
 
 func (m *module) checkRemovals(have *declared) {
-	first := map[string]*removalItem{}
+	first := map[plan.Addr]*removalItem{}
 	for _, r := range m.removals {
 		if other := first[r.From]; other != nil {
 			m.errorf(r.d.head, "Removed twice", "%s is already removed at %s. Delete one of the two blocks.", r.From, m.where(other.d.head))
@@ -216,7 +216,7 @@ func (m *module) checkImports(have *declared) {
 		e    *Ensemble
 		path string
 	}
-	addrs, paths := map[string]*importItem{}, map[where]*importItem{}
+	addrs, paths := map[plan.Addr]*importItem{}, map[where]*importItem{}
 	for _, v := range m.imports {
 		path := v.d.block.attrs["path"]
 		i := have.nodes[v.To]
@@ -268,9 +268,9 @@ func (m *module) intentOf(e *Ensemble, have *declared) plan.Intent {
 			out.Imports = append(out.Imports, v.Import)
 		}
 	}
-	slices.SortFunc(out.Moves, func(a, b plan.Move) int { return strings.Compare(a.From, b.From) })
-	slices.SortFunc(out.Removals, func(a, b plan.Removal) int { return strings.Compare(a.From, b.From) })
-	slices.SortFunc(out.PathMoves, func(a, b plan.PathMove) int { return strings.Compare(a.From, b.From) })
-	slices.SortFunc(out.Imports, func(a, b plan.Import) int { return strings.Compare(a.To, b.To) })
+	slices.SortFunc(out.Moves, func(a, b plan.Move) int { return cmp.Compare(a.From, b.From) })
+	slices.SortFunc(out.Removals, func(a, b plan.Removal) int { return cmp.Compare(a.From, b.From) })
+	slices.SortFunc(out.PathMoves, func(a, b plan.PathMove) int { return cmp.Compare(a.From, b.From) })
+	slices.SortFunc(out.Imports, func(a, b plan.Import) int { return cmp.Compare(a.To, b.To) })
 	return out
 }

@@ -1,12 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -169,7 +169,7 @@ func (m *module) finish(c *Config) {
 	}
 	c.Ensembles = m.trees(c.Stack)
 	c.Outputs = m.encodeOutputs()
-	slices.SortFunc(m.checks, func(a, b plan.Check) int { return strings.Compare(a.Addr, b.Addr) })
+	slices.SortFunc(m.checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
 	c.Checks = m.checks
 	if m.hasErrors() {
 		return
@@ -186,7 +186,7 @@ func (m *module) finish(c *Config) {
 // explained fails closed: it returns false, with an error, when something has no value and no reason was reported. What
 // fails in silence is missing from all that refers to it, and a lock without its declared access list is open to others.
 func (m *module) explained() bool {
-	silent := func(failed bool, at hcl.Range, addr string) bool {
+	silent := func(failed bool, at hcl.Range, addr any) bool {
 		if failed {
 			m.errorf(at, "No value",
 				"%s could not be evaluated, and no reason was given. This is a bug in locktree: please report it.", addr)

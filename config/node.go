@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -21,7 +20,7 @@ type instance struct {
 	parent   *instance // nil at the top
 	key      string    // of for_each
 	each     *element  // of the nearest for_each around; nil when there is none
-	addr     string
+	addr     plan.Addr
 	name     string
 	path     string // "" when it is not known
 	policy   *policy
@@ -99,9 +98,9 @@ func (m *module) ensembleOf(n *nodeDecl) *Ensemble {
 
 // expand makes the instances of a block inside one instance of its parent.
 func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
-	proto := instance{decl: n, parent: at, ensemble: e, addr: m.prefix + n.kind.Name + "." + n.label}
+	proto := instance{decl: n, parent: at, ensemble: e, addr: plan.Addr(m.prefix + n.kind.Name + "." + n.label)}
 	if at != nil {
-		proto.addr = at.addr + "." + n.kind.Name + "." + n.label
+		proto.addr = at.addr.Child(n.kind.Name, n.label)
 		proto.each, proto.broken = at.each, at.broken
 	}
 	s := m.instanceScope(&proto)
@@ -121,7 +120,7 @@ func (m *module) expand(n *nodeDecl, at *instance, e *Ensemble) {
 		i := proto
 		i.each = &elements[e]
 		i.key = i.each.key
-		i.addr = proto.addr + "[" + strconv.Quote(i.key) + "]"
+		i.addr = proto.addr.Instance(i.key)
 		if !m.instantiate(n, at, i) {
 			return
 		}
@@ -134,7 +133,7 @@ func (m *module) instanceScope(i *instance) scope {
 	if i.each != nil {
 		s.ctx = s.ctx.NewChild()
 		s.ctx.Variables = map[string]cty.Value{"each": eachValue(*i.each)}
-		s.where = i.addr
+		s.where = string(i.addr)
 	}
 	return s
 }
@@ -341,7 +340,7 @@ func (i *instance) planNode(stack, origin string, own []kind.ACL) *plan.Node {
 		Path: i.path, Addr: i.addr,
 		Origin: origin, ReplaceForACL: i.replaceForACL,
 		Payload: &kind.Payload{
-			Params: i.params, Owner: kind.Owner{Stack: stack, Addr: i.addr},
+			Params: i.params, Owner: kind.Owner{Stack: stack, Addr: string(i.addr)},
 			Protect: i.protect, State: kind.StateActive,
 		},
 	}

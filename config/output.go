@@ -85,15 +85,15 @@ func (m *module) encodeOutputs() []plan.Output {
 
 // nodesOf are the blocks of nodes that an output comes from, the addresses sorted. What these refer to is theirs. A module
 // is one vertex: what uses one of its outputs comes from all nodes in it and from all of its arguments.
-func nodesOf(output *decl) []string {
-	found, seen := map[string]bool{}, map[*decl]bool{}
+func nodesOf(output *decl) []plan.Addr {
+	found, seen := map[plan.Addr]bool{}, map[*decl]bool{}
 	var visit func(d *decl, prefix string)
 	visit = func(d *decl, prefix string) {
 		switch {
 		case seen[d]:
 			return
 		case d.node != nil:
-			found[prefix+d.addr] = true
+			found[plan.Addr(prefix+d.addr)] = true
 			return
 		case d.child != nil:
 			for _, inner := range d.child.all {

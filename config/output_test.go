@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"github.com/locktree/locktree/plan"
 	"testing"
 	"testing/fstest"
 
@@ -60,13 +61,13 @@ output "path" { value = mutex.deep.path }
 `),
 	}, ".", config.Options{})
 	require.False(t, diags.HasErrors(), "%s", diags)
-	from := map[string][]string{}
+	from := map[string][]plan.Addr{}
 	for _, o := range c.Outputs {
 		from[o.Name] = o.From
 	}
 	const one, two, many = "namespace.a.mutex.one", "namespace.a.mutex.two", "namespace.a.mutex.many"
-	module := []string{"module.m.module.d.mutex.deep", "module.m.mutex.inner", "module.m.mutex.other", two}
-	require.Equal(t, map[string][]string{
+	module := []plan.Addr{"module.m.module.d.mutex.deep", "module.m.mutex.inner", "module.m.mutex.other", two}
+	require.Equal(t, map[string][]plan.Addr{
 		"one": {one}, "local": {many, one}, "constant": nil, "inside": module, "through": module, "deeper": module, "whole": module,
 	}, from)
 }

@@ -77,14 +77,14 @@ func TestTreesAreWellFormed(t *testing.T) {
 			require.True(t, known, "%s has no parent", n.Path)
 			require.True(t, parent == nil || parent.Kind().Container)
 			paths[n.Path] = n.Payload.Params
-			require.False(t, addrs[n.Addr], "address %s twice", n.Addr)
-			addrs[n.Addr] = true
+			require.False(t, addrs[string(n.Addr)], "address %s twice", n.Addr)
+			addrs[string(n.Addr)] = true
 			require.NotEmpty(t, n.ACL)
 			data, err := n.Payload.Encode()
 			require.NoError(t, err)
 			back, err := kind.Decode(data)
 			require.NoError(t, err)
-			require.Equal(t, n.Addr, back.Owner.Addr)
+			require.EqualValues(t, n.Addr, back.Owner.Addr)
 			require.Empty(t, kind.Diff(n.Payload.Params, back.Params))
 		}
 	})

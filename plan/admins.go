@@ -94,7 +94,7 @@ type remark struct {
 	summary, who, why, next string
 
 	first *Node
-	addrs []string
+	addrs []Addr
 }
 
 func (d *accessCheck) note(n *Node, summary, who, why, next string) {
@@ -110,9 +110,9 @@ func (d *accessCheck) note(n *Node, summary, who, why, next string) {
 func (d *accessCheck) tellRemarks() {
 	const room = 5
 	for _, r := range d.remarks {
-		n, few := len(r.addrs), strings.Join(r.addrs[:min(len(r.addrs), room)], ", ")
+		n, few := len(r.addrs), joined(r.addrs[:min(len(r.addrs), room)])
 		if n > room {
-			few = fmt.Sprintf("%s and %d more", few, n-room)
+			few += andMore(n - room)
 		}
 		d.problem(Warning, ProblemAccess, r.first, r.summary,
 			fmt.Sprintf("%s %d node%s %s: %s. %s", r.who, n, plural(n), r.why, few, r.next))

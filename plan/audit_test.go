@@ -78,7 +78,7 @@ func TestTargetedApplyDoesNotForgetTheDriftOfOthers(t *testing.T) {
 
 	tree := base()
 	set("permits", 7)(tree.Nodes[2])
-	p := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{tree.Nodes[2].Addr}})
+	p := plan.Diff(m.read(t, testRoot, testStack), tree, plan.Options{Identities: us, Targets: []string{string(tree.Nodes[2].Addr)}})
 	require.Equal(t, []string{"~ /locks/pay/pool"}, actions(p))
 	saved := decoded(t, p)
 	m.apply(t, saved)

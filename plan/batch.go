@@ -137,7 +137,7 @@ func (c *Change) weight() int {
 func (p *Plan) indexSize() (n int) {
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.After != nil {
-			n += weigh(c.Addr, IndexEntry{Path: c.Path, Type: c.Kind.Name})
+			n += weigh(string(c.Addr), IndexEntry{Path: c.Path, Type: c.Kind.Name})
 		}
 	}
 	return n
@@ -234,18 +234,11 @@ func (b *batcher) open() error {
 		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted || kept[c.Path] {
 			continue
 		}
-		key := c.Before.Payload.Owner.Addr
-		switch {
-		case tombstone(c.Before):
-			key += movedFrom + c.Path
-		case b.p.clash[c.Path]:
-			key += standsAt + c.Path
-		}
 		e, err := entryOf(c.Before)
 		if err != nil {
 			return err
 		}
-		b.ledger.put(key, e)
+		b.ledger.put(b.p.indexKey(c.Before.owned(), c.Path, tombstone(c.Before)), e)
 	}
 	for key, e := range b.p.prior.Kept {
 		b.ledger.put(key, e)
@@ -295,7 +288,7 @@ func (b *batcher) group() (out [][]*Change) {
 // Two entries a change: who had its address may stay beside it (ledger.put). A clean part is written whole.
 func (b *batcher) cost(unit []*Change) (n int) {
 	for _, c := range unit {
-		n += c.weight() + Size([]Op{{Kind: OpCheck, Path: c.Path}}) + 2*weigh(c.Addr, IndexEntry{Path: c.Path})
+		n += c.weight() + Size([]Op{{Kind: OpCheck, Path: c.Path}}) + 2*weigh(string(c.Addr), IndexEntry{Path: c.Path})
 		if s := b.ledger.find(c.Path); !s.dirty {
 			n += s.size
 		}
@@ -354,7 +347,7 @@ func (b *batcher) untouched(c *Change) *Change {
 func (b *batcher) record(c *Change) error {
 	if c.Before != nil {
 		for _, key := range []string{"", movedFrom + c.Path, standsAt + c.Path} {
-			b.ledger.drop(c.Before.Payload.Owner.Addr+key, c.Path)
+			b.ledger.drop(string(c.Before.owned())+key, c.Path)
 		}
 	}
 	if c.After == nil || c.Action == Forget {
@@ -362,7 +355,7 @@ func (b *batcher) record(c *Change) error {
 	}
 	e, err := entryOf(c.After)
 	if err == nil {
-		b.ledger.put(b.p.indexKey(c), e)
+		b.ledger.put(b.p.indexKey(c.Addr, c.Path, c.Tombstone), e)
 	}
 	return err
 }

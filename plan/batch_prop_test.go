@@ -65,8 +65,8 @@ func (m *model) whole(t *rapid.T) {
 			require.NotNil(t, live.Find(n.Payload.MovedTo), "%s leads nowhere", n.Path)
 			continue
 		}
-		require.Empty(t, active[n.Addr], "%s is usable twice", n.Addr)
-		active[n.Addr] = n.Path
+		require.Empty(t, active[string(n.Addr)], "%s is usable twice", n.Addr)
+		active[string(n.Addr)] = n.Path
 		for _, part := range n.Live.Parts {
 			require.False(t, part.Absent, n.Path)
 		}
@@ -219,9 +219,9 @@ func TestTargetedPlansAreStepsOnTheWayToTheWhole(t *testing.T) {
 		one := opts
 		addr := rapid.SampledFrom(all).Draw(t, "node").Addr
 		if rapid.Bool().Draw(t, "exclude") {
-			one.Excludes = []string{addr}
+			one.Excludes = []string{string(addr)}
 		} else {
-			one.Targets = []string{addr}
+			one.Targets = []string{string(addr)}
 		}
 		whole := plan.Diff(m.read(t, testRoot, testStack), b, opts)
 		p := plan.Diff(m.read(t, testRoot, testStack), b, one)

@@ -13,9 +13,9 @@ import (
 // Whoever makes a Change keeps to that, and reading a file refuses others.
 type Change struct {
 	Action Action `json:"action"`
-	Addr   string `json:"-"` // the new address; the old one of a deletion
+	Addr   Addr   `json:"-"` // the new address; the old one of a deletion
 	// PreviousAddr is set when the same node is declared under another address now.
-	PreviousAddr string `json:"previous_address,omitempty"`
+	PreviousAddr Addr   `json:"previous_address,omitempty"`
 	Path         string `json:"-"`
 	// PreviousPath is set on the creation of a node that continues one at another
 	// path. What becomes of that one is a change of its own, a Tombstone.
@@ -101,14 +101,13 @@ const (
 // ReasonText returns the sentence Terraform prints in parentheses, without
 // them: "because mutex.books is not in configuration". "" when there is none.
 func (c *Change) ReasonText() string {
-	base, key, keyed := splitKey(c.Addr)
+	at := c.Addr.last()
 	switch c.Reason {
-	case ReasonDeleteNoConfig:
-		return "because " + shortAddr(base) + " is not in configuration"
-	// Terraform's sentence: it names the key as it is written, quotes included.
-	case ReasonDeleteEachKey:
-		if keyed {
-			return "because key [" + key + "] is not in for_each map"
+	case ReasonDeleteNoConfig: // names the block, as Terraform does: type.name
+		return "because " + at.typ + "." + at.name + " is not in configuration"
+	case ReasonDeleteEachKey: // and the key as it is written, quotes included
+		if at.key != "" {
+			return "because key [" + at.key + "] is not in for_each map"
 		}
 	case ReasonReplaceCannotUpdate:
 		return "because " + strings.Join(c.ForcesReplace, ", ") + " cannot change in place"
@@ -122,56 +121,4 @@ func (c *Change) ReasonText() string {
 		return "because it has moved, and nothing says so any more"
 	}
 	return ""
-}
-
-// splitKey takes the instance key off an address: `a.b["k"]` is `a.b`, `"k"`. Quotes
-// alone tell where a key begins and ends, as strconv.Quote writes them: whatever looks like
-// an address inside a key ("].b[) is part of the key.
-func splitKey(addr string) (base, key string, ok bool) {
-	at, quoted := -1, false
-	for i := 0; i < len(addr); i++ {
-		switch {
-		case quoted && addr[i] == '\\':
-			i++
-		case addr[i] == '"':
-			if quoted = !quoted; quoted && i > 0 && addr[i-1] == '[' {
-				at = i - 1 // the last one is the node's own, the others are of blocks around it
-			}
-		}
-	}
-	if at < 0 || !strings.HasSuffix(addr, `"]`) {
-		return addr, "", false
-	}
-	return addr[:at], addr[at+1 : len(addr)-1], true
-}
-
-// BlockOf is an address without any instance keys: that of the block.
-func BlockOf(addr string) string {
-	var b strings.Builder
-	quoted, start := false, 0
-	for i := 0; i < len(addr); i++ {
-		switch {
-		case quoted && addr[i] == '\\':
-			i++
-		case addr[i] == '"':
-			quoted = !quoted
-		case quoted:
-		case addr[i] == '[':
-			b.WriteString(addr[start:i])
-		case addr[i] == ']':
-			start = i + 1
-		}
-	}
-	b.WriteString(addr[start:])
-	return b.String()
-}
-
-// shortAddr is the block's own part of an address, type.name, as Terraform
-// writes it in reasons.
-func shortAddr(base string) string {
-	i := strings.LastIndexByte(base, '.')
-	if i < 0 {
-		return base
-	}
-	return base[strings.LastIndexByte(base[:i], '.')+1:]
 }

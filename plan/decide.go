@@ -43,12 +43,12 @@ func (d *decisions) add(c Change) { d.p.Changes = append(d.p.Changes, c) }
 
 func (d *decisions) deletion(have *Node) Change {
 	c := Change{
-		Action: Delete, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
+		Action: Delete, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Drift: d.drifted(have),
 	}
 	if !d.opts.Destroy {
 		c.Reason = ReasonDeleteNoConfig
-		if base, _, ok := splitKey(c.Addr); ok && d.bases[base] {
+		if base := c.Addr.Base(); base != c.Addr && d.bases[base] {
 			c.Reason = ReasonDeleteEachKey
 		}
 	}
@@ -77,7 +77,7 @@ func (d *decisions) continued(c *Change) {
 		return
 	}
 	c.PreviousPath = from.Path
-	if was := from.Payload.Owner.Addr; was != c.Addr {
+	if was := from.owned(); was != c.Addr {
 		c.PreviousAddr = was
 	}
 	if imp := d.imports[c.Path]; imp != nil && imp.Path == from.Path && !d.ours(from) {
@@ -160,7 +160,7 @@ func (c *Change) compare() {
 	have, want := c.Before.Payload, c.After.Payload
 	// What a move left is the former node of nothing.
 	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" && have.State != kind.StateMoved {
-		c.PreviousAddr = have.Owner.Addr
+		c.PreviousAddr = Addr(have.Owner.Addr)
 	}
 	if have.Protect != want.Protect {
 		c.Protect = &ProtectDiff{have.Protect, want.Protect}

@@ -29,7 +29,7 @@ type sides struct {
 	pending  map[string][]kind.ACL // lists that an interrupted apply had still to set, by path
 	limits   map[string]LiveQuota  // quotas that were found, by path: those that are ours to change
 	doubtful map[string]LiveQuota  // and those of which nobody knows
-	bases    map[string]bool       // addresses of desired nodes that have a key, without it
+	bases    map[Addr]bool         // addresses of desired nodes that have a key, without it
 	intent   Intent
 	opts     Options
 	p        *Plan
@@ -38,7 +38,7 @@ type sides struct {
 // pairing is what continues under another address or at another path. See move.go and import.go.
 type pairing struct {
 	*sides
-	byAddr    map[string]*Node   // desired; nil for an address that is declared twice
+	byAddr    map[Addr]*Node     // desired; nil for an address that is declared twice
 	movesTo   map[string]*Node   // by the path of what moves: its declaration
 	movesFrom map[string]*Node   // by the path of a declaration: what moves there
 	imports   map[string]*Import // by the path of a declaration
@@ -49,15 +49,15 @@ type pairing struct {
 type decisions struct {
 	*pairing
 	replace *globs
-	breaks  map[string]bool // addresses whose contenders are deleted with them
-	spent   []string        // paths of tombstones that may go
+	breaks  map[Addr]bool // addresses whose contenders are deleted with them
+	spent   []string      // paths of tombstones that may go
 }
 
 // selection is what is left of the decisions. See scope.go.
 type selection struct {
 	*decisions
 	outside map[string]bool // paths that Targets and Excludes leave out
-	asked   map[string]bool // blocks, by their address, of which something is planned with Targets and Excludes
+	asked   map[Addr]bool   // blocks, by their address, of which something is planned with Targets and Excludes
 }
 
 func diff(current, desired *Tree, opts Options) *Plan {
@@ -78,7 +78,7 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	}
 	d := &sides{
 		current: current, intent: desired.Intent, given: desired.Nodes, opts: opts,
-		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[string]bool{},
+		want: make(map[string]*Node, len(desired.Nodes)), have: make(map[string]*Node, len(current.Nodes)), bases: map[Addr]bool{},
 		p: &Plan{
 			Ensemble: desired.Ensemble, Root: desired.Root, Stack: desired.Stack, Index: current.IndexPin, Destroys: current.Destroys,
 			Destroy: opts.Destroy, Drain: opts.drainMs(), ConfigHash: desired.Intent.ConfigHash,
@@ -105,9 +105,9 @@ func (d *sides) pair() *pairing {
 
 // decide chooses the action of each path.
 func (d *pairing) decide() *decisions {
-	x := &decisions{pairing: d, replace: compileGlobs(d.opts.Replace), breaks: map[string]bool{}}
+	x := &decisions{pairing: d, replace: compileGlobs(d.opts.Replace), breaks: map[Addr]bool{}}
 	for _, a := range d.opts.ForceBreak {
-		x.breaks[a] = true
+		x.breaks[Addr(a)] = true
 	}
 	x.changes()
 	x.quotas()
@@ -122,7 +122,7 @@ func (d *pairing) decide() *decisions {
 
 // choose takes out what was not asked for.
 func (d *decisions) choose() *selection {
-	x := &selection{decisions: d, asked: map[string]bool{}}
+	x := &selection{decisions: d, asked: map[Addr]bool{}}
 	x.limit()
 	x.onlyRefresh()
 	return x
@@ -192,7 +192,7 @@ func (d *sides) index(desired *Tree) {
 		}
 		d.want[n.Path] = n
 		d.desired = append(d.desired, n)
-		if base, _, ok := splitKey(n.Addr); ok {
+		if base := n.Addr.Base(); base != n.Addr {
 			d.bases[base] = true
 		}
 	}

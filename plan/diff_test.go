@@ -3,6 +3,7 @@ package plan_test
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/locktree/locktree/plan"
@@ -106,7 +107,7 @@ func TestReasonNamesTheKeyThatLeftTheMap(t *testing.T) {
 	require.Equal(t, `because key ["b.c[1]"] is not in for_each map`, p.Changes[0].ReasonText())
 }
 
-func TestSplitKey(t *testing.T) {
+func TestKeyOfAnAddress(t *testing.T) {
 	for _, c := range []struct{ addr, base, key string }{
 		{`namespace.a.mutex.b`, `namespace.a.mutex.b`, ""},
 		{`namespace.a.mutex.b["k"]`, `namespace.a.mutex.b`, `"k"`},
@@ -117,10 +118,13 @@ func TestSplitKey(t *testing.T) {
 		{`module.t["\"].b"].mutex.b["["]`, `module.t["\"].b"].mutex.b`, `"["`},
 		{`mutex.b["\\"]`, `mutex.b`, `"\\"`},
 	} {
-		b, k, ok := plan.SplitKey(c.addr)
-		require.Equal(t, c.base, b, c.addr)
-		require.Equal(t, c.key, k, c.addr)
-		require.Equal(t, c.key != "", ok, c.addr)
+		a := plan.Addr(c.addr)
+		require.EqualValues(t, c.base, a.Base(), c.addr)
+		key, keyed := a.Key()
+		require.Equal(t, c.key != "", keyed, c.addr)
+		if keyed {
+			require.Equal(t, c.key, strconv.Quote(key), c.addr)
+		}
 	}
 }
 
@@ -133,7 +137,7 @@ func TestRenamedBlockKeepsItsNode(t *testing.T) {
 	require.Empty(t, actions(p), "an address is no property of the lock")
 	require.Equal(t, plan.Counts{}, p.Summary())
 	require.True(t, p.HasChanges())
-	require.Equal(t, "namespace.x.election.locks_solo", p.Changes[3].PreviousAddr)
+	require.EqualValues(t, "namespace.x.election.locks_solo", p.Changes[3].PreviousAddr)
 	m.apply(t, p)
 	require.False(t, replan(t, m, tree).HasChanges())
 	require.Equal(t, czxid, m.nodes["/locks/solo"].czxid)

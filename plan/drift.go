@@ -11,7 +11,7 @@ import (
 
 // Drift is a node that is not as the last apply left it.
 type Drift struct {
-	Addr string `json:"address"`
+	Addr Addr   `json:"address"`
 	Path string `json:"path"`
 	What string `json:"what"` // one of the constants below
 	// Attributes are those that changed; nil when nobody can say which.
@@ -36,7 +36,7 @@ type Attribute struct {
 // It goes by what is there and by the index, and not by the changes: a node may have drifted
 // to what is declared by now, or be declared no more.
 func (d *selection) drift() {
-	see := func(addr, path, what string) {
+	see := func(addr Addr, path, what string) {
 		if !d.p.RefreshOnly || !d.outside[path] {
 			one := Drift{Addr: addr, Path: path, What: what}
 			if what == DriftChanged {
@@ -47,7 +47,7 @@ func (d *selection) drift() {
 	}
 	for _, path := range d.paths() {
 		if have := d.have[path]; d.ours(have) && d.drifted(have) {
-			see(have.Payload.Owner.Addr, path, DriftChanged)
+			see(have.owned(), path, DriftChanged)
 		}
 	}
 	for path := range d.indexed {
@@ -56,9 +56,9 @@ func (d *selection) drift() {
 		case e.Hash == "": // noted already, see keepNoted
 		case unreadable(have): // nobody knows, which is a problem of its own
 		case have == nil:
-			see(key, path, DriftDeleted)
+			see(Addr(key), path, DriftDeleted)
 		case !d.ours(have):
-			see(key, path, DriftTaken)
+			see(Addr(key), path, DriftTaken)
 		}
 	}
 	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })

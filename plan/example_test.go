@@ -11,7 +11,7 @@ import (
 func ExampleDiff() {
 	node := func(addr, path string, k *kind.Kind) *plan.Node {
 		return &plan.Node{
-			Addr: addr, Path: path, ACL: kind.WorldAll(), AllowWorld: true,
+			Addr: plan.Addr(addr), Path: path, ACL: kind.WorldAll(), AllowWorld: true,
 			Payload: &kind.Payload{Params: k.New(), Owner: kind.Owner{Stack: "shop", Addr: addr}, State: kind.StateActive},
 		}
 	}

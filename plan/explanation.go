@@ -11,7 +11,7 @@ import (
 // is one line, for logs; Text is for a screen, below the Summary.
 type Explanation struct {
 	Summary string   // what failed: one line, no full stop
-	Addr    string   // of the change it is about; "" when there is none
+	Addr    Addr     // of the change it is about; "" when there is none
 	Path    string   // of the node
 	Detail  string   // where and why, in sentences
 	List    []string // follows a Detail that ends with a colon

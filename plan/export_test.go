@@ -20,7 +20,6 @@ var (
 	ACLText   = aclText
 	Healing   = healing
 	Reveal    = reveal
-	SplitKey  = splitKey
 	Sum       = sum
 	Tombstone = tombstone
 	Under     = under
@@ -30,7 +29,7 @@ func (d digests) Add(list []kind.ACL) { d.add(list) }
 
 func (p *Plan) NextAccess(pending bool) []kind.ACL { return p.nextAccess(pending) }
 
-func MatchGlob(pattern, addr string) bool { return compileGlobs([]string{pattern}).match(addr) }
+func MatchGlob(pattern, addr string) bool { return compileGlobs([]string{pattern}).match(Addr(addr)) }
 
 // NodesText is all that there is to say of some nodes.
 func NodesText(nodes []*Node) (string, error) {
@@ -49,7 +48,7 @@ func NodesText(nodes []*Node) (string, error) {
 
 // DesiredOf is what a diff makes of a declared tree before it compares anything, in order and by path.
 func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
-	d := &sides{p: &Plan{Root: tree.Root, Stack: tree.Stack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, bases: map[string]bool{}, intent: tree.Intent}
+	d := &sides{p: &Plan{Root: tree.Root, Stack: tree.Stack}, current: &Tree{}, want: map[string]*Node{}, have: map[string]*Node{}, bases: map[Addr]bool{}, intent: tree.Intent}
 	d.index(tree)
 	d.wantQuotas()
 	return d.desired, d.want

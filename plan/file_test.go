@@ -306,8 +306,8 @@ func TestSavedImportToAnotherPathKeepsItsAddress(t *testing.T) {
 	require.Equal(t, []string{"+ /locks/boss", "~ /locks/solo"}, actions(p))
 	q := decoded(t, p)
 	require.Equal(t, p.String(), q.String())
-	require.Equal(t, "namespace.x.election.locks_boss", q.Changes[len(q.Changes)-1].Addr)
-	require.Equal(t, "namespace.x.election.locks_boss", q.Changes[len(q.Changes)-1].After.Addr)
+	require.EqualValues(t, "namespace.x.election.locks_boss", q.Changes[len(q.Changes)-1].Addr)
+	require.EqualValues(t, "namespace.x.election.locks_boss", q.Changes[len(q.Changes)-1].After.Addr)
 	settle(t, m, p, tree)
 	require.Contains(t, m.read(t, testRoot, testStack).Index.Resources, "namespace.x.election.locks_boss moved from /locks/solo")
 }

@@ -108,8 +108,8 @@ func (r *formReader) payload(f *nodeForm) (*kind.Payload, error) {
 	}
 	// Equal texts are made one text here and below: each came out of the decoder as a copy of its
 	// own, which a hundred thousand locks feel.
-	if p.Owner.Addr == f.Addr {
-		p.Owner.Addr = f.Addr
+	if p.Owner.Addr == string(f.Addr) {
+		p.Owner.Addr = string(f.Addr)
 	}
 	if p.Owner.Stack == r.stack {
 		p.Owner.Stack = r.stack

@@ -10,7 +10,8 @@ import (
 type Gap struct {
 	Path string
 	// Addr and Type are what the index says of it; "" where it does not know the path.
-	Addr, Type string
+	Addr Addr
+	Type string
 	// Trouble says why it cannot be read. "": it is missing, or what stands there declares nothing.
 	Trouble Trouble
 	Detail  string

@@ -68,7 +68,7 @@ func (d *decisions) obstacle(want, have *Node) {
 		}
 		d.problem(Error, ProblemOtherStack, want, "Path belongs to another stack",
 			at+fmt.Sprintf("where stack %q already keeps %s. Choose another path, or remove it from that stack first.",
-				have.Payload.Owner.Stack, have.Payload.Owner.Addr))
+				have.Payload.Owner.Stack, have.owned()))
 	case TroubleNewer:
 		d.problem(Error, ProblemNewer, want, "Node written by a newer version", at+"where "+detail+".")
 	case TroubleDamaged:
@@ -101,7 +101,7 @@ func unreadable(n *Node) bool {
 func healing(want *Node) string { return takeover(" -overwrite-data", want) }
 
 func takeover(flags string, want *Node) string {
-	return "locktree import" + flags + " " + shellWord(want.Addr) + " " + shellWord(want.Path)
+	return "locktree import" + flags + " " + shellWord(string(want.Addr)) + " " + shellWord(want.Path)
 }
 
 // shellWord is a word as it is typed into a shell.
@@ -141,7 +141,7 @@ func (d *decisions) abandon(have *Node) {
 	trouble, detail := troubleOf(have)
 	switch trouble {
 	case TroubleNewer:
-		d.problem(Error, ProblemNewer, n, "Node written by a newer version", addr+": "+detail+".")
+		d.problem(Error, ProblemNewer, n, "Node written by a newer version", string(addr)+": "+detail+".")
 	case TroubleDamaged:
 		d.problem(Error, ProblemDamaged, n, "Node is damaged",
 			fmt.Sprintf("%s at %s cannot be understood (%s). Restore its data, or delete it by hand.", addr, n.Path, detail))
@@ -160,7 +160,7 @@ func (d *decisions) abandon(have *Node) {
 // prevent_destroy does not, hashicorp/terraform#17599), that of the declaration before it was
 // applied. To unprotect and delete takes two applies, so that nobody does both by one mistake.
 func (d *decisions) checkRemoval(c *Change, want *Node) {
-	n := &Node{Addr: c.Before.Payload.Owner.Addr, Path: c.Path}
+	n := &Node{Addr: c.Before.owned(), Path: c.Path}
 	if want != nil {
 		n.Origin = want.Origin
 	}
@@ -270,7 +270,7 @@ func (d *selection) keepOccupied() (held []heldBack) {
 // After is the node that was found: what it says stays, and the index goes on saying it.
 func (c *Change) leave() {
 	*c = Change{
-		Action: NoOp, Addr: c.Before.Payload.Owner.Addr, Path: c.Path, Kind: c.Before.Kind(), Before: c.Before, After: c.Before,
+		Action: NoOp, Addr: c.Before.owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before, After: c.Before,
 		Usage: c.Usage, Tombstone: tombstone(c.Before),
 	}
 }

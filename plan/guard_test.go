@@ -27,7 +27,7 @@ func TestForeignNodeAtOurPathIsLeftAlone(t *testing.T) {
 	m.nodes["/locks/pay"] = &mnode{data: []byte("somebody's"), acl: kind.WorldAll()}
 	p := replan(t, m, base())
 	refused(t, p, "error foreign_node")
-	require.Equal(t, "namespace.x.namespace.locks_pay", p.Problems[0].Addr)
+	require.EqualValues(t, "namespace.x.namespace.locks_pay", p.Problems[0].Addr)
 	require.Equal(t, "locks.locktree.hcl:1", p.Problems[0].Origin)
 	require.NotContains(t, actions(p), "+ /locks/pay")
 }

@@ -14,6 +14,6 @@ func TestTheCommandThatHealsCanBeTyped(t *testing.T) {
 		"namespace.pay.mutex.ledger": "locktree import -overwrite-data namespace.pay.mutex.ledger /l/a",
 		`mutex.a["it's $1"]`:         `locktree import -overwrite-data 'mutex.a["it'\''s $1"]' /l/a`,
 	} {
-		require.Equal(t, want, plan.Healing(&plan.Node{Addr: addr, Path: "/l/a"}))
+		require.Equal(t, want, plan.Healing(&plan.Node{Addr: plan.Addr(addr), Path: "/l/a"}))
 	}
 }

@@ -81,7 +81,7 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 		return refuse("Import of an ephemeral node", "%s belongs to a session and goes with it: it can be no lock. Correct the path%s.", imp.Path, or)
 	case trouble == "" && d.ours(have) && !tombstone(have) && d.movesTo[imp.Path] == nil:
 		return refuse("Import of a node that is managed already", "%s is this stack's already, as %s. Declare moved { from = %s, to = %s } instead of the import.",
-			imp.Path, have.Payload.Owner.Addr, have.Payload.Owner.Addr, want.Addr)
+			imp.Path, have.owned(), have.owned(), want.Addr)
 	case trouble == "" && have.Payload.Owner.Stack == "" && have.Kind().Container && !want.Kind().Container && have.Live != nil && have.Live.Children > 0:
 		return refuse("Import of a namespace as a lock", "%s is a namespace and holds %d node%s, so it cannot become %s: every child of a lock counts as somebody queuing for it. "+
 			"Declare a namespace there and import that, or delete by hand what is in it.", imp.Path, have.Live.Children, plural(have.Live.Children), want.Addr)
@@ -89,7 +89,7 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 		return true
 	case trouble == "":
 		return refuse("Import from another stack", "%s belongs to stack %q (%s). Declare removed { from = %s } with destroy = false there, and apply that first.",
-			imp.Path, have.Payload.Owner.Stack, have.Payload.Owner.Addr, have.Payload.Owner.Addr)
+			imp.Path, have.Payload.Owner.Stack, have.owned(), have.owned())
 	case trouble == TroubleUnreadable:
 		return refuse("Node cannot be imported", "%s is not ours to read. Connect with an identity that has READ there.", imp.Path)
 	case trouble == TroubleNewer:

@@ -49,7 +49,7 @@ type IndexEntry struct {
 // PendingACL is an access list to be set on an existing node: the part of an
 // apply ZooKeeper cannot do in a transaction.
 type PendingACL struct {
-	Addr string     `json:"addr"`
+	Addr Addr       `json:"addr"`
 	Path string     `json:"path"`
 	ACL  []kind.ACL `json:"acl"`
 }

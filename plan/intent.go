@@ -47,7 +47,7 @@ func (a *Access) List() []kind.ACL { return kind.NormalizeACL(slices.Concat(a.Ad
 // No two moves of an Intent start at one address or end at one, none starts at
 // an address that is still declared, and following them never comes back.
 type Move struct {
-	From, To string
+	From, To Addr
 	// One is true when a single instance moves, so that mutex.a means that alone
 	// and not mutex.a["k"]: one of the two addresses ends in a key.
 	One    bool
@@ -64,7 +64,7 @@ type PathMove struct {
 
 // Import says that a znode that exists already shall become the declared node.
 type Import struct {
-	To     string // the address of a node in the tree, with its key
+	To     Addr   // the address of a node in the tree, with its key
 	Path   string // the absolute path where the znode stands today
 	Target string // the path of the declared node; equal to Path unless it moves there
 	Origin string
@@ -75,7 +75,7 @@ type Import struct {
 // Removal says that an address and everything in it is not declared any more on
 // purpose.
 type Removal struct {
-	From string
+	From Addr
 	// Destroy says what becomes of the znodes: deleted, or left as they are
 	// without this stack's marker.
 	Destroy bool
@@ -86,9 +86,10 @@ type Removal struct {
 // (count in ZooKeeper's quota). Servers enforce it only with enforceQuota set
 // (3.7 and later), and at most one stands on each line from the root to a leaf.
 type Quota struct {
-	Addr, Path string // of the namespace
-	MaxNodes   int    // at least 1
-	Origin     string
+	Addr     Addr // of the namespace
+	Path     string
+	MaxNodes int // at least 1
+	Origin   string
 }
 
 // Verdict is how a check ended, in the words of Terraform's JSON plan.
@@ -103,7 +104,7 @@ const (
 
 // Check is the result of a check block: a doubt that stops nothing.
 type Check struct {
-	Addr    string  `json:"address"` // check.small_pools
+	Addr    Addr    `json:"address"` // check.small_pools
 	Origin  string  `json:"origin"`
 	Verdict Verdict `json:"verdict"`
 	// Problems are the messages of the assertions that do not hold.
@@ -115,14 +116,14 @@ type Check struct {
 //
 // Of several moves that cover an address the longest decides, as the one that names it most
 // closely. Behind it the search begins anew: what moved may have moved again, with a module.
-func (i Intent) Rename(addr string) string {
+func (i Intent) Rename(addr Addr) Addr {
 	// Each move is followed once at most, so this ends whatever is in the list.
 	for range i.Moves {
 		next := addr
 		best := -1
 		for _, m := range i.Moves {
-			rest, ok := below(addr, m.From)
-			if m.One && strings.HasPrefix(rest, "[") {
+			rest, ok := addr.Within(m.From)
+			if m.One && strings.HasPrefix(string(rest), "[") {
 				continue
 			}
 			if ok && len(m.From) > best {
@@ -139,22 +140,12 @@ func (i Intent) Rename(addr string) string {
 
 // Removed returns the removal that covers an address, nil when there is none: of
 // several the one that says it of the least besides.
-func (i Intent) Removed(addr string) (best *Removal) {
+func (i Intent) Removed(addr Addr) (best *Removal) {
 	for n := range i.Removals {
 		r := &i.Removals[n]
-		if _, ok := below(addr, r.From); ok && (best == nil || len(r.From) > len(best.From)) {
+		if _, ok := addr.Within(r.From); ok && (best == nil || len(r.From) > len(best.From)) {
 			best = r
 		}
 	}
 	return best
-}
-
-// below reports whether addr is base, an instance of it or something in it, and
-// what comes behind base.
-//
-// A dot or a bracket must follow, or mutex.ab would be below mutex.a. That no key can look like
-// one follows from the base, which ends outside of quotes.
-func below(addr, base string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(addr, base)
-	return rest, ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }

@@ -18,7 +18,7 @@ func TestMovesAreFollowedAsFarAsAddressesReach(t *testing.T) {
 		{From: "module.old", To: `module.new["k"]`},
 		{From: "loop.a", To: "loop.b"}, {From: "loop.b", To: "loop.a"},
 	}}
-	for from, to := range map[string]string{
+	for from, to := range map[plan.Addr]plan.Addr{
 		"mutex.a":              "namespace.n.mutex.c",
 		"mutex.ab":             "mutex.ab",
 		`mutex.a["k"]`:         `namespace.n.mutex.c["k"]`,
@@ -31,7 +31,7 @@ func TestMovesAreFollowedAsFarAsAddressesReach(t *testing.T) {
 	} {
 		require.Equal(t, to, i.Rename(from), from)
 	}
-	require.Contains(t, []string{"loop.a", "loop.b"}, i.Rename("loop.a"), "a list that Load would refuse must not hang")
+	require.Contains(t, []plan.Addr{"loop.a", "loop.b"}, i.Rename("loop.a"), "a list that Load would refuse must not hang")
 }
 
 func TestRemovalsCoverWhatIsInside(t *testing.T) {

@@ -163,7 +163,7 @@ func (m *model) node(path string, n *mnode) *plan.Node {
 		out.Live.Trouble, out.Live.Detail = plan.TroubleForeign, err.Error()
 		return out
 	}
-	out.Payload, out.Addr = payload, payload.Owner.Addr
+	out.Payload, out.Addr = payload, plan.Addr(payload.Owner.Addr)
 	for _, name := range out.Kind().Children {
 		p := m.nodes[kind.JoinPath(path, name)]
 		if p == nil {
@@ -203,13 +203,13 @@ var (
 func declare(path string, k *kind.Kind, change ...func(*plan.Node)) *plan.Node {
 	p := &kind.Payload{Params: k.New()}
 	n := &plan.Node{
-		Path: path, Addr: "namespace.x." + k.Name + "." + strings.ReplaceAll(path[1:], "/", "_"),
+		Path: path, Addr: plan.Addr("namespace.x").Child(k.Name, strings.ReplaceAll(path[1:], "/", "_")),
 		Origin: "locks.locktree.hcl:1", Payload: p, ACL: []kind.ACL{admin, worker},
 	}
 	for _, f := range change {
 		f(n)
 	}
-	p.Owner = kind.Owner{Stack: testStack, Addr: n.Addr}
+	p.Owner = kind.Owner{Stack: testStack, Addr: string(n.Addr)}
 	return n
 }
 
@@ -217,7 +217,7 @@ func declared(nodes ...*plan.Node) *plan.Tree {
 	return &plan.Tree{Root: testRoot, Stack: testStack, Nodes: nodes}
 }
 
-func addr(a string) func(*plan.Node)     { return func(n *plan.Node) { n.Addr = a } }
+func addr(a string) func(*plan.Node)     { return func(n *plan.Node) { n.Addr = plan.Addr(a) } }
 func acl(l ...kind.ACL) func(*plan.Node) { return func(n *plan.Node) { n.ACL = l } }
 func protect(n *plan.Node)               { n.Payload.Protect = true }
 func set(name string, v any) func(*plan.Node) {

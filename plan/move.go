@@ -25,7 +25,7 @@ import (
 // In the order of the paths, so that of two nodes with one address the same one moves in every
 // plan; the other one is not declared any more.
 func (d *pairing) plot() {
-	d.byAddr = map[string]*Node{}
+	d.byAddr = map[Addr]*Node{}
 	for _, n := range d.desired {
 		if _, twice := d.byAddr[n.Addr]; twice {
 			d.byAddr[n.Addr] = nil // nobody can say which one continues it
@@ -54,7 +54,7 @@ func (d *pairing) continues(have *Node) *Node {
 			}
 		}
 	}
-	return d.byAddr[d.intent.Rename(have.Payload.Owner.Addr)]
+	return d.byAddr[d.intent.Rename(have.owned())]
 }
 
 // movable: the old path must be free to become a tombstone and the new one free
@@ -79,7 +79,7 @@ func tombstone(n *Node) bool {
 // read where it went. The protection goes with the lock to its new path.
 func (d *decisions) bury(have, to *Node) Change {
 	c := Change{
-		Action: Update, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
+		Action: Update, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Tombstone: true,
 	}
 	if d.ours(have) {
@@ -90,7 +90,7 @@ func (d *decisions) bury(have, to *Node) Change {
 	c.After = have.withPayload()
 	c.After.Addr, c.After.Live, c.After.Quota = c.Addr, nil, 0
 	p := c.After.Payload
-	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: c.Addr}
+	p.Owner = kind.Owner{Stack: d.p.Stack, Addr: string(c.Addr)}
 	p.State, p.MovedTo, p.Protect = kind.StateMoved, to.Path, false
 	p.Gen++
 	if !c.Kind.Container && slices.ContainsFunc(have.ACL, kind.ACL.Masked) {
@@ -106,7 +106,7 @@ func (d *decisions) bury(have, to *Node) Change {
 
 // departure is the change of a node of ours that is not declared any more.
 func (d *decisions) departure(have *Node) Change {
-	addr := have.Payload.Owner.Addr
+	addr := have.owned()
 	if tombstone(have) {
 		return d.exhume(have)
 	}
@@ -127,7 +127,7 @@ func (d *decisions) departure(have *Node) Change {
 // one imports it. A protected node may be forgotten, and stays protected.
 func (d *decisions) release(have *Node) Change {
 	c := Change{
-		Action: Forget, Addr: have.Payload.Owner.Addr, Path: have.Path, Kind: have.Kind(),
+		Action: Forget, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
 		Before: have, Usage: usage(have), Drift: d.drifted(have),
 	}
 	c.After = have.withPayload()
@@ -145,7 +145,7 @@ func (d *decisions) release(have *Node) Change {
 // block was needed (the name changed), it goes with the next apply that has
 // anything else to do, see selection.tidy.
 func (d *decisions) exhume(have *Node) Change {
-	addr := have.Payload.Owner.Addr
+	addr := have.owned()
 	c := Change{
 		Action: NoOp, Addr: addr, Path: have.Path, Kind: have.Kind(), Before: have, After: have,
 		Usage: usage(have), Tombstone: true,

@@ -41,7 +41,7 @@ func TestLockThatMovesLeavesATombstoneUntilItsMoveIsGone(t *testing.T) {
 	p := replanIntent(t, m, tree, move)
 	require.Equal(t, []string{"+ /locks/pay/boss", "~ /locks/solo"}, actions(p))
 	require.Equal(t, "/locks/solo", p.Changes[1].PreviousPath)
-	require.Equal(t, "namespace.x.election.locks_solo", p.Changes[1].PreviousAddr)
+	require.EqualValues(t, "namespace.x.election.locks_solo", p.Changes[1].PreviousAddr)
 	old := p.Changes[len(p.Changes)-1]
 	require.True(t, old.Tombstone)
 	czxid := m.nodes["/locks/solo"].czxid
@@ -175,7 +175,7 @@ func TestLockThatMovedBeforeItWasLetGoIsNotDeleted(t *testing.T) {
 
 // The namespace was to be deleted and one lock in it let go; the lock was deleted, too.
 func TestLockIsLetGoOutOfANamespaceThatIsDeleted(t *testing.T) {
-	ledger, pay := "namespace.x.namespace.locks_pay.mutex.ledger", "namespace.x.namespace.locks_pay"
+	const ledger, pay = "namespace.x.namespace.locks_pay.mutex.ledger", "namespace.x.namespace.locks_pay"
 	tree := base()
 	tree.Nodes[1] = declare("/locks/pay/ledger", kind.Mutex, addr(ledger))
 	tree.Nodes[2] = declare("/locks/pay/pool", kind.Semaphore, set("permits", 3), addr(pay+".semaphore.pool"))

@@ -22,7 +22,7 @@ const (
 // Op is one operation of the transaction of a plan.
 type Op struct {
 	Kind    OpKind
-	Addr    string // the change it belongs to; "" for the index
+	Addr    Addr // the change it belongs to; "" for the index
 	Path    string
 	Data    []byte     // create, set
 	ACL     []kind.ACL // create
@@ -31,10 +31,11 @@ type Op struct {
 
 // ACLStep is one access list to be set after the transaction.
 type ACLStep struct {
-	Addr, Path string
-	Before     []kind.ACL
-	ACL        []kind.ACL
-	Aversion   int32 // the access list's version the plan saw
+	Addr     Addr
+	Path     string
+	Before   []kind.ACL
+	ACL      []kind.ACL
+	Aversion int32 // the access list's version the plan saw
 }
 
 // ApplyIDLen is the length of an apply id: hexadecimal digits of 64 random bits.
@@ -248,7 +249,7 @@ func (p *Plan) NextIndex(applyID string) (*Index, error) {
 		if err != nil {
 			return nil, err
 		}
-		x.Resources[p.indexKey(c)] = e
+		x.Resources[p.indexKey(c.Addr, c.Path, c.Tombstone)] = e
 	}
 	for key, e := range p.prior.Kept {
 		if now, taken := x.Resources[key]; taken && now.Path != e.Path { // what it says is of another node
@@ -290,28 +291,28 @@ func (p *Plan) indexHead(applyID string) *Index {
 
 // indexKey is the address of the entry. What a move left behind may have the same
 // address as what moved, and so may what was declared elsewhere and had to stay.
-func (p *Plan) indexKey(c *Change) string {
+func (p *Plan) indexKey(addr Addr, path string, tombstone bool) string {
 	switch {
-	case c.Tombstone:
-		return c.Addr + movedFrom + c.Path
-	case p.clash[c.Path]:
-		return c.Addr + standsAt + c.Path
+	case tombstone:
+		return string(addr) + movedFrom + path
+	case p.clash[path]:
+		return string(addr) + standsAt + path
 	}
-	return c.Addr
+	return string(addr)
 }
 
 // Both begin with a space, which no address has outside of a key.
 const movedFrom, standsAt = " moved from ", " at "
 
 // addrOfKey is the address in the key of an entry.
-func addrOfKey(key, path string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(key, movedFrom+path), standsAt+path)
+func addrOfKey(key, path string) Addr {
+	return Addr(strings.TrimSuffix(strings.TrimSuffix(key, movedFrom+path), standsAt+path))
 }
 
 // clashes finds the nodes whose address another one has, too.
 // The first by the order of the changes has the address alone.
 func (p *Plan) clashes() {
-	seen := make(map[string]bool, len(p.Changes))
+	seen := make(map[Addr]bool, len(p.Changes))
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		if c.After == nil || c.Tombstone || c.Action == Forget {

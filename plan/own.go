@@ -17,7 +17,7 @@ import (
 
 // AccessChange is an access list of one of the tool's own nodes that changes.
 type AccessChange struct {
-	Addr string `json:"address"` // "ensemble.main"; of a note that a move left, its own address
+	Addr Addr `json:"address"` // "ensemble.main"; of a note that a move left, its own address
 	ACLDiff
 	// Contenders: it is the list that the apply lock gives to those who queue in it, which stands in its data.
 	Contenders bool `json:"contenders,omitempty"`
@@ -25,7 +25,7 @@ type AccessChange struct {
 }
 
 // EnsembleAddr is the address of what belongs to no declared node.
-func EnsembleAddr(ensemble string) string { return "ensemble." + ensemble }
+func EnsembleAddr(ensemble string) Addr { return Addr("ensemble." + ensemble) }
 
 // frame plans the lists of the tool's own nodes, and looks at what others may do there.
 type frame struct {

@@ -26,7 +26,7 @@ func (d *selection) pins() {
 		}
 		addr := n.Addr
 		if n.Payload != nil {
-			addr = n.Payload.Owner.Addr
+			addr = n.owned()
 		}
 		d.p.Pins = append(d.p.Pins, Pin{
 			Path: n.Path, Addr: addr, Czxid: n.Live.Czxid, Version: n.Live.Version, Aversion: n.Live.Aversion,

@@ -76,7 +76,7 @@ type prior struct {
 // Pin is the state of a node a plan relied on.
 type Pin struct {
 	Path     string `json:"path"`
-	Addr     string `json:"address,omitempty"` // "" for nodes that have none
+	Addr     Addr   `json:"address,omitempty"` // "" for nodes that have none
 	Absent   bool   `json:"absent,omitempty"`  // it was not there; the rest is zero
 	Czxid    int64  `json:"czxid"`
 	Version  int32  `json:"data_version"`
@@ -101,7 +101,7 @@ type Output struct {
 	Sensitive bool `json:"sensitive,omitempty"`
 	// From are the addresses of the blocks, without instance keys, whose nodes a declared
 	// value comes from. They are not stored.
-	From []string `json:"-"`
+	From []Addr `json:"-"`
 }
 
 // OutputChange is an output value that is new, changed, gone or the same.

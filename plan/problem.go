@@ -79,7 +79,7 @@ const (
 type Problem struct {
 	Severity Severity    `json:"severity"`
 	Code     ProblemCode `json:"code"`
-	Addr     string      `json:"address"`
+	Addr     Addr        `json:"address"`
 	Path     string      `json:"path"`
 	Origin   string      `json:"origin,omitempty"` // where it is declared, "" when it is not
 	Summary  string      `json:"summary"`          // one line, no full stop
@@ -94,7 +94,7 @@ const foldAbove = 3
 // one member, and the order is that of the first members.
 func Fold(problems []Problem) [][]Problem {
 	key := func(p Problem) Problem {
-		for _, of := range []string{p.Addr, p.Path} {
+		for _, of := range []string{string(p.Addr), p.Path} {
 			if of != "" {
 				p.Detail = strings.ReplaceAll(p.Detail, of, "\x00")
 			}

@@ -15,7 +15,7 @@ func TestProblemsThatSayTheSameAreFolded(t *testing.T) {
 	add := func(n int, summary, detail string) {
 		for i := range n {
 			addr, path := fmt.Sprintf("mutex.m%d", i), fmt.Sprintf("/t/m%d", i)
-			all = append(all, plan.Problem{Severity: plan.Error, Addr: addr, Path: path, Origin: fmt.Sprint(i), Summary: summary, Detail: fmt.Sprintf(detail, addr, path)})
+			all = append(all, plan.Problem{Severity: plan.Error, Addr: plan.Addr(addr), Path: path, Origin: fmt.Sprint(i), Summary: summary, Detail: fmt.Sprintf(detail, addr, path)})
 		}
 	}
 	add(1, "Other", "%s at %s.")
@@ -27,7 +27,7 @@ func TestProblemsThatSayTheSameAreFolded(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s %s", len(same), same[0].Summary, same[0].Addr))
 	}
 	require.Equal(t, []string{"1 Other mutex.m0", "47 Unreadable mutex.m0", "1 Protected mutex.m0", "1 Protected mutex.m1", "1 Protected mutex.m2", "4 Unreadable mutex.m0"}, got)
-	require.Equal(t, "mutex.m46", plan.Fold(all)[1][46].Addr)
+	require.EqualValues(t, "mutex.m46", plan.Fold(all)[1][46].Addr)
 	require.Empty(t, plan.Fold(nil))
 }
 

@@ -31,8 +31,8 @@ func grow(t *rapid.T, tree *plan.Tree, parent string, depth int) {
 			continue
 		}
 		n := declare(kind.JoinPath(parent, name), k)
-		n.Addr += rapid.SampledFrom([]string{"", "", "", `["k"]`, "2"}).Draw(t, "addr")
-		n.Payload.Owner.Addr = n.Addr
+		n.Addr += rapid.SampledFrom([]plan.Addr{"", "", "", `["k"]`, "2"}).Draw(t, "addr")
+		n.Payload.Owner.Addr = string(n.Addr)
 		n.Payload.Protect = false
 		n.ACL = rapid.SampledFrom([][]kind.ACL{{admin, worker}, {worker, admin}, {admin}}).Draw(t, "acl")
 		n.Payload.ChildACL = rapid.SampledFrom([][]kind.ACL{nil, {admin}}).Draw(t, "child_acl")
@@ -95,7 +95,7 @@ func TestApplyOfDiffGivesTheDesiredTree(t *testing.T) {
 func distinct(tree *plan.Tree) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range tree.Nodes {
-		out[n.Addr] = true
+		out[string(n.Addr)] = true
 	}
 	return out
 }

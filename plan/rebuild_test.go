@@ -58,7 +58,7 @@ func TestTombstoneStaysInARefreshAndOutsideTheTargets(t *testing.T) {
 	require.NotNil(t, m.nodes["/locks/solo"])
 	moved.Nodes[0].Payload.Protect = true
 	for name, opts := range map[string]plan.Options{
-		"refresh": {RefreshOnly: true}, "target": {Targets: []string{moved.Nodes[0].Addr}},
+		"refresh": {RefreshOnly: true}, "target": {Targets: []string{string(moved.Nodes[0].Addr)}},
 	} {
 		current := m.read(t, testRoot, testStack)
 		current.Nodes[1].ACL = nil // somebody did something, so there is something to note

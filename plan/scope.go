@@ -55,10 +55,10 @@ func compileGlobs(patterns []string) *globs {
 }
 
 // match goes through all patterns, though one would do: unused wants to know of each of them.
-func (g *globs) match(addrs ...string) (ok bool) {
+func (g *globs) match(addrs ...Addr) (ok bool) {
 	for i, re := range g.compiled {
 		for _, a := range addrs {
-			if a != "" && re.MatchString(a) {
+			if a != "" && re.MatchString(string(a)) {
 				g.used[i], ok = true, true
 			}
 		}
@@ -82,8 +82,8 @@ func (d *sides) unused(what string, g *globs) {
 }
 
 // unmatched warns of what matches nothing: most often a typing mistake.
-func (d *sides) unmatched(what, given, kind string, addrs []string) {
-	d.problem(Warning, ProblemTarget, &Node{Addr: given}, "Nothing matches "+what,
+func (d *sides) unmatched(what, given, kind string, addrs []Addr) {
+	d.problem(Warning, ProblemTarget, &Node{Addr: Addr(given)}, "Nothing matches "+what,
 		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
 			sentence(what)[:len(what)], given, kind, nearest(given, addrs)))
 }
@@ -95,7 +95,7 @@ func (d *sides) forced() {
 	}
 	addrs := d.addrs(false)
 	for _, given := range d.opts.ForceBreak {
-		if !slices.Contains(addrs, given) {
+		if !slices.Contains(addrs, Addr(given)) {
 			d.unmatched("lock to break", given, "lock", addrs)
 		}
 	}
@@ -103,8 +103,8 @@ func (d *sides) forced() {
 
 // addrs are the addresses of what is declared, here or elsewhere, and of what is there:
 // of locks, or also of what contains them.
-func (d *sides) addrs(containers bool) (out []string) {
-	see := func(n *Node, addr string) {
+func (d *sides) addrs(containers bool) (out []Addr) {
+	see := func(n *Node, addr Addr) {
 		if k := n.Kind(); k != nil && (containers || !k.Container) {
 			out = append(out, addr)
 		}
@@ -119,7 +119,7 @@ func (d *sides) addrs(containers bool) (out []string) {
 	}
 	for _, n := range d.current.Nodes {
 		if d.ours(n) {
-			see(n, n.Payload.Owner.Addr)
+			see(n, n.owned())
 		}
 	}
 	return out
@@ -156,7 +156,7 @@ func (d *selection) sources(targets, excludes *globs) {
 		}
 	}
 	see := func(n *Node) {
-		if block := BlockOf(n.Addr); !d.asked[block] {
+		if block := n.Addr.Block(); !d.asked[block] {
 			d.asked[block] = targets.scope(excludes, n.Addr)
 		}
 	}
@@ -178,11 +178,11 @@ func (d *selection) asksFor(o Output) bool {
 	if !d.p.Targeted {
 		return true
 	}
-	return (len(o.From) > 0 || len(d.opts.Targets) == 0) && !slices.ContainsFunc(o.From, func(block string) bool { return !d.asked[block] })
+	return (len(o.From) > 0 || len(d.opts.Targets) == 0) && !slices.ContainsFunc(o.From, func(block Addr) bool { return !d.asked[block] })
 }
 
 // scope reports whether an address is among the targets, where there are any, and not excluded.
-func (g *globs) scope(excludes *globs, addrs ...string) bool {
+func (g *globs) scope(excludes *globs, addrs ...Addr) bool {
 	in, out := len(g.patterns) == 0 || g.match(addrs...), excludes.match(addrs...) // both note what they match
 	return in && !out
 }
@@ -206,14 +206,14 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 	d.pushOut(out)
 	var kept []Change
 	dropped := map[string]bool{}
-	wanted := map[string]bool{} // addresses of what is planned, and of what that is created in
+	wanted := map[Addr]bool{} // addresses of what is planned, and of what that is created in
 	for _, c := range d.p.Changes {
 		if in[c.Path] && !out[c.Path] {
 			at := kind.ParentPath(c.Path)
 			if _, planned := in[at]; !planned && c.Before == nil && d.want[at] != nil {
 				wanted[d.want[at].Addr] = true // what is wrong with it is why nothing is planned for it
 			}
-			wanted[c.Addr], d.asked[BlockOf(c.Addr)] = true, true
+			wanted[c.Addr], d.asked[c.Addr.Block()] = true, true
 			kept = append(kept, c)
 			continue
 		}
@@ -244,7 +244,7 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 // be. It comes first, before changes that were not asked for are taken out.
 func (d *selection) limitNotes(targets, excludes *globs) {
 	d.outside = map[string]bool{}
-	see := func(path string, addrs ...string) {
+	see := func(path string, addrs ...Addr) {
 		d.outside[path] = !targets.scope(excludes, addrs...)
 	}
 	byPath := d.byPath()

@@ -81,7 +81,7 @@ func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
 			p := plan.Diff(m.read(t, testRoot, testStack), base(), o)
 			i := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTarget })
 			require.NotEqual(t, -1, i, what)
-			require.Equal(t, given, p.Problems[i].Addr)
+			require.EqualValues(t, given, p.Problems[i].Addr)
 			require.Contains(t, p.Problems[i].Detail, fmt.Sprintf("%s %q matches no ", what, given))
 			require.True(t, strings.HasSuffix(p.Problems[i].Detail, ": correct it, or leave it out."+near), p.Problems[i].Detail)
 		}
@@ -321,7 +321,7 @@ func TestTargetedRefreshNotesOnlyWhatIsTargeted(t *testing.T) {
 				m.apply(t, decodedPlan(t, p))
 				after := m.read(t, testRoot, testStack).Index
 				for addr, was := range before.Resources {
-					i := slices.IndexFunc(c.want, func(d plan.Drift) bool { return d.Addr == addr })
+					i := slices.IndexFunc(c.want, func(d plan.Drift) bool { return d.Addr == plan.Addr(addr) })
 					now, there := after.Resources[addr]
 					switch {
 					case i < 0:
@@ -366,7 +366,7 @@ func TestTargetIsNotMadeInWhatIsNotOurs(t *testing.T) {
 		m.nodes["/locks/pay"] = &mnode{data: foreign(c.there), acl: kind.WorldAll()}
 		p := plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{ledger}})
 		require.Equal(t, []string{c.want, "warning targeted"}, codes(p), name)
-		require.Equal(t, pay, p.Problems[0].Addr)
+		require.EqualValues(t, pay, p.Problems[0].Addr)
 		p = plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Targets: []string{"**.locks_solo"}})
 		require.True(t, p.Applyable(), "who asks for something else is not kept from it")
 		p = plan.Diff(m.read(t, testRoot, testStack), base(), plan.Options{Identities: us, Excludes: []string{ledger, "**.locks_pay_pool", pay}})

@@ -26,7 +26,7 @@ func owned(live, desired []*Tree, but int) []*Tree {
 		mine := &Tree{}
 		for _, n := range tree.Nodes {
 			if n.Payload != nil && n.Payload.Owner.Stack == desired[i].Stack {
-				mine.Nodes = append(mine.Nodes, &Node{Addr: n.Payload.Owner.Addr, Payload: n.Payload})
+				mine.Nodes = append(mine.Nodes, &Node{Addr: n.owned(), Payload: n.Payload})
 			}
 		}
 		out = append(out, mine)

@@ -58,19 +58,19 @@ func distance(a, b string) int {
 
 // nearest suggests what was meant by an address that is none: one that is written nearly
 // like it, or the one that ends like it, when the namespaces around it were left out.
-func nearest(given string, addrs []string) string {
-	if near := DidYouMean(given, addrs); near != "" {
-		return near
-	}
-	var found []string
+func nearest(given string, addrs []Addr) string {
+	var names, ends []string
 	for _, a := range addrs {
-		if strings.HasSuffix(a, "."+given) {
-			found = append(found, a)
+		if names = append(names, string(a)); strings.HasSuffix(string(a), "."+given) {
+			ends = append(ends, string(a))
 		}
 	}
-	slices.Sort(found)
-	if found = slices.Compact(found); len(found) != 1 {
+	if near := DidYouMean(given, names); near != "" {
+		return near
+	}
+	slices.Sort(ends)
+	if ends = slices.Compact(ends); len(ends) != 1 {
 		return ""
 	}
-	return fmt.Sprintf(" Did you mean %q?", found[0])
+	return fmt.Sprintf(" Did you mean %q?", ends[0])
 }

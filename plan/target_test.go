@@ -16,7 +16,7 @@ import (
 func TestAddressOfWhatCannotBePlannedIsNoMistake(t *testing.T) {
 	const pay, pool, solo = "namespace.x.namespace.locks_pay", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
 	tree := base()
-	require.Equal(t, pool, tree.Nodes[2].Addr)
+	require.EqualValues(t, pool, tree.Nodes[2].Addr)
 	tree.Nodes[2].Path = "/elsewhere"
 	live := &plan.Tree{Root: testRoot, Stack: testStack, Nodes: []*plan.Node{
 		{Path: "/locks/pay", Live: &plan.Live{Czxid: 4, Trouble: plan.TroubleForeign}},
@@ -77,7 +77,7 @@ func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
 			at := slices.IndexFunc(p.Problems, func(q plan.Problem) bool { return q.Code == code })
 			require.NotEqual(t, -1, at, "%s %d", code, i)
 			require.False(t, p.Applyable())
-			require.Equal(t, []string{ledger, solo, solo, ledger}[i], p.Problems[at].Addr)
+			require.EqualValues(t, []string{ledger, solo, solo, ledger}[i], p.Problems[at].Addr)
 			require.Contains(t, p.Problems[at].Detail, p.Problems[at].Addr)
 		}
 		require.True(t, plan.Diff(nil, tree, plan.Options{Identities: us, Targets: []string{"**.locks_pay_pool"}}).Applyable())
@@ -90,7 +90,7 @@ func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
 	const far, many = "namespace.far.mutex.m", `module.a.namespace.x.mutex.many`
 	outputs := func(value string) []plan.Output {
 		var out []plan.Output
-		for name, from := range map[string][]string{
+		for name, from := range map[string][]plan.Addr{
 			"ledger": {ledger}, "solo": {solo}, "both": {ledger, solo}, "constant": nil, "far": {far}, "many": {many}, "none": {"mutex.none"},
 		} {
 			out = append(out, plan.Output{Name: name, Value: json.RawMessage(value), From: from})

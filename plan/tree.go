@@ -79,7 +79,7 @@ type OtherStack struct {
 // ours or is to be imported.
 type Node struct {
 	Path string `json:"path,omitempty"`    // absolute
-	Addr string `json:"address,omitempty"` // namespace.payments.semaphore.pool["thumbnails"]
+	Addr Addr   `json:"address,omitempty"` // namespace.payments.semaphore.pool["thumbnails"]
 	// Origin is where it was declared ("locks.locktree.hcl:12"); desired trees only.
 	Origin string `json:"origin,omitempty"`
 	// Payload is the declaration. nil on a current node whose data is not ours to
@@ -151,6 +151,9 @@ func (id Identity) String() string {
 	return strings.TrimSuffix(kind.ACL{Scheme: id.Scheme, ID: id.ID}.String(), ":")
 }
 
+// owned is the address a node says it has.
+func (n *Node) owned() Addr { return Addr(n.Payload.Owner.Addr) }
+
 // Kind returns the recipe type of the node, nil when its data is not ours.
 func (n *Node) Kind() *kind.Kind {
 	if n == nil || n.Payload == nil {
@@ -181,7 +184,7 @@ func (t *Tree) Find(path string) *Node {
 }
 
 // pin returns the pin of a structural child of the node at path.
-func (p Part) pin(path, addr string) Pin {
+func (p Part) pin(path string, addr Addr) Pin {
 	path = kind.JoinPath(path, p.Name)
 	if p.Absent {
 		return Pin{Path: path, Addr: addr, Absent: true}

@@ -24,7 +24,7 @@ func (a *app) addresses(flags *loadFlags) []string {
 	var out []string
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
-			out = append(out, n.Addr)
+			out = append(out, string(n.Addr))
 		}
 	}
 	return out

@@ -219,7 +219,7 @@ func (x *execution) target(lock string) (*config.Ensemble, string, error) {
 	}
 	for _, e := range cfg.Ensembles {
 		for _, n := range e.Tree.Nodes {
-			if n.Addr == lock {
+			if string(n.Addr) == lock {
 				return e, n.Path, nil
 			}
 		}

@@ -57,7 +57,7 @@ func importCommand(a *app) *cobra.Command {
 // approved and applied.
 func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) error {
 	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
-		if err := declareImport(s.Config, addr, path); err != nil {
+		if err := declareImport(s.Config, plan.Addr(addr), path); err != nil {
 			return err
 		}
 		return a.planAndApply(ctx, &f.applyFlags, s, "apply", func(ctx context.Context) ([]*plan.Plan, error) {
@@ -181,7 +181,7 @@ func writeNew(name string, content []byte) error {
 }
 
 // declareImport adds an import that is in no file.
-func declareImport(cfg *config.Config, addr, path string) error {
+func declareImport(cfg *config.Config, addr plan.Addr, path string) error {
 	if err := kind.ValidatePath(path); err != nil {
 		return view.Failf("Illegal path", "%q: %v.", path, err)
 	}
@@ -201,7 +201,7 @@ func declareImport(cfg *config.Config, addr, path string) error {
 
 // beside compares an import block with an import on the command line that has its address
 // or its path: unless they are the same, two znodes would become one lock, or one znode two.
-func beside(block plan.Import, addr, path string) error {
+func beside(block plan.Import, addr plan.Addr, path string) error {
 	switch {
 	case block.To == addr && block.Path == path:
 		return nil
@@ -212,14 +212,13 @@ func beside(block plan.Import, addr, path string) error {
 }
 
 // blockOf is how the block of an address begins, as advice; "" if that is not simple.
-func blockOf(addr string) string {
-	parts := strings.Split(addr, ".")
-	if len(parts) < 2 || strings.ContainsAny(addr, "[]") || kind.Lookup(parts[len(parts)-2]) == nil {
+func blockOf(addr plan.Addr) string {
+	if addr != addr.Block() || kind.Lookup(addr.Type()) == nil || addr.Name() == "" {
 		return ""
 	}
 	where := ""
-	if len(parts) > 2 {
+	if addr.Parent() != "" {
 		where = " in its namespace"
 	}
-	return fmt.Sprintf(", for example %s %q {}%s", parts[len(parts)-2], parts[len(parts)-1], where)
+	return fmt.Sprintf(", for example %s %q {}%s", addr.Type(), addr.Name(), where)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/locktree/locktree/apply"
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
 )
 
 // stillEvery is how often an apply says what it is still about, as Terraform does.
@@ -66,7 +67,7 @@ func (p *progress) event(e apply.Event) {
 	p.steps().Tell(view.Event{Ensemble: p.ensemble, Event: e})
 }
 
-func (p *progress) done(addr string) {
+func (p *progress) done(addr plan.Addr) {
 	// What began first usually ends first: the search is short.
 	if i := slices.IndexFunc(p.open, func(o view.Ongoing) bool { return o.Addr == addr }); i >= 0 {
 		p.open = slices.Delete(p.open, i, i+1)

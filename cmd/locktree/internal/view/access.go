@@ -72,7 +72,7 @@ func accessJSON(ensemble string, changes []plan.AccessChange) []fields {
 func (s *stream) plannedAccess(p *plan.Plan) {
 	if len(p.Access) > 0 || p.NotesAccess() {
 		addr := plan.EnsembleAddr(p.Ensemble)
-		s.send("info", "planned_change", addr+": Plan to update",
+		s.send("info", "planned_change", string(addr)+": Plan to update",
 			fields{"change": fields{"resource": resource(p.Ensemble, addr), "action": "update", "access": accessJSON(p.Ensemble, p.Access)}})
 	}
 }

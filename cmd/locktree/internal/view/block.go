@@ -20,8 +20,9 @@ type attribute struct {
 
 // header is the first line of a block as the configuration would write it:
 // semaphore "pool" "thumbnails". Only the address knows label and key.
-func header(addr string) string {
-	typ, name, key := labels(addr)
+func header(addr plan.Addr) string {
+	typ, name := addr.Type(), addr.Name()
+	key, _ := addr.Key()
 	text := typ + " " + strconv.Quote(name)
 	if key != "" {
 		text += " " + strconv.Quote(key)

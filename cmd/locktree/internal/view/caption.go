@@ -72,7 +72,7 @@ func onlyMoves(c *plan.Change) bool {
 func gist(c *plan.Change) string {
 	var parts []string
 	if c.PreviousAddr != "" && c.PreviousAddr != c.Addr {
-		parts = append(parts, "moved from "+c.PreviousAddr)
+		parts = append(parts, "moved from "+string(c.PreviousAddr))
 	}
 	if c.Importing != "" {
 		parts = append(parts, "imported from "+c.Importing)

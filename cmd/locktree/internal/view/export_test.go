@@ -15,7 +15,6 @@ var (
 	DiagnosticsJSON = diagnosticsJSON
 	Explained       = explain
 	ListChange      = listChange
-	ModuleOf        = moduleOf
 	Snippet         = snippet
 	Unprefixed      = unprefixed
 	Widest          = widest

@@ -61,7 +61,7 @@ func semaphore(permits int) kind.Params {
 
 func node(addr, path string, params kind.Params) *plan.Node {
 	return &plan.Node{
-		Path: path, Addr: addr, ACL: []kind.ACL{users, admins},
+		Path: path, Addr: plan.Addr(addr), ACL: []kind.ACL{users, admins},
 		Payload: &kind.Payload{Params: params, Owner: kind.Owner{Stack: "payments-prod", Addr: addr}, State: kind.StateActive, Gen: 3},
 		Live:    &plan.Live{Czxid: 77, Version: 2, Aversion: 1},
 	}
@@ -97,7 +97,7 @@ func richPlan() *plan.Plan {
 		Changes: []plan.Change{
 			{Action: plan.Delete, Addr: books.Addr, Path: books.Path, Kind: kind.Mutex, Before: books, Reason: plan.ReasonDeleteNoConfig, Usage: busy},
 			{Action: plan.Create, Addr: ns, Path: created.Path, Kind: kind.Namespace, After: created, Drift: true},
-			{Action: plan.Update, Addr: pool, Path: before.Path, Kind: kind.Semaphore, Before: before, After: after, Drift: true,
+			{Action: plan.Update, Addr: plan.Addr(pool), Path: before.Path, Kind: kind.Semaphore, Before: before, After: after, Drift: true,
 				Params:  kind.Diff(before.Payload.Params, after.Payload.Params),
 				ACL:     &plan.ACLDiff{Before: before.ACL, After: after.ACL},
 				Protect: &plan.ProtectDiff{Before: false, After: true}, Usage: busy, MissingParts: []string{"leases"}},
@@ -109,7 +109,7 @@ func richPlan() *plan.Plan {
 			{Action: plan.NoOp, Addr: ns + ".mutex.ledger", Path: "/locks/payments/ledger", Kind: kind.Mutex,
 				Before: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New()), After: node(ns+".mutex.ledger", "/locks/payments/ledger", kind.Mutex.New())},
 		},
-		Drifted: []plan.Drift{{Addr: ns, Path: created.Path, What: plan.DriftDeleted}, {Addr: pool, Path: before.Path, What: plan.DriftChanged},
+		Drifted: []plan.Drift{{Addr: ns, Path: created.Path, What: plan.DriftDeleted}, {Addr: plan.Addr(pool), Path: before.Path, What: plan.DriftChanged},
 			{Addr: ns + ".mutex.lost", Path: "/locks/payments/lost", What: plan.DriftTaken}},
 		Problems: []plan.Problem{{Severity: plan.Warning, Code: plan.ProblemInUse, Addr: books.Addr, Path: books.Path, Origin: "locks.locktree.hcl:2",
 			Summary: "1 lock to be destroyed is in use", Detail: "The apply will refuse until it is idle."}},

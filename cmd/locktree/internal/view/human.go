@@ -74,7 +74,7 @@ var progress = map[plan.Action][2]string{
 }
 
 func (e Event) text(h *Human) {
-	say := func(addr, text string) {
+	say := func(addr plan.Addr, text string) {
 		h.out.printf("%s\n", h.out.paint(bold)(fmt.Sprintf("%s: %s", clean(addr), text)))
 	}
 	switch e := e.Event.(type) {
@@ -163,7 +163,7 @@ func (trees Live) text(h *Human) {
 				continue // not this stack's
 			}
 			t := planText{Stream: h.out}
-			t.printf("# %s:\n%s {\n", clean(n.Payload.Owner.Addr), header(n.Payload.Owner.Addr))
+			t.printf("# %s:\n%s {\n", clean(n.Payload.Owner.Addr), header(n.Addr))
 			t.state(n)
 			t.printf("}\n\n")
 		}

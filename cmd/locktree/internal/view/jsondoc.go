@@ -95,7 +95,7 @@ func (trees Live) document(version string) any {
 			if n.Payload == nil {
 				continue
 			}
-			f := valuesOf(tree.Ensemble, n.Payload.Owner.Addr, n)
+			f := valuesOf(tree.Ensemble, n.Addr, n)
 			f["live"] = liveJSON(n)
 			resources = append(resources, f)
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -86,7 +85,7 @@ func (p Plan) messages(s *stream) {
 			if d.Attributes != nil {
 				change["attributes"] = d.Attributes
 			}
-			s.send("info", "resource_drift", d.Addr+": Drift detected ("+driftAction(d)+")", fields{"change": change})
+			s.send("info", "resource_drift", string(d.Addr)+": Drift detected ("+driftAction(d)+")", fields{"change": change})
 		}
 	}
 	for _, one := range p.Plans {
@@ -129,15 +128,14 @@ func (s *stream) planned(ensemble string, c *plan.Change) {
 	if live := usageJSON(c.Usage); live != nil {
 		change["live"] = live
 	}
-	s.send("info", "planned_change", c.Addr+": Plan to "+action, fields{"change": change})
+	s.send("info", "planned_change", string(c.Addr)+": Plan to "+action, fields{"change": change})
 }
 
 // resource names what a message is about, with Terraform's keys.
-func resource(ensemble, addr string) fields {
-	typ, name, key := labels(addr)
+func resource(ensemble string, addr plan.Addr) fields {
 	f := hookResource(ensemble, addr)
-	f["resource_type"], f["resource_name"], f["resource_key"] = typ, name, nil
-	if key != "" {
+	f["resource_type"], f["resource_name"], f["resource_key"] = addr.Type(), addr.Name(), nil
+	if key, ok := addr.Key(); ok {
 		f["resource_key"] = key
 	}
 	return f
@@ -187,9 +185,9 @@ func (e Event) messages(s *stream) {
 		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields{"lock": e.Info, "ensemble": ensemble})
 	case apply.Draining:
 		hook := fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage), "open": e.Open}
-		s.send("info", "drain_start", e.Addr+": Draining", fields{"hook": hook})
+		s.send("info", "drain_start", string(e.Addr)+": Draining", fields{"hook": hook})
 	case apply.Breaking:
-		s.send("warn", "force_break", e.Addr+": Breaking", fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
+		s.send("warn", "force_break", string(e.Addr)+": Breaking", fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
 	case apply.Started:
 		s.send("info", "apply_start", fmt.Sprintf("%s: %s", e.Addr, progress[e.Action][0]), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
 	case apply.Applied:
@@ -202,7 +200,7 @@ func (e Event) messages(s *stream) {
 		s.send("info", "transaction", fmt.Sprintf("Committed %d operations in one transaction", e.Ops),
 			fields{"transaction": fields{"id": e.ApplyID, "ops": e.Ops, "bytes": e.Bytes, "resolved": e.Resolved, "batch": e.Batch, "batches": e.Batches}, "ensemble": ensemble})
 	case apply.ACLApplied:
-		s.send("info", "acl_applied", e.Addr+": Access list set", fields{"hook": fields{"resource": fields{"addr": e.Addr}, "id_key": "path", "id_value": e.Path}})
+		s.send("info", "acl_applied", string(e.Addr)+": Access list set", fields{"hook": fields{"resource": fields{"addr": e.Addr}, "id_key": "path", "id_value": e.Path}})
 	}
 }
 
@@ -219,12 +217,11 @@ func (still Still) messages(s *stream) {
 }
 
 // hookResource is as much of it as the messages of an apply have.
-func hookResource(ensemble, addr string) fields {
-	in := moduleOf(addr)
-	return fields{"addr": addr, "module": in, "resource": strings.TrimPrefix(strings.TrimPrefix(addr, in), "."), "implied_provider": "locktree", "ensemble": ensemble}
+func hookResource(ensemble string, addr plan.Addr) fields {
+	return fields{"addr": addr, "module": addr.Module(), "resource": addr.Local(), "implied_provider": "locktree", "ensemble": ensemble}
 }
 
-func hook(ensemble, addr, path string, a plan.Action) fields {
+func hook(ensemble string, addr plan.Addr, path string, a plan.Action) fields {
 	return fields{"resource": hookResource(ensemble, addr), "action": a.String(), "id_key": "path", "id_value": path}
 }
 

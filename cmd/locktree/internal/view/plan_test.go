@@ -174,7 +174,7 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 	p := &plan.Plan{}
 	for i := range 47 {
 		addr := fmt.Sprintf("mutex.m[\"%d\"]", i)
-		p.Problems = append(p.Problems, plan.Problem{Severity: plan.Error, Addr: addr, Path: "/m", Summary: "Node cannot be read", Detail: addr + " may not be read by us."})
+		p.Problems = append(p.Problems, plan.Problem{Severity: plan.Error, Addr: plan.Addr(addr), Path: "/m", Summary: "Node cannot be read", Detail: addr + " may not be read by us."})
 	}
 	human, _, errs := capture(nil)
 	human.Show(view.Plan{Plans: []*plan.Plan{p}})
@@ -188,7 +188,7 @@ func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 func TestDifferencesAlikeAreFolded(t *testing.T) {
 	e := &apply.StaleError{}
 	for i := range 9 {
-		e.Differences = append(e.Differences, apply.Difference{Addr: fmt.Sprintf("mutex.m%d", i), Path: "/m", What: "deleted"})
+		e.Differences = append(e.Differences, apply.Difference{Addr: plan.Addr(fmt.Sprintf("mutex.m%d", i)), Path: "/m", What: "deleted"})
 	}
 	e.Differences = append(e.Differences, apply.Difference{Addr: "mutex.n", Path: "/n", What: "created"})
 	detail := view.Explained(e).Text()

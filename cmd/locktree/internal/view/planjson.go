@@ -3,10 +3,7 @@ package view
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -92,23 +89,16 @@ func changeJSON(ensemble string, c *plan.Change) fields {
 }
 
 // resourceJSON is what names a resource in every document.
-func resourceJSON(ensemble, addr string) fields {
-	typ, name, key := labels(addr)
-	f := fields{"address": addr, "mode": "managed", "type": typ, "name": name, "provider_name": "locktree", "ensemble": ensemble}
-	if key != "" {
+func resourceJSON(ensemble string, addr plan.Addr) fields {
+	f := fields{"address": addr, "mode": "managed", "type": addr.Type(), "name": addr.Name(), "provider_name": "locktree", "ensemble": ensemble}
+	if key, ok := addr.Key(); ok {
 		f["index"] = key
 	}
-	if in := moduleOf(addr); in != "" {
+	if in := addr.Module(); in != "" {
 		f["module_address"] = in
 	}
 	return f
 }
-
-// modulePath are the modules at the beginning of an address, each with its key. A
-// key is quoted as in HCL, so a bracket in it ends nothing.
-var modulePath = regexp.MustCompile(`^(?:module\.[^.\[]+(?:\["(?:[^"\\]|\\.)*"\])?\.)+`)
-
-func moduleOf(addr string) string { return strings.TrimSuffix(modulePath.FindString(addr), ".") }
 
 // valuesJSON is a node as the configuration sees it: what can be set, and the path.
 func valuesJSON(n *plan.Node) fields {
@@ -169,21 +159,6 @@ func problemsJSON(plans []*plan.Plan) []fields {
 		}
 	}
 	return out
-}
-
-// labels takes an address apart: the type of the block, its name and its for_each key.
-func labels(addr string) (typ, name, key string) {
-	name = addr
-	if i := strings.LastIndex(addr, `["`); i >= 0 && strings.HasSuffix(addr, `"]`) {
-		name, key = addr[:i], addr[i+2:len(addr)-2]
-		if text, err := strconv.Unquote(`"` + key + `"`); err == nil {
-			key = text
-		}
-	}
-	if i := strings.LastIndexByte(name, '.'); i >= 0 {
-		typ, name = name[:i], name[i+1:]
-	}
-	return typ[strings.LastIndexByte(typ, '.')+1:], name, key
 }
 
 // sessionText writes a session id as ZooKeeper's own tools do.

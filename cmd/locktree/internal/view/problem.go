@@ -34,7 +34,7 @@ func folded(p Plan) hcl.Diagnostics {
 			d := problem(&same[0], p.Files)
 			var others []string
 			for _, p := range same[1:] {
-				others = append(others, nameOr(p.Addr, p.Path))
+				others = append(others, nameOr(string(p.Addr), p.Path))
 			}
 			if len(others) > 0 {
 				d.Detail += fmt.Sprintf("\n\nThe same goes for %d more: %s.", len(others), FirstFew(others))

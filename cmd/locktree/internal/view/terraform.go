@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/locktree/locktree/plan"
 )
@@ -13,7 +12,7 @@ import (
 // moduleJSON are the values of a module: its own resources, and the modules it
 // calls.
 type moduleJSON struct {
-	Address   string        `json:"address,omitempty"`
+	Address   plan.Addr     `json:"address,omitempty"`
 	Resources []fields      `json:"resources"`
 	Children  []*moduleJSON `json:"child_modules,omitempty"`
 }
@@ -21,38 +20,27 @@ type moduleJSON struct {
 // modulesJSON puts resources into the modules their addresses name.
 func modulesJSON(resources []fields) *moduleJSON {
 	root := &moduleJSON{Resources: []fields{}}
-	known := map[string]*moduleJSON{"": root}
-	var in func(addr string) *moduleJSON
-	in = func(addr string) *moduleJSON {
+	known := map[plan.Addr]*moduleJSON{"": root}
+	var in func(addr plan.Addr) *moduleJSON
+	in = func(addr plan.Addr) *moduleJSON {
 		if m := known[addr]; m != nil {
 			return m
 		}
 		m := &moduleJSON{Address: addr, Resources: []fields{}}
 		known[addr] = m
-		around := in(moduleAround(addr))
+		around := in(addr.Parent())
 		around.Children = append(around.Children, m)
 		return m
 	}
 	for _, f := range resources {
-		addr, _ := f["address"].(string)
-		m := in(moduleOf(addr))
+		addr, _ := f["address"].(plan.Addr)
+		m := in(addr.Module())
 		m.Resources = append(m.Resources, f)
 	}
 	return root
 }
 
-// moduleAround is the module a module is called in, "" for the root.
-func moduleAround(module string) string {
-	for i := strings.LastIndex(module, "module."); i > 0; i = strings.LastIndex(module[:i], "module.") {
-		// The word may be part of a key: what is before it must then be a module.
-		if before := module[:i]; modulePath.FindString(before) == before {
-			return strings.TrimSuffix(before, ".")
-		}
-	}
-	return ""
-}
-
-func valuesOf(ensemble, addr string, n *plan.Node) fields {
+func valuesOf(ensemble string, addr plan.Addr, n *plan.Node) fields {
 	f := resourceJSON(ensemble, addr)
 	if k := n.Kind(); k != nil {
 		f["type"] = k.Name // before a replacement it may have been another one
@@ -122,8 +110,7 @@ func oneDriftJSON(ensemble string, drifted plan.Drift, c *plan.Change) fields {
 func checksJSON(checks []plan.Check) []fields {
 	out := []fields{}
 	for _, c := range checks {
-		in := moduleOf(c.Addr)
-		name := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(c.Addr, in), "."), "check.")
+		in, name := c.Addr.Module(), c.Addr.Name()
 		address := fields{"to_display": c.Addr, "kind": "check", "name": name}
 		instance := fields{"to_display": c.Addr}
 		if in != "" {

@@ -220,7 +220,7 @@ func TestTerraformsLibraryReadsDriftAndPriorState(t *testing.T) {
 			continue
 		}
 		addr := cmp.Or(c.PreviousAddr, c.Addr)
-		require.Equal(t, c.Before.Path, there[addr]["path"], addr)
+		require.Equal(t, c.Before.Path, there[string(addr)]["path"], addr)
 	}
 	require.NotContains(t, out.String(), hash)
 }
@@ -231,7 +231,7 @@ func TestTerraformsLibraryReadsModules(t *testing.T) {
 	one := p.Changes[0]
 	for _, addr := range []string{`module.a["module.x[\"y\"]."].module.b.mutex.deep`, "module.c.mutex.flat"} {
 		c := one
-		c.Addr = addr
+		c.Addr = plan.Addr(addr)
 		p.Changes = append(p.Changes, c)
 	}
 	var out bytes.Buffer
@@ -241,11 +241,11 @@ func TestTerraformsLibraryReadsModules(t *testing.T) {
 	root := read.PlannedValues.RootModule
 	require.Len(t, root.Resources, 1)
 	require.Len(t, root.ChildModules, 2)
-	require.Equal(t, `module.a["module.x[\"y\"]."]`, root.ChildModules[0].Address)
+	require.EqualValues(t, `module.a["module.x[\"y\"]."]`, root.ChildModules[0].Address)
 	inner := root.ChildModules[0].ChildModules[0]
-	require.Equal(t, `module.a["module.x[\"y\"]."].module.b`, inner.Address)
+	require.EqualValues(t, `module.a["module.x[\"y\"]."].module.b`, inner.Address)
 	require.Equal(t, "deep", inner.Resources[0].Name)
-	require.Equal(t, "module.c", root.ChildModules[1].Address)
+	require.EqualValues(t, "module.c", root.ChildModules[1].Address)
 }
 
 // The live tree in the form of a state.
@@ -265,12 +265,12 @@ func TestTerraformsLibraryReadsTheLiveTree(t *testing.T) {
 
 func checkChange(t *testing.T, c *terraformChange, of *plan.Change) {
 	t.Helper()
-	require.Equal(t, of.Addr, c.Address)
+	require.EqualValues(t, of.Addr, c.Address)
 	require.Contains(t, terraformActions, strings.Join(c.Change.Actions, " "), c.Address)
 	require.Equal(t, of.Before == nil, c.Change.Before == nil, c.Address)
 	require.Equal(t, of.After == nil, c.Change.After == nil, c.Address)
 	if of.PreviousAddr != "" {
-		require.Equal(t, of.PreviousAddr, c.PreviousAddress)
+		require.EqualValues(t, of.PreviousAddr, c.PreviousAddress)
 	}
 	if of.Importing != "" {
 		require.NotNil(t, c.Change.Importing)
@@ -290,7 +290,7 @@ func TestModuleOfAnAddress(t *testing.T) {
 		`module.team["a.b\"].x"].mutex.c["module"]`:  `module.team["a.b\"].x"]`,
 		`module.a.module.b["k"].namespace.n.mutex.c`: `module.a.module.b["k"]`,
 	} {
-		require.Equal(t, want, view.ModuleOf(addr), addr)
+		require.EqualValues(t, want, plan.Addr(addr).Module(), addr)
 	}
 	var out bytes.Buffer
 	p := smallPlan("main")

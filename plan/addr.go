@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Addr is where something is declared: namespace.pay.mutex.ledger, module.team["search"].mutex.m["k"].
+// It consists of steps TYPE.NAME, each with a key in brackets if it is one of several instances. "" is no address.
+//
+// A key is quoted as [strconv.Quote] does it, so that whatever looks like an address inside a key is a part
+// of the key. Addresses are equal, and sort, as texts.
+type Addr string
+
+// joined lists addresses in a sentence.
+func joined(addrs []Addr) string {
+	var out []string
+	for _, a := range addrs {
+		out = append(out, string(a))
+	}
+	return strings.Join(out, ", ")
+}
+
+// step is one step of an address.
+type step struct {
+	typ, name string
+	key       string // as it is written, with its quotes; "" for none
+	end       int    // of the step within the address
+}
+
+// steps calls f for each step until it returns false.
+func (a Addr) steps(f func(step) bool) {
+	for at := 0; at < len(a); {
+		typ, rest, _ := strings.Cut(string(a[at:]), ".")
+		s := step{typ: typ, name: rest}
+		if i := strings.IndexAny(rest, ".["); i >= 0 {
+			s.name = rest[:i]
+		}
+		s.end = min(at+len(typ)+1+len(s.name), len(a))
+		if key, err := strconv.QuotedPrefix(strings.TrimPrefix(string(a[s.end:]), "[")); err == nil && a[s.end] == '[' {
+			s.key = key
+			s.end = min(s.end+len(key)+2, len(a))
+		}
+		if !f(s) {
+			return
+		}
+		at = s.end + 1 // the dot
+	}
+}
+
+func (a Addr) last() (last step) {
+	a.steps(func(s step) bool { last = s; return true })
+	return last
+}
+
+// Child is the address of a block within what a names.
+func (a Addr) Child(typ, name string) Addr {
+	if a != "" {
+		a += "."
+	}
+	return a + Addr(typ+"."+name)
+}
+
+// Instance is the address of one instance of the block a.
+func (a Addr) Instance(key string) Addr { return a + Addr("["+strconv.Quote(key)+"]") }
+
+// Type is the word in front of the name: "mutex".
+func (a Addr) Type() string { return a.last().typ }
+
+// Name is the last name, without its key.
+func (a Addr) Name() string { return a.last().name }
+
+// Key is what tells the instances of a block apart; ok says that there is one.
+func (a Addr) Key() (key string, ok bool) {
+	key, err := strconv.Unquote(a.last().key)
+	return key, err == nil
+}
+
+// Base is the address without its own key.
+func (a Addr) Base() Addr {
+	if key := a.last().key; key != "" {
+		return a[:len(a)-len(key)-2]
+	}
+	return a
+}
+
+// Block is the address without any keys.
+func (a Addr) Block() Addr {
+	if !strings.Contains(string(a), "[") {
+		return a
+	}
+	var out []string
+	a.steps(func(s step) bool { out = append(out, s.typ+"."+s.name); return true })
+	return Addr(strings.Join(out, "."))
+}
+
+// Parent is the address around it, "" where there is none.
+func (a Addr) Parent() Addr {
+	before, end := 0, 0
+	a.steps(func(s step) bool { before, end = end, s.end; return true })
+	return a[:before]
+}
+
+// Module is the module it is declared in, "" for the configuration's own.
+func (a Addr) Module() Addr {
+	end := 0
+	a.steps(func(s step) bool {
+		if s.typ == "module" {
+			end = s.end
+		}
+		return s.typ == "module"
+	})
+	return a[:end]
+}
+
+// Local is the address within its module.
+func (a Addr) Local() Addr {
+	rest, _ := a.Within(a.Module())
+	return Addr(strings.TrimPrefix(string(rest), "."))
+}
+
+// Within reports whether a is base, an instance of it or something in it, and what follows base then.
+//
+// A dot or a bracket must follow, or mutex.ab would be within mutex.a. That it does not belong to a key
+// follows from the base, which ends outside of quotes.
+func (a Addr) Within(base Addr) (rest Addr, ok bool) {
+	text, ok := strings.CutPrefix(string(a), string(base))
+	return Addr(text), ok && (text == "" || base == "" || text[0] == '.' || text[0] == '[')
+}
