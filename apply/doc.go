@@ -1,43 +1,5 @@
-// Package apply reads the live tree of a stack and carries out a plan.
-//
-// # What an apply promises
-//
-// The structure, the parameters, the access lists of new nodes, the quotas and the
-// index change in one ZooKeeper transaction: all or nothing. Plans that do not fit
-// into one are cut into several, each of which leaves whole locks and its part of
-// the index; an apply that ends between two is finished by the next. Servers that
-// read less than ZooKeeper's default (jute.maxbuffer) get smaller ones, down to one
-// lock with its part of the index: 80,000 bytes are enough for some thousand locks. A
-// transaction is taken for too long only when a harmless request of its length ends the
-// connection, too, and short ones do not. It is sent only when every node the plan
-// relied on is still as the plan saw it, and it is fenced: its first operation checks
-// the apply lock, so that a program that was paused past its session commits nothing. A
-// lost reply is resolved by reading back the apply id the transaction writes, or, where
-// a destroy leaves no index, the count of destroys; never guessed.
-//
-// It writes no node without this stack's marker but what an import block names, and
-// deletes no node that has children: a lock with a holder or a waiter makes the
-// transaction fail as a whole, whenever the contender arrived. Locks that are
-// broken by force, each by its address, are the exception.
-//
-// # What it does not promise
-//
-// ZooKeeper cannot set access lists in a transaction. Those of nodes that exist
-// already are set one by one afterwards, each guarded by its version and noted
-// in the index beforehand; an apply that is interrupted there leaves nodes with
-// their old lists, and the next one finishes. They are set in two passes: everybody who gains
-// something has it everywhere before anybody loses anything, so that an apply that replaces an
-// administrator's credential leaves the old one or the new one able to do everything, wherever
-// it ends.
-//
-// Who may apply is judged here (may.go), and not by who planned: the connection has to be one
-// of the administrators the plan declares, if it declares any.
-//
-// A node that is deleted and created again by hand, with equal versions, in the
-// milliseconds between the verification and the transaction is not told apart
-// from the one that was verified.
-//
-// # How to use it
+// Package apply reads the live tree of a stack and carries out a plan. It prints nothing: what
+// happens is reported as values of [Event], and errors are [plan.Explainer].
 //
 //	x := &apply.Executor{Client: client, Events: show, LockTimeout: time.Minute}
 //	locked, err := x.Lock(ctx, e.Tree) // e is one of the Ensembles of config.Load
@@ -47,37 +9,62 @@
 //	// show p; stop unless p.Applyable(); ask
 //	result, err := x.Run(ctx, p)
 //
-// That is what the command does. The lock comes first: a plan that is made under it is still
-// right when it is approved. Without Lock, Run takes the lock itself. That is for a plan that
-// was saved: it is refused as stale when another apply has finished since.
+// Take the lock first: a plan that is made under it is still right when it is approved. Without
+// Lock, Run takes the lock itself. That is for saved plans, which are refused as stale when another
+// apply has finished since. The example of the package is a whole program.
 //
-// The tree says everything that is declared: the nodes, and in its Intent what was moved,
-// imported and removed, quotas, outputs and administrators. A tree that is copied without its Intent plans the
-// deletion of what was moved. The example of the package is a whole program.
+// The tree contains everything that is declared: the nodes and, in its Intent, what was moved, imported
+// or removed, quotas, outputs and administrators. A copy without the Intent would delete what was moved.
 //
-// The error says whether anything of the plan was written: nothing, but for [*PartialError],
-// [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. With a [*ClosedError] locks
-// stay closed that it had closed for the plan.
+// # Guarantees
 //
-// # Where what is
+// The structure, the parameters, the access lists of new nodes, the quotas and the index change in
+// one ZooKeeper transaction: all or nothing. Plans that do not fit are cut into several
+// transactions, each of which leaves whole locks and its part of the index; if an apply ends between
+// two, the next one finishes it. Servers that read less than ZooKeeper's default (jute.maxbuffer)
+// get smaller ones, down to one lock with its part of the index: 80,000 bytes are enough for
+// some thousand locks. A transaction counts as too long only if a harmless request of its length
+// ends the connection, too, while short requests do not.
 //
-// Reading: read.go walks the tree; index.go, usage.go, quota.go, adopt.go and frame.go read
-// what belongs to a node besides it; readshare.go keeps one copy of what is alike.
+// A transaction is sent only if every node the plan relied on is unchanged, and it is fenced: its
+// first operation checks the apply lock, so a program that was paused past its session commits
+// nothing. If the reply is lost, the outcome is read back from the apply id the transaction writes
+// or, where a destroy leaves no index, from the count of destroys. It is never guessed.
 //
-// A Run, in its order (run.go): all transactions are built and measured, before anything is
-// asked; verify.go compares the pins; scaffold.go makes the nodes the lock needs; lock.go
-// takes it, unless Lock has, and everything is verified again under it; widen.go and drain.go prepare nodes
-// that need it; commit.go sends each transaction and finds out what became of it, with
-// break.go in front of it; aclphase.go sets the access lists and reads back. check.go is the
-// part of that which writes nothing.
+// An apply writes no node without this stack's marker, except those that import blocks name, and
+// deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever
+// it arrived. Locks to be broken by force, each named by its address, are the exception.
 //
-// What the person is told: event.go while it runs, errors.go and explain.go at its end.
+// # What is not guaranteed
 //
-// # Interrupts
+// ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by
+// one afterwards, each guarded by its version and noted in the index beforehand. An apply that is
+// interrupted there leaves nodes with their old lists, and the next one finishes. There are two
+// passes: every right is granted everywhere before any is withdrawn. So an apply that replaces an
+// administrator's credential leaves the old one or the new one able to do everything, wherever it ends.
 //
-// The caller's context ends a Run before a transaction, between two, and between two access
-// lists. What became of a transaction that was sent has to be found out: that runs under
-// contexts of its own (sending.sendOps, job.detached), which end after some session timeouts.
+// A node that is deleted and created again by hand, with equal versions, in the milliseconds
+// between verification and transaction cannot be told apart from the one that was verified.
 //
-// The package prints nothing. What happens is reported as values of [Event].
+// Whether the connection may apply is decided here, not by who planned: it has to be one of the
+// administrators the plan declares, if it declares any.
+//
+// # Errors and interrupts
+//
+// Nothing of the plan was written when Run returns an error, except for [*PartialError],
+// [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. A [*ClosedError] means that locks
+// stay closed which were closed for the plan.
+//
+// Cancelling the context ends a Run before a transaction, between two, and between two access
+// lists. The outcome of a transaction that was sent is found out under contexts of its own
+// (job.detached), which end after some session timeouts.
+//
+// # How it works
+//
+// read.go walks the tree; index.go, usage.go, quota.go, adopt.go and frame.go read what belongs to
+// a node besides it. run.go walks through the phases of a Run, each of them a type. A job builds and
+// measures all transactions, compares the pins (verify.go), creates the nodes the lock needs
+// (scaffold.go) and takes the lock (lock.go). locked prepares nodes (widen.go, drain.go). sending
+// commits each transaction and finds out its outcome (break.go, commit.go). listing sets the access lists
+// (aclphase.go). check.go is the part that writes nothing; errors.go and explain.go word the errors.
 package apply

@@ -1,54 +1,48 @@
-// Package plan compares what is declared with what is there and says, as
-// values, what an apply would do: a pure function from two trees to a [Plan].
-// It reads no network, no clock and no file, so that the same two trees give
-// the same plan, byte for byte.
+// Package plan compares a declared lock tree with the one that exists and returns what an apply
+// would do. It is pure: it reads no network, clock or file, so the same two trees give the same
+// plan, byte for byte.
 //
-// # What a plan promises
+//	current, err := apply.Read(ctx, session, desired) // what exists
+//	p := plan.Diff(current, desired, plan.Options{})  // desired is from config.Load, or made by hand
+//	if !p.Applyable() {
+//		// p.Problems says why
+//	}
+//	// p.Changes is what would be done, in order; apply.Executor does it
 //
-// [Diff] never plans a write to a node that does not carry the stack's own
-// marker in its payload: such nodes become a [Problem]. It never plans the
-// deletion of a protected node. It orders deletions children first and
-// everything else parents first, and its [Plan.Transactions] are exactly what an
-// apply sends, so that their number and size are known beforehand. There is one
-// unless the changes do not fit into what a server reads; then each of them leaves
-// whole locks, and an index that says how far it got.
+// [Tree] and [Node] describe either side, [Intent] what is declared besides the nodes (moves,
+// imports, removals, quotas, outputs, administrators). A [Plan] has a [Change] for each node and a
+// [Problem] for whatever a person has to know first. [File] saves plans and reads them back.
 //
-// # What it does not promise
+// # Guarantees
 //
-// A plan is about the moment its current tree was read. Whether it still holds
-// is for the apply to find out, from the [Pin] of every node the plan relied
-// on. Who uses a lock changes all the time and is not pinned: a plan that
-// deletes a lock in use carries a warning, and the apply looks again.
+// Diff plans no write to a node that does not carry the stack's own marker in its payload, unless
+// an import names it: such nodes become problems. It never plans the deletion of a protected node.
+// Deletions come first, children before parents; everything else follows, parents before
+// children. [Plan.Transactions] returns exactly what an apply sends, so the number and size of the
+// transactions are known beforehand. There is one unless the changes do not fit into a request
+// that servers read; then each transaction leaves whole locks, and an index that says which.
+//
+// # What is not guaranteed
+//
+// A plan describes the moment at which the current tree was read. The apply checks that it still
+// holds, by the [Pin] of every node the plan relied on. Who uses a lock changes all the time and is
+// not pinned: a plan that deletes a lock in use carries a warning, and the apply looks again.
 //
 // # Secrets
 //
-// Access lists name digests, which are enough to guess a weak password from.
-// The saved plan ([File]) holds them, because an apply needs them; what a plan
-// prints ([Node], [ACLDiff] as text or JSON) shows the user's name alone.
+// Access lists contain digests, from which weak passwords can be guessed. A saved plan holds them,
+// because an apply needs them; text and JSON of the other types leave them out.
 //
-// # Where what is
+// # How it works
 //
-// What goes in and comes out: tree.go, usage.go (what is declared and what was found, with
-// who is in it), intent.go (moves, imports, removals, quotas, outputs, administrators), options.go; plan.go,
-// change.go, action.go, problem.go.
+// diff.go walks through the phases, each of them a type: sides, pairing, decisions, selection,
+// frame. decide.go chooses the action for each path, move.go and import.go find nodes that
+// continue at another path or are taken over, scope.go removes what was not asked for. guard.go,
+// access.go, admins.go, audit.go and mass.go find what must not be done. ops.go and batch.go turn
+// changes into transactions; index.go and shard.go write the index with them.
 //
-// From two trees to a Plan: diff.go has the phases, each of them a type (sides, pairing, decisions,
-// selection, frame), and decide.go chooses the actions. move.go and import.go find what continues at another path or is taken over;
-// guard.go, access.go, admins.go, audit.go and mass.go say what must not be done, or should not; quota.go
-// compares the quotas; own.go plans the access lists of the tool's own nodes; scope.go takes out what was not asked for, drift.go reports what was
-// changed by hand; rebuild.go and drain.go look after an index that was lost and locks that
-// were left closed; pin.go notes what an apply has to find unchanged.
-//
-// From a Plan to what is sent: ops.go (the operations of each change, and plans that fit into
-// one transaction), batch.go (those that do not), index.go and shard.go (the index, in one
-// node or in parts).
-//
-// From a Plan to a file and back: file.go, fileform.go, filelist.go. To a screen: view.go,
-// suggest.go.
-//
-// A new property of a node is compared in Change.compare, which also runs when a file is
-// read; one that stands in the payload counts in Change.rewrites and Change.onlyRenamed, too.
-// TestApplyOfDiffGivesTheDesiredTree and its neighbours in prop_test.go and batch_prop_test.go
-// apply plans to a model of the server and plan again: give the property to their trees, and
-// what was forgotten shows as a plan that never comes to rest.
+// A new property of a node is compared in Change.compare, which also runs when a file is read. If
+// it is stored in the payload, Change.rewrites and Change.onlyRenamed count it, too. The property
+// tests (prop_test.go, batch_prop_test.go) apply plans to a model of the server and plan again: give
+// the property to their trees, and whatever was forgotten shows as a plan that never settles.
 package plan
