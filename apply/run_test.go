@@ -300,9 +300,11 @@ func TestSizeIsWhatGoesOverTheWire(t *testing.T) {
 		}
 		res, err := x.Run(t.Context(), p)
 		require.NoError(t, err)
-		ops, err := p.Operations("0123456789abcdef", apply.OwnACL(c, nil))
-		require.NoError(t, err)
-		require.Equal(t, plan.Size(ops), res.Bytes)
+		require.NoError(t, p.Transactions("0123456789abcdef", apply.OwnACL(c, nil), func(tx *plan.Transaction) error {
+			require.True(t, tx.Last)
+			require.Equal(t, plan.Size(tx.Ops), res.Bytes)
+			return nil
+		}))
 		// The frame also carries the fencing check, whose path is the contender's.
 		check := int64(9 + 4 + len(plan.LockPath(s.root, stack)) + 1 + len("_c_00000000-0000-0000-0000-000000000000-lock-0000000000") + 4)
 		require.Equal(t, int64(res.Bytes)+check, out-in)

@@ -63,17 +63,7 @@ func present(parts []plan.Part) (n int) {
 }
 
 func without(names, structural []string) []string {
-	var out []string
-	for _, name := range names {
-		own := false
-		for _, s := range structural {
-			own = own || s == name
-		}
-		if !own {
-			out = append(out, name)
-		}
-	}
-	return out
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(structural, name) })
 }
 
 func (r *reader) part(ctx context.Context, path, name string) (plan.Part, []string, error) {

@@ -19,23 +19,13 @@ const (
 // String returns the word used in Terraform's JSON: "no-op", "create", "update",
 // "delete", "replace", "forget".
 func (a Action) String() string {
-	switch a {
-	case NoOp:
-		return "no-op"
-	case Create:
-		return "create"
-	case Update:
-		return "update"
-	case Delete:
-		return "delete"
-	case Replace:
-		return "replace"
-	case Forget:
-		return "forget"
-	default:
-		return "unknown action"
+	if word := actionWords[a]; word != "" {
+		return word
 	}
+	return "unknown action"
 }
+
+var actionWords = map[Action]string{NoOp: "no-op", Create: "create", Update: "update", Delete: "delete", Replace: "replace", Forget: "forget"}
 
 // Symbol returns what stands before the block in a printed plan: "+", "~", "-",
 // "-/+" or a space.
@@ -59,8 +49,8 @@ func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
 func (a *Action) UnmarshalText(text []byte) error {
-	for _, known := range []Action{NoOp, Create, Update, Delete, Replace, Forget} {
-		if known.String() == string(text) {
+	for known, word := range actionWords {
+		if word == string(text) {
 			*a = known
 			return nil
 		}

@@ -73,16 +73,11 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 	if len(p.prior.Shards)+len(p.prior.Strays) > 0 || entries > shardAbove {
 		return b.run()
 	}
-	ops, err := p.single(applyID, indexACL)
+	ops, next, err := p.single(applyID, indexACL)
 	if err != nil {
 		return err
 	}
-	tx := &Transaction{ID: applyID, Ops: ops, Changes: p.changing(), Last: true, Divisible: len(b.group()) > 1}
-	if !p.dropsIndex() {
-		if tx.Index, err = p.NextIndex(applyID); err != nil {
-			return err
-		}
-	}
+	tx := &Transaction{ID: applyID, Ops: ops, Changes: p.changing(), Index: next, Last: true, Divisible: len(b.group()) > 1}
 	if err := yield(tx); !errors.Is(err, ErrTooLong) || !tx.Divisible {
 		return err
 	}
@@ -431,9 +426,6 @@ func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 	if !tx.Last {
 		tx.Index.Pending, tx.Index.Access = nil, b.p.prior.Noted // noted when all the rest is there
 	}
-	data, err := tx.Index.Encode()
-	if b.at.Absent {
-		return []Op{{Kind: OpCreate, Path: b.at.Path, Data: data, ACL: b.acl}}, err
-	}
-	return []Op{{Kind: OpSet, Path: b.at.Path, Data: data, Version: b.at.Version}}, err
+	op, err := tx.Index.op(b.at, b.acl)
+	return []Op{op}, err
 }

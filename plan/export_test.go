@@ -53,3 +53,14 @@ func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
 	d.wantQuotas()
 	return d.desired, d.want
 }
+
+func (p *Plan) NextIndex(applyID string) (*Index, error) { return p.nextIndex(applyID) }
+
+// Operations are those of all transactions, in order.
+func (p *Plan) Operations(applyID string, indexACL []kind.ACL) (ops []Op, err error) {
+	err = p.Transactions(applyID, indexACL, func(tx *Transaction) error {
+		ops = append(ops, tx.Ops...)
+		return nil
+	})
+	return ops, err
+}

@@ -109,6 +109,15 @@ func (x *Index) Encode() ([]byte, error) {
 	return json.Marshal(doc)
 }
 
+// op writes the index where it was read.
+func (x *Index) op(at Pin, acl []kind.ACL) (Op, error) {
+	data, err := x.Encode()
+	if at.Absent {
+		return Op{Kind: OpCreate, Path: at.Path, Data: data, ACL: acl}, err
+	}
+	return Op{Kind: OpSet, Path: at.Path, Data: data, Version: at.Version}, err
+}
+
 // DecodeIndex reads what Encode wrote. The error is [ErrNotIndex], a
 // [*VersionError] or a [*DamagedError]; no input makes it panic.
 func DecodeIndex(data []byte) (*Index, error) {

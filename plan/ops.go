@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,43 +43,33 @@ type ACLStep struct {
 // It is fixed so that the size of a transaction is known before the id is.
 const ApplyIDLen = 16
 
-// Operations returns the operations of all transactions of the plan, in order, the
-// index included; see [Plan.Transactions]. A plan without changes has none.
-//
-// The order of a transaction that is the only one is: checks, deletions children
-// first, then creations and updates parents first, then the index. ZooKeeper runs a
-// transaction in order and each operation sees the ones before it, so a replaced
-// node is gone when it is created again.
-func (p *Plan) Operations(applyID string, indexACL []kind.ACL) (ops []Op, err error) {
-	err = p.Transactions(applyID, indexACL, func(tx *Transaction) error {
-		ops = append(ops, tx.Ops...)
-		return nil
-	})
-	return ops, err
-}
-
 // single is the transaction of a plan that needs only one.
 //
 // It comes to the same as a batch of everything, in an order that is easier to read, and with
 // the index in one node.
-func (p *Plan) single(applyID string, indexACL []kind.ACL) ([]Op, error) {
-	ops := p.checks()
-	ops = append(ops, p.deletes()...)
+//
+// The order is: checks, deletions children first, then creations and updates parents first, then the
+// index. ZooKeeper runs a transaction in order and each operation sees the ones before it, so a
+// replaced node is gone when it is created again.
+func (p *Plan) single(applyID string, acl []kind.ACL) (ops []Op, next *Index, err error) {
 	writes, err := p.writes()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lock, err := p.relock()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	ops = slices.Concat(ops, writes, p.dropQuotas(), lock)
+	ops = slices.Concat(p.checks(), p.deletes(), writes, p.dropQuotas(), lock)
 	if p.dropsIndex() {
-		drop, err := p.dropIndex(p.Index, indexACL)
-		return append(ops, drop...), err
+		drop, err := p.dropIndex(p.Index, acl)
+		return append(ops, drop...), nil, err
 	}
-	index, err := p.indexOp(applyID, indexACL)
-	return append(ops, index), err
+	if next, err = p.nextIndex(applyID); err != nil {
+		return nil, nil, err
+	}
+	op, err := next.op(p.Index, acl)
+	return append(ops, op), next, err
 }
 
 // dropIndex deletes the index, if there is one, and counts the destroys: who sends this
@@ -125,15 +116,7 @@ func (p *Plan) deletes() []Op {
 	for i := range p.Changes {
 		ops = append(ops, p.Changes[i].deletes()...)
 	}
-	slices.SortFunc(ops, func(a, b Op) int {
-		switch {
-		case a.Path > b.Path:
-			return -1
-		case a.Path < b.Path:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(b.Path, a.Path) })
 	return ops
 }
 
@@ -220,24 +203,8 @@ func (c *Change) writes() ([]Op, error) {
 	return append(ops, c.Quota.ops(c)...), nil
 }
 
-func (p *Plan) indexOp(applyID string, acl []kind.ACL) (Op, error) {
-	next, err := p.NextIndex(applyID)
-	if err != nil {
-		return Op{}, err
-	}
-	data, err := next.Encode()
-	if err != nil {
-		return Op{}, err
-	}
-	if p.Index.Absent {
-		return Op{Kind: OpCreate, Path: p.Index.Path, Data: data, ACL: acl}, nil
-	}
-	return Op{Kind: OpSet, Path: p.Index.Path, Data: data, Version: p.Index.Version}, nil
-}
-
-// NextIndex returns the index as the transaction of a plan that has only one leaves
-// it, access lists still to be set included.
-func (p *Plan) NextIndex(applyID string) (*Index, error) {
+// nextIndex is the index as the only transaction of a plan leaves it, access lists still to be set included.
+func (p *Plan) nextIndex(applyID string) (*Index, error) {
 	x := p.indexHead(applyID)
 	kept := p.keptPaths()
 	for i := range p.Changes {
@@ -353,12 +320,7 @@ func (p *Plan) ACLSteps() []ACLStep {
 			steps = append(steps, ACLStep{c.Addr, c.Pin.Path, c.Before, c.After, c.Pin.Aversion})
 		}
 	}
-	slices.SortFunc(steps, func(a, b ACLStep) int {
-		if a.Path > b.Path {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(steps, func(a, b ACLStep) int { return cmp.Compare(b.Path, a.Path) })
 	return steps
 }
 

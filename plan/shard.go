@@ -194,12 +194,7 @@ func (l *ledger) cut(s *leaf) []*leaf {
 	if s.size <= shardMax {
 		return []*leaf{s}
 	}
-	keys := slices.SortedFunc(maps.Keys(s.res), func(a, b string) int {
-		if s.res[a].Path < s.res[b].Path {
-			return -1
-		}
-		return 1
-	})
+	keys := slices.SortedFunc(maps.Keys(s.res), func(a, b string) int { return strings.Compare(s.res[a].Path, s.res[b].Path) })
 	first := &leaf{Shard: s.Shard, stored: s.stored, res: map[string]IndexEntry{}, dirty: true}
 	out := []*leaf{first}
 	at := first

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -168,19 +169,11 @@ func (t *Tree) Find(path string) *Node {
 	if t == nil {
 		return nil
 	}
-	lo, hi := 0, len(t.Nodes)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if t.Nodes[mid].Path < path {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+	i, ok := slices.BinarySearchFunc(t.Nodes, path, func(n *Node, path string) int { return strings.Compare(n.Path, path) })
+	if !ok {
+		return nil
 	}
-	if lo < len(t.Nodes) && t.Nodes[lo].Path == path {
-		return t.Nodes[lo]
-	}
-	return nil
+	return t.Nodes[i]
 }
 
 // pin returns the pin of a structural child of the node at path.
