@@ -126,7 +126,7 @@ func TestAHeldLeaseOutlivesEightCutsInARow(t *testing.T) {
 		time.Sleep(time.Minute)
 		cuts := l.flapping(c, k, n)
 		l.srv.Disconnect(l.session(c))
-		time.Sleep(time.Minute)
+		time.Sleep(3 * time.Minute) // a quiet connection carries a heartbeat each 5 s and a ping each 10 s of a session of 30 s
 		require.Equal(t, n, cuts.Hits())
 		require.NoError(t, context.Cause(x.Context()))
 		l.unlock(x)
