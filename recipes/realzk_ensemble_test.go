@@ -83,7 +83,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	client := e.client(t, timeout, followers...)
 	c := holdAll(t, client)
 	s := client.Newest()
-	on := s.Server()
+	on := s.Stats().Server
 	for _, f := range followers {
 		if f.Addr == on {
 			f.Pause()

@@ -18,9 +18,6 @@ type Secret string
 // String returns "(sensitive)", also for an empty Secret: that there is none is nobody's business either.
 func (Secret) String() string { return redacted }
 
-// GoString returns "(sensitive)".
-func (Secret) GoString() string { return redacted }
-
 // Format writes "(sensitive)" for every verb: without it %x and %q would reach the text.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 

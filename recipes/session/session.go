@@ -122,17 +122,12 @@ func (s *Session) Timeout() time.Duration {
 	return s.timeout
 }
 
-// Server returns the address of the server that the session is, or was last, connected to.
-func (s *Session) Server() string {
-	t, _, _ := s.guard.hosts.current()
-	return t.addr
-}
-
 // Stats returns what the session is busy with.
 func (s *Session) Stats() Stats {
+	on, _, _ := s.guard.hosts.current()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := Stats{Connections: s.links, Requests: len(s.guard.slots), Holds: len(s.holds)}
+	x := Stats{Server: on.addr, Connections: s.links, Requests: len(s.guard.slots), Holds: len(s.holds)}
 	for k, set := range s.watches {
 		for range set {
 			x.Watches = append(x.Watches, k.path)
@@ -150,6 +145,7 @@ func (s *Session) Stats() Stats {
 
 // Stats is what a session is busy with.
 type Stats struct {
+	Server      string   // the address it is, or was last, connected to
 	Connections int      // made so far
 	Requests    int      // that no server has answered yet
 	Holds       int      // paths that Hold has been given

@@ -1,0 +1,231 @@
+package session
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Read hands out the frames that go-zookeeper waits for, and works on all others meanwhile. Each is read from the network
+// as a whole and checked before its first byte is passed on.
+func (l *link) Read(p []byte) (int, error) {
+	if len(l.out) == 0 {
+		frame, err := l.nextFrame()
+		if err != nil {
+			l.fail(err)
+			return 0, err
+		}
+		l.out = frame
+	}
+	n := copy(p, l.out)
+	l.out = l.out[n:]
+	return n, nil
+}
+
+// nextFrame returns the next frame that is go-zookeeper's.
+func (l *link) nextFrame() ([]byte, error) {
+	l.mu.Lock()
+	state := l.state
+	l.mu.Unlock()
+	switch state {
+	case linkAsked: // under the deadline that writeConnect set
+		frame, err := l.readFrame(maxConnectReply)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Clone(frame), l.admit(frame[4:])
+	case linkGranted:
+		for {
+			frame, err := l.await()
+			if err != nil {
+				return nil, err
+			}
+			closing, err := l.reply(frame[4:])
+			if err != nil || closing {
+				return slices.Clone(frame), err
+			}
+		}
+	default:
+		return nil, net.ErrClosed
+	}
+}
+
+// await reads the next frame, which stays as it is until it is called again.
+func (l *link) await() ([]byte, error) {
+	_, _ = l.r.Discard(l.used)
+	l.used = 0
+	for l.r.Buffered() == 0 {
+		_, err := l.r.Peek(1)
+		// The deadline that has passed may be that of an older answer: to set one for each would cost more than to read it.
+		if err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && l.patience()) {
+			return nil, err
+		}
+	}
+	head, _ := l.r.Peek(min(4, l.r.Buffered()))
+	if len(head) == 4 && int64(l.r.Buffered()) >= 4+int64(binary.BigEndian.Uint32(head)) {
+		return l.readFrame(maxReply)
+	}
+	// Once a frame has begun it must arrive: a peer that stalls within one is as dead as a silent one.
+	_ = l.Conn.SetReadDeadline(time.Now().Add(l.timeout / 3))
+	frame, err := l.readFrame(maxReply)
+	l.patience()
+	return frame, err
+}
+
+// patience sets how long the next frame may take: until 2T/3 after the send time of the newest answered one. Frames
+// that answer nothing (events) extend nothing, so a connection that only works towards us is given up in time. It reports
+// whether that is still to come.
+func (l *link) patience() bool {
+	until := l.answer.after(l.timeout*2/3, l.g.clock.slept())
+	_ = l.Conn.SetReadDeadline(until)
+	return time.Now().Before(until)
+}
+
+// readFrame reads length and body. The body's memory grows with what arrives, not with what the length claims.
+func (l *link) readFrame(limit int) ([]byte, error) {
+	head, err := l.r.Peek(4)
+	if err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head)))
+	if n < replyHeader || n > limit {
+		return nil, explainLength([4]byte(head), limit)
+	}
+	var frame []byte
+	if n+4 <= l.r.Size() {
+		frame, err = l.r.Peek(n + 4)
+		l.used = len(frame)
+	} else {
+		var large bytes.Buffer
+		_, err = io.CopyN(&large, l.r, int64(n+4))
+		frame = large.Bytes()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("after %d of a frame's %d bytes: %w", len(frame)-4, n, err)
+	}
+	return frame, nil
+}
+
+// reply works on a frame: it tells whoever waits for it, and before that draws from it what the session's clock needs. So the
+// caller of a create finds the proof of its commit in place when it goes on to hold.
+func (l *link) reply(body []byte) (closing bool, err error) {
+	b := cursor{b: body}
+	xid, r := b.int32(), reply{zxid: b.int64(), code: b.int32()}
+	switch xid {
+	case xidEvent:
+		return false, l.event(b.b)
+	case xidPing:
+		return false, l.pong()
+	}
+	c, err := l.expected(xid)
+	if err != nil {
+		return false, err
+	}
+	if r.code == 0 {
+		// A frame that does not hold what was asked for proves nothing.
+		if err := r.decode(c.op, c.ops, b.b); err != nil {
+			return false, err
+		}
+	}
+	l.mu.Lock()
+	if l.state == linkDead { // and fail has told the caller
+		l.mu.Unlock()
+		return false, net.ErrClosed
+	}
+	l.calls.pop()
+	if c.watch && r.code == 0 {
+		l.armed[watchKey{c.path, c.op == opGetChildren2}] = struct{}{}
+	}
+	l.mu.Unlock()
+	l.g.saw(r.zxid)
+	l.acked(c.sent)
+	if r.code == 0 && writeCodes[c.op] {
+		l.g.on.committed(c.sent, c.touched)
+	}
+	if c.op == opSetAuth && r.code != 0 || r.code == codeSessionExpired || r.code == codeSASLRequired {
+		l.g.on.refused(r.code) // before the caller is told, who must find the session over, as it is
+	}
+	if closing = c.op == opClose; closing {
+		l.g.on.closed()
+	}
+	c.reply = r
+	l.g.finish(c, nil)
+	return closing, nil
+}
+
+// writeCodes are the operations that a commit answers.
+var writeCodes = map[int32]bool{opCreate: true, opDelete: true, opSetData: true, opSetACL: true, opMulti: true}
+
+// expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later
+// request says that an earlier one's will not come: whoever waits for that learns it from the link's end, not at the end of a
+// context that may have none.
+func (l *link) expected(xid int32) (*call, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.calls.first
+	switch {
+	case l.state == linkDead:
+		return nil, net.ErrClosed
+	case first != nil && first.xid == xid:
+		return first, nil
+	case first == nil || xid < first.xid || xid > l.xid:
+		return nil, fmt.Errorf("%w: a reply to a request that was not sent (xid %d)", ErrProtocol, xid)
+	}
+	return nil, fmt.Errorf("%w: xid %d was answered before xid %d, which was sent before it", ErrProtocol, xid, first.xid)
+}
+
+// pong is the answer to the oldest ping. All pings have the same xid, so their order is what tells them apart.
+func (l *link) pong() error {
+	l.mu.Lock()
+	if len(l.pings) == 0 {
+		l.mu.Unlock()
+		return fmt.Errorf("%w: an answer to a ping that was not sent", ErrProtocol)
+	}
+	sent := l.pings[0]
+	l.pings = l.pings[1:]
+	l.mu.Unlock()
+	l.acked(sent)
+	return nil
+}
+
+// acked notes an answer. Answers come in the order of the requests, pings aside: only a newer stamp counts.
+func (l *link) acked(sent stamp) {
+	if sent.at.After(l.answer.at) {
+		l.answer = sent
+	}
+	l.g.on.acked(sent)
+}
+
+// event takes the watches that an event uses up out of armed, as the server has with its own, and tells. A created node uses
+// up none of ours: nothing here watches a node that is missing.
+func (l *link) event(body []byte) error {
+	kind, path, err := checkEvent(body)
+	if err != nil {
+		return err
+	}
+	t := zk.EventType(kind)
+	var keys []watchKey
+	switch t {
+	case zk.EventNodeDataChanged:
+		keys = []watchKey{{path, false}}
+	case zk.EventNodeChildrenChanged:
+		keys = []watchKey{{path, true}}
+	case zk.EventNodeDeleted:
+		keys = []watchKey{{path, false}, {path, true}}
+	}
+	for _, k := range keys {
+		l.mu.Lock()
+		delete(l.armed, k)
+		l.mu.Unlock()
+		l.g.on.fired(k, t)
+	}
+	return nil
+}
