@@ -101,9 +101,7 @@ func (t *txn) settle(ctx context.Context, p *session.Pipelined) (settled bool, e
 // abandon leaves the transaction to the background, where what it did, or may still do, is found out and undone. It
 // returns cause.
 //
-// Its answer is waited for first, or the end of its connection. It costs nothing, because it is on its way, and without
-// it nothing would be known: the goroutine that hands the request to go-zookeeper may have been preempted before it did, and a
-// search made meanwhile finds nothing of what is still to be created. See resolve.
+// Its answer is waited for first, or the end of its connection: it is on its way, and mostly leaves nothing to search for.
 func (t *txn) abandon(p *session.Pipelined, cause error) error {
 	t.left = make(chan struct{})
 	t.c.state.spawn(func() {
@@ -145,9 +143,9 @@ func (t *txn) name(paths []string) error {
 // resolve finds out what became of a transaction whose reply did not come. A transaction is all or nothing, so any of the
 // nodes it creates says that it was applied. All are looked for nevertheless: see errPartly.
 //
-// Absent behind a committed write means: not applied so far, and nearly always for good. go-zookeeper has let go of the
-// request: it went out on a connection that has ended since, or never will, so it was sent before the write. That order is
-// made, not assumed: nothing is searched for while the request is still to be handed over or answered (pipelined.done).
+// Absent behind a committed write means: not applied so far, and nearly always for good. The request went out on a
+// connection that has ended since, or never will, so it was sent before the write: a connection writes what it is given first
+// before what it is given later, and nothing once it has ended.
 // A server takes the requests of a session in the order it reads them, and one that reaches the leader through a server
 // that is no longer the session's is refused (SESSIONMOVED; Leader.revalidateSession, SessionTrackerImpl.checkSession).
 // What a leader that was cut off has not committed the others have taken over before they commit anything of their own, or
