@@ -64,14 +64,6 @@ type setACL struct {
 
 // check refuses what servers would refuse with less to say, or answer by dropping the connection.
 func (s *Session) check(o op) error {
-	switch r := o.request.(type) {
-	case Auth:
-		return nil
-	case *zk.CreateRequest:
-		if r.Flags < 0 || r.Flags > zk.FlagEphemeralSequential {
-			return s.refuse(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, or both")
-		}
-	}
 	if o.code != opMulti {
 		return s.checkNode(o)
 	}
@@ -80,12 +72,8 @@ func (s *Session) check(o op) error {
 	}
 	for i, each := range o.ops {
 		part := op{name: o.name, path: pathOf(each), request: each}
-		switch r := each.(type) {
-		case *zk.SetDataRequest, *zk.DeleteRequest, *zk.CheckVersionRequest:
-		case *zk.CreateRequest:
-			if r.Flags < 0 || r.Flags > zk.FlagEphemeralSequential {
-				return s.refuse(part, fmt.Errorf("%w: %d in a transaction", zk.ErrInvalidFlags, r.Flags), "")
-			}
+		switch each.(type) {
+		case *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest, *zk.CheckVersionRequest:
 		default:
 			return s.refuse(part, fmt.Errorf("recipes: operation %d of the transaction is a %T", i, each), "")
 		}
@@ -96,20 +84,24 @@ func (s *Session) check(o op) error {
 	return nil
 }
 
-// checkNode refuses a path, or an access list, that no server takes.
+// checkNode refuses a path, flags, or an access list, that no server takes.
 func (s *Session) checkNode(o op) error {
-	sequential := false
-	acl, has := []zk.ACL(nil), false
+	sequential, acl := false, []zk.ACL{{}}
 	switch r := o.request.(type) {
+	case Auth:
+		return nil
 	case *zk.CreateRequest:
-		sequential, acl, has = r.Flags&zk.FlagSequence != 0, r.Acl, true
+		if r.Flags < 0 || r.Flags > zk.FlagEphemeralSequential {
+			return s.refuse(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, or both")
+		}
+		sequential, acl = r.Flags&zk.FlagSequence != 0, r.Acl
 	case *setACL:
-		acl, has = r.acl, true
+		acl = r.acl
 	}
 	if why := badPath(o.path, sequential); why != "" {
 		return s.refuse(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
 	}
-	if has && len(acl) == 0 { // PrepRequestProcessor.fixupACL
+	if len(acl) == 0 { // PrepRequestProcessor.fixupACL
 		return s.refuse(o, fmt.Errorf("%w: it is empty", zk.ErrInvalidACL), "grant at least one permission to somebody")
 	}
 	return nil
