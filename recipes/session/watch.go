@@ -14,13 +14,10 @@ type watchKey struct {
 
 // Watch is one caller's interest in one node; see Session.GetW.
 type Watch struct {
-	s   *Session
-	key watchKey
-	c   chan struct{}
-
-	// The session's mu guards what follows.
+	s    *Session
+	key  watchKey
+	c    chan struct{}
 	kind zk.EventType // written before c is closed
-	then func()
 }
 
 // C is closed once, when the caller should read the node again: it changed, it was deleted, the connection was
@@ -29,8 +26,7 @@ type Watch struct {
 func (w *Watch) C() <-chan struct{} { return w.c }
 
 // Event says what closed C: zk.EventNodeDataChanged, EventNodeDeleted, EventNodeChildrenChanged; zk.EventSession for a
-// re-established connection (or server-side watches that could not be set again); zk.EventNotWatching for a lost
-// session. Before C is closed it is 0.
+// re-established connection; zk.EventNotWatching for a lost session. Before C is closed it is 0.
 func (w *Watch) Event() zk.EventType {
 	select {
 	case <-w.c:
@@ -60,31 +56,11 @@ func (w *Watch) Stop() {
 	}
 }
 
-// Then has f called when C is closed, at once if it is; not when the watch was stopped before. f must not block. For whoever
-// would start a goroutine to wait for C and nothing else.
-func (w *Watch) Then(f func()) {
-	w.s.mu.Lock()
-	fired := w.kind != 0
-	if !fired {
-		w.then = f
-	}
-	w.s.mu.Unlock()
-	if fired {
-		f()
-	}
-}
-
-// fire closes C of watches that were taken from Session.watches, each by one caller.
+// fire closes C of watches that were taken from Session.watches: each is taken once.
 func (s *Session) fire(watches map[*Watch]struct{}, t zk.EventType) {
 	for w := range watches {
-		s.mu.Lock()
 		w.kind = t
-		then := w.then
-		s.mu.Unlock()
 		close(w.c)
-		if then != nil {
-			then()
-		}
 	}
 }
 
