@@ -60,16 +60,80 @@ func (e *Ensemble) circles() (out []circle) {
 	return out
 }
 
+const (
+	maxDrawn  = 25 // locks
+	maxBeside = 4  // who waits for each, and who holds it
+)
+
+// queues draws the locks that somebody waits for: waiters at the left, each with an arrow to the lock, and the lock with an
+// arrow to who holds it. Everything in it stands in the table beside it as text.
+func (b *Board) queues() template.HTML {
+	const left, middle, right, width, line = 8.0, 250.0, 500.0, 210.0, 30.0
+	var out strings.Builder
+	y, drawn := 8.0, 0
+	box := func(class string, x, y float64, text string) {
+		fmt.Fprintf(&out, `<rect class="%s" x="%.0f" y="%.0f" width="%.0f" height="24" rx="4"/><text x="%.0f" y="%.0f">%s</text>`,
+			class, x, y, width, x+width/2, y+16, short(text, 28))
+	}
+	arrow := func(x1, y1, x2, y2 float64) {
+		fmt.Fprintf(&out, `<path class="way" marker-end="url(#way)" d="M%.0f %.0fL%.0f %.0f"/>`, x1, y1+12, x2, y2+12)
+	}
+	for i := range b.ensembles {
+		e := &b.ensembles[i]
+		if e.Snapshot == nil {
+			continue
+		}
+		for _, in := range e.Snapshot.Locks {
+			if len(in.Waiters) == 0 || drawn == maxDrawn {
+				continue
+			}
+			drawn++
+			waiters, holders := names(parties(in, in.Waiters)), names(parties(in, in.Holders))
+			rows := float64(max(len(waiters), len(holders)))
+			at := y + (rows-1)*line/2
+			for n, name := range waiters {
+				box("party", left, y+float64(n)*line, name)
+				arrow(left+width, y+float64(n)*line, middle, at)
+			}
+			box("lock", middle, at, in.Path)
+			for n, name := range holders {
+				box("party", right, y+float64(n)*line, name)
+				arrow(middle+width, at, right, y+float64(n)*line)
+			}
+			y += rows*line + 14
+		}
+	}
+	if drawn == 0 {
+		return ""
+	}
+	return template.HTML(fmt.Sprintf(`<svg class="large" viewBox="0 0 718 %.0f" role="img" aria-label="%d locks with who waits for them and who holds them, as the table below says">`, y, drawn) + //nolint:gosec // every text went through short
+		`<defs><marker id="way" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>` + out.String() + "</svg>")
+}
+
+// names are the first few, and how many more there are.
+func names(cs []inspect.Contender) (out []string) {
+	for i, c := range cs {
+		if i == maxBeside {
+			return append(out, fmt.Sprintf("and %d more", len(cs)-i))
+		}
+		out = append(out, who(c))
+	}
+	return out
+}
+
+// short is the end of a text, for which there is room in a drawing, escaped.
+func short(s string, room int) string {
+	if r := []rune(inspect.Visible(s)); len(r) > room {
+		s = "…" + string(r[len(r)-room+1:])
+	}
+	return template.HTMLEscapeString(inspect.Visible(s))
+}
+
 // drawing puts the parties on a ring, each with an arrow to the one it waits for. Everything in it stands beside it as text.
 func drawing(d inspect.Deadlock) template.HTML {
 	const size, radius, box, high = 420.0, 140.0, 150.0, 44.0
 	var b strings.Builder
-	esc := func(s string) string {
-		if r := []rune(inspect.Visible(s)); len(r) > 22 {
-			s = "…" + string(r[len(r)-21:])
-		}
-		return template.HTMLEscapeString(inspect.Visible(s))
-	}
+	esc := func(s string) string { return short(s, 22) }
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %v %v" role="img" aria-label="%s"><defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>`,
 		size, size, template.HTMLEscapeString(clip(d.String())))
 	at := func(i int) (x, y float64) {
@@ -85,7 +149,7 @@ func drawing(d inspect.Deadlock) template.HTML {
 		bend := 0.18
 		mx, my := (x1+x2)/2+dy*bend, (y1+y2)/2-dx*bend
 		fmt.Fprintf(&b, `<path class="edge" marker-end="url(#arrow)" d="M%.0f %.0fQ%.0f %.0f %.0f %.0f"/>`, x1+dx*cut, y1+dy*cut, mx, my, x2-dx*cut, y2-dy*cut)
-		fmt.Fprintf(&b, `<text class="label" x="%.0f" y="%.0f">%s</text>`, mx, my, esc(s.Waits))
+		fmt.Fprintf(&b, `<text class="label" x="%.0f" y="%.0f">%s</text>`, (x1+x2)/2+dy*2*bend, (y1+y2)/2-dx*2*bend, esc(s.Waits))
 	}
 	for i, s := range d {
 		x, y := at(i)

@@ -75,6 +75,7 @@ type shown struct {
 	Gone        string // the path of a lock that is not there
 	Waits       []waitLine
 	Circles     []circle
+	Queues      template.HTML
 	Conditions  []conditionsOf
 	Path        string // of this page, with its query
 }
@@ -188,6 +189,7 @@ func (b *Board) view(name string, q url.Values) *shown {
 	case "lock":
 		v.lock(b, q.Get("ensemble"), q.Get("path"))
 	case "waits":
+		v.Queues = b.queues()
 		for i := range b.ensembles {
 			if e := &b.ensembles[i]; e.Snapshot != nil {
 				v.Waits, v.Circles = append(v.Waits, e.waits()...), append(v.Circles, e.circles()...)
