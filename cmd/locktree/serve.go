@@ -339,8 +339,14 @@ func planText(p *plan.Plan) string {
 	var out bytes.Buffer
 	text := view.Stream{Writer: &out, Width: 100}
 	view.NewHuman(text, text).Tell(view.Plan{Plans: []*plan.Plan{p}, Operation: "plan", NoAdvice: true, NowMs: time.Now().UnixMilli()})
-	return strings.TrimSpace(out.String())
+	if text := strings.TrimSpace(out.String()); len(text) <= maxPlanText {
+		return text
+	}
+	return strings.ToValidUTF8(out.String()[:maxPlanText], "") + "\n\nThere is more: run \"locktree plan\"."
 }
+
+// maxPlanText is how much of a plan the page shows.
+const maxPlanText = 64 << 10
 
 // statusEvery keeps programs that ask for the status from reading the tree more often than this.
 const statusEvery = 10 * time.Second

@@ -85,6 +85,7 @@ type conditionsOf struct {
 	At       time.Time
 	Trouble  string
 	List     []condition
+	More     int
 }
 
 // Handler serves everything. Who may ask at all is for Guard to say.
@@ -200,6 +201,8 @@ func (b *Board) view(name string, q url.Values) *shown {
 			of := conditionsOf{Ensemble: e.Name, At: e.CheckAt, Trouble: e.Trouble}
 			if e.Checkup != nil {
 				of.List = conditions(e.Checkup)
+				of.More = max(0, len(of.List)-maxQueue)
+				of.List = of.List[:len(of.List)-of.More]
 			}
 			v.Conditions = append(v.Conditions, of)
 		}

@@ -93,9 +93,18 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "When drift was last checked.", seconds(e.DriftAt), en...)
 	}
 	if e.Checkup != nil {
-		for _, k := range conditions(e.Checkup) {
-			f.add("locktree_condition", "gauge", "A condition that locks rest on: 1 it holds, 0.5 unsure, 0 it does not.",
-				map[inspect.Verdict]float64{inspect.VerdictHolds: 1, inspect.VerdictUnsure: 0.5}[k.Verdict], append(en, "at", k.Where, "name", k.Name)...)
+		value := map[inspect.Verdict]float64{inspect.VerdictHolds: 1, inspect.VerdictUnsure: 0.5}
+		for _, server := range e.Checkup.Servers {
+			for _, k := range server.Conditions {
+				f.add("locktree_condition", "gauge", "A condition that locks rest on: 1 it holds, 0.5 unsure, 0 it does not.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
+			}
+		}
+		count := map[inspect.Verdict]int{}
+		for _, k := range e.Checkup.Locks {
+			count[k.Verdict]++
+		}
+		for _, v := range []inspect.Verdict{inspect.VerdictUnsure, inspect.VerdictFails} { // a series for each lock would be too many
+			f.add("locktree_lock_conditions", "gauge", "Conditions of single locks that do not hold for certain.", float64(count[v]), append(en, "verdict", v.String())...)
 		}
 	}
 	snap := e.Snapshot

@@ -218,8 +218,10 @@ func (p *problemsOf) conditions() {
 	if p.e.Checkup == nil {
 		return
 	}
+	n := 0
 	for _, k := range conditions(p.e.Checkup) {
-		if k.Verdict == inspect.VerdictFails {
+		if k.Verdict == inspect.VerdictFails && n < mostListed {
+			n++
 			p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
 		}
 	}
