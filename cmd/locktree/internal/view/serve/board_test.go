@@ -328,3 +328,25 @@ func TestTheScriptIsShortAndOurs(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(string(script), "\n"), 200)
 	require.NotRegexp(t, `innerHTML|insertAdjacent|document\.write|eval\(|https?:`, string(script))
 }
+
+// BenchmarkPages: a hundred thousand locks, five thousand of them in use.
+func BenchmarkPages(b *testing.B) {
+	var locks []*inspect.Report
+	for i := range 100_000 {
+		path := fmt.Sprintf("/locks/l%06d", i)
+		in := declared(path, kind.Mutex, nil, nil)
+		if i%20 == 0 {
+			in.Holders = []inspect.Contender{contender(path, fmt.Sprintf("app-%d", i), int64(i))}
+		}
+		locks = append(locks, in)
+	}
+	for _, target := range []string{"/", "/locks", "/locks?show=all&sort=held", "/locks?q=app-7", "/metrics"} {
+		b.Run(target, func(b *testing.B) {
+			board := board(b, &inspect.Snapshot{At: noon, Dump: true, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*inspect.Session{}})
+			for b.Loop() {
+				clear(board.pages)
+				get(b, board.Handler(), target)
+			}
+		})
+	}
+}

@@ -46,14 +46,21 @@ type list struct {
 
 const rowsPerPage = 100
 
+// entry is a lock on its way into the list.
+type entry struct {
+	e             *Ensemble
+	in            *inspect.Report
+	held, longest time.Duration
+}
+
 // sorts are the orders of the table, each with what it compares.
-var sorts = map[string]func(a, b *row) int{
-	"use": func(a, b *row) int {
-		return cmp.Or(len(b.Waiters)-len(a.Waiters), cmp.Compare(b.Held, a.Held), len(b.Holders)-len(a.Holders))
+var sorts = map[string]func(a, b entry) int{
+	"use": func(a, b entry) int {
+		return cmp.Or(len(b.in.Waiters)-len(a.in.Waiters), cmp.Compare(b.held, a.held), len(b.in.Holders)-len(a.in.Holders))
 	},
-	"path":    func(*row, *row) int { return 0 },
-	"held":    func(a, b *row) int { return cmp.Compare(b.Held, a.Held) },
-	"waiting": func(a, b *row) int { return cmp.Compare(b.Longest, a.Longest) },
+	"path":    func(entry, entry) int { return 0 },
+	"held":    func(a, b entry) int { return cmp.Compare(b.held, a.held) },
+	"waiting": func(a, b entry) int { return cmp.Compare(b.longest, a.longest) },
 }
 
 // locks filters and sorts. It is told by the query of the address, so that a view can be sent to somebody.
@@ -66,7 +73,7 @@ func (b *Board) locks(q url.Values) list {
 	if !ok {
 		l.Sort, order = "use", sorts["use"]
 	}
-	var rows []row
+	var rows []entry
 	for i := range b.ensembles {
 		e := &b.ensembles[i]
 		if e.Snapshot == nil {
@@ -76,18 +83,15 @@ func (b *Board) locks(q url.Values) list {
 			if l.Show == "used" && !in.Busy() || !matches(e, in, l.Query) {
 				continue
 			}
-			rows = append(rows, row{Ensemble: e.Name, Path: in.Path, Held: oldest(in.Holders, e.Snapshot.At), Longest: oldest(in.Waiters, e.Snapshot.At),
-				Holders: make([]person, len(in.Holders)), Waiters: make([]person, len(in.Waiters))})
+			rows = append(rows, entry{e, in, oldest(in.Holders, e.Snapshot.At), oldest(in.Waiters, e.Snapshot.At)})
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return order(&a, &b) })
+	slices.SortStableFunc(rows, order)
 	l.Total, l.Pages = len(rows), max(1, (len(rows)+rowsPerPage-1)/rowsPerPage)
 	_, _ = fmt.Sscan(q.Get("page"), &l.Page) // what is no number is the first page
 	l.Page = min(max(l.Page, 1), l.Pages)
 	for _, r := range rows[(l.Page-1)*rowsPerPage : min(l.Page*rowsPerPage, len(rows))] {
-		if e, in := b.find(r.Ensemble, r.Path); in != nil {
-			l.Rows = append(l.Rows, e.row(in, 3))
-		}
+		l.Rows = append(l.Rows, r.e.row(r.in, 3))
 	}
 	return l
 }
