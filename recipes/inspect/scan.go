@@ -95,6 +95,7 @@ type entry struct {
 	read    bool
 	gone    bool
 	mzxid   int64
+	czxid   int64
 	payload *kind.Payload
 	why     error
 	dirs    []*directory // its own, then those of its queues

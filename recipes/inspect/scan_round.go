@@ -252,7 +252,9 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.mzxid = stat.Mzxid
+	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was made anew: its contenders may have the same names
+		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
+	}
 	if e.payload, e.why = kind.Decode(data); e.why != nil {
 		e.payload = nil
 	}

@@ -262,10 +262,17 @@ func TestNobodyIsLeftOutByTheBoundOnReads(t *testing.T) {
 	owner := foreign(t, srv, queue...)
 	s, _ := looker(t, srv, inspect.ScanOptions{Declared: paths, Reads: 8})
 	require.Zero(t, scan(t, s).Pending)
+	foreign(t, srv, paths[35]+"/lock-")
+	snap := scan(t, s)
+	require.Positive(t, snap.Pending)
+	require.LessOrEqual(t, snap.Cost.Reads, 8+1)
+	for n := 0; !snap.Locks[35].Busy(); n++ { // while thirty others are in use
+		require.Less(t, n, 100)
+		snap = scan(t, s)
+	}
 	for _, path := range paths[:30] {
 		require.NoError(t, owner.Delete(t.Context(), path+"/lock-0000000000", -1))
 	}
-	foreign(t, srv, paths[35]+"/lock-")
 	busy := func(snap *inspect.Snapshot) (n int) {
 		for _, in := range snap.Locks {
 			if in.Busy() {
@@ -274,10 +281,7 @@ func TestNobodyIsLeftOutByTheBoundOnReads(t *testing.T) {
 		}
 		return n
 	}
-	snap := scan(t, s)
-	require.Positive(t, snap.Pending)
-	require.LessOrEqual(t, snap.Cost.Reads, 8+1)
-	for n := 0; busy(snap) != 1 || !snap.Locks[35].Busy(); n++ {
+	for n := 0; busy(snap) != 1; n++ {
 		require.Less(t, n, 40, "%d in use", busy(snap))
 		snap = scan(t, s)
 	}
@@ -335,6 +339,24 @@ func TestALookFailsAsAWholeWhenTheServersAreGoneAndGoesOnWhenTheyAreBack(t *test
 		require.Error(t, err)
 		srv.RefuseDials(false)
 		require.Len(t, scan(t, s).Locks, 1)
+	})
+}
+
+// A lock that was deleted and made again counts from nought again: the same name is another contender.
+func TestAContenderOfTheSameNameIsAnotherOne(t *testing.T) {
+	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
+		srv := zktest.Start(t, opts...)
+		require.NoError(t, srv.Create("/jobs", nil))
+		foreign(t, srv, "/jobs/lock-")
+		s, _ := looker(t, srv, inspect.ScanOptions{Prefix: "/jobs", Reads: 2})
+		first := scan(t, s).Locks[0].Holders[0]
+		require.NoError(t, srv.Delete("/jobs"))
+		require.NoError(t, srv.Create("/jobs", nil))
+		second := foreign(t, srv, "/jobs/lock-")
+		now := scan(t, s).Locks[0].Holders[0]
+		require.Equal(t, first.Path, now.Path)
+		require.Equal(t, second.ID(), now.Session)
+		require.Greater(t, now.Token, first.Token)
 	})
 }
 

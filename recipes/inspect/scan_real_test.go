@@ -1,0 +1,84 @@
+//go:build linux
+
+package inspect_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/session"
+	"github.com/locktree/locktree/recipes/zktest/realzk"
+)
+
+// On an ensemble of three: who holds is seen from whichever server, with the address that another server knows and the end of the
+// session that the leader knows; a holder whose program is gone is seen to be away, and then to be gone.
+func TestAnEnsembleOfThree(t *testing.T) {
+	servers := realzk.StartEnsemble(t, 3, realzk.Options{TickTime: 500 * time.Millisecond})
+	dial := func(readOnly bool, timeout time.Duration, addrs ...string) *session.Client {
+		c, err := session.Dial(t.Context(), session.Config{Servers: addrs, ReadOnly: readOnly, SessionTimeout: timeout, ConnectTimeout: time.Minute})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	owner := func(addr, path string) *session.Session {
+		s, err := dial(false, 10*time.Second, addr).Session(t.Context())
+		require.NoError(t, err)
+		if stat, err := s.Exists(t.Context(), "/jobs"); err == nil && stat == nil {
+			_, err = s.Create(t.Context(), "/jobs", nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		_, err = s.Create(t.Context(), path, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		return s
+	}
+	all := make([]string, len(servers))
+	for i, s := range servers {
+		all[i] = s.Addr
+		owner(s.Addr, "/jobs/lock-")
+	}
+	looker := dial(true, 30*time.Second, all...)
+	s := inspect.NewScanner(looker, inspect.ScanOptions{Prefix: "/jobs"})
+	snap := scan(t, s)
+	for snap.Sessions[snap.Locks[0].Holders[0].Session].Expires.IsZero() { // an election may be settling still
+		snap = scan(t, s)
+	}
+	require.True(t, snap.Dump)
+	modes := map[string]int{}
+	for _, at := range snap.Servers {
+		modes[at.Mode]++
+		require.GreaterOrEqual(t, at.Connections, 1, at.Name)
+	}
+	require.Equal(t, map[string]int{"leader": 1, "follower": 2}, modes)
+	in := snap.Locks[0]
+	require.Len(t, in.Waiters, 2)
+	for _, c := range append(in.Waiters, in.Holders...) {
+		x := snap.Sessions[c.Session]
+		require.NotEmpty(t, x.Address)
+		require.Equal(t, 10*time.Second, x.Timeout)
+		require.Less(t, x.Expires.Sub(snap.At), 12*time.Second, "by this machine's clock")
+		require.Greater(t, x.Expires.Sub(snap.At), -12*time.Second)
+		require.False(t, x.Away)
+	}
+
+	// The server that one of them is connected to goes, and with it, as far as the others can tell, the client.
+	here := ""
+	for _, at := range snap.Servers {
+		if at.Here {
+			here = at.Name
+		}
+	}
+	for i, srv := range servers {
+		if srv.Addr != here {
+			servers[i].Kill()
+			break
+		}
+	}
+	for deadline := time.Now().Add(5 * time.Minute); len(snap.Locks) == 0 || len(snap.Locks[0].Waiters) != 1; time.Sleep(100 * time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "its session expires, and its contender goes")
+		snap = scan(t, s)
+	}
+}
