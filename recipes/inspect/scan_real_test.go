@@ -43,9 +43,13 @@ func TestAnEnsembleOfThree(t *testing.T) {
 	looker := dial(true, 30*time.Second, all...)
 	s := inspect.NewScanner(looker, inspect.ScanOptions{Prefix: "/jobs"})
 	snap := scan(t, s)
-	for snap.Sessions[snap.Locks[0].Holders[0].Session].Expires.IsZero() { // an election may be settling still
-		snap = scan(t, s)
+	until := func(what string, there func() bool) {
+		for deadline := time.Now().Add(5 * time.Minute); !there(); time.Sleep(100 * time.Millisecond) { // servers tell nobody of it
+			require.True(t, time.Now().Before(deadline), what)
+			snap = scan(t, s)
+		}
 	}
+	until("the leader is asked", func() bool { return !snap.Sessions[snap.Locks[0].Holders[0].Session].Expires.IsZero() })
 	require.True(t, snap.Dump)
 	modes := map[string]int{}
 	for _, at := range snap.Servers {
@@ -64,21 +68,14 @@ func TestAnEnsembleOfThree(t *testing.T) {
 		require.False(t, x.Away)
 	}
 
-	// The server that one of them is connected to goes, and with it, as far as the others can tell, the client.
-	here := ""
+	// A follower goes, and with it, as far as the others can tell, the client that is connected to it.
 	for _, at := range snap.Servers {
-		if at.Here {
-			here = at.Name
+		for _, srv := range servers {
+			if at.Name == srv.Addr && at.Mode == "follower" && !at.Here && modes["follower"] == 2 {
+				modes["follower"]--
+				srv.Kill()
+			}
 		}
 	}
-	for i, srv := range servers {
-		if srv.Addr != here {
-			servers[i].Kill()
-			break
-		}
-	}
-	for deadline := time.Now().Add(5 * time.Minute); len(snap.Locks) == 0 || len(snap.Locks[0].Waiters) != 1; time.Sleep(100 * time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "its session expires, and its contender goes")
-		snap = scan(t, s)
-	}
+	until("its session expires, and its contender goes", func() bool { return len(snap.Locks) > 0 && len(snap.Locks[0].Waiters) == 1 })
 }
