@@ -95,11 +95,11 @@ func TestAWalkGoesRoundWhatIsClosed(t *testing.T) {
 func TestASurveyTellsWhatIsThere(t *testing.T) {
 	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		const uuid = "0123456789abcdef0123456789abcdef"
-		for path, data := range map[string]string{
-			"/py/idle": "5", "/py/idle-__lock__": "", "/py/held": "3", "/py/held/" + uuid: "worker",
-			"/py/mutex/" + uuid + "__lock__0000000000": "", "/py/empty": "",
+		for _, node := range [][2]string{ // in order: a node above would be made empty
+			{"/py/idle", "5"}, {"/py/idle-__lock__", ""}, {"/py/held", "3"}, {"/py/held/" + uuid, "worker"},
+			{"/py/mutex/" + uuid + "__lock__0000000000", ""}, {"/py/empty", ""},
 		} {
-			require.NoError(t, srv.Create(path, []byte(data)))
+			require.NoError(t, srv.Create(node[0], []byte(node[1])))
 		}
 		require.NoError(t, srv.Provision("/py/ours", &kind.Payload{Params: kind.RWLock.New(), Owner: kind.Owner{Stack: "shop", Addr: "rwlock.ours"}}))
 		o := inspect.Surveyor{Stack: "shop", EmptyAs: kind.Election, Most: 100}
