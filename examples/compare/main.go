@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -37,51 +36,89 @@ func main() {
 
 func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	serve := flags.String("serve", "", "be the process of one `system`, and measure what standard input says")
-	hold := flags.String("hold", "", "hold a lock of this `system`, and write, until standard input ends")
-	addrs := flags.String("addrs", "", "the `servers` for -hold")
+	role := flags.String("be", "", "be one process of an experiment, in this `role`: serve, hold, keep, cross or together")
+	system := flags.String("system", "", "its `system`")
+	addrs := flags.String("addrs", "", "its `servers`")
+	name := flags.String("name", "", "its `lock`")
+	count := flags.Int("count", 1, "how many locks it keeps")
 	flags.DurationVar(&drivers.TTL, "ttl", drivers.TTL, "how long a lock may outlive who holds it, where that can be said")
 	quick := flags.Bool("quick", false, "a few workloads, briefly: whether everything works, and roughly how fast")
 	members := flags.Int("servers", 1, "how many ZooKeeper servers")
 	systems := flags.String("systems", "", "only these, by `name,name`")
 	only := flags.String("workloads", "", "only those whose name has this `text` in it")
-	rounds := flags.Int("rounds", 5, "how often each system has its turn with each workload")
-	window := flags.Duration("window", 400*time.Millisecond, "how long a sample is")
-	to := flags.String("out", "", "`directory` for page.md, results.md and results.json; none are written without it")
+	every := flags.Bool("all", false, "all workloads, which takes half an hour")
+	rounds := flags.Int("rounds", 10, "how often each system has its turn with each workload")
+	window := flags.Duration("window", 250*time.Millisecond, "how long a sample is")
+	to := flags.String("out", "", "`directory` for page.md, its charts, results.md and results.json; none are written without it")
+	publish := flags.String("publish", "", "`directory` for RESULTS.md and its charts, where the run is neither quick nor of some systems only")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if name := *serve + *hold; name != "" {
-		s, err := drivers.Find(name)
-		if err == nil && s.Driver() == nil {
-			err = fmt.Errorf("the driver of %s is not in Go", s.Name)
-		}
-		if err != nil {
-			return err
-		}
-		if *hold != "" {
-			return lock.Hold(s.Driver(), strings.Split(*addrs, ","), "paused", in, out)
-		}
-		lock.Serve(s.Driver(), in, out)
-		return nil
+	if *role != "" {
+		return be(*role, *system, strings.Split(*addrs, ","), *name, *count, in, out)
 	}
-	plan := bench.Plan{Workloads: bench.Workloads, Rounds: *rounds, Window: *window, Warm: 150 * time.Millisecond, WarmUp: 2 * time.Second, Limit: 20 * time.Second,
+	plan := bench.Plan{Workloads: bench.Workloads, Rounds: *rounds, Window: *window, Warm: 50 * time.Millisecond, WarmUp: time.Second, Budget: 6 * time.Minute, Limit: 20 * time.Second,
 		Server: server.Options{Members: *members}, Tell: func(format string, args ...any) { fmt.Fprintf(progress, format+"\n", args...) }}
 	if *quick {
-		plan.Rounds, plan.Window = 1, 400*time.Millisecond
-		plan.Warm, plan.WarmUp = 100*time.Millisecond, 500*time.Millisecond
+		plan.Rounds, plan.Warm, plan.WarmUp = 1, 20*time.Millisecond, 0
 	}
-	plan.Workloads = choose(*only, *quick)
+	if *every {
+		plan.Budget = 0
+	}
+	plan.Workloads = choose(*only, *quick, *every)
 	var err error
 	if plan.Systems, err = chosen(*systems); err != nil {
 		return err
 	}
-	return compare(ctx, plan, *quick, *to, out)
+	r, failed := compare(ctx, plan, *quick)
+	if r == nil {
+		return failed
+	}
+	report.Markdown(out, r)
+	if *to != "" {
+		if err := r.WriteTo(*to, "page.md"); err != nil {
+			return err
+		}
+	}
+	if *publish != "" && failed == nil && !*quick && *systems+*only == "" {
+		return r.Publish(*publish)
+	}
+	return failed
 }
 
-func choose(text string, quick bool) (all []bench.Workload) {
+// be is a process of an experiment: what hangs or is killed in it takes nothing else along.
+func be(role, system string, addrs []string, name string, count int, in io.Reader, out io.Writer) error {
+	s, err := drivers.Find(system)
+	if err != nil {
+		return err
+	}
+	d := s.Driver()
+	if d == nil {
+		return fmt.Errorf("the driver of %s is not in Go", s.Name)
+	}
+	switch role {
+	case "serve":
+		lock.Serve(d, in, out)
+		return nil
+	case "hold":
+		return lock.Hold(d, addrs, name, in, out)
+	case "keep":
+		return lock.Keep(d, addrs, name, count, in, out)
+	case "cross":
+		return lock.Cross(d, addrs, name, in, out)
+	case "together":
+		return lock.Together(d, addrs, name, in, out)
+	}
+	return fmt.Errorf("there is no role %q", role)
+}
+
+func choose(text string, quick, every bool) (all []bench.Workload) {
 	for _, w := range bench.Workloads {
-		if strings.Contains(w.Name, text) && (w.Brief || !quick || text != "") {
+		part := w.Usual
+		if quick {
+			part = w.Brief
+		}
+		if strings.Contains(w.Name, text) && (part || every || text != "") {
 			all = append(all, w)
 		}
 	}
@@ -102,66 +139,31 @@ func chosen(names string) (all []drivers.System, err error) {
 	return all, nil
 }
 
-func compare(ctx context.Context, plan bench.Plan, quick bool, to string, out io.Writer) error {
+// compare measures. What was measured before an interrupt, or another failure, is not thrown away.
+func compare(ctx context.Context, plan bench.Plan, quick bool) (*report.Report, error) {
 	scope := &server.Scope{}
 	defer scope.Close()
 	dir, err := os.MkdirTemp("", "compare-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	plan.Dir = dir
 	if plan.Self, err = os.Executable(); err != nil {
-		return err
+		return nil, err
 	}
 	sync, err := server.Sync()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r := &report.Report{Machine: report.Here(sync), Systems: plan.Systems, Workloads: plan.Workloads,
-		Plan: report.Plan{Rounds: plan.Rounds, Seconds: plan.Window.Seconds(), Members: plan.Server.Members, Quick: quick}}
-	// What was measured before an interrupt is not thrown away.
-	var failed error
+		Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Server.Members, Quick: quick}}
 	var servers map[string]server.Server
-	r.Results, servers, failed = bench.Run(ctx, scope, plan)
-	if failed == nil {
-		pause := 16 * time.Second // ZooKeeper rounds a timeout of 4 s up, twice
-		if quick {
-			pause = 10 * time.Second
-		}
-		r.Claims.Paused = claims.Paused(plan.Self, plan.Systems, servers, 4*time.Second, pause)
+	r.Results, servers, err = bench.Run(ctx, scope, plan)
+	if err == nil {
+		env := &claims.Env{Self: plan.Self, Dir: dir, Systems: plan.Systems, Servers: servers, TTL: 4 * time.Second, Tell: plan.Tell}
+		r.Claims = env.Run(ctx, scope, quick)
+		err = ctx.Err()
 	}
-	if up := servers["zookeeper"]; up != nil && failed == nil {
-		waiters := []int{10, 100, 1000}
-		if quick {
-			waiters = waiters[:2]
-		}
-		limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
-		r.Claims.Herd = claims.Herd(limited, up, waiters, plan.Tell)
-		cancel()
-	}
-	report.Markdown(out, r)
-	if to == "" {
-		return failed
-	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	for name, render := range map[string]func(io.Writer, *report.Report){
-		"page.md": report.Page, "results.md": report.Markdown, "results.json": report.JSON,
-	} {
-		if err := write(filepath.Join(to, name), render, r); err != nil {
-			return err
-		}
-	}
-	return failed
-}
-
-func write(name string, render func(io.Writer, *report.Report), r *report.Report) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	render(f, r)
-	return f.Close()
+	return r, err
 }

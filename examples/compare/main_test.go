@@ -21,7 +21,7 @@ import (
 
 // The test binary is also the process of a system in Go.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "-serve" || os.Args[1] == "-hold") {
+	if len(os.Args) > 1 && os.Args[1] == "-be" {
 		main()
 		return
 	}
@@ -83,13 +83,13 @@ func TestEveryDriverExcludes(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for _, s := range drivers.All {
-		_, err := s.Command(self, dir) // compiles
+		_, err := s.Command(self, dir, drivers.TTL) // compiles
 		require.NoError(t, err)
 	}
 	for _, s := range append(drivers.All, drivers.Controls...) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
-			argv, err := s.Command(self, dir)
+			argv, err := s.Command(self, dir, drivers.TTL)
 			require.NoError(t, err)
 			p, err := lock.Spawn(argv, patience)
 			require.NoError(t, err)
@@ -129,9 +129,7 @@ func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	const ttl = 4 * time.Second
-	// Of a database nobody waits for what will not happen; the others must come to it, however slow the machine is.
-	last := len(systems) - 1
-	all := append(claims.Paused(self, systems[last:], ups, ttl, 2*ttl), claims.Paused(self, systems[:last], ups, ttl, patience)...)
+	all := (&claims.Env{Self: self, Systems: systems, Servers: ups, TTL: ttl}).Paused()
 	for _, p := range all {
 		t.Logf("%+v", p)
 		require.Empty(t, p.Missing, p.System)

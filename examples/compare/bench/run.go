@@ -22,6 +22,7 @@ type Plan struct {
 	Rounds    int
 	Window    time.Duration // of one sample
 	Warm      time.Duration // before it, after every worker has had its turn
+	Budget    time.Duration // no round begins that would not end within it; 0 is no limit
 	WarmUp    time.Duration // of each system's process, which then stays: a Java machine gets faster for a while
 	Limit     time.Duration // for an answer: who needs longer is left out, and told so
 	Server    server.Options
@@ -33,6 +34,7 @@ type Plan struct {
 
 // Results are all samples, and on what they were taken.
 type Results struct {
+	Rounds  int               `json:"rounds"` // that ended
 	Samples []Sample          `json:"samples"`
 	Servers map[string]Ground `json:"servers"`
 }
@@ -53,7 +55,12 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string
 	for _, s := range p.Systems {
 		r.prepare(s)
 	}
+	begin := time.Now()
 	for round := range p.Rounds {
+		if spent := time.Since(begin); p.Budget > 0 && round > 0 && spent+spent/time.Duration(round) > p.Budget {
+			p.Tell("%d of %d rounds in %v: this machine is too slow, or too busy, for more", round, p.Rounds, spent.Round(time.Second))
+			break
+		}
 		for n, w := range p.Workloads {
 			// Another order each time: who comes first finds the server at rest, and the disk.
 			order := slices.Clone(p.Systems)
@@ -73,6 +80,7 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string
 			}
 			p.Tell("round %d of %d: %s", round+1, p.Rounds, w.Name)
 		}
+		r.out.Rounds++
 	}
 	return r.out, r.servers, nil
 }
@@ -133,7 +141,7 @@ func (r *run) process(s drivers.System) (*lock.Process, error) {
 	if p := r.processes[s.Name]; p != nil {
 		return p, nil
 	}
-	argv, err := s.Command(r.Self, r.Dir)
+	argv, err := s.Command(r.Self, r.Dir, drivers.TTL)
 	if err != nil {
 		return nil, err
 	}

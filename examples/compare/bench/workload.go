@@ -18,6 +18,7 @@ type Workload struct {
 	// Instead names the workload from which systems that have no hand-off in the process are taken.
 	Instead string
 	Brief   bool // part of a quick run
+	Usual   bool // part of a run of ten minutes
 	Wide    bool // for lock services that are not ZooKeeper's clients, too
 	// Floor is what is no lock and is put beside them here, under FloorLoad if that is not nil.
 	Floor     string
@@ -26,11 +27,11 @@ type Workload struct {
 
 const crowd = "one lock, 1,000 workers on one client"
 
-// Workloads of a full run.
+// Workloads that there are.
 var Workloads = []Workload{
-	{Name: "own lock, 1 worker", Brief: true, Wide: true, Load: own(1, 1), Floor: "requests"},
-	{Name: "own locks, 64 workers on 8 clients", Brief: true, Wide: true, Load: own(64, 8), Floor: "requests"},
-	{Name: "one lock, 8 workers on 8 clients", Brief: true, Wide: true, Load: one(8, 8)},
+	{Name: "own lock, 1 worker", Brief: true, Usual: true, Wide: true, Load: own(1, 1), Floor: "requests"},
+	{Name: "own locks, 64 workers on 8 clients", Usual: true, Load: own(64, 8), Floor: "requests"},
+	{Name: "one lock, 8 workers on 8 clients", Brief: true, Usual: true, Wide: true, Load: one(8, 8)},
 	{Name: "one lock, 32 workers on 8 clients", Load: one(32, 8)},
 	{Name: "one lock, 32 workers on 32 clients", Load: one(32, 32)},
 	{Name: crowd, Load: one(1000, 1), Floor: "writes", FloorLoad: &serial},
@@ -39,12 +40,12 @@ var Workloads = []Workload{
 	{Name: "semaphore of 3, 8 workers on 8 clients", Load: lock.Load{Kind: lock.Semaphore, Clients: 8, Workers: 8, Locks: 1, Permits: 3}},
 	{Name: "10 locks at once, 4 workers on 4 clients", Load: lock.Load{Kind: lock.Set, Clients: 4, Workers: 4, Locks: 10, Set: 10}},
 	{Name: "one lock kept for 5 ms, 8 workers on 8 clients", Wide: true, Load: kept(one(8, 8))},
-	{Name: "own lock, 1 worker, 1 ms away", Wide: true, RoundTrip: time.Millisecond, Load: own(1, 1)},
+	{Name: "own lock, 1 worker, 1 ms away", Usual: true, Wide: true, RoundTrip: time.Millisecond, Load: own(1, 1)},
 	{Name: "own lock, 1 worker, 5 ms away", RoundTrip: 5 * time.Millisecond, Load: own(1, 1)},
 	{Name: "one lock, 8 workers on 8 clients, 1 ms away", RoundTrip: time.Millisecond, Load: one(8, 8)},
 	{Name: "one lock, 8 workers on 8 clients, 5 ms away", RoundTrip: 5 * time.Millisecond, Load: one(8, 8)},
 	{Name: "own locks, 100 arrivals a second, 8 workers on one client", Load: scheduled(own(8, 1), 100)},
-	{Name: "one lock, 100 arrivals a second, 8 workers on 8 clients", Wide: true, Load: scheduled(one(8, 8), 100)},
+	{Name: "one lock, 100 arrivals a second, 8 workers on 8 clients", Usual: true, Wide: true, Load: scheduled(one(8, 8), 100)},
 }
 
 var serial = own(1, 1)

@@ -3,57 +3,62 @@
 package claims
 
 import (
-	"fmt"
-	"io"
-	"strings"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/locktree/locktree/examples/compare/server"
 )
 
 // Results of all experiments.
 type Results struct {
-	Herd   []Release `json:"herd,omitempty"`
-	Paused []Pause   `json:"paused,omitempty"`
+	TTL      time.Duration `json:"time_to_live_ns"` // of the locks and sessions that were paused, killed and kept
+	Herd     []Release     `json:"herd,omitempty"`
+	Paused   []Pause       `json:"paused,omitempty"`
+	Fair     []Fair        `json:"fair,omitempty"`
+	Killed   []Killed      `json:"killed,omitempty"`
+	Idle     []Idle        `json:"idle,omitempty"`
+	Crossed  []Crossed     `json:"crossed,omitempty"`
+	Pooled   []Pooled      `json:"pooled,omitempty"`
+	Failover []Failover    `json:"failover,omitempty"`
 }
 
-// Write renders them.
-func (r *Results) Write(w io.Writer) {
-	if len(r.Herd) > 0 {
-		fmt.Fprint(w, "\n## Claim: where all who wait watch the same node, a release wakes them all\n\n", herdTable(r.Herd))
+// Run runs all experiments. Those that wait for seconds to pass do so at the same time; what a server counts is counted
+// while nobody else talks to it.
+func (e *Env) Run(ctx context.Context, scope *server.Scope, quick bool) (r Results) {
+	window, waiters, locks, trials := 3*time.Second, []int{10, 100, 1000}, 1000, 5
+	if quick {
+		window, waiters, trials = time.Second, []int{10, 100}, 2
 	}
-	if len(r.Paused) > 0 {
-		fmt.Fprint(w, "\n## Claim: a lock that expires can be held twice\n\n",
-			"A holder is stopped for longer than the lock may outlive it, and goes on. Of its writes after a rival's grant, the first ",
-			enough, " are counted, or those until it learns that the lock is lost.\n\n", pausedTable(r.Paused))
-	}
-}
-
-func pausedTable(all []Pause) string {
-	var b strings.Builder
-	b.WriteString("| | a rival has the lock | the holder is told | stale writes taken | taken by a store that checks tokens |\n|---|---|---|---|---|\n")
-	yes := map[bool]string{true: "yes", false: "no"}
-	for _, p := range all {
-		switch {
-		case p.Missing != "":
-			fmt.Fprintf(&b, "| %s | not measured: %s | | | |\n", p.System, p.Missing)
-		case !p.Rival:
-			fmt.Fprintf(&b, "| %s | no: all wait for as long as the holder stands still | – | 0 | 0 |\n", p.System)
-		case !p.Token:
-			fmt.Fprintf(&b, "| %s | yes | %s | %d | there are no tokens |\n", p.System, yes[p.Told], p.Stale)
-		default:
-			fmt.Fprintf(&b, "| %s | yes | %s | %d | %d |\n", p.System, yes[p.Told], p.Stale, p.Fenced)
+	r.TTL = e.TTL
+	together := func(experiments ...func()) {
+		if ctx.Err() != nil {
+			return
 		}
-	}
-	return b.String()
-}
-
-func herdTable(all []Release) string {
-	var b strings.Builder
-	b.WriteString("| clients that wait | | wake-ups a release | requests | bytes to and fro |\n|---|---|---|---|---|\n")
-	for _, r := range all {
-		if r.Missing != "" {
-			fmt.Fprintf(&b, "| %d | %s | not measured: %s | | |\n", r.Waiters, r.System, r.Missing)
-			continue
+		var all sync.WaitGroup
+		for _, each := range experiments {
+			all.Go(each)
 		}
-		fmt.Fprintf(&b, "| %d | %s | %d | %d | %d |\n", r.Waiters, r.System, r.Events, r.Requests, r.Bytes)
+		all.Wait()
 	}
-	return b.String()
+	e.Tell("holders that are paused, killed and crossed; pools; servers that fail")
+	together(
+		func() { r.Paused = e.Paused() },
+		func() { r.Killed = e.Killed() },
+		func() { r.Crossed = e.Crossed() },
+		func() { r.Pooled = e.Pool(scope, window) },
+		func() { r.Failover = e.Failover(trials) },
+	)
+	together(func() { r.Fair = e.Fair(window) })
+	together(func() { r.Idle = e.Idle(locks) })
+	together(func() {
+		up := e.Servers["zookeeper"]
+		if up == nil {
+			return
+		}
+		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+		r.Herd = Herd(limited, up, waiters, e.Tell)
+	})
+	return r
 }

@@ -3,10 +3,13 @@
 package claims
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/examples/compare/drivers"
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
@@ -30,4 +33,32 @@ func TestAReleaseWakesOneWaiterOrTheHerd(t *testing.T) {
 			require.LessOrEqual(t, r.Events, int64(4), "the one before the next is gone; the own node of who left; the next holds, as it and who waits for it learn")
 		}
 	}
+}
+
+// What did not take place is in no verdict, and a process that ends is in its row.
+func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
+	require.Empty(t, (&Results{}).Verdicts())
+	up := struct{ server.Server }{addressed{}}
+	ours, err := drivers.Find(drivers.Ours)
+	require.NoError(t, err)
+	e := &Env{Self: "/bin/false", Systems: []drivers.System{ours}, Servers: map[string]server.Server{"zookeeper": up}, TTL: time.Second, Tell: t.Logf}
+	var r Results
+	r.Paused, r.Killed, r.Crossed, r.Idle, r.Fair = e.Paused(), e.Killed(), e.Crossed(), e.Idle(3), e.Fair(time.Second)
+	for _, missing := range []string{r.Paused[0].Missing, r.Killed[0].Missing, r.Crossed[0].Missing, r.Idle[0].Missing, r.Fair[0].Missing} {
+		require.Regexp(t, "its process ended|lost the process", missing)
+	}
+	require.Empty(t, r.Verdicts())
+	var page strings.Builder
+	r.Write(&page)
+	require.Equal(t, 5, strings.Count(page.String(), "| locktree | not measured: "), page.String())
+}
+
+type addressed struct{ server.Server }
+
+func (addressed) Addrs() []string { return []string{"127.0.0.1:1"} }
+
+func TestJainsIndex(t *testing.T) {
+	require.Equal(t, 1.0, jain([]int64{7, 7, 7, 7}))
+	require.Equal(t, 0.25, jain([]int64{0, 9, 0, 0}))
+	require.Zero(t, jain([]int64{0, 0}))
 }

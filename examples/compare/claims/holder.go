@@ -4,27 +4,35 @@ package claims
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/locktree/locktree/examples/compare/lock"
 )
 
 // holder is a process that holds a lock, or waits for it.
 type holder struct {
-	cmd  *exec.Cmd
-	says chan line
+	cmd   *exec.Cmd
+	says  chan line
+	wrote lock.Tail // as errors
 }
+
+var errLate = errors.New("late")
 
 type line struct {
 	verb  string
+	rest  string
 	token uint64
 }
 
 func hold(argv []string) (*holder, error) {
 	h := &holder{cmd: exec.Command(argv[0], argv[1:]...), says: make(chan line, 1<<16)}
+	h.cmd.Stderr = &h.wrote
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if _, err := h.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -41,7 +49,7 @@ func hold(argv []string) (*holder, error) {
 		for s := bufio.NewScanner(out); s.Scan(); {
 			var l line
 			verb, rest, _ := strings.Cut(s.Text(), " ")
-			l.verb = verb
+			l.verb, l.rest = verb, rest
 			_, _ = fmt.Sscanf(rest, "token=%d", &l.token) // 0 where there is none
 			h.says <- l
 		}
@@ -56,13 +64,14 @@ func (h *holder) await(patience time.Duration, verbs ...string) (line, error) {
 		select {
 		case l, ok := <-h.says:
 			if !ok {
-				return l, fmt.Errorf("its process ended before %q", verbs)
+				_ = h.cmd.Wait() // then all it wrote is there
+				return l, fmt.Errorf("its process ended before it said %s: %s", strings.Join(verbs, " or "), &h.wrote)
 			}
 			if slices.Contains(verbs, l.verb) {
 				return l, nil
 			}
 		case <-limit:
-			return line{}, fmt.Errorf("no %q within %v", verbs, patience)
+			return line{}, fmt.Errorf("%w: no %s within %v", errLate, strings.Join(verbs, " or "), patience.Round(time.Millisecond))
 		}
 	}
 }

@@ -3,13 +3,10 @@
 package claims
 
 import (
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/locktree/locktree/examples/compare/drivers"
-	"github.com/locktree/locktree/examples/compare/server"
 )
 
 // Pause is what becomes of a lock whose holder stands still for longer than the lock may outlive it (a garbage collection,
@@ -30,31 +27,21 @@ const enough = 20
 // patience bounds what must happen.
 const patience = time.Minute
 
-// Paused pauses a holder of each system, all at the same time, until a rival has the lock or for that long. self is this program.
-func Paused(self string, systems []drivers.System, servers map[string]server.Server, ttl, pause time.Duration) []Pause {
-	all := make([]Pause, 0, len(systems))
-	for _, s := range systems {
-		if s.Driver() != nil && !s.Floor && servers[s.Server] != nil {
-			all = append(all, Pause{System: s.Name})
+// Paused pauses a holder of each system, all at the same time, until a rival has the lock; where no time to live ends it, for
+// three times that of the others.
+func (e *Env) Paused() []Pause {
+	return allAtOnce(e.measured(true), func(s drivers.System) Pause {
+		p := Pause{System: s.Name}
+		if err := e.pause(s, &p); err != nil {
+			p.Missing = err.Error()
 		}
-	}
-	var each sync.WaitGroup
-	for i := range all {
-		p := &all[i]
-		s, _ := drivers.Find(p.System) // it is one of them
-		each.Go(func() {
-			argv := []string{self, "-hold", s.Name, "-addrs", strings.Join(servers[s.Server].Addrs(), ","), "-ttl", ttl.String()}
-			if err := p.measure(argv, pause); err != nil {
-				p.Missing = err.Error()
-			}
-		})
-	}
-	each.Wait()
-	return all
+		return p
+	})
 }
 
-func (p *Pause) measure(argv []string, pause time.Duration) error {
-	first, err := hold(argv)
+func (e *Env) pause(s drivers.System, p *Pause) error {
+	addrs := e.Servers[s.Server].Addrs()
+	first, err := e.role("hold", s, addrs, "paused")
 	if err != nil {
 		return err
 	}
@@ -62,7 +49,7 @@ func (p *Pause) measure(argv []string, pause time.Duration) error {
 	if _, err := first.await(patience, "granted"); err != nil {
 		return err
 	}
-	second, err := hold(argv)
+	second, err := e.role("hold", s, addrs, "paused")
 	if err != nil {
 		return err
 	}
@@ -72,6 +59,10 @@ func (p *Pause) measure(argv []string, pause time.Duration) error {
 	}
 	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
+	}
+	pause := patience
+	if s.Lasting {
+		pause = 3 * e.TTL
 	}
 	granted, err := second.await(pause, "granted")
 	p.Rival = err == nil

@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/locktree/locktree/examples/compare/lock"
 )
@@ -18,6 +21,9 @@ type System struct {
 	Server  string // what it needs to run on, as package server names it
 	Client  bool   // a library of locks on ZooKeeper, for which all workloads are
 	Floor   bool   // no lock, but what is under one: it excludes nobody
+	Variant bool   // of another with other durability: the same lock otherwise
+	Memory  bool   // the lock is in the server's memory, whatever its disk does
+	Lasting bool   // no time to live ends the lock: its holder does, or the end of a connection
 	Handoff bool   // goroutines or threads of one client can take a lock over from each other
 
 	driver lock.Driver // in Go
@@ -34,18 +40,18 @@ var All = []System{
 	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper{}},
 	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator"},
 	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo"},
-	{Name: "locktree, no fsync", Server: "zookeeper-unsynced", Handoff: true, driver: locktree{}},
+	{Name: "locktree, no fsync", Server: "zookeeper-unsynced", Variant: true, Handoff: true, driver: locktree{}},
 	{Name: "zookeeper WriteLock", Server: "zookeeper", java: "ZooKeeperWriteLock"},
 	{Name: "all watch the parent", Server: "zookeeper", driver: naive{dir: "/herd"}},
 	{Name: "sleep and retry", Server: "zookeeper", driver: naive{dir: "/sleeper", sleeper: true}},
 	{Name: "redislock", Server: "redis", driver: redisLock{}},
-	{Name: "redislock, fsync", Server: "redis-synced", driver: redisLock{}},
+	{Name: "redislock, fsync", Server: "redis-synced", Variant: true, driver: redisLock{}},
 	{Name: "redsync", Server: "three-redis", driver: redlock{}},
 	{Name: "etcd", Server: "etcd", driver: etcd{}},
-	{Name: "postgres advisory lock", Server: "postgres", driver: advisory{}},
-	{Name: "postgres row", Server: "postgres", driver: row{}},
-	{Name: "postgres row, no fsync", Server: "postgres-unsynced", driver: row{}},
-	{Name: "mariadb GET_LOCK", Server: "mariadb", driver: mariadb{}},
+	{Name: "postgres advisory lock", Server: "postgres", Memory: true, Lasting: true, driver: advisory{}},
+	{Name: "postgres row", Server: "postgres", Lasting: true, driver: row{}},
+	{Name: "postgres row, no fsync", Server: "postgres-unsynced", Variant: true, driver: row{}},
+	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, driver: mariadb{}},
 	{Name: "requests", Server: "zookeeper", Floor: true, driver: requests{}},
 	{Name: "writes", Server: "zookeeper", Floor: true, driver: writes{}},
 }
@@ -60,7 +66,7 @@ var Controls = []System{
 // Find returns a system by its name.
 func Find(name string) (System, error) {
 	var names []string
-	for _, s := range append(All, Controls...) {
+	for _, s := range slices.Concat(All, Controls, Pooled) {
 		if s.Name == name {
 			return s, nil
 		}
@@ -78,8 +84,9 @@ var sources embed.FS
 const jars = "/usr/share/java/"
 
 // Command is what runs the system's process. self is this program, which serves the drivers in Go; dir is where programs
-// in other languages are laid out, and compiled once. An error says what is missing.
-func (s System) Command(self, dir string) ([]string, error) {
+// in other languages are laid out, and compiled once; ttl is how long a lock may outlive who holds it, where that can be said.
+// An error says what is missing.
+func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
 	switch {
 	case s.java != "":
 		path, err := compiled(dir)
@@ -87,15 +94,16 @@ func (s System) Command(self, dir string) ([]string, error) {
 			return nil, err
 		}
 		return []string{"java", "-Xmx1g", "-Xss256k", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+			"-Dttl=" + strconv.FormatInt(ttl.Milliseconds(), 10),
 			"-cp", path, "Harness", s.java}, nil
 	case s.python != "":
 		const python = "/usr/bin/python3" // the interpreter that Debian's kazoo belongs to
 		if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("needs Debian's python3-kazoo: %w: %s", err, strings.TrimSpace(string(out)))
 		}
-		return []string{python, "-B", filepath.Join(dir, "python/harness.py"), s.python}, layOut(dir, "python")
+		return []string{python, "-B", filepath.Join(dir, "python/harness.py"), s.python, strconv.FormatFloat(ttl.Seconds(), 'f', -1, 64)}, layOut(dir, "python")
 	}
-	return []string{self, "-serve", s.Name}, nil
+	return []string{self, "-be", "serve", "-system", s.Name, "-ttl", ttl.String()}, nil
 }
 
 // layOut writes the sources of a language below dir.

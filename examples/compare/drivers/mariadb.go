@@ -42,6 +42,9 @@ func (l mariadbLock) Unlock(ctx context.Context) error {
 	return l.ask(ctx, "select release_lock(?)")
 }
 
+// Also is another lock of the same connection.
+func (l mariadbLock) Also(name string) lock.Locker { return mariadbLock{l.c, name} }
+
 func (l mariadbLock) ask(ctx context.Context, query string) error {
 	var done sql.NullInt64
 	if err := l.c.QueryRowContext(ctx, query, l.name).Scan(&done); err != nil {

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,11 +29,16 @@ type Load struct {
 type Result struct {
 	Window   time.Duration
 	Cycles   int64 // acquired and released
+	Total    int64 // of them since the load began
 	Errors   int64 // calls that failed
 	Overlaps int64 // grants while others held what excludes them, since the load began
 	First    string
 	// Waits, in microseconds, from the intended start of an acquisition to its grant.
 	Waits *hdrhistogram.Histogram
+	// Each has the cycles of every worker.
+	Each []int64
+	// Longest is the longest wait, of those that go on when the window ends, too.
+	Longest time.Duration
 }
 
 // Running is a load under way.
@@ -49,6 +55,8 @@ type Running struct {
 
 	mu    sync.Mutex
 	waits *hdrhistogram.Histogram
+	each  []int64     // cycles by worker
+	since []time.Time // by worker: when its wait began; zero while it does not wait
 }
 
 // NewHistogram has three digits from a microsecond to ten minutes.
@@ -56,7 +64,8 @@ func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 600_000
 
 // Start dials the clients and lets the workers begin. name sets the locks apart from those of other loads.
 func Start(ctx context.Context, d Driver, addrs []string, name string, load Load) (*Running, error) {
-	r := &Running{load: load, stop: make(chan struct{}), inside: make([]atomic.Int64, load.Locks), waits: NewHistogram()}
+	r := &Running{load: load, stop: make(chan struct{}), inside: make([]atomic.Int64, load.Locks), waits: NewHistogram(),
+		each: make([]int64, load.Workers), since: make([]time.Time, load.Workers)}
 	for range load.Clients {
 		c, err := d.Dial(ctx, addrs)
 		if err != nil {
@@ -103,13 +112,20 @@ func (r *Running) Warm(while, limit time.Duration) error {
 func (r *Running) Measure(window time.Duration) Result {
 	r.mu.Lock()
 	r.waits.Reset()
+	clear(r.each)
 	cycles, failed, begin := r.cycles.Load(), r.errors.Load(), time.Now()
 	r.mu.Unlock()
 	time.Sleep(window)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	longest := time.Duration(r.waits.Max()) * time.Microsecond
+	for _, since := range r.since {
+		if !since.IsZero() {
+			longest = max(longest, time.Since(since))
+		}
+	}
 	return Result{
-		Window: time.Since(begin), Cycles: r.cycles.Load() - cycles, Errors: r.errors.Load() - failed,
+		Each: slices.Clone(r.each), Longest: longest, Window: time.Since(begin), Total: r.cycles.Load(), Cycles: r.cycles.Load() - cycles, Errors: r.errors.Load() - failed,
 		Overlaps: r.overlaps.Load(), First: r.firstError(), Waits: hdrhistogram.Import(r.waits.Export()),
 	}
 }

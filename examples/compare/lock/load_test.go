@@ -115,7 +115,7 @@ func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
 		Serve(f, in, out)
 		_ = out.Close()
 	}()
-	p := &Process{in: say, lines: make(chan string), stderr: &tail{}, limit: time.Minute}
+	p := &Process{in: say, lines: make(chan string), stderr: &Tail{}, limit: time.Minute}
 	go p.read(hear)
 	load := Load{Kind: Mutex, Clients: 2, Workers: 3, Locks: 1, Hold: time.Millisecond, Handoff: 4, Rate: 5000, Reads: 7, Set: 1, Permits: 9}
 	require.NoError(t, p.Start([]string{"a:1", "b:2"}, "name", load, 0))
@@ -156,4 +156,32 @@ func TestFormatOfALoadHasNoSpaceInAWord(t *testing.T) {
 	_, args, err := parse(line)
 	require.NoError(t, err)
 	require.Len(t, args, len(strings.Fields(line))-1)
+}
+
+// Who waits longest may not have been granted the lock when the window ends, and would be in no histogram.
+func TestTheLongestWaitIsThatOfWhoIsStillWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{stall: func(int) time.Duration { return time.Minute }, grant: make(chan struct{}, 1)}
+		r, err := Start(t.Context(), f, nil, "x", Load{Kind: Mutex, Clients: 2, Workers: 2, Locks: 1})
+		require.NoError(t, err)
+		result := r.Measure(10 * time.Second)
+		require.Zero(t, result.Waits.TotalCount())
+		require.Equal(t, 10*time.Second, result.Longest)
+		require.Equal(t, []int64{0, 0}, result.Each)
+		result = r.Measure(10 * time.Minute)
+		require.Equal(t, []int64{5, 5}, result.Each)
+		require.NoError(t, r.Stop())
+		back, err := parse1(formatResult(result))
+		require.NoError(t, err)
+		require.Equal(t, result.Each, back.Each)
+		require.Equal(t, result.Longest, back.Longest)
+	})
+}
+
+func parse1(line string) (Result, error) {
+	_, args, err := parse("measured " + line)
+	if err != nil {
+		return Result{}, err
+	}
+	return parseResult(args)
 }

@@ -35,6 +35,10 @@ type Fenced interface{ Token() uint64 }
 // Told is a Locker that tells its holder when the lock is lost.
 type Told interface{ Lost() <-chan struct{} }
 
+// Holding is a Locker that is one holder for several locks, where its client is not: a database tells holders by their
+// connections.
+type Holding interface{ Also(name string) Locker }
+
 // What a worker locks.
 type What struct {
 	Kind    string   // one of the constants below

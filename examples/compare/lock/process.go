@@ -17,14 +17,14 @@ type Process struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	lines  chan string
-	stderr *tail
+	stderr *Tail
 	limit  time.Duration // for an answer, beyond what was asked for
 	end    sync.Once
 }
 
 // Spawn starts the process of a system. It dies with its parent, also when that is killed.
 func Spawn(argv []string, limit time.Duration) (*Process, error) {
-	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan string), stderr: &tail{}, limit: limit}
+	p := &Process{cmd: exec.Command(argv[0], argv[1:]...), lines: make(chan string), stderr: &Tail{}, limit: limit}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = p.stderr
 	in, err := p.cmd.StdinPipe()

@@ -19,7 +19,7 @@ import (
 // standard input. It answers each with one line:
 //
 //	start servers=host:port,host:port name=… kind=mutex clients=8 workers=64 …   ready
-//	measure us=1000000                                                          measured us=… cycles=… waits=12:3,15:1 …
+//	measure us=1000000                                                          measured us=… cycles=… each=9,8 waits=12:3,15:1 …
 //	stop                                                                        stopped
 //
 // or with "failed TEXT", or "absent TEXT" where the system has no such lock. Values are escaped as in a URL.
@@ -97,13 +97,24 @@ func formatResult(r Result) string {
 	for _, b := range Buckets(r.Waits) {
 		waits = append(waits, fmt.Sprintf("%d:%d", b[0], b[1]))
 	}
-	return fmt.Sprintf("us=%d cycles=%d errors=%d overlaps=%d first=%s waits=%s", r.Window.Microseconds(), r.Cycles, r.Errors,
-		r.Overlaps, url.QueryEscape(r.First), strings.Join(waits, ","))
+	var each []string
+	for _, n := range r.Each {
+		each = append(each, strconv.FormatInt(n, 10))
+	}
+	return fmt.Sprintf("us=%d total=%d cycles=%d errors=%d overlaps=%d longest=%d first=%s each=%s waits=%s", r.Window.Microseconds(), r.Total, r.Cycles, r.Errors,
+		r.Overlaps, r.Longest.Microseconds(), url.QueryEscape(r.First), strings.Join(each, ","), strings.Join(waits, ","))
 }
 
 func parseResult(args words) (Result, error) {
-	r := Result{Window: args.micros("us"), Cycles: args.int("cycles"), Errors: args.int("errors"),
-		Overlaps: args.int("overlaps"), First: args["first"], Waits: NewHistogram()}
+	r := Result{Window: args.micros("us"), Total: args.int("total"), Cycles: args.int("cycles"), Errors: args.int("errors"),
+		Overlaps: args.int("overlaps"), First: args["first"], Waits: NewHistogram(), Longest: args.micros("longest")}
+	for n := range strings.SplitSeq(args["each"], ",") {
+		cycles, err := strconv.ParseInt(n, 10, 64)
+		if err != nil {
+			return r, fmt.Errorf("each: %w", err)
+		}
+		r.Each = append(r.Each, cycles)
+	}
 	for pair := range strings.SplitSeq(args["waits"], ",") {
 		if pair == "" {
 			continue

@@ -74,7 +74,10 @@ func (w *worker) run(begin time.Time) {
 		if len(w.ways) > 1 && (n+w.i)%r.load.Reads != 0 {
 			turn = w.ways[1]
 		}
-		if err := turn.locker.Lock(ctx); err != nil {
+		w.waits(intended)
+		err := turn.locker.Lock(ctx)
+		w.waits(time.Time{})
+		if err != nil {
 			r.failed(fmt.Errorf("lock: %w", err))
 			continue
 		}
@@ -91,8 +94,15 @@ func (w *worker) run(begin time.Time) {
 		r.mu.Lock()
 		_ = r.waits.RecordValue(min(wait.Microseconds(), r.waits.HighestTrackableValue()))
 		r.cycles.Add(1)
+		r.each[w.i]++
 		r.mu.Unlock()
 	}
+}
+
+func (w *worker) waits(since time.Time) {
+	w.r.mu.Lock()
+	w.r.since[w.i] = since
+	w.r.mu.Unlock()
 }
 
 // enter notices who else is inside.

@@ -30,7 +30,8 @@ func Here(sync time.Duration) Machine {
 			break
 		}
 	}
-	m.Kernel = strings.TrimSpace(read("/proc/sys/kernel/osrelease"))
+	release, _, _ := strings.Cut(strings.TrimSpace(read("/proc/sys/kernel/osrelease")), "-") // what follows is somebody's own name for it
+	m.Kernel = release
 	_, _ = fmt.Sscan(read("/proc/loadavg"), &m.Load) // 0 where it cannot be read
 	return m
 }

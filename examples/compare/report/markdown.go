@@ -26,7 +26,6 @@ type Report struct {
 
 // Plan is how the samples were taken.
 type Plan struct {
-	Rounds  int     `json:"rounds"`
 	Seconds float64 `json:"seconds_of_a_sample"`
 	Members int     `json:"zookeeper_servers"`
 	Quick   bool    `json:"quick"`
@@ -45,37 +44,67 @@ func Markdown(w io.Writer, r *Report) { r.page(w, true) }
 func Page(w io.Writer, r *Report) { r.page(w, false) }
 
 func (r *Report) page(w io.Writer, absolute bool) {
-	fmt.Fprint(w, "# Lock services compared\n\n")
+	fmt.Fprint(w, "<!-- Written by `make compare`; do not edit. -->\n# Lock services compared\n\n")
 	r.Machine.write(w)
 	fmt.Fprintf(w, "\nRounds: %d, in which the systems take turns in another order each time; a sample is %.2g s of a load that has warmed up.\n",
-		r.Plan.Rounds, r.Plan.Seconds)
+		r.Results.Rounds, r.Plan.Seconds)
+	if r.Results.Rounds < 10 {
+		fmt.Fprint(w, "**Fewer than ten: the speeds are rough. Counts are not.**\n")
+	}
 	fmt.Fprint(w, strings.TrimSpace(rules), "\n\n")
+	r.verdicts(w)
+	r.ranking(w)
+	fmt.Fprint(w, "\n## What ran\n\n")
 	r.grounds(w)
+	fmt.Fprintf(w, "\n%s\n", notHere)
+	fmt.Fprint(w, "\n## Speed\n")
+	r.pictures(w, absolute, "alone.svg", "contended.svg")
 	for _, work := range r.Workloads {
 		rows := Rows(r.Results.Samples, work, r.Systems)
-		fmt.Fprintf(w, "\n## %s\n\n", strings.ToUpper(work.Name[:1])+work.Name[1:])
+		away := "loopback"
+		if work.RoundTrip > 0 {
+			away = fmt.Sprintf("loopback and %v", work.RoundTrip)
+		}
+		fmt.Fprintf(w, "\n### %s\n\n", strings.ToUpper(work.Name[:1])+work.Name[1:])
 		measured := func(r Row) bool { return r.PerSecond.N > 0 }
 		switch {
 		case !slices.ContainsFunc(rows, measured):
 			fmt.Fprintln(w, "Nothing was measured.")
 		case absolute:
-			full(w, rows)
+			r.full(w, rows, away)
 		default:
-			relative(w, rows)
+			r.relative(w, rows, away)
 		}
 		notes(w, rows, work)
 	}
+	fmt.Fprint(w, "\n## Experiments\n")
+	r.pictures(w, absolute, "herd.svg", "fair.svg", "killed.svg")
 	r.Claims.Write(w)
+	fmt.Fprint(w, "\n", strings.TrimSpace(whenNot), "\n")
 }
 
-const rules = `
-A cycle is a lock acquired and released.
-A wait lasts from the start of an acquisition to its grant, or from when it was due where arrivals are on a schedule.
-The server counts requests and events; the kernel counts the processor time of the processes.
-*locktree is … times as fast* compares the cycles of one round, or the median waits where arrivals are on a schedule: the
-median of all rounds and the range. locktree is asked for the fencing token of every grant; most others have none.
-Clients, servers and what injects round trips share the processors of one machine.
-`
+func (r *Report) verdicts(w io.Writer) {
+	all := r.Claims.Verdicts()
+	if v, measured := r.durability(); measured {
+		all = slices.Insert(all, 0, v)
+	}
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprint(w, "## Claims\n\n| claim | measured | holds? |\n|---|---|---|\n")
+	for _, v := range all {
+		fmt.Fprintf(w, "| %s | %s | %s |\n", v.Claim, v.Measured, v.Holds)
+	}
+}
+
+// pictures are those that are there, of the page that is published: the other is read in a terminal.
+func (r *Report) pictures(w io.Writer, absolute bool, files ...string) {
+	for _, c := range r.Charts() {
+		if !absolute && slices.Contains(files, c.File) {
+			fmt.Fprintf(w, "\n![%s](charts/%s)\n", c.Title, c.File)
+		}
+	}
+}
 
 func (r *Report) grounds(w io.Writer) {
 	fmt.Fprint(w, "| system | runs on | a write is answered when it is |\n|---|---|---|\n")
@@ -93,28 +122,45 @@ func (r *Report) grounds(w io.Writer) {
 	}
 }
 
-func full(w io.Writer, rows []Row) {
-	fmt.Fprint(w, "| | cycles/s | wait p50 | p99 | requests a cycle | events a cycle | client CPU µs | server CPU µs | locktree is … times as fast |\n")
-	fmt.Fprint(w, "|---|---|---|---|---|---|---|---|---|\n")
-	for _, r := range rows {
-		if r.PerSecond.N == 0 {
+func (r *Report) full(w io.Writer, rows []Row, away string) {
+	fmt.Fprint(w, "| | durable | round trip | cycles/s | wait p50 | p99 | requests a cycle | events a cycle | client CPU µs | server CPU µs | locktree is … times as fast |\n")
+	fmt.Fprint(w, "|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, row := range rows {
+		if row.PerSecond.N == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %.0f | %.0f | %s |\n", r.System, r.PerSecond.whole(), r.P50.duration(), r.P99.duration(),
-			r.Requests.count(), r.Events.count(), r.ClientCPU.Median, r.ServerCPU.Median, r.Ratio.ratio())
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s | %.0f | %.0f | %s |\n", row.System, r.durable(row.System), away, row.PerSecond.whole(), row.P50.duration(), row.P99.duration(),
+			row.Requests.count(), row.Events.count(), row.ClientCPU.Median, row.ServerCPU.Median, row.Ratio.ratio())
 	}
 }
 
-func relative(w io.Writer, rows []Row) {
-	fmt.Fprint(w, "| | locktree is … times as fast | requests a cycle | events a cycle | locktree's client uses … times the CPU | its server |\n")
-	fmt.Fprint(w, "|---|---|---|---|---|---|\n")
-	for _, r := range rows {
-		if r.PerSecond.N == 0 {
+func (r *Report) relative(w io.Writer, rows []Row, away string) {
+	fmt.Fprint(w, "| | durable | round trip | locktree is … times as fast | p99 of its waits, as a multiple of locktree's | requests a cycle | events a cycle | locktree's client uses … times the CPU | its server |\n")
+	fmt.Fprint(w, "|---|---|---|---|---|---|---|---|---|\n")
+	for _, row := range rows {
+		if row.PerSecond.N == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s |\n", r.System, r.Ratio.ratio(), r.Requests.count(), r.Events.count(),
-			r.CPURatio.ratio(), r.ServerRatio.ratio())
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", row.System, r.durable(row.System), away, row.Ratio.ratio(), row.Tail.ratio(),
+			row.Requests.count(), row.Events.count(), row.CPURatio.ratio(), row.ServerRatio.ratio())
 	}
+}
+
+// durable says where a lock of the system is when it has been granted.
+func (r *Report) durable(system string) string {
+	for _, s := range r.Systems {
+		if s.Name != system {
+			continue
+		}
+		switch d := r.Results.Servers[s.Server].Durability; {
+		case s.Memory || strings.HasPrefix(d, "in "):
+			return "memory"
+		case strings.Contains(d, "not synchronised"):
+			return "written"
+		}
+		return "synchronised"
+	}
+	return ""
 }
 
 // notes say what is not in the table, and what went wrong in what is.

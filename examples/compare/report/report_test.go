@@ -5,8 +5,11 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
 	"flag"
+	"image/color"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,16 +38,30 @@ func example() *Report {
 	uncounted.Requests, uncounted.Events = -1, -1
 	return &Report{
 		Machine: Machine{CPU: "Abacus", Cores: 2, Kernel: "6.1", Go: "go1.26", Sync: 150 * time.Microsecond, Load: 3},
-		Plan:    Plan{Rounds: 3, Seconds: 1, Members: 1},
+		Plan:    Plan{Seconds: 1, Members: 1},
 		Systems: []drivers.System{
 			{Name: "locktree", Server: "zookeeper"}, {Name: "curator", Server: "zookeeper"}, {Name: "kazoo", Server: "zookeeper"},
 			{Name: "redis", Server: "redis"}, {Name: "requests", Server: "zookeeper", Floor: true},
 		},
 		Workloads: []bench.Workload{{Name: fast}, {Name: due, Load: lock.Load{Rate: 100}}, {Name: "the same, handed on", Instead: fast}},
-		Claims: claims.Results{Herd: []claims.Release{{System: "locktree", Waiters: 10, Events: 4, Requests: 4, Bytes: 1456}, {System: "go-zookeeper", Waiters: 10, Missing: "9 of 10 have a place"}},
+		Claims: claims.Results{TTL: 4 * time.Second,
+			Herd: []claims.Release{{System: "all watch the parent", Waiters: 10, Events: 11, Requests: 11, Bytes: 3706}, {System: "locktree", Waiters: 10, Events: 4, Requests: 4, Bytes: 1456},
+				{System: "go-zookeeper", Waiters: 10, Missing: "9 of 10 have a place"}},
 			Paused: []claims.Pause{{System: "locktree", Rival: true, Told: true, Token: true, Stale: 1}, {System: "redislock", Rival: true, Stale: 20, Fenced: 20},
-				{System: "postgres advisory lock"}, {System: "etcd", Missing: "its process ended"}}},
+				{System: "postgres advisory lock"}, {System: "etcd", Missing: "its process ended"}},
+			Fair: []claims.Fair{{System: "locktree", Window: time.Second, Each: []int64{5, 5}, Requests: 4, Longest: 80 * time.Millisecond, Handover: 1500 * time.Microsecond},
+				{System: "redislock", Window: time.Second, Each: []int64{0, 12}, Requests: 9.5, Longest: time.Second}, {System: "mariadb GET_LOCK", Each: []int64{1, 1}, Requests: -1}},
+			Killed: []claims.Killed{{System: "locktree", TTL: 4 * time.Second, Released: true, After: 5 * time.Second}, {System: "postgres row", TTL: 4 * time.Second},
+				{System: "postgres advisory lock", TTL: 4 * time.Second, Released: true, After: 12 * time.Millisecond}},
+			Idle: []claims.Idle{{System: "locktree", Locks: 1000, Kept: 1000, Requests: 2.25, PerTTL: 9, Connections: 1}, {System: "redislock", Locks: 1000, Kept: 1000, Connections: 20, Gone: true},
+				{System: "mariadb GET_LOCK", Locks: 1000, Kept: 300, Refused: "Too many\nconnections", Connections: 300}},
+			Crossed: []claims.Crossed{{System: "locktree", Circle: true, Together: true}, {System: "redislock", Granted: 2}, {System: "postgres advisory lock", Refused: `"deadlock detected"`}},
+			Pooled: []claims.Pooled{{System: "postgres advisory lock, pooled", Grants: 90, Double: 14, First: "unlock: no | way", Stuck: true, Stranded: 1},
+				{System: "postgres transaction lock, pooled", Grants: 80}},
+			Failover: []claims.Failover{{System: "redislock", Server: "the primary is killed", Trials: 5, Double: 5}, {System: "locktree", Server: "the leader is killed", Trials: 1, Kept: 1},
+				{System: "redsync", Missing: "redis-server is not installed"}}},
 		Results: &bench.Results{
+			Rounds: 3,
 			Servers: map[string]bench.Ground{
 				"zookeeper": {Version: "Apache ZooKeeper 3.8.0", Durability: "written and synchronised to disk"},
 				"redis":     {Missing: "redis-server is not installed:\napt-get install redis-server"},
@@ -85,6 +102,40 @@ func TestJSONHasEverySample(t *testing.T) {
 	require.Equal(t, want.Machine, back.Machine)
 	require.Equal(t, want.Claims, back.Claims)
 	require.Equal(t, want.Plan, back.Plan)
+}
+
+// A chart has a background of its own, and its own text on that can be read.
+func TestChartsReadOnLightAndDark(t *testing.T) {
+	all := example().Charts()
+	require.Len(t, all, 4)
+	for _, c := range all {
+		var b bytes.Buffer
+		require.NoError(t, c.Write(&b))
+		require.NoError(t, xml.Unmarshal(b.Bytes(), new(struct{})), c.File)
+		require.Contains(t, b.String(), "fill:#FAFAF7", "%s has a background", c.File)
+		require.Contains(t, b.String(), c.Title)
+	}
+	for _, c := range []color.RGBA{ink, ours, others} {
+		require.Greater(t, contrast(c, paper), 4.5)
+	}
+}
+
+// contrast is that of WCAG 2.
+func contrast(a, b color.RGBA) float64 {
+	luminance := func(c color.RGBA) (sum float64) {
+		for part, weight := range map[uint8]float64{0: 0.2126, 1: 0.7152, 2: 0.0722} {
+			v := float64([]uint8{c.R, c.G, c.B}[part]) / 255
+			if v <= 0.03928 {
+				v /= 12.92
+			} else {
+				v = math.Pow((v+0.055)/1.055, 2.4)
+			}
+			sum += weight * v
+		}
+		return sum
+	}
+	x, y := luminance(a)+0.05, luminance(b)+0.05
+	return max(x/y, y/x)
 }
 
 // A ratio is of two samples of one round: what a neighbour did to the machine in that round was done to both.

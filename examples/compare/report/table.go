@@ -24,6 +24,8 @@ type Row struct {
 	// Ratio says how many times as fast locktree is, round by round; of arrivals on a schedule, how many times as short
 	// its median wait. Empty for locktree itself.
 	Ratio, CPURatio, ServerRatio Spread
+	// Tail is how many times as long the 99th percentile of its waits is.
+	Tail Spread
 
 	Errors, Overlaps int64
 	First            string
@@ -116,6 +118,7 @@ func (r *Row) fill(mine []bench.Sample, ours map[int]bench.Sample, scheduled boo
 		}
 		return o.PerSecond / s.PerSecond
 	})
+	r.Tail = against(func(s, o bench.Sample) float64 { return float64(s.P99) / float64(o.P99) })
 	r.CPURatio = against(func(s, o bench.Sample) float64 { return o.ClientCPU / s.ClientCPU })
 	r.ServerRatio = against(func(s, o bench.Sample) float64 { return o.ServerCPU / s.ServerCPU })
 }

@@ -19,6 +19,7 @@ type Distance struct {
 	ToClient atomic.Int64
 	// Pings are those of ZooKeeper's clients, which are in none of the above: a thousand idle sessions send a hundred a second.
 	Pings atomic.Int64
+	Sent  atomic.Int64 // pieces that clients sent, pings among them: requests, where a client waits for the answer to each
 
 	listeners []net.Listener
 	half      time.Duration
@@ -90,6 +91,9 @@ func (d *Distance) relay(from, to net.Conn, counted *atomic.Int64) {
 			d.Pings.Add(1)
 		} else {
 			counted.Add(int64(n))
+		}
+		if n > 0 && counted == &d.ToServer {
+			d.Sent.Add(1)
 		}
 		if n > 0 {
 			pieces <- piece{time.Now().Add(d.half), bytes.Clone(buffer[:n])}

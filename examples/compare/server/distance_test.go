@@ -67,3 +67,19 @@ func TestAServerThatDoesNotStartSaysWhyAndLeavesNothing(t *testing.T) {
 	_, err = Start(scope, "nosuch", Options{})
 	require.EqualError(t, err, `no server is called "nosuch"`)
 }
+
+// Whoever has the port would answer in the place of the server that could not have it.
+func TestAServerWhosePortIsTakenDoesNotServe(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+	scope := &Scope{}
+	_, err = begin(scope, func(s *Scope) Server {
+		r := &redis{addrs: []string{taken.Addr().String()}, programs: []*program{newProgram(s, false)}}
+		r.start(0)
+		return r
+	})
+	require.ErrorContains(t, err, "redis-server ended instead of serving")
+	require.ErrorContains(t, err, "Address already in use")
+	scope.Close()
+}

@@ -5,7 +5,6 @@ package server
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -93,10 +92,7 @@ func (p *program) start(ready func() error, name string, args ...string) {
 		_ = p.cmd.Wait()
 		close(p.done)
 	}()
-	p.s.Cleanup(func() {
-		_ = syscall.Kill(-p.pid(), syscall.SIGKILL) // its own group, with its workers
-		<-p.done
-	})
+	p.s.Cleanup(p.kill)
 	end := time.Now().Add(time.Minute)
 	for {
 		err := ready()
@@ -112,6 +108,12 @@ func (p *program) start(ready func() error, name string, args ...string) {
 			p.s.Fatalf("%s does not serve after a minute: %v", filepath.Base(name), err)
 		}
 	}
+}
+
+// kill ends the process and its workers, which are a group of their own.
+func (p *program) kill() {
+	_ = syscall.Kill(-p.pid(), syscall.SIGKILL)
+	<-p.done
 }
 
 func (p *program) pid() int { return p.cmd.Process.Pid }
@@ -135,17 +137,6 @@ func (p *program) pids() []int {
 		}
 	}
 	return all
-}
-
-// listens says nil when somebody accepts connections there.
-func listens(addr string) func() error {
-	return func() error {
-		c, err := net.DialTimeout("tcp", addr, time.Second)
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	}
 }
 
 func last(text string) string {

@@ -18,6 +18,7 @@ type redis struct {
 	addrs      []string
 	programs   []*program
 	durability string
+	args       []string
 }
 
 func startRedis(s *Scope, _ Options) Server {
@@ -33,15 +34,21 @@ func startThreeRedises(s *Scope, _ Options) Server {
 }
 
 func redises(s *Scope, n int, durability string, args ...string) Server {
-	name := found(s, "redis-server", "redis-server")
-	r := &redis{durability: durability}
+	r := &redis{durability: durability, args: args}
 	for _, port := range realzk.FreePorts(s, n) {
-		p := newProgram(s, false)
-		addr := loopback(port)
-		p.start(listens(addr), name, append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", p.dir, "--save", ""}, args...)...)
-		r.addrs, r.programs = append(r.addrs, addr), append(r.programs, p)
+		r.addrs, r.programs = append(r.addrs, loopback(port)), append(r.programs, newProgram(s, false))
+	}
+	for i := range r.addrs {
+		r.start(i)
 	}
 	return r
+}
+
+func (r *redis) start(i int) {
+	p := r.programs[i]
+	_, port, _ := strings.Cut(r.addrs[i], ":")
+	p.start(p.listens(r.addrs[i]), found(p.s, "redis-server", "redis-server"),
+		append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", p.dir, "--save", ""}, r.args...)...)
 }
 
 func (r *redis) Addrs() []string    { return r.addrs }

@@ -40,6 +40,7 @@ var starters = map[string]func(*Scope, Options) Server{
 	"three-redis":        startThreeRedises,
 	"etcd":               startEtcd,
 	"postgres":           startPostgres,
+	"pgbouncer":          startPgBouncer,
 	"mariadb":            startMariaDB,
 }
 
@@ -47,12 +48,16 @@ var starters = map[string]func(*Scope, Options) Server{
 func Names() []string { return slices.Sorted(maps.Keys(starters)) }
 
 // Start starts a server, or says what is missing. It ends with the scope.
-func Start(s *Scope, name string, opts Options) (server Server, err error) {
+func Start(s *Scope, name string, opts Options) (Server, error) {
 	start, ok := starters[name]
 	if !ok {
 		return nil, fmt.Errorf("no server is called %q", name)
 	}
-	// A start that fails takes away what it has made, and nothing else.
+	return begin(s, func(s *Scope) Server { return start(s, opts) })
+}
+
+// begin starts something. A start that fails takes away what it has made, and nothing else.
+func begin[T any](s *Scope, start func(*Scope) T) (started T, err error) {
 	own := &Scope{}
 	defer func() {
 		switch p := recover().(type) {
@@ -65,7 +70,7 @@ func Start(s *Scope, name string, opts Options) (server Server, err error) {
 			panic(p)
 		}
 	}()
-	return start(own, opts), nil
+	return start(own), nil
 }
 
 // Scope ends what was started in it. It is what package realzk takes for a test.

@@ -3,8 +3,10 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,6 +93,24 @@ func (z *zooKeeper) Version() string {
 		s += fmt.Sprintf(", %d servers", n)
 	}
 	return s
+}
+
+// KillLeader ends the leader of an ensemble as a crash would. The others elect another.
+func (z *zooKeeper) KillLeader() error {
+	for _, m := range z.members {
+		if strings.Contains(m.Word("srvr"), "Mode: leader") {
+			m.Kill()
+			return nil
+		}
+	}
+	return errors.New("no server leads")
+}
+
+// Led says whether one of the servers that run leads.
+func (z *zooKeeper) Led() bool {
+	return slices.ContainsFunc(z.members, func(m *realzk.Server) bool {
+		return m.Running() && strings.Contains(m.Word("srvr"), "Mode: leader")
+	})
 }
 
 func (z *zooKeeper) Durability() string {

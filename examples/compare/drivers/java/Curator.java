@@ -17,7 +17,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 public final class Curator implements Driver {
     @Override
     public Client dial(String servers) throws Exception {
-        CuratorFramework c = CuratorFrameworkFactory.newClient(servers, 30_000, 30_000, new ExponentialBackoffRetry(1000, 3));
+        CuratorFramework c = CuratorFrameworkFactory.newClient(servers, Integer.getInteger("ttl"), 30_000, new ExponentialBackoffRetry(1000, 3));
         c.start();
         if (!c.blockUntilConnected(60, TimeUnit.SECONDS)) {
             throw new Exception("no session with " + servers + " within a minute");

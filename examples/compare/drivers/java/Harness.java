@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Speaks lock/protocol.go. Usage: Harness DRIVER */
+/** Speaks lock/protocol.go. Usage: Harness DRIVER, with -Dttl=MILLISECONDS */
 public final class Harness {
     public static void main(String[] args) throws Exception {
         Driver driver = (Driver) Class.forName(args[0]).getDeclaredConstructor().newInstance();

@@ -6,6 +6,7 @@ import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Collectors;
 
 /** A load under way: lock/load.go and lock/worker.go in Java, with a thread a worker. */
 final class Running {
@@ -18,8 +19,10 @@ final class Running {
     private final AtomicReference<String> first = new AtomicReference<>("");
     private final int workers, rate, reads;
     private final long hold;
-    private final Object mutex = new Object(); // of the next three
+    private final Object mutex = new Object(); // of the next five
     private final Map<Long, Long> waits = new TreeMap<>();
+    private long[] each; // cycles by worker
+    private long[] since; // by worker: when its wait began; 0 while it does not wait
     private long cycles, errors;
     private volatile boolean stopped;
 
@@ -28,6 +31,8 @@ final class Running {
         this.words = words;
         workers = number("workers");
         rate = number("rate");
+        each = new long[workers];
+        since = new long[workers];
         reads = number("reads");
         hold = number("hold");
         inside = new AtomicInteger[number("locks")];
@@ -73,15 +78,21 @@ final class Running {
         long begin, cyclesBefore, errorsBefore;
         synchronized (mutex) {
             waits.clear();
+            Arrays.fill(each, 0);
             cyclesBefore = cycles;
             errorsBefore = errors;
             begin = System.nanoTime();
         }
         Thread.sleep(micros / 1000);
         synchronized (mutex) {
+            long longest = waits.keySet().stream().reduce(0L, Math::max);
+            for (long began : since) {
+                longest = began == 0 ? longest : Math.max(longest, (System.nanoTime() - began) / 1000);
+            }
             StringBuilder s = new StringBuilder();
-            s.append("us=").append((System.nanoTime() - begin) / 1000).append(" cycles=").append(cycles - cyclesBefore)
+            s.append("us=").append((System.nanoTime() - begin) / 1000).append(" total=").append(cycles).append(" cycles=").append(cycles - cyclesBefore)
                 .append(" errors=").append(errors - errorsBefore).append(" overlaps=").append(overlaps.get())
+                .append(" longest=").append(longest).append(" each=").append(Arrays.stream(each).mapToObj(Long::toString).collect(Collectors.joining(",")))
                 .append(" first=").append(Harness.escape(first.get())).append(" waits=");
             waits.forEach((value, count) -> s.append(value).append(':').append(count).append(','));
             return s.toString();
@@ -140,6 +151,12 @@ final class Running {
             }
         }
 
+        private void waits(long began) {
+            synchronized (mutex) {
+                since[i] = began;
+            }
+        }
+
         private void cycle(int n) throws InterruptedException {
             long intended = System.nanoTime();
             if (rate > 0) {
@@ -151,7 +168,9 @@ final class Running {
             }
             int turn = lockers.length > 1 && (n + i) % reads != 0 ? 1 : 0;
             try {
+                waits(intended);
                 lockers[turn].lock();
+                waits(0);
                 long wait = (System.nanoTime() - intended) / 1000;
                 for (int k : locks) {
                     if (inside[k].addAndGet(weights[turn]) > limit) {
@@ -170,8 +189,10 @@ final class Running {
                 synchronized (mutex) {
                     waits.merge(wait >> shift << shift, 1L, Long::sum);
                     cycles++;
+                    each[i]++;
                 }
             } catch (Exception e) {
+                waits(0);
                 first.compareAndSet("", e.toString());
                 synchronized (mutex) {
                     errors++;

@@ -15,7 +15,7 @@ public final class ZooKeeperWriteLock implements Driver {
     @Override
     public Client dial(String servers) throws Exception {
         CountDownLatch connected = new CountDownLatch(1);
-        ZooKeeper zk = new ZooKeeper(servers, 30_000, e -> {
+        ZooKeeper zk = new ZooKeeper(servers, Integer.getInteger("ttl"), e -> {
             if (e.getState() == KeeperState.SyncConnected) {
                 connected.countDown();
             }

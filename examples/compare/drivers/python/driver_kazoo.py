@@ -1,12 +1,14 @@
 """kazoo's recipes. Its lock objects serve one thread at a time, so every worker has its own."""
 
+import sys
+
 import kazoo
 from harness import Absent
 from kazoo.client import KazooClient
 
 
 def dial(servers):
-    zk = KazooClient(hosts=servers, timeout=30)
+    zk = KazooClient(hosts=servers, timeout=float(sys.argv[2]))
     zk.start(timeout=60)
     return Client(zk)
 

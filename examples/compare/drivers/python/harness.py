@@ -1,4 +1,4 @@
-"""Speaks lock/protocol.go, with a thread a worker. Usage: harness.py DRIVER"""
+"""Speaks lock/protocol.go, with a thread a worker. Usage: harness.py DRIVER SECONDS_TO_LIVE"""
 
 import importlib
 import sys
@@ -24,8 +24,9 @@ class Running:
         self.clients, self.threads = [], []
         self.inside = [0] * self.number("locks")
         self.counting = threading.Lock()  # of inside
-        self.mutex = threading.Lock()  # of the next three
+        self.mutex = threading.Lock()  # of the next two lines
         self.cycles, self.errors, self.waits = 0, 0, {}
+        self.each, self.since = [0] * self.workers, [0] * self.workers  # by worker: cycles; when its wait began, or 0
         self.overlaps, self.first, self.stopped = 0, "", False
 
     def number(self, name):
@@ -69,8 +70,10 @@ class Running:
                 intended = begin + (n * self.workers + i) / self.rate
                 time.sleep(max(0, intended - time.monotonic()))
             locker, weight, limit = ways[1 if len(ways) > 1 and (n + i) % self.reads else 0]
+            self.since[i] = intended
             try:
                 locker.lock()
+                self.since[i] = 0
                 wait = int((time.monotonic() - intended) * 1e6)
                 with self.counting:
                     for k in locks:
@@ -83,6 +86,7 @@ class Running:
                         self.inside[k] -= weight
                 locker.unlock()
             except Exception as e:
+                self.since[i] = 0
                 with self.mutex:
                     self.first = self.first or repr(e)
                     self.errors += 1
@@ -93,15 +97,18 @@ class Running:
             with self.mutex:
                 self.waits[wait] = self.waits.get(wait, 0) + 1
                 self.cycles += 1
+                self.each[i] += 1
 
     def measure(self, seconds):
         with self.mutex:
             self.waits, cycles, errors, begin = {}, self.cycles, self.errors, time.monotonic()
+            self.each = [0] * self.workers
         time.sleep(seconds)
         with self.mutex:
-            return "us=%d cycles=%d errors=%d overlaps=%d first=%s waits=%s" % (
-                (time.monotonic() - begin) * 1e6, self.cycles - cycles, self.errors - errors, self.overlaps,
-                quote_plus(self.first), ",".join("%d:%d" % bucket for bucket in sorted(self.waits.items())))
+            longest = max([*self.waits, 0, *((time.monotonic() - since) * 1e6 for since in self.since if since)])
+            return "us=%d total=%d cycles=%d errors=%d overlaps=%d longest=%d each=%s first=%s waits=%s" % (
+                (time.monotonic() - begin) * 1e6, self.cycles, self.cycles - cycles, self.errors - errors, self.overlaps,
+                longest, ",".join(map(str, self.each)), quote_plus(self.first), ",".join("%d:%d" % bucket for bucket in sorted(self.waits.items())))
 
     def stop(self):
         self.stopped = True

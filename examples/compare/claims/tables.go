@@ -1,0 +1,166 @@
+//go:build linux
+
+package claims
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+var yes = map[bool]string{true: "yes", false: "no"}
+
+// Write renders the tables of all experiments.
+func (r *Results) Write(w io.Writer) {
+	section(w, "A release where all who wait watch the same node", "", herdTable(r.Herd))
+	section(w, "A lock from hand to hand", fmt.Sprintf("Eight clients contend for one lock and keep it for %v each. "+
+		"Jain's index is 1 where all get the same, and 1/8 where one gets everything. redislock retries every 100 ms and redsync every 50 to 250 ms, "+
+		"as their documentation has it; a row and *sleep and retry* every 10 ms, as their drivers here do.", held), fairTable(r.Fair))
+	section(w, "A holder that is paused", "A holder is stopped (SIGSTOP) for longer than the lock may outlive it, and continued. Of its writes "+
+		"after a rival's grant, the first "+fmt.Sprint(enough)+" are counted, or those until it learns that the lock is lost. These are the drivers in Go.", pausedTable(r.Paused))
+	section(w, "A holder that is killed", fmt.Sprintf("It is killed with kill -9, and a rival waits. A session or key may outlive its holder by %v here.", r.TTL), killedTable(r.Killed))
+	section(w, "A server that fails", "A holder has the lock, and nobody releases it: every further grant is a double one. Redis replicates after it has answered, and "+
+		"redislock does not WAIT for the replica.", failoverTable(r.Failover))
+	section(w, "A pool of connections before the database", "Four workers, each with a connection to the pool, contend for one lock.", pooledTable(r.Pooled))
+	section(w, "Two locks in opposite order", fmt.Sprintf("Two clients have a lock each and ask for the other's, and are observed for %v.", 3*r.TTL), crossedTable(r.Crossed))
+	section(w, "Locks that are held and not used", fmt.Sprintf("One program holds them for %v, which is the time to live here. The server counts the requests; "+
+		"where it does not, what passes by on the way to it. A pool has the connections that it needed when the locks were taken, 32 at a time. "+
+		"In a database, one connection holds them all: that is enough for a program that never asks twice for the same lock.", r.TTL), idleTable(r.Idle))
+}
+
+func section(w io.Writer, title, text, table string) {
+	if table == "" {
+		return
+	}
+	fmt.Fprintf(w, "\n### %s\n\n", title)
+	if text != "" {
+		fmt.Fprintf(w, "%s\n\n", text)
+	}
+	fmt.Fprint(w, table)
+}
+
+// table renders rows under a head, nothing for none. What is missing is said in the place of the second cell.
+func table[Row any](head string, rows []Row, cells func(Row) (name, missing string, rest []string)) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	columns := strings.Count(head, "|") - 1
+	b.WriteString(head + "\n" + strings.Repeat("|---", columns) + "|\n")
+	for _, row := range rows {
+		name, missing, rest := cells(row)
+		if missing != "" {
+			rest = append([]string{"not measured: " + oneLine(missing)}, make([]string, columns-2)...)
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(rest, " | "))
+	}
+	return b.String()
+}
+
+func oneLine(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), ""), "|", "\\|")
+}
+
+func herdTable(all []Release) string {
+	return table("| how they wait | clients that wait | wake-ups a release | requests | bytes to and fro |", all, func(r Release) (string, string, []string) {
+		return r.System, r.Missing, []string{fmt.Sprint(r.Waiters), fmt.Sprint(r.Events), fmt.Sprint(r.Requests), fmt.Sprint(r.Bytes)}
+	})
+}
+
+func fairTable(all []Fair) string {
+	return table("| | requests a grant | Jain's index | grants of the least and the most lucky | longest wait | release to next grant |", all, func(f Fair) (string, string, []string) {
+		requests := "–"
+		if f.Requests >= 0 {
+			requests = fmt.Sprintf("%.1f", f.Requests)
+		}
+		least, most := extremes(f.Each)
+		return f.System, f.Missing, []string{requests, fmt.Sprintf("%.2f", jain(f.Each)), fmt.Sprintf("%d and %d", least, most),
+			short(f.Longest), short(f.Handover)}
+	})
+}
+
+func extremes(each []int64) (least, most int64) {
+	for i, n := range each {
+		if i == 0 || n < least {
+			least = n
+		}
+		most = max(most, n)
+	}
+	return least, most
+}
+
+// short is a time with two digits: more would pretend that another run brings the same.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000)
+	}
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
+
+func pausedTable(all []Pause) string {
+	return table("| | a rival has the lock | the holder is told | stale writes taken | taken by a store that checks tokens |", all, func(p Pause) (string, string, []string) {
+		switch {
+		case !p.Rival:
+			return p.System, p.Missing, []string{"no: everybody waits until the holder goes on", "–", "0", "0"}
+		case !p.Token:
+			return p.System, p.Missing, []string{"yes", yes[p.Told], fmt.Sprint(p.Stale), "there are no tokens"}
+		}
+		return p.System, p.Missing, []string{"yes", yes[p.Told], fmt.Sprint(p.Stale), fmt.Sprint(p.Fenced)}
+	})
+}
+
+func killedTable(all []Killed) string {
+	return table("| | the next has the lock after | in times to live |", all, func(k Killed) (string, string, []string) {
+		if !k.Released {
+			return k.System, k.Missing, []string{"never: nobody has it after " + short(3*k.TTL), "–"}
+		}
+		return k.System, k.Missing, []string{short(k.After), fmt.Sprintf("%.1f", k.After.Seconds()/k.TTL.Seconds())}
+	})
+}
+
+func failoverTable(all []Failover) string {
+	return table("| | what happens | trials | double grants | the holder keeps the lock |", all, func(f Failover) (string, string, []string) {
+		return f.System, f.Missing, []string{f.Server, fmt.Sprint(f.Trials), fmt.Sprint(f.Double), fmt.Sprint(f.Kept)}
+	})
+}
+
+func pooledTable(all []Pooled) string {
+	return table("| | grants | double grants | what the first error says | locks that stay when all have left |", all, func(p Pooled) (string, string, []string) {
+		first := oneLine(p.First)
+		if p.Stuck {
+			first += "; in the end nobody is granted the lock"
+		}
+		return p.System, p.Missing, []string{fmt.Sprint(p.Grants), fmt.Sprint(p.Double), strings.TrimPrefix(first, "; "), fmt.Sprint(p.Stranded)}
+	})
+}
+
+func crossedTable(all []Crossed) string {
+	return table("| | what becomes of them |", all, func(c Crossed) (string, string, []string) {
+		does := oneLine(c.does())
+		if c.Circle {
+			does += "; `locktree status` names the circle"
+		}
+		if c.Together {
+			does += "; MultiLock, which takes both at once, cannot come into it: fifty times in opposite orders, each was granted"
+		}
+		return c.System, c.Missing, []string{does}
+	})
+}
+
+func idleTable(all []Idle) string {
+	return table("| | locks | requests a second | for a time to live | connections | after one time to live |", all, func(i Idle) (string, string, []string) {
+		locks := fmt.Sprint(i.Kept)
+		if i.Kept < i.Locks {
+			locks += fmt.Sprintf(" of %d: %s", i.Locks, oneLine(i.Refused))
+		}
+		after := "held"
+		if i.Gone {
+			after = "gone: the program has to renew each (Refresh, Extend)"
+		}
+		return i.System, i.Missing, []string{locks, fmt.Sprintf("%.1f", i.Requests), fmt.Sprintf("%.0f", i.PerTTL), fmt.Sprint(i.Connections), after}
+	})
+}

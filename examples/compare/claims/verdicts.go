@@ -1,0 +1,237 @@
+//go:build linux
+
+package claims
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verdict is what was measured of a claim, and whether it holds.
+type Verdict struct {
+	Claim    string `json:"claim"`
+	Measured string `json:"measured"`
+	Holds    string `json:"holds"`
+}
+
+// Verdicts are made of what was measured, and of nothing else: an experiment that did not take place has none.
+func (r *Results) Verdicts() (all []Verdict) {
+	for _, v := range []func() (Verdict, bool){r.herd, r.polls, r.expires, r.fencing, r.failover, r.election, r.pool, r.killed, r.idle, r.deadlock} {
+		if verdict, measured := v(); measured {
+			all = append(all, verdict)
+		}
+	}
+	return all
+}
+
+// is the usual form of the last cell.
+func is(holds bool, where string) string {
+	s := map[bool]string{true: "yes", false: "no"}[holds]
+	if where != "" {
+		s += ": " + where
+	}
+	return s
+}
+
+func find[Row any](rows []Row, match func(Row) bool) (Row, bool) {
+	if i := slices.IndexFunc(rows, match); i >= 0 {
+		return rows[i], true
+	}
+	var none Row
+	return none, false
+}
+
+func (r *Results) herd() (Verdict, bool) {
+	v := Verdict{Claim: "Where all who wait watch the same node, a release wakes them all (herd effect)"}
+	var said []string
+	most := 0
+	for _, h := range r.Herd {
+		if h.Missing == "" {
+			most = max(most, h.Waiters)
+		}
+	}
+	var naive, others int64
+	for _, h := range r.Herd {
+		if h.Missing != "" || h.Waiters != most {
+			continue
+		}
+		said = append(said, fmt.Sprintf("%s: wake-ups %d, bytes %d", h.System, h.Events, h.Bytes))
+		if h.System == "all watch the parent" {
+			naive = h.Events
+		} else {
+			others = max(others, h.Events)
+		}
+	}
+	v.Measured = fmt.Sprintf("one release while %d clients wait: %s", most, strings.Join(said, "; "))
+	v.Holds = is(naive >= int64(most) && others < 10, "and where each watches the one before it, it does not happen")
+	return v, naive > 0 && others > 0
+}
+
+func (r *Results) polls() (Verdict, bool) {
+	v := Verdict{Claim: "A lock that is polled for wastes requests and starves"}
+	polling := map[string]bool{"sleep and retry": true, "redislock": true, "redsync": true, "postgres row": true}
+	worst := map[bool]Fair{}
+	least := map[bool]float64{true: 2, false: 2}
+	for _, f := range r.Fair {
+		if f.Missing != "" || len(f.Each) == 0 {
+			continue
+		}
+		p := polling[f.System]
+		if f.Longest > worst[p].Longest {
+			worst[p] = f
+		}
+		least[p] = min(least[p], jain(f.Each))
+	}
+	v.Measured = fmt.Sprintf("Jain's index among eight: at least %.2f with a queue, down to %.2f with polling; longest wait within %v: %s with a queue (%s), %s with polling (%s)",
+		least[false], least[true], worst[false].Window, short(worst[false].Longest), worst[false].System, short(worst[true].Longest), worst[true].System)
+	v.Holds = is(least[true] < least[false], "it is unfair; but a poller can be faster than a queue, see *release to next grant*")
+	return v, least[true] < 2 && least[false] < 2
+}
+
+func (r *Results) expires() (Verdict, bool) {
+	v := Verdict{Claim: "A lock that expires can be held twice"}
+	var twice, told, once []string
+	for _, p := range r.Paused {
+		switch {
+		case p.Missing != "":
+		case !p.Rival:
+			once = append(once, p.System)
+		case p.Told:
+			told = append(told, p.System)
+			fallthrough
+		default:
+			twice = append(twice, p.System)
+		}
+	}
+	v.Measured = fmt.Sprintf("a paused holder has a rival in %s; when it goes on it learns of it in %s; in %s everybody waits until it goes on",
+		list(twice), list(told), list(once))
+	v.Holds = is(len(twice) > 0, "for sessions of ZooKeeper and etcd, locktree included, as for keys of Redis; not where the lock lasts as long as a connection or a row")
+	return v, len(twice)+len(once) > 0
+}
+
+func (r *Results) fencing() (Verdict, bool) {
+	v := Verdict{Claim: "A fencing token keeps a holder of the past from writing"}
+	var with, without []string
+	taken, fenced := 0, 0
+	for _, p := range r.Paused {
+		if p.Missing != "" || !p.Rival {
+			continue
+		}
+		if p.Token {
+			with = append(with, p.System)
+			taken, fenced = taken+p.Stale, fenced+p.Fenced
+		} else {
+			without = append(without, p.System)
+		}
+	}
+	v.Measured = fmt.Sprintf("tokens come with the grants of %s, not with those of %s; a store that checks them took %d stale writes, one that does not %d", list(with), list(without), fenced, taken)
+	v.Holds = is(fenced == 0 && len(with) > 0, "if the store checks it")
+	return v, len(with)+len(without) > 0
+}
+
+func (r *Results) failover() (Verdict, bool) {
+	v := Verdict{Claim: "A fail-over of Redis loses the lock"}
+	var said []string
+	double, trials := 0, 0
+	for _, f := range r.Failover {
+		if f.Missing == "" && (f.System == "redislock" || f.System == "redsync") {
+			said = append(said, fmt.Sprintf("%s: %d double grants in %d trials (%s)", f.System, f.Double, f.Trials, f.Server))
+			double, trials = double+f.Double, trials+f.Trials
+		}
+	}
+	v.Measured = strings.Join(said, "; ")
+	v.Holds = is(double > 0, "where the replica is behind when the primary dies, which nobody can exclude")
+	return v, trials > 0
+}
+
+func (r *Results) election() (Verdict, bool) {
+	v := Verdict{Claim: "A fail-over of ZooKeeper keeps it"}
+	double, kept, trials := 0, 0, 0
+	for _, f := range r.Failover {
+		if f.Missing == "" && f.System != "redislock" && f.System != "redsync" {
+			double, kept, trials = double+f.Double, kept+f.Kept, trials+f.Trials
+		}
+	}
+	v.Measured = fmt.Sprintf("%d of %d holders keep the lock when the leader of three is killed, with %d double grants; etcd has one member here, so its fail-over was not tried", kept, trials, double)
+	v.Holds = is(double == 0 && kept == trials, "")
+	return v, trials > 0
+}
+
+func (r *Results) pool() (Verdict, bool) {
+	v := Verdict{Claim: "A lock in the database you have anyway is simple"}
+	bad, _ := find(r.Pooled, func(p Pooled) bool { return p.Missing == "" && strings.Contains(p.System, "advisory") })
+	good, measured := find(r.Pooled, func(p Pooled) bool { return p.Missing == "" && strings.Contains(p.System, "transaction") })
+	v.Measured = fmt.Sprintf("behind PgBouncer in transaction mode, the advisory lock of a session was granted %d times to two at once (of %d grants), and the server kept %d of them when all clients had left; the advisory lock of a transaction: %d and %d",
+		bad.Double, bad.Grants, bad.Stranded, good.Double, good.Stranded)
+	v.Holds = is(bad.Double+int64(bad.Stranded) == 0, "unless sessions reach the database, or the lock ends with the transaction")
+	return v, measured && bad.System != ""
+}
+
+func (r *Results) killed() (Verdict, bool) {
+	v := Verdict{Claim: "The lock of a program that dies is free soon"}
+	var atOnce, later, never []string
+	for _, k := range r.Killed {
+		switch {
+		case k.Missing != "":
+		case !k.Released:
+			never = append(never, k.System)
+		case k.After < k.TTL/2:
+			atOnce = append(atOnce, k.System)
+		default:
+			later = append(later, k.System)
+		}
+	}
+	v.Measured = fmt.Sprintf("at once in %s, whose server sees the connection end; after about a time to live of %v in %s; never in %s", list(atOnce), r.TTL.Round(time.Second), list(later), list(never))
+	v.Holds = is(len(never) == 0, "where nothing ties the lock to its holder, somebody has to clean up")
+	return v, len(atOnce)+len(later)+len(never) > 0
+}
+
+func (r *Results) idle() (Verdict, bool) {
+	v := Verdict{Claim: "Locks that are held cost heartbeats"}
+	var said []string
+	holds := true
+	for _, i := range r.Idle {
+		if i.Missing == "" && !i.Gone {
+			said = append(said, fmt.Sprintf("%s %.1f", i.System, i.Requests))
+			holds = holds && i.Requests > float64(i.Kept)/r.TTL.Seconds()
+		}
+	}
+	v.Measured = fmt.Sprintf("requests a second for a thousand idle locks of one program, with a time to live of %v: %s", r.TTL, strings.Join(said, ", "))
+	v.Holds = is(holds, "a session or a connection costs them, whatever the number of locks; keys with a time to live of their own have to be renewed one by one")
+	return v, len(said) > 0
+}
+
+func (r *Results) deadlock() (Verdict, bool) {
+	v := Verdict{Claim: "Two locks in opposite order: somebody notices"}
+	var noticed, expired, hang []string
+	for _, c := range r.Crossed {
+		switch {
+		case c.Missing != "":
+		case c.Refused != "":
+			noticed = append(noticed, c.System)
+		case c.Granted > 0:
+			expired = append(expired, c.System)
+		default:
+			hang = append(hang, c.System)
+		}
+	}
+	v.Measured = fmt.Sprintf("an error in %s; the lock expires under its holder in %s; both wait in %s", list(noticed), list(expired), list(hang))
+	if c, ok := find(r.Crossed, func(c Crossed) bool { return c.Circle }); ok {
+		v.Measured += ", where `" + c.System + " status` names the circle"
+	}
+	v.Holds = is(len(hang)+len(expired) == 0, "a program is told by "+list(noticed)+" only")
+	return v, len(noticed)+len(expired)+len(hang) > 0
+}
+
+// list is names in a sentence.
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/examples/compare/claims"
+	"github.com/locktree/locktree/examples/compare/drivers"
+	"github.com/locktree/locktree/examples/compare/report"
+	"github.com/locktree/locktree/examples/compare/server"
+)
+
+// The quick form does what `make compare QUICK=1` does, with every driver. Only counts are compared, and nothing is left behind.
+// It is not parallel, so that it is alone: its children are those of this process.
+func TestTheQuickForm(t *testing.T) {
+	out := t.TempDir()
+	tmp, err := os.MkdirTemp("", "") // t.TempDir is of its owner only, and databases run as nobody
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	require.NoError(t, os.Chmod(tmp, 0o755))
+	t.Setenv("TMPDIR", tmp)
+	require.NoError(t, run(t.Context(), []string{"-quick", "-out", out}, nil, new(strings.Builder), tell{t}))
+	require.Empty(t, children(t), "processes that were left behind")
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left, "folders that were left behind")
+
+	text, err := os.ReadFile(filepath.Join(out, "results.json"))
+	require.NoError(t, err)
+	var r report.Report
+	require.NoError(t, json.Unmarshal(text, &r))
+	for name, ground := range r.Results.Servers {
+		require.Empty(t, ground.Missing, name)
+	}
+	for _, s := range r.Results.Samples {
+		require.Empty(t, s.Missing, s.System)
+		require.True(t, s.Overlaps == 0 || s.System == "requests", "%s granted a lock twice", s.System)
+	}
+	counted(t, &r.Claims)
+	page, err := os.ReadFile(filepath.Join(out, "page.md"))
+	require.NoError(t, err)
+	for _, part := range []string{"## Claims", "## The articles' ranking", "## Experiments", "![Wake-ups of one release](charts/herd.svg)", "## When not to use ZooKeeper locks, or this"} {
+		require.Contains(t, string(page), part)
+	}
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	for _, private := range []string{host, tmp, out, os.Getenv("HOME") + "/"} {
+		require.NotContains(t, string(page), private)
+	}
+}
+
+// counted are the counts: wake-ups, stale writes and double grants.
+func counted(t *testing.T, r *claims.Results) {
+	require.Len(t, r.Herd, 6)
+	for _, h := range r.Herd {
+		require.Empty(t, h.Missing, h.System)
+		switch h.System {
+		case "all watch the parent":
+			require.GreaterOrEqual(t, h.Events, int64(h.Waiters))
+		default:
+			require.Less(t, h.Events, int64(5), h.System)
+		}
+	}
+	for _, p := range r.Paused {
+		require.Empty(t, p.Missing, p.System)
+		require.Equal(t, p.System == drivers.Ours || p.System == "etcd", p.Token, p.System)
+		if p.Token {
+			require.Zero(t, p.Fenced, p.System)
+		} else if p.Rival {
+			require.Positive(t, p.Stale, p.System)
+		}
+	}
+	require.NotEmpty(t, r.Pooled)
+	require.Empty(t, r.Pooled[1].Missing)
+	require.Zero(t, r.Pooled[1].Double, "a lock of a transaction ends with it, wherever the next one runs")
+	require.NotEmpty(t, r.Failover)
+	for _, f := range r.Failover {
+		if f.Missing == "" && f.System != "redislock" {
+			require.Zero(t, f.Double, f.System)
+		}
+	}
+	for _, k := range r.Killed {
+		require.Empty(t, k.Missing, k.System)
+		require.Equal(t, k.System != "postgres row", k.Released, k.System)
+	}
+	for _, c := range r.Crossed {
+		require.Empty(t, c.Missing, c.System)
+		require.Equal(t, c.System == drivers.Ours, c.Circle && c.Together, c.System)
+	}
+	for _, i := range r.Idle {
+		require.Empty(t, i.Missing, i.System)
+		require.Equal(t, 1000, i.Kept, i.System)
+		require.Less(t, i.PerTTL, 100.0, "%s: a session is kept alive, not each of its locks", i.System)
+	}
+	require.NotEmpty(t, r.Verdicts())
+}
+
+// A replica that is behind does not have the key. A machine that stands still in the wrong moment lets it catch up; then again.
+func TestAReplicaThatIsBehindGrantsTheLockTwice(t *testing.T) {
+	t.Parallel()
+	env := &claims.Env{Servers: map[string]server.Server{"redis": serverFor(t, "redis")}}
+	for {
+		require.NoError(t, t.Context().Err())
+		f := env.Failover(1)[0]
+		require.Empty(t, f.Missing)
+		require.Equal(t, 1, f.Double+f.Kept)
+		if f.Double == 1 {
+			return
+		}
+	}
+}
+
+type tell struct{ t *testing.T }
+
+func (w tell) Write(b []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+// children are the processes that this one has started and that have not ended.
+func children(t *testing.T) (all []string) {
+	names, err := filepath.Glob("/proc/self/task/*/children")
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		if b, err := os.ReadFile(name); err == nil { // the thread may have ended
+			all = append(all, strings.Fields(string(b))...)
+		}
+	}
+	return all
+}
