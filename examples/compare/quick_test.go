@@ -21,7 +21,7 @@ import (
 // It is not parallel, so that it is alone: its children are those of this process.
 func TestTheQuickForm(t *testing.T) {
 	out := t.TempDir()
-	tmp, err := os.MkdirTemp("", "") // t.TempDir is of its owner only, and databases run as nobody
+	tmp, err := os.MkdirTemp("", "") // t.TempDir is its owner's only, and databases run as nobody
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	require.NoError(t, os.Chmod(tmp, 0o755))

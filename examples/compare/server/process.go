@@ -69,7 +69,7 @@ func nobody(s *Scope) *syscall.Credential {
 func (p *program) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "HOME="+p.dir, "LC_ALL=C.UTF-8")
+	cmd.Env = append(os.Environ(), "HOME="+p.dir, "TMPDIR="+p.dir, "LC_ALL=C.UTF-8")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.cred}
 	return cmd
 }
