@@ -65,7 +65,9 @@ func (e *Env) cross(s drivers.System, c *Crossed) error {
 	if c.Circle, err = circle(addrs); err != nil {
 		return err
 	}
-	both, err := e.role("together", s, addrs, "together")
+	lasting := *e
+	lasting.TTL = patience
+	both, err := lasting.role("together", s, addrs, "together")
 	if err != nil {
 		return err
 	}
