@@ -58,6 +58,11 @@ func (e *Env) idle(s drivers.System, i *Idle) error {
 	if _, err := fmt.Sscanf(said.rest, "%d %q", &i.Kept, &i.Refused); err != nil {
 		return fmt.Errorf("kept %s: %w", said.rest, err)
 	}
+	// What follows a grant, such as a watch, is over when hardly anything passes by any more.
+	for last, limit := int64(-10), time.Now().Add(patience); relay.Sent.Load()-last > 5 && time.Now().Before(limit); {
+		last = relay.Sent.Load()
+		time.Sleep(e.TTL / 16)
+	}
 	before, err := up.Counts()
 	if err != nil {
 		return err
