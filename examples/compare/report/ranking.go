@@ -89,16 +89,18 @@ func (c contest) result(speeds map[string]float64) (measured, holds string) {
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%s %s", name, times(speeds[name]))
 	}
-	first, second := least[cache] > most[zooKeeper], least[zooKeeper] > most[database]
-	switch {
-	case first && second:
-		holds = "yes"
-	case first:
-		holds = "the cache is first; ZooKeeper is not before every database"
-	case second:
-		holds = "the databases are last; the cache is not first"
-	default:
-		holds = "no"
+	var not []string
+	for _, pair := range []struct {
+		faster, slower int
+		text           string
+	}{{cache, zooKeeper, "the cache is not before ZooKeeper"}, {cache, database, "the cache is not before every database"}, {zooKeeper, database, "ZooKeeper is not before every database"}} {
+		if least[pair.faster] <= most[pair.slower] {
+			not = append(not, pair.text)
+		}
+	}
+	holds = "yes"
+	if len(not) > 0 {
+		holds = "no: " + strings.Join(not, "; ")
 	}
 	return strings.Join(names, ", "), holds
 }

@@ -104,6 +104,23 @@ func TestJSONHasEverySample(t *testing.T) {
 	require.Equal(t, want.Plan, back.Plan)
 }
 
+// The order is that of the articles only where every lock of a family is before every lock of the next.
+func TestARankingHoldsForWholeFamilies(t *testing.T) {
+	c := contest{systems: [families][]string{{"redis"}, {"zk1", "zk2"}, {"db1", "db2"}}}
+	for holds, speeds := range map[string]map[string]float64{
+		"yes": {"redis": 9, "zk1": 2, "zk2": 1, "db1": 0.5},
+		"no: ZooKeeper is not before every database":                                         {"redis": 9, "zk1": 2, "zk2": 1, "db1": 0.5, "db2": 1.5},
+		"no: the cache is not before every database; ZooKeeper is not before every database": {"redis": 9, "zk1": 2, "db1": 10},
+		"no: the cache is not before ZooKeeper":                                              {"redis": 1, "zk1": 2, "db1": 0.5},
+		"–":                                                                                  {"redis": 1, "zk1": 2},
+	} {
+		_, got := c.result(speeds)
+		require.Equal(t, holds, got)
+	}
+	measured, _ := c.result(map[string]float64{"redis": 9, "zk1": 1, "db1": 10})
+	require.Equal(t, "db1 10.00, redis 9.00, zk1 1.00", measured)
+}
+
 // A chart has a background of its own, and its own text on that can be read.
 func TestChartsReadOnLightAndDark(t *testing.T) {
 	all := example().Charts()
