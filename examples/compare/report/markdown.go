@@ -49,7 +49,7 @@ func (r *Report) page(w io.Writer, absolute bool) {
 	fmt.Fprintf(w, "\nRounds: %d, in which the systems take turns in another order each time; a sample is %.2g s of a load that has warmed up.\n",
 		r.Results.Rounds, r.Plan.Seconds)
 	if r.Results.Rounds < 10 {
-		fmt.Fprint(w, "**Fewer than ten: the speeds are rough. Counts are not.**\n")
+		fmt.Fprint(w, "\n**Fewer than ten: the speeds are rough. Counts are not.**\n\n")
 	}
 	fmt.Fprint(w, strings.TrimSpace(rules), "\n\n")
 	r.verdicts(w)
