@@ -351,7 +351,7 @@ func (c *conn) arrive(it *inbound) {
 	c.countRequest(it.req.op)
 	// Before it is executed (ZooKeeperServer.submitRequestNow), which credentials are not.
 	login := it.req.op == opAuth || it.req.op == opSASL
-	if x := c.session; x != nil && c.s.sessions[x.id] == x && !login {
+	if x := c.session; x != nil && c.s.sessions[x.id] == x && !login && !c.v.cutOff {
 		c.s.touch(x)
 	}
 }

@@ -59,7 +59,8 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		return s.handshake(c, &r.connect)
 	}
 	x := c.session
-	if x == nil || s.sessions[x.id] != x {
+	over := x != nil && s.sessions[x.id] != x
+	if x == nil || over && c.v.old == nil {
 		return nil, true // nothing is answered outside a session
 	}
 	// Before it is asked where the session is: a follower answers pings by itself.
@@ -81,6 +82,10 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	}
 	if c.v.cutOff && (isWrite(r.op) || r.op == opCloseSession) {
 		return nil, false
+	}
+	if over && (isWrite(r.op) || r.op == opCloseSession) {
+		c.v.freshen() // the leader refuses it, and this server learns why before it answers
+		return nil, true
 	}
 	if r.op == opCloseSession {
 		c.ending = true // endSession must not cut before the reply is out

@@ -52,8 +52,34 @@ func (v *view) freshen() {
 	owed := v.owed
 	v.owed = nil
 	for _, c := range owed {
+		if c.ends != nil {
+			v.end(c.ends)
+			continue
+		}
 		v.watches.fire(c)
 	}
+}
+
+// end cuts the connections of a session that has ended, when this server learns of it: behind the events of its end.
+func (v *view) end(x *session) {
+	for c := range v.s.conns {
+		if c.session == x && c.v == v && !c.ending {
+			c.close()
+		}
+	}
+}
+
+// session is the one of this id as far as this server knows: one that lags may not know that it has ended.
+func (v *view) session(id int64) *session {
+	if x := v.s.sessions[id]; x != nil || !v.cutOff {
+		return x // anybody else asks the leader
+	}
+	for _, c := range v.owed {
+		if c.ends != nil && c.ends.id == id {
+			return c.ends
+		}
+	}
+	return nil
 }
 
 // Replica is another server of the same ensemble: a follower with its own
@@ -96,7 +122,8 @@ func (r *Replica) Listen(addr string) (string, error) {
 // Lag stops the follower's clock: it shows the data as it is now, keeps its
 // watchers waiting, and refuses clients that have seen more. As on a real
 // follower, a write or a sync through it brings it up to the zxid of that
-// request before it is answered; after that it lags again.
+// request before it is answered; after that it lags again. That a session has
+// ended it learns in the same order: until then it answers its pings and reads.
 func (r *Replica) Lag() {
 	v := r.v
 	v.s.mu.Lock()
@@ -108,7 +135,8 @@ func (r *Replica) Lag() {
 
 // CutOff makes this the leader of before, which has lost its followers and has not noticed: it lags, and so do its syncs,
 // as it asks nobody (Leader.processSync); what takes a quorum, it leaves unanswered, unexecuted. Sessions it knows may
-// come to it. A real one steps down after at most syncLimit ticks: see [Server.Disconnect].
+// come to it, also those that have ended elsewhere meanwhile. What it hears of a session keeps that alive nowhere else: the
+// others expire it. A real one steps down after at most syncLimit ticks: see [Server.Disconnect].
 func (r *Replica) CutOff() {
 	r.Lag()
 	r.v.s.mu.Lock()

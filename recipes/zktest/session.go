@@ -84,10 +84,12 @@ func (s *Server) endSession(x *session) {
 		}
 		t.commit()
 	}
-	for c := range s.conns {
-		if c.session == x && !c.ending {
-			c.close()
+	for _, v := range s.views {
+		if v.old != nil {
+			v.owed = append(v.owed, change{ends: x})
+			continue
 		}
+		v.end(x)
 	}
 }
 
@@ -106,7 +108,7 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 	if r.session == 0 {
 		return s.attach(c, s.openSession(timeout), timeout), false
 	}
-	x := s.sessions[r.session]
+	x := c.v.session(r.session)
 	if s.readOnly && x != nil && !x.local {
 		return nil, true // without a quorum nobody can vouch for it
 	}
@@ -134,8 +136,10 @@ func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 	x.pipes[c.v] = c
 	c.sid.Store(x.id)
 	c.partition()
-	s.touch(x)
-	x.timer.Reset(time.Until(x.deadline))
+	if !c.v.cutOff && s.sessions[x.id] == x {
+		s.touch(x)
+		x.timer.Reset(time.Until(x.deadline))
+	}
 	return c.connectReply(x)
 }
 

@@ -7,7 +7,8 @@ import "fmt"
 type change struct {
 	path string
 	typ  int32
-	acl  []ACL // of the node at path: who cannot read it is not told
+	acl  []ACL    // of the node at path: who cannot read it is not told
+	ends *session // nothing of a node: the end of a session, for a server that lags
 }
 
 // txn is one transaction being applied: one write, one multi, or the end of a
@@ -56,7 +57,7 @@ func (t *txn) commit() {
 // changed notes a trigger, with the list that says who may be told: a deleted node
 // has none any more when the watches fire.
 func (t *txn) changed(path string, typ int32, n *node) {
-	t.changes = append(t.changes, change{path, typ, n.acl})
+	t.changes = append(t.changes, change{path: path, typ: typ, acl: n.acl})
 }
 
 // write applies one write operation. The Stat is that of the node after it.
