@@ -145,11 +145,11 @@ func rotate(t *testing.T, addr, access string) {
 
 	// One program holds a permit and takes the mutex again and again. In step 3 another one, which has the new
 	// password, does the same before the first one ends.
-	at := worker(t, addr, digestAuth("app", oldApp))
+	at := worker(t, digestAuth("app", oldApp), addr)
 	r.between = func(step int) {
 		at.goesOn()
 		if step == 3 {
-			next := worker(t, addr, digestAuth("app", newApp))
+			next := worker(t, digestAuth("app", newApp), addr)
 			at.goesOn()
 			at.stop()
 			at = next
@@ -178,8 +178,8 @@ type work struct {
 	end   context.CancelFunc
 }
 
-func worker(t *testing.T, addr string, auth recipes.Auth) *work {
-	c := dial(t, addr, "worker", 40*time.Second, auth) // it survives a server that is restarted
+func worker(t *testing.T, auth recipes.Auth, addrs ...string) *work {
+	c := dial(t, strings.Join(addrs, ","), "worker", 40*time.Second, auth) // it survives a server that is restarted
 	permit, err := c.Semaphore(workers).Acquire(t.Context(), 1)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -240,11 +240,11 @@ func TestRunbookTakeOverStack(t *testing.T) {
 			srv := zktest.Start(t, zktest.WithSuperDigest("super:"+digestOf("super", super)))
 			r := newRunbook(t, "take-over-stack", srv.Addr(), guardedLocks)
 			r.instead = noRestart // it has known its superuser from the beginning
-			takeOver(t, r, srv.Addr(), access, super)
+			takeOver(t, r, access, super, srv.Addr())
 		})
 		t.Run(name+", Apache ZooKeeper", func(t *testing.T) {
 			t.Parallel()
-			takeOverReal(t, realzk.Start(t, realzk.Options{}), access, super)
+			takeOverReal(t, []*realzk.Server{realzk.Start(t, realzk.Options{})}, access, super)
 		})
 	}
 	onBoth(t, func(t *testing.T, start func() string) {
@@ -254,12 +254,12 @@ func TestRunbookTakeOverStack(t *testing.T) {
 		r.edit = func(text string) string {
 			return strings.Replace(text, `username = "super"`, `username = "platform"`, 1)
 		}
-		takeOver(t, r, addr, guardedAccess, oldPlatform)
+		takeOver(t, r, guardedAccess, oldPlatform, addr)
 	})
 	// One of three knows the superuser; all that is written goes through the leader.
 	t.Run("ensemble", func(t *testing.T) {
 		t.Parallel()
-		takeOverReal(t, realzk.StartEnsemble(t, 3, realzk.Options{})[0], guardedAccess, super)
+		takeOverReal(t, realzk.StartEnsemble(t, 3, realzk.Options{}), guardedAccess, super)
 	})
 }
 
@@ -269,13 +269,19 @@ var noRestart = map[string]func(){
 	"$ unset SERVER_JVMFLAGS SUPER_PASSWORD":                                                       func() {},
 }
 
-func takeOverReal(t *testing.T, srv *realzk.Server, access, super string) {
-	r := newRunbook(t, "take-over-stack", srv.Addr, guardedLocks)
-	r.hosts = []*shell{hostShell(t, srv, t.TempDir())}
-	takeOver(t, r, srv.Addr, access, super)
+// takeOverReal restarts the first server. The worker knows all of them, as a program would: to start a JVM may take longer on
+// a busy machine than a lease lasts.
+func takeOverReal(t *testing.T, servers []*realzk.Server, access, super string) {
+	r := newRunbook(t, "take-over-stack", servers[0].Addr, guardedLocks)
+	r.hosts = []*shell{hostShell(t, servers[0], t.TempDir())}
+	var addrs []string
+	for _, srv := range servers {
+		addrs = append(addrs, srv.Addr)
+	}
+	takeOver(t, r, access, super, addrs...)
 }
 
-func takeOver(t *testing.T, r *runbook, addr, access, super string) {
+func takeOver(t *testing.T, r *runbook, access, super string, addrs ...string) {
 	const newPlatform = "new-platform-04d1"
 	r.hushed(map[string]string{
 		"SUPER_PASSWORD": super, "PLATFORM_PASSWORD": newPlatform, "old platform": oldPlatform, "app": oldApp, "ci": oldCI,
@@ -285,7 +291,7 @@ func takeOver(t *testing.T, r *runbook, addr, access, super string) {
 	r.digest("app", oldApp)
 	r.digest("ci", oldCI)
 	r.mustAs("platform", oldPlatform, "locktree apply -auto-approve")
-	at := worker(t, addr, digestAuth("app", oldApp))
+	at := worker(t, digestAuth("app", oldApp), addrs...)
 	r.between = func(step int) {
 		at.goesOn()
 		if step == 2 {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func program(t *testing.T, addr, id string, auth ...recipes.Auth) *recipes.Clien
 func dial(t *testing.T, addr, id string, timeout time.Duration, auth ...recipes.Auth) *recipes.Client {
 	ctx, cancel := context.WithTimeout(t.Context(), hanging)
 	defer cancel()
-	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{addr}, ID: id, Auth: auth, ConnectTimeout: hanging, SessionTimeout: timeout})
+	c, err := recipes.Dial(ctx, recipes.Config{Servers: strings.Split(addr, ","), ID: id, Auth: auth, ConnectTimeout: hanging, SessionTimeout: timeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
