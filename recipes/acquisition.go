@@ -23,22 +23,23 @@ type acquisition struct {
 	set     bool // a MultiLock's
 	try     bool
 	start   time.Time
+	call    *call
 
 	tickets []string          // of the local queues, by key
 	places  []*place          // whose nodes exist, or may
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
-	node    string            // the last place given up, for the Observer
 	handoff int
 	tenure  *tenure // ours, of a holding that was shared
 }
 
-func (q *queue) acquisition(n int, try bool) *acquisition {
-	return &acquisition{c: q.c, path: q.path, members: []member{{q, n}}, try: try, start: time.Now()}
+func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
+	m := member{q, n}
+	return &acquisition{c: q.c, path: q.path, members: []member{m}, try: try, start: time.Now(), call: q.c.call(ctx, q.path, m)}
 }
 
 // lock takes the lock, or n permits of a semaphore. It waits unless try.
 func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error) {
-	a := q.acquisition(n, try)
+	a := q.acquisition(ctx, n, try)
 	defer func() { a.refused(err) }()
 	if err := a.usable(ctx); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error)
 		return nil, err
 	}
 	if t.shared != nil {
-		return t.shared.leaseOf(ctx, t.shared.acquired(time.Since(a.start))), nil
+		return t.shared.leaseOf(ctx, t.shared.acquired(a.call, time.Since(a.start))), nil
 	}
 	h, err := a.contend(ctx, t)
 	if err != nil {
@@ -98,19 +99,15 @@ func (a *acquisition) ended(ctx context.Context) error {
 	return fmt.Errorf("recipes: lock %s: %w", a.path, context.Cause(ctx))
 }
 
-// refused tells the Observer of a call that ended without a lease.
-func (a *acquisition) refused(err error) {
-	if err == nil || len(a.members) == 0 {
-		return
-	}
-	a.c.observe(Observer.Refused, Event{Path: a.path, Kind: a.members[0].q.kind, Node: a.node, Wait: time.Since(a.start), Cause: err})
-}
-
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
 // the ticket: that goroutine holds the lock or is ahead of us. A Try to read may share what that goroutine gets, so it
 // waits until that goroutine is known to wait.
 func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
-	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, q.shared)
+	var waits func(*HeldError)
+	if a.call != nil {
+		waits = func(ahead *HeldError) { a.waits("", func() *HeldError { return a.heldLocally(q, ahead) }) }
+	}
+	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, q.shared, waits)
 	if held != nil {
 		return t, a.heldLocally(q, held)
 	}
@@ -121,7 +118,7 @@ func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
 }
 
 // heldLocally completes the error that the local queue returned.
-func (a *acquisition) heldLocally(q *queue, held *HeldError) error {
+func (a *acquisition) heldLocally(q *queue, held *HeldError) *HeldError {
 	held.Path, held.c = q.path, a.c
 	if held.Cause != nil {
 		held.Waited = time.Since(a.start)
@@ -278,7 +275,7 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 		}
 	}
 	first := a.places[0]
-	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), wait: time.Since(a.start), handoff: a.handoff}
+	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start), handoff: a.handoff}
 	switch {
 	case a.set:
 		// A holding has one queue. That of a set is its first member's, under the name of all; see holding.as.
@@ -309,9 +306,6 @@ func (a *acquisition) giveUp(ctx context.Context, err error) error {
 		if p.left != nil {
 			left = append(left, p.left)
 		}
-	}
-	if a.node = ""; len(nodes) > 0 && !a.set {
-		a.node = nodes[0].path
 	}
 	heritable := ctx.Err() != nil && !a.try && !a.set && len(tickets) == 1 && len(nodes) == 1 &&
 		!a.places[0].permits() && nodes[0].s.State() != session.StateLost

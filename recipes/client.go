@@ -67,15 +67,20 @@ type Client struct {
 // after Config.ConnectTimeout with ErrUnreachable, whose text lists the servers and why each failed, or with ErrAuth.
 // A failed Dial leaves nothing behind, for which it may take up to three seconds longer.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
-	conn, err := session.Dial(ctx, cfg.session())
-	if err != nil {
+	c := &Client{cfg: cfg, log: cfg.Logger}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.cfg.ID = cmp.Or(cfg.ID, defaultID())
+	below := cfg.session()
+	if cfg.Observer != nil {
+		below.Trace = c.observeSession
+	}
+	var err error
+	if c.conn, err = session.Dial(ctx, below); err != nil {
 		return nil, err
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	cfg.ID = cmp.Or(cfg.ID, defaultID())
-	return &Client{cfg: cfg, conn: conn, log: cfg.Logger}, nil
+	return c, nil
 }
 
 // Session returns the live session; when the last one was lost it dials a new one, and keeps trying until ctx ends:

@@ -162,15 +162,18 @@ func (l *Lease) Nodes() []string { return l.h.paths() }
 func (l *Lease) With(other *Lease) bool { return l.h == other.h }
 
 // Share offers the holding to one more reader, Lose ends it, and Joined is that reader's lease.
-func (l *Lease) Share() bool                       { return l.h.share() }
-func (l *Lease) Lose(cause error)                  { l.h.lose(cause) }
-func (l *Lease) Joined(ctx context.Context) *Lease { return l.h.leaseOf(ctx, l.h.acquired(0)) }
+func (l *Lease) Share() bool      { return l.h.share() }
+func (l *Lease) Lose(cause error) { l.h.lose(cause) }
+func (l *Lease) Joined(ctx context.Context) *Lease {
+	again := l.h.q.c.call(ctx, l.h.q.path, member{q: l.h.q})
+	return l.h.leaseOf(ctx, l.h.acquired(again, 0))
+}
 
 // Turns are the local queues of a client.
 type Turns struct{ st clientState }
 
 func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *HeldError {
-	_, held := t.st.enter(ctx, key, id, try, shares)
+	_, held := t.st.enter(ctx, key, id, try, shares, nil)
 	return held
 }
 

@@ -24,6 +24,7 @@ type holding struct {
 	ks      []*contender // one; a semaphore has one for each permit
 	tickets []string     // of the local queues that wait for its end; readers and permits have none
 	members []*queue     // of a multi-lock; nil otherwise
+	call    *call
 	wait    time.Duration
 	handoff int // local hand-offs in a row that led here
 
@@ -70,7 +71,7 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	for _, key := range h.tickets {
 		h.q.c.state.granted(key)
 	}
-	h.first = h.acquired(h.wait)
+	h.first = h.acquired(h.call, h.wait)
 	h.startWatching()
 	close(h.begun)
 	return h, nil
@@ -101,7 +102,7 @@ func (h *holding) lose(cause error) {
 	if !errors.Is(err, ErrLost) {
 		err = lostError(h.ks[0].path, cause)
 	}
-	if !h.finish(err, Observer.Lost, err) {
+	if !h.finish(err, EventLost, err) {
 		return
 	}
 	h.leaving()
@@ -116,7 +117,7 @@ func (h *holding) lose(cause error) {
 }
 
 // finish records the end, once, reports it for every tenure, and cancels the leases' context.
-func (h *holding) finish(why error, what func(Observer, Event), cause error) bool {
+func (h *holding) finish(why error, what EventType, cause error) bool {
 	h.mu.Lock()
 	if h.over != nil {
 		h.mu.Unlock()
@@ -145,7 +146,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	l.g.leases--
 	left, over := h.leases, h.over
 	if left > 0 && over == nil && l.g.leases == 0 {
-		h.tell(Observer.Released, l.g, nil)
+		h.tell(EventReleased, l.g, nil)
 		h.tenures = slices.DeleteFunc(h.tenures, func(g *tenure) bool { return g == l.g })
 	}
 	h.mu.Unlock()
@@ -153,7 +154,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 		l.end(releasedError(h.q.path))
 		return over
 	}
-	if !h.finish(releasedError(h.q.path), Observer.Released, nil) { // lost before, or at this moment: lose does what is left to do
+	if !h.finish(releasedError(h.q.path), EventReleased, nil) { // lost before, or at this moment: lose does what is left to do
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.over

@@ -99,14 +99,13 @@ func (h *holding) tokenIs(czxid int64) {
 func (h *holding) doubt(ctx context.Context) {
 	for {
 		changed := h.s.Changed()
-		if h.s.State() == session.StateSuspect {
-			h.mu.Lock()
-			h.tell(Observer.Suspected, h.first, nil)
-			h.mu.Unlock()
-			if h.q.c.cfg.LoseOnSuspect {
-				h.lose(errors.New("the session is in doubt and Config.LoseOnSuspect says that this ends a lease"))
-				return
-			}
+		state := h.s.State()
+		if state != session.StateLost {
+			h.inDoubt(state == session.StateSuspect)
+		}
+		if state == session.StateSuspect && h.q.c.cfg.LoseOnSuspect {
+			h.lose(errors.New("the session is in doubt and Config.LoseOnSuspect says that this ends a lease"))
+			return
 		}
 		select {
 		case <-changed:
@@ -115,5 +114,20 @@ func (h *holding) doubt(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// inDoubt tells every tenure of a doubt that begins or ends.
+func (h *holding) inDoubt(yes bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, g := range h.tenures {
+		switch {
+		case yes && !g.doubted:
+			h.tell(EventSuspected, g, nil)
+		case !yes && g.doubted:
+			h.tell(EventCleared, g, nil)
+		}
+		g.doubted = yes
 	}
 }

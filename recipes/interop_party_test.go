@@ -124,7 +124,6 @@ func goEntry(t *testing.T, c *recipes.Client, lock goLock) *entry {
 
 // queuedObserver hears that its client waits.
 type queuedObserver struct {
-	recipes.NopObserver
 	seen chan struct{}
 }
 
@@ -137,11 +136,13 @@ func (o *queuedObserver) await(ctx context.Context) error {
 	}
 }
 
-func (o *queuedObserver) Queued(recipes.Event) {
+func (o *queuedObserver) Observe(e recipes.Event) {
 	select {
 	case <-o.seen:
 	default:
-		close(o.seen)
+		if e.Type == recipes.EventQueued {
+			close(o.seen)
+		}
 	}
 }
 

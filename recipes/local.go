@@ -46,8 +46,10 @@ func (s *localQueue) ahead(i int) *HeldError {
 func (s *localQueue) idle() bool { return s.leaving && len(s.waiters) == 0 }
 
 // enter waits for the ticket. held says who was in the way when ctx ended (its Cause). A try ends when somebody is in the
-// way: if it shares, once the owner is known to wait; else at once, unless the owner is only cleaning up.
-func (st *clientState) enter(ctx context.Context, key, id string, try, shares bool) (t ticket, held *HeldError) {
+// way: if it shares, once the owner is known to wait; else at once, unless the owner is only cleaning up. waits, if not nil,
+// is told whom this call waits for, with mu held.
+func (st *clientState) enter(ctx context.Context, key, id string, try, shares bool,
+	waits func(*HeldError)) (t ticket, held *HeldError) {
 	st.mu.Lock()
 	s := st.local[key]
 	if s == nil {
@@ -58,6 +60,9 @@ func (st *clientState) enter(ctx context.Context, key, id string, try, shares bo
 	if try && !shares && !s.idle() {
 		defer st.mu.Unlock()
 		return ticket{}, s.ahead(len(s.waiters))
+	}
+	if waits != nil && !try && !s.idle() {
+		waits(s.ahead(len(s.waiters)))
 	}
 	pass := make(chan ticket, 1)
 	s.waiters = append(s.waiters, waiter{id, pass})

@@ -369,40 +369,40 @@ func (l *lab) nextIsServedAfterExpiry() {
 	require.Empty(l.t, l.children("/m"))
 }
 
-// seen records what an observer hears.
-type seen struct {
-	recipes.NopObserver
-	ch chan string
-}
-
-func (s seen) Queued(recipes.Event)     { s.ch <- "queued" }
-func (s seen) Acquired(e recipes.Event) { s.ch <- "acquired " + e.Wait.String() }
-func (s seen) Suspected(recipes.Event)  { s.ch <- "suspected" }
-func (s seen) Lost(e recipes.Event)     { s.ch <- "lost" }
-func (s seen) Released(e recipes.Event) { s.ch <- "released " + e.Held.String() }
-
 func TestTheObserverHearsWhatHappens(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		obs := seen{ch: make(chan string, 100)}
-		c := l.client("a", func(cfg *recipes.Config) { cfg.Observer = obs })
+		heard := make(chan string, 100)
+		c := l.client("a", func(cfg *recipes.Config) {
+			cfg.Observer = recipes.ObserverFunc(func(e recipes.Event) {
+				switch {
+				case e.Call == 0:
+				case e.Type == recipes.EventAcquired:
+					heard <- "acquired " + e.Wait.String()
+				case e.Type == recipes.EventReleased:
+					heard <- "released " + e.Held.String()
+				default:
+					heard <- string(e.Type)
+				}
+			})
+		})
 		m := c.Mutex(l.mutex())
 		l.warmDeclaration(m)
 		x, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		l.unlock(x)
-		require.Equal(t, "acquired 40ms", <-obs.ch)
-		require.Equal(t, "released 1s", <-obs.ch)
+		require.Equal(t, "acquired 40ms", <-heard)
+		require.Equal(t, "released 1s", <-heard)
 		y, err := l.client("b").Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		w := l.locking(m)
-		require.Equal(t, "queued", <-obs.ch)
+		require.Equal(t, "queued", <-heard)
 		l.unlock(y)
 		require.NoError(t, (<-w).err)
-		require.True(t, strings.HasPrefix(<-obs.ch, "acquired"))
+		require.True(t, strings.HasPrefix(<-heard, "acquired"))
 		l.srv.Partition(l.session(c), zktest.Both)
-		require.Equal(t, "suspected", <-obs.ch)
-		require.Equal(t, "lost", <-obs.ch)
+		require.Equal(t, "suspected", <-heard)
+		require.Equal(t, "lost", <-heard)
 	})
 }
 

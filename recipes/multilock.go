@@ -97,6 +97,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
 		paths[i] = each.q.path
 	}
 	a := &acquisition{c: m.c, path: strings.Join(paths, " + "), members: m.members, set: true, try: try, start: time.Now()}
+	a.call = m.c.call(ctx, a.path, m.members...)
 	defer func() { a.refused(err) }()
 	if err := a.usable(ctx); err != nil {
 		return nil, err

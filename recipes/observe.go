@@ -1,34 +1,225 @@
 package recipes
 
 import (
+	"context"
+	"errors"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
+
+// Observer receives what the recipes do, for metrics, traces and logs.
+//
+// A Client calls it with one event at a time, in the order in which things happened, on a goroutine that no lock depends on.
+// What it does delays later events and nothing else: locks are granted, lost and given back in time while it blocks, it may
+// call the Client, and a panic in it is recovered and logged to Config.Logger. Events that it has not received yet are kept
+// in memory, so over time it must be as fast as they come. Close waits up to 1.5 s for the rest.
+type Observer interface{ Observe(Event) }
+
+// ObserverFunc is an Observer that is a function.
+type ObserverFunc func(Event)
+
+// Observe calls f.
+func (f ObserverFunc) Observe(e Event) { f(e) }
+
+// EventType says what an Event tells. There may be more types in later versions: ignore those you do not know.
+type EventType = session.EventType
+
+// Of a call of a Lock, Try, Acquire or Campaign method, or of TryUpgrade: Queued at most once, then Acquired or Refused,
+// exactly once. Of a Downgrade: Acquired, if it succeeds. Entering a lock again ([WithReentrancy]) has no event.
+const (
+	EventQueued   EventType = "queued"   // it has to wait for another contender, or for a goroutine of this Client
+	EventAcquired EventType = "acquired" // it returns a lease
+	EventRefused  EventType = "refused"  // it returns an error
+)
+
+// Of a lease, which each Acquired begins: Released or Lost, exactly once. Readers that share a contender have one lease each.
+// What an exchange (Downgrade, TryUpgrade) ends is Released.
+const (
+	EventReleased  EventType = "released"  // it was given back; its node may take until the next reconnect to go
+	EventLost      EventType = "lost"      // it ended before it was released
+	EventSuspected EventType = "suspected" // its session is in doubt; it is still held
+	EventCleared   EventType = "cleared"   // that doubt is over, and it is still held
+)
+
+// Of the Client's sessions. A session is told to be lost before its leases are.
+const (
+	EventSessionOpened    = session.EventOpened    // a server granted it
+	EventSessionConnected = session.EventConnected // again, after its connection was lost
+	EventSessionSuspected = session.EventSuspected // see [session.StateSuspect]
+	EventSessionCleared   = session.EventCleared   // that doubt is over
+	EventSessionLost      = session.EventLost      // Cause is ErrClosed when its Client was closed
+	EventHeartbeat        = session.EventHeartbeat // a write that proves what is held: the first to show that the servers are ill
+)
+
+// Event is what an Observer receives.
+type Event struct {
+	Type    EventType
+	Time    time.Time       // when it happened
+	Context context.Context // the values of the caller's context; it never ends
+	Call    uint64          // the same in all events of one call and its lease, of no other call of this process; 0 of a session
+	Path    string          // the lock node; of a MultiLock all of them, as in [Lease.Path]
+	Locks   []EventLock     // what the call is for: one, or the members of a MultiLock; do not change it
+	Node    string          // path of the contender (Queued, unless the call waits in the process; and of a lease)
+	Token   uint64          // of a lease; 0 while it is not known
+	Wait    time.Duration   // from the call until it was queued, granted or refused; until the answer to a heartbeat
+	Held    time.Duration   // from the grant until now (of a lease)
+	Result  Result          // how the call ended (Acquired, Refused)
+	Cause   error           // who is ahead, a *HeldError (Queued); why (Refused, Lost, of a session and of a heartbeat that failed)
+	Session *Session        // of the lease or of the session's event; nil otherwise
+}
+
+// EventLock is one of the locks that a call is for.
+type EventLock struct {
+	Path    string
+	Kind    *kind.Kind
+	Shared  bool // to read, where the kind has readers
+	Permits int  // how many, where the kind has permits
+}
+
+// Result is how a call ended.
+type Result string
+
+const (
+	ResultAcquired  Result = "acquired"
+	ResultTimeout   Result = "timeout"   // its context's deadline has passed
+	ResultCancelled Result = "cancelled" // its context ended for another reason
+	ResultHeld      Result = "held"      // it was not to wait, and somebody holds the lock or waits for it
+	ResultQuota     Result = "quota"     // the queue, the session or a quota is full, or the servers shed load
+	ResultError     Result = "error"     // anything else, for example a lock that is draining, or a session that was lost
+)
+
+// ResultOf returns the result of a call that returned err.
+func ResultOf(err error) Result {
+	var held *HeldError
+	switch waited := errors.As(err, &held) && held.Cause != nil; {
+	case err == nil:
+		return ResultAcquired
+	case errors.Is(err, ErrUnreachable), errors.Is(err, ErrWouldDeadlock): // the first has deadlines of its own among its causes
+		return ResultError
+	case held != nil && !waited, errors.Is(err, ErrUpgradeConflict):
+		return ResultHeld
+	case errors.Is(err, context.DeadlineExceeded):
+		return ResultTimeout
+	case waited, errors.Is(err, context.Canceled):
+		return ResultCancelled
+	}
+	for _, full := range []error{ErrQueueFull, ErrSessionFull, session.ErrQuotaExceeded, session.ErrThrottled} {
+		if errors.Is(err, full) {
+			return ResultQuota
+		}
+	}
+	return ResultError
+}
+
+// call is what the events of one call, and of its lease, have in common. It is nil without an Observer.
+type call struct {
+	c      *Client
+	about  Event
+	queued atomic.Bool // the Observer knows
+}
+
+var calls atomic.Uint64
+
+func (c *Client) call(ctx context.Context, path string, members ...member) *call {
+	if c.cfg.Observer == nil {
+		return nil
+	}
+	locks := make([]EventLock, len(members))
+	for i, m := range members {
+		locks[i] = EventLock{Path: m.q.path, Kind: m.q.kind, Shared: m.q.shared, Permits: m.n}
+	}
+	return &call{c: c, about: Event{Context: context.WithoutCancel(ctx), Call: calls.Add(1), Path: path, Locks: locks}}
+}
+
+func (k *call) tell(e Event) {
+	if k == nil {
+		return
+	}
+	e.Context, e.Call, e.Path, e.Locks = k.about.Context, k.about.Call, k.about.Path, k.about.Locks
+	k.c.observe(e)
+}
+
+// waits tells, once, that the call has to wait for whom ahead returns.
+func (a *acquisition) waits(node string, ahead func() *HeldError) {
+	if a.call != nil && !a.call.queued.Swap(true) {
+		a.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(a.start), Cause: ahead()})
+	}
+}
+
+// refused tells of a call that ended without a lease.
+func (a *acquisition) refused(err error) {
+	if err != nil {
+		a.call.tell(Event{Type: EventRefused, Wait: time.Since(a.start), Result: ResultOf(err), Cause: err})
+	}
+}
+
+// tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
+// is part of the tenure that it was entered in; readers that share a contender have one each.
+type tenure struct {
+	call    *call
+	since   time.Time
+	wait    time.Duration
+	leases  int
+	doubted bool // the Observer was told Suspected, and not Cleared
+}
+
+// acquired begins a tenure. One of a holding that has been lost meanwhile ends at once.
+func (h *holding) acquired(call *call, wait time.Duration) *tenure {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := &tenure{call: call, since: time.Now(), wait: wait, leases: 1}
+	h.tell(EventAcquired, g, nil)
+	if h.over != nil {
+		h.tell(EventLost, g, h.over)
+		return g
+	}
+	h.tenures = append(h.tenures, g)
+	return g
+}
+
+// tell tells of one tenure; mu is held.
+func (h *holding) tell(what EventType, g *tenure, cause error) {
+	if g.call == nil {
+		return
+	}
+	e := Event{Type: what, Node: h.ks[0].path, Token: uint64(h.czxid), Wait: g.wait, Held: time.Since(g.since), Cause: cause, Session: h.s}
+	if what == EventAcquired {
+		e.Result = ResultAcquired
+	}
+	g.call.tell(e)
+}
 
 // eventQueue holds what the Observer is still to receive. Its mutex is the last of all to be taken, so events can be added
 // wherever they happen, and in the order in which they happen; callbacks run without it, on a goroutine that holds nothing.
 type eventQueue struct {
 	mu      sync.Mutex
-	pending []func()
+	pending []Event
 	idle    chan struct{} // closed when all have been delivered; nil while none is pending
 }
 
-// observe tells the Observer, if there is one, on its own goroutine: a callback that panics, blocks, ends its goroutine or
-// calls the Client has no lock in its hands. (Run by the goroutine that locks, one that blocked in Queued kept the place,
-// and with it everybody behind.)
-func (c *Client) observe(tell func(Observer, Event), e Event) {
-	o, q := c.cfg.Observer, &c.events
-	if o == nil {
-		return
-	}
+// observe tells the Observer, on a goroutine of its own: a callback that panics, blocks, ends its goroutine or calls the
+// Client has no lock in its hands. (Run by the goroutine that locks, one that blocked when told Queued kept the place, and
+// with it everybody behind.)
+func (c *Client) observe(e Event) {
+	q := &c.events
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.pending = append(q.pending, func() { tell(o, e) })
+	e.Time = time.Now()
+	q.pending = append(q.pending, e)
 	if q.idle == nil {
 		q.idle = make(chan struct{})
 		go c.callback()
 	}
+}
+
+// observeSession is [session.Config.Trace].
+func (c *Client) observeSession(e session.Event) {
+	c.observe(Event{Type: e.Type, Context: context.Background(), Session: e.Session, Wait: e.Took, Cause: e.Err})
 }
 
 // callback tells everything there is to tell, then ends.
@@ -42,24 +233,24 @@ func (c *Client) callback() {
 		go c.callback()
 		c.log.Error("Config.Observer panicked, or ended its goroutine; the lock is not affected", "panic", why, "stack", string(debug.Stack()))
 	}()
-	for next := c.events.next(); next != nil; next = c.events.next() {
+	for e, more := c.events.next(); more; e, more = c.events.next() {
 		returned = false
-		next()
+		c.cfg.Observer.Observe(e)
 		returned = true
 	}
 }
 
-func (q *eventQueue) next() func() {
+func (q *eventQueue) next() (e Event, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.pending) == 0 {
 		close(q.idle)
-		q.idle = nil
-		return nil
+		q.idle, q.pending = nil, nil
+		return e, false
 	}
-	next := q.pending[0]
+	e, q.pending[0] = q.pending[0], e // let go of what it refers to
 	q.pending = q.pending[1:]
-	return next
+	return e, true
 }
 
 // wait waits until all is delivered, but not for an Observer that takes long.
@@ -76,32 +267,4 @@ func (q *eventQueue) wait(most time.Duration) {
 	case <-idle:
 	case <-timer.C:
 	}
-}
-
-// tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
-// is part of the tenure that it was entered in; readers that share a contender have one each.
-type tenure struct {
-	since  time.Time
-	wait   time.Duration
-	leases int
-}
-
-// acquired begins a tenure. One of a holding that has been lost meanwhile ends at once.
-func (h *holding) acquired(wait time.Duration) *tenure {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	g := &tenure{since: time.Now(), wait: wait, leases: 1}
-	h.tell(Observer.Acquired, g, nil)
-	if h.over != nil {
-		h.tell(Observer.Lost, g, h.over)
-		return g
-	}
-	h.tenures = append(h.tenures, g)
-	return g
-}
-
-// tell tells of one tenure; mu is held.
-func (h *holding) tell(what func(Observer, Event), g *tenure, cause error) {
-	h.q.c.observe(what, Event{Path: h.q.path, Kind: h.q.kind, Node: h.ks[0].path, Token: uint64(h.czxid),
-		Wait: g.wait, Held: time.Since(g.since), Cause: cause})
 }

@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -13,23 +14,14 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/session"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// calling is an Observer that does something with every event.
-type calling func(what string, e recipes.Event)
-
-func (f calling) Queued(e recipes.Event)    { f("queued", e) }
-func (f calling) Acquired(e recipes.Event)  { f("acquired", e) }
-func (f calling) Suspected(e recipes.Event) { f("suspected", e) }
-func (f calling) Lost(e recipes.Event)      { f("lost", e) }
-func (f calling) Released(e recipes.Event)  { f("released", e) }
-func (f calling) Refused(e recipes.Event)   { f("refused", e) }
-
-// misbehaving is an Observer of which one method does harm.
-func misbehaving(what string, harm func()) recipes.Observer {
-	return calling(func(event string, _ recipes.Event) {
-		if event == what {
+// misbehaving is an Observer that does harm at one event.
+func misbehaving(what recipes.EventType, harm func()) recipes.Observer {
+	return recipes.ObserverFunc(func(e recipes.Event) {
+		if e.Type == what {
 			harm()
 		}
 	})
@@ -52,8 +44,10 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 			_, _ = inspect.Lock(context.Background(), c, path)
 		},
 	} {
-		for _, event := range []string{"queued", "acquired", "suspected", "lost", "released", "refused"} {
-			t.Run(event+" "+name, func(t *testing.T) {
+		for _, event := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventRefused,
+			recipes.EventReleased, recipes.EventLost, recipes.EventSuspected, recipes.EventHeartbeat,
+			recipes.EventSessionOpened, recipes.EventSessionSuspected, recipes.EventSessionLost} {
+			t.Run(string(event)+" "+name, func(t *testing.T) {
 				forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 					over := make(chan struct{})
 					defer close(over)
@@ -137,24 +131,24 @@ func within[T any](t *testing.T, most time.Duration, f func() T) T {
 // books are what an Observer was told.
 type books struct {
 	t      *testing.T
-	events []string
-	last   map[string]recipes.Event
+	events []recipes.EventType
+	last   map[recipes.EventType]recipes.Event
 }
 
 // observed is a client of which books are kept.
 func (l *lab) observed(id string) (*recipes.Client, *books) {
-	b := &books{t: l.t, last: map[string]recipes.Event{}}
+	b := &books{t: l.t, last: map[recipes.EventType]recipes.Event{}}
 	return l.client(id, func(cfg *recipes.Config) {
-		cfg.Observer = calling(func(what string, e recipes.Event) {
-			if what != "suspected" {
-				b.events, b.last[what] = append(b.events, what), e
+		cfg.Observer = recipes.ObserverFunc(func(e recipes.Event) {
+			if e.Call != 0 && e.Type != recipes.EventSuspected {
+				b.events, b.last[e.Type] = append(b.events, e.Type), e
 			}
 		})
 	}), b
 }
 
 // say requires what was told since the last time.
-func (b *books) say(events ...string) {
+func (b *books) say(events ...recipes.EventType) {
 	b.t.Helper()
 	synctest.Wait()
 	require.Equal(b.t, events, b.events)
@@ -258,7 +252,7 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 		c, told := l.observed("a")
 		x, err := way.block(l.client("holder"))(t.Context())
 		require.NoError(t, err)
-		for _, why := range []error{context.DeadlineExceeded, errors.New("enough")} {
+		for why, result := range map[error]recipes.Result{context.DeadlineExceeded: recipes.ResultTimeout, errors.New("enough"): recipes.ResultCancelled} {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(why) })
 			_, err = way.take(c)(ctx)
@@ -269,9 +263,8 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 			require.ErrorIs(t, e.Cause, recipes.ErrHeld)
 			require.Contains(t, e.Path, way.path)
 			require.Equal(t, time.Second, e.Wait)
-			if e.Node != "" { // of a set there are several
-				require.Equal(t, told.last["queued"].Node, e.Node)
-			}
+			require.Equal(t, result, e.Result)
+			require.Equal(t, told.last["queued"].Call, e.Call)
 		}
 		l.redeclare(way, asIs, draining)
 		_, err = way.take(c)(t.Context())
@@ -300,4 +293,29 @@ func TestEveryWaitThatEndsWithoutALeaseIsRefused(t *testing.T) {
 			told.say("refused")
 		}
 	})
+}
+
+func TestEveryErrorHasItsResult(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want recipes.Result
+	}{
+		{nil, recipes.ResultAcquired},
+		{&recipes.HeldError{}, recipes.ResultHeld},
+		{recipes.ErrUpgradeConflict, recipes.ResultHeld},
+		{&recipes.HeldError{Cause: context.DeadlineExceeded}, recipes.ResultTimeout},
+		{&recipes.HeldError{Cause: context.Canceled}, recipes.ResultCancelled},
+		{&recipes.HeldError{Cause: errors.New("shutting down")}, recipes.ResultCancelled},
+		{fmt.Errorf("recipes: lock /m: %w", context.Canceled), recipes.ResultCancelled},
+		{fmt.Errorf("%w: %w", recipes.ErrUnreachable, context.DeadlineExceeded), recipes.ResultError},
+		{fmt.Errorf("%w: %w", recipes.ErrUpgradeConflict, recipes.ErrWouldDeadlock), recipes.ResultError},
+		{recipes.ErrQueueFull, recipes.ResultQuota},
+		{recipes.ErrSessionFull, recipes.ResultQuota},
+		{session.ErrQuotaExceeded, recipes.ResultQuota},
+		{session.ErrThrottled, recipes.ResultQuota},
+		{recipes.ErrDraining, recipes.ResultError},
+		{recipes.ErrSessionLost, recipes.ResultError},
+	} {
+		require.Equal(t, c.want, recipes.ResultOf(c.err), "%v", c.err)
+	}
 }

@@ -4,62 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
-
-// Event is what an Observer receives.
-type Event struct {
-	Path  string        // the lock node
-	Kind  *kind.Kind    // what it is
-	Node  string        // path of the contender; "" when there is none
-	Token uint64        // 0 while it is not known
-	Wait  time.Duration // from the call until it was queued, granted or refused
-	Held  time.Duration // from the grant until now (Suspected, Lost, Released)
-	Cause error         // why (Lost, Refused); nil otherwise
-}
-
-// Observer receives what the recipes do; an adapter to metrics or traces implements it. Embed [NopObserver] to implement
-// some methods only and to stay compatible when methods are added.
-//
-// A Client calls one method at a time, in the order in which things happened, on a goroutine that no lock depends on. What a
-// method does delays later calls of the Observer and nothing else: locks are granted, lost and given back in time while it
-// blocks, it may call the Client, and a panic in it is recovered and logged to Config.Logger. Events that it has
-// not received yet are kept in memory, so over time it must be as fast as they come. Close waits up to 1.5 s for the rest.
-//
-// Each Acquired is followed by exactly one Released or Lost. Readers that share a contender have one each; entering a
-// lock again ([WithReentrancy]) has none. An exchange (Downgrade, TryUpgrade) is Acquired for the new lease and
-// Released for the old one.
-type Observer interface {
-	Queued(Event)    // a contender is in a queue and was not granted at once
-	Acquired(Event)  // a lease was granted
-	Refused(Event)   // a call of a Lock, Try, Acquire or Campaign method returned an error and no lease: its wait ended
-	Suspected(Event) // the session of a lease is in doubt; the lease is still held
-	Lost(Event)      // a lease ended before it was released
-	Released(Event)  // a lease was given back; its node may take until the next reconnect to go
-}
-
-// NopObserver does nothing.
-type NopObserver struct{}
-
-// Queued does nothing.
-func (NopObserver) Queued(Event) {}
-
-// Acquired does nothing.
-func (NopObserver) Acquired(Event) {}
-
-// Refused does nothing.
-func (NopObserver) Refused(Event) {}
-
-// Suspected does nothing.
-func (NopObserver) Suspected(Event) {}
-
-// Lost does nothing.
-func (NopObserver) Lost(Event) {}
-
-// Released does nothing.
-func (NopObserver) Released(Event) {}
 
 // Option changes one handle of a recipe.
 type Option func(*options)

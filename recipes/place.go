@@ -31,7 +31,7 @@ type place struct {
 	czxid   int64           // its own; 0 until read
 	seen    func(int64)     // of a holder's place: takes czxid, or 0 where it may not be read
 	proven  bool            // a committed write was made after, or by, the fact that admits us
-	queued  bool            // the Observer knows
+	queued  bool            // it is not on arrival any more
 
 	position int       // contenders ahead
 	holder   Contender // the first of them
@@ -186,10 +186,8 @@ func (p *place) ahead(dir string, v verdict) error {
 		return fmt.Errorf("%w: %d contenders wait for %s, max_waiters is %d", ErrQueueFull, v.waiters, p.q.path, p.d.waiters)
 	}
 	p.tellLocal()
-	if !p.queued {
-		p.queued = true
-		p.q.c.observe(Observer.Queued, Event{Path: p.q.path, Kind: p.q.kind, Node: p.node().path, Wait: time.Since(p.a.start)})
-	}
+	p.queued = true
+	p.a.waits(p.node().path, p.held)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -106,6 +107,7 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 	if a.try {
 		return false, p.held()
 	}
+	a.waits("", p.held)
 	_, _, w, err := getWPersistent(ctx, p.s, p.holder.Path)
 	if isNoNode(err) { // gone since it was listed
 		return true, nil
@@ -131,12 +133,13 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	if err := m.mine(l, false); err != nil {
 		return nil, err
 	}
-	old := l.h
+	old, start := l.h, time.Now()
 	// It is still held, and heartbeats go on; sessionSays ignores a node that they find gone meanwhile.
 	old.stopWatching() // what happens to the node now is our doing
 	next, err := m.swap(ctx, old)
 	if err == nil {
-		return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next}})
+		return m.replace(ctx, l, &holding{q: m.read, s: old.s, d: old.d, ks: []*contender{next},
+			call: m.read.c.call(ctx, m.Path(), member{q: m.read}), wait: time.Since(start)})
 	}
 	old.startWatching()
 	switch {
@@ -177,7 +180,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	old := l.h
 	old.stopWatching() // its node is gone, or going, by our own hand
 	l.release()
-	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), Observer.Released, nil) {
+	if old.finish(fmt.Errorf("%w: %s, exchanged for another lease", ErrReleased, old.q.path), EventReleased, nil) {
 		old.close(ticket{})
 	}
 	if err != nil {
@@ -211,7 +214,9 @@ func (m *RWMutex) mine(l *Lease, shared bool) error {
 // TryUpgrade turns a read lease into a write lease if its holder is alone: nobody else reads, nobody waits. Otherwise
 // it returns ErrUpgradeConflict at once, with the read lease held as before; two readers that both try both get that.
 // It never waits for others, because a reader that waits to write waits for itself.
-func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
+func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (w *Lease, err error) {
+	old, a := l.h, m.write.acquisition(ctx, 0, true)
+	defer func() { a.refused(err) }()
 	if err := m.mine(l, true); err != nil {
 		return nil, err
 	}
@@ -220,7 +225,6 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, err
 	}
 	defer l.h.allowShares()
-	old, a := l.h, m.write.acquisition(0, true)
 	if _, err := a.enter(ctx, m.write); err != nil {
 		return nil, fmt.Errorf("%w: this client waits to write %s: %w", ErrUpgradeConflict, m.Path(), err)
 	}
@@ -228,7 +232,8 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (*Lease, error) {
 		return nil, a.giveUp(ctx, err)
 	}
 	defer a.c.state.spawn(func() { _ = a.c.dropNow(context.Background(), old.ks) }) // who waits for it finds the writer
-	return m.replace(ctx, l, &holding{q: m.write, s: old.s, d: old.d, ks: a.nodes(), tickets: a.tickets})
+	return m.replace(ctx, l, &holding{q: m.write, s: old.s, d: old.d, ks: a.nodes(), tickets: a.tickets,
+		call: a.call, wait: time.Since(a.start)})
 }
 
 // upgrade queues as a writer and looks whether our own reader is all that is ahead.

@@ -81,7 +81,6 @@ const conflictFlag = "conflict-exit-code"
 // execution is one run of exec.
 type execution struct {
 	*app
-	recipes.NopObserver
 	flags    loadFlags
 	try      bool
 	timeout  time.Duration

@@ -131,12 +131,12 @@ func heldText(e *recipes.HeldError) string {
 	return text + fmt.Sprintf(" \"locktree status %s\" shows the queue.", e.Path)
 }
 
-// Queued implements recipes.Observer.
-func (x *execution) Queued(e recipes.Event) {
-	if !x.quiet {
+// Observe implements recipes.Observer.
+func (x *execution) Observe(e recipes.Event) {
+	switch {
+	case e.Type == recipes.EventLost:
+		x.lose()
+	case e.Type == recipes.EventQueued && !x.quiet:
 		x.say("waiting for %s", e.Path)
 	}
 }
-
-// Lost implements recipes.Observer.
-func (x *execution) Lost(recipes.Event) { x.lose() }

@@ -255,12 +255,12 @@ func dump(ctx context.Context, s *recipes.Session, b *strings.Builder, path stri
 }
 
 // queued tells when a program stands in a queue without having been granted.
-type queued struct {
-	recipes.NopObserver
-	c chan struct{}
-}
+type queued struct{ c chan struct{} }
 
-func (q queued) Queued(recipes.Event) {
+func (q queued) Observe(e recipes.Event) {
+	if e.Type != recipes.EventQueued {
+		return
+	}
 	select {
 	case q.c <- struct{}{}:
 	default:

@@ -213,7 +213,7 @@ func startScenario(t *testing.T) *scenario {
 	go func() { _, _ = s.b.client.Mutex("/held").Lock(t.Context()) }()
 	// What ZooKeeper does not let happen, and what would take long.
 	for _, p := range []*program{s.a, s.b} {
-		p.locks.Acquired(recipes.Event{Path: "/twice", Kind: kind.Mutex})
+		p.locks.Observe(event(recipes.EventAcquired, "/twice"))
 	}
 	s.again()
 	return s
@@ -230,10 +230,18 @@ func (s *scenario) again() {
 		_, err = s.b.client.Mutex("/timeouts").Lock(ctx)
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		slow := recipes.Event{Path: "/slow", Kind: kind.Mutex, Wait: 100 * time.Second}
-		s.a.locks.Acquired(slow)
-		s.a.locks.Released(slow)
+		for _, what := range []recipes.EventType{recipes.EventAcquired, recipes.EventReleased} {
+			slow := event(what, "/slow")
+			slow.Wait = 100 * time.Second
+			s.a.locks.Observe(slow)
+		}
 	}
+}
+
+// event is one of a call for a mutex.
+func event(what recipes.EventType, path string) recipes.Event {
+	result := map[recipes.EventType]recipes.Result{recipes.EventAcquired: recipes.ResultAcquired, recipes.EventRefused: recipes.ResultHeld}
+	return recipes.Event{Type: what, Path: path, Locks: []recipes.EventLock{{Path: path, Kind: kind.Mutex}}, Result: result[what]}
 }
 
 // trouble is what happens once.
@@ -255,7 +263,7 @@ func (s *scenario) trouble() {
 		})
 	}
 	for _, path := range []string{"/one", "/two", "/three"} {
-		s.c.locks.Refused(recipes.Event{Path: path, Kind: kind.Mutex, Cause: &recipes.HeldError{}})
+		s.c.locks.Observe(event(recipes.EventRefused, path))
 	}
 }
 

@@ -11,7 +11,7 @@
 // time a lock is held: that may be days, and exporters drop spans that have not ended. Attributes:
 //
 //	locktree.path      the lock
-//	locktree.result    acquired, timeout, cancelled, held (a Try found the lock held) or error
+//	locktree.result    a [recipes.Result]: acquired, timeout, cancelled, held (a Try found the lock held), quota or error
 //	locktree.node      the contender that was granted
 //	locktree.position  contenders ahead of a call that was refused because the lock is held
 //	error.type         the result, unless it is acquired or held; the span's status is an error then
@@ -117,7 +117,7 @@ func (t *Tracer) look(ctx context.Context, path string) (none trace.SpanContext)
 
 // end says how the call ended, and who was in its way: as the error tells, or as was seen before.
 func end(span trace.Span, l *recipes.Lease, err error, blocker trace.SpanContext) {
-	result := "acquired"
+	result := recipes.ResultOf(err)
 	var held *recipes.HeldError
 	if errors.As(err, &held) {
 		span.SetAttributes(attribute.Int("locktree.position", held.Position))
@@ -128,23 +128,12 @@ func end(span trace.Span, l *recipes.Lease, err error, blocker trace.SpanContext
 	if blocker.IsValid() && blocker.TraceID() != span.SpanContext().TraceID() {
 		span.AddLink(trace.Link{SpanContext: blocker, Attributes: []attribute.KeyValue{attribute.String("locktree.link", "holder")}})
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		span.SetAttributes(attribute.String("locktree.node", l.Node()))
-	case held != nil && held.Cause == nil:
-		result = "held"
-	case errors.Is(err, recipes.ErrUnreachable): // which has deadlines of its own among its causes
-		result = "error"
-	case errors.Is(err, context.DeadlineExceeded):
-		result = "timeout"
-	case held != nil || errors.Is(err, context.Canceled):
-		result = "cancelled"
-	default:
-		result = "error"
 	}
-	span.SetAttributes(attribute.String("locktree.result", result))
-	if err != nil && result != "held" {
-		span.SetAttributes(attribute.String("error.type", result))
+	span.SetAttributes(attribute.String("locktree.result", string(result)))
+	if err != nil && result != recipes.ResultHeld {
+		span.SetAttributes(attribute.String("error.type", string(result)))
 		span.SetStatus(codes.Error, err.Error())
 	}
 }

@@ -12,13 +12,15 @@
 // # Metrics
 //
 //	locktree_acquire_seconds{lock,kind,result}  histogram  calls by how long they took, until a lease or an error was returned
-//	locktree_acquire_contended_total{lock}      counter    calls that had to queue
+//	locktree_acquire_contended_total{lock}      counter    calls that had to wait
 //	locktree_hold_seconds{lock,kind,end}        histogram  leases by how long they were held; end is released or lost
-//	locktree_waiting{lock}                      gauge      calls that stand in a queue now
+//	locktree_waiting{lock}                      gauge      calls that wait now
 //	locktree_held{lock,kind}                    gauge      leases that are held now
 //	locktree_leader{lock}                       gauge      of an election: 1 while this program leads, else 0
 //	locktree_lost_total{lock,reason}            counter    leases that ended before they were released
 //	locktree_suspected_total{lock}              counter    times that the session of a lease was in doubt
+//	locktree_sessions_lost_total                counter    sessions that were lost, other than by Client.Close
+//	locktree_heartbeat_seconds                  histogram  heartbeats by how long the servers took to commit them
 //	locktree_label_overflow_total               counter    events counted under lock="other" because of the cap
 //
 // result is one of
@@ -26,19 +28,16 @@
 //   - acquired: a lease was returned
 //   - timeout: the context's deadline passed
 //   - cancelled: the context ended for another reason
-//   - held: a Try found the lock held
+//   - held: a Try found the lock held, or others in the way of an upgrade
 //   - quota: the queue, the session or a quota is full, or the server sheds load
 //   - error: anything else, for example a lock that is draining or not provisioned, or a session that was lost
 //
 // reason is session (expired, or not proven in time), deleted (somebody deleted the node) or other.
 //
-// A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is no event. Callers
-// that wait inside this process, behind another goroutine of the same Client, stand in no queue and are not in
-// locktree_waiting; their wait is in locktree_acquire_seconds.
+// A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is no event. A call
+// waits for another contender in the queue, or for another goroutine of its own Client.
 //
-// An event does not say which call it is of. Where it does not name the contender either, of semaphores and sets, a waiting
-// call is recognized by when it began. So locktree_waiting may be too low while it waits, if another call for the same lock
-// began within a second of it and gave up before.
+// Heartbeats are sent while a lock is held and nothing else is written. They become slow before locks are lost.
 //
 // The histograms have classic buckets for every server, and native ones for a Prometheus that scrapes native histograms.
 //

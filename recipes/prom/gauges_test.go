@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -42,51 +38,35 @@ func (l *lab) value(name string, labels ...string) (sum float64) {
 	return sum
 }
 
-// picture is what the server and the leases say of each lock: leases, and the places of calls that wait.
-type picture struct {
-	leases  map[string]int
-	waiting map[string][]string
+// picture is what there is of each lock: leases, and calls that have not returned.
+type picture struct{ leases, calls map[string]int }
+
+// call makes a call that truth knows of.
+func (l *lab) call(ctx context.Context, way way, take taking) (*recipes.Lease, error) {
+	count := func(by int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, path := range way.paths {
+			l.calls[path] += by
+		}
+	}
+	count(1)
+	defer count(-1)
+	return take(ctx)
 }
 
-// truth compares the gauges with it, as soon as it stands still. A member of a set that waited, and is granted while the set
-// waits for another one, waits no longer to the server; sets are how many calls can be in that state.
-func (l *lab) truth(admin *recipes.Client, leases func() map[string]int, sets func() int, clients ...*recipes.Client) {
+// truth compares the gauges with it, as soon as it stands still: every call that has not returned waits then.
+func (l *lab) truth(leases func() map[string]int) {
 	l.t.Helper()
 	l.settle()
-	look := func() picture {
-		sessions, p := map[int64]bool{}, picture{waiting: map[string][]string{}}
-		for _, c := range clients {
-			sessions[l.session(c)] = true
-		}
-		for path := range locks {
-			in, err := inspect.Lock(l.t.Context(), admin, path)
-			require.NoError(l.t, err)
-			for _, w := range in.Waiters {
-				if sessions[w.Session] {
-					p.waiting[path] = append(p.waiting[path], w.Path)
-				}
-			}
-		}
-		synctest.Wait()
-		p.leases = leases()
-		return p
-	}
-	var want picture
-	var held, waiting map[string]int
-	for before := (picture{}); before.leases == nil || !reflect.DeepEqual(before, want); {
-		before = look()
-		held, waiting = map[string]int{}, map[string]int{}
-		for path := range locks {
-			held[path], waiting[path] = int(l.value("held", "lock", path)), int(l.value("waiting", "lock", path))
-		}
-		require.EqualValues(l.t, held["/e"], l.value("leader", "lock", "/e"))
-		want = look()
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := leases()
 	for path := range locks {
-		require.Equal(l.t, want.leases[path], held[path], "leases of %s", path)
-		require.GreaterOrEqual(l.t, waiting[path], len(want.waiting[path]), "calls that wait for %s", path)
-		require.LessOrEqual(l.t, waiting[path], len(want.waiting[path])+sets(), "calls that wait for %s", path)
+		require.EqualValues(l.t, held[path], l.value("held", "lock", path), "leases of %s", path)
+		require.EqualValues(l.t, l.calls[path], l.value("waiting", "lock", path), "calls that wait for %s", path)
 	}
+	require.EqualValues(l.t, held["/e"], l.value("leader", "lock", "/e"))
 }
 
 // each says that there is one lease of each of these.
@@ -98,14 +78,12 @@ func each(paths ...string) func() map[string]int {
 	return func() map[string]int { return m }
 }
 
-func none() int { return 0 }
-
 // Every recipe through every end, with the gauges compared at every step.
 func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 	for name, way := range everyWay() {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, func(t *testing.T, l *lab) {
-				c, rival, admin := l.client(true), l.client(false), l.client(false)
+				c, rival := l.client(true), l.client(false)
 				held, free := each(way.paths...), each()
 				ends := func(metric, label, end string, n int) {
 					t.Helper()
@@ -116,10 +94,10 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 
 				x, err := way.take(c)(t.Context())
 				require.NoError(t, err)
-				l.truth(admin, held, none, c)
+				l.truth(held)
 				ends("acquire_seconds", "result", "acquired", 1)
 				require.NoError(t, x.Unlock(t.Context()))
-				l.truth(admin, free, none, c)
+				l.truth(free)
 				ends("hold_seconds", "end", "released", 1)
 
 				blocked, err := way.block(rival)(t.Context())
@@ -130,44 +108,44 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 				} {
 					ctx, cancel := ctx()
 					errs := make(chan error, 1)
-					go func() { _, err := way.take(c)(ctx); errs <- err }()
+					go func() { _, err := l.call(ctx, way, way.take(c)); errs <- err }()
 					l.settle()
 					require.NotZero(t, l.value("waiting"))
-					l.truth(admin, free, none, c)
+					l.truth(free)
 					time.AfterFunc(2*time.Minute, cancel)
 					require.Error(t, <-errs)
-					l.truth(admin, free, none, c)
+					l.truth(free)
 					require.Zero(t, l.value("waiting"))
 					ends("acquire_seconds", "result", result, 1)
 				}
 				if way.try != nil {
 					_, err = way.try(c)(t.Context())
 					require.ErrorIs(t, err, recipes.ErrHeld)
-					l.truth(admin, free, none, c)
+					l.truth(free)
 					ends("acquire_seconds", "result", "held", 1)
 				}
 
 				l.refuse(c, way, func(p *kind.Payload) { maxWaiters(p.Params, 1) }, recipes.ErrQueueFull)
-				l.truth(admin, free, none, c)
+				l.truth(free)
 				ends("acquire_seconds", "result", "quota", 1)
 				l.refuse(c, way, func(p *kind.Payload) { p.State = kind.StateDraining }, recipes.ErrDraining)
-				l.truth(admin, free, none, c)
+				l.truth(free)
 				ends("acquire_seconds", "result", "error", 1)
 
 				leases := make(chan *recipes.Lease, 1)
 				go func() {
-					if x, err := way.take(c)(t.Context()); err == nil {
+					if x, err := l.call(t.Context(), way, way.take(c)); err == nil {
 						leases <- x
 					}
 				}()
 				l.settle()
-				l.truth(admin, free, none, c)
+				l.truth(free)
 				require.NoError(t, blocked.Unlock(t.Context()))
 				x = <-leases
-				l.truth(admin, held, none, c)
+				l.truth(held)
 				require.NoError(t, l.srv.Delete(x.Node()))
 				<-x.Context().Done()
-				l.truth(admin, free, none, c)
+				l.truth(free)
 				ends("hold_seconds", "end", "lost", 1)
 				for _, path := range way.paths {
 					require.EqualValues(t, 1, l.value("lost_total", "lock", path, "reason", "deleted"))
@@ -175,22 +153,22 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 
 				x, err = way.take(c)(t.Context())
 				require.NoError(t, err)
-				l.truth(admin, held, none, c)
+				l.truth(held)
 				l.srv.Expire(l.session(c))
 				<-x.Context().Done()
-				l.truth(admin, free, none, c)
+				l.truth(free)
 				ends("hold_seconds", "end", "lost", 2)
 				require.Error(t, x.Unlock(t.Context()))
-				l.truth(admin, free, none, c)
+				l.truth(free)
 
 				blocked, err = way.block(rival)(t.Context())
 				require.NoError(t, err)
 				errs := make(chan error, 1)
-				go func() { _, err := way.take(c)(t.Context()); errs <- err }()
+				go func() { _, err := l.call(t.Context(), way, way.take(c)); errs <- err }()
 				l.settle()
 				l.srv.Expire(l.session(c))
 				require.ErrorIs(t, <-errs, recipes.ErrSessionLost, "a place goes with its session")
-				l.truth(admin, free, none, c)
+				l.truth(free)
 				require.NoError(t, blocked.Unlock(t.Context()))
 			})
 		})
@@ -230,31 +208,6 @@ func maxWaiters(p kind.Params, n int) {
 	}
 }
 
-// A set that waits for another goroutine of its client stands in no queue. Its end was taken for that of a reader that began
-// to wait at the same moment.
-func TestWhoWaitedInTheProcessTakesNobodyOutOfAQueue(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		c, rival := l.client(true), l.client(false)
-		x, err := c.Mutex("/m").Lock(t.Context())
-		require.NoError(t, err)
-		w, err := rival.RWMutex("/rw").Lock(t.Context())
-		require.NoError(t, err)
-		read := make(chan error, 1)
-		go func() { _, err := c.RWMutex("/rw").RLock(t.Context()); read <- err }()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err = set(c).Lock(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		l.settle()
-		require.EqualValues(t, 1, l.value("waiting", "lock", "/rw"))
-		require.NoError(t, w.Unlock(t.Context()))
-		require.NoError(t, <-read)
-		l.settle()
-		require.Zero(t, l.value("waiting"))
-		require.NoError(t, x.Unlock(t.Context()))
-	})
-}
-
 // Goroutines of two clients do everything at once, with bounds of every length, under sessions that expire and nodes that are
 // deleted. Whenever everything rests the gauges are compared with the truth.
 func TestGaugesDoNotDriftUnderRandomUse(t *testing.T) {
@@ -272,12 +225,8 @@ func (l *lab) randomUse(r *rand.Rand) {
 		ways = append(ways, all[name])
 	}
 	clients := []*recipes.Client{l.client(true), l.client(true, func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })}
-	admin := l.client(false)
-	var mu sync.Mutex
 	held := map[*recipes.Lease][]string{}
-	leases := func() map[string]int {
-		mu.Lock()
-		defer mu.Unlock()
+	leases := func() map[string]int { // mu is held
 		n := map[string]int{}
 		for x, paths := range held {
 			for _, path := range paths {
@@ -289,7 +238,6 @@ func (l *lab) randomUse(r *rand.Rand) {
 		return n
 	}
 	var calls sync.WaitGroup
-	var sets atomic.Int32 // in their calls
 	for range 150 {
 		switch n := r.IntN(20); {
 		case n == 0:
@@ -297,14 +245,14 @@ func (l *lab) randomUse(r *rand.Rand) {
 		case n == 1:
 			l.srv.Disconnect(l.session(clients[r.IntN(2)]))
 		case n < 5:
-			mu.Lock()
+			l.mu.Lock()
 			for x := range held {
 				if n == 2 && x.Context().Err() == nil {
 					_ = l.srv.Delete(x.Node())
 				}
 				break
 			}
-			mu.Unlock()
+			l.mu.Unlock()
 		default:
 			way, c := ways[r.IntN(len(ways))], clients[r.IntN(2)]
 			take := way.take(c)
@@ -315,33 +263,27 @@ func (l *lab) randomUse(r *rand.Rand) {
 			calls.Go(func() {
 				ctx, cancel := context.WithTimeout(l.t.Context(), most)
 				defer cancel()
-				if len(way.paths) > 1 {
-					sets.Add(1)
-				}
-				x, err := take(ctx)
-				if len(way.paths) > 1 {
-					sets.Add(-1)
-				}
+				x, err := l.call(ctx, way, take)
 				if err != nil {
 					return
 				}
-				mu.Lock()
+				l.mu.Lock()
 				held[x] = way.paths
-				mu.Unlock()
+				l.mu.Unlock()
 				time.Sleep(hold)
-				mu.Lock()
+				l.mu.Lock()
 				delete(held, x)
-				mu.Unlock()
+				l.mu.Unlock()
 				_ = x.Unlock(l.t.Context())
 			})
 		}
-		time.Sleep(time.Duration(1001+r.IntN(2000)) * time.Millisecond) // calls that begin together may be taken for each other
+		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
 		if r.IntN(5) == 0 {
-			l.truth(admin, leases, func() int { return int(sets.Load()) }, clients...)
+			l.truth(leases)
 		}
 	}
 	calls.Wait()
-	l.truth(admin, each(), none, clients...)
+	l.truth(each())
 	require.Zero(l.t, l.value("waiting"))
 	require.Zero(l.t, l.value("held"))
 }

@@ -2,6 +2,7 @@ package prom_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,11 +22,14 @@ type lab struct {
 	srv     *zktest.Server
 	reg     *prometheus.Registry
 	metrics *prom.Observer
+
+	mu    sync.Mutex
+	calls map[string]int // that have not returned, by lock
 }
 
 func inLab(t *testing.T, f func(t *testing.T, l *lab), opts ...prom.Option) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(time.Millisecond)), reg: prometheus.NewRegistry(), metrics: prom.New(opts...)}
+		l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(time.Millisecond)), reg: prometheus.NewRegistry(), metrics: prom.New(opts...), calls: map[string]int{}}
 		l.reg.MustRegister(l.metrics)
 		for path, k := range locks {
 			l.declare(path, k, nil)

@@ -1,7 +1,6 @@
 package prom
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
-	"github.com/locktree/locktree/recipes/session"
 )
 
 const other = "other" // the label of locks beyond the cap
@@ -25,12 +23,13 @@ type Observer struct {
 	acquire, hold              *prometheus.HistogramVec
 	waiting, held, leader      *prometheus.GaugeVec
 	contended, lost, suspected *prometheus.CounterVec
-	overflow                   *prometheus.CounterVec // without labels
+	overflow, sessions         *prometheus.CounterVec   // without labels
+	heartbeat                  *prometheus.HistogramVec // without labels
 	vectors                    []prometheus.Collector
 
 	mu     sync.Mutex // never held while a metric is touched: a scrape may be in the way there
 	labels map[string]bool
-	places map[string][]place // in queues now, by the path of the lock
+	calls  map[uint64]bool // that wait
 }
 
 var (
@@ -52,22 +51,26 @@ func WithMaxLocks(n int) Option { return func(o *Observer) { o.max = n } }
 // New makes an Observer.
 func New(opts ...Option) *Observer {
 	o := &Observer{
-		label: func(path string) string { return path }, max: 1000, labels: map[string]bool{}, places: map[string][]place{},
+		label: func(path string) string { return path }, max: 1000, labels: map[string]bool{}, calls: map[uint64]bool{},
 
 		acquire: histogram("acquire_seconds", "How long calls took until they returned a lease or an error.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, "lock", "kind", "result"),
 		hold: histogram("hold_seconds", "How long leases were held.",
 			[]float64{.001, .01, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600}, "lock", "kind", "end"),
-		contended: counter("acquire_contended_total", "Calls that had to queue.", "lock"),
+		contended: counter("acquire_contended_total", "Calls that had to wait.", "lock"),
 		lost:      counter("lost_total", "Leases that ended before they were released.", "lock", "reason"),
 		suspected: counter("suspected_total", "Times that the session of a lease was in doubt.", "lock"),
 		overflow:  counter("label_overflow_total", "Events counted under lock=\"other\" because there are too many locks."),
-		waiting:   gauge("waiting", "Calls that stand in a queue.", "lock"),
-		held:      gauge("held", "Leases that are held.", "lock", "kind"),
-		leader:    gauge("leader", "1 while this program leads, else 0.", "lock"),
+		sessions:  counter("sessions_lost_total", "Sessions that were lost, other than by Close."),
+		heartbeat: histogram("heartbeat_seconds", "How long the servers took to commit a heartbeat.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
+		waiting: gauge("waiting", "Calls that wait for a lock.", "lock"),
+		held:    gauge("held", "Leases that are held.", "lock", "kind"),
+		leader:  gauge("leader", "1 while this program leads, else 0.", "lock"),
 	}
-	o.vectors = []prometheus.Collector{o.acquire, o.contended, o.hold, o.waiting, o.held, o.leader, o.lost, o.suspected, o.overflow}
+	o.vectors = []prometheus.Collector{o.acquire, o.contended, o.hold, o.waiting, o.held, o.leader, o.lost, o.suspected, o.overflow, o.sessions, o.heartbeat}
 	o.overflow.WithLabelValues()
+	o.sessions.WithLabelValues()
 	for _, opt := range opts {
 		opt(o)
 	}
@@ -113,72 +116,69 @@ func (o *Observer) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Queued implements recipes.Observer.
-func (o *Observer) Queued(e recipes.Event) {
-	o.each(e, func(path, lock, _ string) {
+// Observe implements recipes.Observer.
+func (o *Observer) Observe(e recipes.Event) {
+	switch e.Type {
+	case recipes.EventSessionLost:
+		if !errors.Is(e.Cause, recipes.ErrClosed) {
+			o.sessions.WithLabelValues().Inc()
+		}
+	case recipes.EventHeartbeat:
+		if e.Cause == nil {
+			o.heartbeat.WithLabelValues().Observe(e.Wait.Seconds())
+		}
+	}
+	waited := o.waited(e)
+	for _, l := range e.Locks {
+		kindOf := l.Kind.Name
+		if len(e.Locks) > 1 {
+			kindOf = "multilock"
+		}
+		lock := o.name(l.Path)
+		o.count(e, lock, kindOf)
+		if waited {
+			o.waiting.WithLabelValues(lock).Dec()
+		}
+	}
+}
+
+// waited reports whether e ends the wait of a call.
+func (o *Observer) waited(e recipes.Event) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	waited := o.calls[e.Call]
+	switch e.Type {
+	case recipes.EventQueued:
+		o.calls[e.Call] = true
+	case recipes.EventAcquired, recipes.EventRefused:
+		delete(o.calls, e.Call)
+		return waited
+	}
+	return false
+}
+
+// count counts an event of a call or a lease, for one of its locks.
+func (o *Observer) count(e recipes.Event, lock, kindOf string) {
+	switch e.Type {
+	case recipes.EventQueued:
 		o.contended.WithLabelValues(lock).Inc()
-		o.queue(path, e)
 		o.waiting.WithLabelValues(lock).Inc()
-		if e.Kind == kind.Election {
+		if kindOf == kind.Election.Name {
 			o.leader.WithLabelValues(lock) // 0: it stands and does not lead
 		}
-	})
-}
-
-// Acquired implements recipes.Observer.
-func (o *Observer) Acquired(e recipes.Event) {
-	o.each(e, func(path, lock, kind string) {
-		o.returned(path, lock, kind, e, "acquired")
-		o.holds(lock, kind, 1)
-	})
-}
-
-// Refused implements recipes.Observer.
-func (o *Observer) Refused(e recipes.Event) {
-	o.each(e, func(path, lock, kind string) { o.returned(path, lock, kind, e, result(e.Cause)) })
-}
-
-// Suspected implements recipes.Observer.
-func (o *Observer) Suspected(e recipes.Event) {
-	o.each(e, func(_, lock, _ string) { o.suspected.WithLabelValues(lock).Inc() })
-}
-
-// Lost implements recipes.Observer.
-func (o *Observer) Lost(e recipes.Event) {
-	o.each(e, func(_, lock, kind string) {
-		o.hold.WithLabelValues(lock, kind, "lost").Observe(e.Held.Seconds())
+	case recipes.EventAcquired:
+		o.acquire.WithLabelValues(lock, kindOf, string(e.Result)).Observe(e.Wait.Seconds())
+		o.holds(lock, kindOf, 1)
+	case recipes.EventRefused:
+		o.acquire.WithLabelValues(lock, kindOf, string(e.Result)).Observe(e.Wait.Seconds())
+	case recipes.EventSuspected:
+		o.suspected.WithLabelValues(lock).Inc()
+	case recipes.EventLost:
 		o.lost.WithLabelValues(lock, reason(e.Cause)).Inc()
-		o.holds(lock, kind, -1)
-	})
-}
-
-// Released implements recipes.Observer.
-func (o *Observer) Released(e recipes.Event) {
-	o.each(e, func(_, lock, kind string) {
-		o.hold.WithLabelValues(lock, kind, "released").Observe(e.Held.Seconds())
-		o.holds(lock, kind, -1)
-	})
-}
-
-// each calls f for the locks that an event is about, several of a MultiLock, with their labels.
-func (o *Observer) each(e recipes.Event, f func(path, lock, kind string)) {
-	first, rest, several := strings.Cut(e.Path, " + /")
-	if !several && e.Kind != nil {
-		f(first, o.name(first), e.Kind.Name)
-		return
-	}
-	f(first, o.name(first), "multilock")
-	for several {
-		first, rest, several = strings.Cut(rest, " + /")
-		f("/"+first, o.name("/"+first), "multilock")
-	}
-}
-
-// returned counts a call that has returned.
-func (o *Observer) returned(path, lock, kind string, e recipes.Event, result string) {
-	o.acquire.WithLabelValues(lock, kind, result).Observe(e.Wait.Seconds())
-	if o.leave(path, e, result) {
-		o.waiting.WithLabelValues(lock).Dec()
+		fallthrough
+	case recipes.EventReleased:
+		o.hold.WithLabelValues(lock, kindOf, string(e.Type)).Observe(e.Held.Seconds())
+		o.holds(lock, kindOf, -1)
 	}
 }
 
@@ -212,27 +212,6 @@ func (o *Observer) name(path string) string {
 		}
 	}
 	return lock
-}
-
-// result says how a call without a lease ended.
-func result(cause error) string {
-	var held *recipes.HeldError
-	switch tried := errors.As(cause, &held) && held.Cause == nil; {
-	case tried:
-		return "held"
-	case errors.Is(cause, recipes.ErrUnreachable): // which has deadlines of its own among its causes
-		return "error"
-	case errors.Is(cause, context.DeadlineExceeded):
-		return "timeout"
-	case errors.Is(cause, context.Canceled) || held != nil:
-		return "cancelled"
-	}
-	for _, full := range []error{recipes.ErrQueueFull, recipes.ErrSessionFull, session.ErrQuotaExceeded, session.ErrThrottled} {
-		if errors.Is(cause, full) {
-			return "quota"
-		}
-	}
-	return "error"
 }
 
 var reasons = []string{"session", "deleted", "other"}

@@ -1,8 +1,6 @@
 package prom_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,28 +14,32 @@ import (
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/prom"
-	"github.com/locktree/locktree/recipes/session"
 )
 
-func events(path string) recipes.Event {
-	return recipes.Event{Path: path, Kind: kind.Mutex, Node: path + "/n", Wait: time.Millisecond, Held: time.Second}
+// event is one of a call for a mutex.
+func event(what recipes.EventType, path string) recipes.Event {
+	return recipes.Event{Type: what, Call: 1, Path: path, Locks: []recipes.EventLock{{Path: path, Kind: kind.Mutex}},
+		Wait: time.Millisecond, Held: time.Second}
 }
 
 // Names, types, units and help as Prometheus wants them, and what a newcomer finds at /metrics.
 func TestMetricsAsTheyAreScraped(t *testing.T) {
 	o := prom.New()
-	e := events("/locks/ledger")
-	o.Queued(e)
-	e.Wait = 40 * time.Millisecond
-	o.Acquired(e)
-	o.Suspected(e)
-	e.Cause = fmt.Errorf("%w: %w", recipes.ErrLost, recipes.ErrSessionLost)
-	o.Lost(e)
+	for _, what := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventSuspected, recipes.EventCleared, recipes.EventLost} {
+		e := event(what, "/locks/ledger")
+		if what == recipes.EventLost {
+			e.Cause = fmt.Errorf("%w: %w", recipes.ErrLost, recipes.ErrSessionLost)
+		}
+		o.Observe(e)
+	}
+	o.Observe(recipes.Event{Type: recipes.EventSessionLost, Cause: recipes.ErrSessionLost})
+	o.Observe(recipes.Event{Type: recipes.EventSessionLost, Cause: recipes.ErrClosed})
+	o.Observe(recipes.Event{Type: "of a later version"})
 	problems, err := testutil.CollectAndLint(o)
 	require.NoError(t, err)
 	require.Empty(t, problems)
 	require.NoError(t, testutil.CollectAndCompare(o, strings.NewReader(`
-# HELP locktree_acquire_contended_total Calls that had to queue.
+# HELP locktree_acquire_contended_total Calls that had to wait.
 # TYPE locktree_acquire_contended_total counter
 locktree_acquire_contended_total{lock="/locks/ledger"} 1
 # HELP locktree_held Leases that are held.
@@ -51,42 +53,17 @@ locktree_label_overflow_total 0
 locktree_lost_total{lock="/locks/ledger",reason="deleted"} 0
 locktree_lost_total{lock="/locks/ledger",reason="other"} 0
 locktree_lost_total{lock="/locks/ledger",reason="session"} 1
+# HELP locktree_sessions_lost_total Sessions that were lost, other than by Close.
+# TYPE locktree_sessions_lost_total counter
+locktree_sessions_lost_total 1
 # HELP locktree_suspected_total Times that the session of a lease was in doubt.
 # TYPE locktree_suspected_total counter
 locktree_suspected_total{lock="/locks/ledger"} 1
-# HELP locktree_waiting Calls that stand in a queue.
+# HELP locktree_waiting Calls that wait for a lock.
 # TYPE locktree_waiting gauge
 locktree_waiting{lock="/locks/ledger"} 0
 `), "locktree_acquire_contended_total", "locktree_held", "locktree_label_overflow_total", "locktree_lost_total",
-		"locktree_suspected_total", "locktree_waiting"))
-}
-
-func TestEveryErrorHasItsResult(t *testing.T) {
-	for _, c := range []struct {
-		cause error
-		want  string
-	}{
-		{&recipes.HeldError{}, "held"},
-		{&recipes.HeldError{Cause: context.DeadlineExceeded}, "timeout"},
-		{&recipes.HeldError{Cause: context.Canceled}, "cancelled"},
-		{&recipes.HeldError{Cause: errors.New("shutting down")}, "cancelled"},
-		{fmt.Errorf("recipes: lock /m: %w", context.Canceled), "cancelled"},
-		{fmt.Errorf("%w: %w", recipes.ErrUnreachable, context.DeadlineExceeded), "error"},
-		{recipes.ErrQueueFull, "quota"},
-		{recipes.ErrSessionFull, "quota"},
-		{session.ErrQuotaExceeded, "quota"},
-		{session.ErrThrottled, "quota"},
-		{recipes.ErrDraining, "error"},
-		{recipes.ErrSessionLost, "error"},
-		{nil, "error"},
-	} {
-		o := prom.New()
-		reg := prometheus.NewRegistry()
-		reg.MustRegister(o)
-		o.Refused(recipes.Event{Path: "/m", Kind: kind.Mutex, Cause: c.cause})
-		l := &lab{t: t, reg: reg}
-		require.EqualValues(t, 1, l.value("acquire_seconds", "result", c.want), "%v", c.cause)
-	}
+		"locktree_sessions_lost_total", "locktree_suspected_total", "locktree_waiting"))
 }
 
 // A program that makes up paths must not fill the memory of every Prometheus that scrapes it.
@@ -100,21 +77,23 @@ func TestLabelsAreCappedAndTheOverflowIsCounted(t *testing.T) {
 	l := &lab{t: t, reg: prometheus.NewRegistry()}
 	l.reg.MustRegister(o)
 	for i := range 10 {
-		o.Acquired(events(fmt.Sprintf("/orders/order-%d", i)))
+		o.Observe(event(recipes.EventAcquired, fmt.Sprintf("/orders/order-%d", i)))
 	}
 	require.EqualValues(t, 10, l.value("held", "lock", "/orders/order-*"))
 	for i := range 10 {
-		o.Acquired(events(fmt.Sprintf("/dynamic/%d", i)))
+		o.Observe(event(recipes.EventAcquired, fmt.Sprintf("/dynamic/%d", i)))
 	}
 	require.EqualValues(t, 1, l.value("held", "lock", "/dynamic/0"))
 	require.EqualValues(t, 9, l.value("held", "lock", "other"))
 	require.EqualValues(t, 9, l.value("label_overflow_total"))
 	require.Zero(t, l.value("lost_total", "lock", "other"))
 	for i := range 10 {
-		o.Released(events(fmt.Sprintf("/dynamic/%d", i)))
+		o.Observe(event(recipes.EventReleased, fmt.Sprintf("/dynamic/%d", i)))
 	}
 	require.Zero(t, l.value("held", "lock", "/dynamic/0")+l.value("held", "lock", "other"))
-	o.Refused(recipes.Event{Path: "\xff"}) // of a handle that was made wrong: counted, and no panic
+	e := event(recipes.EventRefused, "\xff")
+	e.Result = recipes.ResultError
+	o.Observe(e) // of a handle that was made wrong: counted, and no panic
 	require.EqualValues(t, 1, l.value("acquire_seconds", "lock", "other", "result", "error"))
 }
 
@@ -122,7 +101,7 @@ func TestLabelsAreCappedAndTheOverflowIsCounted(t *testing.T) {
 func TestASlowScrapeHoldsUpNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		for i := range 100 {
-			l.metrics.Acquired(events(fmt.Sprint("/x", i)))
+			l.metrics.Observe(event(recipes.EventAcquired, fmt.Sprint("/x", i)))
 		}
 		stuck, gone := make(chan prometheus.Metric), make(chan struct{})
 		go func() {
@@ -155,16 +134,12 @@ func TestOneObserverServesManyAtOnce(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 200 {
-				e := events(fmt.Sprintf("/%d", n%8))
-				e.Node += fmt.Sprint(i, n)
-				o.Queued(e)
-				if o.Acquired(e); n%2 == 0 {
-					o.Lost(e)
-				} else {
-					o.Released(e)
+				for j, what := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired,
+					[]recipes.EventType{recipes.EventLost, recipes.EventReleased}[n%2], recipes.EventQueued, recipes.EventRefused} {
+					e := event(what, fmt.Sprintf("/%d", n%8))
+					e.Call = uint64(i*1000 + n*2 + j/3)
+					o.Observe(e)
 				}
-				o.Queued(e)
-				o.Refused(e)
 				if n%50 == 0 {
 					_, _ = l.reg.Gather()
 				}
@@ -178,22 +153,23 @@ func TestOneObserverServesManyAtOnce(t *testing.T) {
 }
 
 // The cost of one lock that is taken and given back, on the Observer's goroutine.
-func BenchmarkAcquireAndRelease(b *testing.B) {
-	b.ReportAllocs()
-	o, e := prom.New(), events("/locks/ledger")
-	for b.Loop() {
-		o.Acquired(e)
-		o.Released(e)
-	}
-}
+func BenchmarkAcquireAndRelease(b *testing.B) { bench(b, recipes.EventAcquired, recipes.EventReleased) }
 
 // The same of a lock that had to be waited for.
 func BenchmarkQueueAcquireAndRelease(b *testing.B) {
+	bench(b, recipes.EventQueued, recipes.EventAcquired, recipes.EventReleased)
+}
+
+func bench(b *testing.B, types ...recipes.EventType) {
 	b.ReportAllocs()
-	o, e := prom.New(), events("/locks/ledger")
+	o := prom.New()
+	var events []recipes.Event
+	for _, what := range types {
+		events = append(events, event(what, "/locks/ledger"))
+	}
 	for b.Loop() {
-		o.Queued(e)
-		o.Acquired(e)
-		o.Released(e)
+		for _, e := range events {
+			o.Observe(e)
+		}
 	}
 }

@@ -38,6 +38,9 @@ type Config struct {
 	Logger *slog.Logger
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
+	// Trace, when not nil, is told what happens to sessions, in the order in which it happens. It is called with locks held: it
+	// must return at once, and use neither the Client nor the Session.
+	Trace func(Event)
 }
 
 // Auth is one identity to present: zk's AddAuth. Scheme "digest" takes "user:password".
@@ -250,7 +253,7 @@ func (c *Client) redial(d *dialling, old *Session) {
 // Close ends the client: the session is Lost with ErrClosed (every lease's context is cancelled first), then closed on
 // the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
 // not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
-// answer, and 1.5 s more when Config.Observer is slow. Closing again waits likewise and returns nil.
+// answer. Closing again waits likewise and returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.closed

@@ -275,8 +275,12 @@ func (s *Session) beatAt() time.Time {
 func (s *Session) beat(h *held) {
 	ctx, cancel := context.WithTimeout(s.guard.live, s.Timeout()/3)
 	defer cancel()
+	sent := time.Now()
 	err := s.Confirm(ctx, h.path)
 	s.mu.Lock()
+	if s.state != StateLost { // EventLost is the last
+		s.trace(EventHeartbeat, time.Since(sent), err)
+	}
 	s.beating = false
 	if isNoNode(err) || errors.Is(err, ErrCannotHeartbeat) {
 		h.gone, s.nextBeat = true, time.Time{}

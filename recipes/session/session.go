@@ -189,6 +189,7 @@ func (s *Session) move(to State) {
 	s.state = to
 	close(s.changed)
 	s.changed = make(chan struct{})
+	s.trace([...]EventType{EventCleared, EventSuspected, EventLost}[to], 0, s.err)
 }
 
 // lose ends the session, once. Who holds something is told before it returns, and before the servers are; otherwise it
@@ -296,6 +297,11 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 			frame, _ := s.encode(&o) // which was no error before
 			l.submit(o.call(frame))
 		}
+	}
+	if first {
+		s.trace(EventOpened, 0, nil)
+	} else {
+		s.trace(EventConnected, 0, nil)
 	}
 	if len(s.holds) == 0 { // else a commit leads back: this server may be one that answers and commits nothing
 		s.move(StateActive)

@@ -30,12 +30,13 @@ func main() {
 }
 
 // announcer says when its program has to wait.
-type announcer struct {
-	recipes.NopObserver
-	name string
-}
+type announcer struct{ name string }
 
-func (a announcer) Queued(recipes.Event) { fmt.Println(a.name, "waits") }
+func (a announcer) Observe(e recipes.Event) {
+	if e.Type == recipes.EventQueued {
+		fmt.Println(a.name, "waits")
+	}
+}
 
 func run(ctx context.Context, servers []string, name string) error {
 	client, err := recipes.Dial(ctx, recipes.Config{Servers: servers, ID: name, Observer: announcer{name: name}})

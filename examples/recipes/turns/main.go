@@ -38,12 +38,13 @@ type turn struct {
 }
 
 // queued hears that its client stands in the queue.
-type queued struct {
-	recipes.NopObserver
-	yes chan struct{}
-}
+type queued struct{ yes chan struct{} }
 
-func (q queued) Queued(recipes.Event) { close(q.yes) }
+func (q queued) Observe(e recipes.Event) {
+	if e.Type == recipes.EventQueued { // told once for each call
+		close(q.yes)
+	}
+}
 
 func run(ctx context.Context) error {
 	gate, err := dial(ctx, "gate", nil)
