@@ -27,7 +27,7 @@ type Snapshot struct {
 	Servers  []Server
 	Waits    *Waits   // see WaitsFor; of a queue longer than 200, its first 200 and those who stand in another one, too
 	Unread   []Unread // what could not be read, in the order of paths
-	Cut      bool     // there are more nodes below the prefix than are looked at
+	Cut      bool     // there are more nodes below the prefix than are looked at, or some have very long paths
 	Pending  int      // nodes whose turn has not come yet, for the bound on reads: what is shown of them is older, or nothing
 	Cost     Cost
 }
@@ -309,9 +309,13 @@ func (s *Scanner) lockOf(dir string) *entry {
 	return s.discover(dir)
 }
 
-// discover takes in a node that nobody asked for; nil when there are too many.
+// maxPath is how long the path of such a node is at most. Servers allow a megabyte, which would be kept, and shown, with
+// every lock and change of hands.
+const maxPath = 4096
+
+// discover takes in a node that nobody asked for; nil when there are too many, or its path is too long.
 func (s *Scanner) discover(path string) *entry {
-	if s.walked >= maxNodes {
+	if s.walked >= maxNodes || len(path) > maxPath {
 		s.cut = true
 		return nil
 	}

@@ -170,6 +170,22 @@ func TestASnapshotShowsDeclaredLocksAndAnybodysBelowAPrefix(t *testing.T) {
 	})
 }
 
+// Anybody who may create a node may give it a path of nearly a megabyte, which would stand in every report and on every page.
+func TestNodesWithVeryLongPathsAreNotLookedAt(t *testing.T) {
+	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
+		srv := zktest.Start(t, opts...)
+		long, longest := "/java/"+strings.Repeat("x", 4000), "/java/"+strings.Repeat("x", 100_000)
+		for _, path := range []string{long, longest} {
+			require.NoError(t, srv.Create(path, nil))
+			foreign(t, srv, path+"/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-")
+		}
+		s, _ := looker(t, srv, inspect.ScanOptions{Prefix: "/"})
+		snap := scan(t, s)
+		require.Equal(t, []string{long + " mutex holds:10.1.2.3"}, lines(snap))
+		require.True(t, snap.Cut)
+	})
+}
+
 func TestASnapshotSaysWhereHoldersConnectFromAndWhenTheirSessionsEnd(t *testing.T) {
 	srv := zktest.Start(t)
 	declare(t, srv, "/locks/ledger", kind.Mutex.New())
