@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -30,7 +29,7 @@ import (
 const serveAddress = "127.0.0.1:7676"
 
 func serveCommand(a *app) *cobra.Command {
-	s := &service{app: a}
+	s := &service{app: a, asking: make(chan struct{}, 1)}
 	c := &cobra.Command{
 		Use:        "serve",
 		SuggestFor: []string{"web", "ui", "page", "dashboard", "exporter", "metrics"},
@@ -87,17 +86,23 @@ type service struct {
 	mu        sync.Mutex // over the clients of the stack
 	connected int
 
-	asking   sync.Mutex // one at a time asks for
-	document []byte     // what status was last
+	asking   chan struct{} // taken by who asks for the status
+	document []byte        // what it was last
+	failed   error         // or why it was not to be had
 	written  time.Time
 }
 
 func (s *service) check(c *cobra.Command) error {
 	switch {
-	case s.interval < 100*time.Millisecond || s.driftInterval < 0 || s.reads < 0 || s.history < 1:
-		return usage(c, "Bad flag", "-interval is at least 100ms, -history at least 1, and -reads and -drift-interval are not negative.")
+	case s.interval < 100*time.Millisecond || s.driftInterval != 0 && s.driftInterval < time.Second || s.reads < 0 || s.history < 1:
+		return usage(c, "Bad flag", "-interval must be at least 100ms, -history at least 1, -reads not negative, and -drift-interval 0 or at least 1s.")
 	case s.prefix != "" && s.prefix != "/" && kind.ValidatePath(s.prefix) != nil:
 		return usage(c, "Not a path", "-prefix=%s: %v. A path is absolute, as in \"/locks/payments\".", s.prefix, kind.ValidatePath(s.prefix))
+	}
+	for _, name := range s.hosts {
+		if strings.ContainsAny(name, ":/") {
+			return usage(c, "Bad host", "-host=%s: name it without a scheme, a port and a path, as in -host=locks.example.com.", name)
+		}
 	}
 	host, _, err := net.SplitHostPort(s.listen)
 	if err != nil {
@@ -105,16 +110,16 @@ func (s *service) check(c *cobra.Command) error {
 	}
 	if s.webConfig != "" {
 		if s.web, err = serve.ReadWebConfig(s.path(s.webConfig)); err != nil {
-			return view.Failf("Cannot use the web configuration", "%v. It has the layout of Prometheus' web configuration file, of which tls_server_config and basic_auth_users are understood.", err)
+			return view.Failf("Cannot use the web configuration", "%v.", err)
 		}
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		if !s.web.Authenticates() {
-			return view.Failf("Everybody could look", "-listen=%s can be reached by other machines, and nobody has to log in. "+
-				"Serve on %s, behind a proxy if need be, or name a -web-config with basic_auth_users, or with a tls_server_config that requires client certificates.", s.listen, serveAddress)
+			return view.Failf("Nobody would have to log in", "Other machines can reach -listen=%s. "+
+				"Serve on %s, behind a proxy if necessary, or name a -web-config with basic_auth_users, or with a tls_server_config that requires client certificates.", s.listen, serveAddress)
 		}
 		if !s.web.Encrypts() {
-			s.view().Message("Warning: passwords for this page go over the network as they are. Name a certificate in tls_server_config of the web configuration, unless a proxy on this machine encrypts.")
+			s.view().Message("Warning: passwords for this page cross the network unencrypted. Name a certificate in tls_server_config of the web configuration, unless a proxy in front of it encrypts.")
 		}
 		if ip == nil && host != "" {
 			s.hosts = append(s.hosts, host)
@@ -348,32 +353,47 @@ func planText(p *plan.Plan) string {
 // maxPlanText is how much of a plan the page shows.
 const maxPlanText = 64 << 10
 
-// statusEvery keeps programs that ask for the status from reading the tree more often than this.
-const statusEvery = 10 * time.Second
+// statusEvery keeps programs that ask for the status from reading the tree more often than this, and statusWithin bounds how
+// long they wait for it.
+const (
+	statusEvery  = 10 * time.Second
+	statusWithin = 20 * time.Second
+)
 
-// status writes the document of "locktree status -json", with a path where no configuration is read.
-func (s *service) status(w io.Writer) error {
+// status is the document of "locktree status -json", with a path where no configuration is read.
+func (s *service) status(ctx context.Context) ([]byte, error) {
 	if err := s.ready(); err != nil {
-		return err
+		return nil, err
 	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
-	if time.Since(s.written) >= statusEvery {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		var out, said bytes.Buffer
-		a := &app{terminal: s.terminal, dir: s.dir, dialClient: s.dialClient, v: view.NewDocuments(&out, view.Stream{Writer: &said}, version())}
-		var err error
-		if len(s.stack.Sources) > 0 {
-			err = a.stackStatus(ctx, s.stack, false)
-		} else {
-			err = a.lookAt(ctx, s.stack, s.prefix)
-		}
-		if out.Len() == 0 { // else it is what could be read
-			return cmp.Or(err, errNotConnected)
-		}
-		s.document, s.written = out.Bytes(), time.Now()
+	select {
+	case s.asking <- struct{}{}: // one at a time asks for it; who goes away does not wait on
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	_, err := w.Write(s.document)
-	return err
+	if s.written.IsZero() || time.Since(s.written) >= statusEvery {
+		s.document, s.failed = s.readStatus(ctx)
+		if ctx.Err() != nil { // the reader's end says nothing of the servers
+			return nil, ctx.Err()
+		}
+		s.written = time.Now()
+	}
+	return s.document, s.failed
+}
+
+func (s *service) readStatus(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	var out, said bytes.Buffer
+	a := &app{terminal: s.terminal, dir: s.dir, dialClient: s.dialClient, v: view.NewDocuments(&out, view.Stream{Writer: &said}, version())}
+	var err error
+	if len(s.stack.Sources) > 0 {
+		err = a.stackStatus(ctx, s.stack, false)
+	} else {
+		err = a.lookAt(ctx, s.stack, s.prefix)
+	}
+	if out.Len() == 0 { // else it is what could be read
+		return nil, cmp.Or(err, errNotConnected)
+	}
+	return out.Bytes(), nil
 }

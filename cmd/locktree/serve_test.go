@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -27,7 +29,11 @@ type served struct {
 	done chan int
 	dir  string
 	env  []string
+	told paper // on standard error
 }
+
+// said is what it has written to standard error.
+func (s *served) said() string { return s.told.String() }
 
 func startServe(t *testing.T, dir string, env []string, args ...string) *served {
 	t.Helper()
@@ -35,7 +41,7 @@ func startServe(t *testing.T, dir string, env []string, args ...string) *served 
 	s := &served{t: t, stop: stop, done: make(chan int, 1), dir: dir, env: env}
 	out, in := io.Pipe()
 	go func() {
-		s.done <- run(ctx, append([]string{"-chdir=" + dir, "serve", "-listen=127.0.0.1:0", "-interval=100ms"}, args...), env, strings.NewReader(""), in, io.Discard)
+		s.done <- run(ctx, append([]string{"-chdir=" + dir, "serve", "-listen=127.0.0.1:0", "-interval=100ms"}, args...), env, strings.NewReader(""), in, &s.told)
 		in.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -162,6 +168,24 @@ func TestServeSurvivesTheServersAbsence(t *testing.T) {
 	for page := "stale"; strings.Contains(page, "stale"); time.Sleep(20 * time.Millisecond) {
 		page = s.until("", "by dump")
 	}
+}
+
+// While the servers are away, who asks for the status is told why soon, and who has gone is not waited for: else their
+// connections would be used up.
+func TestStatusHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{stack: &stack{}, asking: make(chan struct{}, 1)}
+		s.asking <- struct{}{} // somebody else asks, and waits
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.status(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		<-s.asking
+
+		s.failed, s.written = errors.New("no answer"), time.Now()
+		_, err = s.status(t.Context())
+		require.ErrorContains(t, err, "no answer", "as it was a moment ago")
+	})
 }
 
 func dialTest(t *testing.T, srv *zktest.Server, id string) *recipes.Client {

@@ -184,6 +184,9 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 	}
 	metrics := get(t, b.Handler(), "/metrics").Body.String()
 	require.NotContains(t, strings.ReplaceAll(metrics, `\"`, ""), `" onmouseover`)
+	for _, r := range metrics {
+		require.False(t, r < ' ' && r != '\n' || r == 0x202e || r == 0x2066 || r == 0x7f, "%q", r) // somebody reads it in a terminal
+	}
 	checkExposition(t, metrics)
 }
 
@@ -260,6 +263,8 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 	require.Equal(t, []string{"/locks/l017"}, rows("q=app-7+l017"))
 	require.Equal(t, []string{"/locks/zz-idle"}, rows("show=all&q=idle"))
 	require.Empty(t, rows("q=idle"))
+	require.Len(t, wordsOf(strings.Repeat("l ", 100)), 1)
+	require.Len(t, wordsOf("a b c d e f g h i j"), mostWords)
 	for _, odd := range []string{"page=-1", "page=x", "page=999999999999999999999", "sort=%00", "show=%3C", "unknown=1"} {
 		require.NotEmpty(t, rows(odd), odd)
 	}

@@ -129,18 +129,65 @@ func TestPasswords(t *testing.T) {
 
 func TestWebConfigurationsThatAreNotUnderstoodAreRefused(t *testing.T) {
 	for text, why := range map[string]string{
-		"basic_auth_users: {alice: secret}":              "no bcrypt hash",
+		"basic_auth_users: {alice: secret}":              "not a bcrypt hash",
 		"basic_auth_user: {}":                            "basic_auth_user",
 		"http_server_config: {http2: true}":              "http_server_config",
 		"tls_server_config: {cert_file: a, key_file: b}": "cert_file and key_file",
 		"tls_server_config: {client_auth_type: RequireAndVerifyClientCert, client_ca_file: x}": "cert_file",
 		"- a": "cannot unmarshal",
+		"":    "the file is empty",
 	} {
 		_, err := web(t, text)
 		require.ErrorContains(t, err, why, text)
 	}
 	_, err := ReadWebConfig(filepath.Join(t.TempDir(), "none.yml"))
 	require.Error(t, err)
+	for _, text := range []string{"basic_auth_users: canary", "basic_auth_users: [canary]", "basic_auth_users: {alice: {canary: 1}}", "canary", "basic_auth_users: {alice: canary}", "basic_auth_users: {alice: \"canary", "{canary: x, canary"} {
+		_, err := web(t, text)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "canary", "what stands in the file may be a password")
+	}
+}
+
+// bcrypt looks at 72 bytes. A password that is longer would be right whatever follows, and each one be remembered.
+func TestPasswordsThatAreTooLongAreWrong(t *testing.T) {
+	secret := strings.Repeat("s", 72)
+	hash, err := bcrypt.GenerateFromPassword([]byte(secret), bcrypt.MinCost)
+	require.NoError(t, err)
+	c, err := web(t, "basic_auth_users:\n  alice: "+string(hash)+"\n")
+	require.NoError(t, err)
+	for password, want := range map[string]bool{secret: true, secret + "x": false, secret[1:]: false} {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
+		r.SetBasicAuth("alice", password)
+		require.Equal(t, want, c.Login()(r), len(password))
+	}
+	require.Len(t, c.known, 1)
+}
+
+// Many who read slowly are given the same bytes.
+func TestSlowReadersShareWhatTheyRead(t *testing.T) {
+	b := board(t, scene())
+	first := b.exposition()
+	require.Same(t, &first[0], &b.exposition()[0])
+	b.opts.Now = func() time.Time { return noon.Add(3 * time.Second) }
+	require.NotEqual(t, string(first), string(b.exposition()), "ages go on")
+	next := b.exposition()
+	b.Saw("main", scene())
+	require.NotSame(t, &next[0], &b.exposition()[0], "what was seen since is told")
+}
+
+func TestNothingButTheFilesOfThePageIsServed(t *testing.T) {
+	b := board(t)
+	for path, want := range map[string]int{
+		"/static/app.js": 200, "/static/app.css": 200, "/static/icon.svg": 200, "/static/": 404, "/static/..%2fpage.html": 404, "/static/%2e%2e/page.html": 404, "/static/app.js/": 404,
+	} {
+		code := get(t, b.Handler(), path).Code
+		if want == 200 {
+			require.Equal(t, want, code, path)
+		} else {
+			require.NotEqual(t, 200, code, path)
+		}
+	}
 }
 
 // pair is a key and a certificate that it signed itself, as files.

@@ -94,7 +94,9 @@ func (b *Board) Handler() http.Handler {
 	for path, page := range map[string]string{"/{$}": "problems", "/locks": "locks", "/lock": "lock", "/waits": "waits", "/drift": "drift", "/doctor": "doctor"} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { b.page(w, r, page) })
 	}
-	mux.Handle("/static/", http.FileServerFS(files))
+	for _, name := range []string{"app.css", "app.js", "icon.svg"} {
+		mux.HandleFunc("/static/"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "static/"+name) })
+	}
 	mux.HandleFunc("/events", b.events)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -106,7 +108,7 @@ func (b *Board) Handler() http.Handler {
 	})
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = b.metrics(w) // a reader that has gone
+		_, _ = w.Write(b.exposition())
 	})
 	mux.HandleFunc("/api/v1/status", b.status)
 	return mux
@@ -119,18 +121,18 @@ func plain(w http.ResponseWriter, code int, text string) {
 }
 
 // status writes the document of "locktree status -json".
-func (b *Board) status(w http.ResponseWriter, _ *http.Request) {
-	var doc bytes.Buffer
+func (b *Board) status(w http.ResponseWriter, r *http.Request) {
 	if b.opts.Status == nil {
-		http.NotFound(w, nil)
+		http.NotFound(w, r)
 		return
 	}
-	if err := b.opts.Status(&doc); err != nil {
+	doc, err := b.opts.Status(r.Context())
+	if err != nil {
 		plain(w, http.StatusServiceUnavailable, clip(err.Error())+"\n")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(doc.Bytes())
+	_, _ = w.Write(doc)
 }
 
 // page writes a page. The same page of the same version is rendered once.

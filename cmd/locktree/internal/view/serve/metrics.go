@@ -1,10 +1,9 @@
 package serve
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -52,26 +51,31 @@ func (f *families) add(name, kind, help string, value float64, labels ...string)
 
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-func escapeLabel(s string) string { return labelEscapes.Replace(strings.ToValidUTF8(s, "�")) }
+// escapeLabel also makes visible what a terminal or a reader's eye would obey.
+func escapeLabel(s string) string { return labelEscapes.Replace(inspect.Visible(s)) }
 
-// metrics writes everything Prometheus is told.
-func (b *Board) metrics(w io.Writer) error {
-	f := &families{byName: map[string]*family{}}
+// exposition is everything Prometheus is told: of one version once a second at most, as slow readers share it.
+func (b *Board) exposition() []byte {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	now := b.opts.Now()
+	if b.metrics != nil && now.Sub(b.measured) < time.Second {
+		return b.metrics
+	}
+	f := &families{byName: map[string]*family{}}
 	f.add("locktree_build_info", "gauge", "The program that serves this.", 1, "version", b.opts.Version)
 	for i := range b.ensembles {
 		b.ensembleMetrics(f, &b.ensembles[i], now)
 	}
-	b.mu.Unlock()
-	out := bufio.NewWriter(w)
+	var out bytes.Buffer
 	for _, m := range f.order {
-		fmt.Fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.kind)
+		fmt.Fprintf(&out, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.kind)
 		for _, line := range m.lines {
-			fmt.Fprintln(out, line)
+			fmt.Fprintln(&out, line)
 		}
 	}
-	return out.Flush()
+	b.metrics, b.measured = out.Bytes(), now
+	return b.metrics
 }
 
 func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {

@@ -130,7 +130,7 @@ func (p *problemsOf) locks() {
 		case len(in.Holders) > 0 || !before[in]: // twice the same is needed: a look may meet a change of hands
 		case in.Kind.Kept:
 			key := lockKey{p.e.Name, in.Path} // one that nobody has used yet is no accident
-			p.add(len(in.Waiters)+p.b.history.grants[key]+p.b.history.ends[key] > 0, "leaderless", in.Path, fmt.Sprintf("Nobody leads; %s.", view.Plural(len(in.Waiters), "candidate")), look(in.Path))
+			p.add(len(in.Waiters)+p.b.history.grants[key]+p.b.history.ends[key] > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), look(in.Path))
 		default:
 			p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
 		}
@@ -145,6 +145,13 @@ func (p *problemsOf) locks() {
 		}
 		n += len(p.found) - size
 	}
+}
+
+func leaderless(candidates int) string {
+	if candidates == 0 {
+		return "Nobody leads, and there is no candidate."
+	}
+	return fmt.Sprintf("Nobody leads; %s.", view.Plural(candidates, "candidate"))
 }
 
 // freeIn says when the session ends, unless its client comes back.
@@ -168,7 +175,7 @@ func (p *problemsOf) unread() {
 		p.add(true, "unreadable", u.Path, clip(u.Err.Error()), "locktree doctor")
 	}
 	if p.e.Snapshot.Cut {
-		p.add(false, "cut", "", "There are more nodes below "+p.e.Prefix+" than are looked at: choose a longer -prefix.", "")
+		p.add(false, "cut", "", "Some nodes below "+p.e.Prefix+" are not looked at: there are too many, or their paths are too long. Choose a longer -prefix.", "")
 	}
 }
 

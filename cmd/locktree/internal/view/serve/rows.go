@@ -74,13 +74,14 @@ func (b *Board) locks(q url.Values) list {
 		l.Sort, order = "use", sorts["use"]
 	}
 	var rows []entry
+	words := wordsOf(l.Query)
 	for i := range b.ensembles {
 		e := &b.ensembles[i]
 		if e.Snapshot == nil {
 			continue
 		}
 		for _, in := range e.Snapshot.Locks {
-			if l.Show == "used" && !in.Busy() || !matches(e, in, l.Query) {
+			if l.Show == "used" && !in.Busy() || !matches(e, in, words) {
 				continue
 			}
 			rows = append(rows, entry{e, in, oldest(in.Holders, e.Snapshot.At), oldest(in.Waiters, e.Snapshot.At)})
@@ -108,9 +109,20 @@ func oldest(cs []inspect.Contender, now time.Time) (age time.Duration) {
 // since is when a holder was granted, where it says so, or when it came: without a wait that is the same.
 func since(c inspect.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
 
-// matches looks for the words of a query in what is said of the lock, all of which must occur.
-func matches(e *Ensemble, in *inspect.Report, query string) bool {
-	for word := range strings.FieldsSeq(strings.ToLower(query)) {
+// mostWords is how many words of a query count: each is looked for in every lock, while nothing else is shown.
+const mostWords = 8
+
+// wordsOf are the words of a query, each once.
+func wordsOf(query string) []string {
+	words := strings.Fields(strings.ToLower(query))
+	slices.Sort(words)
+	words = slices.Compact(words)
+	return words[:min(len(words), mostWords)]
+}
+
+// matches looks for words in what is said of the lock, all of which must occur.
+func matches(e *Ensemble, in *inspect.Report, words []string) bool {
+	for _, word := range words {
 		has := func(texts ...string) bool {
 			return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(strings.ToLower(s), word) })
 		}

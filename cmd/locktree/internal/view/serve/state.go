@@ -3,7 +3,7 @@
 package serve
 
 import (
-	"io"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -33,11 +33,10 @@ type Ensemble struct {
 type Options struct {
 	Version  string
 	Interval time.Duration // between two looks: what is older than three of them is stale
-	Hosts    []string      // names under which the page may be asked for, beside addresses and localhost
 	History  int           // events kept; 0 = 10,000
 	Streams  int           // event streams served at a time; 0 = 1,000
-	// Status writes what "locktree status -json" prints.
-	Status func(w io.Writer) error
+	// Status is what "locktree status -json" prints. Nobody changes it: many readers are given the same.
+	Status func(ctx context.Context) ([]byte, error)
 	Now    func() time.Time
 }
 
@@ -52,7 +51,9 @@ type Board struct {
 	failures  map[string]int // looks that failed, by ensemble
 	version   int
 	pages     map[string][]byte // rendered for this version
-	rendered  time.Time         // the first of them
+	metrics   []byte            // as they were measured; nil before somebody asks
+	measured  time.Time
+	rendered  time.Time // the first of them
 	streams   map[*stream]struct{}
 	closed    bool
 }
@@ -105,6 +106,7 @@ func (b *Board) change(ensemble string, set func(*Ensemble)) {
 	set(&b.ensembles[i])
 	b.version++
 	clear(b.pages)
+	b.metrics = nil
 	for s := range b.streams {
 		s.tell(b.version)
 	}

@@ -8,14 +8,19 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 )
 
 // WebConfig is the part of Prometheus' web configuration file that is understood here: the same file serves both.
@@ -48,13 +53,13 @@ func ReadWebConfig(file string) (*WebConfig, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(c); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %s; the file has the layout of Prometheus' web configuration, of which tls_server_config and basic_auth_users are understood", file, notUnderstood(err))
 	}
 	cost := bcrypt.MinCost
 	for name, hash := range c.Users {
 		n, err := bcrypt.Cost([]byte(hash))
 		if err != nil {
-			return nil, fmt.Errorf("%s: basic_auth_users: the password of %q is no bcrypt hash", file, name)
+			return nil, fmt.Errorf("%s: basic_auth_users: the password of %q is not a bcrypt hash: make one with \"htpasswd -nB USER\"", file, name)
 		}
 		cost = max(cost, n)
 	}
@@ -68,6 +73,25 @@ func ReadWebConfig(file string) (*WebConfig, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, nil
+}
+
+// longestPassword is how much of a password bcrypt looks at: whatever stood behind it would be right.
+const longestPassword = 72
+
+// values are what YAML's errors quote, which may be a password in the wrong place.
+var values = regexp.MustCompile(" `[^`]*`")
+
+// notUnderstood says what is wrong with the file, without what stands in it.
+func notUnderstood(err error) string {
+	var wrong *yaml.TypeError
+	switch {
+	case errors.Is(err, io.EOF):
+		return "the file is empty"
+	case errors.As(err, &wrong):
+		text := values.ReplaceAllString(strings.Join(wrong.Errors, "; "), "")
+		return view.Clean(strings.ReplaceAll(text, " not found in type serve.WebConfig", " is not known"))
+	}
+	return view.Clean(strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // Authenticates reports whether who asks has to prove who it is.
@@ -85,7 +109,7 @@ func (c *WebConfig) Login() func(*http.Request) bool {
 	}
 	return func(r *http.Request) bool {
 		user, password, ok := r.BasicAuth()
-		if !ok || len(user)+len(password) > 1024 {
+		if !ok || len(user) > 1024 || len(password) > longestPassword {
 			return false
 		}
 		hash, exists := c.Users[user]
@@ -120,6 +144,9 @@ func (c *WebConfig) TLSConfig() (*tls.Config, error) {
 	t := c.TLS
 	if t.CertFile == "" && t.KeyFile == "" && t.ClientAuthType == "" && t.ClientCAFile == "" && t.MinVersion == "" {
 		return nil, nil
+	}
+	if t.CertFile == "" || t.KeyFile == "" {
+		return nil, errors.New("tls_server_config needs a cert_file and a key_file")
 	}
 	load := func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(c.path(t.CertFile), c.path(t.KeyFile))
