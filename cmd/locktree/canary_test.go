@@ -164,7 +164,7 @@ var canaryLines = append(helpLines(), []string{
 	"plan", "plan -json", "plan -concise", "plan -detailed-exitcode", "plan -destroy", "plan -refresh-only", "plan -refresh-only -json", "plan -destroy -drain=1s",
 	"plan -json -replace=namespace.pay.mutex.ledger -target=namespace.pay", "plan -exclude=namespace.pay.mutex.*", "plan -out=q", "plan -out=/nowhere/q",
 	"show", "show -json", "status", "status -json", "status -detailed-exitcode", "status /t", "status -json /t/pay/ledger", "status nonsense",
-	"top -count=1", "top -interval=1ms", "doctor", "doctor -json", "doctor nonsense", "exec namespace.pay.mutex.ledger -- true", "exec -try /t/pay/ledger -- true", "exec /t/nothing -- true", "exec nothing", "exec namespace.pay.mutex.ledger -- /nowhere/true",
+	"top -count=1", "top -interval=1ms", "serve -listen=nonsense", "serve -listen=0.0.0.0:0", "serve -listen=127.0.0.1:nonsense", "doctor", "doctor -json", "doctor nonsense", "exec namespace.pay.mutex.ledger -- true", "exec -try /t/pay/ledger -- true", "exec /t/nothing -- true", "exec nothing", "exec namespace.pay.mutex.ledger -- /nowhere/true",
 	"output", "output -json", "output it", "output -raw it", "output -json it", "output path", "output nothing",
 	"state list", "state list nothing", "state show namespace.pay.mutex.ledger", "state show -json namespace.pay.mutex.ledger", "state show nothing",
 	"import -from=/t", "import -from=/t -empty-as=mutex -generate=g.locktree.hcl", "import -from=nonsense", "import mutex.nothing /t/x", "import -auto-approve namespace.pay.mutex.ledger /t/nowhere",
@@ -186,7 +186,7 @@ func helpLines() (out []string) {
 var canaryLoads = []string{
 	"validate", "validate -json", "validate -compact-warnings", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
 	"show", "status -json", "output", "state list", "state rebuild -auto-approve", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
-	"expressions|console", "fmt -check -diff", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1",
+	"expressions|console", "fmt -check -diff", "__complete plan --target ", "__complete output ", "exec namespace.pay.mutex.ledger -- true", "doctor", "top -n=1", "serve -listen=127.0.0.1:nonsense",
 }
 
 var canaryInput = map[string]string{
