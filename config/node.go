@@ -192,6 +192,7 @@ func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
 	}
 	inst.policy = inheritedPolicy(at)
 	inst.params = n.kind.New()
+	inst.inherit()
 	if n.block != nil {
 		m.evaluateInstance(inst, s)
 	}
@@ -205,6 +206,23 @@ func inheritedPolicy(at *instance) *policy {
 		return nil
 	}
 	return at.policy
+}
+
+// inherit takes over what the namespace around passes on.
+func (i *instance) inherit() {
+	if i.parent == nil {
+		return
+	}
+	for _, from := range i.parent.params.Fields() {
+		if !from.Inherit || from.Get() == from.Default {
+			continue
+		}
+		for _, f := range i.params.Fields() {
+			if f.Name == from.Name {
+				_ = f.Set(from.Get()) // it kept to the same rule there
+			}
+		}
+	}
 }
 
 func (m *module) evaluateInstance(i *instance, s scope) {
@@ -248,6 +266,14 @@ func (s scope) replaceForACL(a *attribute) bool {
 
 // setField stores an argument as the parameter of that name.
 func (m *module) setField(s scope, a *attribute, f kind.Field) {
+	if f.Inherit {
+		if v, ok := s.value(a); ok && isNull(v) {
+			_ = f.Set(f.Default) // nothing, whatever the namespace says; a default keeps to its rule
+			return
+		} else if !ok {
+			return
+		}
+	}
 	v, ok := s.shown(a, fieldType(f))
 	if !ok {
 		return

@@ -55,6 +55,9 @@ func drawField(t *rapid.T, f kind.Field) string {
 		return fmt.Sprint(rapid.Bool().Draw(t, f.Name))
 	case len(f.OneOf) > 0:
 		return fmt.Sprintf("%q", rapid.SampledFrom(f.OneOf).Draw(t, f.Name))
+	case f.Inherit:
+		kept := map[string][]string{"max_hold": {"", "10m"}, "max_wait": {"1.5s"}, "owner": {"a@example.com", "Team B"}, "runbook": {"https://example.com/a?b=c"}}
+		return rapid.SampledFrom([]string{"null", fmt.Sprintf("%q", rapid.SampledFrom(kept[f.Name]).Draw(t, f.Name))}).Draw(t, "value")
 	default:
 		return fmt.Sprintf("\"${%q}\"", rapid.StringMatching(`[a-z ]{0,20}`).Draw(t, f.Name))
 	}

@@ -20,6 +20,7 @@ const (
 type Common struct {
 	// Description is for people; it changes nothing.
 	Description string
+	Limits
 	// MaxWaiters bounds how many contenders may queue behind the holders; 0 is
 	// no bound. The library enforces it when it joins a queue; foreign clients
 	// do not know it.
@@ -34,11 +35,11 @@ func (c *Common) fields(wires ...Wire) []Field {
 	for i, w := range wires {
 		names[i] = string(w)
 	}
-	return []Field{
+	return append([]Field{
 		stringField("description", &c.Description, "", "What the lock is for, for people who read the plan."),
 		intField("max_waiters", &c.MaxWaiters, 0, 0, 1_000_000, "How many contenders may wait; 0 is no bound. Enforced by this library only."),
 		// Contenders of two naming schemes in one queue do not see each other, so
 		// the scheme can only change while nobody is in it.
 		stringField("wire", &c.Wire, string(WireCurator), "Naming scheme of the contenders: curator (Java) or kazoo (Python).", names...).replaces(),
-	}
+	}, c.Limits.fields()...)
 }

@@ -1,5 +1,7 @@
 package kind
 
+import "slices"
+
 // Election is the kind of a leader election, in the names of Curator's
 // LeaderLatch. A LeaderSelector or a mutex must not share its node: each
 // sorts the other's contenders wrongly.
@@ -27,8 +29,9 @@ type ElectionParams struct {
 // Kind implements [Params].
 func (*ElectionParams) Kind() *Kind { return Election }
 
-// Fields implements [Params].
+// Fields implements [Params]. A leader should lead as long as it can, and the others wait for as long: neither has a limit.
 func (p *ElectionParams) Fields() []Field {
-	return append(p.fields(WireCurator, WireKazoo),
+	timeless := slices.DeleteFunc(p.fields(WireCurator, WireKazoo), func(f Field) bool { return f.str == &p.MaxHold || f.str == &p.MaxWait })
+	return append(timeless,
 		boolField("observers", &p.RefuseObservers, true, "Whether programs that are no candidates may follow who leads.").negated())
 }

@@ -12,6 +12,7 @@ var Namespace = &Kind{
 type NamespaceParams struct {
 	// Description is for people; it changes nothing.
 	Description string
+	Limits
 }
 
 // Kind implements [Params].
@@ -19,5 +20,5 @@ func (*NamespaceParams) Kind() *Kind { return Namespace }
 
 // Fields implements [Params].
 func (p *NamespaceParams) Fields() []Field {
-	return []Field{stringField("description", &p.Description, "", "What the namespace is for, for people who read the plan.")}
+	return append([]Field{stringField("description", &p.Description, "", "What the namespace is for, for people who read the plan.")}, p.Limits.fields()...)
 }

@@ -46,6 +46,7 @@ type Field struct {
 	OneOf    []string // the allowed strings, when the set is closed
 	Min, Max int      // inclusive bounds of a number
 	Replace  bool     // a change cannot be made in place
+	Inherit  bool     // what is inside a namespace takes its value from there, unless it sets one
 
 	str *string
 	num *int
@@ -54,6 +55,8 @@ type Field struct {
 	not bool // yes holds the opposite, see negated
 
 	refused map[string]string // strings that somebody will try, and why they cannot be
+
+	rule func(string) error // what a string must keep to; nil: any will do
 }
 
 // ParamError says which parameter is wrong, why, and what would be right.
@@ -87,6 +90,12 @@ func (f Field) negated() Field { f.not = true; return f }
 // refuses gives the reason why a string that somebody will try is not in OneOf.
 func (f Field) refuses(value, why string) Field {
 	f.refused = map[string]string{value: why}
+	return f
+}
+
+// inherits marks a string that a namespace passes on; rule is for strings other than "", which says nothing.
+func (f Field) inherits(rule func(string) error) Field {
+	f.Inherit, f.rule = true, rule
 	return f
 }
 
@@ -160,6 +169,9 @@ func (f Field) checkString(v any) error {
 	}
 	if len(s) > maxString {
 		return fmt.Errorf("is %d bytes long: at most %d are kept in a znode", len(s), maxString)
+	}
+	if f.rule != nil && s != "" {
+		return f.rule(s)
 	}
 	return nil
 }

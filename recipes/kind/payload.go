@@ -88,6 +88,9 @@ func (p *Payload) Encode() ([]byte, error) {
 		spec[k] = v
 	}
 	for _, f := range p.Params.Fields() {
+		if f.Inherit && f.Get() == f.Default {
+			continue // it says nothing, in every version: a node without it stays as older versions wrote it
+		}
 		// A default is written too: the declaration must not change its meaning
 		// when a later version changes the default.
 		spec[f.Name] = f.Get()

@@ -1,0 +1,85 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Limits say what is normal for a lock, and whom to ask when it is not. They are statements for people and monitoring:
+// nobody loses a lease and no wait ends because of them.
+type Limits struct {
+	// MaxHold is how long somebody should hold the lock at most, such as "10m"; "" says nothing.
+	MaxHold string
+	// MaxWait is how long somebody should wait for it at most, such as "30s"; "" says nothing.
+	MaxWait string
+	// Owner is the team or the mail address that answers for it.
+	Owner string
+	// Runbook is the URL of a page that says what to do.
+	Runbook string
+}
+
+// Hold is MaxHold as a duration, 0 where it says nothing.
+func (l Limits) Hold() time.Duration { return stated(l.MaxHold) }
+
+// Wait is MaxWait as a duration, 0 where it says nothing.
+func (l Limits) Wait() time.Duration { return stated(l.MaxWait) }
+
+func stated(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+func (l *Limits) limits() Limits { return *l }
+
+// Limits are those that were declared for the node, inherited ones included.
+func (p *Payload) Limits() Limits {
+	if p != nil {
+		if l, ok := p.Params.(interface{ limits() Limits }); ok {
+			return l.limits()
+		}
+	}
+	return Limits{}
+}
+
+// fields is the table of the limits, bound to l.
+func (l *Limits) fields() []Field {
+	return []Field{
+		stringField("max_hold", &l.MaxHold, "", `How long somebody should hold a lock at most, such as "10m". Reported, not enforced; what is inside inherits it.`).inherits(checkDuration),
+		stringField("max_wait", &l.MaxWait, "", `How long somebody should wait for a lock at most, such as "30s". Reported, not enforced; what is inside inherits it.`).inherits(checkDuration),
+		stringField("owner", &l.Owner, "", "Who answers for it: a team or a mail address; what is inside inherits it.").inherits(checkPrintable),
+		stringField("runbook", &l.Runbook, "", "URL of the page that says what to do when something is wrong; what is inside inherits it.").inherits(checkURL),
+	}
+}
+
+func checkDuration(s string) error {
+	if d, err := time.ParseDuration(s); err != nil || d <= 0 {
+		return fmt.Errorf("%q is not a positive duration: write numbers with units, such as \"90s\", \"10m\" or \"1h30m\"", s)
+	}
+	return nil
+}
+
+func checkPrintable(s string) error {
+	if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+		return fmt.Errorf("%q has a character that cannot be seen at byte %d: write visible text on one line", s, i)
+	}
+	return nil
+}
+
+// checkURL never repeats the text, since there may be a password in it.
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case checkPrintable(s) != nil || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return errors.New(`must be an absolute http or https URL, such as "https://wiki.example.com/ledger"`)
+	case u.User != nil:
+		return errors.New("must have no credentials in it, because everybody who may read the lock can read them: leave out what stands before the @")
+	}
+	return nil
+}
