@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -211,6 +212,10 @@ func (e *entry) tell(data []byte) {
 	id := string(data)
 	if json.Unmarshal(data, &ours) == nil {
 		id, e.limit, e.held = ours.ID, ours.Limit, ours.Held != nil
+		var at time.Time
+		if json.Unmarshal(ours.Held, &at) == nil && !at.IsZero() {
+			e.HeldMs = at.UnixMilli()
+		}
 	}
 	if e.gate { // clients that do not say how many take one at a time
 		e.Permits = max(1, ours.Permits)

@@ -21,12 +21,13 @@ type Usage struct {
 
 // Holder is one contender: a holder or a waiter.
 type Holder struct {
-	Name    string `json:"name"`             // the child name, below the lock
-	ID      string `json:"id"`               // who, as it wrote into its contender; "" when it wrote nothing readable
-	Session int64  `json:"session"`          // the ZooKeeper session it belongs to; 0 when not read
-	Token   uint64 `json:"token"`            // fencing token: the czxid of the contender; 0 when not read
-	SinceMs int64  `json:"since_ms"`         // since when it stands there, by the server's clock; 0 when not read
-	Shared  bool   `json:"shared,omitempty"` // a reader
+	Name    string `json:"name"`              // the child name, below the lock
+	ID      string `json:"id"`                // who, as it wrote into its contender; "" when it wrote nothing readable
+	Session int64  `json:"session"`           // the ZooKeeper session it belongs to; 0 when not read
+	Token   uint64 `json:"token"`             // fencing token: the czxid of the contender; 0 when not read
+	SinceMs int64  `json:"since_ms"`          // since when it stands there, by the server's clock; 0 when not read
+	HeldMs  int64  `json:"held_ms,omitempty"` // when it was granted, as ours say that had to wait; else 0
+	Shared  bool   `json:"shared,omitempty"`  // a reader
 	// Permits is how many permits of a semaphore it holds or waits for; 0 where that is not known or
 	// another node of it says so.
 	Permits int `json:"permits,omitempty"`

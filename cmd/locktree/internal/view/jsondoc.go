@@ -115,7 +115,8 @@ func (s Status) document(string) any {
 			f := fields{"address": n.Payload.Owner.Addr, "path": n.Path, "type": n.Kind().Name, "state": string(n.Payload.State),
 				"holders": []fields{}, "waiters": []fields{}, "foreign": []string{}}
 			maps.Copy(f, usageJSON(usageOf(n)))
-			addLimit(f, n.Payload)
+			addPermits(f, n.Payload)
+			addLimits(f, n.Payload, exceeded(n, s.NowMs))
 			locks = append(locks, f)
 		}
 		gaps := tree.Gaps()
@@ -136,8 +137,8 @@ func (s Status) document(string) any {
 	return fields{"format_version": "1.0", "ensembles": ensembles}
 }
 
-// addLimit says how many permits a semaphore has.
-func addLimit(f fields, declared *kind.Payload) {
+// addPermits says how many permits a semaphore has.
+func addPermits(f fields, declared *kind.Payload) {
 	if permits := declared.Params.Kind().Permits; permits != nil {
 		f["permits"] = permits(declared.Params)
 	}

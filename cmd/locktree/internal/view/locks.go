@@ -38,6 +38,9 @@ func (l Locks) text(h *Human) {
 				fmt.Fprintf(w, "  idle\n")
 			}
 			queueOf(in.Kind, in.Payload, in.Holders, in.Waiters).write(w, "  ", in.Junk, func(c recipes.Contender) string { return aboutForeign(c, l.NowMs) })
+			if text := limitsLine(in.Payload.Limits(), l.exceeded(in)); text != "" {
+				fmt.Fprintf(w, "  limits\t%s\n", text)
+			}
 			_ = w.Flush()
 		}
 		h.out.printf("\n")
@@ -47,6 +50,10 @@ func (l Locks) text(h *Human) {
 		h.out.printf("%s\n", locksSummary(e))
 		h.deadlocks(e.Waits)
 	}
+}
+
+func (l Locks) exceeded(in *inspect.Report) []Excess {
+	return Exceeded(in.Payload.Limits(), in.Holders, in.Waiters, time.UnixMilli(l.NowMs))
 }
 
 // declaredAs says what the lock is, and where that is declared.
@@ -102,7 +109,8 @@ func (l Locks) document(string) any {
 				"holders": contendersJSON(in.Holders, true), "waiters": contendersJSON(in.Waiters, true)}
 			if in.Payload != nil {
 				f["address"], f["stack"], f["state"] = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
-				addLimit(f, in.Payload)
+				addPermits(f, in.Payload)
+				addLimits(f, in.Payload, l.exceeded(in))
 			}
 			locks = append(locks, f)
 		}

@@ -75,6 +75,15 @@ func queueAt(n *plan.Node) queue {
 	return queueOf(n.Kind(), n.Payload, contenders(n.Path, u.Holders), contenders(n.Path, u.Waiters))
 }
 
+// exceeded are the limits of a provisioned node that somebody is beyond.
+func exceeded(n *plan.Node, nowMs int64) []Excess {
+	u := usageOf(n)
+	if u == nil || nowMs == 0 {
+		return nil
+	}
+	return Exceeded(n.Payload.Limits(), contenders(n.Path, u.Holders), contenders(n.Path, u.Waiters), time.UnixMilli(nowMs))
+}
+
 // contenders are those of the lock at path, as package inspect has them.
 func contenders(path string, hs []plan.Holder) []recipes.Contender {
 	var out []recipes.Contender
@@ -82,6 +91,9 @@ func contenders(path string, hs []plan.Holder) []recipes.Contender {
 		c := recipes.Contender{Path: kind.JoinPath(path, h.Name), Name: h.Name, ID: h.ID, Session: h.Session, Token: h.Token, Shared: h.Shared, Permits: h.Permits}
 		if h.SinceMs > 0 {
 			c.Since = time.UnixMilli(h.SinceMs)
+		}
+		if h.HeldMs > 0 {
+			c.Held = time.UnixMilli(h.HeldMs)
 		}
 		out = append(out, c)
 	}

@@ -143,8 +143,12 @@ func useText(n *plan.Node) string {
 }
 
 func (b branch) contenders(n *plan.Node, indent string) {
-	if n != nil && usageOf(n) != nil {
-		queueAt(n).write(b.w, indent+"    ", usageOf(n).Junk, b.about)
+	if n == nil || usageOf(n) == nil {
+		return
+	}
+	queueAt(n).write(b.w, indent+"    ", usageOf(n).Junk, b.about)
+	if text := limitsLine(n.Payload.Limits(), exceeded(n, b.nowMs)); text != "" && usageOf(n).Busy() {
+		fmt.Fprintf(b.w, "%s    limits\t%s\n", indent, text)
 	}
 }
 

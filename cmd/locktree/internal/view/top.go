@@ -82,7 +82,8 @@ func (t Top) table(rows []topRow, width int) string {
 func (t Top) columns(rows []topRow, room int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "LOCK\tHELD BY\tFOR\tWAITING\tLONGEST\tTYPE\tTOKEN\n")
+	owned := slices.ContainsFunc(rows, func(r topRow) bool { return r.node.Payload.Limits().Owner != "" })
+	fmt.Fprintf(w, "LOCK\tHELD BY\tFOR\tWAITING\tLONGEST\tTYPE\tTOKEN%s\n", map[bool]string{true: "\tOWNER"}[owned])
 	for _, r := range rows {
 		lock := clean(r.node.Path)
 		if len(t.Trees) > 1 {
@@ -92,8 +93,12 @@ func (t Top) columns(rows []topRow, room int) string {
 		if len(r.holders) > 0 {
 			token = strconv.FormatUint(r.holders[0].Token, 10)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, t.NowMs),
-			len(r.waiters), longest(r.waiters, t.NowMs), r.node.Kind().Name, token)
+		if owned {
+			token += "\t" + clean(r.node.Payload.Limits().Owner)
+		}
+		over := exceeded(r.node, t.NowMs)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, t.NowMs)+beyond(over, "max_hold"),
+			len(r.waiters), longest(r.waiters, t.NowMs)+beyond(over, "max_wait"), r.node.Kind().Name, token)
 	}
 	_ = w.Flush()
 	return b.String()
@@ -163,6 +168,15 @@ func (r topRow) names(room int) string {
 		text += "; " + short(r.waiters[0]) + wish(r.waiters[0])
 	}
 	return text
+}
+
+// beyond follows a time that is longer than declared.
+func beyond(over []Excess, limit string) string {
+	x, ok := excess(over, limit)
+	if !ok {
+		return ""
+	}
+	return " > " + x.Declared
 }
 
 func longest(cs []recipes.Contender, nowMs int64) string {

@@ -1,0 +1,60 @@
+package view_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+var stated = kind.Limits{MaxHold: "1m", MaxWait: "45s", Owner: "Team \x1b[31mLedger", Runbook: "https://wiki.example.com/ledger"}
+
+// The holder of the fixtures has been there for 90 seconds, the first waiter for 30.
+func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
+	tree := liveTree()
+	tree.Nodes[2].Payload.Params.(*kind.MutexParams).Limits = stated
+	s := view.Status{Trees: []*plan.Tree{tree}, NowMs: now}
+	v, out, _ := capture(nil)
+	v.Show(s)
+	v.Show(view.Top{Status: s})
+	in := &inspect.Report{Path: "/locks/payments/ledger", Kind: kind.Mutex, Payload: tree.Nodes[2].Payload, Waiters: []recipes.Contender{party("/l", "B", 2)}}
+	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Listing: inspect.Listing{Locks: []*inspect.Report{in}}}}})
+	golden(t, "limits.txt", out.String())
+
+	for _, c := range []struct {
+		limits kind.Limits
+		want   any
+	}{{stated, []any{"max_hold"}}, {kind.Limits{MaxHold: "2m"}, []any{}}, {kind.Limits{Owner: "a"}, nil}} {
+		tree.Nodes[2].Payload.Params.(*kind.MutexParams).Limits = c.limits
+		out.Reset()
+		view.NewDocuments(out, view.Stream{}, "1.2.3").Show(s)
+		var doc struct{ Ensembles []struct{ Locks []map[string]any } }
+		require.NoError(t, json.Unmarshal(out.Bytes(), &doc))
+		lock := doc.Ensembles[0].Locks[1]
+		require.Equal(t, "/locks/payments/ledger", lock["path"])
+		require.Equal(t, c.want, lock["exceeded"])
+		if c.limits.Owner != "" {
+			require.Equal(t, c.limits.Owner, lock["owner"])
+		}
+	}
+}
+
+// Who waited for an hour and was granted the lock a second ago has held it for a second.
+func TestAHoldBeginsWithTheGrant(t *testing.T) {
+	noon := time.UnixMilli(now)
+	c := recipes.Contender{Since: noon.Add(-time.Hour), Held: noon.Add(-time.Second)}
+	limits := kind.Limits{MaxHold: "1m", MaxWait: "1m"}
+	require.Empty(t, view.Exceeded(limits, []recipes.Contender{c}, nil, noon))
+	c.Held = time.Time{}
+	over := view.Exceeded(limits, []recipes.Contender{c, {}}, []recipes.Contender{c}, noon)
+	require.Len(t, over, 2)
+	require.Equal(t, view.Excess{Limit: "max_wait", Declared: "1m", Age: time.Hour, Who: c}, over[1])
+	require.Empty(t, view.Exceeded(kind.Limits{MaxHold: "1h"}, []recipes.Contender{c}, nil, noon), "the limit itself is allowed")
+}
