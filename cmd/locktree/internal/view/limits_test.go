@@ -35,7 +35,9 @@ func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 		tree.Nodes[2].Payload.Params.(*kind.MutexParams).Limits = c.limits
 		out.Reset()
 		view.NewDocuments(out, view.Stream{}, "1.2.3").Show(s)
-		var doc struct{ Ensembles []struct{ Locks []map[string]any } }
+		var doc struct {
+			Ensembles []struct{ Locks []map[string]any }
+		}
 		require.NoError(t, json.Unmarshal(out.Bytes(), &doc))
 		lock := doc.Ensembles[0].Locks[1]
 		require.Equal(t, "/locks/payments/ledger", lock["path"])

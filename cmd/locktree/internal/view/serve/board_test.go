@@ -52,6 +52,9 @@ func scene() *inspect.Snapshot {
 		{Path: "/python/jobs", Kind: kind.Mutex, Guessed: true, Junk: []string{"/python/jobs/stray"},
 			Holders: []inspect.Contender{{Path: "/python/jobs/x__lock__0000000001", Name: "x__lock__0000000001", Writer: "kazoo", Session: 3, Token: 9}}},
 	}
+	// Everybody has been there for 90 seconds.
+	locks[2].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxHold: "1m", MaxWait: "5m", Owner: "ledger@example.com", Runbook: "https://wiki.example.com/ledger?a=1&b=2"}
+	locks[3].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxWait: "30s"}
 	return &inspect.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007, Dump: true, Locks: locks, Waits: inspect.WaitsFor(locks...),
 		Sessions: map[int64]*inspect.Session{
 			1: {ID: 1, Address: "10.0.0.1:4000"}, 2: {ID: 2, Address: "10.0.0.2:4000"}, 4: {ID: 4},
@@ -132,7 +135,8 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %s %s", p.Bad, p.What, p.Lock))
 	}
 	require.Equal(t, []string{
-		"true circle /locks/stock", "true leaderless /locks/election", "true missing /locks/gone", "true unreadable /locks/secret", "true oversized session ",
+		"true circle /locks/stock", "true leaderless /locks/election", "true longer than declared /locks/ledger", "true waits longer than declared /locks/stock",
+		"true missing /locks/gone", "true unreadable /locks/secret", "true oversized session ",
 		"false silent holder /python/jobs", "false foreign node /python/jobs",
 	}, got)
 	b.Failed("main", errors.New("no answer\x1b[2J"))
@@ -155,6 +159,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 		Payload: &kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: evil, Addr: evil}, State: kind.StateActive},
 		Holders: []inspect.Contender{{Path: "/" + evil + "/a", Name: evil, ID: evil + strings.Repeat("x", 1<<20), Host: evil, Writer: evil, Session: 3}},
 		Waiters: []inspect.Contender{{Path: "/" + evil + "/b", Name: evil, ID: evil, Session: 1}}}
+	snap.Locks[4].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxHold: evil, MaxWait: "1s", Owner: evil, Runbook: "javascript:" + evil}
 	snap.Locks[3].Holders[0].ID, snap.Locks[2].Waiters[0].ID = evil, evil // in a circle
 	snap.Sessions[3].Address = evil
 	snap.Servers[1].Error, snap.Servers[1].Name, snap.Servers[0].Mode = evil, evil, "leader"
@@ -169,6 +174,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 	for _, target := range targets {
 		page := get(t, b.Handler(), target).Body.String()
 		require.NotContains(t, page, "<script>alert", target)
+		require.NotContains(t, page, `href="javascript:`, target)
 		require.Less(t, len(page), 1<<18, target)
 		for _, r := range page {
 			require.False(t, r < ' ' && r != '\n' || r == 0x202e || r == 0x2066 || r == 0x7f, "%s: %q", target, r)

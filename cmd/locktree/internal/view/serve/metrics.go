@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // The text format of Prometheus, version 0.0.4, written by hand: the client library would be a second module for every program
@@ -158,6 +160,15 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are no contenders.", float64(len(in.Junk)), l...)
 		if in.Kind.Permits != nil && in.Payload != nil {
 			f.add("locktree_lock_permits", "gauge", "Permits as declared.", float64(in.Kind.Permits(in.Payload.Params)), l...)
+		}
+		if limits := in.Payload.Limits(); limits != (kind.Limits{}) {
+			f.add("locktree_lock_info", "gauge", "Who answers for the lock and where it says what to do, as declared: always 1.", 1, append(slices.Clip(l), "owner", limits.Owner, "runbook", limits.Runbook)...)
+			if most := limits.Hold(); most > 0 {
+				f.add("locktree_lock_max_hold_seconds", "gauge", "For how long somebody should hold the lock at most, as declared.", most.Seconds(), l...)
+			}
+			if most := limits.Wait(); most > 0 {
+				f.add("locktree_lock_max_wait_seconds", "gauge", "For how long somebody should wait for the lock at most, as declared.", most.Seconds(), l...)
+			}
 		}
 		if in.Kind.Kept {
 			f.add("locktree_lock_kept", "gauge", "1 for locks that somebody should hold at all times.", 1, l...)

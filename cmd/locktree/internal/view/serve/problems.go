@@ -140,6 +140,7 @@ func (p *problemsOf) locks() {
 				break
 			}
 		}
+		p.limits(in)
 		if len(in.Junk) > 0 {
 			p.add(false, "foreign node", in.Path, "It contains nodes that are no contenders: "+clip(view.FirstFew(in.Junk))+".", "locktree doctor")
 		}
@@ -152,6 +153,22 @@ func leaderless(candidates int) string {
 		return "Nobody leads, and there is no candidate."
 	}
 	return fmt.Sprintf("Nobody leads; %s.", view.Plural(candidates, "candidate"))
+}
+
+// limits finds who is beyond what was declared of the lock.
+func (p *problemsOf) limits(in *inspect.Report) {
+	l := in.Payload.Limits()
+	ask := ""
+	if l.Owner != "" {
+		ask = " Its owner is " + clip(l.Owner) + "."
+	}
+	for _, x := range view.Exceeded(l, in.Holders, in.Waiters, p.e.Snapshot.At) {
+		what, does := "longer than declared", "has held it"
+		if x.Limit == "max_wait" {
+			what, does = "waits longer than declared", "has waited"
+		}
+		p.add(true, what, in.Path, fmt.Sprintf("%s %s for %s; %s is %s.%s", who(x.Who), does, x.Age, x.Limit, x.Declared, ask), look(in.Path))
+	}
 }
 
 // freeIn says when the session ends, unless its client comes back.

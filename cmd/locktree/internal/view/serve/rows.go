@@ -10,6 +10,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // person is a holder or a waiter, as the page shows it.
@@ -29,6 +30,7 @@ type row struct {
 	Holders, Waiters                         []person
 	More, MoreWaiting                        int // beyond those listed
 	Permits                                  int
+	Limits                                   kind.Limits
 	Held, Longest                            time.Duration
 	Use                                      string
 	Junk                                     []string
@@ -164,6 +166,7 @@ func (e *Ensemble) row(in *inspect.Report, most int) row {
 		Held: oldest(in.Holders, e.Snapshot.At).Truncate(time.Second), Longest: oldest(in.Waiters, e.Snapshot.At).Truncate(time.Second), Junk: in.Junk[:min(len(in.Junk), most)]}
 	if in.Payload != nil {
 		r.Addr, r.Stack, r.State = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
+		r.Limits = in.Payload.Limits()
 		if in.Kind.Permits != nil {
 			r.Permits = in.Kind.Permits(in.Payload.Params)
 		}
