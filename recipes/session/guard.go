@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -197,7 +196,7 @@ func explain(err error) string {
 		return "it does not speak TLS: use its TLS port (secureClientPort), or connect without TLS"
 	case errors.As(err, &dns):
 		return dns.Error()
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+	case timedOut(err):
 		return "no connection in the time allowed for one attempt"
 	case errors.As(err, &op) && op.Err != nil:
 		return op.Err.Error()
@@ -208,7 +207,7 @@ func explain(err error) string {
 // explainSilence is explain for a connection that was accepted and ended before a session was granted.
 func explainSilence(err error) string {
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case timedOut(err):
 		return "it accepted the connection, but did not answer the connect request in the time allowed (a hung server, or an ensemble that commits nothing? a TLS port?)"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
 		return "it closed the connection instead of answering the connect request (a TLS port? a server without a quorum?)"
@@ -218,7 +217,7 @@ func explainSilence(err error) string {
 
 // explainLoss is explain for a connection that carried the session.
 func explainLoss(err error) string {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if timedOut(err) {
 		return "it stopped answering"
 	}
 	return "the connection was lost: " + explain(err)

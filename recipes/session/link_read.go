@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"time"
 
@@ -65,7 +64,7 @@ func (l *link) await() ([]byte, error) {
 	for l.r.Buffered() == 0 {
 		_, err := l.r.Peek(1)
 		// The deadline that has passed may be that of an older answer: to set one for each would cost more than to read it.
-		if err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && l.patience()) {
+		if err != nil && !(timedOut(err) && l.patience()) {
 			return nil, err
 		}
 	}
@@ -78,6 +77,12 @@ func (l *link) await() ([]byte, error) {
 	frame, err := l.readFrame(maxReply)
 	l.patience()
 	return frame, err
+}
+
+// timedOut reports whether a deadline has passed. Connections of a Config.Dialer may have errors of their own for that.
+func timedOut(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // patience sets how long the next frame may take: until 2T/3 after the send time of the newest answered one. Frames
