@@ -15,7 +15,8 @@ import (
 // moment is how long a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// startWatching watches over the holding: at once where the token is still to be read.
+// startWatching watches over the holding: at once where the token is still to be read, and where the node has been held for a
+// moment by others of this client, who handed it on before they read it.
 func (h *holding) startWatching() {
 	ctx, stop := context.WithCancel(context.Background())
 	st, ks := &h.q.c.state, h.ks
@@ -24,12 +25,15 @@ func (h *holding) startWatching() {
 			st.spawn(func() { h.watch(ctx, k, i == 0) })
 		}
 	}
+	if now := time.Now(); h.handoff == 0 {
+		ks[0].seen.Store(&now)
+	}
 	h.mu.Lock()
 	h.stop, h.stopped = stop, false
-	if h.czxid == 0 {
+	if wait := moment - time.Since(*ks[0].seen.Load()); h.czxid == 0 || wait <= 0 {
 		watch()
 	} else {
-		timer := time.AfterFunc(moment, watch)
+		timer := time.AfterFunc(wait, watch)
 		h.stop = func() { timer.Stop(); stop() }
 	}
 	h.mu.Unlock()

@@ -239,6 +239,8 @@ func (p *place) ours(stat *zk.Stat) error {
 	if stat.EphemeralOwner != p.s.ID() {
 		return lostError(p.node().path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, p.s.ID()))
 	}
+	now := time.Now()
+	p.node().seen.Store(&now)
 	if p.version, p.czxid = stat.Version, stat.Czxid; p.seen != nil {
 		p.seen(p.czxid)
 	}
