@@ -25,10 +25,13 @@ acl "open" {
 }
 
 namespace "shop" {
-  acl = acl.open
+  acl   = acl.open
+  owner = "shop@example.com"
 
   mutex "ledger" {
     description = "One booking at a time."
+    max_hold    = "10s"
+    max_wait    = "1m"
   }
 
   semaphore "api" {

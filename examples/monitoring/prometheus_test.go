@@ -174,8 +174,8 @@ func dial(t *testing.T, zookeeper string, observer recipes.Observer) *recipes.Cl
 	return c
 }
 
-func declare(t *testing.T, srv *zktest.Server, path string, k *kind.Kind, state kind.State) {
-	data, err := (&kind.Payload{Params: k.New(), State: state}).Encode()
+func declare(t *testing.T, srv *zktest.Server, path string, params kind.Params, state kind.State) {
+	data, err := (&kind.Payload{Params: params, State: state}).Encode()
 	require.NoError(t, err)
 	require.NoError(t, srv.Create(path, data))
 }
@@ -191,12 +191,15 @@ type scenario struct {
 func startScenario(t *testing.T) *scenario {
 	srv := zktest.Start(t)
 	s := &scenario{t: t, srv: srv, a: startProgram(t, srv.Addr()), b: startProgram(t, srv.Addr()), c: startProgram(t, srv.Addr(), prom.WithMaxLocks(1))}
-	for _, name := range []string{"quiet", "lost", "held", "timeouts"} {
-		declare(t, srv, "/"+name, kind.Mutex, "")
+	for _, name := range []string{"quiet", "lost", "timeouts"} {
+		declare(t, srv, "/"+name, kind.Mutex.New(), "")
 	}
-	declare(t, srv, "/errors", kind.Mutex, kind.StateDraining)
-	declare(t, srv, "/leaderless", kind.Election, "")
-	declare(t, srv, "/led", kind.Election, "")
+	held := &kind.MutexParams{}
+	held.MaxHold, held.MaxWait, held.Owner = "1s", "1s", "a@example.com"
+	declare(t, srv, "/held", held, "")
+	declare(t, srv, "/errors", kind.Mutex.New(), kind.StateDraining)
+	declare(t, srv, "/leaderless", kind.Election.New(), "")
+	declare(t, srv, "/led", kind.Election.New(), "")
 	foreign := dial(t, srv.Addr(), nil)
 	for _, lock := range []func(context.Context) (*recipes.Lease, error){foreign.Mutex("/timeouts").Lock, s.a.client.Mutex("/held").Lock} {
 		_, err := lock(t.Context())
@@ -267,6 +270,31 @@ func (s *scenario) trouble() {
 	}
 }
 
+func buildLocktree(t *testing.T) string {
+	t.Helper()
+	locktree := filepath.Join(t.TempDir(), "locktree")
+	build := exec.Command("go", "build", "-o", locktree, "./cmd/locktree")
+	build.Dir = "../.."
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return locktree
+}
+
+// servePage starts "locktree serve", and returns where.
+func servePage(t *testing.T, zookeeper string) string {
+	cmd := exec.Command(buildLocktree(t), "serve", "-servers="+zookeeper, "-prefix=/", "-listen=127.0.0.1:0")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	return strings.Trim(strings.TrimPrefix(line, "http://"), "/\n")
+}
+
 // suspected is how often the session was in doubt while /held was held.
 func suspected(t *testing.T, p *program) float64 {
 	reg := prometheus.NewRegistry()
@@ -295,14 +323,17 @@ var whom = map[string][]string{
 	"LocktreeErrors":          {"/errors"},
 	"LocktreeSessionsInDoubt": {"a"},
 	"LocktreeLabelOverflow":   {"shop"},
+
+	"LocktreeHeldLongerThanDeclared":  {"/held"},
+	"LocktreeWaitsLongerThanDeclared": {"/held"},
 }
 
 // Prometheus itself scrapes the scenario. Every expression of the alerts is true of the locks it is about, and of no other
 // one, and every expression of the dashboard has a value.
 func TestPrometheusSeesWhatHappens(t *testing.T) {
 	s := startScenario(t)
-	p := scraping(t, map[string]string{"a": s.a.addr, "b": s.b.addr, "c": s.c.addr})
-	p.scraped(3)
+	p := scraping(t, map[string]string{"a": s.a.addr, "b": s.b.addr, "c": s.c.addr, "page": servePage(t, s.srv.Addr())})
+	p.scraped(4)
 	for _, a := range alerts(t) {
 		if a.Alert == "LocktreeLostLocks" || a.Alert == "LocktreeSessionsInDoubt" || a.Alert == "LocktreeLabelOverflow" {
 			require.Empty(t, p.query(a.Expr), "%s before the trouble", a.Alert)
@@ -310,7 +341,7 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 	}
 	s.trouble()
 	s.again()
-	p.scraped(3)
+	p.scraped(4)
 	for _, a := range alerts(t) {
 		t.Run(a.Alert, func(t *testing.T) {
 			eventually(t, func() string {
@@ -354,11 +385,7 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 // complain about.
 func TestTheProgram(t *testing.T) {
 	srv := zktest.Start(t)
-	locktree := filepath.Join(t.TempDir(), "locktree")
-	build := exec.Command("go", "build", "-o", locktree, "./cmd/locktree")
-	build.Dir = "../.."
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	locktree := buildLocktree(t)
 	for _, args := range [][]string{{"fmt", "-check"}, {"apply", "-auto-approve"}} {
 		cmd := exec.CommandContext(t.Context(), locktree, args...)
 		cmd.Env = append(os.Environ(), `LOCKTREE_VAR_servers=["`+srv.Addr()+`"]`)
