@@ -53,6 +53,9 @@ func doctorCommand(a *app) *cobra.Command {
 	return c
 }
 
+// maxLookedAt is how many locks doctor checks.
+const maxLookedAt = 5000
+
 // checkUp looks at one ensemble.
 func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, error) {
 	of := view.CheckupOf{Ensemble: e.Name, Root: e.Root}

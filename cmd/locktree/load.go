@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // loadFlags are the flags of every command that reads the configuration.
@@ -79,6 +83,39 @@ func (a *app) configOfEnvironment() (*config.Config, error) {
 	}
 	e.Tree = &plan.Tree{Root: e.Root} // nothing is declared
 	return &config.Config{Ensembles: []*config.Ensemble{e}}, nil
+}
+
+// treeFlags say which locks to look at, beside those of the stack.
+type treeFlags struct{ servers, prefix string }
+
+func (t *treeFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&t.servers, "servers", "", "look at these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
+	f.StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
+}
+
+func (t *treeFlags) check(c *cobra.Command) error {
+	if t.prefix == "" || t.prefix == "/" {
+		return nil
+	}
+	if err := kind.ValidatePath(t.prefix); err != nil {
+		return usage(c, "Not a path", "%v. A path is absolute, as in \"/locks/payments\".", err)
+	}
+	return nil
+}
+
+// configured is the stack's configuration, or what the command line and the environment say about where to look.
+func (a *app) configured(t *treeFlags, flags *loadFlags) (*config.Config, error) {
+	if t.servers != "" {
+		a.env = append(slices.Clone(a.env), "ZOOKEEPER_SERVERS="+t.servers)
+		t.prefix = cmp.Or(t.prefix, "/")
+	}
+	if t.prefix != "" {
+		cfg, err := a.configOfEnvironment()
+		if cfg != nil || err != nil {
+			return cfg, err
+		}
+	}
+	return a.load(flags)
 }
 
 // chosenEnsemble is the one that is named, or the only one.

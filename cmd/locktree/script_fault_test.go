@@ -85,6 +85,18 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 		}()
 	},
 
+	// cutoff ID ends the connection of the program called ID, which gets no other one until it ends.
+	"cutoff": func(ts *testscript.TestScript, _ bool, args []string) {
+		h := ts.Value(handKey{}).(*hand)
+		h.mu.Lock()
+		p := h.programs[args[0]]
+		h.mu.Unlock()
+		s, err := p.client.Session(context.Background())
+		ts.Check(err)
+		p.cut.Store(true)
+		scriptServer(ts).Disconnect(s.ID())
+	},
+
 	// mute makes the server accept connections and answer nothing.
 	"mute": func(ts *testscript.TestScript, _ bool, _ []string) { scriptServer(ts).Freeze() },
 
@@ -97,6 +109,8 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 			switch name {
 			case "jute.maxbuffer":
 				opts = append(opts, zktest.WithMaxFrame(n))
+			case "words":
+				opts = append(opts, zktest.WithWords(value))
 			case "enforceQuota":
 				opts = append(opts, zktest.WithQuotaEnforcement())
 			default:

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -36,7 +38,8 @@ type hand struct {
 type program struct {
 	client *recipes.Client
 	waits  queued
-	locks  []string // it was told to take
+	locks  []string     // it was told to take
+	cut    *atomic.Bool // it gets no connection
 }
 
 type handKey struct{}
@@ -48,14 +51,20 @@ const patience = 90 * time.Second
 func newHand(addr string) (*hand, error) {
 	h := &hand{addr: addr, over: make(chan struct{})}
 	var err error
-	h.client, err = h.dial("hand", nil)
+	h.client, err = h.dial("hand", nil, new(atomic.Bool))
 	return h, err
 }
 
-func (h *hand) dial(id string, o recipes.Observer) (*recipes.Client, error) {
+func (h *hand) dial(id string, o recipes.Observer, cut *atomic.Bool) (*recipes.Client, error) {
 	return recipes.Dial(context.Background(), recipes.Config{
 		Servers: []string{h.addr}, ID: id, Observer: o, ConnectTimeout: 30 * time.Second, SessionTimeout: 40 * time.Second,
 		Auth: []recipes.Auth{{Scheme: "digest", Credentials: "super:super"}},
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if cut.Load() {
+				return nil, errors.New("cut off")
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		},
 	})
 }
 
@@ -64,6 +73,7 @@ func (h *hand) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.holders {
+		p.cut.Store(false)
 		_ = p.client.Close()
 	}
 	_ = h.client.Close()
@@ -74,6 +84,7 @@ func (h *hand) releaseAll(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.holders {
+		p.cut.Store(false)
 		s, err := p.client.Session(ctx)
 		if err != nil {
 			return err
@@ -271,11 +282,12 @@ func (q queued) Observe(e recipes.Event) {
 // stands in the queue.
 func (h *hand) take(ctx context.Context, wait bool, id, path string) error {
 	o := queued{c: make(chan struct{}, 1)}
-	c, err := h.dial(id, o)
+	cut := new(atomic.Bool)
+	c, err := h.dial(id, o, cut)
 	if err != nil {
 		return err
 	}
-	p := &program{client: c, waits: o}
+	p := &program{client: c, waits: o, cut: cut}
 	h.mu.Lock()
 	h.holders = append(h.holders, p)
 	if h.programs == nil {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // serveAddress is where the page is served unless something else is asked for.
@@ -48,7 +46,7 @@ func serveCommand(a *app) *cobra.Command {
 			if err := s.check(c); err != nil {
 				return err
 			}
-			cfg, err := s.configuration()
+			cfg, err := s.configured(&s.treeFlags, &s.flags)
 			if err != nil {
 				return err
 			}
@@ -60,8 +58,7 @@ func serveCommand(a *app) *cobra.Command {
 	f.StringVar(&s.listen, "listen", serveAddress, "the `ADDRESS` to serve on; port 0 is any free one")
 	f.StringVar(&s.webConfig, "web-config", "", "a web configuration `FILE` as Prometheus has it: who may look, and the certificate")
 	f.StringArrayVar(&s.hosts, "host", nil, "a `NAME` under which the page is asked for, beside localhost and addresses; may be repeated")
-	f.StringVar(&s.servers, "servers", "", "look at these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
-	f.StringVar(&s.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
+	s.treeFlags.register(f)
 	f.DurationVar(&s.interval, "interval", 2*time.Second, "look again after this `DURATION`")
 	f.IntVar(&s.reads, "reads", 2000, "at most so many requests a look, beside the first; 0 is no bound")
 	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and check what doctor checks, after this `DURATION`; 0 is never")
@@ -72,9 +69,9 @@ func serveCommand(a *app) *cobra.Command {
 // service is one run of serve.
 type service struct {
 	*app
-	flags                   loadFlags
+	flags loadFlags
+	treeFlags
 	listen, webConfig       string
-	servers, prefix         string
 	hosts                   []string
 	interval, driftInterval time.Duration
 	reads, history          int
@@ -93,11 +90,11 @@ type service struct {
 }
 
 func (s *service) check(c *cobra.Command) error {
-	switch {
-	case s.interval < 100*time.Millisecond || s.driftInterval != 0 && s.driftInterval < time.Second || s.reads < 0 || s.history < 1:
+	if s.interval < 100*time.Millisecond || s.driftInterval != 0 && s.driftInterval < time.Second || s.reads < 0 || s.history < 1 {
 		return usage(c, "Bad flag", "-interval must be at least 100ms, -history at least 1, -reads not negative, and -drift-interval 0 or at least 1s.")
-	case s.prefix != "" && s.prefix != "/" && kind.ValidatePath(s.prefix) != nil:
-		return usage(c, "Not a path", "-prefix=%s: %v. A path is absolute, as in \"/locks/payments\".", s.prefix, kind.ValidatePath(s.prefix))
+	}
+	if err := s.treeFlags.check(c); err != nil {
+		return err
 	}
 	for _, name := range s.hosts {
 		if strings.ContainsAny(name, ":/") {
@@ -126,21 +123,6 @@ func (s *service) check(c *cobra.Command) error {
 		}
 	}
 	return nil
-}
-
-// configuration is the stack's, or what the command line and the environment say where to look.
-func (s *service) configuration() (*config.Config, error) {
-	if s.servers != "" {
-		s.env = append(slices.Clone(s.env), "ZOOKEEPER_SERVERS="+s.servers)
-		s.prefix = cmp.Or(s.prefix, "/")
-	}
-	if s.prefix != "" {
-		cfg, err := s.configOfEnvironment()
-		if cfg != nil || err != nil {
-			return cfg, err
-		}
-	}
-	return s.load(&s.flags)
 }
 
 // run serves until it is told to end. Servers that cannot be reached are no reason not to.

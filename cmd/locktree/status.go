@@ -13,11 +13,11 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 func statusCommand(a *app) *cobra.Command {
 	var flags loadFlags
+	var tree treeFlags
 	var detailedExitcode bool
 	c := &cobra.Command{
 		Use:        "status [PATH]",
@@ -25,31 +25,41 @@ func statusCommand(a *app) *cobra.Command {
 		Short:      "Show who holds and who waits",
 		Long: "status shows every lock of the stack with its holders and waiters, their fencing tokens\n" +
 			"and sessions, deadlocks among them, and whether the tree still matches the configuration.\n\n" +
-			"With a PATH it shows the lock there, or all locks below: those of this stack and of others,\n" +
-			"and those that Java (Curator), Python (kazoo) and other programs created themselves. With a\n" +
-			"PATH and ZOOKEEPER_SERVERS, no configuration is read.\n\n" +
+			"With a PATH, which -prefix also gives, it shows the lock there, or all locks below: those of\n" +
+			"this stack and of others, and those that Java (Curator), Python (kazoo) and other programs\n" +
+			"created themselves. With -servers, or a path and ZOOKEEPER_SERVERS, no configuration is read.\n" +
+			"Where the servers allow the four-letter words dump and cons, it also shows from where holders\n" +
+			"and waiters connect, and when the lock of one that is cut off becomes free.\n\n" +
 			"It names the nodes it cannot read, and then exits with 1.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 && detailedExitcode {
-				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without a path.")
+			if len(args) == 1 {
+				if tree.prefix != "" {
+					return usage(c, "Two paths", "-prefix=%s and %s are both a path to look at. Give one of them.", tree.prefix, args[0])
+				}
+				tree.prefix = args[0]
 			}
-			if len(args) == 0 {
-				return a.withStack(c.Context(), &flags, true, func(s *stack) error { return a.stackStatus(c.Context(), s, detailedExitcode) })
+			if err := tree.check(c); err != nil {
+				return err
 			}
-			look := func(s *stack) error { return a.lookAt(c.Context(), s, args[0]) }
-			cfg, err := a.configOfEnvironment()
-			if cfg == nil && err == nil {
-				return a.withStack(c.Context(), &flags, true, look)
+			if tree != (treeFlags{}) && detailedExitcode {
+				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without a path and without -servers.")
 			}
+			defer a.interruptible(c.Context())()
+			cfg, err := a.configured(&tree, &flags)
 			if err != nil {
 				return err
 			}
-			defer a.interruptible(c.Context())()
-			return a.connected(c.Context(), cfg, true, look)
+			return a.connected(c.Context(), cfg, true, func(s *stack) error {
+				if tree.prefix == "" {
+					return a.stackStatus(c.Context(), s, detailedExitcode)
+				}
+				return a.lookAt(c.Context(), s, tree.prefix)
+			})
 		},
 	}
 	flags.register(c)
+	tree.register(c.Flags())
 	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit 2 when the tree differs from the configuration")
 	a.jsonFlag(c, documentJSON, "print one JSON document")
 	return c
@@ -84,30 +94,26 @@ func (s *stack) status(trees []*plan.Tree) view.Status {
 
 // lookAt shows the locks at and below a path, on every ensemble that has it.
 func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
-	if path != "/" {
-		if err := kind.ValidatePath(path); err != nil {
-			return view.Failf("Not a path", "%v. A path is absolute, such as \"/locks/payments/ledger\".", err)
-		}
-	}
 	out := view.Locks{NowMs: time.Now().UnixMilli()}
 	servers := serverLists(s.Config)
 	var closed error
 	for i, e := range s.Ensembles {
-		var found *inspect.Listing
-		err := s.look(ctx, i, func(session *recipes.Session) (err error) {
-			found, err = inspect.Locks(ctx, session, path, maxLookedAt)
+		var found *inspect.Snapshot
+		err := s.look(ctx, i, func(*recipes.Session) (err error) {
+			found, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: maxReads})
 			return err
 		})
-		if errors.Is(err, zk.ErrNoNode) {
-			continue
-		}
 		if err != nil {
 			return err
 		}
-		if len(found.Closed) > 0 {
-			closed = deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(found.Closed)), found.Closed[0])
+		of := view.LocksOf{Ensemble: e.Name, Addresses: servers[i], Path: path, Snapshot: found}
+		if len(found.Unread) > 0 && found.Unread[0].Missing() {
+			continue
 		}
-		out.Ensembles = append(out.Ensembles, view.LocksOf{Ensemble: e.Name, Servers: servers[i], Path: path, Listing: *found, Waits: inspect.WaitsFor(found.Locks...)})
+		if paths := of.Closed(); len(paths) > 0 {
+			closed = deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(paths)), paths[0])
+		}
+		out.Ensembles = append(out.Ensembles, of)
 	}
 	if len(out.Ensembles) == 0 {
 		return view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
@@ -116,6 +122,5 @@ func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	return closed
 }
 
-// maxLookedAt is how many nodes status PATH reads: each takes two requests, and
-// somebody may ask for "/".
-const maxLookedAt = 5000
+// maxReads bounds the requests of status PATH: somebody may ask for "/".
+const maxReads = 20_000

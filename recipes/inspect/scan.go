@@ -76,6 +76,7 @@ type Scanner struct {
 	words  words
 	seed   maphash.Seed
 
+	once    bool // there is no next look, in which a turn would come
 	look    sync.Mutex
 	entries map[string]*entry
 	looks   int

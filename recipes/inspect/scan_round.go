@@ -214,7 +214,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 		return nil
 	}
 	for _, q := range in.Kind.Queues {
-		if q.Child == "" || first && r.dumped() && r.told.owners[q.Dir(e.path)] == nil {
+		if q.Child == "" || first && !r.s.once && r.dumped() && r.told.owners[q.Dir(e.path)] == nil {
 			continue // nobody stands there; whether something else does, its turn will show
 		}
 		new, err := r.listQueue(ctx, e.dir(q.Dir(e.path)), deep || !r.dumped() && !first)

@@ -144,35 +144,3 @@ func together(most, n int, f func(i int)) {
 	}
 	calls.Wait()
 }
-
-// Listing is what [Locks] found.
-type Listing struct {
-	Locks  []*Report // in the order of the tree
-	Closed []string  // paths of nodes that may not be read
-	Cut    bool      // there are more nodes than were to be read
-}
-
-// Locks finds the lock at path, or all locks below it, declared or not, and reads at most so many nodes for that.
-func Locks(ctx context.Context, s *session.Session, path string, most int) (*Listing, error) {
-	isLock := func(n *node) bool { return n.Kind != nil && !n.Kind.Container }
-	w := walk{s: s, most: most, enter: func(n *node) bool { return !isLock(n) }}
-	top, err := w.from(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	out := &Listing{Cut: w.cut}
-	var list func(*node)
-	list = func(n *node) {
-		switch {
-		case n.closed:
-			out.Closed = append(out.Closed, n.Path)
-		case isLock(n):
-			out.Locks = append(out.Locks, &n.Report)
-		}
-		for _, sub := range n.inside {
-			list(sub)
-		}
-	}
-	list(top)
-	return out, nil
-}

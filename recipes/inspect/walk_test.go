@@ -40,15 +40,20 @@ func inTree(t *testing.T, f func(t *testing.T, srv *zktest.Server, s *session.Se
 func TestABoundedWalkFindsTheSameEachTime(t *testing.T) {
 	inTree(t, func(t *testing.T, _ *zktest.Server, s *session.Session) {
 		found := func(most int) (paths []string, cut bool) {
-			l, err := inspect.Locks(t.Context(), s, "/", most)
+			top, cut, err := inspect.Surveyor{Most: most}.Survey(t.Context(), s, "/")
 			require.NoError(t, err)
-			require.Empty(t, l.Closed)
-			for _, in := range l.Locks {
-				require.Equal(t, kind.Mutex, in.Kind)
-				require.Len(t, in.Holders, 1)
-				paths = append(paths, in.Path)
+			var list func(f *inspect.Found)
+			list = func(f *inspect.Found) {
+				if f.Kind == kind.Mutex {
+					require.Equal(t, 1, f.InUse)
+					paths = append(paths, f.Path)
+				}
+				for _, sub := range f.Inside {
+					list(sub)
+				}
 			}
-			return paths, l.Cut
+			list(top)
+			return paths, cut
 		}
 		all, cut := found(100)
 		require.False(t, cut)
@@ -67,11 +72,11 @@ func TestABoundedWalkFindsTheSameEachTime(t *testing.T) {
 func TestAWalkReadsManyNodesAtATime(t *testing.T) {
 	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		srv.ResetCounts()
-		_, err := inspect.Locks(t.Context(), s, "/locks", 100)
+		_, _, err := inspect.Surveyor{Most: 100}.Survey(t.Context(), s, "/locks")
 		require.NoError(t, err)
 		counts := srv.Counts()
-		require.Equal(t, 2*(1+3+12)+12, counts.Total, "two requests a node, and one a contender: %v", counts.ByOp)
-		require.LessOrEqual(t, counts.RoundTrips, 2*3+1)
+		require.Equal(t, 3*(1+3+12)+12, counts.Total, "three requests a node, and one a contender: %v", counts.ByOp)
+		require.LessOrEqual(t, counts.RoundTrips, 3*3+1)
 	})
 }
 
@@ -79,14 +84,11 @@ func TestAWalkGoesRoundWhatIsClosed(t *testing.T) {
 	inTree(t, func(t *testing.T, srv *zktest.Server, s *session.Session) {
 		_, err := s.SetACL(t.Context(), "/locks/1", []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "boss:" + strings.Repeat("A", 27) + "="}}, -1)
 		require.NoError(t, err)
-		l, err := inspect.Locks(t.Context(), s, "/locks", 100)
-		require.NoError(t, err)
-		require.Len(t, l.Locks, 8)
-		require.Equal(t, []string{"/locks/1"}, l.Closed)
 		found, _, err := inspect.Surveyor{Most: 100}.Survey(t.Context(), s, "/locks")
 		require.NoError(t, err)
 		require.Equal(t, "this connection may not read it", found.Inside[1].Skip)
-		_, err = inspect.Locks(t.Context(), s, "/nowhere", 100)
+		require.Len(t, found.Inside, 3)
+		_, _, err = inspect.Surveyor{Most: 100}.Survey(t.Context(), s, "/nowhere")
 		require.ErrorIs(t, err, zk.ErrNoNode)
 	})
 }

@@ -19,12 +19,13 @@ import (
 
 // Server is one server of the ensemble, as it answered the four-letter words.
 type Server struct {
-	Name        string // as configured; a name may stand for several servers
-	Here        bool   // the look was made through it
-	Mode        string // "leader", "follower", "observer", "standalone", "read-only"; "" when it does not say
-	Zxid        int64  // the newest transaction it knows; 0 when it does not say
-	Connections int    // of clients, as cons lists them; -1 when it does not
-	Error       string // why it did not answer
+	Name        string   // as configured; a name may stand for several servers
+	Here        bool     // the look was made through it
+	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" when it does not say
+	Zxid        int64    // the newest transaction it knows; 0 when it does not say
+	Connections int      // of clients, as cons lists them; -1 when it does not
+	Forbids     []string // words that it does not allow
+	Error       string   // why it did not answer
 }
 
 // Session is one client session, as the servers' words tell.
@@ -269,7 +270,7 @@ func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error)
 			return err
 		})
 		if err != nil {
-			at.Error = cmp.Or(at.Error, Visible(err.Error()))
+			at.failed("dump", err)
 			continue
 		}
 		if d.sets {
@@ -287,7 +288,7 @@ func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error)
 func (w *words) meet(ctx context.Context, live *session.Session, p session.Server, h *heard) Server {
 	at := Server{Name: p.Name, Here: p.Here, Connections: -1}
 	if err := w.ask(ctx, live, p, "srvr", h, func(r io.Reader) error { return at.describe(r) }); err != nil {
-		at.Error = Visible(err.Error())
+		at.failed("srvr", err)
 	}
 	n := 0
 	err := w.ask(ctx, live, p, "cons", h, func(r io.Reader) (err error) {
@@ -300,10 +301,20 @@ func (w *words) meet(ctx context.Context, live *session.Session, p session.Serve
 	})
 	if err == nil {
 		at.Connections = n
-	} else if !errors.Is(err, errForbidden) {
-		at.Error = cmp.Or(at.Error, Visible(err.Error()))
+	} else {
+		at.failed("cons", err)
 	}
 	return at
+}
+
+// failed notes that a word was not answered. A server that forbids cons is well.
+func (s *Server) failed(word string, err error) {
+	if errors.Is(err, errForbidden) {
+		s.Forbids = append(s.Forbids, word)
+	}
+	if word != "cons" || !errors.Is(err, errForbidden) {
+		s.Error = cmp.Or(s.Error, Visible(err.Error()))
+	}
 }
 
 // describe reads the answer to srvr.

@@ -25,7 +25,7 @@ func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 	v.Show(s)
 	v.Show(view.Top{Status: s})
 	in := &inspect.Report{Path: "/locks/payments/ledger", Kind: kind.Mutex, Payload: tree.Nodes[2].Payload, Waiters: []recipes.Contender{party("/l", "B", 2)}}
-	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Listing: inspect.Listing{Locks: []*inspect.Report{in}}}}})
+	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}}}}})
 	golden(t, "limits.txt", out.String())
 
 	for _, c := range []struct {

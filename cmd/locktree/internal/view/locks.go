@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -27,7 +28,7 @@ func (l Locks) text(h *Human) {
 		if i > 0 {
 			h.out.printf("\n")
 		}
-		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Servers)
+		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses)
 		if len(e.Locks) == 0 {
 			h.out.printf("\nNo lock at %s or below.\n", clean(e.Path))
 		}
@@ -37,17 +38,20 @@ func (l Locks) text(h *Human) {
 			if len(in.Holders)+len(in.Waiters)+len(in.Junk) == 0 {
 				fmt.Fprintf(w, "  idle\n")
 			}
-			queueOf(in.Kind, in.Payload, in.Holders, in.Waiters).write(w, "  ", in.Junk, func(c recipes.Contender) string { return aboutForeign(c, l.NowMs) })
+			queueOf(in.Kind, in.Payload, in.Holders, in.Waiters).write(w, "  ", in.Junk, func(c recipes.Contender) string { return e.about(c, l.NowMs) })
 			if text := limitsLine(in.Payload.Limits(), l.exceeded(in)); text != "" {
 				fmt.Fprintf(w, "  limits\t%s\n", text)
 			}
 			_ = w.Flush()
 		}
 		h.out.printf("\n")
-		if e.Cut {
+		if e.Cut || e.Pending > 0 {
 			h.out.printf("Not all nodes below %s were looked at. Give a longer path.\n", clean(e.Path))
 		}
 		h.out.printf("%s\n", locksSummary(e))
+		if words := e.Forbidden(); len(words) > 0 && len(e.Locks) > 0 {
+			h.out.printf("Where clients connect from, and who is cut off, is not shown: some server does not allow the four-letter words. Add %s to 4lw.commands.whitelist.\n", strings.Join(words, " and "))
+		}
 		h.deadlocks(e.Waits)
 	}
 }
@@ -68,13 +72,34 @@ func declaredAs(in *inspect.Report) string {
 	return text
 }
 
-// aboutForeign is what is known of a contender, whichever client wrote it.
-func aboutForeign(c recipes.Contender, nowMs int64) string {
-	cols := []string{"", process(c), c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs)}
-	if c.Session != 0 {
+// about is what is known of a contender, whichever client wrote it.
+func (e LocksOf) about(c recipes.Contender, nowMs int64) string {
+	c.Since = cmp.Or(c.Held, c.Since)
+	cols := []string{"", process(c), c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs), ""}
+	switch {
+	case c.Session != 0:
 		cols[4] = "session " + sessionText(c.Session)
+	case c.Token != 0:
+		cols[6] = "belongs to no session: it stays until somebody deletes it"
+	}
+	if s := e.Sessions[c.Session]; s != nil {
+		if s.Address != "" {
+			cols[1] = strings.TrimSpace(cols[1] + " " + clean(s.Address))
+		}
+		cols[6] = Away(s, e.At)
 	}
 	return strings.TrimRight(strings.Join(cols, "\t"), "\t")
+}
+
+// Away says that the client is cut off, and when its session ends, unless it comes back; "" where it is connected.
+func Away(s *inspect.Session, at time.Time) string {
+	switch {
+	case !s.Away:
+		return ""
+	case s.Expires.IsZero():
+		return "not connected"
+	}
+	return fmt.Sprintf("not connected; its place is free in about %s unless it comes back", max(0, s.Expires.Sub(at)).Round(time.Second))
 }
 
 // process is where the contender runs, if it says so.
@@ -94,7 +119,7 @@ func locksSummary(e LocksOf) string {
 		all.add(queueOf(in.Kind, in.Payload, in.Holders, in.Waiters))
 	}
 	closed := ""
-	if n := len(e.Closed); n > 0 {
+	if n := len(e.Closed()); n > 0 {
 		closed = fmt.Sprintf(", %d cannot be read", n)
 	}
 	return fmt.Sprintf("%v%s.", all, closed)
@@ -106,7 +131,7 @@ func (l Locks) document(string) any {
 		locks := []fields{}
 		for _, in := range e.Locks {
 			f := fields{"path": in.Path, "type": in.Kind.Name, "declared": in.Payload != nil, "foreign": nonNil(in.Junk),
-				"holders": contendersJSON(in.Holders, true), "waiters": contendersJSON(in.Waiters, true)}
+				"holders": e.contenders(in.Holders), "waiters": e.contenders(in.Waiters)}
 			if in.Payload != nil {
 				f["address"], f["stack"], f["state"] = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
 				addPermits(f, in.Payload)
@@ -114,11 +139,34 @@ func (l Locks) document(string) any {
 			}
 			locks = append(locks, f)
 		}
-		f := fields{"ensemble": e.Ensemble, "servers": e.Servers, "path": e.Path, "locks": locks, "closed": nonNil(e.Closed), "cut": e.Cut}
+		f := fields{"ensemble": e.Ensemble, "servers": e.Addresses, "path": e.Path, "locks": locks, "closed": nonNil(e.Closed()), "cut": e.Cut || e.Pending > 0,
+			"zxid": e.Zxid, "words_forbidden": nonNil(e.Forbidden())}
 		maps.Copy(f, waitsJSON(e.Waits))
 		ensembles = append(ensembles, f)
 	}
 	return fields{"format_version": "1.0", "ensembles": ensembles}
+}
+
+// contenders are those of contendersJSON, with what the servers tell of their sessions.
+func (e LocksOf) contenders(cs []recipes.Contender) []fields {
+	out := contendersJSON(cs, true)
+	for i, c := range cs {
+		if !c.Held.IsZero() {
+			out[i]["held"] = c.Held.UTC().Format(time.RFC3339Nano)
+		}
+		s := e.Sessions[c.Session]
+		if s == nil {
+			continue
+		}
+		out[i]["connected"] = !s.Away
+		if s.Address != "" {
+			out[i]["client_address"] = s.Address
+		}
+		if !s.Expires.IsZero() {
+			out[i]["session_expires"] = s.Expires.UTC().Format(time.RFC3339Nano)
+		}
+	}
+	return out
 }
 
 // contendersJSON are contenders. With found, the nodes themselves were looked at, not the tree of a stack.

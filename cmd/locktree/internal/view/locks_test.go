@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
@@ -40,9 +41,14 @@ func crossed() []*inspect.Report {
 
 func TestLocks(t *testing.T) {
 	found := crossed()
+	at := time.UnixMilli(now)
+	seen := &inspect.Snapshot{At: at, Zxid: 4294968000, Locks: found, Cut: true, Waits: inspect.WaitsFor(found...), Unread: []inspect.Unread{{Path: "/locks/private", Err: zk.ErrNoAuth}},
+		Sessions: map[int64]*inspect.Session{1: {ID: 1, Address: "10.0.0.7:40822"}, 2: {ID: 2, Away: true, Expires: at.Add(8 * time.Second)}}}
+	spare := &inspect.Snapshot{At: at, Waits: inspect.WaitsFor(), Locks: found[2:], Servers: []inspect.Server{{Forbids: []string{"dump", "cons"}}}}
 	l := view.Locks{NowMs: now, Ensembles: []view.LocksOf{
-		{Ensemble: "main", Servers: "zk1:2181", Path: "/locks", Listing: inspect.Listing{Locks: found, Closed: []string{"/locks/private"}, Cut: true}, Waits: inspect.WaitsFor(found...)},
-		{Ensemble: "spare", Servers: "zk9:2181", Path: "/locks", Waits: inspect.WaitsFor()},
+		{Ensemble: "main", Addresses: "zk1:2181", Path: "/locks", Snapshot: seen},
+		{Ensemble: "spare", Addresses: "zk9:2181", Path: "/locks", Snapshot: spare},
+		{Ensemble: "none", Addresses: "zk8:2181", Path: "/locks", Snapshot: &inspect.Snapshot{}},
 	}}
 	v, out, _ := capture(nil)
 	v.Show(l)
@@ -69,7 +75,7 @@ func TestLocksShowForeignTextSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Holders[0].ID, in.Holders[0].Host = "\x1b[31mred", "host\nheld by nobody"
 	v, out, _ := capture(nil)
-	v.Show(view.Locks{Ensembles: []view.LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
 	require.NotContains(t, out.String(), "\x1b")
 	require.NotContains(t, out.String(), "\nheld by nobody")
 }
@@ -80,7 +86,7 @@ func TestLocksCutLongQueues(t *testing.T) {
 		in.Waiters = append(in.Waiters, party(in.Path, "w"+strconv.Itoa(i), int64(10+i)))
 	}
 	v, out, _ := capture(nil)
-	v.Show(view.Locks{Ensembles: []view.LocksOf{{Listing: inspect.Listing{Locks: []*inspect.Report{in}}, Waits: inspect.WaitsFor(in)}}})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
 	require.Contains(t, out.String(), "and 11 more")
 	require.Contains(t, out.String(), "21 waiting.")
 }

@@ -62,7 +62,7 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 		Holders: view.Contenders("/locks/pool", pool().Live.Usage.Holders), Waiters: view.Contenders("/locks/pool", pool().Live.Usage.Waiters)}
 	foreign := *in
 	foreign.Path, foreign.Payload = "/locks/foreign", nil
-	v.Show(view.Locks{Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Listing: inspect.Listing{Locks: []*inspect.Report{in, &foreign}}}}, NowMs: now})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in, &foreign}}}}, NowMs: now})
 	golden(t, "permits.txt", out.String())
 
 	// Another client's permits are another row, and those of nobody known are one row each.

@@ -141,9 +141,18 @@ type Locks struct {
 
 // LocksOf are the locks of one ensemble.
 type LocksOf struct {
-	Ensemble string
-	Servers  string
-	Path     string
-	inspect.Listing
-	Waits *inspect.Waits
+	Ensemble  string
+	Addresses string // of its servers, as configured
+	Path      string
+	*inspect.Snapshot
+}
+
+// Closed are the paths of nodes that cannot be read.
+func (e LocksOf) Closed() (paths []string) {
+	for _, u := range e.Unread {
+		if !u.Missing() {
+			paths = append(paths, u.Path)
+		}
+	}
+	return paths
 }

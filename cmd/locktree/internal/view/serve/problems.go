@@ -136,7 +136,7 @@ func (p *problemsOf) locks() {
 		}
 		for _, c := range in.Holders {
 			if s := p.e.Snapshot.Sessions[c.Session]; s != nil && s.Away {
-				p.add(len(in.Waiters) > 0, "silent holder", in.Path, who(c)+" has no connection to any server"+freeIn(s, p.e.Snapshot.At)+".", look(in.Path))
+				p.add(len(in.Waiters) > 0, "silent holder", in.Path, who(c)+" is "+view.Away(s, p.e.Snapshot.At)+".", look(in.Path))
 				break
 			}
 		}
@@ -169,14 +169,6 @@ func (p *problemsOf) limits(in *inspect.Report) {
 		}
 		p.add(true, what, in.Path, fmt.Sprintf("%s %s for %s; %s is %s.%s", who(x.Who), does, x.Age, x.Limit, x.Declared, ask), look(in.Path))
 	}
-}
-
-// freeIn says when the session ends, unless its client comes back.
-func freeIn(s *inspect.Session, at time.Time) string {
-	if s.Expires.IsZero() {
-		return ""
-	}
-	return fmt.Sprintf("; free in about %s unless it comes back", max(0, s.Expires.Sub(at)).Round(time.Second))
 }
 
 func (p *problemsOf) unread() {

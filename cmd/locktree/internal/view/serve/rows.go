@@ -234,7 +234,7 @@ func (e *Ensemble) person(c inspect.Contender, place int) person {
 		return p
 	}
 	if p.Address = s.Address; s.Away {
-		p.Notes = append(p.Notes, "not connected"+freeIn(s, e.Snapshot.At))
+		p.Notes = append(p.Notes, view.Away(s, e.Snapshot.At))
 	}
 	return p
 }

@@ -1,0 +1,56 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+)
+
+// Look looks once at what a Scanner would look at. It reads every queue, also where dump lists nobody: contenders that
+// belong to no session are not on that list.
+func Look(ctx context.Context, c Source, opts ScanOptions) (*Snapshot, error) {
+	s := NewScanner(c, opts)
+	s.once = true
+	snap, err := s.Scan(ctx)
+	if err != nil || !snap.missesOne() {
+		return snap, err
+	}
+	live, err := c.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	again, err := s.words.hear(ctx, live)
+	if err != nil {
+		return nil, err
+	}
+	for id, x := range snap.Sessions {
+		if newer := again.sessions[id]; newer != nil {
+			*x = *newer
+		}
+	}
+	return snap, nil
+}
+
+// missesOne reports whether a holder or a waiter seems to be away, which the words tell when they are asked twice.
+func (snap *Snapshot) missesOne() bool {
+	if slices.ContainsFunc(snap.Servers, func(at Server) bool { return at.Connections < 0 }) {
+		return false
+	}
+	for _, in := range snap.Locks {
+		for c := range in.contenders {
+			if s := snap.Sessions[c.Session]; c.Session != 0 && s.Address == "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Forbidden are the words that some server does not allow, of those that tell who is connected.
+func (snap *Snapshot) Forbidden() (words []string) {
+	for _, word := range []string{"dump", "cons"} {
+		if slices.ContainsFunc(snap.Servers, func(at Server) bool { return slices.Contains(at.Forbids, word) }) {
+			words = append(words, word)
+		}
+	}
+	return words
+}
