@@ -24,6 +24,9 @@ func doctorCommand(a *app) *cobra.Command {
 			"contains only contenders. If the ensemble block declares admins and readers, doctor checks\n" +
 			"what the connection is declared to be: an administrator needs all rights on every node of the\n" +
 			"stack, a reader needs to read them, and everybody else learns whom to ask.\n\n" +
+			"Of the servers together it says how large the largest session is, who has the most connections,\n" +
+			"when the transaction ids run out, and how many heartbeats the holders write. For some of that\n" +
+			"they must allow the four-letter words dump and cons.\n\n" +
 			"It writes nothing, and exits with 1 if a condition fails. It cannot check what no program can\n" +
 			"find out, such as whether the clocks of all machines run at the right rate.",
 		Args: exactly(0, 0),
@@ -73,6 +76,11 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 		return of, err
 	}
 	defer client.Close()
+	snap, err := inspect.Look(ctx, client, inspect.ScanOptions{Prefix: e.Root, Reads: maxLookedAt})
+	if err != nil {
+		return of, err
+	}
+	of.Together = snap.Conditions()
 	found, err := apply.CheckUp(ctx, client, e.Tree, maxLookedAt)
 	if err == nil {
 		of.Checkup = *found

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/locktree/locktree/apply"
@@ -14,6 +15,7 @@ type Checkup struct{ Ensembles []CheckupOf }
 type CheckupOf struct {
 	Ensemble string
 	Servers  []CheckupServer
+	Together []inspect.Condition // of all servers
 	Root     string
 	apply.Checkup
 }
@@ -41,7 +43,7 @@ func (e CheckupOf) all() []inspect.Condition {
 	for _, s := range e.Servers {
 		out = append(out, s.Conditions...)
 	}
-	return append(out, e.Locks...)
+	return slices.Concat(out, e.Together, e.Locks)
 }
 
 func (c Checkup) text(h *Human) {
@@ -49,6 +51,10 @@ func (c Checkup) text(h *Human) {
 		for _, s := range e.Servers {
 			h.out.printf("%s  %s\n\n", h.out.paint(bold)(e.Ensemble), clean(s.Server))
 			h.conditions(s.Conditions)
+		}
+		if len(e.Together) > 0 {
+			h.out.printf("%s  all servers\n\n", h.out.paint(bold)(e.Ensemble))
+			h.conditions(e.Together)
 		}
 		h.out.printf("%s  %s, %d %s checked\n\n", h.out.paint(bold)(e.Ensemble), clean(e.Root), e.Checked, plural(e.Checked, "lock", "locks"))
 		h.conditions(e.Locks)
@@ -100,7 +106,7 @@ func (c Checkup) document(string) any {
 		for _, s := range e.Servers {
 			servers = append(servers, fields{"server": s.Server, "conditions": list(s.Conditions)})
 		}
-		ensembles = append(ensembles, fields{"ensemble": e.Ensemble, "root": e.Root, "servers": servers, "locks_checked": e.Checked, "cut": e.Cut, "locks": list(e.Locks)})
+		ensembles = append(ensembles, fields{"ensemble": e.Ensemble, "root": e.Root, "servers": servers, "conditions": list(e.Together), "locks_checked": e.Checked, "cut": e.Cut, "locks": list(e.Locks)})
 	}
 	return fields{"format_version": "1.0", "ensembles": ensembles,
 		"holds": c.Count(inspect.VerdictHolds), "unsure": c.Count(inspect.VerdictUnsure), "fails": c.Count(inspect.VerdictFails)}

@@ -17,7 +17,7 @@ func TestCheckup(t *testing.T) {
 	fails := inspect.Condition{Name: "access /locks/a\x1b[31m", Verdict: inspect.VerdictFails, What: "recipes: node does not exist", Why: "contenders are created in the lock node", Next: "run apply"}
 	c := view.Checkup{Ensembles: []view.CheckupOf{
 		{Ensemble: "main", Root: "/locks", Checkup: apply.Checkup{Checked: 2, Locks: []inspect.Condition{fails}, Cut: true},
-			Servers: []view.CheckupServer{{"zk1:2181", []inspect.Condition{holds, unsure}}, {"zk2:2181", []inspect.Condition{holds}}}},
+			Together: []inspect.Condition{holds}, Servers: []view.CheckupServer{{"zk1:2181", []inspect.Condition{holds, unsure}}, {"zk2:2181", []inspect.Condition{holds}}}},
 		{Ensemble: "spare", Root: "/"},
 	}}
 	v, out, _ := capture(nil)

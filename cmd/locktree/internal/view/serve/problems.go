@@ -255,6 +255,9 @@ func conditions(of *view.CheckupOf) (out []condition) {
 			out = append(out, condition{s.Server, k})
 		}
 	}
+	for _, k := range of.Together {
+		out = append(out, condition{"all servers", k})
+	}
 	for _, k := range of.Locks {
 		out = append(out, condition{of.Root, k})
 	}

@@ -1,0 +1,159 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+const (
+	largeSession  = 512 << 10 // bytes of paths; the library keeps its own sessions below that
+	manyBeats     = 2000      // a second: 10,000 holders with a timeout of 30 s
+	soonRollOver  = 7 * 24 * time.Hour
+	shortestTrack = time.Minute // no rate is taken from less
+)
+
+// Conditions are those of the ensemble as a whole: what the servers do not show one by one.
+func (snap *Snapshot) Conditions() []Condition {
+	return []Condition{snap.checkSessions(), snap.checkConnections(), snap.checkZxid(), snap.checkBeats()}
+}
+
+// unknown is a condition that a word would tell of.
+func (k Condition) unknown(what, word string) Condition {
+	k.Verdict, k.What, k.Next = VerdictUnsure, what, "add "+word+" to 4lw.commands.whitelist of every server, and see that each of them answers"
+	return k
+}
+
+// checkSessions looks for a session that cannot be closed: that is one transaction, which names all its nodes.
+func (snap *Snapshot) checkSessions() Condition {
+	k := Condition{Name: "session sizes", Why: "a session ends in one transaction that names all its ephemeral nodes; if that is longer than jute.maxbuffer, 1 MiB unless set, servers may be unable to restart (ZOOKEEPER-4306)"}
+	if !snap.Dump {
+		return k.unknown("how many ephemeral nodes each session owns is not known", "dump")
+	}
+	most := Session{}
+	for _, s := range snap.Sessions {
+		if s.size() > most.size() || s.size() == most.size() && s.ID < most.ID {
+			most = *s
+		}
+	}
+	k.What = "no session owns a node"
+	if most.Nodes > 0 {
+		k.What = fmt.Sprintf("the largest session is %#x%s, with %d ephemeral nodes, %d bytes of paths", uint64(most.ID), from(most.Address), most.Nodes, most.size()) //nolint:gosec // as the servers print it
+	}
+	if most.size() > largeSession {
+		k.Verdict, k.Next = VerdictUnsure, "spread its nodes over several sessions, or raise jute.maxbuffer on every server before it ends"
+	}
+	return k
+}
+
+// size is the length of the list of nodes in the transaction that closes the session.
+func (s Session) size() int { return s.Bytes + 4*s.Nodes }
+
+func from(addr string) string {
+	if addr == "" {
+		return ""
+	}
+	return " of " + addr
+}
+
+// checkConnections says who has the most.
+func (snap *Snapshot) checkConnections() Condition {
+	k := Condition{Name: "connections", Why: "a server refuses an address more than maxClientCnxns connections, 60 unless set: programs that leak theirs keep others out"}
+	all := 0
+	for _, at := range snap.Servers {
+		if at.Connections < 0 {
+			return k.unknown("who is connected is not known", "cons")
+		}
+		all += at.Connections
+	}
+	hosts := map[string]int{}
+	for _, s := range snap.Sessions {
+		if i := strings.LastIndexByte(s.Address, ':'); i > 0 {
+			hosts[s.Address[:i]]++
+		}
+	}
+	var names []string
+	for host := range hosts {
+		names = append(names, host)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(hosts[b]-hosts[a], cmp.Compare(a, b)) })
+	k.What = fmt.Sprintf("there are %d; the most are from", all)
+	for i, host := range names[:min(3, len(names))] {
+		k.What += fmt.Sprintf("%s %s (%d)", []string{"", ",", ","}[i], host, hosts[host])
+	}
+	return k
+}
+
+// checkZxid says when the leader runs out of transaction ids, of which an epoch has 2^32. How fast they are used up the
+// contender tells who came first in this epoch: its token is the id of the transaction in which it came.
+func (snap *Snapshot) checkZxid() Condition {
+	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
+	used := snap.Zxid & 0xffffffff
+	left := float64(1<<32 - used)
+	k.What = fmt.Sprintf("%.0f%% of this epoch's are used", float64(used)/(1<<32)*100)
+	var first *Contender
+	for _, in := range snap.Locks {
+		for c := range in.contenders {
+			if int64(c.Token)>>32 == snap.Zxid>>32 && !c.Since.IsZero() && (first == nil || c.Token < first.Token) { //nolint:gosec // a zxid
+				first = c
+			}
+		}
+	}
+	soon := left < 1<<32/10
+	if first == nil || snap.At.Sub(first.Since) < shortestTrack || snap.Zxid < int64(first.Token) { //nolint:gosec // a zxid
+		k.What += "; in how many days the rest will be is not known, as no holder or waiter has been there for a minute of this epoch"
+	} else {
+		track := snap.At.Sub(first.Since)
+		rate := max(1, float64(snap.Zxid-int64(first.Token))) / track.Seconds() //nolint:gosec // a zxid
+		soon = left/rate < soonRollOver.Seconds()
+		k.What += fmt.Sprintf("; the rest lasts %s at the rate of the last %v", days(left/rate), track.Truncate(time.Second))
+	}
+	if soon {
+		k.Verdict, k.Next = VerdictUnsure, "restart the leader at a quiet hour, which begins a new epoch, and see who writes so much"
+	}
+	return k
+}
+
+func days(seconds float64) string {
+	if n := seconds / (24 * 60 * 60); n < 1000 {
+		return fmt.Sprintf("%.1f days", n)
+	}
+	return "more than 1000 days"
+}
+
+// checkBeats adds up the heartbeats of the holders that were seen: a commit every sixth of the session timeout.
+func (snap *Snapshot) checkBeats() Condition {
+	k := Condition{Name: "heartbeats", Why: "a session that holds locks commits a heartbeat every sixth of its timeout, which is a write on every server"}
+	rate, unknown, seen := 0.0, false, map[int64]bool{}
+	for _, in := range snap.Locks {
+		for _, c := range in.Holders {
+			if _, ours := kind.ParseHolder(c.Data); !ours || c.Session == 0 || seen[c.Session] {
+				continue
+			}
+			seen[c.Session] = true
+			if s := snap.Sessions[c.Session]; s != nil && s.Timeout > 0 {
+				rate += 6 / s.Timeout.Seconds()
+			} else {
+				unknown = true
+			}
+		}
+	}
+	k.What = fmt.Sprintf("holding sessions: %d, which write %.1f a second at most", len(seen), rate)
+	if snap.Cut || snap.Pending > 0 {
+		k.What += "; not all locks were looked at"
+	}
+	switch {
+	case unknown:
+		return k.unknown(fmt.Sprintf("holding sessions: %d; their timeouts are not known, so their heartbeats are not, either", len(seen)), "cons")
+	case rate > 0:
+		k.What += "; they alone use up the transaction ids of an epoch in " + days(1<<32/rate)
+	}
+	if rate > manyBeats {
+		k.Verdict, k.Next = VerdictUnsure, "raise the session timeout of the programs that hold, let those of a machine share a client, or spread the locks over several ensembles"
+	}
+	return k
+}
