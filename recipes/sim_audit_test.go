@@ -18,6 +18,7 @@ import (
 //
 //   - who believes to hold has its nodes in the tree of the servers, and they are its session's;
 //   - nobody is granted while somebody in conflict believes to hold;
+//   - a lease that is granted has not ended yet: it would if nothing had proven its session lately;
 //   - whoever is granted has nobody ahead in the queue, in the servers' own order (no conditions);
 //   - exclusive tokens grow from grant to grant, and the store they guard never obeys an old one (no conditions).
 
@@ -41,6 +42,9 @@ func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *
 	w.stats.grants++
 	g.id = w.ids
 	w.excuse(g)
+	if cause := context.Cause(l.Context()); l.Context().Err() != nil && g.spoiledAt.IsZero() && !errors.Is(cause, recipes.ErrClosed) {
+		w.blame("grant %d to client %d was over when it was given: %v", g.id, g.client, cause)
+	}
 	w.foremost(g)
 	w.alone(g)
 	w.numbered(g)

@@ -69,6 +69,8 @@ func (w *simWorld) strike(f simFault) {
 			time.Sleep(f.lasts)
 			w.follower.CatchUp()
 		}
+	case "behind":
+		w.behind(f)
 	case "delete", "revoke":
 		w.meddle(f)
 	case "drain", "move":

@@ -27,8 +27,9 @@ type schedule struct {
 }
 
 type simConfig struct {
-	suspect  bool // LoseOnSuspect
-	handoffs int  // WithLocalHandoff
+	suspect  bool   // LoseOnSuspect
+	handoffs int    // WithLocalHandoff
+	server   string // the only one it knows, where there are two; "" is both
 }
 
 type simRecipe string
@@ -86,7 +87,7 @@ func newSchedule(seed uint64) *schedule {
 	s.replica = r.IntN(3) == 0
 	s.writers, s.waiters = r.IntN(3) == 0, max(0, r.IntN(8)-4)
 	for range 2 + r.IntN(3) {
-		s.clients = append(s.clients, simConfig{r.IntN(4) == 3, max(0, r.IntN(6)-3)})
+		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, handoffs: max(0, r.IntN(6)-3)})
 	}
 	for range len(s.clients) + r.IntN(2*len(s.clients)) {
 		var script []simStep

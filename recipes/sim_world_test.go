@@ -170,7 +170,9 @@ func (c *simClient) redial(ctx context.Context) error {
 		Servers: []string{"leader"}, Dialer: c.dial, SessionTimeout: c.w.plan.timeout, ID: fmt.Sprint(c.number),
 		ConnectTimeout: c.w.plan.timeout, LoseOnSuspect: c.w.plan.clients[c.number].suspect,
 	}
-	if c.w.follower != nil {
+	if only := c.w.plan.clients[c.number].server; only != "" {
+		cfg.Servers = []string{only}
+	} else if c.w.follower != nil {
 		cfg.Servers = append(cfg.Servers, "follower")
 	}
 	// No system calls: the bubble's machine never sleeps.

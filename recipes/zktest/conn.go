@@ -29,6 +29,7 @@ type conn struct {
 	ids       []identity
 	oldClient bool
 	ending    bool // the session is closed, the reply not yet sent
+	swallowed bool // something was left unanswered, see Replica.CutOff
 	closed    bool // by the server, or by the client as far as the server knows
 	dead      bool // the socket itself is gone; a partition keeps the two apart
 	died      chan struct{}

@@ -81,6 +81,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		return c.auth(r)
 	}
 	if c.v.cutOff && (isWrite(r.op) || r.op == opCloseSession) {
+		c.swallowed = true
 		return nil, false
 	}
 	if over && (isWrite(r.op) || r.op == opCloseSession) {

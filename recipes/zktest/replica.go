@@ -43,7 +43,14 @@ func (v *view) see(c change) {
 
 // freshen brings a lagging view up to now; it lags again from here.
 func (v *view) freshen() {
-	if v.old == nil || v.cutOff {
+	if !v.cutOff {
+		v.advance()
+	}
+}
+
+// advance is freshen whether it is cut off or not.
+func (v *view) advance() {
+	if v.old == nil {
 		return
 	}
 	v.old, v.oldZxid = v.s.tree.clone(), v.s.zxid
@@ -144,12 +151,26 @@ func (r *Replica) CutOff() {
 	r.v.cutOff = true
 }
 
+// Advance brings a follower that lags, or is cut off, up to now; it stays what it is. So a follower that is cut off one way
+// only gets what the leader commits, while what it sends, its clients' writes and pings, does not arrive.
+func (r *Replica) Advance() {
+	r.v.s.mu.Lock()
+	defer r.v.s.mu.Unlock()
+	r.v.advance()
+}
+
 // CatchUp ends [Replica.Lag] and [Replica.CutOff]: the watches of everything missed fire, in order.
+// A connection on which something was left unanswered ends, as a server drops its clients when it notices that it is alone.
 func (r *Replica) CatchUp() {
 	v := r.v
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
 	v.cutOff = false
-	v.freshen()
+	v.advance()
 	v.old = nil
+	for c := range v.s.conns {
+		if c.v == v && c.swallowed {
+			c.close()
+		}
+	}
 }

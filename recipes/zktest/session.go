@@ -101,6 +101,7 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 		return nil, true // "client must try another server"
 	}
 	if c.v.cutOff && r.session == 0 { // to open one takes a quorum
+		c.swallowed = true
 		return nil, false
 	}
 	c.oldClient = r.old
