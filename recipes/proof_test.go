@@ -1,0 +1,197 @@
+package recipes_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// What a grant has to be proven against, one case at a time, by its effect: who believes what, and not which requests are
+// sent. (That a server which commits nothing grants nothing is TestAGrantNeedsAServerThatCommits.)
+
+// line is a queue of three: a holder and a rival at the leader, and between them a waiter at a follower.
+type line struct {
+	*lab
+	path     string
+	follower *zktest.Replica
+	waiting  *recipes.Client
+	held     *recipes.Lease
+	next     <-chan result[*recipes.Lease] // of the waiter
+	rival    <-chan result[*recipes.Lease]
+}
+
+// inLine runs f when all three have stood there for several session timeouts: what was proven when they queued is old.
+func inLine(t *testing.T, f func(t *testing.T, l *line)) {
+	inLab(t, func(t *testing.T, lab *lab) {
+		l := &line{lab: lab, path: lab.mutex(), follower: lab.srv.Replica()}
+		var err error
+		l.held, err = l.client("holder").Mutex(l.path).Lock(t.Context())
+		require.NoError(t, err)
+		var moved atomic.Bool
+		moved.Store(true)
+		l.waiting = l.client("waiter", l.movedTo(l.follower, &moved))
+		l.next = l.locking(l.waiting.Mutex(l.path))
+		l.rival = l.locking(l.client("rival").Mutex(l.path))
+		time.Sleep(time.Minute)
+		f(t, l)
+	})
+}
+
+// node is the waiter's contender.
+func (l *line) node() string { return l.queue(l.path)[1] }
+
+// heartbeat commits something in the waiter's session, as one does that is next in line.
+func (l *line) heartbeat() {
+	l.t.Helper()
+	l.declare("/fresh", kind.Mutex.New())
+	x, err := l.waiting.Mutex("/fresh").Lock(l.t.Context())
+	require.NoError(l.t, err)
+	l.unlock(x)
+}
+
+// oneAtATime watches both who wait for so long, at every moment of it, and returns the leases they got. Nobody is given a lease
+// that is over, or that has no node.
+func (l *line) oneAtATime(d time.Duration) (next, rival *recipes.Lease) {
+	l.t.Helper()
+	believed := func(x *recipes.Lease) bool { return x != nil && x.Context().Err() == nil }
+	take := func(ch <-chan result[*recipes.Lease], x **recipes.Lease) {
+		select {
+		case r := <-ch:
+			if *x = r.v; r.err == nil {
+				require.NoError(l.t, r.v.Context().Err(), "over when it was given: nothing had proven the session")
+			}
+		default:
+		}
+	}
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(oneWay / 4) {
+		synctest.Wait()
+		take(l.next, &next)
+		take(l.rival, &rival)
+		require.False(l.t, believed(next) && believed(rival), "two believe to hold %s", l.path)
+		for _, x := range []*recipes.Lease{next, rival} {
+			if believed(x) {
+				_, there := l.srv.Get(x.Node())
+				require.True(l.t, there, "the lease of %s outlives it", x.Node())
+			}
+		}
+	}
+	return next, rival
+}
+
+// The follower tells of the release and then nothing of what it is told reaches the leader, which expires the waiter and grants
+// to its rival. What the waiter may believe meanwhile ends with its last commit, whatever the follower answers.
+func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
+	for name, c := range map[string]struct {
+		fresh  bool // the waiter's session has committed something lately
+		before time.Duration
+		after  func(l *line)
+	}{
+		"idle session":               {},
+		"fresh heartbeat":            {fresh: true},
+		"heartbeat a moment too old": {fresh: true, before: 5 * time.Second},
+		"cut off for half a session": {before: 6 * time.Second},
+		"cut off for nearly all":     {before: 11 * time.Second},
+		"the connection changes":     {fresh: true, after: func(l *line) { l.srv.Disconnect(l.session(l.waiting)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, func(t *testing.T, l *line) {
+				if c.fresh {
+					l.heartbeat()
+				}
+				if c.before > 0 {
+					l.follower.CutOff()
+					time.Sleep(c.before)
+				}
+				require.NoError(t, l.held.Unlock(t.Context()))
+				l.follower.CutOff()
+				l.follower.Advance()
+				if c.after != nil {
+					c.after(l)
+				}
+				_, rival := l.oneAtATime(30 * time.Second)
+				require.NotNil(t, rival, "the waiter's session has expired")
+				l.unlock(rival)
+				l.follower.CatchUp()
+			})
+		})
+	}
+}
+
+// The follower is behind and tells everything at once. The waiter's own node went first, so its predecessor's departure makes
+// it nothing. Which of two events a client looks at first is chance, so there are many tries.
+func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
+	for name, first := range map[string]func(l *line){
+		"deleted": func(l *line) { require.NoError(l.t, l.srv.Delete(l.node())) },
+		// A watch fires once: the deletion behind the change has no event.
+		"changed and deleted": func(l *line) {
+			node := l.node()
+			require.NoError(l.t, l.srv.Set(node, []byte("x")))
+			require.NoError(l.t, l.srv.Delete(node))
+		},
+		"another's":    func(l *line) { l.replace(l.node()) },
+		"with session": func(l *line) { l.srv.Expire(l.session(l.waiting)) },
+		"while disconnected": func(l *line) {
+			node := l.node()
+			l.srv.Disconnect(l.session(l.waiting))
+			require.NoError(l.t, l.srv.Delete(node))
+		},
+		"session swapped": func(l *line) {
+			l.srv.SwapSessionID(l.session(l.waiting))
+			l.srv.Disconnect(l.session(l.waiting))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 12 {
+				inLine(t, func(t *testing.T, l *line) {
+					l.heartbeat() // so nothing has to be written for want of one
+					l.follower.Lag()
+					first(l)
+					l.unlock(l.held)
+					l.follower.CatchUp()
+					next, rival := l.oneAtATime(5 * time.Second)
+					require.Nil(t, next, "granted on a node that had gone")
+					if rival != nil {
+						l.unlock(rival)
+					}
+				})
+			}
+		})
+	}
+}
+
+// As above with the declaration: the lock was drained, then its holder left.
+func TestADeclarationThatChangedFirstDecides(t *testing.T) {
+	for range 12 {
+		inLine(t, func(t *testing.T, l *line) {
+			l.heartbeat()
+			l.follower.Lag()
+			l.declare(l.path, kind.Mutex.New(), func(p *kind.Payload) { p.State = kind.StateDraining })
+			l.unlock(l.held)
+			l.follower.CatchUp()
+			next, rival := l.oneAtATime(5 * time.Second)
+			require.Nil(t, next, "granted under a declaration that was over")
+			require.Nil(t, rival)
+		})
+	}
+}
+
+// A waiter whose session is quiet for long is granted a lease that lasts: it has to be proven, and not only believed.
+func TestALeaseAfterALongWaitLasts(t *testing.T) {
+	inLine(t, func(t *testing.T, l *line) {
+		l.unlock(l.held)
+		next, _ := l.oneAtATime(time.Minute)
+		require.NotNil(t, next)
+		require.NoError(t, context.Cause(next.Context()))
+		require.NoError(t, next.Verify(t.Context()))
+		l.unlock(next)
+		l.unlock((<-l.rival).v)
+	})
+}
