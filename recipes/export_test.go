@@ -161,6 +161,14 @@ func (l *Lease) Nodes() []string { return l.h.paths() }
 // With says whether two leases are of one holding.
 func (l *Lease) With(other *Lease) bool { return l.h == other.h }
 
+// Told tells an Observer of everything in the life of a call.
+func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
+	a := acquisition{c: m.q.c, call: m.q.c.call(ctx, m.q.path, member{q: m.q})}
+	a.waits("", nil)
+	a.refused(refused)
+	l.h.tell(EventAcquired, l.g, nil)
+}
+
 // Share offers the holding to one more reader, Lose ends it, and Joined is that reader's lease.
 func (l *Lease) Share() bool      { return l.h.share() }
 func (l *Lease) Lose(cause error) { l.h.lose(cause) }

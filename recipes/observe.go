@@ -153,7 +153,7 @@ func (a *acquisition) waits(node string, ahead func() *HeldError) {
 
 // refused tells of a call that ended without a lease.
 func (a *acquisition) refused(err error) {
-	if err != nil {
+	if err != nil && a.call != nil {
 		a.call.tell(Event{Type: EventRefused, Wait: time.Since(a.start), Result: ResultOf(err), Cause: err})
 	}
 }

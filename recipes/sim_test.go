@@ -175,6 +175,13 @@ func (w *simWorld) play() {
 		_ = c.client().Close()
 	}
 	time.Sleep(w.plan.timeout + 3*w.plan.tick)
+	for _, c := range w.clients {
+		for _, b := range c.books {
+			for _, wrong := range b.atRest() {
+				w.violated("client %d: the events tell otherwise: %s", c.number, wrong)
+			}
+		}
+	}
 	if left := w.srv.Sessions(); len(left) > 0 {
 		w.violated("sessions are left when all clients are closed: %+v", left)
 	}

@@ -60,6 +60,8 @@ type simClient struct {
 	mu  sync.Mutex
 	now *recipes.Client
 
+	books []*tally // of the clients it had
+
 	restarting chan struct{} // full while somebody does; a mutex would stop fake time for the next one
 }
 
@@ -175,6 +177,10 @@ func (c *simClient) redial(ctx context.Context) error {
 	} else if c.w.follower != nil {
 		cfg.Servers = append(cfg.Servers, "follower")
 	}
+	books := newTally()
+	if c.number%2 == 0 { // the others have no Observer, as most programs
+		cfg.Observer = books
+	}
 	// No system calls: the bubble's machine never sleeps.
 	next, err := recipes.Dial(seam.With(ctx, seam.Seams{Slept: func() time.Duration { return 0 }}), cfg)
 	if err != nil {
@@ -182,7 +188,7 @@ func (c *simClient) redial(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = next
+	c.now, c.books = next, append(c.books, books)
 	return nil
 }
 

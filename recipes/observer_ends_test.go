@@ -1,0 +1,235 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// tallied is a client with a tally, of which nothing may be left when the client is closed.
+func (l *lab) tallied(change ...func(*recipes.Config)) (*recipes.Client, *tally) {
+	b := newTally()
+	l.t.Cleanup(func() { // after the client's own
+		synctest.Wait()
+		assert.Empty(l.t, b.atRest())
+	})
+	return l.client("tallied", append(change, func(cfg *recipes.Config) { cfg.Observer = b })...), b
+}
+
+// are requires that the gauges tell the truth, when everything rests.
+func (b *tally) are(l *lab, path string, leases, waiting int) {
+	l.t.Helper()
+	l.settle()
+	held, waits := b.gauges(path)
+	require.Equal(l.t, leases, held, "leases of %s", path)
+	require.Equal(l.t, waiting, waits, "calls that wait for %s", path)
+	require.Empty(l.t, b.wrong)
+}
+
+type traceKey struct{}
+
+// Every recipe through every end, with gauges that are made of the events alone compared at every quiet moment.
+func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
+	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
+		c, b := l.tallied()
+		take := way.take(c)
+		ctx := context.WithValue(t.Context(), traceKey{}, "the caller's")
+		granted := func() *recipes.Lease {
+			t.Helper()
+			x, err := take(ctx)
+			require.NoError(t, err)
+			b.are(l, way.path, 1, 0)
+			require.Equal(t, "the caller's", b.last[recipes.EventAcquired].Context.Value(traceKey{}))
+			require.Equal(t, l.session(c), b.last[recipes.EventAcquired].Session.ID())
+			return x
+		}
+		x := granted()
+		l.unlock(x)
+		b.are(l, way.path, 0, 0)
+		require.Equal(t, x.Token(), b.last[recipes.EventReleased].Token)
+
+		x = granted() // asked back
+		require.NoError(t, l.client("admin").Revoke(t.Context(), x.Node()))
+		<-ended(x)
+		b.are(l, way.path, 1, 0)
+		l.unlock(x)
+		b.are(l, way.path, 0, 0)
+
+		x = granted() // deleted
+		require.NoError(t, l.srv.Delete(x.Node()))
+		<-ended(x)
+		b.are(l, way.path, 0, 0)
+		require.Equal(t, x.Node(), b.last[recipes.EventLost].Node)
+
+		x = granted() // in doubt, twice, and then expired
+		for range 2 {
+			l.srv.Disconnect(l.session(c))
+			b.are(l, way.path, 1, 0)
+			time.Sleep(10 * time.Second)
+		}
+		require.Equal(t, 2, b.told[recipes.EventCleared])
+		require.Equal(t, b.told[recipes.EventSuspected], b.told[recipes.EventSessionSuspected])
+		l.srv.Expire(l.session(c))
+		<-ended(x)
+		b.are(l, way.path, 0, 0)
+		require.Positive(t, b.told[recipes.EventHeartbeat])
+		require.Equal(t, 2*oneWay, b.last[recipes.EventHeartbeat].Wait)
+
+		holder, err := way.block(l.client("holder"))(t.Context())
+		require.NoError(t, err)
+		for why, result := range map[error]recipes.Result{context.DeadlineExceeded: recipes.ResultTimeout, errors.New("enough"): recipes.ResultCancelled} {
+			bounded, cancel := context.WithCancelCause(ctx)
+			first := async(func() (*recipes.Lease, error) { return take(bounded) })
+			second := async(func() (*recipes.Lease, error) { return take(bounded) })
+			b.are(l, way.path, 0, 2)
+			cancel(why)
+			require.ErrorIs(t, (<-first).err, why)
+			require.ErrorIs(t, (<-second).err, why)
+			b.are(l, way.path, 0, 0)
+			require.Equal(t, result, b.last[recipes.EventRefused].Result)
+		}
+		l.redeclare(way, oneWaiter, active)
+		other, leave := context.WithCancel(t.Context())
+		w := l.locker(func(context.Context) (*recipes.Lease, error) { return way.take(l.client("other"))(other) })
+		l.settle()
+		_, err = take(ctx)
+		require.ErrorIs(t, err, recipes.ErrQueueFull)
+		b.are(l, way.path, 0, 0)
+		require.Equal(t, recipes.ResultQuota, b.last[recipes.EventRefused].Result)
+		leave()
+		require.Error(t, (<-w).err)
+		l.redeclare(way, unbounded, active)
+		l.settle()
+
+		// From one goroutine to the next, and then the client is closed under one that holds and one that waits.
+		first, second := l.locker(take), l.locker(take)
+		b.are(l, way.path, 0, 2)
+		l.unlock(holder)
+		x = (<-first).v
+		if way.path == "/rw" && x.Reads() { // they share
+			l.unlock((<-second).v)
+			b.are(l, way.path, 1, 0)
+		} else {
+			b.are(l, way.path, 1, 1)
+			l.unlock(x)
+			x = (<-second).v
+			b.are(l, way.path, 1, 0)
+		}
+		require.NoError(t, c.Close())
+		b.are(l, way.path, 0, 0)
+		require.ErrorIs(t, b.last[recipes.EventLost].Cause, recipes.ErrClosed)
+		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
+		_, err = take(ctx)
+		require.ErrorIs(t, err, recipes.ErrClosed)
+	})
+}
+
+// What the other recipes do not have: exchanges, shares, entering again, tries, hand-offs and sets.
+func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.everyKind()
+		c, b := l.tallied()
+		rw, m := c.RWMutex("/rw", recipes.WithReentrancy()), c.Mutex("/m", recipes.WithLocalHandoff(5))
+		grant := func(x *recipes.Lease, err error) *recipes.Lease {
+			t.Helper()
+			require.NoError(t, err)
+			return x
+		}
+		r1, r2 := grant(rw.RLock(t.Context())), grant(rw.RLock(t.Context()))
+		again := grant(rw.RLock(r1.Context()))
+		b.are(l, "/rw", 2, 0)
+		_, err := rw.TryUpgrade(t.Context(), r2)
+		require.ErrorIs(t, err, recipes.ErrUpgradeConflict)
+		b.are(l, "/rw", 2, 0)
+		require.Equal(t, recipes.ResultHeld, b.last[recipes.EventRefused].Result)
+		l.unlock(r1)
+		b.are(l, "/rw", 2, 0)
+		l.unlock(again)
+		b.are(l, "/rw", 1, 0)
+		w := grant(rw.TryUpgrade(t.Context(), r2))
+		b.are(l, "/rw", 1, 0)
+		require.False(t, b.last[recipes.EventAcquired].Locks[0].Shared)
+		r2 = grant(rw.Downgrade(t.Context(), w))
+		b.are(l, "/rw", 1, 0)
+		require.True(t, b.last[recipes.EventAcquired].Locks[0].Shared)
+
+		x := grant(m.Lock(t.Context()))
+		next := l.locker(m.Lock)
+		b.are(l, "/m", 1, 1)
+		var held *recipes.HeldError
+		require.ErrorAs(t, b.last[recipes.EventQueued].Cause, &held)
+		require.True(t, held.Local)
+		_, err = m.TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		_, err = m.Lock(x.Context())
+		require.ErrorIs(t, err, recipes.ErrWouldDeadlock)
+		b.are(l, "/m", 1, 1)
+		node := x.Node()
+		l.unlock(x)
+		x = (<-next).v
+		require.Equal(t, node, x.Node(), "handed over")
+		b.are(l, "/m", 1, 0)
+
+		set := c.MultiLock(c.Mutex("/m"), rw.Reader(), c.Semaphore("/s").Share(2))
+		waiting := l.locker(set.Lock)
+		b.are(l, "/m", 1, 1)
+		b.are(l, "/s", 0, 1)
+		_, err = set.TryLock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrHeld)
+		l.unlock(x)
+		all := (<-waiting).v
+		b.are(l, "/m", 1, 0)
+		b.are(l, "/s", 1, 0)
+		b.are(l, "/rw", 2, 0)
+		e := b.last[recipes.EventAcquired]
+		require.Equal(t, all.Path(), e.Path)
+		require.Equal(t, []recipes.EventLock{{"/m", kind.Mutex, false, 0}, {"/rw", kind.RWLock, true, 0}, {"/s", kind.Semaphore, false, 2}}, e.Locks)
+		l.unlock(all)
+		l.unlock(r2)
+		b.are(l, "/rw", 0, 0)
+	})
+}
+
+// Who is ahead can be asked, by a callback too.
+func TestQueuedSaysWhoIsAhead(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("the holder").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		who := make(chan inspect.Contender, 1)
+		c := l.client("a", func(cfg *recipes.Config) {
+			cfg.Observer = recipes.ObserverFunc(func(e recipes.Event) {
+				var held *recipes.HeldError
+				if e.Type == recipes.EventQueued && errors.As(e.Cause, &held) {
+					_ = held.Identify(e.Context)
+					who <- held.Holder
+				}
+			})
+		})
+		w := l.locking(c.Mutex("/m"))
+		first := <-who
+		require.Equal(t, "the holder", first.ID)
+		require.Equal(t, x.Node(), first.Path)
+		l.unlock(x)
+		l.unlock((<-w).v)
+	})
+}
+
+func TestWithoutAnObserverNothingIsAllocatedForOne(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		refused := error(&recipes.HeldError{})
+		require.Zero(t, testing.AllocsPerRun(100, func() { m.Told(t.Context(), refused, x) }))
+		l.unlock(x)
+	})
+}
