@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
@@ -151,7 +152,10 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 	}
 	if session.OutcomeOf(err) == session.OutcomeDefinite {
 		// A server's answer is a finding, also when it is that there is no such node. No answer is an error: nothing was seen.
-		k.Verdict, k.What, k.Next = VerdictFails, err.Error(), "declare the lock and run apply, or have read access granted to "+s.Whoami()
+		k.Verdict, k.What, k.Next = VerdictFails, err.Error(), "have read access granted to "+s.Whoami()
+		if errors.Is(err, zk.ErrNoNode) {
+			k.What, k.Next = "there is no such node", "declare the lock and run apply"
+		}
 		return k, nil
 	}
 	if err != nil {
