@@ -310,7 +310,7 @@ func (s *service) compareOnce(ctx context.Context) {
 		s.board.Checked(e.Name, func(of *serve.Ensemble) {
 			of.Trouble = ""
 			if err != nil {
-				of.Trouble = view.Clean(err.Error())
+				of.Trouble = view.Brief(err)
 				return
 			}
 			of.Checkup, of.CheckAt = &found, time.Now()

@@ -18,6 +18,15 @@ func Explain(err error) hcl.Diagnostics {
 	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: x.Summary, Detail: x.Text(), Extra: Address(x.Addr)}}
 }
 
+// Brief is an error in one line, as pages show it.
+func Brief(err error) string {
+	x := explain(err)
+	if x.Detail == "" {
+		return Clean(full(x.Summary))
+	}
+	return Clean(x.String())
+}
+
 const credentialsAre = "The credentials are an auth block of the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD."
 
 func explain(err error) plan.Explanation {

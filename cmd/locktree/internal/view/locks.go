@@ -75,7 +75,11 @@ func declaredAs(in *inspect.Report) string {
 // about is what is known of a contender, whichever client wrote it.
 func (e LocksOf) about(c recipes.Contender, nowMs int64) string {
 	c.Since = cmp.Or(c.Held, c.Since)
-	cols := []string{"", process(c), c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs), ""}
+	where := process(c)
+	if where == clean(c.ID) { // as a client calls itself unless it is told otherwise
+		where = ""
+	}
+	cols := []string{"", where, c.Writer + " format", fmt.Sprintf("token %d", c.Token), "", waited(c, nowMs), ""}
 	switch {
 	case c.Session != 0:
 		cols[4] = "session " + sessionText(c.Session)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -243,6 +244,24 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	many[7].Holders = []inspect.Contender{contender(many[7].Path, "a", 1)}
 	text = get(t, board(t, &inspect.Snapshot{At: noon, Locks: many, Waits: &inspect.Waits{}}).Handler(), "/metrics").Body.String()
 	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
+}
+
+// A page is no longer than somebody reads, whatever doctor finds, and says in the words of the command what failed.
+func TestManyFindingsAreFewRows(t *testing.T) {
+	b := board(t, scene())
+	b.Checked("main", func(e *Ensemble) {
+		e.Checkup = &view.CheckupOf{Root: "/locks"}
+		for range 5000 {
+			e.Checkup.Locks = append(e.Checkup.Locks, inspect.Condition{Name: "access", Verdict: inspect.VerdictFails})
+		}
+	})
+	page := get(t, b.Handler(), "/").Body.String()
+	require.Equal(t, mostListed+1, strings.Count(page, `<th scope="row">condition`))
+	require.Contains(t, page, "4950 more conditions fail.")
+	b.Failed("main", fmt.Errorf("%w: no session within 5s", recipes.ErrUnreachable))
+	page = get(t, b.Handler(), "/").Body.String()
+	require.Contains(t, page, "Cannot reach ZooKeeper: No session within 5s. Check that these servers run")
+	require.NotContains(t, page, "recipes:")
 }
 
 func TestListsAreFilteredSortedAndPaged(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -128,7 +129,7 @@ func (b *Board) status(w http.ResponseWriter, r *http.Request) {
 	}
 	doc, err := b.opts.Status(r.Context())
 	if err != nil {
-		plain(w, http.StatusServiceUnavailable, clip(err.Error())+"\n")
+		plain(w, http.StatusServiceUnavailable, view.Brief(err)+"\n")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

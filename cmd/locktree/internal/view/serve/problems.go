@@ -236,10 +236,15 @@ func (p *problemsOf) conditions() {
 	}
 	n := 0
 	for _, k := range conditions(p.e.Checkup) {
-		if k.Verdict == inspect.VerdictFails && n < mostListed {
-			n++
+		if k.Verdict != inspect.VerdictFails {
+			continue
+		}
+		if n++; n <= mostListed {
 			p.add(true, "condition", "", clip(k.Where+": "+k.Name+": "+k.What), "locktree doctor")
 		}
+	}
+	if n > mostListed {
+		p.add(true, "condition", "", fmt.Sprintf("%d more conditions fail.", n-mostListed), "locktree doctor")
 	}
 }
 

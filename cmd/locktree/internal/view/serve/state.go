@@ -88,7 +88,7 @@ func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) {
 // Failed publishes that a look failed. What was seen last stays.
 func (b *Board) Failed(ensemble string, err error) {
 	b.change(ensemble, func(e *Ensemble) {
-		e.Error = view.Clean(err.Error())
+		e.Error = view.Brief(err)
 		b.failures[ensemble]++
 	})
 }
