@@ -32,10 +32,11 @@ func (l *lab) handedOn(c *recipes.Client, m string) (node string, ended <-chan e
 				default:
 				}
 				select {
-				case <-time.After(90 * time.Millisecond):
+				case <-time.After(83 * time.Millisecond):
 					_ = x.Unlock(context.Background())
 				case <-x.Context().Done():
 					done <- context.Cause(x.Context())
+					_ = x.Unlock(context.Background())
 					return
 				}
 			}

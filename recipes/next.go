@@ -201,6 +201,8 @@ func (p *place) readOwn(ctx context.Context) error {
 	if string(data) == kind.RevokeMessage {
 		return fmt.Errorf("%w: %s, while waiting", ErrRevoked, path)
 	}
+	now := time.Now() // not before: what the last holder heard too late to obey, the next one is to hear
+	p.node().seen.Store(&now)
 	return nil
 }
 
@@ -239,8 +241,6 @@ func (p *place) ours(stat *zk.Stat) error {
 	if stat.EphemeralOwner != p.s.ID() {
 		return lostError(p.node().path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, p.s.ID()))
 	}
-	now := time.Now()
-	p.node().seen.Store(&now)
 	if p.version, p.czxid = stat.Version, stat.Czxid; p.seen != nil {
 		p.seen(p.czxid)
 	}
