@@ -155,6 +155,7 @@ func (l Locks) document(string) any {
 func (e LocksOf) contenders(cs []recipes.Contender) []fields {
 	out := contendersJSON(cs, true)
 	for i, c := range cs {
+		out[i]["position"] = i + 1
 		if !c.Held.IsZero() {
 			out[i]["held"] = c.Held.UTC().Format(time.RFC3339Nano)
 		}
