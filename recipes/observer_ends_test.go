@@ -48,14 +48,14 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 			x, err := take(ctx)
 			require.NoError(t, err)
 			b.are(l, way.path, 1, 0)
-			require.Equal(t, "the caller's", b.last[recipes.EventAcquired].Context.Value(traceKey{}))
-			require.Equal(t, l.session(c), b.last[recipes.EventAcquired].Session.ID())
+			require.Equal(t, "the caller's", b.latest(recipes.EventAcquired).Context.Value(traceKey{}))
+			require.Equal(t, l.session(c), b.latest(recipes.EventAcquired).Session.ID())
 			return x
 		}
 		x := granted()
 		l.unlock(x)
 		b.are(l, way.path, 0, 0)
-		require.Equal(t, x.Token(), b.last[recipes.EventReleased].Token)
+		require.Equal(t, x.Token(), b.latest(recipes.EventReleased).Token)
 
 		x = granted() // asked back
 		require.NoError(t, l.client("admin").Revoke(t.Context(), x.Node()))
@@ -68,7 +68,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		require.NoError(t, l.srv.Delete(x.Node()))
 		<-ended(x)
 		b.are(l, way.path, 0, 0)
-		require.Equal(t, x.Node(), b.last[recipes.EventLost].Node)
+		require.Equal(t, x.Node(), b.latest(recipes.EventLost).Node)
 
 		x = granted() // in doubt, twice, and then expired
 		for range 2 {
@@ -76,14 +76,15 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 			b.are(l, way.path, 1, 0)
 			time.Sleep(10 * time.Second)
 		}
-		require.Equal(t, 2, b.told[recipes.EventCleared])
-		require.Equal(t, b.told[recipes.EventSuspected], b.told[recipes.EventSessionSuspected])
+		require.Equal(t, 2, b.count(recipes.EventCleared))
+		require.Equal(t, b.count(recipes.EventSuspected), b.count(recipes.EventSessionSuspected))
 		l.srv.Expire(l.session(c))
 		<-ended(x)
 		b.are(l, way.path, 0, 0)
-		require.Positive(t, b.told[recipes.EventHeartbeat])
-		require.Equal(t, 2*oneWay, b.last[recipes.EventHeartbeat].Wait)
+		require.Positive(t, b.count(recipes.EventHeartbeat))
+		require.Equal(t, 2*oneWay, b.latest(recipes.EventHeartbeat).Wait)
 
+		l.session(c) // the next one: who waits for it waits for no lock
 		holder, err := way.block(l.client("holder"))(t.Context())
 		require.NoError(t, err)
 		for why, result := range map[error]recipes.Result{context.DeadlineExceeded: recipes.ResultTimeout, errors.New("enough"): recipes.ResultCancelled} {
@@ -95,7 +96,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 			require.ErrorIs(t, (<-first).err, why)
 			require.ErrorIs(t, (<-second).err, why)
 			b.are(l, way.path, 0, 0)
-			require.Equal(t, result, b.last[recipes.EventRefused].Result)
+			require.Equal(t, result, b.latest(recipes.EventRefused).Result)
 		}
 		l.redeclare(way, oneWaiter, active)
 		other, leave := context.WithCancel(t.Context())
@@ -104,7 +105,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		_, err = take(ctx)
 		require.ErrorIs(t, err, recipes.ErrQueueFull)
 		b.are(l, way.path, 0, 0)
-		require.Equal(t, recipes.ResultQuota, b.last[recipes.EventRefused].Result)
+		require.Equal(t, recipes.ResultQuota, b.latest(recipes.EventRefused).Result)
 		leave()
 		require.Error(t, (<-w).err)
 		l.redeclare(way, unbounded, active)
@@ -126,7 +127,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		}
 		require.NoError(t, c.Close())
 		b.are(l, way.path, 0, 0)
-		require.ErrorIs(t, b.last[recipes.EventLost].Cause, recipes.ErrClosed)
+		require.ErrorIs(t, b.latest(recipes.EventLost).Cause, recipes.ErrClosed)
 		require.ErrorIs(t, x.Unlock(t.Context()), recipes.ErrLost)
 		_, err = take(ctx)
 		require.ErrorIs(t, err, recipes.ErrClosed)
@@ -150,23 +151,23 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		_, err := rw.TryUpgrade(t.Context(), r2)
 		require.ErrorIs(t, err, recipes.ErrUpgradeConflict)
 		b.are(l, "/rw", 2, 0)
-		require.Equal(t, recipes.ResultHeld, b.last[recipes.EventRefused].Result)
+		require.Equal(t, recipes.ResultHeld, b.latest(recipes.EventRefused).Result)
 		l.unlock(r1)
 		b.are(l, "/rw", 2, 0)
 		l.unlock(again)
 		b.are(l, "/rw", 1, 0)
 		w := grant(rw.TryUpgrade(t.Context(), r2))
 		b.are(l, "/rw", 1, 0)
-		require.False(t, b.last[recipes.EventAcquired].Locks[0].Shared)
+		require.False(t, b.latest(recipes.EventAcquired).Locks[0].Shared)
 		r2 = grant(rw.Downgrade(t.Context(), w))
 		b.are(l, "/rw", 1, 0)
-		require.True(t, b.last[recipes.EventAcquired].Locks[0].Shared)
+		require.True(t, b.latest(recipes.EventAcquired).Locks[0].Shared)
 
 		x := grant(m.Lock(t.Context()))
 		next := l.locker(m.Lock)
 		b.are(l, "/m", 1, 1)
 		var held *recipes.HeldError
-		require.ErrorAs(t, b.last[recipes.EventQueued].Cause, &held)
+		require.ErrorAs(t, b.latest(recipes.EventQueued).Cause, &held)
 		require.True(t, held.Local)
 		_, err = m.TryLock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrHeld)
@@ -190,7 +191,7 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		b.are(l, "/m", 1, 0)
 		b.are(l, "/s", 1, 0)
 		b.are(l, "/rw", 2, 0)
-		e := b.last[recipes.EventAcquired]
+		e := b.latest(recipes.EventAcquired)
 		require.Equal(t, all.Path(), e.Path)
 		require.Equal(t, []recipes.EventLock{{"/m", kind.Mutex, false, 0}, {"/rw", kind.RWLock, true, 0}, {"/s", kind.Semaphore, false, 2}}, e.Locks)
 		l.unlock(all)

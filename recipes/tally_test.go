@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
@@ -12,6 +13,7 @@ import (
 
 // tally is an Observer that knows nothing but the events: it keeps gauges, and notes what no sequence of events may hold.
 type tally struct {
+	mu       sync.Mutex                // heartbeats come at any time
 	open     map[uint64]*recipes.Event // calls that wait and leases that are held, with their last event
 	over     map[uint64]bool           // calls that were refused, and leases that ended
 	doubted  map[any]bool              // calls, and sessions
@@ -28,6 +30,8 @@ func newTally() *tally {
 
 // Observe implements recipes.Observer.
 func (b *tally) Observe(e recipes.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	why := b.ofSession(e)
 	if e.Call != 0 {
 		why = b.ofCall(e)
@@ -111,6 +115,8 @@ func (b *tally) ofSession(e recipes.Event) string {
 
 // gauges are how many leases of the lock at path there are, and how many calls that wait.
 func (b *tally) gauges(path string) (leases, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, e := range b.open {
 		if !slices.ContainsFunc(e.Locks, func(l recipes.EventLock) bool { return l.Path == path }) {
 			continue
@@ -126,6 +132,8 @@ func (b *tally) gauges(path string) (leases, waiting int) {
 
 // atRest is what is wrong when the client is closed and no call is under way.
 func (b *tally) atRest() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	wrong := b.wrong
 	for _, e := range b.open {
 		wrong = append(wrong, fmt.Sprintf("nothing follows %s of call %d for %s", e.Type, e.Call, e.Path))
@@ -136,4 +144,16 @@ func (b *tally) atRest() []string {
 		}
 	}
 	return wrong
+}
+
+func (b *tally) latest(what recipes.EventType) recipes.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last[what]
+}
+
+func (b *tally) count(what recipes.EventType) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.told[what]
 }
