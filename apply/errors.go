@@ -280,6 +280,9 @@ func (e *NodeError) Explain() plan.Explanation {
 		x.Detail = named(e.Addr, e.Path)
 	}
 	x.Detail += ": " + e.Why + "."
+	if errors.Is(e.Err, context.DeadlineExceeded) { // nobody refused anything
+		x.Summary = "Could not " + e.Op + " a node"
+	}
 	switch e.Op {
 	case "lock":
 		x.Summary = "Cannot acquire the apply lock"

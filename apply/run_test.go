@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -361,4 +362,12 @@ func TestErrorsUnwrap(t *testing.T) {
 		require.ErrorIs(t, err, cause)
 		require.Contains(t, err.Error(), "apply: ")
 	}
+}
+
+// Where the servers are away, nobody has refused anything.
+func TestAnAnswerThatDoesNotComeIsNoRefusal(t *testing.T) {
+	e := &apply.NodeError{Path: "/locks", Op: "read", Why: "no answer", Err: fmt.Errorf("away: %w", context.DeadlineExceeded)}
+	require.Equal(t, "Could not read a node", e.Explain().Summary)
+	e.Err = zk.ErrNoAuth
+	require.Equal(t, "ZooKeeper refused to read a node", e.Explain().Summary)
 }
