@@ -134,7 +134,7 @@ func (s Status) document(string) any {
 		maps.Copy(e, waitsJSON(waits))
 		ensembles = append(ensembles, e)
 	}
-	return fields{"format_version": "1.0", "ensembles": ensembles}
+	return fields{"format_version": "1.1", "ensembles": ensembles}
 }
 
 // addPermits says how many permits a semaphore has.

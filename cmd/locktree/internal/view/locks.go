@@ -148,7 +148,7 @@ func (l Locks) document(string) any {
 		maps.Copy(f, waitsJSON(e.Waits))
 		ensembles = append(ensembles, f)
 	}
-	return fields{"format_version": "1.0", "ensembles": ensembles}
+	return fields{"format_version": "1.1", "ensembles": ensembles}
 }
 
 // contenders are those of contendersJSON, with what the servers tell of their sessions.
