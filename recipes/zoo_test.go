@@ -190,7 +190,7 @@ func (z *zoo) run(t *testing.T, binary, exhibit string, tests ...string) (out st
 // behind: the assertion counts.
 func howItFailed(out string) string {
 	switch {
-	case strings.Contains(out, "Error Trace:"):
+	case strings.Contains(out, "Error Trace:"), strings.Contains(out, "replay: SIM_SEED="):
 		return "assertion"
 	case strings.Contains(out, "panic: test timed out after"):
 		return "hang"
