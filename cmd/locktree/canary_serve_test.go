@@ -46,7 +46,7 @@ func TestNoPageShowsASecret(t *testing.T) {
 		c.server.Expire(x.ID)
 	}
 	s.until("", "stale")
-	s.until("doctor", "refused")
+	s.until("doctor", `class="bad"`)
 	c.pages(s)
 	require.Empty(t, leak(s.said(), shown), s.said())
 }
