@@ -21,7 +21,7 @@ ensemble "main" {
 }
 
 # Who may do what. For a first try on a server of your own, everybody may do
-# everything; locktree insists that such a thing is said aloud. On a shared
+# everything, and locktree requires that you say so. On a shared
 # server, name the programs that use the locks:
 #
 #   principal "payments" {

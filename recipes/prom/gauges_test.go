@@ -38,9 +38,6 @@ func (l *lab) value(name string, labels ...string) (sum float64) {
 	return sum
 }
 
-// picture is what there is of each lock: leases, and calls that have not returned.
-type picture struct{ leases, calls map[string]int }
-
 // call makes a call that truth knows of.
 func (l *lab) call(ctx context.Context, way way, take taking) (*recipes.Lease, error) {
 	count := func(by int) {
