@@ -72,15 +72,15 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	live, err := apply.Read(t.Context(), s.session(c), s.shop())
 	require.NoError(t, err)
 	u := live.Find("/locks/pay/ledger").Live.Usage
-	require.Len(t, u.Holders, 1)
+	require.Len(t, u.Holders, 2, "who says that it was granted is a holder")
 	require.Equal(t, "worker", u.Holders[0].ID)
 	require.Equal(t, lease.Token(), u.Holders[0].Token)
 	require.Equal(t, s.session(w).ID(), u.Holders[0].Session)
 	require.Positive(t, u.Holders[0].SinceMs)
 	require.Zero(t, u.Holders[0].HeldMs, "it did not wait")
-	require.Len(t, u.Waiters, 2)
+	require.Equal(t, granted.UnixMilli(), u.Holders[1].HeldMs)
+	require.Len(t, u.Waiters, 1)
 	require.Equal(t, "java@host", u.Waiters[0].ID)
-	require.Equal(t, granted.UnixMilli(), u.Waiters[1].HeldMs)
 	require.Equal(t, []string{"README"}, u.Junk)
 	u = live.Find("/locks/pay/pool").Live.Usage
 	require.Equal(t, []string{"junk"}, u.Junk)
@@ -90,6 +90,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	// Junk keeps a lock from being deleted as a contender does.
 	require.NoError(t, lease.Unlock(t.Context()))
 	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000000-lock-0000000007"))
+	require.NoError(t, s.server.Delete("/locks/pay/ledger/_c_5f0c3a9e-0000-0000-0000-000000000001-lock-0000000008"))
 	require.NoError(t, s.server.Delete("/locks/pay/pool/leases/_c_1-lease-0000000000"))
 	s.wroteNothing(c, func() {
 		var used *apply.InUseError

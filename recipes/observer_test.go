@@ -52,8 +52,13 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 					over := make(chan struct{})
 					defer close(over)
 					var c *recipes.Client
-					observer := misbehaving(event, func() { harm(c, way.path, over) })
+					dialled := make(chan struct{})
+					observer := misbehaving(event, func() {
+						<-dialled // a session's first events come before Dial returns
+						harm(c, way.path, over)
+					})
 					c = l.client("observed", func(cfg *recipes.Config) { cfg.Observer, cfg.LoseOnSuspect = observer, true })
+					close(dialled)
 					l.throughEveryEvent(c, way)
 					l.grantedSoon(way, "after all of that")
 					require.NoError(t, within(t, 2*time.Second, c.Close), "Close waits for what is under way")

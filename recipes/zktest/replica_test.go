@@ -114,8 +114,11 @@ func TestAReplicaThatIsBehindKeepsASessionThatHasEnded(t *testing.T) {
 			defer c.end()
 			_, err := c.Create("/mine", nil, zk.FlagEphemeral, open)
 			require.NoError(t, err)
-			_, _, gone, err := c.GetW("/mine")
-			require.NoError(t, err)
+			var gone <-chan zk.Event
+			if name == "lags" { // go-zookeeper races with itself when it reconnects with a watch
+				_, _, gone, err = c.GetW("/mine")
+				require.NoError(t, err)
+			}
 			behind(r)
 			if name == "lags" {
 				time.Sleep(time.Minute)
