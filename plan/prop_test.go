@@ -56,6 +56,9 @@ func value(t *rapid.T, f kind.Field) any {
 		return rapid.Bool().Draw(t, f.Name)
 	case len(f.OneOf) > 0:
 		return rapid.SampledFrom(f.OneOf).Draw(t, f.Name)
+	case f.Inherit: // a limit, with a form of its own
+		some := map[string]string{"max_hold": "10m", "max_wait": "1.5s", "owner": "text", "runbook": "https://example.com/a"}
+		return rapid.SampledFrom([]string{"", some[f.Name]}).Draw(t, f.Name)
 	default:
 		return rapid.SampledFrom([]string{"", "text"}).Draw(t, f.Name)
 	}
