@@ -30,6 +30,11 @@ func (h *holding) startWatching() {
 	}
 	h.mu.Lock()
 	h.stop, h.stopped = stop, false
+	if h.over != nil { // given back while an exchange failed: what would end the watching may have been called already
+		h.mu.Unlock()
+		stop()
+		return
+	}
 	if wait := moment - time.Since(*ks[0].seen.Load()); h.czxid == 0 || wait <= 0 {
 		watch()
 	} else {

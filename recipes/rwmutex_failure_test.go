@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -217,5 +218,27 @@ func TestDowngradeWhoseAnswerIsLostIsNoLoss(t *testing.T) {
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
 		require.NotErrorIs(t, context.Cause(w.Context()), recipes.ErrLost)
 		l.unlock(r)
+	})
+}
+
+func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a", func(cfg *recipes.Config) { cfg.Observer = recipes.ObserverFunc(func(recipes.Event) {}) }).RWMutex(l.rwlock())
+		before, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(before)
+		l.settle()
+		goroutines := runtime.NumGoroutine()
+		w, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		shed := l.srv.Inject(zktest.On("multi"), zktest.Fail(zktest.CodeThrottled))
+		exchanged := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), w) })
+		<-shed.Hit()
+		l.unlock(w)
+		l.settle()
+		shed.Remove()
+		require.Error(t, (<-exchanged).err)
+		l.settle()
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 	})
 }
