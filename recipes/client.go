@@ -41,7 +41,7 @@ type Config struct {
 	// LoseOnSuspect ends leases at the first doubt about the session. Without it they last until it is Lost: no false alarm
 	// for a short disconnect.
 	LoseOnSuspect bool
-	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
+	// ReadOnly refuses every write before it is sent, with session.ErrReadOnly.
 	ReadOnly bool
 }
 
@@ -113,8 +113,9 @@ func (c *Client) State() session.State { return c.conn.Newest().State() }
 
 // Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue:
 // it writes "__REVOKE__" into the node, as Curator's revocation does. A holder of ours finds its Context cancelled with
-// ErrRevoked and keeps the lock until it unlocks; a waiter of ours leaves. Curator's holders obey if their program made
-// itself revocable; other clients do not listen. What the node said about its owner is overwritten. Needs WRITE on it.
+// ErrRevoked, perhaps only once it has held the lock for 100 ms, and keeps the lock until it unlocks; a waiter of ours
+// leaves. Curator's holders obey if their program made itself revocable; other clients do not listen. What the node said
+// about its owner is overwritten. Needs WRITE on it.
 func (c *Client) Revoke(ctx context.Context, node string) error {
 	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
 		return fmt.Errorf("recipes: revoke %s: that is nobody's contender; take the path from package inspect", node)

@@ -66,7 +66,9 @@
 //   - Order between clients of which one has WithLocalHandoff, which lets
 //     goroutines overtake other processes, up to a number.
 //   - Anything beside programs that delete, by hand, nodes that are not theirs.
-//     Such a deletion is noticed and ends the lease, after the fact.
+//     Such a deletion is noticed and ends the lease, after the fact. A holder's
+//     node is watched once the lock has been held for 100 ms; a deletion, or a
+//     request to give the lock back, that comes earlier is noticed then.
 //   - Exclusion across different wire formats: Curator's clients do not see
 //     kazoo's contenders, and a lock declared for one must not be used by the other.
 //

@@ -90,6 +90,9 @@ func (h *holding) overdue() bool {
 // process's clock runs and this process is scheduled; what is done later must be refused by a fencing token. Its Err, and
 // that of the context which Do passes on, looks at the clock: the first call in a process that was stopped for too long
 // tells of the loss. A context derived from it hears of that a moment later.
+//
+// If somebody deletes the lease's node by hand, or asks for the lock back, Context is cancelled when this process hears of
+// it. In the first 100 ms of a lease that may be only when they are over, because the node is not watched before.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Path is the lock's path.
@@ -162,9 +165,10 @@ func (l *Lease) ended() error {
 // Multi applies ops as one transaction that fails as a whole if the lease is not held when ZooKeeper applies it:
 // nothing is written by a holder that lost its lock without knowing. ErrLost then, and the lease has ended. The
 // results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
-// *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes), else ErrTooLarge and nothing
-// is sent. When the reply is lost the error's Outcome is Unknown: read to find out. What it checks is the lease's node: readers
-// of one client share that, so a write of unknown outcome may also be applied while another of them still reads.
+// *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes), else session.ErrTooLarge and
+// nothing is sent. When the reply is lost the error's outcome (session.OutcomeOf) is unknown: read to find out. What it
+// checks is the lease's node: readers of one client share that, so a write of unknown outcome may also be applied while
+// another of them still reads.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := l.ended(); err != nil {
 		return nil, err

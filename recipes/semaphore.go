@@ -6,6 +6,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
+// Semaphore is a lock that up to a declared number of permits hold. In ZooKeeper it has the layout of Curator's
 // InterProcessSemaphoreV2: permits are nodes below "leases", who has to wait queues below "locks". The number is read
 // from the declaration and followed while it changes: raised, it admits waiters at once; lowered, it interrupts
 // nobody and admits nobody until enough permits came back.

@@ -25,14 +25,14 @@ const (
 	VerdictHolds Verdict = iota
 	// VerdictUnsure: it could not be seen, or it is a risk and no violation.
 	VerdictUnsure
-	// VerdictFails: it does not hold; a promise of the package documentation is void.
+	// VerdictFails: it does not hold; a promise of package recipes is void.
 	VerdictFails
 )
 
 // String returns "holds", "unsure" or "fails".
 func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"}[v] }
 
-// Condition is one of the conditions the promises of this package rest on, as Check found it.
+// Condition is one of the conditions the promises of package recipes rest on, as Check found it.
 type Condition struct {
 	Name    string // "session timeout", "stale servers", "clock", "server version", "access /locks/a"
 	Verdict Verdict

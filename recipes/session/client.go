@@ -250,7 +250,7 @@ func (c *Client) redial(d *dialling, old *Session) {
 	close(d.done)
 }
 
-// Close ends the client: the session is Lost with ErrClosed (every lease's context is cancelled first), then closed on
+// Close ends the client: the session is Lost with ErrClosed (what Session.Hold was given is called first), then closed on
 // the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
 // not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
 // answer. Closing again waits likewise and returns nil.

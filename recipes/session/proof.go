@@ -44,16 +44,16 @@ type held struct {
 	over bool        // released
 }
 
-// hold tells the session that the caller holds something on the strength of its nodes at paths. While any hold is
-// outstanding the session commits a heartbeat (as confirm, on one held path that still exists, each in turn) whenever
+// Hold tells the session that the caller holds something on the strength of its nodes at paths. While any hold is
+// outstanding the session commits a heartbeat (as Confirm, on one held path that still exists, each in turn) whenever
 // T/6 passed without a committed write, Deadline applies, and the session is Lost when it passes.
-// Where no committed write is recent enough (the create's reply took long), it makes one first, as confirm does, with its
+// Where no committed write is recent enough (the create's reply took long), it makes one first, as Confirm does, with its
 // errors. ErrLost when it is. release is idempotent and must be called. lost is called with Session.Err when the session
 // is Lost, unless released before: at once, on the goroutine that found it lost and before a closeSession is sent. It
 // is called too, with zk.ErrNoNode, when a heartbeat finds that a path is gone. It must not block; it may be nil. It is not
-// called when hold errs: all paths are registered at one moment, or none.
+// called when Hold fails: all paths are registered at one moment, or none.
 //
-// So the order of a grant is: committed write (the create itself, or confirm, or any write), then hold, then hand out.
+// So the order of a grant is: committed write (the create itself, or Confirm, or any write), then Hold, then hand out.
 func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
 	for {
 		if release, err = s.hold(lost, paths...); !errors.Is(err, errStaleProof) {
@@ -114,7 +114,7 @@ func (s *Session) Deadline() time.Time {
 // transaction that only checks that paths exist (any version): ZooKeeper takes it through the quorum like every
 // multi, but it changes nothing, wakes no watcher and needs only READ on them. So they are the caller's own contenders:
 // zk.ErrNoNode means that one is gone. ErrCannotHeartbeat when its ACL hides it from us. nil advances Deadline to
-// at least T/2 after the moment confirm was called (see proof for the exception).
+// at least T/2 after the moment Confirm was called (see proof for the exception).
 func (s *Session) Confirm(ctx context.Context, paths ...string) error {
 	checks := make([]any, len(paths))
 	for i, path := range paths {
