@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,8 +18,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// The command line of the unit, as systemd would run it, with the credentials it loads: who has no password sees nothing, who
-// has it sees the locks, and a SIGTERM ends it in good order.
+// The command line of the unit, as systemd would run it, with the credentials it loads: it does not start with the example of
+// users as it is shipped, who has no password sees nothing, who has it sees the locks, and a SIGTERM ends it in good order.
 func TestTheUnitServesThePage(t *testing.T) {
 	unit, err := os.ReadFile("service/locktree-serve.service")
 	require.NoError(t, err)
@@ -47,6 +48,15 @@ func TestTheUnitServesThePage(t *testing.T) {
 	out, err := apply.CombinedOutput()
 	require.NoError(t, err, string(out))
 	c := exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), strings.Fields(args)...)
+	c.Env = env
+	out, err = c.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "is not a bcrypt hash")
+	users, err := os.ReadFile(filepath.Join(dir, "web.yml"))
+	require.NoError(t, err)
+	users = bytes.Replace(users, []byte("NAME: HASH"), []byte("demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC"), 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "web.yml"), users, 0o600))
+	c = exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), strings.Fields(args)...)
 	c.Env = env
 	stdout, err := c.StdoutPipe()
 	require.NoError(t, err)
