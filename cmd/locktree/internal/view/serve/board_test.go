@@ -309,8 +309,11 @@ func TestHistoryTellsHowHoldsEnd(t *testing.T) {
 		}
 		return out
 	}
-	board := board(t, at(0, is(a), nil, live(1)), at(1, is(a), is(b, c), live(1, 2, 3)), at(2, is(b), is(c), live(1, -2, 3)), at(3, is(c), nil, live(1, 3)), at(4, nil, nil, live(1)),
-		&inspect.Snapshot{At: noon.Add(5 * time.Second), Waits: &inspect.Waits{}})
+	board := board(t, at(0, is(a), nil, live(1)), at(1, is(a), is(b, c), live(1, 2, 3)), at(2, is(b), is(c), live(1, -2, 3)), at(3, is(c), nil, live(1, 3)), at(4, nil, nil, live(1)))
+	metrics := get(t, board.Handler(), "/metrics").Body.String()
+	require.Contains(t, metrics, `locktree_lock_acquisitions_total{ensemble="main",lock="mutex.ledger",kind="mutex"} 2`)
+	require.Contains(t, metrics, `locktree_lock_lost_total{ensemble="main",lock="mutex.ledger",kind="mutex"} 1`)
+	board.Saw("main", &inspect.Snapshot{At: noon.Add(5 * time.Second), Waits: &inspect.Waits{}})
 	var got []string
 	for e := range board.history.newest {
 		got = append(got, e.What+" "+e.Who)
