@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -80,11 +79,12 @@ type Scanner struct {
 	look    sync.Mutex
 	entries map[string]*entry
 	looks   int
-	order   []*entry // in the order of paths
-	turn    int      // the place in order that comes next
-	fresh   []*entry // not read yet
-	walked  int      // entries that were found and not declared
-	cut     bool
+	order   []*entry        // in the order of paths
+	turn    int             // the place in order that comes next
+	fresh   []*entry        // not read yet
+	walked  int             // entries that were found and not declared
+	cut     int             // the last round of turns in which a node was left out; 0: none was
+	rounds  int             // of turns, counted from 1
 	queues  map[string]bool // the names of children in which some kind keeps contenders
 }
 
@@ -118,7 +118,7 @@ var errNotReadOnly = errors.New("inspect: the connection of a Scanner must be on
 
 // NewScanner returns a Scanner that looks by way of c, which must have been dialled with ReadOnly.
 func NewScanner(c Source, opts ScanOptions) *Scanner {
-	s := &Scanner{source: c, opts: opts, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{},
+	s := &Scanner{source: c, opts: opts, rounds: 1, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{},
 		words: words{refused: map[string]time.Time{}}}
 	for _, path := range opts.Declared {
 		s.add(path).asked = true
@@ -147,8 +147,7 @@ func (s *Scanner) add(path string) *entry {
 
 // under reports whether path stands below the prefix.
 func (s *Scanner) under(path string) bool {
-	p := s.opts.Prefix
-	return p == "/" || p != "" && (path == p || strings.HasPrefix(path, p+"/"))
+	return s.opts.Prefix != "" && Below(path, s.opts.Prefix)
 }
 
 // Scan looks. An error means that there is nothing to show: no session, one that was lost meanwhile, or the end of ctx. What
@@ -174,7 +173,7 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 		return nil, err
 	}
 	s.sortEntries()
-	snap.Dump, snap.Servers, snap.Sessions, snap.Cut = told.owners != nil, told.servers, told.sessions, s.cut
+	snap.Dump, snap.Servers, snap.Sessions, snap.Cut = told.owners != nil, told.servers, told.sessions, s.leavesOut()
 	snap.Cost = Cost{Reads: int(r.reads.Load()), Words: told.asked, WordBytes: told.bytes}
 	snap.Pending = r.pending
 	s.show(snap)
@@ -317,12 +316,16 @@ const maxPath = 4096
 // discover takes in a node that nobody asked for; nil when there are too many, or its path is too long.
 func (s *Scanner) discover(path string) *entry {
 	if s.walked >= maxNodes || len(path) > maxPath {
-		s.cut = true
+		s.cut = s.rounds
 		return nil
 	}
 	s.walked++
 	return s.add(path)
 }
+
+// leavesOut reports whether nodes below the prefix were left out: until every node has had its turn twice since, as the first look
+// and a bound that is used up pass some over, and led to none.
+func (s *Scanner) leavesOut() bool { return s.cut > 0 && s.rounds-s.cut < 3 }
 
 // keepsIn reports whether dir is one of the lock's queues.
 func (e *entry) keepsIn(dir string) bool {

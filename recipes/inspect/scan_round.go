@@ -119,7 +119,9 @@ func (r *round) left() int {
 func (r *round) turns() (due []*entry) {
 	s := r.s
 	for cost, n := 0, 0; n < len(s.order) && cost < r.left(); n++ {
-		s.turn = (s.turn + 1) % len(s.order)
+		if s.turn = (s.turn + 1) % len(s.order); s.turn == 0 {
+			s.rounds++
+		}
 		e := s.order[s.turn]
 		if !e.read || e.gone || e.look == s.looks {
 			continue
@@ -208,7 +210,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	}
 	params := in.classify(own.names)
 	if in.Kind == nil || in.Kind.Container {
-		if e.report = nil; changed {
+		if e.report = nil; changed || r.s.leavesOut() { // there may be room now
 			r.lead(e.path, own.names)
 		}
 		return nil
