@@ -285,7 +285,7 @@ func (s *service) compare(ctx context.Context) {
 		}
 	}
 	for again := true; again; again = pause(ctx, s.driftInterval) {
-		bounded, cancel := context.WithTimeout(ctx, cmp.Or(min(s.driftInterval, 5*time.Minute), time.Minute))
+		bounded, cancel := context.WithTimeout(ctx, min(s.driftInterval, 5*time.Minute))
 		s.compareOnce(bounded)
 		cancel()
 	}

@@ -160,7 +160,7 @@ func address(java string) string { return Visible(java[strings.LastIndexByte(jav
 
 var consLine = regexp.MustCompile(`^ (\S+)\[\d+\]\(.*\bsid=(0x[0-9a-f]+),.*\bto=(\d+)`)
 
-// parseCons notes the sessions of a server's connections, and counts these by the host they come from.
+// parseCons notes the sessions of a server's connections, and counts these.
 func parseCons(r io.Reader, note func(id int64, addr string, timeout time.Duration)) (connections int, err error) {
 	ended := false
 	err = eachLine(r, func(line string) {

@@ -11,7 +11,7 @@ import (
 )
 
 // waitLine is one contender that waits, in words.
-type waitLine struct{ Lock, Link, Who, Text string }
+type waitLine struct{ Lock, Link, Text string }
 
 // circle is a deadlock, in words and as a drawing.
 type circle struct {
@@ -40,7 +40,7 @@ func (e *Ensemble) waits() (out []waitLine) {
 		if n := len(w.Behind); n > 0 {
 			text += fmt.Sprintf(", behind %d more", n)
 		}
-		out = append(out, waitLine{Lock: w.Lock, Link: lockLink(e.Name, w.Lock), Who: who(w.Waiter), Text: text})
+		out = append(out, waitLine{Lock: w.Lock, Link: lockLink(e.Name, w.Lock), Text: text})
 	}
 	return out
 }

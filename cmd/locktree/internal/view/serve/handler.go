@@ -64,7 +64,6 @@ type shown struct {
 	Name, Title string // which page
 	Version     int
 	Now         time.Time
-	Interval    time.Duration
 	Program     string
 	Ensembles   []Ensemble
 	Problems    []Problem
@@ -72,7 +71,6 @@ type shown struct {
 	History     []Event
 	Locks       list
 	Lock        *row
-	LockOf      *Ensemble
 	Gone        string // the path of a lock that is not there
 	Waits       []waitLine
 	Circles     []circle
@@ -177,7 +175,7 @@ func (b *Board) page(w http.ResponseWriter, r *http.Request, name string) {
 
 // view gathers what a page shows. b.mu is held.
 func (b *Board) view(name string, q url.Values) *shown {
-	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(), Interval: b.opts.Interval,
+	v := &shown{Name: name, Title: strings.ToUpper(name[:1]) + name[1:], Version: b.version, Now: b.opts.Now(),
 		Program: b.opts.Version, Ensembles: b.ensembles, Path: "/" + name + "?" + q.Encode()}
 	v.Problems = b.problems(v.Now)
 	for _, p := range v.Problems {
@@ -223,7 +221,7 @@ func (v *shown) lock(b *Board, ensemble, path string) {
 		return
 	}
 	r := e.row(in, maxQueue)
-	v.Lock, v.LockOf, v.Title = &r, e, path
+	v.Lock, v.Title = &r, path
 	v.History = b.history.about(ensemble, path, 100)
 }
 
