@@ -316,18 +316,25 @@ func TestHistoryTellsHowHoldsEnd(t *testing.T) {
 		}
 		return out
 	}
-	board := board(t, at(0, is(a), nil, live(1)), at(1, is(a), is(b, c), live(1, 2, 3)), at(2, is(b), is(c), live(1, -2, 3)), at(3, is(c), nil, live(1, 3)), at(4, nil, nil, live(1)))
-	metrics := get(t, board.Handler(), "/metrics").Body.String()
+	seen := board(t, at(0, is(a), nil, live(1)), at(1, is(a), is(b, c), live(1, 2, 3)), at(2, is(b), is(c), live(1, -2, 3)), at(3, is(c), nil, live(1, 3)), at(4, nil, nil, live(1)))
+	metrics := get(t, seen.Handler(), "/metrics").Body.String()
 	require.Contains(t, metrics, `locktree_lock_acquisitions_total{ensemble="main",lock="mutex.ledger",kind="mutex"} 2`)
 	require.Contains(t, metrics, `locktree_lock_lost_total{ensemble="main",lock="mutex.ledger",kind="mutex"} 1`)
-	board.Saw("main", &inspect.Snapshot{At: noon.Add(5 * time.Second), Waits: &inspect.Waits{}})
+	seen.Saw("main", &inspect.Snapshot{At: noon.Add(5 * time.Second), Waits: &inspect.Waits{}})
 	var got []string
-	for e := range board.history.newest {
+	for e := range seen.history.newest {
 		got = append(got, e.What+" "+e.Who)
 	}
 	slices.Reverse(got)
 	require.Equal(t, []string{"queued b", "queued c", "released a", "granted b", "lost b", "granted c", "ended c"}, got)
-	require.Empty(t, board.history.grants, "of locks that are not seen any more nothing is kept")
+	require.Empty(t, seen.history.grants, "of locks that are not seen any more nothing is kept")
+
+	for silent, want := range map[time.Duration]string{4 * time.Second: "ended a", 7 * time.Second: "lost a"} {
+		was := map[int64]*inspect.Session{1: {ID: 1, Timeout: 12 * time.Second, Silent: silent, Expires: noon.Add(12*time.Second - silent)}}
+		far := board(t, at(0, is(a), nil, was), at(60, nil, nil, nil))
+		e := far.history.about("main", "/locks/ledger", 1)[0]
+		require.Equal(t, want, e.What+" "+e.Who, "silent for %v", silent)
+	}
 
 	h := history{limit: 3, grants: map[lockKey]int{}, lost: map[lockKey]int{}, ends: map[lockKey]int{}}
 	for i := range 10 {

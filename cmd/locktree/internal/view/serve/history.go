@@ -151,13 +151,14 @@ func index(cs []inspect.Contender, key func(inspect.Contender) string) map[strin
 }
 
 // end is how a holder stopped holding. Its session may have been closed in good order, or have expired: one that had no
-// connection any more, or whose time was up, has expired.
+// connection any more, or that the leader had not heard of for longer than a client that is well keeps silent, a third of its
+// timeout, and whose time is up. By the time alone every session would have expired between two looks that are far apart.
 func (c *comparison) end(x inspect.Contender) string {
 	if x.Session == 0 || !c.now.Dump || c.now.Sessions[x.Session] != nil {
 		return "released"
 	}
 	s := c.old.Sessions[x.Session]
-	if s != nil && (s.Away || !s.Expires.IsZero() && s.Expires.Before(c.now.At)) {
+	if s != nil && (s.Away || s.Silent > s.Timeout/2 && s.Expires.Before(c.now.At)) {
 		return "lost"
 	}
 	return "ended"
