@@ -108,6 +108,23 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	return b
 }
 
+// clone is the block for an instance of its module: what is found out about an argument belongs to one instance.
+func (b *block) clone() *block {
+	if b == nil {
+		return nil
+	}
+	c := *b
+	c.attrs, c.blocks = make(map[string]*attribute, len(b.attrs)), make([]*block, len(b.blocks))
+	for name, a := range b.attrs {
+		own := *a
+		c.attrs[name] = &own
+	}
+	for i, n := range b.blocks {
+		c.blocks[i] = n.clone()
+	}
+	return &c
+}
+
 func (b *block) setAttrs(attrs hcl.Attributes) {
 	for name, a := range attrs {
 		b.attrs[name] = &attribute{name: name, expr: a.Expr, rng: a.Range, nameRange: a.NameRange}

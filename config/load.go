@@ -77,62 +77,52 @@ func (m *module) build(c *Config) {
 	m.finish(c)
 }
 
-// parsedFile is one file of a directory.
-type parsedFile struct {
-	body     hcl.Body
-	override bool
+// decoded is what the files of a directory declare.
+type decoded struct {
+	root       *block // nil when the files do not parse, which has been reported
+	incomplete bool
 }
 
-// eachBody calls f for each body of the directory, in order. What a module's
-// files hold is kept for its next call; the configuration's own, of which there
-// may be very much, is left to be collected.
-func (m *module) eachBody(f func(parsedFile)) {
-	if files, ok := m.parsed[m.path]; ok {
-		for _, p := range files {
-			f(p)
-		}
-		return
+// declarations are those of the module's directory, for this instance; nil when going on would only report consequences of
+// the errors so far. What a module declares is decoded once, for all of its instances; the configuration's own, of which
+// there may be very much, is left to be collected.
+func (m *module) declarations() *block {
+	d, known := m.decoded[m.path]
+	if !known {
+		d = m.decodeFiles()
 	}
-	var files []parsedFile
-	primary, overrides := m.files.list()
-	for i, name := range append(primary, overrides...) {
-		body := m.files.parse(name)
-		if body == nil {
-			continue
-		}
-		p := parsedFile{body, i >= len(primary)}
-		if m.parent != nil {
-			files = append(files, p)
-		}
-		f(p)
+	if m.incomplete = d.incomplete; m.parent == nil {
+		return d.root
 	}
-	m.parsed[m.path] = files
+	m.decoded[m.path] = d
+	return d.root.clone()
 }
 
-// decodeFiles reads every file into one block. It returns nil when going on would only report consequences of the errors
-// so far.
-func (m *module) decodeFiles() *block {
-	if m.unreadable[m.path] {
-		return nil
-	}
+// decodeFiles reads every file into one block.
+func (m *module) decodeFiles() decoded {
 	// Errors of the tables are reported only when there are no syntax errors: a block that did not parse is missing, and
 	// references to it would be reported as unknown.
 	decoding := &report{dir: m.report.dir}
 	root := &block{typ: m.language, attrs: map[string]*attribute{}}
 	before, empty := m.errors(), true
 	var version *hcl.Diagnostic
-	m.eachBody(func(p parsedFile) {
+	primary, overrides := m.files.list()
+	for i, name := range append(primary, overrides...) {
+		body := m.files.parse(name)
+		if body == nil {
+			continue
+		}
 		empty = false
 		if version == nil {
-			version = m.checkVersion(p.body)
+			version = m.checkVersion(body)
 		}
-		b := decodeBody(p.body, m.language, decoding)
-		if p.override {
+		b := decodeBody(body, m.language, decoding)
+		if i >= len(primary) {
 			root.override(b, decoding)
 		} else {
 			root.blocks = append(root.blocks, b.blocks...)
 		}
-	})
+	}
 	if version != nil && m.parent == nil {
 		// What a newer version's language looks like to this program is beside the
 		// point, so a wrong version is the only error. For a module it is one among others: m.diags holds those of all
@@ -143,12 +133,10 @@ func (m *module) decodeFiles() *block {
 		m.add(version)
 	}
 	if empty || version != nil || m.errors() > before {
-		m.unreadable[m.path] = true
-		return nil
+		return decoded{}
 	}
 	m.add(decoding.diags...)
-	m.incomplete = decoding.incomplete
-	return root
+	return decoded{root, decoding.incomplete}
 }
 
 // name is the second word of the address.

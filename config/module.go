@@ -17,11 +17,9 @@ type session struct {
 	checks    []plan.Check
 	intents
 	// open opens a directory by its path from the configuration's.
-	open   func(dir string) (fs.FS, error)
-	opened map[string]fs.FS        // by directory, since one may be called often
-	parsed map[string][]parsedFile // by directory
-	// unreadable are the directories that do not parse, which has been reported.
-	unreadable map[string]bool
+	open    func(dir string) (fs.FS, error)
+	opened  map[string]fs.FS   // by directory, since one may be called often
+	decoded map[string]decoded // by directory
 }
 
 // module is the declarations of one directory, for one instance of a module block. They are collected, resolved and
@@ -76,7 +74,7 @@ type nodeKey struct {
 var namedRoots = []string{"var", "local", "principal", "acl", "ensemble", "module"}
 
 func newModule(files *sources, opts Options) *module {
-	return (&session{opts: opts, opened: map[string]fs.FS{}, parsed: map[string][]parsedFile{}, unreadable: map[string]bool{}}).module(files, nil, ".")
+	return (&session{opts: opts, opened: map[string]fs.FS{}, decoded: map[string]decoded{}}).module(files, nil, ".")
 }
 
 func (s *session) module(files *sources, parent *module, path string) *module {
@@ -97,7 +95,7 @@ func (s *session) module(files *sources, parent *module, path string) *module {
 // the outputs there are. complete comes behind it, when override files are merged, and reports only:
 // collect has to cope with what is missing. order needs the references that resolve finds.
 func (m *module) prepare() bool {
-	root := m.decodeFiles()
+	root := m.declarations()
 	if root == nil {
 		return false
 	}
@@ -144,10 +142,10 @@ func (m *module) evaluate(steps []*decl) {
 	}
 }
 
-// release drops the expressions of a node. What is asked about it later is whether it is repeated (references of the
+// release drops the expressions of a node, and its instance of the module. What is asked about it later is whether it is repeated (references of the
 // console, checks of intents).
 func (d *decl) release() {
-	d.attrs = nil
+	d.attrs, d.evaluate = nil, nil
 	if d.block == nil {
 		return
 	}
