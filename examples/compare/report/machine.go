@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -46,7 +47,7 @@ func (m Machine) busy() bool { return m.Load > 0.25*float64(m.Cores) }
 
 func (m Machine) write(w io.Writer) {
 	fmt.Fprintf(w, "%s, %d cores, Linux %s, %s. To synchronise 512 bytes to its disk takes %v (median).\n",
-		cmpOr(m.CPU, "Unknown processor"), m.Cores, m.Kernel, m.Go, m.Sync.Round(time.Microsecond))
+		cmp.Or(m.CPU, "Unknown processor"), m.Cores, m.Kernel, m.Go, m.Sync.Round(time.Microsecond))
 	if m.busy() {
 		fmt.Fprintf(w, "\n**%.1f processes wanted a processor in the minute before this run: its figures are rough, and none of them should be quoted.**\n", m.Load)
 	}

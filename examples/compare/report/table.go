@@ -4,6 +4,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -63,7 +64,7 @@ func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System) (r
 				continue
 			}
 			row.Errors, row.Overlaps = row.Errors+s.Errors, row.Overlaps+s.Overlaps
-			row.First = cmpOr(row.First, s.First)
+			row.First = cmp.Or(row.First, s.First)
 			if s.Missing != "" {
 				row.Missing = s.Missing
 				continue
@@ -77,13 +78,6 @@ func Rows(samples []bench.Sample, w bench.Workload, systems []drivers.System) (r
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (r *Row) fill(mine []bench.Sample, ours map[int]bench.Sample, scheduled bool) {
