@@ -57,6 +57,16 @@ type addressed struct{ server.Server }
 
 func (addressed) Addrs() []string { return []string{"127.0.0.1:1"} }
 
+// The claim has two halves, and a poller that retries rarely sends few requests.
+func TestAPollerMaySendFewerRequestsThanAQueue(t *testing.T) {
+	for requests, holds := range map[float64]string{9: "but a poller can be faster", 7: "but not every poller sends more requests"} {
+		v, measured := (&Results{Fair: []Fair{{System: "locktree", Each: []int64{5, 5}, Requests: 8}, {System: "redislock", Each: []int64{0, 9}, Requests: requests},
+			{System: "postgres row", Each: []int64{1, 9}, Requests: -1}}}).polls()
+		require.True(t, measured)
+		require.Contains(t, v.Holds, "yes: it is unfair; "+holds)
+	}
+}
+
 func TestJainsIndex(t *testing.T) {
 	require.Equal(t, 1.0, jain([]int64{7, 7, 7, 7}))
 	require.Equal(t, 0.25, jain([]int64{0, 9, 0, 0}))

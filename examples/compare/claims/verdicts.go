@@ -74,6 +74,7 @@ func (r *Results) polls() (Verdict, bool) {
 	polling := map[string]bool{"sleep and retry": true, "redislock": true, "redsync": true, "postgres row": true}
 	worst := map[bool]Fair{}
 	least := map[bool]float64{true: 2, false: 2}
+	requests := map[bool][]float64{}
 	for _, f := range r.Fair {
 		if f.Missing != "" || len(f.Each) == 0 {
 			continue
@@ -83,10 +84,21 @@ func (r *Results) polls() (Verdict, bool) {
 			worst[p] = f
 		}
 		least[p] = min(least[p], jain(f.Each))
+		if f.Requests >= 0 {
+			requests[p] = append(requests[p], f.Requests)
+		}
 	}
 	v.Measured = fmt.Sprintf("Jain's index among eight: at least %.2f with a queue, down to %.2f with polling; longest wait within %v: %s with a queue (%s), %s with polling (%s)",
 		least[false], least[true], worst[false].Window, short(worst[false].Longest), worst[false].System, short(worst[true].Longest), worst[true].System)
-	v.Holds = is(least[true] < least[false], "it is unfair; but a poller can be faster than a queue, see *release to next grant*")
+	where := "it is unfair; but a poller can be faster than a queue, see *release to next grant*"
+	if queue, poll := requests[false], requests[true]; len(queue) > 0 && len(poll) > 0 {
+		v.Measured += fmt.Sprintf("; requests a grant: %.1f to %.1f with a queue, %.1f to %.1f with polling",
+			slices.Min(queue), slices.Max(queue), slices.Min(poll), slices.Max(poll))
+		if slices.Min(poll) <= slices.Max(queue) {
+			where = "it is unfair; but not every poller sends more requests than every queue, and a poller can be faster, see *release to next grant*"
+		}
+	}
+	v.Holds = is(least[true] < least[false], where)
 	return v, least[true] < 2 && least[false] < 2
 }
 
@@ -199,7 +211,7 @@ func (r *Results) idle() (Verdict, bool) {
 		}
 	}
 	v.Measured = fmt.Sprintf("requests a second for a thousand idle locks of one program, with a time to live of %v: %s", r.TTL, strings.Join(said, ", "))
-	v.Holds = is(holds, "a session or a connection costs them, whatever the number of locks; keys with a time to live of their own have to be renewed one by one")
+	v.Holds = is(holds, "a session costs them, whatever the number of its locks, and a connection hardly any; keys with a time to live of their own have to be renewed one by one")
 	return v, len(said) > 0
 }
 

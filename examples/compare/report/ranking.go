@@ -132,7 +132,7 @@ var trials = []struct {
 			return fmt.Sprintf("after %.1f times to live", k.After.Seconds()/k.TTL.Seconds()), false
 		})
 	}},
-	{"its server fails: double grants", func(c *claims.Results, system string) (string, bool) {
+	{"its server fails: double grants, of the trials", func(c *claims.Results, system string) (string, bool) {
 		double, tried := 0, 0
 		for _, f := range c.Failover {
 			if f.System == system && f.Missing == "" {
@@ -144,7 +144,7 @@ var trials = []struct {
 		}
 		return fmt.Sprintf("%d of %d", double, tried), double > 0
 	}},
-	{"a pool is in between: double grants", func(c *claims.Results, system string) (string, bool) {
+	{"a pool is in between: double grants, of all grants", func(c *claims.Results, system string) (string, bool) {
 		return fare(c.Pooled, func(p claims.Pooled) bool { return p.System == system+", pooled" && p.Missing == "" }, func(p claims.Pooled) (string, bool) {
 			return fmt.Sprintf("%d of %d", p.Double, p.Grants), p.Double > 0 || p.Stranded > 0
 		})

@@ -24,7 +24,7 @@ const whenNot = `
 - **A double grant costs nothing but work.** To fill a cache or send a mail twice is what a Redis lock risks, and
   the tables of speed say what you gain. Do not pay for consensus that nothing depends on.
 - **The store can refuse what is stale by itself.** A compare-and-set, a unique index or an idempotency key needs no lock. And
-  where it can check nothing, no lock service keeps a paused holder from writing: the table of paused holders shows all of them.
+  where it can check nothing, no lock that expires keeps a paused holder from writing: the table of paused holders shows what each did.
 - **You do not run ZooKeeper yet.** Three servers, their disks and their upgrades for a few locks are a bad bargain. In Kubernetes
   its leases or etcd are already there.
 - **Thousands of grants a second of one lock.** Each is some writes to a majority's disks, whoever asks for it. Partition the
