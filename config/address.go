@@ -94,7 +94,10 @@ func flatten(expr hcl.Expression) (out []part) {
 	case *hclsyntax.ScopeTraversalExpr:
 		steps = e.Traversal
 	case *hclsyntax.RelativeTraversalExpr:
-		out, steps = flatten(e.Source), e.Traversal
+		if out = flatten(e.Source); out == nil { // upper("x").mutex.a is not mutex.a
+			return nil
+		}
+		steps = e.Traversal
 	case *hclsyntax.IndexExpr:
 		return append(flatten(e.Collection), part{key: e.Key})
 	}
