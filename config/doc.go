@@ -32,7 +32,7 @@
 // A declaration that has no value is marked failed. Whatever marks it has reported the reason, and what refers to it
 // reports nothing more, so each error is reported once. Load verifies that no failure was silent (explained in load.go).
 //
-// A module is another directory, read and evaluated in the same way, once for each instance of its block. The block is
+// A module is another directory, read once, and evaluated in the same way for each instance of its block. The block is
 // one vertex of the graph: it waits for all of its arguments, and what uses one output waits for all of it.
 //
 // moved, import and removed blocks name addresses, which are parsed and never evaluated. With quotas and outputs they
