@@ -190,21 +190,21 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		}
 		select {
 		case <-d.done:
-		case <-ctx.Done():
-			if tried != nil {
-				return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // .0: the text is the last try's alone
+			// The dialling has a bound of its own (ConnectTimeout), the caller has his. That no server was to be had for so
+			// long is no answer for who can wait longer; a refusal is.
+			if d.err == nil || !errors.Is(d.err, ErrUnreachable) {
+				return d.session, d.err
 			}
+			tried = d.err
+		case <-ctx.Done():
+		}
+		switch {
+		case ctx.Err() == nil:
+		case tried != nil:
+			return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // .0: the text is the last try's alone
+		default:
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
 		}
-		// The dialling has a bound of its own (ConnectTimeout), the caller has his. That no server was to be had for so
-		// long is no answer for who can wait longer; a refusal is.
-		switch {
-		case d.err == nil:
-			return d.session, nil
-		case ctx.Err() != nil || !errors.Is(d.err, ErrUnreachable):
-			return nil, d.err
-		}
-		tried = d.err
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/locktree/locktree/recipes/internal/hostile"
+	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
@@ -295,4 +296,22 @@ func TestCancelledDialLeavesNoSession(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Empty(t, srv.Sessions())
 	})
+}
+
+// Which of the two is noticed first is chance.
+func TestADiallingThatFailsAsItsWaiterGivesUpHidesNoCause(t *testing.T) {
+	c, err := newClient(Config{Servers: []string{"zk"}}, seam.Seams{})
+	require.NoError(t, err)
+	defer c.end()
+	c.dialing = &dialling{done: make(chan struct{}), err: fmt.Errorf("%w: no session within 5s", ErrUnreachable)}
+	close(c.dialing.done)
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	for range 100 {
+		_, err := c.Session(ctx)
+		require.ErrorIs(t, err, ErrUnreachable)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, enough)
+	}
 }
