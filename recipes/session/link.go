@@ -42,7 +42,6 @@ type link struct {
 	touches []stamp               // of frames written, thinned out, oldest first
 	armed   map[watchKey]struct{} // what the server watches
 	outbox  []byte                // frames to be written
-	spare   []byte                // the outbox before, for reuse
 	writing bool                  // somebody is writing what the outbox has
 }
 

@@ -56,3 +56,23 @@ func TestIdleClientRemembersNoMoreThanItNeeds(t *testing.T) {
 		require.Less(t, len(s.link.touches), 64)
 	})
 }
+
+func TestTheBufferOfAWriteIsUsedAgainUnlessItIsLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := open(t, zktest.Start(t))
+		kept := func() int {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.link.mu.Lock()
+			defer s.link.mu.Unlock()
+			return cap(s.link.outbox)
+		}
+		_, err := s.Exists(t.Context(), "/")
+		require.NoError(t, err)
+		require.NotZero(t, kept())
+		_, err = s.Create(t.Context(), "/large", make([]byte, 100<<10), 0, openACL)
+		require.NoError(t, err)
+		require.LessOrEqual(t, kept(), 64<<10)
+	})
+}

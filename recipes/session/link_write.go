@@ -84,15 +84,15 @@ func (l *link) flush(out []byte) {
 func (l *link) take(written []byte) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if cap(written) <= 64<<10 { // what a large request needed is not kept
-		l.spare = written[:0]
+	if cap(written) > 64<<10 { // what a large request needed is not kept
+		written = nil
 	}
 	out := l.outbox
+	l.outbox = written[:0]
 	if len(out) == 0 || l.state == linkDead {
 		l.writing = false
 		return nil
 	}
-	l.outbox, l.spare = l.spare, nil
 	return out
 }
 
