@@ -163,7 +163,7 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// One after the other, each until it is answered: go-zookeeper presents on later connections what was accepted once.
+	// One after the other, each until it is answered: so a refusal says which one it is of.
 	for _, a := range c.cfg.Auth {
 		if err := s.addAuth(ctx, a); err != nil {
 			if lost := s.Err(); errors.Is(lost, ErrAuth) || errors.Is(err, zk.ErrAuthFailed) {

@@ -47,7 +47,7 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 		c, s := open(t, srv)
 		s.mustCreate(t, "/e", zk.FlagEphemeral)
 		srv.Partition(0, zktest.Both)
-		for range 100 { // fill go-zookeeper's queue and the pipe
+		for range 100 { // more than the pipe takes
 			go func() { _, _ = s.Set(t.Context(), "/e", make([]byte, 1000), -1) }()
 		}
 		synctest.Wait()

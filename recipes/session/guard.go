@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// listener is what the guard tells: the session. All calls come from go-zookeeper's goroutines and must not block.
+// listener is what the guard tells: the session. Calls come from whichever goroutine finds out, and must not block.
 type listener interface {
 	granted(g grant, sent stamp, l *link) error // a server answered the connect request; an error refuses it
 	lost(l *link)                               // a link that was granted is gone

@@ -104,10 +104,9 @@ func (h *hosts) Init([]string) error { return nil }
 func (h *hosts) Len() int { return len(h.names) }
 
 // Next moves on to the next address. The first pass after a lost connection starts at once; each further one begins
-// with retryStart = true, on which go-zookeeper fails what is queued, sleeps a second, and, only then, looks whether
-// it was closed. So retryStart must come always when the session is over. It does not come while there is a session to
-// lose: of a session timeout of 4 s a lease lasts 2 s, half of which would be slept. What is queued then waits for the
-// next connection or for the end of the session, and guard.pause keeps the passes apart.
+// with retryStart = true, on which go-zookeeper sleeps a second, and, only then, looks whether it was closed. So
+// retryStart must come always when the session is over. It does not come while there is a session to lose: of a session
+// timeout of 4 s a lease lasts 2 s, half of which would be slept. guard.pause keeps the passes apart then.
 func (h *hosts) Next() (server string, retryStart bool) {
 	if h.live.Err() != nil {
 		return h.names[0], true

@@ -41,8 +41,8 @@ func digestID(credentials string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checkAuth refuses identities no server could accept, and drops repetitions: go-zookeeper would send each again on
-// every connection.
+// checkAuth refuses identities no server could accept, and drops repetitions: each would be sent on every
+// connection.
 func checkAuth(auth []Auth) ([]Auth, error) {
 	var kept []Auth
 	seen := map[Auth]bool{}

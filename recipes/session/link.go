@@ -109,8 +109,8 @@ func (l *link) hangUp() {
 	_ = conn.Close()
 }
 
-// Write passes on one whole frame, which is how go-zookeeper calls it. It reports success always: an error would reach
-// go-zookeeper's callers raw. The link fails, and the reader tells go-zookeeper.
+// Write passes on one whole frame, which is how go-zookeeper calls it. It reports success always: most is
+// written later. The end of the link reaches go-zookeeper through Read.
 func (l *link) Write(frame []byte) (int, error) {
 	l.mu.Lock()
 	state := l.state

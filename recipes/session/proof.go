@@ -17,7 +17,7 @@ import (
 // alive; but a write forwarded by a follower does not extend it at the leader. What does is the follower's answer to
 // the leader's next ping, every half tick, which lists the sessions the follower heard from. Follower and leader speak
 // in order, so a commit proves that what the follower heard at least half a tick before the write has arrived: the
-// Session lives at least until T after touched. With T >= 4 ticks half a tick is at most T/8, which is how old touched
+// session lives at least until T after touched. With T >= 4 ticks half a tick is at most T/8, which is how old touched
 // must be. (On a connection younger than that it is the connect request: creating or revalidating a session is done
 // by the leader itself.) go-zookeeper pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and
 // T/2 after the write is the smaller bound even on a session that was idle; where it is not, the other one counts.

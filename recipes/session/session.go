@@ -226,7 +226,7 @@ const politely = 1500 * time.Millisecond
 
 // join closes the zk.Conn and waits until nothing of it runs. closeSession is tried first while there is a
 // connection, so that what the session held is free at once. Then the socket is closed whatever go-zookeeper says: it
-// gives a closeSession up that does not fit into its queue, and goes on pinging, holding all locks, for ever.
+// waits a second for the answer to its closeSession, and then goes on pinging, holding all locks, for ever.
 func (s *Session) join(linked bool) {
 	defer close(s.joined)
 	<-s.started
@@ -249,7 +249,7 @@ func (s *Session) join(linked bool) {
 	<-closing
 }
 
-// Event is go-zookeeper's callback. The guard has seen all it tells before it; expiry is looked at again because a
+// event is go-zookeeper's callback. The guard has seen all it tells before it; expiry is looked at again because a
 // second session on this handle would be the worst that can happen.
 func (s *Session) event(e zk.Event) {
 	if e.Type == zk.EventSession && e.State == zk.StateExpired {
@@ -312,7 +312,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 		close(s.ready)
 		go s.watchClock()
 	} else {
-		s.fireAll(zk.EventSession) // before go-zookeeper can send anything, so before anybody re-reads on the new link
+		s.fireAll(zk.EventSession) // before anything is written on the new link, so before anybody re-reads there
 	}
 	s.wake()
 	return nil

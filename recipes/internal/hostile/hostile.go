@@ -24,10 +24,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// script is one hostile or broken server: it is given each connection.
+// Script is one hostile or broken server: it is given each connection.
 type Script func(net.Conn)
 
-// frameOf puts a length in front of a body.
+// Frame puts a length in front of a body.
 func Frame(body ...byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
@@ -43,7 +43,7 @@ func Cat(parts ...[]byte) (all []byte) {
 	return all
 }
 
-// readFrame reads one frame's body; nil at the end of the connection.
+// ReadFrame reads one frame's body; nil at the end of the connection.
 func ReadFrame(c net.Conn) []byte {
 	var head [4]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {
@@ -56,10 +56,10 @@ func ReadFrame(c net.Conn) []byte {
 	return body
 }
 
-// silence reads and says nothing until the connection ends.
+// Silence reads and says nothing until the connection ends.
 func Silence(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// saying reads the connect request, says something and then nothing more.
+// Saying reads the connect request, says something and then nothing more.
 func Saying(b []byte) Script {
 	return func(c net.Conn) {
 		if ReadFrame(c) == nil {
@@ -71,10 +71,10 @@ func Saying(b []byte) Script {
 	}
 }
 
-// bubbleTime is a moment in the life of the certificates: a synctest bubble begins on it.
+// BubbleTime is a moment in the life of the certificates: a synctest bubble begins on it.
 var BubbleTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ca issues certificates for one test.
+// CA issues certificates for one test.
 type CA struct {
 	Key  *ecdsa.PrivateKey
 	Cert *x509.Certificate
@@ -146,7 +146,7 @@ func Relay(to, from net.Conn) {
 	}
 }
 
-// listen serves a script on loopback until the test ends: TLS alerts need a connection with buffers, which a pipe
+// Listen serves a script on loopback until the test ends: TLS alerts need a connection with buffers, which a pipe
 // lacks.
 func Listen(t *testing.T, serve Script) string {
 	t.Helper()
@@ -172,10 +172,10 @@ func Listen(t *testing.T, serve Script) string {
 	return l.Addr().String()
 }
 
-// patience bounds what must happen some time; nothing is proven by its passing.
+// Patience bounds what must happen some time; nothing is proven by its passing.
 const Patience = 5 * time.Minute
 
-// noneLeft requires that the goroutines there are end, except those that opts ignore. (goleak allows them 0.4 s.)
+// NoneLeft requires that the goroutines there are end, except those that opts ignore. (goleak allows them 0.4 s.)
 func NoneLeft(t *testing.T, opts ...goleak.Option) {
 	t.Helper()
 	err := goleak.Find(opts...)
@@ -185,7 +185,7 @@ func NoneLeft(t *testing.T, opts ...goleak.Option) {
 	require.NoError(t, err)
 }
 
-// closed closes a client, and requires that its server has confirmed it, unless that took longer than Close waits.
+// Closed closes a client, and requires that its server has confirmed it, unless that took longer than Close waits.
 func Closed(t *testing.T, c io.Closer) {
 	t.Helper()
 	const politely = 1500 * time.Millisecond
@@ -195,7 +195,7 @@ func Closed(t *testing.T, c io.Closer) {
 	}
 }
 
-// refusedBy requires that dial fails, and says why. What it says is of the last attempt, which may be one that had no time:
+// Refused requires that dial fails, and says why. What it says is of the last attempt, which may be one that had no time:
 // then another one has more.
 func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why string) {
 	t.Helper()
