@@ -49,7 +49,7 @@ func TestTheEndOfTheSessionFreesWhoeverWaitsForAnAnswer(t *testing.T) {
 	})
 }
 
-// closing submits a write at the moment the session ends: after its caller has looked and before the connection is gone.
+// The write is submitted at the moment the session ends: after its caller has looked and before the connection is gone.
 func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithLatency(10*time.Millisecond))
@@ -111,7 +111,7 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 		_, _, err = c.session.Get(ctx, "/")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		wg.Wait()
-		require.Equal(t, 1, c.session.linkNumber())
+		require.Equal(t, 1, c.session.Stats().Connections)
 		require.NoError(t, c.Close())
 	})
 }

@@ -38,7 +38,7 @@ func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
 		_, err = s.Exists(t.Context(), "/")
 		require.NoError(t, err)
 		require.Equal(t, StateActive, s.State())
-		require.Equal(t, 2, s.linkNumber())
+		require.Equal(t, 2, s.Stats().Connections)
 		require.NoError(t, c.Close())
 	})
 }

@@ -142,13 +142,6 @@ func (s *Session) collect(ctx context.Context, calls []*call) ([][]string, error
 	return all, nil
 }
 
-// linkNumber counts the connections so far.
-func (s *Session) linkNumber() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.links
-}
-
 // DeleteSent returns a channel that is closed as the next delete of path goes out, alone or as the first operation of a
 // transaction, and a function to stop waiting for it. Servers obey a session in order: whatever it asks after that finds the
 // node deleted, unless the delete fails.

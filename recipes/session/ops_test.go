@@ -222,7 +222,7 @@ func TestDisconnectedOperationsWaitAndThenAreSent(t *testing.T) {
 	})
 }
 
-// Abandoned operations cannot be taken back from go-zookeeper; a loop of them must not grow without bound.
+// What was sent cannot be taken back, and its answer is waited for; a loop of them must not grow without bound.
 func TestAbandonedOperationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -274,7 +274,7 @@ func TestTooLargeIsNotSent(t *testing.T) {
 		require.ErrorIs(t, err, ErrTooLarge)
 		_, _, err = s.Get(t.Context(), "/bignode")
 		require.NoError(t, err)
-		require.Equal(t, 1, s.linkNumber())
+		require.Equal(t, 1, s.Stats().Connections)
 	})
 }
 
@@ -384,7 +384,7 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 				srv := zktest.Start(t)
 				_, s := open(t, srv)
 				srv.Inject(zktest.Once(zktest.On(c.op)), c.fault)
-				link := s.linkNumber()
+				link := s.Stats().Connections
 				p := s.CreateAndList(t.Context(), &zk.CreateRequest{Path: "/u", Acl: openACL}, "/")
 				if p.ListErr == nil {
 					require.NoError(t, p.Err)
@@ -398,7 +398,7 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 					require.Equal(t, OutcomeUnknown, OutcomeOf(p.Err), "%v", p.Err)
 				}
 				time.Sleep(3 * time.Second)
-				require.Equal(t, link+1, s.linkNumber())
+				require.Equal(t, link+1, s.Stats().Connections)
 			})
 		})
 	}

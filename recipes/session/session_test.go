@@ -191,7 +191,7 @@ func TestUncommittingServerIsLeft(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		require.Equal(t, StateActive, s.State())
-		require.Equal(t, 2, s.linkNumber())
+		require.Equal(t, 2, s.Stats().Connections)
 	})
 }
 
@@ -231,7 +231,7 @@ func TestHeldSessionReturnsFromSuspectByCommitOnly(t *testing.T) {
 		srv.Disconnect(s.ID())
 		<-heartbeat.Hit()
 		synctest.Wait()
-		require.Equal(t, 2, s.linkNumber(), "connected again")
+		require.Equal(t, 2, s.Stats().Connections, "connected again")
 		_, _, err = s.Get(t.Context(), "/mine")
 		require.NoError(t, err)
 		require.Equal(t, StateSuspect, s.State(), "an answered read proves nothing")
@@ -346,7 +346,7 @@ func TestIdleSessionLivesForEver(t *testing.T) {
 		_, s := open(t, srv)
 		time.Sleep(24 * time.Hour)
 		require.Equal(t, StateActive, s.State())
-		require.Equal(t, 1, s.linkNumber())
+		require.Equal(t, 1, s.Stats().Connections)
 	})
 }
 

@@ -41,6 +41,6 @@ func TestAConnectionWhoseTimeoutsAreErrorsOfItsOwnIsKept(t *testing.T) {
 			}
 		})
 		time.Sleep(10 * s.Timeout())
-		require.Equal(t, 1, s.linkNumber())
+		require.Equal(t, 1, s.Stats().Connections)
 	})
 }
