@@ -72,12 +72,18 @@ func (m *module) parseAddress(a *attribute, computed bool) (out address, ok bool
 	return out, true
 }
 
-// written is the native form of an address: in a JSON file it is a string.
+// written is the native form of an address: in a JSON file it is a string. What does not parse is returned as it is, and
+// is no address.
 func written(expr hcl.Expression) hcl.Expression {
-	if v, diags := expr.Value(nil); json.IsJSONExpression(expr) && !diags.HasErrors() && v.Type() == cty.String && !v.IsNull() {
-		expr, _ = hclsyntax.ParseExpression([]byte(v.AsString()), expr.Range().Filename, expr.Range().Start)
+	v, diags := expr.Value(nil)
+	if !json.IsJSONExpression(expr) || diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
+		return expr
 	}
-	return expr
+	parsed, diags := hclsyntax.ParseExpression([]byte(v.AsString()), expr.Range().Filename, expr.Range().Start)
+	if diags.HasErrors() { // with an address in parsed where more follows it
+		return expr
+	}
+	return parsed
 }
 
 // part is a name or a key of an address.
