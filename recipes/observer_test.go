@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,8 +53,10 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 					over := make(chan struct{})
 					defer close(over)
 					var c *recipes.Client
+					var harmed atomic.Bool
 					dialled := make(chan struct{})
 					observer := misbehaving(event, func() {
+						harmed.Store(true)
 						<-dialled // a session's first events come before Dial returns
 						harm(c, way.path, over)
 					})
@@ -63,6 +66,7 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 					l.grantedSoon(way, "after all of that")
 					require.NoError(t, within(t, 2*time.Second, c.Close), "Close waits for what is under way")
 					l.grantedSoon(way, "after the client has closed")
+					require.True(t, harmed.Load(), "%s was never told", event)
 				})
 			})
 		}
