@@ -193,7 +193,7 @@ func TestCallersThatTimeOutUnderLoadLeaveNothing(t *testing.T) {
 	}
 }
 
-// The goroutine that hands a create to go-zookeeper was preempted before it did, and the caller's context ended in that time.
+// The goroutine that was to send a create was preempted before it did, and the caller's context ended in that time.
 // The search for the contender found none and was done with it; then the create went out: a contender nobody knew of.
 func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 	for name, take := range takers {

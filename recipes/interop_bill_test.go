@@ -162,7 +162,7 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 	for i := 0; !b.measured(i-1, acquireRow, column, acquire.String()) || !b.measured(i-1, cycleRow, column, cycle.String()); i++ {
 		a := b.bill(e, func() { require.NoError(b.t, e.acquire(ctx)) }, func() {
 			if e.lease != nil {
-				e.lease.Token() // its read is part of the price
+				e.lease.Token() // a read for it would be part of the price
 			}
 		})
 		r := b.bill(e, func() { require.NoError(b.t, e.release(ctx)) }, func() {

@@ -183,7 +183,6 @@ func price(s charge) []string { return []string{s.String()} }
 // weighed is the price, and the bytes: those of our waiter do not grow with the queue.
 func (m rival) weighed(s charge) []string {
 	if m.i == 0 && s.bytes < behind*10 {
-		// About 500, and 150 more when the read of the new holder's own node is counted before we look.
 		return []string{s.String(), fmt.Sprintf("< %d", behind*10)}
 	}
 	return []string{s.String(), fmt.Sprint((s.bytes + 500) / 1000 * 1000)}

@@ -271,7 +271,7 @@ func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 
 }
 
 func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
-	for i := range 200 { // a world each: one would keep 400 closed clients, and go-zookeeper's buffers with them
+	for i := range 200 { // a world each: one would keep 400 closed clients
 		inLab(t, func(t *testing.T, l *lab) {
 			m := l.mutex()
 			other := l.client("other")

@@ -30,7 +30,7 @@ import (
 //	wrong: what the variant does
 //	seen: where it was seen
 //	caught: names of tests, each of which must fail with the variant and pass without
-//	crash: why, if it ends the process in a goroutine of go-zookeeper, which no test can fail by
+//	crash: why, if it ends the process in a goroutine that no test can fail by
 //
 // and its files come in pairs, "was" and "is": code that stands exactly once in the recipes, or in one function of them
 // ("was in function"), and what replaces it. zoo_edit_test.go says how they are found.
