@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -18,13 +17,12 @@ type Excess struct {
 	Who      recipes.Contender // the one who is beyond it for the longest
 }
 
-// Exceeded are the limits of a lock that its holders and waiters are beyond. A holder that waited and does not say when it was
-// granted, as clients of other libraries do, counts from when it came.
+// Exceeded are the limits of a lock that its holders and waiters are beyond.
 func Exceeded(l kind.Limits, holders, waiters []recipes.Contender, now time.Time) (out []Excess) {
 	add := func(name, declared string, most time.Duration, cs []recipes.Contender) {
 		x := Excess{Limit: name, Declared: declared}
 		for _, c := range cs {
-			if at := cmp.Or(c.Held, c.Since); !at.IsZero() && now.Sub(at) > x.Age {
+			if at := Since(c); !at.IsZero() && now.Sub(at) > x.Age {
 				x.Age, x.Who = now.Sub(at), c
 			}
 		}

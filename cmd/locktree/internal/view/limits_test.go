@@ -50,6 +50,21 @@ func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 
 // Who waited for an hour and was granted the lock a second ago has held it for a second.
 func TestAHoldBeginsWithTheGrant(t *testing.T) {
+	tree := liveTree()
+	late := plan.Holder{Name: "_c_1-lock-0000000001", ID: "late", Session: 1, SinceMs: now - 3_600_000, HeldMs: now - 1_000}
+	ledger := tree.Nodes[2]
+	ledger.Live.Usage = &plan.Usage{Holders: []plan.Holder{late}}
+	v, out, _ := capture(nil)
+	s := view.Status{Trees: []*plan.Tree{tree}, NowMs: now}
+	v.Show(s)
+	v.Show(view.Top{Status: s})
+	v.Show(view.Plan{NowMs: now, Plans: []*plan.Plan{{Changes: []plan.Change{
+		{Action: plan.Delete, Addr: ledger.Addr, Path: ledger.Path, Kind: kind.Mutex, Before: ledger, Usage: ledger.Live.Usage}}}}})
+	require.NotContains(t, out.String(), "1h")
+	require.Regexp(t, `held by +late +session 0x1 +1s\n`, out.String())
+	require.Regexp(t, `/ledger +late +1s +0 `, out.String())
+	require.Contains(t, out.String(), "held by late, session 0x1, for 1s\n")
+
 	noon := time.UnixMilli(now)
 	c := recipes.Contender{Since: noon.Add(-time.Hour), Held: noon.Add(-time.Second)}
 	limits := kind.Limits{MaxHold: "1m", MaxWait: "1m"}

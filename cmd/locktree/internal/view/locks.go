@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -74,7 +73,6 @@ func declaredAs(in *inspect.Report) string {
 
 // about is what is known of a contender, whichever client wrote it.
 func (e LocksOf) about(c recipes.Contender, nowMs int64) string {
-	c.Since = cmp.Or(c.Held, c.Since)
 	where := process(c)
 	if where == clean(c.ID) { // as a client calls itself unless it is told otherwise
 		where = ""

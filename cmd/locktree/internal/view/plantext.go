@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -203,11 +204,12 @@ func (t planText) usage(c *plan.Change) []string {
 }
 
 // holderText names a contender by what it wrote about itself, its session, and
-// how long it has been there. The clock is the server's; a difference to ours
+// how long it has held. The clock is the server's; a difference to ours
 // that would make it negative is left out.
 func holderText(h plan.Holder, nowMs int64) string {
 	text := clean(h.String())
-	if age := nowMs - h.SinceMs; h.SinceMs > 0 && nowMs > 0 && age >= 0 {
+	at := cmp.Or(h.HeldMs, h.SinceMs)
+	if age := nowMs - at; at > 0 && nowMs > 0 && age >= 0 {
 		text += ", for " + (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
 	}
 	return text

@@ -167,11 +167,16 @@ func name(c recipes.Contender) string {
 	return text
 }
 
-// waited is how long it has been there, "" if that is not known. The clock is the server's: if it is ahead of ours, the
+// Since is since when it holds or waits. A holder that waited and does not say when it was granted, as clients of other
+// libraries do, counts from when it came.
+func Since(c recipes.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
+
+// waited is how long it has held or waited, "" if that is not known. The clock is the server's: if it is ahead of ours, the
 // result is "", too.
 func waited(c recipes.Contender, nowMs int64) string {
-	age := nowMs - c.Since.UnixMilli()
-	if c.Since.IsZero() || nowMs == 0 || age < 0 {
+	at := Since(c)
+	age := nowMs - at.UnixMilli()
+	if at.IsZero() || nowMs == 0 || age < 0 {
 		return ""
 	}
 	return (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()

@@ -141,12 +141,12 @@ func topRows(trees []*plan.Tree) (rows []topRow, locks int) {
 	return rows, locks
 }
 
-// since is when the first of them came; far in the future if there is none.
+// since is since when the first of them holds or waits; far in the future if there is none.
 func since(cs []recipes.Contender) time.Time {
 	first := time.UnixMilli(1 << 62)
 	for _, c := range cs {
-		if !c.Since.IsZero() && c.Since.Before(first) {
-			first = c.Since
+		if at := Since(c); !at.IsZero() && at.Before(first) {
+			first = at
 		}
 	}
 	return first

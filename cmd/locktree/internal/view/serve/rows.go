@@ -101,15 +101,12 @@ func (b *Board) locks(q url.Values) list {
 
 func oldest(cs []inspect.Contender, now time.Time) (age time.Duration) {
 	for _, c := range cs {
-		if at := since(c); !at.IsZero() {
+		if at := view.Since(c); !at.IsZero() {
 			age = max(age, now.Sub(at))
 		}
 	}
 	return age
 }
-
-// since is when a holder was granted, where it says so, or when it came: without a wait that is the same.
-func since(c inspect.Contender) time.Time { return cmp.Or(c.Held, c.Since) }
 
 // mostWords is how many words of a query count: each is looked for in every lock, while nothing else is shown.
 const mostWords = 8
@@ -211,7 +208,7 @@ func use(in *inspect.Report, permits int) string {
 }
 
 func (e *Ensemble) person(c inspect.Contender, place int) person {
-	p := person{Who: who(c), Host: clip(c.Host), Program: c.Writer, Token: c.Token, Permits: c.Permits, Position: place + 1, Since: since(c)}
+	p := person{Who: who(c), Host: clip(c.Host), Program: c.Writer, Token: c.Token, Permits: c.Permits, Position: place + 1, Since: view.Since(c)}
 	if c.PID != 0 {
 		p.Host += fmt.Sprintf("/%d", c.PID)
 	}
