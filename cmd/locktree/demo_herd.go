@@ -74,16 +74,19 @@ func countRelease(ctx context.Context, n int, lock herdLock) (counts zktest.Coun
 		return counts, err
 	}
 	defer fleet.close()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	unlocks, gate := make(chan func() error, n+1), make(chan struct{})
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
-	defer cancel()
+	defer cancel(nil)
 	for _, c := range fleet.clients {
 		waiting.Go(func() {
-			if unlock, err := lock(ctx, c, dir, gate); err == nil {
-				unlocks <- unlock
+			unlock, err := lock(ctx, c, dir, gate)
+			if err != nil {
+				cancel(err) // nobody waits for one that does not come
+				return
 			}
+			unlocks <- unlock
 		})
 	}
 	inQueue := func() int {
@@ -111,7 +114,7 @@ func nextHolder(ctx context.Context, srv *zktest.Server, unlocks <-chan func() e
 	select {
 	case unlock = <-unlocks:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 	last, still := -1, 0
 	return unlock, lookUntil(ctx, func() bool {
@@ -129,7 +132,7 @@ func lookUntil(ctx context.Context, done func() bool) error {
 	for !done() {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
