@@ -148,7 +148,7 @@ func readerPlans(t *testing.T, s *site) {
 	_, err = executor(ci).Run(t.Context(), f.Plans[0])
 	var refused *apply.NodeError
 	require.ErrorAs(t, err, &refused)
-	require.Contains(t, err.Error(), "we are world:anyone, digest:ci, and the administrators declared in the ensemble block are digest:provisioner, digest:successor")
+	require.Contains(t, err.Error(), "we are digest:ci, and the administrators declared in the ensemble block are digest:provisioner, digest:successor")
 	_, err = executor(s.as(oldKey)).Run(t.Context(), f.Plans[0])
 	require.NoError(t, err)
 	s.settled(s.as(newKey), next)
@@ -172,7 +172,7 @@ func TestAStackGetsItsAdministratorsDeclared(t *testing.T) {
 	s2.apply(s2.as(oldKey), legacy)
 	next := s2.administered(may([]string{newKey}, []string{ciKey}))
 	_, err := executor(s2.as(oldKey)).Run(t.Context(), s2.plan(s2.as(oldKey), next))
-	require.ErrorContains(t, err, "we are world:anyone, digest:provisioner, and")
+	require.ErrorContains(t, err, "we are digest:provisioner, and")
 	s2.apply(s2.as(oldKey, newKey), next)
 	s2.settled(s2.as(newKey), next)
 }

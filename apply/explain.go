@@ -40,7 +40,7 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	e := &NodeError{Addr: op.Addr, Path: op.Path, Op: string(op.Kind), Written: nothingWritten, Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
 		perm, at := needed(op)
-		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", whoIs(r.x.Client), perm, at)
+		e.Why = fmt.Sprintf("we (%s) do not have %s on %s", strings.Join(WhoWeAre(r.x.Client), ", "), perm, at)
 		e.Next = "Connect with an identity that has it, or have it granted."
 		return e
 	}
@@ -102,15 +102,6 @@ func needed(op plan.Op) (perm, path string) {
 	default:
 		return "READ", op.Path
 	}
-}
-
-// whoIs lists a client's identities without hashes.
-func whoIs(c *recipes.Client) string {
-	var out []string
-	for _, id := range c.Identities() {
-		out = append(out, plan.Identity(id).String())
-	}
-	return strings.Join(out, ", ")
 }
 
 // about reports whether what happened at a path is of this change: at its node, at one of

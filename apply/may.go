@@ -20,7 +20,7 @@ func (x *Executor) mayApply(declared *plan.Access, root string) error {
 		return nil
 	}
 	admins := plan.Names(declared.Admins)
-	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", whoIs(x.Client), strings.Join(admins, ", "))
+	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", strings.Join(WhoWeAre(x.Client), ", "), strings.Join(admins, ", "))
 	if slices.ContainsFunc(x.Client.Identities(), func(id session.Identity) bool {
 		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity(id).String())
 	}) {

@@ -332,7 +332,7 @@ func TestForbiddenOperationNamesThePermission(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.EqualValues(t, "pay.ledger.mutex", e.Addr)
-		require.ErrorContains(t, err, "we (world:anyone, digest:provisioner) do not have DELETE on /locks/pay")
+		require.ErrorContains(t, err, "we (digest:provisioner) do not have DELETE on /locks/pay")
 		require.NotContains(t, err.Error(), admin.ID)
 	})
 }

@@ -83,7 +83,7 @@ func outcome(o *office, code int, text string) (cell, why string) {
 	}
 	said := strings.ReplaceAll(text, o.root, "/locks")
 	said = regexp.MustCompile(`_c_[-0-9a-f]+-`).ReplaceAllString(said, "_c_...-")
-	said = regexp.MustCompile(`we are (world:anyone, )?(digest:\w+|world:anyone( \(no credentials are given\))?)`).ReplaceAllString(said, "we are ...")
+	said = regexp.MustCompile(`we are (digest:\w+|world:anyone( \(no credentials are given\))?)`).ReplaceAllString(said, "we are ...")
 	said = regexp.MustCompile(`; have that right granted.*`).ReplaceAllString(said, ".")
 	m := regexp.MustCompile(`(?m)^(?:Error: (.*)\n\n(?:  on .*\n.*\n\n)?|  fails   (identity)(?:: ))(.*)$`).FindStringSubmatch(said)
 	require.NotNil(o.t, m, text)
