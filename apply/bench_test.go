@@ -123,7 +123,7 @@ func run(b *testing.B, r *row, bin, dir string, args []string) {
 	r.peakMiB = float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024
 }
 
-// find returns what the command said of that form.
+// match returns what the command said of that form.
 func match(b *testing.B, dir string, what *regexp.Regexp) string {
 	out, err := os.Open(filepath.Join(dir, "output"))
 	require.NoError(b, err)

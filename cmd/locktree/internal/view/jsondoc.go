@@ -81,7 +81,7 @@ func outputJSON(o *plan.Output) fields {
 	return f
 }
 
-// Tree writes the live tree in the form of Terraform's show -json of a state.
+// Live writes the trees in the form of Terraform's show -json of a state.
 func (trees Live) document(version string) any {
 	var resources []fields
 	var outputs []plan.Output

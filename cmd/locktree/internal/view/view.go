@@ -91,7 +91,7 @@ type Version struct {
 type Plan struct {
 	Plans     []*plan.Plan
 	Checks    []plan.Check         // of the configuration; those that do not hold are diagnostics already
-	Operation string               // "plan", "apply" or "destroy"
+	Operation string               // "apply", "refresh" or "destroy"
 	Files     map[string]*hcl.File // to show where a problem is declared
 	Concise   bool                 // one line per change
 	SavedTo   string               // the file of plan -out, "" without
