@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
@@ -68,7 +69,7 @@ func (c Checkup) text(h *Human) {
 func (h *Human) conditions(list []inspect.Condition) {
 	for _, k := range list {
 		colour := map[inspect.Verdict]string{inspect.VerdictHolds: green, inspect.VerdictUnsure: yellow, inspect.VerdictFails: red}[k.Verdict]
-		h.out.printf("  %s  %s: %s\n", h.out.paint(colour)((k.Verdict.String() + "      ")[:6]), clean(k.Name), clean(unprefixed(k.What)))
+		h.out.printf("  %s  %s: %s\n", h.out.paint(colour)((k.Verdict.String() + "      ")[:6]), clean(k.Name), clean(plan.Plain(k.What)))
 		if k.Verdict == inspect.VerdictHolds {
 			continue
 		}
@@ -96,7 +97,7 @@ func (c Checkup) document(string) any {
 	list := func(ks []inspect.Condition) []fields {
 		out := []fields{}
 		for _, k := range ks {
-			out = append(out, fields{"name": k.Name, "verdict": k.Verdict.String(), "what": strings.TrimSpace(unprefixed(k.What)), "why": k.Why, "next": next(k)})
+			out = append(out, fields{"name": k.Name, "verdict": k.Verdict.String(), "what": strings.TrimSpace(plan.Plain(k.What)), "why": k.Why, "next": next(k)})
 		}
 		return out
 	}

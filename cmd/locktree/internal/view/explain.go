@@ -55,9 +55,7 @@ func inner(err error) string {
 }
 
 // Sentence is an error's text without the name of the package that made it.
-func Sentence(err error) string { return unprefixed(err.Error()) }
-
-func unprefixed(text string) string { return plan.Plain(text) }
+func Sentence(err error) string { return plan.Plain(err.Error()) }
 
 // full makes a sentence of an error's text: errors start small and end open,
 // because they may be put into others.

@@ -92,6 +92,6 @@ func TestOnlyWhatAnErrorBeginsWithIsItsPackage(t *testing.T) {
 		"cannot read /a: recipes: get /a: zk: not authenticated":     "cannot read /a: get /a: not authenticated",
 		"lost (recipes: session lost); kind: no payload":             "lost (session lost); no payload",
 	} {
-		require.Equal(t, want, view.Unprefixed(text))
+		require.Equal(t, want, plan.Plain(text))
 	}
 }

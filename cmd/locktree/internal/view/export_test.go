@@ -16,7 +16,6 @@ var (
 	Explained       = explain
 	ListChange      = listChange
 	Snippet         = snippet
-	Unprefixed      = unprefixed
 	Widest          = widest
 )
 
