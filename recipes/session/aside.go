@@ -14,7 +14,7 @@ type Server struct {
 	t    target
 }
 
-// String is the address, and the name where it is another one.
+// String returns the name, followed by the address where that differs.
 func (s Server) String() string {
 	if s.Name == s.t.addr {
 		return s.Name
@@ -22,7 +22,7 @@ func (s Server) String() string {
 	return s.Name + " (" + s.t.addr + ")"
 }
 
-// Servers lists the addresses of the ensemble: a name may stand for several.
+// Servers lists the addresses of the ensemble: a name may resolve to several.
 func (s *Session) Servers() []Server {
 	here, _, _ := s.guard.hosts.current()
 	var out []Server
@@ -32,7 +32,7 @@ func (s *Session) Servers() []Server {
 	return out
 }
 
-// aside opens a second connection to a server, and talks for as long as ctx allows.
+// aside opens a second connection to a server, writes say and lets hear read the answer, for as long as ctx allows.
 func (s *Session) aside(ctx context.Context, t target, say []byte, hear func(io.Reader) error) error {
 	conn, err := s.guard.open(ctx, "tcp", t)
 	if err != nil {
@@ -49,20 +49,20 @@ func (s *Session) aside(ctx context.Context, t target, say []byte, hear func(io.
 	return err
 }
 
-// asideFor bounds what is asked by the way.
+// asideFor bounds a question of which the answer is welcome but not needed.
 const asideFor = 2 * time.Second
 
-// Ask asks a four-letter word of a server and hands over the answer as it comes. Its length has no bound but ctx.
+// Ask sends a four-letter word to a server and streams the answer to hear. Only ctx bounds its length.
 func (s *Session) Ask(ctx context.Context, server Server, word string, hear func(io.Reader) error) error {
 	return s.aside(ctx, server.t, []byte(word), hear)
 }
 
-// Word asks a four-letter word of the server the session is on; "" when the server does not answer it.
+// Word sends a four-letter word to the server the session is connected to and returns the answer, "" if there is none.
 func (s *Session) Word(ctx context.Context, word string) (answer string) {
 	ctx, cancel := context.WithTimeout(ctx, asideFor)
 	defer cancel()
 	here, _, _ := s.guard.hosts.current()
-	_ = s.aside(ctx, here, []byte(word), func(r io.Reader) error { // whatever goes wrong, less is known
+	_ = s.aside(ctx, here, []byte(word), func(r io.Reader) error { // after a failure we just know less
 		b, err := io.ReadAll(io.LimitReader(r, 64<<10))
 		answer = string(b)
 		return err
@@ -70,14 +70,15 @@ func (s *Session) Word(ctx context.Context, word string) (answer string) {
 	return answer
 }
 
-// ReadOnly reports whether every write is refused before it is sent.
+// ReadOnly reports whether the session refuses every write before sending it.
 func (s *Session) ReadOnly() bool { return s.client.cfg.ReadOnly }
 
-// Zxid is the newest transaction that a server has told this session of.
+// Zxid returns the newest transaction that a server has reported to this session.
 func (s *Session) Zxid() int64 { return s.guard.lastZxid() }
 
-// ShortestTimeout is what a server grants, in milliseconds, to a session that asks for one; 0 when it does not say. Asked
-// by hand, because go-zookeeper keeps what was negotiated to itself, and with the closeSession right behind.
+// ShortestTimeout returns the shortest session timeout the server grants, in milliseconds; 0 when it does not answer. It
+// opens a session that asks for one millisecond, by hand because go-zookeeper does not export what was negotiated, and
+// closes it with a closeSession right behind the connect request.
 func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 	ask := make([]byte, 4, 64)
 	ask = append(ask, make([]byte, 12)...)                             // protocol version, last zxid

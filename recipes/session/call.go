@@ -1,22 +1,22 @@
 package session
 
-// call is a request, and what becomes of it.
+// call is a request and its result.
 type call struct {
 	op    int32
 	path  string
-	watch bool   // a read that arms a watch
-	ops   int    // of a transaction: its operations
-	frame []byte // with room for its length and number
-	slot  bool   // it has one of guard.slots
+	watch bool   // a read that sets a watch
+	ops   int    // of a transaction: the number of its operations
+	frame []byte // with room for its length and xid
+	slot  bool   // it occupies one of guard.slots
 
 	// Set when it is submitted.
 	xid           int32
 	sent, touched stamp
-	next          *call // that was submitted behind it
+	next          *call // the one submitted after it
 
-	told   bool          // done is closed, or is about to be; the link's mu guards it
-	before func()        // called before done is closed
-	done   chan struct{} // closed when it was answered or will never be
+	told   bool          // done is closed, or about to be; guarded by the link's mu
+	before func()        // runs before done is closed
+	done   chan struct{} // closed when the answer is here or will never come
 	reply  reply
 	err    error // why there is no reply
 }
@@ -30,7 +30,7 @@ func (c *call) tell(err error) {
 	close(c.done)
 }
 
-// finish tells whoever waits for c, unless that was done, and makes room for another request.
+// finish closes c.done unless that has happened, and frees c's slot for another request.
 func (g *guard) finish(c *call, err error) {
 	if !c.told {
 		c.tell(err)
@@ -40,7 +40,7 @@ func (g *guard) finish(c *call, err error) {
 	}
 }
 
-// callQueue has calls in the order in which they were submitted.
+// callQueue holds calls in the order in which they were submitted.
 type callQueue struct{ first, last *call }
 
 func (q *callQueue) push(c *call) {

@@ -22,28 +22,28 @@ type Config struct {
 	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split.
 	// Names are kept and resolved again on every pass over the list. A chroot suffix ("host:2181/app") is refused.
 	Servers []string
-	// SessionTimeout is asked for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
+	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
 	SessionTimeout time.Duration
 	// ConnectTimeout bounds Dial, and each later dialling of a new session, as a whole; 0 = 5 s.
 	ConnectTimeout time.Duration
-	// Auth is presented on every connection and accepted by a server before a session is handed out.
+	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
 	Auth []Auth
 	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
 	// Servers unless TLS.ServerName says otherwise.
 	TLS *tls.Config
-	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx: of one
-	// that does not, Close waits for a second and then leaves its goroutine behind.
+	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not, Close
+	// waits a second for it and then leaves its goroutine behind.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger receives what go-zookeeper and this package have to tell, rate-limited; nil = nothing.
+	// Logger receives the log lines of this package, and go-zookeeper's at debug level, rate-limited; nil = none.
 	Logger *slog.Logger
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
-	// Trace, when not nil, is told what happens to sessions, in the order in which it happens. It is called with locks held: it
-	// must return at once, and use neither the Client nor the Session.
+	// Trace, when not nil, receives the events of every session, in order. It is called with locks held: it must return at
+	// once, and must use neither the Client nor the Session.
 	Trace func(Event)
 }
 
-// Auth is one identity to present: zk's AddAuth. Scheme "digest" takes "user:password".
+// Auth is one identity to present, as with zk's AddAuth. Credentials of scheme "digest" are "user:password".
 type Auth struct {
 	Scheme      string
 	Credentials Secret
@@ -55,22 +55,22 @@ const (
 	defaultConnectTimeout = 5 * time.Second
 )
 
-// Client has one session at a time. It outlives sessions: when one is lost, the next is dialled on demand. Safe for use by
+// Client has one session at a time and outlives it: after one is lost, Client.Session dials the next. It is safe for use by
 // many goroutines. Obtain it from Dial; Close it.
 type Client struct {
 	cfg     Config
 	servers []string
 	resolve func(ctx context.Context, host string) ([]string, error)
 	log     *slog.Logger
-	joined  chan struct{}   // closed when it has ended
-	live    context.Context // ends when Close begins; what background dialling runs under
+	joined  chan struct{}   // closed when Close is done
+	live    context.Context // ends when Close begins; background dialling runs under it
 	end     context.CancelFunc
 	slept   func() time.Duration // how long the machine has been suspended; replaced by tests
-	preempt func()               // called by tests where the scheduler may stop a goroutine that is about to hand a request over
+	preempt func()               // tests hook in here: the scheduler may stop a goroutine that is about to write a request
 
 	mu      sync.Mutex
 	session *Session  // the newest
-	dialing *dialling // the next, under way
+	dialing *dialling // the attempt at the next, while it is under way
 	closed  bool
 	running sync.WaitGroup // dialling and lost sessions not yet joined
 }
@@ -82,9 +82,10 @@ type dialling struct {
 	err     error
 }
 
-// Dial checks cfg, connects, presents Config.Auth and returns when a session is granted. It gives up when ctx ends or
-// after Config.ConnectTimeout with ErrUnreachable, whose text lists the servers and why each failed, or with ErrAuth.
-// A failed Dial leaves nothing behind, for which it may take up to three seconds longer.
+// Dial checks cfg, connects, presents Config.Auth and returns once a session is granted. When ctx ends or
+// Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed. It fails
+// with ErrAuth when a server refuses an identity. A failed Dial leaves nothing behind; cleaning up may take it up to three
+// seconds longer.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c, err := newClient(cfg, seam.From(ctx))
 	if err != nil {
@@ -129,7 +130,7 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 	return c, nil
 }
 
-// connect dials a session and proves the identities on it.
+// connect dials a session and presents the identities on it.
 func (c *Client) connect(ctx context.Context) (*Session, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
 	defer cancel()
@@ -141,9 +142,9 @@ func (c *Client) connect(ctx context.Context) (*Session, error) {
 	if err == nil {
 		return s, nil
 	}
-	report := s.guard.hosts.report() // as it was when we gave up, not what giving up does to the attempt under way
+	report := s.guard.hosts.report() // taken now: giving up changes the attempt under way
 	s.lose(ErrUnreachable)
-	<-s.joined // nothing of the attempt is left when Dial returns, not a socket, nor a session where one was just granted
+	<-s.joined // when Dial returns nothing is left of the attempt: no socket, and no session that was granted just now
 	switch {
 	case errors.Is(err, ErrAuth):
 		return nil, err
@@ -154,7 +155,7 @@ func (c *Client) connect(ctx context.Context) (*Session, error) {
 	}
 }
 
-// admit waits for the session and presents the identities, so that nothing can be asked before they count.
+// admit waits for the session and presents the identities, so that no operation can run without them.
 func (c *Client) admit(ctx context.Context, s *Session) error {
 	select {
 	case <-s.ready:
@@ -163,7 +164,7 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// One after the other, each until it is answered: so a refusal says which one it is of.
+	// One at a time: this way a refusal can name the identity that was refused.
 	for _, a := range c.cfg.Auth {
 		if err := s.addAuth(ctx, a); err != nil {
 			if lost := s.Err(); errors.Is(lost, ErrAuth) || errors.Is(err, zk.ErrAuthFailed) {
@@ -175,11 +176,11 @@ func (c *Client) admit(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// Session returns the live session; when the last one was lost it dials a new one, and keeps trying until ctx ends:
-// then the error is ErrUnreachable and ctx's, with what the last try found. Refused authentication (ErrAuth) ends the
-// trying at once.
+// Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends; the error
+// then is ErrUnreachable and ctx's, with what the last attempt found. Refused authentication (ErrAuth) ends the attempts at
+// once.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
-	var tried error // why the last try failed
+	var tried error // why the last attempt failed
 	for {
 		s, d := c.current()
 		switch {
@@ -190,8 +191,8 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		}
 		select {
 		case <-d.done:
-			// The dialling has a bound of its own (ConnectTimeout), the caller has his. That no server was to be had for so
-			// long is no answer for who can wait longer; a refusal is.
+			// The attempt has its own bound (ConnectTimeout), the caller has another. A caller that can wait longer gets
+			// another attempt when no server was reachable, but not when one refused.
 			if d.err == nil || !errors.Is(d.err, ErrUnreachable) {
 				return d.session, d.err
 			}
@@ -201,21 +202,21 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		switch {
 		case ctx.Err() == nil:
 		case tried != nil:
-			return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // .0: the text is the last try's alone
+			return nil, fmt.Errorf("%w%.0w", tried, cause(ctx)) // %.0w wraps ctx's error without printing it
 		default:
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, cause(ctx))
 		}
 	}
 }
 
-// Newest returns the session dialled last, which may be lost.
+// Newest returns the session dialled last, even if it is lost.
 func (c *Client) Newest() *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session
 }
 
-// current returns the live session or the dialling under way, which it starts when there is none; neither when closed.
+// current returns the live session, or else the attempt under way, starting one if there is none; neither once closed.
 func (c *Client) current() (*Session, *dialling) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +233,7 @@ func (c *Client) current() (*Session, *dialling) {
 	return nil, c.dialing
 }
 
-// redial dials the next session. Not under the ctx of whoever asked first: the others who wait for it may have more time.
+// redial dials the next session. It does not run under the ctx of the first caller: others that wait for it may have more time.
 func (c *Client) redial(d *dialling, old *Session) {
 	defer c.running.Done()
 	if old != nil {
@@ -250,22 +251,22 @@ func (c *Client) redial(d *dialling, old *Session) {
 	close(d.done)
 }
 
-// Close ends the client: the session is Lost with ErrClosed (what Session.Hold was given is called first), then closed on
-// the servers, which removes its nodes at once, and everything that ran is joined. An error says that the servers did
-// not confirm: the nodes then vanish when the session expires there. It takes up to three seconds when they do not
-// answer. Closing again waits likewise and returns nil.
+// Close ends the client. The session becomes Lost with ErrClosed, the callbacks given to Session.Hold are called, the session
+// is closed on the servers, which removes its ephemeral nodes at once, and every goroutine is joined. An error means that the
+// servers did not confirm: the nodes then vanish when the session expires there. Close takes up to three seconds when the
+// servers do not answer. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.closed
 	c.closed = true
 	c.mu.Unlock()
 	if again {
-		<-c.joined // not a sync.Once: a wait for its mutex would stop the time of a synctest bubble
+		<-c.joined // not a sync.Once: waiting for its mutex would stop time in a synctest bubble
 		return nil
 	}
 	defer close(c.joined)
 	c.end()
-	// closed is set, so no dialling begins any more: after this nobody but us touches c.session.
+	// closed is set, so no further attempt begins: after this nothing else touches c.session.
 	c.running.Wait()
 	var err error
 	if c.session != nil {

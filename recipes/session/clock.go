@@ -2,8 +2,9 @@ package session
 
 import "time"
 
-// stamp is a moment, with how long the machine had slept by then. Go's monotonic clock stands still while the machine
-// is suspended (golang/go#24595); a server's does not. So an age is the monotonic difference plus the sleep between.
+// stamp is a moment, with the time the machine had been suspended by then. Go's monotonic clock stands still while the
+// machine is suspended (golang/go#24595); a server's clock does not. So an age is the monotonic difference plus the time
+// suspended in between, here called sleep.
 type stamp struct {
 	at    time.Time
 	slept time.Duration
@@ -16,11 +17,11 @@ type clock struct {
 
 func (c clock) now() stamp { return stamp{at: time.Now(), slept: c.slept()} }
 
-// nap is the shortest sleep that counts: differences below it are the noise of reading two clocks one after another.
+// nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.
 const nap = 10 * time.Millisecond
 
-// after returns the time.Now() moment at which d will have passed since s, sleep counted, in a machine that has slept for
-// slept by now: each second since s brings it a second nearer.
+// after returns the time.Now() moment at which d will have passed since s, sleep included. slept is the machine's sleep until
+// now: each second of it since s brings that moment a second nearer.
 func (s stamp) after(d, slept time.Duration) time.Time {
 	if gap := slept - s.slept; gap >= nap {
 		d -= gap

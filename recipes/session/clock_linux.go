@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// started is what readings are counted from.
+// started is the origin of readings.
 var started = time.Now()
 
 // reading is one look at the clocks: wall and monotonic as Go reads them, without a system call, and the sleep known then.
@@ -18,8 +18,8 @@ var asleep atomic.Pointer[reading]
 
 // slept is CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time this machine has been suspended since it started. Neither
 // clock follows the wall clock, so setting the date changes nothing. But a kernel that counts a sleep moves the wall clock
-// and CLOCK_BOOTTIME by the same, so as long as wall clock and monotonic clock have not parted since the last reading, that
-// one stands, and no system call is made.
+// and CLOCK_BOOTTIME by the same amount. So the last measurement is still right, and no system call is made, as long as wall
+// clock and monotonic clock have not drifted apart since.
 func slept() time.Duration {
 	now := time.Now()
 	r := reading{wall: now.Round(0).Sub(started.Round(0)), monotonic: now.Sub(started)}
@@ -31,8 +31,8 @@ func slept() time.Duration {
 	return r.slept
 }
 
-// parted reports whether one clock has moved by more than the other since the reading that was kept. Differences too small
-// to matter add up until they are noticed.
+// parted reports whether one clock has moved by more than the other since last. Differences too small to matter add up until
+// they are noticed.
 func (r reading) parted(last reading) bool {
 	apart := (r.wall - last.wall) - (r.monotonic - last.monotonic)
 	return apart >= nap/2 || apart <= -nap/2

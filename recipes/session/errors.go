@@ -4,29 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/go-zookeeper/zk"
 )
 
-// The sentinels of the session and its operations. Test with errors.Is: they always arrive wrapped in what happened,
-// where and what to do next. ZooKeeper's own answers keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrBadVersion...).
+// The sentinels of the session and its operations. Test with errors.Is: they always arrive wrapped in a text that says what
+// happened, where, and what to do next. ZooKeeper's own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrBadVersion...).
 var (
-	// ErrClosed: Client.Close was called; nothing of this client works any more.
+	// ErrClosed: Client.Close was called. The client is of no further use.
 	ErrClosed = errors.New("recipes: client closed")
-	// ErrLost: the session is over, or must be taken to be over. Final: ask Client.Session for the next one.
+	// ErrLost: the session is over, or must be assumed to be. Final: ask Client.Session for the next one.
 	ErrLost = errors.New("recipes: session lost")
-	// ErrExpired: a server said so, or silently handed out another session. Always wrapped with ErrLost.
+	// ErrExpired: a server said that the session has expired, or silently handed out another. Always wrapped with ErrLost.
 	ErrExpired = errors.New("recipes: session expired")
-	// ErrUnreachable: no server could be reached, or none gave a session, in the time allowed. The text lists the
-	// servers, each with its last cause.
+	// ErrUnreachable: no server could be reached, or none granted a session, in the time allowed. The text lists the
+	// servers, each with the cause of its last failure.
 	ErrUnreachable = errors.New("recipes: ZooKeeper unreachable")
-	// ErrAuth: the servers refused an authentication, or do not know its scheme. A wrong digest password is NOT
-	// refused by ZooKeeper: it shows later, as zk.ErrNoAuth on some operation.
+	// ErrAuth: the servers refused an authentication, or do not know its scheme. ZooKeeper does NOT refuse a wrong digest
+	// password: it shows later, as zk.ErrNoAuth on some operation.
 	ErrAuth = errors.New("recipes: authentication refused")
 	// ErrReadOnly: a write on a client opened with Config.ReadOnly. It was not sent.
 	ErrReadOnly = errors.New("recipes: read-only client")
-	// ErrTooLarge: the request is beyond what a ZooKeeper server reads (1,048,575 bytes). It was not sent: a server
-	// answers such a request by dropping the connection, and with it every other operation under way.
+	// ErrTooLarge: the request is larger than a ZooKeeper server reads (1,048,575 bytes). It was not sent: the server would
+	// drop the connection, and with it every other operation under way.
 	ErrTooLarge = errors.New("recipes: request too large")
 	// ErrQuotaExceeded: the server's quota on a tree refused the write (code -125). It was not applied.
 	ErrQuotaExceeded = errors.New("recipes: quota exceeded")
@@ -36,7 +34,7 @@ var (
 	ErrServer = errors.New("recipes: server error")
 	// ErrProtocol: the peer sent bytes that are not ZooKeeper's protocol. The connection was dropped.
 	ErrProtocol = errors.New("recipes: protocol violation")
-	// ErrCannotHeartbeat: the session cannot be proven on this node because its ACL does not let us read it.
+	// ErrCannotHeartbeat: the node's ACL does not let us read it, so it cannot carry the heartbeats that prove the session.
 	ErrCannotHeartbeat = errors.New("recipes: cannot heartbeat")
 	// errStaleProof: no write of this session was committed recently enough to start holding something.
 	errStaleProof = errors.New("recipes: no recent committed write")
@@ -46,8 +44,8 @@ var (
 type Outcome int
 
 const (
-	// OutcomeUnknown: the operation may have been applied, may be applied yet, or never. The zero value: it is what must
-	// be assumed when nothing is known.
+	// OutcomeUnknown: the operation may have been applied, may still be applied, or may never be. It is the zero value
+	// because it must be assumed when nothing is known.
 	OutcomeUnknown Outcome = iota
 	// OutcomeDefinite: a server answered. The operation was refused and had no effect.
 	OutcomeDefinite
@@ -67,17 +65,17 @@ func (o Outcome) String() string {
 	}
 }
 
-// OpError is the error of every Session operation. errors.Is and errors.As reach Err: zk.ErrNoNode, context.Canceled,
-// ErrLost, ...
+// OpError is the error of every Session operation. errors.Is and errors.As find what it wraps: zk.ErrNoNode,
+// context.Canceled, ErrLost, ...
 type OpError struct {
 	Op      string  // "create", "get", "multi", ...
-	Path    string  // the node; of a multi the first failing operation's, or the first one's
+	Path    string  // the node; of a multi, that of the first operation that failed, or of the first one
 	Outcome Outcome // what is known about the effect
 	Err     error   // the cause
 	Hint    string  // what would help, a clause; may be empty
 }
 
-// Error reads: op path: cause (outcome unknown: it may have been applied): hint.
+// Error returns "op path: cause (outcome unknown: it may or may not have been applied); hint".
 func (e *OpError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %v", e.Op, e.Path, e.Err)
@@ -93,7 +91,7 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// writes says whether an operation changes the tree.
+// writes reports whether an operation changes the tree.
 func writes(op string) bool {
 	switch op {
 	case "create", "set", "setACL", "delete", "multi":
@@ -102,7 +100,7 @@ func writes(op string) bool {
 	return false
 }
 
-// OutcomeOf returns what err says about an operation's effect; Unknown for errors that are not an *OpError.
+// OutcomeOf returns what err says about an operation's effect; OutcomeUnknown for errors that are not an *OpError.
 func OutcomeOf(err error) Outcome {
 	var op *OpError
 	if errors.As(err, &op) {
@@ -111,11 +109,8 @@ func OutcomeOf(err error) Outcome {
 	return OutcomeUnknown
 }
 
-// Retryable reports whether an operation that failed with err was never sent, and may succeed when it is tried again, in the
-// next session if this one is lost. (A path or a flag that is refused is not sent either, but is no better the next time.)
+// Retryable reports whether an operation that failed with err was never sent and may succeed if it is tried again, in the
+// next session if this one is lost. (An operation with an invalid path or flag is not sent either, but will fail again.)
 func Retryable(err error) bool {
 	return OutcomeOf(err) == OutcomeNotSent && (errors.Is(err, errNotSent) || errors.Is(err, ErrLost)) && !errors.Is(err, ErrClosed)
 }
-
-// isNoNode saves its callers the spelling.
-func isNoNode(err error) bool { return errors.Is(err, zk.ErrNoNode) }

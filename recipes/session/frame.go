@@ -26,29 +26,29 @@ const (
 )
 
 const (
-	xidEvent int32 = -1 // a watch event: nobody asked
+	xidEvent int32 = -1 // a watch event: no request's answer
 	xidPing  int32 = -2
 
 	replyHeader = 16 // xid, zxid, error code
 
 	// maxReply bounds a reply. Servers do not limit replies: 100,000 children of 70 bytes are 7 MB.
 	maxReply = 16 << 20
-	// maxRequest is jute.maxbuffer's default: a server drops the connection at a larger frame.
+	// maxRequest is jute.maxbuffer's default: a server that receives a larger frame drops the connection.
 	maxRequest = 0xfffff
 	// maxConnectReply bounds the reply to a connect request: 20 bytes, a password (16 today), a read-only byte.
 	maxConnectReply = 256
 )
 
-// cursor reads jute, ZooKeeper's encoding. After a read beyond the end bad is set and everything reads as zero: one
-// look at the end is enough.
+// cursor reads jute, ZooKeeper's encoding. A read beyond the end sets bad, and from then on everything reads as zero, so
+// checking bad once, after the last read, is enough.
 type cursor struct {
 	b   []byte
 	bad bool
 }
 
 func (c *cursor) take(n int) []byte {
-	// Lengths are signed on the wire. What is left is dropped with a bad one, so that every later read that wants a byte
-	// fails too, and no loop finds anything more.
+	// Lengths are signed on the wire. A bad one drops the rest of the frame, so that every later read of a byte fails too and
+	// no loop finds anything more.
 	if n < 0 || n > len(c.b) {
 		c.bad, c.b = true, nil
 		return nil
@@ -79,7 +79,7 @@ func (c *cursor) bool() bool {
 
 func (c *cursor) str() string { return string(c.take(int(c.int32()))) }
 
-// buffer reads a byte array; -1 is a null one and legal.
+// buffer reads a byte array; a length of -1 is legal and means null.
 func (c *cursor) buffer() []byte {
 	n := c.int32()
 	if n == -1 {
@@ -88,7 +88,7 @@ func (c *cursor) buffer() []byte {
 	return append([]byte{}, c.take(int(n))...)
 }
 
-// vector reads an element count and refuses one that the rest of the frame cannot hold: memory is taken by the count.
+// vector reads an element count and refuses one that the rest of the frame cannot hold: callers allocate by the count.
 func (c *cursor) vector(minElement int) int {
 	n := int(c.int32())
 	if n < 0 || n > len(c.b)/minElement {
@@ -115,7 +115,7 @@ func (c *cursor) stat() *zk.Stat {
 	}
 }
 
-// encoder appends what an operation is encoded as.
+// encoder appends operations in jute.
 type encoder struct{ b []byte }
 
 func (e *encoder) int32(v int32) { e.b = binary.BigEndian.AppendUint32(e.b, uint32(v)) }
@@ -133,7 +133,7 @@ func (e *encoder) str(s string) {
 	e.b = append(e.b, s...)
 }
 
-// buffer appends a byte array; nil is a null one, which a server keeps apart from an empty one.
+// buffer appends a byte array; nil becomes null, which servers distinguish from an empty one.
 func (e *encoder) buffer(data []byte) {
 	if data == nil {
 		e.int32(-1)
@@ -152,7 +152,7 @@ func (e *encoder) acls(acl []zk.ACL) {
 	}
 }
 
-// node appends an operation that a transaction may have, and returns its code.
+// node appends an operation that a transaction may contain, and returns its code.
 func (e *encoder) node(request any) int32 {
 	switch r := request.(type) {
 	case *zk.CreateRequest:
@@ -178,23 +178,23 @@ func (e *encoder) node(request any) int32 {
 	return 0
 }
 
-// multi appends a transaction. A header (type, done, error) stands before each operation and behind the last one; only that
-// one says done.
+// multi appends a transaction. A header (type, done, error) precedes each operation; one more, the only one with done set,
+// follows the last.
 func (e *encoder) multi(ops []any) {
 	for _, each := range ops {
 		at := len(e.b)
 		e.b = append(e.b, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff)
-		code := e.node(each) // which may move what is at hand
+		code := e.node(each) // may reallocate e.b
 		binary.BigEndian.PutUint32(e.b[at:], uint32(code))
 	}
 	e.b = append(e.b, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff)
 }
 
-// reply is what a server answered with: the header, and of the rest what the operation has.
+// reply is a server's answer: the header, and the fields of the body that the operation has.
 type reply struct {
-	zxid    int64 // of the newest transaction the server knew; of a write that was committed, its own
-	code    int32 // why it failed; of a transaction, why the first of its operations did
-	failed  int   // of a transaction that failed: which operation
+	zxid    int64 // a committed write's own; otherwise that of the newest transaction the server knew
+	code    int32 // why it failed; of a transaction, why the first operation that failed did
+	failed  int   // of a transaction that failed: the index of that operation
 	path    string
 	data    []byte
 	names   []string
@@ -203,9 +203,9 @@ type reply struct {
 	results []zk.MultiResponse
 }
 
-// decode reads the body of a successful reply to an operation; ops is how many a transaction has. The frame's size
-// bounds what is allocated. Bytes after what we know are allowed: newer servers may add some. Operations without a case are
-// answered by the header alone.
+// decode reads the body of a successful reply; ops is the number of operations of a transaction. What it allocates is bounded
+// by the frame's size. Bytes after the known fields are allowed: newer servers may add some. Operations without a case here
+// have no body.
 func (r *reply) decode(op int32, ops int, body []byte) (err error) {
 	c := cursor{b: body}
 	switch op {
@@ -234,9 +234,9 @@ func (r *reply) decode(op int32, ops int, body []byte) (err error) {
 	return err
 }
 
-// multi reads the results of a transaction of want operations. Callers index the results by operation, so another number of
-// them is a violation, not a curiosity. In a transaction that was rolled back each operation has an error for its result: 0
-// before the one that failed, -2 behind it (DataTree.processTxn). So all are looked at.
+// multi reads the results of a transaction of want operations. Callers index the results by operation, so any other number of
+// results is a protocol violation. In a transaction that was rolled back every result is an error: 0 before the operation that
+// failed, -2 after it (DataTree.processTxn). So all of them are read.
 func (r *reply) multi(c *cursor, want int) error {
 	for !c.bad {
 		op, done := c.int32(), c.bool()
@@ -283,8 +283,8 @@ func checkEvent(body []byte) (kind int32, path string, err error) {
 	return kind, path, nil
 }
 
-// grant is a server's answer to a connect request. The session password in the frame stays there: nobody but
-// go-zookeeper needs it, and with it anybody can end the session.
+// grant is a server's answer to a connect request, without the session's password: only go-zookeeper needs that, and anybody
+// who has it can end the session.
 type grant struct {
 	id      int64
 	timeout int32 // ms
@@ -301,7 +301,7 @@ func parseGrant(body []byte) (grant, error) {
 	return g, nil
 }
 
-// explainLength turns four bytes that are no frame length into what is probably listening there.
+// explainLength turns four bytes that are not a frame length into an error that names what is probably listening there.
 func explainLength(head [4]byte, max int) error {
 	n := int64(int32(binary.BigEndian.Uint32(head[:])))
 	switch {

@@ -15,29 +15,29 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// listener is what the guard tells: the session. Calls come from whichever goroutine finds out, and must not block.
+// listener is the session, as the guard sees it. Its methods are called by the goroutine that finds out, and must not block.
 type listener interface {
 	granted(g grant, sent stamp, l *link) error // a server answered the connect request; an error refuses it
 	lost(l *link)                               // a link that was granted is gone
 	acked(sent stamp)                           // a frame sent then was answered
 	committed(sent, touched stamp)              // a write sent then was committed; see proof
 	fired(k watchKey, t zk.EventType)           // a watch fired
-	refused(code int32)                         // the servers said something final about session or identity
+	refused(code int32)                         // the servers rejected the session or an identity for good
 	closed()                                    // the server confirmed closeSession
 }
 
-// guard makes the connections of one session. go-zookeeper asks it for them, one after another, and for none once the session
-// is over.
+// guard makes the connections of one session. go-zookeeper asks it for one after another, and gets none once the session is
+// over.
 type guard struct {
 	on      listener
 	hosts   *hosts
 	dialer  func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config
 	clock   clock
-	timeout func() time.Duration // the session's, as negotiated, or as asked for until then
+	timeout func() time.Duration // the session's timeout: as negotiated, until then as asked for
 	limit   time.Duration        // bounds an attempt until there is a session; only go-zookeeper's loop touches it
 
-	live   context.Context    // of the session's connections, in the place of the context zk's dialer lacks
+	live   context.Context    // of the session's connections: zk's dialer has no context of its own
 	refuse context.CancelFunc // ends all connecting, for good; the present link lives on
 
 	slots   chan struct{} // one for each request, with the listings behind it, that no server has answered yet
@@ -45,11 +45,11 @@ type guard struct {
 
 	mu    sync.Mutex
 	link  *link
-	sends map[writeKey][]chan struct{} // closed as such a request is submitted
-	zxid  int64                        // the newest we have seen, for connect requests: a server that is behind refuses us
+	sends map[writeKey][]chan struct{} // closed when such a request is submitted
+	zxid  int64                        // the newest we have seen, for connect requests: a server behind it refuses us
 }
 
-// writeKey names a request somebody waits for.
+// writeKey names a request whose submission somebody waits for.
 type writeKey struct {
 	op   int32
 	path string
@@ -60,7 +60,7 @@ var errOver = errors.New("the session is over")
 // dial is go-zookeeper's dialer. The timeout it asks for (always a second) is replaced by our own budget.
 func (g *guard) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 	t, pass, first := g.hosts.current()
-	// Another server at once when one has failed; a pause only when all of them have.
+	// After a failure the next server is tried at once; a pause comes only when all have failed.
 	if first && pass > 0 && !g.pause(pass) {
 		return nil, errOver
 	}
@@ -88,9 +88,10 @@ func (g *guard) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 	return l, nil
 }
 
-// pause keeps the passes apart, with a jitter that grows with them, so that the clients of a restarted ensemble do not
-// come back in step. Before there is a session it adds up to T/6 to the second that go-zookeeper has slept. Later it is
-// all there is, and grows up to what a session can spare. False: the session ended meanwhile.
+// pause waits between two passes over the servers, with a jitter that grows from pass to pass, so that the clients of a
+// restarted ensemble do not come back in step. Before there is a session it adds up to T/6 to the second that go-zookeeper has
+// slept. Later it is the only pause, and grows to the longest that the session can spare. It returns false when the session
+// ends meanwhile.
 func (g *guard) pause(pass int) bool {
 	var d time.Duration
 	if most, _ := g.hosts.hurry(); most > 0 {
@@ -109,11 +110,11 @@ func (g *guard) pause(pass int) bool {
 	}
 }
 
-// budget bounds one attempt: dialling, TLS and the connect request's answer together. A silent server is noticed
-// 2T/3 after its last sign, so all servers together get the T/3 that remain: one that accepts and says nothing must not
-// cost the session while another would serve it. When a whole pass failed the budget doubles, for slow networks; not
-// while something is held, because on one that slow no lease could be kept. With many servers each still gets half a
-// second, or T/6 of a short session, though not all of them fit into the T/3 then.
+// budget bounds one attempt: dialling, TLS and the answer to the connect request together. A silent server is noticed
+// 2T/3 after its last answer, so all servers together get the remaining T/3: one that accepts and says nothing must not
+// cost the session while another would serve it. After a failed pass the budget doubles, for slow networks, but not while
+// something is held: on a network that slow no lease could be kept. With many servers each still gets half a second, or T/6
+// of a short session, though not all of them then fit into the T/3.
 func (g *guard) budget(pass int) time.Duration {
 	if _, held := g.hosts.hurry(); held {
 		pass = 0
@@ -127,12 +128,12 @@ func (g *guard) budget(pass int) time.Duration {
 	return each
 }
 
-// dialGrace is how long a session that is over waits for a Dialer to notice.
+// dialGrace is how long the end of a session waits for a Dialer to obey its context.
 const dialGrace = time.Second
 
-// call runs the Dialer within ctx. One of the caller's may not obey it: then its goroutine is left behind, and closes the
-// connection it may still come back with. The end of the session waits for it a little, so that a Dialer which is only
-// slow leaves nothing behind a Close.
+// call runs the Dialer within ctx. Config.Dialer may not obey ctx: then its goroutine is left behind, and closes the
+// connection if one comes after all. When the session is over call waits a little first, so that a Dialer that is only slow
+// leaves nothing behind after Close.
 func (g *guard) call(ctx context.Context, network, addr string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -172,7 +173,7 @@ func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, e
 	if err != nil || g.tls == nil {
 		return conn, err
 	}
-	// The name as configured, which is what people put into certificates: what is dialled is one of its addresses.
+	// Certificates carry the name as configured; what was dialled is one of its addresses.
 	config := g.tls
 	if config.ServerName == "" && !config.InsecureSkipVerify {
 		config = config.Clone()
@@ -186,7 +187,7 @@ func (g *guard) open(ctx context.Context, network string, t target) (net.Conn, e
 	return secure, nil
 }
 
-// explain turns an attempt's error into what a person can act on.
+// explain turns an attempt's error into a text that a person can act on.
 func explain(err error) string {
 	var record tls.RecordHeaderError
 	var op *net.OpError
@@ -223,7 +224,7 @@ func explainLoss(err error) string {
 	return "the connection was lost: " + explain(err)
 }
 
-// kill drops the present link. go-zookeeper then dials the next server, unless refuse was called.
+// kill ends the present link. go-zookeeper then dials the next server, unless refuse was called.
 func (g *guard) kill(cause error) {
 	g.mu.Lock()
 	l := g.link
@@ -233,8 +234,8 @@ func (g *guard) kill(cause error) {
 	}
 }
 
-// onSubmitted returns a channel that is closed when a request of that operation and path is submitted, and a function to
-// stop waiting for it. Whatever is submitted afterwards goes out behind that request, or on another link.
+// onSubmitted returns a channel that is closed when a request of that operation and path is submitted, and a function that
+// stops waiting for it. Every request submitted after the channel is closed goes out behind that one, or on another link.
 func (g *guard) onSubmitted(k writeKey) (sent chan struct{}, forget func()) {
 	sent = make(chan struct{})
 	g.mu.Lock()
@@ -249,7 +250,7 @@ func (g *guard) onSubmitted(k writeKey) (sent chan struct{}, forget func()) {
 	}
 }
 
-// submitted tells whoever waits for one of these.
+// submitted closes the channels of those who wait for one of these calls.
 func (g *guard) submitted(calls []*call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -265,7 +266,7 @@ func (g *guard) submitted(calls []*call) {
 	}
 }
 
-// saw notes a reply's zxid. An error's counts as well: the server was that far when it answered.
+// saw notes a reply's zxid. An error reply's counts as well: it is what the server had applied when it answered.
 func (g *guard) saw(zxid int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,12 +15,11 @@ import (
 	"time"
 )
 
-// target is one address to try: name is what Config.Servers says (and what certificates are verified against), addr
-// what is dialled.
+// target is one address to try: name as in Config.Servers, against which certificates are verified, and addr to dial.
 type target struct{ name, addr string }
 
-// hosts is the zk.HostProvider of one session. It keeps names, resolves them anew at each pass over the list, and
-// never fails as a whole because one of them does not resolve.
+// hosts is the zk.HostProvider of one session. It keeps names, resolves them again on each pass over the list, and goes on
+// with the others when one of them does not resolve.
 type hosts struct {
 	names   []string
 	resolve func(ctx context.Context, host string) ([]string, error) // nil: names are dialled as they are
@@ -34,11 +33,11 @@ type hosts struct {
 	pass    int               // complete passes failed since the last connection that lasted; -1 before the first
 	since   time.Time         // of the present connection
 	causes  map[string]string // why the last attempt at each name failed
-	trials  map[string]string // how far the last attempt at each came
+	trials  map[string]string // how far the last attempt at each has come
 }
 
-// settled is how long a connection must have lasted to start the count of attempts anew. Without it a server that
-// grants sessions and drops them would be dialled in a tight loop.
+// settled is how long a connection must have lasted to reset the count of passes. Without it a server that grants sessions
+// and drops them would be dialled in a tight loop.
 const settled = time.Second
 
 // parseServers splits, checks and completes Config.Servers.
@@ -73,7 +72,7 @@ func parseServer(s string) (string, error) {
 		host, root, _ := strings.Cut(s, "/")
 		return "", fmt.Errorf("recipes: server %q: a chroot suffix is not supported; use %q and begin every path with /%s", s, host, root)
 	}
-	// Before the colons are looked at: those of an IPv6 address separate no port.
+	// IPv6 addresses come first: their colons do not separate a port.
 	if ip, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return net.JoinHostPort(ip.String(), "2181"), nil
 	}
@@ -97,27 +96,27 @@ func newHosts(live context.Context, names []string, resolve func(context.Context
 	}
 }
 
-// Init ignores what go-zookeeper made of the names: it breaks IPv6 addresses without a port.
+// Init ignores its argument, the names as go-zookeeper rewrites them: it breaks IPv6 addresses without a port.
 func (h *hosts) Init([]string) error { return nil }
 
 // Len returns the number of names. go-zookeeper never asks.
 func (h *hosts) Len() int { return len(h.names) }
 
-// Next moves on to the next address. The first pass after a lost connection starts at once; each further one begins
-// with retryStart = true, on which go-zookeeper sleeps a second, and, only then, looks whether it was closed. So
-// retryStart must come always when the session is over. It does not come while there is a session to lose: of a session
-// timeout of 4 s a lease lasts 2 s, half of which would be slept. guard.pause keeps the passes apart then.
+// Next moves on to the next address. The first pass after a lost connection starts at once. Each further pass begins with
+// retryStart = true, on which go-zookeeper sleeps for a second and then, only then, checks whether it was closed. So
+// once the session is over retryStart must always be true. While there is a session to lose it is always false: with a session
+// timeout of 4 s a lease lasts 2 s, half of which go-zookeeper would sleep away. Then guard.pause waits between the passes.
 func (h *hosts) Next() (server string, retryStart bool) {
 	if h.live.Err() != nil {
 		return h.names[0], true
 	}
-	most, _ := h.hurry() // before mu: it takes the session's, and the session asks for size under that
+	most, _ := h.hurry() // before h.mu: it takes the session's mu, under which the session calls size
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.since.IsZero() && time.Since(h.since) >= settled {
 		h.pass = -1
 	}
-	h.since = time.Time{} // Next is called when there is no connection any more
+	h.since = time.Time{} // when Next is called the connection is gone
 	if h.pass < 0 || h.next == len(h.targets)-1 {
 		h.startPass(cmp.Or(most, time.Second))
 	} else {
@@ -127,8 +126,8 @@ func (h *hosts) Next() (server string, retryStart bool) {
 }
 
 // startPass resolves the names, with mu released and for no longer than most, and puts the address used last at the
-// end: it has just failed us. Only go-zookeeper's loop calls Next, so nobody else moves targets and next meanwhile; what
-// mu is released for are the readers, and addresses.
+// end: it has just failed. Only go-zookeeper's loop calls Next, so nothing else changes targets and next meanwhile. mu is
+// released for the readers, and because addresses takes it.
 func (h *hosts) startPass(most time.Duration) {
 	var last target
 	if len(h.targets) > 0 {
@@ -144,27 +143,28 @@ func (h *hosts) startPass(most time.Duration) {
 	h.pass++
 }
 
-// Connected is told that a session was granted on the present address.
+// Connected notes that a session was granted on the present address.
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.since = time.Now()
 }
 
-// lookup resolves all names, for a second or most if that is less, and shuffles the result so that clients spread over the servers.
+// lookup resolves all names, for at most a second and at most most, and shuffles the result so that clients spread over the
+// servers.
 func (h *hosts) lookup(most time.Duration) []target {
 	found := make([][]target, len(h.names))
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithTimeout(h.live, min(most, time.Second))
 	defer cancel()
 	for i, name := range h.names {
-		found[i] = []target{{name, name}} // written before the goroutine below begins, which may replace it
+		found[i] = []target{{name, name}} // written before the goroutine below begins, which may overwrite it
 		host, port, err := net.SplitHostPort(name)
 		if _, ip := netip.ParseAddr(host); h.resolve == nil || err != nil || ip == nil {
 			continue
 		}
 		wg.Go(func() {
-			// A name that never resolved stays: dialling it gives the resolver's error as the cause.
+			// A name that has never resolved stays as it is: dialling it reports the resolver's error as the cause.
 			if ips := h.addresses(ctx, host); len(ips) > 0 {
 				found[i] = found[i][:0]
 				for _, ip := range ips {
@@ -182,22 +182,22 @@ func (h *hosts) lookup(most time.Duration) []target {
 	return all
 }
 
-// addresses resolves a name. Name servers are behind the same broken network: when they say nothing in time the
-// addresses they gave last are still the best there are, while "no such host" is an answer.
+// addresses resolves a name. Name servers may be behind the same broken network: when they do not answer in time, the
+// addresses they gave last are still the best we have. "No such host" is an answer and counts.
 func (h *hosts) addresses(ctx context.Context, host string) []string {
 	ips, err := h.resolve(ctx, host)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var dns *net.DNSError
-	if err != nil && !(errors.As(err, &dns) && dns.IsNotFound) { // one that never resolved has none
+	if err != nil && !(errors.As(err, &dns) && dns.IsNotFound) { // nil if it has never resolved
 		return h.known[host]
 	}
 	h.known[host] = ips
 	return ips
 }
 
-// current is the target Next returned last, with the number of the pass it belongs to (from 0) and whether it is that
-// pass' first.
+// current is the target Next returned last, with the number of the pass it belongs to (from 0) and whether it is the first of
+// that pass.
 func (h *hosts) current() (t target, pass int, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,7 +211,7 @@ func (h *hosts) all() []target {
 	return slices.Clone(h.targets)
 }
 
-// size is the number of addresses in the present pass, at least 1: it divides, and is asked for before the first pass.
+// size is the number of addresses in the present pass; 1 before the first pass, because budget divides by it.
 func (h *hosts) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,7 +225,7 @@ func (h *hosts) blame(t target, cause string) {
 	h.causes[t.name] = cause
 }
 
-// trying remembers how far an attempt has come, for who gives up before it fails.
+// trying remembers how far an attempt has come, for the report of a caller that gives up before it fails.
 func (h *hosts) trying(t target, stage string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

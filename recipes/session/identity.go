@@ -12,8 +12,8 @@ import (
 // Identity is one ACL identity, as a ZooKeeper server writes it into an ACL.
 type Identity struct{ Scheme, ID string }
 
-// identities computes who the servers will take us for: world, digest users, and the subject of a client certificate.
-// Identities only a server can know (ip, the schemes of plugins) are missing, and so is the certificate that a
+// identities computes the identities that servers will see: world, digest users, and the subject of a client certificate.
+// Those that only a server can know (ip, the schemes of plugins) are missing, and so is the certificate that a
 // tls.Config.GetClientCertificate would choose.
 func identities(auth []Auth, config *tls.Config) []Identity {
 	all := []Identity{{"world", "anyone"}}
@@ -24,7 +24,7 @@ func identities(auth []Auth, config *tls.Config) []Identity {
 	}
 	if config != nil {
 		for _, certificate := range config.Certificates {
-			// One that cannot be read is none we could be taken for; the handshake tells what is wrong with it.
+			// A certificate that cannot be read gives no identity; the handshake reports what is wrong with it.
 			if subject, err := subjectOf(certificate); err == nil {
 				all = append(all, Identity{"x509", subject})
 			}
@@ -33,16 +33,15 @@ func identities(auth []Auth, config *tls.Config) []Identity {
 	return all
 }
 
-// digestID is user:base64(sha1(user:password)), as DigestAuthenticationProvider.generateDigest makes it: the user stands
-// in what is hashed as well, and a password may have colons of its own.
+// digestID is user:base64(sha1(user:password)), as DigestAuthenticationProvider.generateDigest makes it: the hash includes the
+// user, and a password may contain colons.
 func digestID(credentials string) string {
 	user, _, _ := strings.Cut(credentials, ":")
 	sum := sha1.Sum([]byte(credentials))
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checkAuth refuses identities no server could accept, and drops repetitions: each would be sent on every
-// connection.
+// checkAuth refuses identities that no server could accept, and drops duplicates, which would be sent on every connection.
 func checkAuth(auth []Auth) ([]Auth, error) {
 	var kept []Auth
 	seen := map[Auth]bool{}
@@ -50,7 +49,7 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 		switch user, password, ok := strings.Cut(string(a.Credentials), ":"); {
 		case a.Scheme == "":
 			return nil, errors.New("recipes: Config.Auth: an entry has no scheme; the usual one is digest")
-		// ZooKeeper would take any of these: it refuses no digest.
+		// ZooKeeper would accept these: it refuses no digest.
 		case a.Scheme == "digest" && (!ok || user == "" || password == ""):
 			return nil, errors.New("recipes: Config.Auth: credentials of scheme digest are user:password")
 		case a.Scheme == "sasl":
@@ -64,11 +63,12 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 	return kept, nil
 }
 
-// Identities returns who the servers take this session for, as far as it can be known here: world:anyone, the digest
-// users of Config.Auth, and the subject of the TLS client certificate. For checks that an ACL would not lock us out.
+// Identities returns the identities that the servers see in this session, as far as a client can know them: world:anyone, the
+// digest users of Config.Auth, and the subject of the TLS client certificate. It serves to check that an ACL will not lock us
+// out.
 func (s *Session) Identities() []Identity { return identities(s.client.cfg.Auth, s.client.cfg.TLS) }
 
-// Whoami describes who the servers take us for, for people: without the hash of a digest, which is as good as a short password.
+// Whoami describes those identities for people, without the hash of a digest, from which a short password can be guessed.
 func (s *Session) Whoami() string {
 	var names []string
 	for _, id := range s.Identities() {

@@ -15,9 +15,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// link is one connection. Requests are written to it by those who make them (submit), and their replies told to them by the
-// goroutine that reads: go-zookeeper's, to which the link is a net.Conn that delivers whole, checked frames and whose Write
-// never fails. What go-zookeeper asks for is the session, pings, and closeSession. Its deadlines are the link's own.
+// link is one connection. The goroutine that makes a request writes it (submit). Replies are delivered by the goroutine that
+// reads, which is go-zookeeper's: to it the link is a net.Conn that yields whole, checked frames and whose Write never fails.
+// go-zookeeper itself sends only the connect request, pings and closeSession. Deadlines are set by the link alone.
 //
 // Read and Write are each called by one goroutine at a time; all else by any.
 type link struct {
@@ -25,10 +25,10 @@ type link struct {
 	g      *guard
 	target target
 	r      *bufio.Reader
-	used   int       // bytes of r that the present frame takes
-	out    []byte    // what remains of the frame that go-zookeeper is being handed
+	used   int       // bytes of r that the present frame occupies
+	out    []byte    // what go-zookeeper has not read yet of the frame it is being handed
 	by     time.Time // when the connect request must have been answered
-	answer stamp     // send time of the newest answered frame; of the reading goroutine
+	answer stamp     // send time of the newest answered frame; only the reading goroutine uses it
 	raw    syscall.RawConn
 
 	mu      sync.Mutex
@@ -37,12 +37,12 @@ type link struct {
 	timeout time.Duration
 	xid     int32
 	calls   callQueue             // submitted, not answered, in the order in which servers answer them
-	over    bool                  // nothing more is submitted: the session is over
+	over    bool                  // the session is over: nothing but closeSession is submitted any more
 	pings   []stamp               // written, not answered, oldest first: servers answer them in order
-	touches []stamp               // of frames written, thinned out, oldest first
-	armed   map[watchKey]struct{} // what the server watches
+	touches []stamp               // send times of some of the frames written, oldest first; see touch
+	armed   map[watchKey]struct{} // the watches set on the server
 	outbox  []byte                // frames to be written
-	writing bool                  // somebody is writing what the outbox has
+	writing bool                  // some goroutine is writing the outbox
 }
 
 type linkState int
@@ -63,21 +63,21 @@ func newLink(g *guard, conn net.Conn, t target, by time.Time) *link {
 // SetDeadline does nothing: see link.
 func (*link) SetDeadline(time.Time) error { return nil }
 
-// SetReadDeadline does nothing: go-zookeeper waits up to 6.67 session timeouts for the answer to a connect request,
-// and for ever once its length has come.
+// SetReadDeadline does nothing: go-zookeeper would wait up to 6.67 session timeouts for the answer to a connect request,
+// and for ever once the answer's length has come.
 func (*link) SetReadDeadline(time.Time) error { return nil }
 
 // SetWriteDeadline does nothing: see link.
 func (*link) SetWriteDeadline(time.Time) error { return nil }
 
-// Close is called by go-zookeeper when it is through with the connection.
+// Close is called by go-zookeeper when it is done with the connection.
 func (l *link) Close() error {
 	l.fail(net.ErrClosed)
 	return nil
 }
 
-// fail ends the link, once: the first cause counts. The session is told only of a link it was granted on. One that
-// failed earlier is a server that did not answer, for the report; unless it was us who gave it up.
+// fail ends the link, once: the first cause counts. The session hears of it only if it was granted on this link. Before that
+// a failure means that the server did not answer, which goes into the report, unless we ended the link ourselves.
 func (l *link) fail(cause error) {
 	l.mu.Lock()
 	was := l.state
@@ -94,13 +94,13 @@ func (l *link) fail(cause error) {
 	} else if !errors.Is(cause, errOver) {
 		l.g.hosts.blame(l.target, explainSilence(cause))
 	}
-	for c := left; c != nil; c = c.next { // behind lost: whoever asks again waits for the next link
+	for c := left; c != nil; c = c.next { // after lost: a caller that asks again must wait for the next link
 		l.g.finish(c, fmt.Errorf("%w before the answer came: %w", zk.ErrConnectionClosed, cause))
 	}
 }
 
-// hangUp closes the socket. tls.Conn.Close would first say goodbye, waiting up to five seconds for a peer that does not
-// read, while whoever found the link dead waits with it.
+// hangUp closes the socket. tls.Conn.Close would first send an alert, waiting up to five seconds for a peer that does not
+// read, and the goroutine that found the link dead would wait with it.
 func (l *link) hangUp() {
 	conn := l.Conn
 	if secure, ok := conn.(*tls.Conn); ok {
@@ -109,28 +109,28 @@ func (l *link) hangUp() {
 	_ = conn.Close()
 }
 
-// Write passes on one whole frame, which is how go-zookeeper calls it. It reports success always: most is
-// written later. The end of the link reaches go-zookeeper through Read.
+// Write takes one whole frame, which is how go-zookeeper calls it. It always reports success, because most frames are written
+// later. go-zookeeper learns of the link's end through Read.
 func (l *link) Write(frame []byte) (int, error) {
 	l.mu.Lock()
 	state := l.state
 	l.mu.Unlock()
-	// While the connect request is unanswered go-zookeeper writes nothing more, and what it writes into a dead link it
-	// takes for lost when its next read fails.
+	// While the connect request is unanswered go-zookeeper writes nothing more. What it writes to a dead link it counts as
+	// lost when its next read fails.
 	switch {
 	case state == linkNew:
 		l.writeConnect(frame)
 	case state != linkGranted:
 	case int32(binary.BigEndian.Uint32(frame[4:])) == xidPing:
 		l.ping(frame)
-	default: // closeSession, the only thing it has to say
+	default: // closeSession: it sends nothing else
 		l.submit(&call{op: opClose, xid: int32(binary.BigEndian.Uint32(frame[4:])), frame: slices.Clone(frame), done: make(chan struct{})})
 	}
 	return len(frame), nil
 }
 
-// writeConnect adds the read-only byte (0: we want no read-only server) that go-zookeeper, like clients before 3.4,
-// leaves out, about which servers complain in their logs at each connection.
+// writeConnect adds the read-only byte (0: we want no read-only server). go-zookeeper leaves it out, as clients before 3.4
+// did, and servers then complain in their logs at each connection.
 func (l *link) writeConnect(frame []byte) {
 	body := append(slices.Clone(frame[4:]), 0)
 	binary.BigEndian.PutUint64(body[4:], uint64(l.g.lastZxid()))
@@ -139,7 +139,7 @@ func (l *link) writeConnect(frame []byte) {
 	l.mu.Unlock()
 	_ = l.Conn.SetDeadline(l.by)
 	if _, err := l.Conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
-		// A peer that answers garbage and hangs up is explained by its garbage: the reader has it.
+		// The reader finds out. If the peer sent garbage before it hung up, that garbage is the better explanation.
 		return
 	}
 }
@@ -153,16 +153,16 @@ func (l *link) admit(body []byte) error {
 	_ = l.Conn.SetDeadline(time.Time{})
 	l.mu.Lock()
 	sent := l.asked
-	// The connect request is the first frame that was answered.
+	// The connect request is the first answered frame.
 	l.answer, l.touches, l.timeout = sent, []stamp{sent}, time.Duration(answer.timeout)*time.Millisecond
 	l.mu.Unlock()
 	if err := l.g.on.granted(answer, sent, l); err != nil {
 		return err
 	}
-	// Safe without a lock: it is go-zookeeper's loop that dials and that reads this answer.
+	// Safe without a lock: the same loop of go-zookeeper's dials and reads this answer.
 	l.g.limit = 0
 	l.mu.Lock()
-	if l.state != linkAsked { // failed while it was being granted: fail told nobody
+	if l.state != linkAsked { // it failed while it was being granted, so fail did not call lost
 		l.mu.Unlock()
 		l.g.on.lost(l)
 		return net.ErrClosed
@@ -173,7 +173,8 @@ func (l *link) admit(body []byte) error {
 	return nil
 }
 
-// abandon tells whoever waits for an answer that the session is over. Their requests stay in the queue: the server may answer.
+// abandon ends all waiting for answers, because the session is over. The requests stay in the queue: the server may still
+// answer them.
 func (l *link) abandon(err error) {
 	l.mu.Lock()
 	l.over = true

@@ -13,8 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Read hands out the frames that go-zookeeper waits for, and works on all others meanwhile. Each is read from the network
-// as a whole and checked before its first byte is passed on.
+// Read hands out the frames that go-zookeeper waits for, and handles all others itself. Each frame is read completely and
+// checked before its first byte is passed on.
 func (l *link) Read(p []byte) (int, error) {
 	if len(l.out) == 0 {
 		frame, err := l.nextFrame()
@@ -29,7 +29,7 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// nextFrame returns the next frame that is go-zookeeper's.
+// nextFrame returns the next frame for go-zookeeper.
 func (l *link) nextFrame() ([]byte, error) {
 	l.mu.Lock()
 	state := l.state
@@ -57,13 +57,13 @@ func (l *link) nextFrame() ([]byte, error) {
 	}
 }
 
-// await reads the next frame, which stays as it is until it is called again.
+// await reads the next frame, which is valid until await is called again.
 func (l *link) await() ([]byte, error) {
 	_, _ = l.r.Discard(l.used)
 	l.used = 0
 	for l.r.Buffered() == 0 {
 		_, err := l.r.Peek(1)
-		// The deadline that has passed may be that of an older answer: to set one for each would cost more than to read it.
+		// The deadline that has passed may be an older one: setting it anew for each answer would cost more than reading it.
 		if err != nil && !(timedOut(err) && l.patience()) {
 			return nil, err
 		}
@@ -72,29 +72,29 @@ func (l *link) await() ([]byte, error) {
 	if len(head) == 4 && int64(l.r.Buffered()) >= 4+int64(binary.BigEndian.Uint32(head)) {
 		return l.readFrame(maxReply)
 	}
-	// Once a frame has begun it must arrive: a peer that stalls within one is as dead as a silent one.
+	// A frame that has begun must arrive soon: a peer that stalls in the middle of one is as dead as a silent one.
 	_ = l.Conn.SetReadDeadline(time.Now().Add(l.timeout / 3))
 	frame, err := l.readFrame(maxReply)
 	l.patience()
 	return frame, err
 }
 
-// timedOut reports whether a deadline has passed. Connections of a Config.Dialer may have errors of their own for that.
+// timedOut reports whether err means that a deadline has passed. A Config.Dialer's connections may have their own error for it.
 func timedOut(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// patience sets how long the next frame may take: until 2T/3 after the send time of the newest answered one. Frames
-// that answer nothing (events) extend nothing, so a connection that only works towards us is given up in time. It reports
-// whether that is still to come.
+// patience sets the deadline for the next frame: 2T/3 after the send time of the newest answered one. Frames that answer
+// nothing (events) do not extend it, so a connection that only works towards us is given up in time. It reports whether the
+// deadline lies ahead.
 func (l *link) patience() bool {
 	until := l.answer.after(l.timeout*2/3, l.g.clock.slept())
 	_ = l.Conn.SetReadDeadline(until)
 	return time.Now().Before(until)
 }
 
-// readFrame reads length and body. The body's memory grows with what arrives, not with what the length claims.
+// readFrame reads length and body. Memory for a large body grows as it arrives, whatever its length claims.
 func (l *link) readFrame(limit int) ([]byte, error) {
 	head, err := l.r.Peek(4)
 	if err != nil {
@@ -119,8 +119,8 @@ func (l *link) readFrame(limit int) ([]byte, error) {
 	return frame, nil
 }
 
-// reply works on a frame: it tells whoever waits for it, and before that draws from it what the session's clock needs. So the
-// caller of a create finds the proof of its commit in place when it goes on to hold.
+// reply handles a frame: it first takes from it what the session's clock needs, and then completes the call that waits for it.
+// So when a create returns, the proof of its commit is in place for the Hold that follows.
 func (l *link) reply(body []byte) (closing bool, err error) {
 	b := cursor{b: body}
 	xid, r := b.int32(), reply{zxid: b.int64(), code: b.int32()}
@@ -135,13 +135,13 @@ func (l *link) reply(body []byte) (closing bool, err error) {
 		return false, err
 	}
 	if r.code == 0 {
-		// A frame that does not hold what was asked for proves nothing.
+		// A frame that does not contain what was asked for proves nothing.
 		if err := r.decode(c.op, c.ops, b.b); err != nil {
 			return false, err
 		}
 	}
 	l.mu.Lock()
-	if l.state == linkDead { // and fail has told the caller
+	if l.state == linkDead { // fail has completed the call
 		l.mu.Unlock()
 		return false, net.ErrClosed
 	}
@@ -156,7 +156,7 @@ func (l *link) reply(body []byte) (closing bool, err error) {
 		l.g.on.committed(c.sent, c.touched)
 	}
 	if c.op == opSetAuth && r.code != 0 || r.code == codeSessionExpired || r.code == codeSASLRequired {
-		l.g.on.refused(r.code) // before the caller is told, who must find the session over, as it is
+		l.g.on.refused(r.code) // before the call is completed: its caller must find the session over
 	}
 	if closing = c.op == opClose; closing {
 		l.g.on.closed()
@@ -166,12 +166,12 @@ func (l *link) reply(body []byte) (closing bool, err error) {
 	return closing, nil
 }
 
-// writeCodes are the operations that a commit answers.
+// writeCodes are the operations whose success is a commit.
 var writeCodes = map[int32]bool{opCreate: true, opDelete: true, opSetData: true, opSetACL: true, opMulti: true}
 
 // expected returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later
-// request says that an earlier one's will not come: whoever waits for that learns it from the link's end, not at the end of a
-// context that may have none.
+// request means that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier one
+// learns it now, and not when its context ends, which may be never.
 func (l *link) expected(xid int32) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +187,7 @@ func (l *link) expected(xid int32) (*call, error) {
 	return nil, fmt.Errorf("%w: xid %d was answered before xid %d, which was sent before it", ErrProtocol, xid, first.xid)
 }
 
-// pong is the answer to the oldest ping. All pings have the same xid, so their order is what tells them apart.
+// pong handles the answer to the oldest ping. All pings have the same xid, so only their order tells them apart.
 func (l *link) pong() error {
 	l.mu.Lock()
 	if len(l.pings) == 0 {
@@ -201,7 +201,7 @@ func (l *link) pong() error {
 	return nil
 }
 
-// acked notes an answer. Answers come in the order of the requests, pings aside: only a newer stamp counts.
+// acked notes an answer. Answers come in the order of the requests, except to pings, so only a newer stamp counts.
 func (l *link) acked(sent stamp) {
 	if sent.at.After(l.answer.at) {
 		l.answer = sent
@@ -209,8 +209,8 @@ func (l *link) acked(sent stamp) {
 	l.g.on.acked(sent)
 }
 
-// event takes the watches that an event uses up out of armed, as the server has with its own, and tells. A created node uses
-// up none of ours: nothing here watches a node that is missing.
+// event removes the watches that an event uses up from armed, as the server has done on its side, and reports them as fired.
+// The creation of a node uses up none: we never watch a node that is missing.
 func (l *link) event(body []byte) error {
 	kind, path, err := checkEvent(body)
 	if err != nil {

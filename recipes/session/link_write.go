@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// submit takes requests, to be written together and in this order. false: the link has ended, and nothing was taken. The
-// stamp is taken before the write: a server can only have received it later.
+// submit takes requests, to be written together and in this order; false if the link has ended and none was taken. The
+// stamp is taken before the write: a server can only have received the requests later.
 func (l *link) submit(calls ...*call) bool {
 	now := l.g.clock.now()
 	l.mu.Lock()
@@ -16,7 +16,7 @@ func (l *link) submit(calls ...*call) bool {
 	}
 	touched := l.touch(now)
 	for _, c := range calls {
-		if c.op != opClose { // which has go-zookeeper's
+		if c.op != opClose { // which brings go-zookeeper's xid
 			l.xid++
 			c.xid = l.xid
 		}
@@ -25,7 +25,7 @@ func (l *link) submit(calls ...*call) bool {
 		binary.BigEndian.PutUint32(c.frame[4:], uint32(c.xid))
 		l.calls.push(c)
 		l.outbox = append(l.outbox, c.frame...)
-		c.frame = nil // an answer may be long in coming
+		c.frame = nil // free it now: the answer may take long
 	}
 	l.push()
 	l.g.submitted(calls)
@@ -36,14 +36,14 @@ func (l *link) submit(calls ...*call) bool {
 func (l *link) ping(frame []byte) {
 	now := l.g.clock.now()
 	l.mu.Lock()
-	l.touch(now) // it drops what is old, and an idle link sends nothing else
+	l.touch(now) // for its clean-up too: an idle link sends nothing but pings
 	l.pings = append(l.pings, now)
 	l.outbox = append(l.outbox, frame...)
 	l.push()
 }
 
-// push has the outbox written, and lets go of mu, which the caller holds. What the socket takes at once is written at once;
-// for the rest there is a goroutine, because a caller's context may end before a server reads.
+// push has the outbox written; the caller holds mu, and push unlocks it. What the socket takes without waiting is written
+// here. A goroutine writes the rest, because the caller's context may end before the server reads.
 func (l *link) push() {
 	if l.writing || l.state != linkGranted {
 		l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *link) push() {
 	}
 }
 
-// flush writes out, which was taken, and then the outbox until it is empty.
+// flush writes out, which the caller took from the outbox, and then the outbox until it is empty.
 func (l *link) flush(out []byte) {
 	if l.g.preempt != nil {
 		l.g.preempt()
@@ -80,11 +80,12 @@ func (l *link) flush(out []byte) {
 	}
 }
 
-// take returns what the outbox has, nil when that is nothing: nobody is writing then. written is what was taken before.
+// take empties the outbox and returns its content, or nil if there is none, and then writing has ended. written, taken before
+// and written by now, becomes the next outbox.
 func (l *link) take(written []byte) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if cap(written) > 64<<10 { // what a large request needed is not kept
+	if cap(written) > 64<<10 { // do not keep the buffer of one large request
 		written = nil
 	}
 	out := l.outbox
@@ -96,8 +97,8 @@ func (l *link) take(written []byte) []byte {
 	return out
 }
 
-// touch returns the send time of the newest frame of this link that is at least T/8 older than now, or of the connect
-// request, and notes that one is sent now; the caller holds mu. See proof for its meaning. It drops what is older than that.
+// touch notes that a frame is sent now. It returns the send time of the newest frame of this link that is at least T/8 older,
+// or else that of the connect request; see proof for its meaning. Older stamps are dropped. The caller holds mu.
 func (l *link) touch(now stamp) (touched stamp) {
 	for len(l.touches) > 1 && now.at.Sub(l.touches[1].at) >= l.timeout/8 {
 		l.touches = l.touches[1:]
@@ -106,7 +107,7 @@ func (l *link) touch(now stamp) (touched stamp) {
 	if len(l.touches) > 0 && now.at.Sub(l.touches[0].at) >= l.timeout/8 {
 		touched = l.touches[0]
 	}
-	// One in T/32 is enough: what is looked for is T/8 old at least, so at most a handful of them is ever kept. Leaving
+	// One stamp in T/32 is enough. Those kept are little older than T/8, so there is never more than a handful. Leaving
 	// one out makes a proof older than it is, never younger.
 	if n := len(l.touches); n == 0 || now.at.Sub(l.touches[n-1].at) >= l.timeout/32 {
 		l.touches = append(l.touches, now)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// logAdapter carries go-zookeeper's log lines to slog, at debug level: it writes one or two a second for as long as
-// no server answers, and what matters of it this package says itself. A line of the same kind passes once in ten
-// seconds; the next one says how many were left out.
+// logAdapter passes go-zookeeper's log lines to slog, at debug level: it writes one or two a second for as long as
+// no server answers, and what matters this package logs itself. One line of a kind passes in ten seconds; the next says how
+// many were left out.
 type logAdapter struct {
 	log *slog.Logger
 
@@ -18,7 +18,7 @@ type logAdapter struct {
 	last map[string]*logged
 }
 
-// logged is a kind of line: when one passed last, and how many have been left out since.
+// logged is a kind of line: when one last passed, and how many have been left out since.
 type logged struct {
 	at   time.Time
 	left int
@@ -32,7 +32,7 @@ func newLogAdapter(log *slog.Logger) *logAdapter {
 
 // Printf implements zk.Logger. The format is the kind; go-zookeeper has about twenty.
 func (a *logAdapter) Printf(format string, args ...any) {
-	// First, so that nothing is formatted, and no kind remembered, for a log that nobody reads.
+	// Checked first, so that nothing is formatted or remembered for a log that nobody reads.
 	if !a.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
@@ -43,7 +43,7 @@ func (a *logAdapter) Printf(format string, args ...any) {
 	a.log.Debug("zookeeper client: "+fmt.Sprintf(format, args...), "left_out", left)
 }
 
-// admit lets a line pass, or counts it. left is how many of its kind have been left out since the last one.
+// admit decides whether a line passes. left is the number of lines of its kind left out since the last one.
 func (a *logAdapter) admit(kind string) (left int, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

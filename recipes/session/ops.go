@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -12,11 +13,11 @@ func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error
 	return r.data, r.stat, err
 }
 
-// Exists returns a node's stat, nil when there is no such node. Servers before 3.8.4 and 3.9.2 tell everybody. Later
-// ones take READ of a node that is there, and of none that is not (ZOOKEEPER-2590): zk.ErrNoAuth proves that it is there.
+// Exists returns a node's stat, nil when there is no such node. Servers before 3.8.4 and 3.9.2 answer anybody. Later ones
+// require READ on a node that exists (ZOOKEEPER-2590), so zk.ErrNoAuth proves that it does.
 func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	r, err := s.run(ctx, op{name: "exists", code: opExists, path: path, read: true})
-	if isNoNode(err) {
+	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	return r.stat, err
@@ -28,43 +29,43 @@ func (s *Session) Children(ctx context.Context, path string) ([]string, *zk.Stat
 	return r.names, r.stat, err
 }
 
-// GetACL returns a node's ACL, as the server stored it, and its stat.
+// GetACL returns a node's ACL as the server stored it, and its stat.
 func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := s.run(ctx, op{name: "getACL", code: opGetACL, path: path, read: true})
 	return r.acl, r.stat, err
 }
 
-// SetACL replaces a node's ACL. version is compared with Stat.Aversion; -1 is any.
+// SetACL replaces a node's ACL. version must equal Stat.Aversion; -1 matches any.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
 	r, err := s.run(ctx, op{name: "setACL", code: opSetACL, path: path, request: &setACL{acl, version}})
 	return r.stat, err
 }
 
-// Create creates a node and returns its path, which a sequential flag makes longer. flags: 0, zk.FlagEphemeral,
-// zk.FlagSequence or both. The parent must exist. Containers are refused: a server makes a persistent node of one that
-// does not come with an opcode of its own, and a lock's parent must not be reaped between two holders anyway.
+// Create creates a node and returns its path, which zk.FlagSequence makes longer. flags: 0, zk.FlagEphemeral,
+// zk.FlagSequence or both. The parent must exist. Containers are refused: they need an opcode of their own, without which the
+// server creates a persistent node, and a lock's parent must not be reaped between two holders anyway.
 func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
 	r, err := s.run(ctx, op{name: "create", code: opCreate, path: path,
 		request: &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}})
 	return r.path, err
 }
 
-// Set replaces a node's data. version is compared with Stat.Version; -1 is any.
+// Set replaces a node's data. version must equal Stat.Version; -1 matches any.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	r, err := s.run(ctx, op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}})
 	return r.stat, err
 }
 
-// Delete deletes a node without children. version is compared with Stat.Version; -1 is any. The permission it needs
-// is DELETE on the parent.
+// Delete deletes a node without children. version must equal Stat.Version; -1 matches any. It needs the permission DELETE on
+// the parent.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
 	_, err := s.run(ctx, op{name: "delete", code: opDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}})
 	return err
 }
 
 // Multi applies all operations or none: *zk.CreateRequest (no container, no TTL), *zk.SetDataRequest,
-// *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refused it, results says of each operation why it failed
-// or that it was rolled back, and the error's Path is the first one that failed.
+// *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refuses, the results say of each operation why it failed
+// or that it was rolled back, and the error's Path is that of the first operation that failed.
 func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	r, err := s.run(ctx, op{name: "multi", code: opMulti, ops: ops})
 	return r.results, err
@@ -77,7 +78,7 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 	return err
 }
 
-// addAuth presents an identity. A lost answer is asked again, as for a read.
+// addAuth presents an identity. It is repeated when its answer was lost, as a read is.
 func (s *Session) addAuth(ctx context.Context, a Auth) error {
 	_, err := s.run(ctx, op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true})
 	return err

@@ -9,14 +9,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// refuse is the error of an operation that is wrong before it is sent.
+// refuse is the error of an operation that is invalid and therefore not sent.
 func (s *Session) refuse(o op, err error, hint string) *OpError {
 	return &OpError{Op: o.name, Path: o.path, Outcome: OutcomeNotSent, Err: err, Hint: hint}
 }
 
 // encode checks an operation and makes its frame.
 func (s *Session) encode(o *op) ([]byte, error) {
-	// A confirm goes through the quorum as writes do, and changes nothing.
+	// A confirm goes through the quorum as a write does, but changes nothing.
 	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
 		return nil, s.refuse(*o, ErrReadOnly, "")
 	}
@@ -26,7 +26,7 @@ func (s *Session) encode(o *op) ([]byte, error) {
 	if err := s.check(*o); err != nil {
 		return nil, err
 	}
-	e := encoder{make([]byte, 12, 128+len(o.path))} // with room for the length, the number and the operation
+	e := encoder{make([]byte, 12, 128+len(o.path))} // 12: length, xid, operation code
 	binary.BigEndian.PutUint32(e.b[8:], uint32(o.code))
 	switch r := o.request.(type) {
 	case nil:
@@ -49,20 +49,20 @@ func (s *Session) encode(o *op) ([]byte, error) {
 	default:
 		e.node(r)
 	}
-	// A server takes a frame of its limit and drops the connection at one byte more.
+	// A server accepts a frame of exactly this size and drops the connection at one byte more.
 	if n := len(e.b) - 4; n > maxRequest {
 		return nil, s.refuse(*o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
 	}
 	return e.b, nil
 }
 
-// setACL is what a SetACL sends beside its path.
+// setACL is what SetACL sends besides the path.
 type setACL struct {
 	acl     []zk.ACL
 	version int32
 }
 
-// check refuses what servers would refuse with less to say, or answer by dropping the connection.
+// check refuses what servers would refuse with a worse explanation, or answer by dropping the connection.
 func (s *Session) check(o op) error {
 	if o.code != opMulti {
 		return s.checkNode(o)
@@ -84,7 +84,7 @@ func (s *Session) check(o op) error {
 	return nil
 }
 
-// checkNode refuses a path, flags, or an access list, that no server takes.
+// checkNode refuses a path, flags or an access list that no server accepts.
 func (s *Session) checkNode(o op) error {
 	sequential, acl := false, []zk.ACL{{}}
 	switch r := o.request.(type) {
@@ -107,10 +107,10 @@ func (s *Session) checkNode(o op) error {
 	return nil
 }
 
-// badPath says what is wrong with a path, or "": what the servers would refuse (PathUtils.validatePath) and say no more of
-// than "bad arguments". They are written in Java and compare UTF-16 units, so everything beyond U+FFFF, being surrogates
-// there, is refused too. A sequential create's may end with a slash: the server looks at it with
-// a number behind it, which is then the whole name.
+// badPath says what is wrong with a path, or returns "". It applies the rules of the servers (PathUtils.validatePath), which
+// answer only "bad arguments". They are written in Java and compare UTF-16 units, so they also refuse everything beyond
+// U+FFFF, which consists of surrogates there. The path of a sequential create may end with a slash: the server checks it
+// after appending the number, which is then the whole name.
 func badPath(path string, sequential bool) string {
 	switch {
 	case path == "" || path[0] != '/':
@@ -123,7 +123,7 @@ func badPath(path string, sequential bool) string {
 		return "a path does not end with /"
 	}
 	start := 1
-	for i := 1; i <= len(path); i++ { // the end closes the last element, as a slash does the others
+	for i := 1; i <= len(path); i++ { // up to len(path), because the end of the path also ends an element
 		if i < len(path) && path[i] != '/' {
 			continue
 		}
@@ -143,7 +143,7 @@ func badPath(path string, sequential bool) string {
 	return ""
 }
 
-// pathOf returns the path of a transaction's operation, "" for a stranger.
+// pathOf returns the path of a transaction's operation, "" for other types.
 func pathOf(op any) string {
 	switch r := op.(type) {
 	case *zk.CreateRequest:
@@ -158,7 +158,7 @@ func pathOf(op any) string {
 	return ""
 }
 
-// needOf returns the permission an operation needs, and where: of a check READ on its node
+// needOf returns the permission an operation of a transaction needs, and where. A check needs READ on its node
 // (PrepRequestProcessor, case check).
 func needOf(op any) string {
 	switch r := op.(type) {

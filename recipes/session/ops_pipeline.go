@@ -6,18 +6,18 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Pipelined is a write with listings right behind it, on one connection. ZooKeeper serves a session in order, so every
-// listing is of a state that includes the write.
+// Pipelined is a write followed immediately by listings, on one connection. ZooKeeper serves a session in order, so every
+// listing shows a state that includes the write.
 //
-// When the write's outcome is NotSent nothing was sent and ListErr is Err. When it failed otherwise the listings may
-// have been read before or after its effect. When ListErr is not nil Children is nil: list again. Each error is an
-// *OpError. No part is retried after it was sent.
+// When the write's outcome is OutcomeNotSent nothing was sent and ListErr is Err. When it failed otherwise the listings may
+// show the state before or after its effect. When ListErr is not nil Children is nil: list again. Each error is an
+// *OpError. Nothing is retried after it was sent.
 type Pipelined struct {
 	s    *Session
 	o    op
-	Done chan struct{} // closed when the write was answered or will never be; then Names, Zxid and Err are set
+	Done chan struct{} // closed when the write was answered or never will be; then Names, Zxid and Err are set
 
-	Names    []string // what each operation answered with: of a create, the path
+	Names    []string // for each operation: the path of the node it created, or ""
 	Zxid     int64    // of the write: the czxid of every node it created
 	Err      error
 	Children [][]string // of the node lists[i]
@@ -61,7 +61,7 @@ func (s *Session) pipeline(ctx context.Context, o op, lists []string) *Pipelined
 	return p
 }
 
-// answered takes over what became of the write.
+// answered stores the write's result.
 func (p *Pipelined) answered(c *call) {
 	if failed := p.s.outcome(p.o, c); failed != nil {
 		p.Err = failed
@@ -88,8 +88,7 @@ func (p *Pipelined) Answered() bool {
 	}
 }
 
-// Outcome returns the write's error. One that ctx ended before the answer came is of unknown outcome for the moment: Done
-// tells when there is more to know.
+// Outcome returns the write's error. If ctx ended before the answer came, the outcome is unknown until Done is closed.
 func (p *Pipelined) Outcome(ctx context.Context) error {
 	if p.Answered() {
 		return p.Err
@@ -97,8 +96,8 @@ func (p *Pipelined) Outcome(ctx context.Context) error {
 	return p.s.failed(p.o, OutcomeUnknown, cause(ctx))
 }
 
-// ListAll lists several nodes at once. None is asked again: the second answer might come over another connection, and is
-// the caller's to ask for.
+// ListAll lists several nodes at once. It never repeats a listing: the second answer might come over another connection, and
+// whether to ask again is the caller's decision.
 func (s *Session) ListAll(ctx context.Context, paths []string) ([][]string, error) {
 	calls, err := s.listings(paths)
 	if err == nil && len(calls) > 0 {
@@ -142,9 +141,9 @@ func (s *Session) collect(ctx context.Context, calls []*call) ([][]string, error
 	return all, nil
 }
 
-// DeleteSent returns a channel that is closed as the next delete of path goes out, alone or as the first operation of a
-// transaction, and a function to stop waiting for it. Servers obey a session in order: whatever it asks after that finds the
-// node deleted, unless the delete fails.
+// DeleteSent returns a channel that is closed when the next delete of path goes out, alone or (inMulti) as the first operation
+// of a transaction, and a function that stops waiting for it. Servers obey a session in order: every later request of this
+// session finds the node deleted, unless the delete fails.
 func (s *Session) DeleteSent(path string, inMulti bool) (sent <-chan struct{}, forget func()) {
 	code := opDelete
 	if inMulti {

@@ -6,25 +6,25 @@ import (
 	"fmt"
 )
 
-// op describes an operation: what is sent, and what its errors say.
+// op describes an operation: what is sent, and what its errors need.
 type op struct {
 	name    string
 	code    int32
 	path    string
-	request any   // what is encoded; of a read the path and, where it may watch, watch
+	request any   // what is encoded; nil for reads, which send the path and, if they can watch, watch
 	ops     []any // of a transaction
-	read    bool  // changes nothing: asked again when its answer was lost with a connection
+	read    bool  // changes nothing: repeated when its answer was lost with a connection
 	watch   bool
-	need    string // the permission it needs, for a multi's failed operation
+	need    string // the permission that a transaction's failed operation needs
 }
 
-// maxRetries bounds how often a read is asked again, in case it is its answer that breaks the connection.
+// maxRetries bounds how often a read is repeated, in case it is the answer that breaks the connection.
 const maxRetries = 3
 
 var errNotSent = errors.New("not sent")
 
-// run performs an operation: it waits for a connection, sends, and waits for the answer, ctx or the end of the session. Of an
-// operation that failed the reply has what a server said beside the error.
+// run performs an operation: it waits for a connection, sends the request, and waits for the answer, the end of ctx or the end
+// of the session. When a server refuses the operation, run returns its reply together with the error.
 func (s *Session) run(ctx context.Context, o op) (reply, error) {
 	frame, err := s.encode(&o)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Session) run(ctx context.Context, o op) (reply, error) {
 		if failed == nil {
 			return c.reply, nil
 		}
-		// Asked again only where the answer was lost: a definite one stands.
+		// Repeated only if the answer was lost: a definite one is final.
 		if try++; s.Err() != nil || !o.read || failed.Outcome != OutcomeUnknown || try > maxRetries || ctx.Err() != nil {
 			if c.err != nil {
 				return reply{}, failed
@@ -54,13 +54,13 @@ func (s *Session) run(ctx context.Context, o op) (reply, error) {
 	}
 }
 
-// call makes of an operation something that can be sent once.
+// call makes a request of the operation, to be sent once.
 func (o *op) call(frame []byte) *call {
 	return &call{op: o.code, path: o.path, watch: o.watch, ops: len(o.ops), frame: frame, done: make(chan struct{})}
 }
 
-// submit hands calls to the connection, and waits until there is one. They go out together, in this order and on one
-// connection, or not at all: it fails only if nothing was sent.
+// submit waits for a connection and hands calls to it. They go out together, in this order and on one connection, or not at
+// all: submit fails only if nothing was sent.
 func (s *Session) submit(ctx context.Context, o op, calls ...*call) error {
 	for {
 		l, err := s.awaitLink(ctx)
@@ -83,11 +83,11 @@ func (s *Session) submit(ctx context.Context, o op, calls ...*call) error {
 			return nil
 		}
 		<-s.guard.slots
-		s.lost(l) // which whoever found it dead has not come to say yet
+		s.lost(l) // the goroutine that found it dead has not called lost yet
 	}
 }
 
-// awaitLink waits until there is a connection: what is not sent yet can be given up without a doubt.
+// awaitLink waits for a connection. Giving up here leaves no doubt about the outcome: nothing was sent.
 func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 	for {
 		if ctx.Err() != nil {
@@ -111,7 +111,7 @@ func (s *Session) awaitLink(ctx context.Context) (*link, error) {
 	}
 }
 
-// cause is ctx.Err, with the cause beside it when one was given.
+// cause is ctx.Err(), together with context.Cause where that says more.
 func cause(ctx context.Context) error {
 	err, why := ctx.Err(), context.Cause(ctx)
 	if why == nil || errors.Is(err, why) {
@@ -120,7 +120,7 @@ func cause(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// outcome is the error of an operation that was sent and is over.
+// outcome is the error of an operation that was sent and has ended; nil if it succeeded.
 func (s *Session) outcome(o op, c *call) *OpError {
 	switch {
 	case c.err != nil:

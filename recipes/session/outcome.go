@@ -16,16 +16,16 @@ const (
 	codeRolledBack     int32 = -2 // in a transaction's results
 )
 
-// definite are the answers of a server that did not apply the operation. A moved or expired session is among them:
-// requests are held against the session's owner before anything is made of them (SessionTrackerImpl.checkSession).
+// definite are the error codes of a server that did not apply the operation. A moved or expired session is among them: the
+// server checks that the session is its own before it processes a request (SessionTrackerImpl.checkSession).
 var definite = map[int32]error{
 	-8: zk.ErrBadArguments, -101: zk.ErrNoNode, -102: zk.ErrNoAuth, -103: zk.ErrBadVersion, -108: zk.ErrNoChildrenForEphemerals,
 	-110: zk.ErrNodeExists, -111: zk.ErrNotEmpty, codeSessionExpired: zk.ErrSessionExpired, -114: zk.ErrInvalidACL,
 	-115: zk.ErrAuthFailed, -118: zk.ErrSessionMoved, -123: zk.ErrReconfigDisabled,
 }
 
-// unnamed are the codes that go-zookeeper has no error for, with what they mean for a write. Definite are those
-// that a server gives before it proposes anything; of what went wrong within a server nothing is assumed.
+// unnamed are the codes for which go-zookeeper has no error, with their meaning for a write. Those that a server returns
+// before it proposes anything are definite; for internal failures of a server nothing is assumed.
 var unnamed = map[int32]struct {
 	outcome Outcome
 	err     error
@@ -48,10 +48,10 @@ var unnamed = map[int32]struct {
 	-127: {OutcomeDefinite, ErrThrottled, ""},
 }
 
-// errRolledBack is the result of operations of a transaction that failed because another one did.
+// errRolledBack is the result of a transaction's operations that failed only because another one did.
 var errRolledBack = errors.New("unknown error: -2") // as go-zookeeper words it
 
-// answer says what an error code means for the operation's effect, and gives the error its callers should see.
+// answer returns what an error code means for the operation's effect, and the error that callers should see.
 func answer(code int32) (Outcome, error) {
 	if err, ok := definite[code]; ok {
 		return OutcomeDefinite, err
@@ -66,13 +66,14 @@ func answer(code int32) (Outcome, error) {
 	return known.outcome, fmt.Errorf("%w: %s (code %d)", known.err, known.text, code)
 }
 
-// failed makes the *OpError of an operation that a server, ctx or the end of the connection or the session cut short.
+// failed makes the *OpError of an operation that was sent and then refused by a server, or cut short by ctx or by the end of
+// the connection or the session.
 func (s *Session) failed(o op, outcome Outcome, err error) *OpError {
-	if outcome != OutcomeDefinite { // an answer, whatever it says, is no sign of a session that is over
-		s.look() // a machine just resumed has run no timer yet
+	if outcome != OutcomeDefinite { // after an answer, even an error, there is no reason to suspect the session
+		s.look() // no timer has run yet on a machine just resumed
 	}
-	// What the end of the connection says is less than the end of the session. Not so a server's definite answer, nor
-	// that the caller gave up: the outcome stays what it was, whichever error tells it.
+	// If the session is over, that says more than the end of the connection. But it replaces neither a server's definite
+	// answer nor the fact that the caller gave up. The outcome stays the same, whichever error is returned.
 	if lost := s.Err(); lost != nil && !errors.Is(err, ErrLost) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && (outcome != OutcomeDefinite || errors.Is(err, zk.ErrSessionExpired)) {
 		err = lost
@@ -80,7 +81,7 @@ func (s *Session) failed(o op, outcome Outcome, err error) *OpError {
 	return s.opError(o, outcome, err)
 }
 
-// opError makes the error callers see: with the hint where one is known, and in words for what ZooKeeper words badly.
+// opError makes the error that callers see: with a hint where there is one, and with better words where ZooKeeper's mislead.
 func (s *Session) opError(o op, outcome Outcome, err error) *OpError {
 	e := &OpError{Op: o.name, Path: o.path, Outcome: outcome, Err: err}
 	switch {
@@ -103,8 +104,8 @@ type deniedError struct{ text string }
 func (e deniedError) Error() string        { return e.text }
 func (e deniedError) Is(target error) bool { return target == zk.ErrNoAuth }
 
-// need names the permission an operation needs, and on which node: creating and deleting are rights of the parent
-// (PrepRequestProcessor), which is what people look for in the wrong place.
+// need names the permission an operation needs, and the node it needs it on. Creating and deleting need it on the parent
+// (PrepRequestProcessor), where few people look.
 func need(op, path string) string {
 	switch op {
 	case "create":

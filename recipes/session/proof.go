@@ -10,23 +10,23 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// proof is the newest committed write of the session: when it was sent, and when the newest frame before it that was
-// old enough to count (touched) was sent.
+// proof is the newest committed write of the session: the time it was sent, and the time touched at which the newest frame
+// before it that is old enough to count was sent.
 //
-// What a commit proves. A leader processes a write only while the session lives, so at the send time the session was
-// alive; but a write forwarded by a follower does not extend it at the leader. What does is the follower's answer to
-// the leader's next ping, every half tick, which lists the sessions the follower heard from. Follower and leader speak
-// in order, so a commit proves that what the follower heard at least half a tick before the write has arrived: the
-// session lives at least until T after touched. With T >= 4 ticks half a tick is at most T/8, which is how old touched
-// must be. (On a connection younger than that it is the connect request: creating or revalidating a session is done
-// by the leader itself.) go-zookeeper pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and
-// T/2 after the write is the smaller bound even on a session that was idle; where it is not, the other one counts.
+// What a commit proves. A leader processes a write only while the session is alive, so the session was alive when the write
+// was sent. But a write that a follower forwards does not extend the session at the leader. The follower's answer to the
+// leader's next ping does, every half tick: it lists the sessions that the follower has heard from. Follower and leader talk
+// in order, so a commit proves that the leader knows what the follower had heard at least half a tick before the write: the
+// session lives at least until T after touched. With T >= 4 ticks, half a tick is at most T/8; so touched must be T/8 older
+// than the write. (On a connection younger than that, touched is the connect request: the leader itself creates and
+// revalidates sessions.) go-zookeeper pings every T/3, so touched is rarely more than T/3 + T/8 before the write, and T/2
+// after the write is the smaller bound even on a session that was idle. Where it is not, the other bound counts.
 //
-// A ping or read reply proves none of this: a follower cut off from its leader answers both (5.82 s of two believed
-// holders were measured with pings).
+// The answer to a ping or a read proves none of this: a follower cut off from its leader answers both (measured with pings:
+// for 5.82 s two clients believed to be the holder).
 type proof struct{ sent, touched stamp }
 
-// deadline is the moment until which no server has expired the session. The sixteenth allows for clocks that run at
+// deadline is the time until which no server has expired the session. The sixteenth allows for clocks that run at
 // different rates.
 func (p proof) deadline(t, slept time.Duration) time.Time {
 	own, chain := p.sent.after(t/2, slept), p.touched.after(t-t/16, slept)
@@ -39,21 +39,24 @@ func (p proof) deadline(t, slept time.Duration) time.Time {
 // held is one thing held on the strength of the node at path.
 type held struct {
 	path string
-	lost func(error) // told when the session is Lost, or a heartbeat finds the node gone
+	lost func(error) // called when the session is lost, or a heartbeat finds the node gone
 	gone bool        // the node can no longer carry heartbeats
 	over bool        // released
 }
 
-// Hold tells the session that the caller holds something on the strength of its nodes at paths. While any hold is
-// outstanding the session commits a heartbeat (as Confirm, on one held path that still exists, each in turn) whenever
-// T/6 passed without a committed write, Deadline applies, and the session is Lost when it passes.
-// Where no committed write is recent enough (the create's reply took long), it makes one first, as Confirm does, with its
-// errors. ErrLost when it is. release is idempotent and must be called. lost is called with Session.Err when the session
-// is Lost, unless released before: at once, on the goroutine that found it lost and before a closeSession is sent. It
-// is called too, with zk.ErrNoNode, when a heartbeat finds that a path is gone. It must not block; it may be nil. It is not
-// called when Hold fails: all paths are registered at one moment, or none.
+// Hold tells the session that the caller holds something by virtue of its nodes at paths. The order of a grant is: a committed
+// write (the create itself, Confirm, or any other), then Hold, then hand out what was granted.
 //
-// So the order of a grant is: committed write (the create itself, or Confirm, or any write), then Hold, then hand out.
+// While anything is held, the session commits a heartbeat (as Confirm does, on the held paths that still exist, in turn)
+// whenever T/6 has passed without a committed write, Deadline applies, and the session is lost when Deadline passes.
+//
+// If no committed write is recent enough (the create's reply took long), Hold makes one first, as Confirm does, and may fail
+// as Confirm does. It fails with ErrLost when the session is lost. All paths are registered at one moment, or none.
+//
+// lost is called with Session.Err when the session is lost, unless release was called before: at once, on the goroutine that
+// found the session lost, and before a closeSession is sent. It is also called, with zk.ErrNoNode, when a heartbeat finds that
+// a path is gone. It must not block, may be nil, and is not called when Hold fails. release must be called; calling it again
+// does nothing.
 func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (release func(), err error) {
 	for {
 		if release, err = s.hold(lost, paths...); !errors.Is(err, errStaleProof) {
@@ -65,7 +68,7 @@ func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (
 	}
 }
 
-// hold is Hold where a committed write is recent enough, else errStaleProof.
+// hold is Hold if a committed write is recent enough; otherwise it fails with errStaleProof.
 func (s *Session) hold(lost func(error), paths ...string) (release func(), err error) {
 	s.look()
 	s.mu.Lock()
@@ -95,10 +98,10 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	}, nil
 }
 
-// Deadline is the time until which, under the conditions of the package documentation, no server will have
-// expired this session: T/2 after the SEND of its last committed write, less if the writes before it were too far
-// apart, less what the machine slept since. Creating the session counts as a write. It is a time.Now() time
-// (monotonic). After Lost it is in the past.
+// Deadline returns the time until which, under the conditions of the package documentation, no server will have
+// expired this session: T/2 after the SEND of its last committed write, earlier if the requests before it were too far apart,
+// and earlier by the time the machine has been suspended since. Creating the session counts as a write. It is a time.Now()
+// time (monotonic). Once the session is lost it is in the past.
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,11 +113,11 @@ func (s *Session) Deadline() time.Time {
 	return d
 }
 
-// Confirm proves the session now: it sends, and waits for, a committed write of this session. The write is a
-// transaction that only checks that paths exist (any version): ZooKeeper takes it through the quorum like every
-// multi, but it changes nothing, wakes no watcher and needs only READ on them. So they are the caller's own contenders:
-// zk.ErrNoNode means that one is gone. ErrCannotHeartbeat when its ACL hides it from us. nil advances Deadline to
-// at least T/2 after the moment Confirm was called (see proof for the exception).
+// Confirm proves the session now: it sends a committed write of this session and waits for it. The write is a
+// transaction that only checks that paths exist (any version). ZooKeeper takes it through the quorum like every multi, but it
+// changes nothing, wakes no watcher and needs only READ on the paths. They are the caller's own nodes: zk.ErrNoNode means
+// that one is gone, ErrCannotHeartbeat that its ACL hides it from us. After success, Deadline is at least T/2 after the moment
+// Confirm was called (see proof for the exception).
 func (s *Session) Confirm(ctx context.Context, paths ...string) error {
 	checks := make([]any, len(paths))
 	for i, path := range paths {
@@ -128,8 +131,8 @@ func (s *Session) Confirm(ctx context.Context, paths ...string) error {
 	return err
 }
 
-// acked implements listener. An answer ends the doubt of a session that holds nothing. Of one that does it says only that a
-// server is there: see proof.
+// acked implements listener. An answer clears a suspect session that holds nothing. If something is held, an answer proves
+// only that a server is there: see proof.
 func (s *Session) acked(sent stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +145,8 @@ func (s *Session) acked(sent stamp) {
 	}
 }
 
-// committed implements listener. Proofs do not come in the order of their worth: one that was sent later may rest on an
-// older touch, and then proves less.
+// committed implements listener. A later proof is not always a better one: it may rest on an older touched, and then proves
+// less.
 func (s *Session) committed(sent, touched stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +160,7 @@ func (s *Session) committed(sent, touched stamp) {
 	}
 }
 
-// doubtAt is when silence, or while something is held the lack of commits, makes the session Suspect. mu is held.
+// doubtAt is when silence, or while something is held the lack of commits, makes the session suspect. mu is held.
 func (s *Session) doubtAt() time.Time {
 	at := s.silentAt()
 	if commit := s.proof.sent.after(s.timeout/3, s.slept); len(s.holds) > 0 && commit.Before(at) {
@@ -166,11 +169,11 @@ func (s *Session) doubtAt() time.Time {
 	return at
 }
 
-// silentAt is when the present connection counts as dead: nothing sent in the last 2T/3 was answered. mu is held.
+// silentAt is when the present connection counts as dead: nothing sent within the last 2T/3 has been answered. mu is held.
 func (s *Session) silentAt() time.Time { return s.answered.after(s.timeout*2/3, s.slept) }
 
-// lostAt is the end: the lease deadline while something is held, else T/8 before the servers can expire us. mu is held.
-// The first is a promise, the second good manners: a session that holds nothing need not be right to the tick.
+// lostAt is when the session counts as lost: at the lease deadline while something is held, otherwise T/8 before the servers
+// can expire it. The first is a promise; the second need not be exact, because nothing is held. mu is held.
 func (s *Session) lostAt() time.Time {
 	if len(s.holds) > 0 {
 		return s.proof.deadline(s.timeout, s.slept)
@@ -178,7 +181,7 @@ func (s *Session) lostAt() time.Time {
 	return s.answered.after(s.timeout-s.timeout/8, s.slept)
 }
 
-// look compares the clock with the deadlines, acts on those that passed and returns the next one.
+// look compares the clock with the deadlines, acts on those that have passed and returns the next one.
 func (s *Session) look() (next time.Time) {
 	s.mu.Lock()
 	if s.id == 0 || s.state == StateLost {
@@ -186,12 +189,12 @@ func (s *Session) look() (next time.Time) {
 		return time.Now().Add(s.timeout)
 	}
 	s.slept = s.clock.slept()
-	// In the order of their weight: at a look that comes late, in a program that was stopped, several may have passed.
+	// The gravest first: when look comes late, in a program that was stopped, several deadlines may have passed.
 	now := time.Now()
 	if !now.Before(s.lostAt()) {
 		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.at).Round(time.Millisecond), s.timeout)
 		if len(s.holds) > 0 {
-			cause = fmt.Errorf("no write was committed for %v, half of the session timeout of %v being what a lease lasts",
+			cause = fmt.Errorf("no write was committed for %v; a lease lasts half of the session timeout of %v",
 				now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
 		}
 		s.mu.Unlock()
@@ -201,10 +204,10 @@ func (s *Session) look() (next time.Time) {
 	if !now.Before(s.doubtAt()) {
 		s.move(StateSuspect)
 	}
-	dead := s.link // which was judged, and no other: the guard may have the next one by now
+	dead := s.link // fail the link that was judged: the guard may have the next one by then
 	var beat *held
 	if dead != nil && now.Before(s.silentAt()) && !s.uncommitting(now) {
-		dead, beat = nil, s.due(now) // else the next link is for it: one that due gives out must be made
+		dead, beat = nil, s.due(now) // only here: whatever due returns must be sent, and a dead link cannot
 	}
 	next = s.nextLook(now)
 	s.mu.Unlock()
@@ -219,15 +222,15 @@ func (s *Session) look() (next time.Time) {
 
 var errSilent = errors.New("it answers nothing, or commits nothing")
 
-// uncommitting says whether to try another server because this one answers but commits nothing, as a follower does
-// that lost its leader. A fresh connection gets T/6 to do better. mu is held.
+// uncommitting reports whether to try another server because this one answers but commits nothing, as a follower does
+// that has lost its leader. A new connection gets T/6 to do better. mu is held.
 func (s *Session) uncommitting(now time.Time) bool {
 	return len(s.holds) > 0 && s.guard.hosts.size() > 1 &&
 		!now.Before(s.proof.sent.after(s.timeout/3, s.slept)) &&
 		!now.Before(s.link.asked.after(s.timeout/6, s.slept))
 }
 
-// due returns what to send a heartbeat on, if it is time for one. mu is held.
+// due returns the node to send a heartbeat on, if it is time for one. mu is held.
 func (s *Session) due(now time.Time) *held {
 	if s.beating || s.link == nil || now.Before(s.beatAt()) {
 		return nil
@@ -236,16 +239,16 @@ func (s *Session) due(now time.Time) *held {
 		if !h.gone {
 			s.beating = true
 			s.nextBeat = now.Add(s.timeout / 32)
-			s.holds = append(slices.Delete(s.holds, i, i+1), h) // all in turn: each finds out whether its node is there
+			s.holds = append(slices.Delete(s.holds, i, i+1), h) // in turn, so that each node's absence is found out
 			return h
 		}
 	}
 	return nil
 }
 
-// hurry is the longest that a pass over the servers may be put off without risking the session, and whether anything is
-// held; 0 before there is a session. One that holds nothing lasts 7T/8 from the last answer, of which 5T/24 remain when
-// a silent connection is given up. A lease ends T/3 after the first heartbeat that fails: ten passes fit in between.
+// hurry returns the longest time that a pass over the servers may be put off without risking the session, 0 before there is a
+// session, and whether anything is held. A session that holds nothing lasts 7T/8 from the last answer, of which 5T/24 remain
+// when a silent connection is given up. A lease ends T/3 after the first heartbeat that fails: ten passes fit into that.
 func (s *Session) hurry() (most time.Duration, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +264,7 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	}
 }
 
-// beatAt is when the next heartbeat is due: T/6 after the last commit; at once after a doubt. mu is held.
+// beatAt is when the next heartbeat is due: T/6 after the last commit; at once while the session is suspect. mu is held.
 func (s *Session) beatAt() time.Time {
 	at := s.proof.sent.after(s.timeout/6, s.slept)
 	if s.state == StateSuspect || at.Before(s.nextBeat) {
@@ -270,8 +273,8 @@ func (s *Session) beatAt() time.Time {
 	return at
 }
 
-// beat sends one heartbeat. Mostly it is not its own bound that ends one without an answer, but the end of the connection:
-// see silentAt and uncommitting.
+// beat sends one heartbeat. One that is not answered mostly ends with the connection (see silentAt and uncommitting), before
+// its own bound.
 func (s *Session) beat(h *held) {
 	ctx, cancel := context.WithTimeout(s.guard.live, s.Timeout()/3)
 	defer cancel()
@@ -282,18 +285,18 @@ func (s *Session) beat(h *held) {
 		s.trace(EventHeartbeat, time.Since(sent), err)
 	}
 	s.beating = false
-	if isNoNode(err) || errors.Is(err, ErrCannotHeartbeat) {
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, ErrCannotHeartbeat) {
 		h.gone, s.nextBeat = true, time.Time{}
 	}
 	held := !h.over
 	s.wake()
 	s.mu.Unlock()
-	if isNoNode(err) && held && h.lost != nil { // the deletion's event should have said so
+	if errors.Is(err, zk.ErrNoNode) && held && h.lost != nil { // in case the event of the deletion has not come
 		h.lost(err)
 	}
 }
 
-// wake makes watchClock look again. One waiting kick is as good as many: it looks at everything.
+// wake makes watchClock look again. One pending kick is as good as many: watchClock looks at everything.
 func (s *Session) wake() {
 	select {
 	case s.kick <- struct{}{}:
@@ -312,7 +315,7 @@ func (s *Session) watchClock() {
 		case <-s.done:
 			return
 		}
-		s.plan(time.Now().Add(time.Hour)) // whatever comes nearer while this looks needs another look
+		s.plan(time.Now().Add(time.Hour)) // so that a deadline that moves nearer during this look causes another
 		next := s.look()
 		s.plan(next)
 		timer.Reset(time.Until(next))
@@ -326,8 +329,9 @@ func (s *Session) plan(at time.Time) {
 	s.looks = at
 }
 
-// nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away
-// costs a look too early, one that comes nearer needs a kick: whoever moves one calls wake, or looks whether it is before looks.
+// nextLook is the first deadline after now; those up to now have been acted on. mu is held. A deadline that moves away merely
+// causes a look too early. One that moves nearer needs a wake: whoever moves it calls wake, or at least if it is now before
+// looks.
 func (s *Session) nextLook(now time.Time) time.Time {
 	next := s.lostAt()
 	ahead := []time.Time{s.doubtAt(), s.silentAt()}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawConn gives access to the socket below a connection, nil where there is something in between.
+// rawConn returns the socket of a plain TCP connection, nil for other connections.
 func rawConn(conn net.Conn) syscall.RawConn {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
@@ -17,7 +17,7 @@ func rawConn(conn net.Conn) syscall.RawConn {
 	return nil
 }
 
-// writeNow writes what the socket takes without waiting. Errors are for whoever writes the rest.
+// writeNow writes what the socket takes without waiting. It ignores errors: the goroutine that writes the rest will meet them.
 func writeNow(raw syscall.RawConn, b []byte) (n int) {
 	_ = raw.Write(func(fd uintptr) bool {
 		n, _ = syscall.Write(int(fd), b)

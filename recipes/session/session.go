@@ -11,31 +11,31 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// State is what this process may believe about a session.
+// State is what this process may assume about a session.
 type State int
 
 const (
-	// StateActive: connected, and a server answered recently.
+	// StateActive: connected, and a server has answered recently.
 	StateActive State = iota
-	// StateSuspect: disconnected or unanswered, but the local deadline has not passed: the session may still live, and
-	// what is held is still held. While something is held, only a committed write leads back to Active.
+	// StateSuspect: disconnected or unanswered, but the local deadline has not passed: the session may still be alive, and
+	// what is held is still held. While something is held, only a committed write leads back to StateActive.
 	StateSuspect
-	// StateLost: final.
+	// StateLost: the session is over. This state is final.
 	StateLost
 )
 
 // String returns "active", "suspect" or "lost".
 func (s State) String() string { return [...]string{"active", "suspect", "lost"}[s] }
 
-// Session is one ZooKeeper session on one zk.Conn that is never used for another: when the session is over its
-// connection is closed and joined, and operations fail with ErrLost. Obtain it from Client.Session.
+// Session is one ZooKeeper session. Obtain it from Client.Session. When it is over, its connection is closed and operations
+// fail with ErrLost.
 //
-// Operations wait for a connection while there is none, until their ctx ends or the session is lost. Reads whose
-// answer was lost with a connection are asked again, up to three times; writes never are. Every error is an *OpError.
+// Operations wait for a connection while there is none, until their ctx ends or the session is lost. Reads are repeated, up
+// to three times, when their answer was lost with a connection; writes never are. Every error is an *OpError.
 // Ephemeral nodes created here vanish when the session is closed or, at the latest, when the servers expire it.
 //
-// Not guaranteed: that a lost session is over on the servers too. It is closed when a connection allows it; else its
-// nodes live on until the servers expire it, up to Timeout (and a tick) after their last word from us.
+// A lost session is not necessarily over on the servers. If there is a connection it is closed there; otherwise its nodes
+// live on until the servers expire it, up to Timeout (and a tick) after they last heard from us.
 type Session struct {
 	client  *Client
 	guard   *guard
@@ -44,7 +44,7 @@ type Session struct {
 	conn    *zk.Conn
 	events  <-chan zk.Event
 	started chan struct{} // closed: conn and events are set
-	ready   chan struct{} // closed: granted for the first time
+	ready   chan struct{} // closed: the session is granted
 	done    chan struct{}
 	joined  chan struct{} // closed: nothing of go-zookeeper runs any more
 	kick    chan struct{} // wakes watchClock
@@ -60,21 +60,21 @@ type Session struct {
 	links    int           // number of links so far
 	answered stamp         // send time of the newest frame that was answered
 	proof    proof
-	slept    time.Duration // of the machine, when the clock was last looked at
+	slept    time.Duration // the machine's sleep, as last read
 	looks    time.Time     // when watchClock looks next
 	holds    []*held
 	beating  bool
-	nextBeat time.Time // not before; keeps failing heartbeats apart
+	nextBeat time.Time // no heartbeat before this time; keeps failing ones apart
 	ended    bool      // the servers confirmed the end of the session
 	watches  map[watchKey]map[*Watch]struct{}
 }
 
-// maxInFlight bounds the operations that wait for an answer, those abandoned by their callers included: a server that answers
-// pings and nothing else would gather them without end.
+// maxInFlight bounds the operations that wait for an answer, including those abandoned by their callers: with a server that
+// answers only pings they would otherwise accumulate without bound.
 const maxInFlight = 1024
 
-// newSession makes a session that begins to connect with start. Until a server grants one it has the timeout that is
-// asked for, and id 0.
+// newSession makes a session; start begins to connect it. Until a server grants it, it has id 0 and the timeout that is asked
+// for.
 func newSession(c *Client) *Session {
 	live, refuse := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
 	s := &Session{
@@ -98,7 +98,7 @@ func (s *Session) start() error {
 	conn, events, err := zk.Connect(s.client.servers, s.client.cfg.SessionTimeout,
 		zk.WithDialer(s.guard.dial), zk.WithHostProvider(s.guard.hosts), zk.WithEventCallback(s.event),
 		zk.WithLogger(newLogAdapter(s.log)), zk.WithLogInfo(false),
-		// It is handed the answers to its connect request and to closeSession, no more, and would take 3 MB for them.
+		// It receives only the answers to its connect request and to closeSession, and would allocate 3 MB for them.
 		zk.WithMaxBufferSize(4<<10), zk.WithMaxConnBufferSize(4<<10))
 	if err != nil {
 		return err
@@ -108,21 +108,21 @@ func (s *Session) start() error {
 	return nil
 }
 
-// ID returns the session's id, 0 before the servers granted one.
+// ID returns the session's id, 0 before the servers have granted it.
 func (s *Session) ID() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id
 }
 
-// Timeout returns the session timeout the servers granted last (a reconnect may change it).
+// Timeout returns the session timeout that the servers granted last; a reconnect may change it.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.timeout
 }
 
-// Stats returns what the session is busy with.
+// Stats returns what the session is doing now.
 func (s *Session) Stats() Stats {
 	on, _, _ := s.guard.hosts.current()
 	s.mu.Lock()
@@ -143,18 +143,18 @@ func (s *Session) Stats() Stats {
 	return x
 }
 
-// Stats is what a session is busy with.
+// Stats is what a session is doing.
 type Stats struct {
 	Server      string   // the address it is, or was last, connected to
-	Connections int      // made so far
-	Requests    int      // that no server has answered yet
-	Holds       int      // paths that Hold has been given
+	Connections int      // the number of connections made so far
+	Requests    int      // the number of requests that no server has answered yet
+	Holds       int      // the number of paths held
 	Watches     []string // the nodes of Watches that are neither closed nor stopped, in no order
-	Armed       []string // the nodes of watches that servers keep for this session, in no order
+	Armed       []string // the nodes of the watches set on the server, in no order
 }
 
-// State returns what may be believed now. It looks at the clock: after a suspended machine wakes it says Lost before
-// any timer has run.
+// State returns the session's state. It reads the clock: on a machine that was suspended it returns StateLost before any timer
+// has run.
 func (s *Session) State() State {
 	s.look()
 	s.mu.Lock()
@@ -162,19 +162,19 @@ func (s *Session) State() State {
 	return s.state
 }
 
-// Done returns a channel that is closed when the session is Lost.
+// Done returns a channel that is closed when the session is lost.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns nil before Done is closed; then an error that is ErrLost and has the cause: ErrExpired,
-// ErrClosed, ErrAuth or the local deadline.
+// Err returns nil before Done is closed; then an error that wraps ErrLost and the cause: ErrExpired, ErrClosed, ErrAuth or
+// the local deadline.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Changed returns a channel that is closed at the next change of State; take it before reading State, and take
-// a new one after it closed.
+// Changed returns a channel that is closed at the next change of State. Get it before reading State, and get a new one after
+// it was closed.
 func (s *Session) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +192,8 @@ func (s *Session) move(to State) {
 	s.trace([...]EventType{EventCleared, EventSuspected, EventLost}[to], 0, s.err)
 }
 
-// lose ends the session, once. Who holds something is told before it returns, and before the servers are; otherwise it
-// does not wait: what go-zookeeper still does is joined in the background.
+// lose ends the session, once. It calls the lost callbacks of what is held before it returns, and before it tells the servers.
+// It waits for nothing else: go-zookeeper's goroutines are joined in the background.
 func (s *Session) lose(cause error) {
 	s.mu.Lock()
 	if s.state == StateLost {
@@ -204,9 +204,9 @@ func (s *Session) lose(cause error) {
 	s.move(StateLost)
 	l, err, holds := s.link, s.err, slices.Clone(s.holds)
 	s.mu.Unlock()
-	// With mu released: who is told may ask this session for its state, or let go of what it holds.
+	// With mu released: the callbacks may ask this session for its state, or release what they hold.
 	close(s.done)
-	// Before anything below tells the servers: a rival may be granted as soon as they know.
+	// Before anything below tells the servers: as soon as they know, a rival may be granted.
 	for _, h := range holds {
 		if h.lost != nil {
 			h.lost(err)
@@ -221,12 +221,12 @@ func (s *Session) lose(cause error) {
 	s.log.Info("session lost", "session", hexID(s.ID()), "cause", cause)
 }
 
-// politely is how long an ended session's connection may take to carry the closeSession.
+// politely is how long an ended session may take to send its closeSession and see it answered.
 const politely = 1500 * time.Millisecond
 
-// join closes the zk.Conn and waits until nothing of it runs. closeSession is tried first while there is a
-// connection, so that what the session held is free at once. Then the socket is closed whatever go-zookeeper says: it
-// waits a second for the answer to its closeSession, and then goes on pinging, holding all locks, for ever.
+// join closes the zk.Conn and waits until nothing of it runs. If there is a connection it first sends closeSession, so that
+// what the session held is free at once. Then it closes the socket in any case: go-zookeeper waits a second for the answer to
+// its closeSession and then pings for ever, which would keep all locks held.
 func (s *Session) join(linked bool) {
 	defer close(s.joined)
 	<-s.started
@@ -235,7 +235,7 @@ func (s *Session) join(linked bool) {
 		defer close(closing)
 		s.conn.Close()
 	}()
-	if linked { // else there is nothing to carry it, and waiting would only delay whoever waits for the end
+	if linked { // without a connection waiting would be in vain
 		timer := time.NewTimer(politely)
 		select {
 		case <-closing:
@@ -249,8 +249,8 @@ func (s *Session) join(linked bool) {
 	<-closing
 }
 
-// event is go-zookeeper's callback. The guard has seen all it tells before it; expiry is looked at again because a
-// second session on this handle would be the worst that can happen.
+// event is go-zookeeper's callback. The guard has already seen whatever it reports. Expiry is checked again because a second
+// session on this handle would be the worst that can happen.
 func (s *Session) event(e zk.Event) {
 	if e.Type == zk.EventSession && e.State == zk.StateExpired {
 		s.lose(ErrExpired)
@@ -262,8 +262,8 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	timeout := time.Duration(g.timeout) * time.Millisecond
 	s.mu.Lock()
 	pinned := s.id
-	// Refused with an error, the answer never reaches go-zookeeper, which would go on with whatever session it names: a
-	// second one on this handle, where requests made under the first would be run.
+	// An error keeps the answer from go-zookeeper, which would accept whatever session it names: a second one on this
+	// handle, in which requests made under the first would run.
 	switch {
 	case s.state == StateLost:
 		s.mu.Unlock()
@@ -274,27 +274,27 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 		return errOver
 	case pinned != 0 && g.id != pinned:
 		s.mu.Unlock()
-		s.lose(fmt.Errorf("%w: %s handed out session 0x%x in its place, without a word", ErrExpired, l.target.name, uint64(g.id)))
+		s.lose(fmt.Errorf("%w: %s silently handed out session 0x%x in its place", ErrExpired, l.target.name, uint64(g.id)))
 		return errOver
 	case g.id == 0 || timeout < 10*time.Millisecond:
 		// go-zookeeper panics on a timeout that is not positive.
 		s.mu.Unlock()
 		return fmt.Errorf("%w: session 0x%x with a timeout of %d ms", ErrProtocol, uint64(g.id), g.timeout)
 	}
-	if s.link != nil { // whoever found the last one dead has not come to tell us yet
+	if s.link != nil { // the goroutine that found the last one dead has not called lost yet
 		s.unlink()
 	}
 	s.id, s.timeout, s.answered = g.id, timeout, sent
 	s.link, s.links = l, s.links+1
-	s.nextBeat = time.Time{} // what failed on the last connection is tried at once
+	s.nextBeat = time.Time{} // a heartbeat that failed on the last connection is repeated at once
 	first := pinned == 0
 	if first {
 		s.proof = proof{sent: sent, touched: sent} // the session's creation is a committed write
 	}
-	if !first { // before it is anybody else's; the first one's are waited for, one after the other: see Client.admit
+	if !first { // before any other request; on the first link Client.admit does it
 		for _, a := range s.client.cfg.Auth {
 			o := op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true}
-			frame, _ := s.encode(&o) // which was no error before
+			frame, _ := s.encode(&o) // it succeeded in Client.admit
 			l.submit(o.call(frame))
 		}
 	}
@@ -303,7 +303,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	} else {
 		s.trace(EventConnected, 0, nil)
 	}
-	if len(s.holds) == 0 { // else a commit leads back: this server may be one that answers and commits nothing
+	if len(s.holds) == 0 { // otherwise only a commit does this: this server may answer but commit nothing
 		s.move(StateActive)
 	}
 	close(s.linked)
@@ -312,7 +312,7 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 		close(s.ready)
 		go s.watchClock()
 	} else {
-		s.fireAll(zk.EventSession) // before anything is written on the new link, so before anybody re-reads there
+		s.fireAll(zk.EventSession) // before anything is written on the new link, hence before any re-read
 	}
 	s.wake()
 	return nil
@@ -329,7 +329,7 @@ func (s *Session) lost(l *link) {
 	s.wake()
 }
 
-// unlink takes note that there is no connection; the caller holds mu.
+// unlink notes that there is no connection; the caller holds mu.
 func (s *Session) unlink() {
 	s.link = nil
 	s.linked = make(chan struct{})
@@ -352,7 +352,7 @@ func (s *Session) refused(code int32) {
 	s.lose(fmt.Errorf("%w: the server answered code %d; check the credentials: their scheme must be one that the servers know", ErrAuth, code))
 }
 
-// shutdown ends the session for good reasons and waits for it. The error says that the servers may not know.
+// shutdown ends the session on request and waits for it. An error means that the servers may not know.
 func (s *Session) shutdown(cause error) error {
 	s.mu.Lock()
 	before := s.state
@@ -361,7 +361,7 @@ func (s *Session) shutdown(cause error) error {
 	<-s.joined
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before == StateLost || s.ended { // one that was lost earlier was told then
+	if before == StateLost || s.ended { // an earlier loss was reported then
 		return nil
 	}
 	return fmt.Errorf("recipes: session 0x%x was not confirmed closed (%s); what it created vanishes within %v",

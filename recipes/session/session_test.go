@@ -46,7 +46,7 @@ func TestSwappedSessionIDIsALoss(t *testing.T) {
 		srv.Disconnect(s.ID())
 		<-s.Done()
 		require.ErrorIs(t, s.Err(), ErrExpired)
-		require.ErrorContains(t, s.Err(), "without a word")
+		require.ErrorContains(t, s.Err(), "silently handed out")
 		_, _, err := s.Get(t.Context(), "/")
 		require.ErrorIs(t, err, ErrLost)
 	})

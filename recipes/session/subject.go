@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// attribute is one part of a subject, with the bytes of its value as they stand in the certificate.
+// attribute is one part of a subject, with the bytes of its value as in the certificate.
 type attribute struct {
 	Type  asn1.ObjectIdentifier
 	Value asn1.RawValue
@@ -20,8 +20,8 @@ type attribute struct {
 type attributesSET []attribute // encoding/asn1 goes by the suffix of the name
 
 // subjectOf returns a certificate's subject as ZooKeeper's X509AuthenticationProvider writes it into an ACL:
-// X500Principal.getName, which is RFC 2253 as Java understands it. pkix.Name.String puts the parts into an order of its
-// own, and pkix.RDNSequence.String knows other attribute names and escapes fewer signs: either way an ACL would name
+// X500Principal.getName, which is RFC 2253 as Java understands it. pkix.Name.String puts the parts into another order,
+// and pkix.RDNSequence.String knows other attribute names and escapes fewer characters: either way an ACL would name
 // somebody else, and lock the certificate's owner out.
 func subjectOf(certificate tls.Certificate) (string, error) {
 	leaf := certificate.Leaf
@@ -50,8 +50,8 @@ func subjectOf(certificate tls.Certificate) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// keywords are the attributes RFC 2253 section 2.3 has names for. All others are numbers to Java, serialNumber and
-// emailAddress too.
+// keywords are the attributes that have names in RFC 2253 section 2.3. Java writes all others as numbers, even serialNumber
+// and emailAddress.
 var keywords = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.9": "STREET", "2.5.4.10": "O", "2.5.4.11": "OU",
 	"0.9.2342.19200300.100.1.1": "UID", "0.9.2342.19200300.100.1.25": "DC",
@@ -68,20 +68,20 @@ func (a attribute) String() string {
 	return keyword + "=#" + hex.EncodeToString(a.Value.FullBytes) // RFC 2253 section 2.4: tag, length and value
 }
 
-// text is the value if it is one of ASN.1's strings; read as UTF-8 whichever it is, as Java does.
+// text is the value if it is of one of ASN.1's string types. All of them are read as UTF-8, as Java does.
 func (a attribute) text() (string, bool) {
 	if a.Value.Class != asn1.ClassUniversal {
 		return "", false
 	}
 	switch a.Value.Tag {
 	case asn1.TagUTF8String, asn1.TagPrintableString, asn1.TagIA5String, asn1.TagT61String, asn1.TagGeneralString, asn1.TagBMPString:
-		return string([]rune(string(a.Value.Bytes))), true // through runes: bytes that are no UTF-8 become U+FFFD
+		return string([]rune(string(a.Value.Bytes))), true // through runes: invalid UTF-8 becomes U+FFFD
 	}
 	return "", false
 }
 
-// escape writes a value as RFC 2253 section 2.4 wants it, and as Java does beyond that: "=" and "#" everywhere, and every
-// space at either end.
+// escape writes a value as RFC 2253 section 2.4 demands, and as Java does beyond that: it escapes "=" and "#" everywhere, and
+// every space at either end.
 func escape(value string) string {
 	inner := strings.Trim(value, " \r")
 	start := strings.Index(value, inner)

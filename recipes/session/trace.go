@@ -2,20 +2,20 @@ package session
 
 import "time"
 
-// EventType says what an Event tells.
+// EventType says what an Event is about.
 type EventType string
 
-// What happens to a session.
+// The events of a session.
 const (
-	EventOpened    EventType = "session opened"    // a server granted it
-	EventConnected EventType = "session connected" // again, after its connection was lost
+	EventOpened    EventType = "session opened"    // a server granted the session
+	EventConnected EventType = "session connected" // the session has a connection again
 	EventSuspected EventType = "session suspected" // StateSuspect begins
-	EventCleared   EventType = "session cleared"   // StateSuspect has ended, and the session lives
-	EventLost      EventType = "session lost"      // StateLost; Err is why
-	EventHeartbeat EventType = "heartbeat"         // one was answered after Took, or failed with Err
+	EventCleared   EventType = "session cleared"   // StateActive again
+	EventLost      EventType = "session lost"      // StateLost, because of Err
+	EventHeartbeat EventType = "heartbeat"         // a heartbeat was answered after Took, or failed with Err
 )
 
-// Event is what Config.Trace is told.
+// Event is what Config.Trace receives.
 type Event struct {
 	Type    EventType
 	Session *Session
@@ -23,7 +23,7 @@ type Event struct {
 	Err     error
 }
 
-// trace tells Config.Trace, of a session that a server has granted; mu is held.
+// trace calls Config.Trace, unless no server has granted the session yet; mu is held.
 func (s *Session) trace(what EventType, took time.Duration, err error) {
 	if f := s.client.cfg.Trace; f != nil && s.id != 0 {
 		f(Event{what, s, took, err})

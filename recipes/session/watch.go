@@ -9,10 +9,10 @@ import (
 // watchKey is one watch on a server.
 type watchKey struct {
 	path  string
-	child bool // of the list of children; otherwise of the data
+	child bool // on the list of children; otherwise on the data
 }
 
-// Watch is one caller's interest in one node; see Session.GetW.
+// Watch tells one caller when to read one node again; see Session.GetW.
 type Watch struct {
 	s    *Session
 	key  watchKey
@@ -20,13 +20,13 @@ type Watch struct {
 	kind zk.EventType // written before c is closed
 }
 
-// C is closed once, when the caller should read the node again: it changed, it was deleted, the connection was
-// re-established (events may have been missed), or the session was lost. Level-triggered: C being closed proves no
-// change, and the waiter re-reads. A waiter needs nothing but C and its own ctx.
+// C returns a channel that is closed once, when the caller should read the node again: it changed, it was deleted, the
+// connection was re-established (events may have been missed), or the session was lost. That C is closed does not prove a
+// change: read the node again. A waiter needs nothing but C and its own ctx.
 func (w *Watch) C() <-chan struct{} { return w.c }
 
-// Event says what closed C: zk.EventNodeDataChanged, EventNodeDeleted, EventNodeChildrenChanged; zk.EventSession for a
-// re-established connection; zk.EventNotWatching for a lost session. Before C is closed it is 0.
+// Event returns why C was closed: zk.EventNodeDataChanged, EventNodeDeleted, EventNodeChildrenChanged; zk.EventSession for a
+// re-established connection; zk.EventNotWatching for a lost session. Before C is closed it returns 0.
 func (w *Watch) Event() zk.EventType {
 	select {
 	case <-w.c:
@@ -36,17 +36,17 @@ func (w *Watch) Event() zk.EventType {
 	}
 }
 
-// Path is the node that is watched.
+// Path returns the path of the watched node.
 func (w *Watch) Path() string { return w.key.path }
 
-// OfChildren reports whether it is the list of the node's children that is watched, not its data.
+// OfChildren reports whether the watch is on the list of the node's children rather than on its data.
 func (w *Watch) OfChildren() bool { return w.key.child }
 
-// Session is where the node is watched.
+// Session returns the session that watches.
 func (w *Watch) Session() *Session { return w.s }
 
-// Stop drops the interest. C is not closed by it. Idempotent; must be called by whoever got the watch, fired or
-// not. The watch on the server stays and is shared by the next GetW of that path.
+// Stop ends the watch without closing C. Whoever gets a watch must stop it, whether it has fired or not; stopping it again
+// does nothing. The watch on the server stays, and the next GetW of that path shares it.
 func (w *Watch) Stop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *Watch) Stop() {
 	}
 }
 
-// fire closes C of watches that were taken from Session.watches: each is taken once.
+// fire closes C of watches that the caller has taken out of Session.watches, which happens once for each.
 func (s *Session) fire(watches map[*Watch]struct{}, t zk.EventType) {
 	for w := range watches {
 		w.kind = t
@@ -64,9 +64,8 @@ func (s *Session) fire(watches map[*Watch]struct{}, t zk.EventType) {
 	}
 }
 
-// GetW is Get plus a watch on the node's data and deletion. On any error, zk.ErrNoNode included, the watch is nil and
-// nothing is left behind. All callers share one server-side watch per path.
-// An event after the read that GetW answers with is never missed. Retries over reconnects like Get.
+// GetW is Get plus a watch on the node's data and its deletion. No change after the read is missed. On any error, including
+// zk.ErrNoNode, the watch is nil and nothing is left behind. All callers share one server-side watch per path.
 func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
 	w := s.attach(watchKey{path: path})
 	r, err := s.run(ctx, op{name: "get", code: opGetData, path: path, read: true, watch: true})
@@ -77,7 +76,7 @@ func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Wat
 	return r.data, r.stat, w, nil
 }
 
-// ChildrenW is Children plus a watch on the list of children (and the node's deletion). As GetW.
+// ChildrenW is Children plus a watch on the list of children and the node's deletion, as with GetW.
 func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
 	w := s.attach(watchKey{path: path, child: true})
 	r, err := s.run(ctx, op{name: "children", code: opGetChildren2, path: path, read: true, watch: true})
@@ -88,9 +87,10 @@ func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Sta
 	return r.names, r.stat, w, nil
 }
 
-// attach registers interest before the read. That order is the proof that nothing is missed: the read sets the watch on the
-// server (where one is set already it stays one), an event behind it reaches w, which is registered by then, and the end of
-// the connection, with which the server forgets it, wakes w. Spurious wake-ups are possible, lost ones are not.
+// attach registers a watch before the read. That order is the proof that no change is missed: the read sets the watch on the
+// server (if one is set already it stays a single one); an event after the read reaches w, which is registered by then; and
+// when the connection ends, with which the server forgets its watches, w is woken. Spurious wake-ups are possible, lost ones
+// are not.
 func (s *Session) attach(k watchKey) *Watch {
 	w := &Watch{s: s, key: k, c: make(chan struct{})}
 	s.mu.Lock()
@@ -111,8 +111,8 @@ func (s *Session) fired(k watchKey, t zk.EventType) {
 	s.fire(set, t)
 }
 
-// fireAll wakes every waiter: after a reconnect because the new connection has no watches, after a loss because nothing will
-// come any more. Watches are not set again on the new connection: whoever goes on waiting reads, and that sets one.
+// fireAll wakes every waiter: after a reconnect because the new connection has no watches, after a loss because no event will
+// come any more. Watches are not set again on the new connection: a waiter that goes on waiting reads, and that sets one.
 func (s *Session) fireAll(t zk.EventType) {
 	s.mu.Lock()
 	all := s.watches
