@@ -37,8 +37,10 @@ type Unread struct {
 	Err  error
 }
 
-// Missing reports whether it was asked for, and is not there.
-func (u Unread) Missing() bool { return errors.Is(u.Err, zk.ErrNoNode) }
+// Missing reports whether what was asked for is not there: the node, or in it the declaration of a lock.
+func (u Unread) Missing() bool {
+	return errors.Is(u.Err, zk.ErrNoNode) || errors.Is(u.Err, kind.ErrForeign)
+}
 
 // Cost is what a look asked of the servers.
 type Cost struct {
@@ -92,7 +94,9 @@ type Scanner struct {
 type entry struct {
 	path    string
 	asked   bool // for, by who uses the Scanner
+	lock    bool // is declared there
 	look    int  // the last one in which it was on the list
+	whole   int  // the last one in which all of it was read
 	read    bool
 	gone    bool
 	mzxid   int64
@@ -121,7 +125,8 @@ func NewScanner(c Source, opts ScanOptions) *Scanner {
 	s := &Scanner{source: c, opts: opts, rounds: 1, seed: maphash.MakeSeed(), entries: map[string]*entry{}, queues: map[string]bool{},
 		words: words{refused: map[string]time.Time{}}}
 	for _, path := range opts.Declared {
-		s.add(path).asked = true
+		e := s.add(path)
+		e.asked, e.lock = true, true
 	}
 	if opts.Prefix != "" {
 		s.add(opts.Prefix).asked = true
@@ -191,8 +196,11 @@ func (s *Scanner) show(snap *Snapshot) {
 	queues := []*Report{}
 	stands := map[int64]int{} // in how many locks a session stands
 	for _, e := range s.order {
-		if e.err != nil {
+		switch {
+		case e.err != nil:
 			snap.Unread = append(snap.Unread, Unread{e.path, e.err})
+		case e.lock && e.why != nil && e.report == nil: // else it is shown as what others make of it
+			snap.Unread = append(snap.Unread, Unread{e.path, e.why})
 		}
 		if e.report == nil {
 			continue

@@ -123,7 +123,7 @@ func (r *round) turns() (due []*entry) {
 			s.rounds++
 		}
 		e := s.order[s.turn]
-		if !e.read || e.gone || e.look == s.looks {
+		if !e.read || e.gone || e.whole == s.looks {
 			continue
 		}
 		cost += max(1, len(e.dirs))
@@ -161,7 +161,9 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 			}
 			continue
 		}
-		e.look = r.s.looks
+		if e.look = r.s.looks; deep || !e.read {
+			e.whole = e.look
+		}
 		r.begun++
 		work <- e
 	}

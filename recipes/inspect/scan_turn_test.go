@@ -1,0 +1,69 @@
+package inspect_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// Where dump is forbidden and more locks are in use than may be read, all of them get their turn, and so do idle ones.
+func TestNobodyIsLeftOutByTheBoundOnReads(t *testing.T) {
+	srv := zktest.Start(t, onlySrvr())
+	var paths, queue []string
+	for i := range 40 {
+		paths = append(paths, fmt.Sprintf("/locks/l%03d", i))
+		declare(t, srv, paths[i], kind.Mutex.New())
+		if i < 30 {
+			queue = append(queue, paths[i]+"/lock-")
+		}
+	}
+	owner := foreign(t, srv, queue...)
+	s, _ := looker(t, srv, inspect.ScanOptions{Declared: paths, Reads: 8})
+	require.Zero(t, scan(t, s).Pending)
+	foreign(t, srv, paths[35]+"/lock-")
+	snap := scan(t, s)
+	require.Positive(t, snap.Pending)
+	require.LessOrEqual(t, snap.Cost.Reads, 8+1)
+	for n := 0; !snap.Locks[35].Busy(); n++ { // while thirty others are in use
+		require.Less(t, n, 100)
+		snap = scan(t, s)
+	}
+	for _, path := range paths[:30] {
+		require.NoError(t, owner.Delete(t.Context(), path+"/lock-0000000000", -1))
+	}
+	busy := func(snap *inspect.Snapshot) (n int) {
+		for _, in := range snap.Locks {
+			if in.Busy() {
+				n++
+			}
+		}
+		return n
+	}
+	for n := 0; busy(snap) != 1; n++ {
+		require.Less(t, n, 40, "%d in use", busy(snap))
+		snap = scan(t, s)
+	}
+}
+
+// Neither dump nor the stat of a directory tells that a contender's data have changed: what is in use has its turn, too.
+// Where dump was forbidden it had none, and nobody saw that a holder was asked to release.
+func TestANoteInAContendersNodeIsSeen(t *testing.T) {
+	everyWords(t, func(t *testing.T, _ bool, opts ...zktest.Option) {
+		srv := zktest.Start(t, opts...)
+		declare(t, srv, "/locks/ledger", kind.Mutex.New())
+		owner := foreign(t, srv, "/locks/ledger/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-")
+		s, _ := looker(t, srv, inspect.ScanOptions{Declared: []string{"/locks/ledger"}, Reads: 8})
+		holder := scan(t, s).Locks[0].Holders[0]
+		require.False(t, holder.Revoked)
+		_, err := owner.Set(t.Context(), holder.Path, []byte("__REVOKE__"), -1)
+		require.NoError(t, err)
+		for n := 0; !scan(t, s).Locks[0].Holders[0].Revoked; n++ {
+			require.Less(t, n, 10)
+		}
+	})
+}
