@@ -60,7 +60,7 @@ func serveCommand(a *app) *cobra.Command {
 	f.StringArrayVar(&s.hosts, "host", nil, "a `NAME` under which the page is asked for, beside localhost and addresses; may be repeated")
 	s.treeFlags.register(f)
 	f.DurationVar(&s.interval, "interval", 2*time.Second, "look again after this `DURATION`")
-	f.IntVar(&s.reads, "reads", 2000, "at most so many requests a look, beside the first; 0 is no bound")
+	f.IntVar(&s.reads, "reads", readsPerLook, "at most so many requests a look, beside the first; 0 is no bound")
 	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and check what doctor checks, after this `DURATION`; 0 is never")
 	f.IntVar(&s.history, "history", 10_000, "remember so many changes of hands")
 	return c
@@ -222,17 +222,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 // watch looks at one ensemble again and again. A session that is lost is followed by the next one.
 func (s *service) watch(ctx context.Context, i int) {
 	e := s.stack.Ensembles[i]
-	opts := inspect.ScanOptions{Prefix: s.prefix, Reads: s.reads}
-	for _, n := range e.Tree.Nodes {
-		if !n.Kind().Container {
-			opts.Declared = append(opts.Declared, n.Path)
-		}
-	}
 	client := s.connectTo(ctx, i)
 	if client == nil {
 		return
 	}
-	scanner := inspect.NewScanner(client, opts)
+	scanner := inspect.NewScanner(client, inspect.ScanOptions{Declared: locksIn(e.Tree), Prefix: s.prefix, Reads: s.reads})
 	for again := true; again; again = pause(ctx, s.interval) {
 		bounded, cancel := context.WithTimeout(ctx, 10*time.Second+3*s.interval)
 		snap, err := scanner.Scan(bounded)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,32 +97,63 @@ func (s *stack) status(trees []*plan.Tree) view.Status {
 // lookAt shows the locks at and below a path, on every ensemble that has it.
 func (a *app) lookAt(ctx context.Context, s *stack, path string) error {
 	out := view.Locks{NowMs: time.Now().UnixMilli()}
-	servers := serverLists(s.Config)
 	var closed error
-	for i, e := range s.Ensembles {
-		var found *inspect.Snapshot
-		err := s.look(ctx, i, func(*recipes.Session) (err error) {
-			found, err = inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: maxReads})
-			return err
+	for i := range s.Ensembles {
+		of, err := s.locksOf(ctx, i, path, func(ctx context.Context) (*inspect.Snapshot, error) {
+			return inspect.Look(ctx, s.clients[i], inspect.ScanOptions{Prefix: path, Reads: maxReads})
 		})
 		if err != nil {
 			return err
 		}
-		of := view.LocksOf{Ensemble: e.Name, Addresses: servers[i], Path: path, Snapshot: found}
-		if len(found.Unread) > 0 && found.Unread[0].Missing() {
+		if len(of.Unread) > 0 && of.Unread[0].Missing() {
 			continue
 		}
-		if paths := of.Closed(); len(paths) > 0 {
-			closed = deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(paths)), paths[0])
-		}
+		closed = cmp.Or(closed, s.closed(ctx, i, of))
 		out.Ensembles = append(out.Ensembles, of)
 	}
 	if len(out.Ensembles) == 0 {
-		return view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(servers, " or "))
+		return view.Failf("Nothing there", "There is no node %s on %s.", path, strings.Join(serverLists(s.Config), " or "))
 	}
 	a.show(out)
 	return closed
 }
 
-// maxReads bounds the requests of status PATH: somebody may ask for "/".
-const maxReads = 20_000
+// locksOf is a look at ensemble i.
+func (s *stack) locksOf(ctx context.Context, i int, path string, look func(context.Context) (*inspect.Snapshot, error)) (view.LocksOf, error) {
+	of := view.LocksOf{Ensemble: s.Ensembles[i].Name, Addresses: serverLists(s.Config)[i], Path: path}
+	err := s.look(ctx, i, func(*recipes.Session) (err error) {
+		of.Snapshot, err = look(ctx)
+		return err
+	})
+	return of, err
+}
+
+// closed is the error of a command that showed everything of ensemble i except what could not be read, or nil.
+func (s *stack) closed(ctx context.Context, i int, of view.LocksOf) error {
+	paths := of.Closed()
+	refused := slices.IndexFunc(of.Unread, func(u inspect.Unread) bool { return errors.Is(u.Err, zk.ErrNoAuth) })
+	switch {
+	case refused >= 0:
+		return deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(paths)), of.Unread[refused].Path)
+	case len(paths) > 0:
+		return unreadable(paths)
+	}
+	return nil
+}
+
+const (
+	// maxReads bounds the requests of status PATH: somebody may ask for "/".
+	maxReads = 20_000
+	// readsPerLook bounds those of a look that is followed by the next one.
+	readsPerLook = 2000
+)
+
+// locksIn are the paths of the locks of a tree.
+func locksIn(tree *plan.Tree) (paths []string) {
+	for _, n := range tree.Nodes {
+		if !n.Kind().Container {
+			paths = append(paths, n.Path)
+		}
+	}
+	return paths
+}

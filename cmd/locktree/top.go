@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 func topCommand(a *app) *cobra.Command {
@@ -21,18 +22,24 @@ func topCommand(a *app) *cobra.Command {
 		Use:        "top",
 		SuggestFor: []string{"watch", "monitor"},
 		Short:      "Watch who holds and who waits",
-		Long: "top shows the locks of the stack that are in use, the longest queue first, and refreshes them\n" +
-			"every two seconds until it is interrupted. On a terminal it repaints the screen; elsewhere it\n" +
-			"prints one table after the other. If ZooKeeper cannot be reached, top keeps trying, shows what\n" +
-			"it saw last and since when that is stale. It exits with 1 if it ends in that state, or if some\n" +
-			"locks cannot be read.\n\n" +
-			"Each refresh reads all locks of the stack: for a large one, choose a longer -interval.",
+		Long: "top shows the locks that are in use, the longest queue first, and refreshes them every two\n" +
+			"seconds until it is interrupted: those that the configuration declares, or with -prefix every\n" +
+			"lock below a path, whoever made it. With -servers, or ZOOKEEPER_SERVERS and -prefix, no\n" +
+			"configuration is read. On a terminal it repaints the screen; elsewhere it prints one table\n" +
+			"after the other. If ZooKeeper cannot be reached, top keeps trying, shows what it saw last and\n" +
+			"since when that is stale. It exits with 1 if it ends in that state, or if some locks cannot be\n" +
+			"read.\n\n" +
+			"After the first refresh it reads again what may have changed. Where the servers allow the\n" +
+			"four-letter words dump and cons, these tell it what that is, and who is cut off.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if t.interval < 100*time.Millisecond || t.count < 0 {
 				return usage(c, "Bad flag", "-interval must be at least 100ms, and -count must not be negative.")
 			}
-			cfg, err := a.load(&t.flags)
+			if err := t.treeFlags.check(c); err != nil {
+				return err
+			}
+			cfg, err := a.configured(&t.treeFlags, &t.flags)
 			if err != nil {
 				return err
 			}
@@ -40,6 +47,7 @@ func topCommand(a *app) *cobra.Command {
 		},
 	}
 	t.flags.register(c)
+	t.treeFlags.register(c.Flags())
 	c.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "refresh after this `DURATION`")
 	c.Flags().IntVarP(&t.count, "count", "n", 0, "exit after this many refreshes")
 	return c
@@ -47,9 +55,11 @@ func topCommand(a *app) *cobra.Command {
 
 type topRun struct {
 	*app
-	flags    loadFlags
+	flags loadFlags
+	treeFlags
 	interval time.Duration
 	count    int
+	scanners []*inspect.Scanner // by position in Ensembles
 	last     view.Top
 }
 
@@ -58,13 +68,20 @@ type topRun struct {
 func (t *topRun) run(ctx context.Context, s *stack) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	for i, e := range s.Ensembles {
+		opts := inspect.ScanOptions{Prefix: t.prefix, Reads: readsPerLook}
+		if t.prefix == "" {
+			opts.Declared = locksIn(e.Tree)
+		}
+		t.scanners = append(t.scanners, inspect.NewScanner(s.clients[i], opts))
+	}
 	screen := t.screen()
 	screen.open()
 	defer screen.close()
 	next := time.NewTicker(t.interval)
 	defer next.Stop()
 	looks := make(chan topLook, 1)
-	look := func() { go func() { looks <- lookFrom(ctx, s) }() }
+	look := func() { go func() { looks <- t.look(ctx, s) }() }
 	look()
 	for looking, n := true, 0; ; {
 		select {
@@ -80,7 +97,7 @@ func (t *topRun) run(ctx context.Context, s *stack) error {
 				look()
 				continue
 			}
-			if t.last.Trees == nil {
+			if t.last.Ensembles == nil {
 				continue
 			}
 			t.last.Error = cmp.Or(t.last.Error, errNoAnswer)
@@ -99,16 +116,20 @@ var errNoAnswer = errors.New("no answer yet")
 
 // topLook is the result of one refresh.
 type topLook struct {
-	view.Status
+	view.Locks
 	err error
 }
 
-func lookFrom(ctx context.Context, s *stack) topLook {
-	trees, err := s.read(ctx)
-	if err != nil {
-		return topLook{err: err}
+func (t *topRun) look(ctx context.Context, s *stack) (found topLook) {
+	found.NowMs = time.Now().UnixMilli()
+	for i := range s.Ensembles {
+		of, err := s.locksOf(ctx, i, t.prefix, t.scanners[i].Scan)
+		if err != nil {
+			return topLook{err: err}
+		}
+		found.Ensembles = append(found.Ensembles, of)
 	}
-	return topLook{Status: s.status(trees)}
+	return found
 }
 
 // take keeps the result of a look. Only the first one must not fail: there would be nothing to show.
@@ -116,8 +137,8 @@ func (t *topRun) take(found topLook) error {
 	t.last.Error = found.err
 	switch {
 	case found.err == nil:
-		t.last.Status = found.Status
-	case t.last.Trees == nil:
+		t.last.Locks = found.Locks
+	case t.last.Ensembles == nil:
 		return found.err
 	}
 	return nil
@@ -128,7 +149,13 @@ func (t *topRun) verdict(ctx context.Context, s *stack) error {
 	if t.last.Error != nil {
 		return exitWith(exitError)
 	}
-	return s.allRead(context.WithoutCancel(ctx), t.last.Trees)
+	ctx = context.WithoutCancel(ctx)
+	for i, of := range t.last.Ensembles {
+		if err := s.closed(ctx, i, of); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // screen is a terminal, which is repainted, or any other output, which is appended to.
@@ -157,9 +184,6 @@ func (s *screen) close() {
 	}
 }
 
-// frameLines are the lines of a frame besides locks, and one to spare.
-const frameLines = 8
-
 func (s *screen) show(top view.Top) {
 	if !s.on {
 		s.app.show(top)
@@ -170,7 +194,7 @@ func (s *screen) show(top view.Top) {
 	if err != nil {
 		width, height = 80, 24
 	}
-	top.Rows = max(height-frameLines, 1)
+	top.Lines = height
 	var frame bytes.Buffer
 	view.NewHuman(view.Stream{Writer: &frame, Color: s.color(s.stdout), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(top)
 	// It paints over the last frame, so that nothing flickers.

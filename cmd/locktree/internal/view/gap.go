@@ -21,8 +21,13 @@ func gapText(g *plan.Gap) string {
 
 // count counts the gaps, for a line that counts the rest.
 func count(gaps []plan.Gap) string {
-	text, closed := "", len(Closed(gaps))
-	if missing := len(gaps) - closed; missing > 0 {
+	closed := len(Closed(gaps))
+	return notSeen(len(gaps)-closed, closed)
+}
+
+// notSeen ends a line that counts what was seen.
+func notSeen(missing, closed int) (text string) {
+	if missing > 0 {
 		text += fmt.Sprintf(", %d missing", missing)
 	}
 	if closed > 0 {

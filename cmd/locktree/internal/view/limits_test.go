@@ -23,7 +23,7 @@ func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 	s := view.Status{Trees: []*plan.Tree{tree}, NowMs: now}
 	v, out, _ := capture(nil)
 	v.Show(s)
-	v.Show(view.Top{Status: s})
+	v.Show(top(seen("main", tree.Nodes[2])))
 	in := &inspect.Report{Path: "/locks/payments/ledger", Kind: kind.Mutex, Payload: tree.Nodes[2].Payload, Waiters: []recipes.Contender{party("/l", "B", 2)}}
 	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}}}}})
 	golden(t, "limits.txt", out.String())
@@ -57,7 +57,7 @@ func TestAHoldBeginsWithTheGrant(t *testing.T) {
 	v, out, _ := capture(nil)
 	s := view.Status{Trees: []*plan.Tree{tree}, NowMs: now}
 	v.Show(s)
-	v.Show(view.Top{Status: s})
+	v.Show(top(seen("main", ledger)))
 	v.Show(view.Plan{NowMs: now, Plans: []*plan.Plan{{Changes: []plan.Change{
 		{Action: plan.Delete, Addr: ledger.Addr, Path: ledger.Path, Kind: kind.Mutex, Before: ledger, Usage: ledger.Live.Usage}}}}})
 	require.NotContains(t, out.String(), "1h")

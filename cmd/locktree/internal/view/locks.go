@@ -14,12 +14,20 @@ import (
 
 // deadlocks go to standard output: status is asked for them.
 func (h *Human) deadlocks(w *inspect.Waits) {
+	for _, line := range circles(w) {
+		h.out.printf("%s\n", h.out.paint(red)(line))
+	}
+}
+
+// circles are a line for each deadlock.
+func circles(w *inspect.Waits) (lines []string) {
 	if w == nil {
-		return
+		return nil
 	}
 	for _, d := range w.Deadlocks {
-		h.out.printf("%s\n", h.out.paint(red)(clean(d.String())))
+		lines = append(lines, clean(d.String()))
 	}
+	return lines
 }
 
 func (l Locks) text(h *Human) {
@@ -120,11 +128,7 @@ func locksSummary(e LocksOf) string {
 	for _, in := range e.Locks {
 		all.add(queueOf(in.Kind, in.Payload, in.Holders, in.Waiters))
 	}
-	closed := ""
-	if n := len(e.Closed()); n > 0 {
-		closed = fmt.Sprintf(", %d cannot be read", n)
-	}
-	return fmt.Sprintf("%v%s.", all, closed)
+	return fmt.Sprintf("%v%s.", all, notSeen(0, len(e.Closed())))
 }
 
 func (l Locks) document(string) any {

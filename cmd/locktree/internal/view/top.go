@@ -11,46 +11,51 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 )
 
 // topRow is one lock in use.
 type topRow struct {
 	ensemble string
-	node     *plan.Node
+	*inspect.Report
 	queue
 }
 
 func (t Top) text(h *Human) {
-	rows, locks := topRows(t.Trees)
-	held, waiting := 0, 0
-	for _, r := range rows {
-		held += len(r.holders)
-		waiting += len(r.waiters)
-	}
-	var gaps []plan.Gap
-	for _, tree := range t.Trees {
-		gaps = append(gaps, tree.Gaps()...)
-	}
-	h.out.printf("%s  %s, %d in use, %d held, %d waiting%s\n", time.UnixMilli(t.NowMs).UTC().Format(time.RFC3339),
-		fmt.Sprintf("%d %s", locks, plural(locks, "lock", "locks")), len(rows), held, waiting, count(gaps))
-	if closed := Closed(gaps); len(closed) > 0 {
-		h.out.printf("%s\n", h.out.paint(red)("Cannot be read: "+clean(FirstFew(closed))))
+	rows := t.rows()
+	lines := []string{t.counts(rows)}
+	warn := func(text string) { lines = append(lines, h.out.paint(red)(text)) }
+	for _, e := range t.Ensembles {
+		if closed := e.Closed(); len(closed) > 0 {
+			warn("Cannot be read: " + clean(FirstFew(closed)))
+		}
+		if e.Cut {
+			warn("Some nodes below " + clean(e.Path) + " are not looked at: there are too many, or their paths are too long. Give a longer path.")
+		}
+		if e.Pending > 0 {
+			lines = append(lines, Plural(e.Pending, "node")+" not looked at this time: what is shown of them is older, or nothing.")
+		}
 	}
 	if t.Error != nil {
-		h.out.printf("%s\n", h.out.paint(red)(t.stale()))
+		warn(t.stale())
 	}
-	for _, w := range t.Waits {
-		h.deadlocks(w)
+	for _, e := range t.Ensembles {
+		for _, line := range circles(e.Waits) {
+			warn(line)
+		}
+	}
+	t.cutOff(rows, warn)
+	for _, line := range lines {
+		h.out.printf("%s\n", line)
 	}
 	if len(rows) == 0 {
 		return
 	}
 	left := 0
-	if t.Rows > 0 && len(rows) > t.Rows {
-		left = len(rows) - t.Rows
-		rows = rows[:t.Rows]
+	if fit := max(t.Lines-len(lines)-tableLines, 1); t.Lines > 0 && len(rows) > fit {
+		left = len(rows) - fit
+		rows = rows[:fit]
 	}
 	width := 0
 	if h.out.Terminal {
@@ -59,6 +64,45 @@ func (t Top) text(h *Human) {
 	h.out.printf("\n%s", t.table(rows, width))
 	if left > 0 {
 		h.out.printf("and %d more\n", left)
+	}
+}
+
+// tableLines are those of a table besides its rows: an empty one, its head, how many rows do not fit, and one to spare.
+const tableLines = 4
+
+// counts is the first line.
+func (t Top) counts(rows []topRow) string {
+	locks, held, waiting, missing, closed := 0, 0, 0, 0, 0
+	for _, e := range t.Ensembles {
+		locks, missing, closed = locks+len(e.Locks), missing+len(e.Unread)-len(e.Closed()), closed+len(e.Closed())
+	}
+	for _, r := range rows {
+		held += len(r.holders)
+		waiting += len(r.waiters)
+	}
+	return fmt.Sprintf("%s  %s, %d in use, %d held, %d waiting%s", time.UnixMilli(t.NowMs).UTC().Format(time.RFC3339),
+		Plural(locks, "lock"), len(rows), held, waiting, notSeen(missing, closed))
+}
+
+// cutOff tells which holders have no connection: their locks become free with their sessions.
+func (t Top) cutOff(rows []topRow, tell func(string)) {
+	const few = 3
+	n := 0
+	for _, e := range t.Ensembles {
+		for _, r := range rows {
+			for _, c := range r.holders {
+				s := e.Sessions[c.Session]
+				if r.ensemble != e.Ensemble || s == nil || !s.Away {
+					continue
+				}
+				if n++; n <= few {
+					tell(fmt.Sprintf("%s, which holds %s, is %s", name(c), clean(r.Path), Away(s, e.At)))
+				}
+			}
+		}
+	}
+	if n > few {
+		tell(fmt.Sprintf("%d more holders are not connected", n-few))
 	}
 }
 
@@ -82,11 +126,11 @@ func (t Top) table(rows []topRow, width int) string {
 func (t Top) columns(rows []topRow, room int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	owned := slices.ContainsFunc(rows, func(r topRow) bool { return r.node.Payload.Limits().Owner != "" })
+	owned := slices.ContainsFunc(rows, func(r topRow) bool { return r.Payload.Limits().Owner != "" })
 	fmt.Fprintf(w, "LOCK\tHELD BY\tFOR\tWAITING\tLONGEST\tTYPE\tTOKEN%s\n", map[bool]string{true: "\tOWNER"}[owned])
 	for _, r := range rows {
-		lock := clean(r.node.Path)
-		if len(t.Trees) > 1 {
+		lock := clean(r.Path)
+		if len(t.Ensembles) > 1 {
 			lock = clean(r.ensemble) + " " + lock
 		}
 		token := "-"
@@ -94,11 +138,11 @@ func (t Top) columns(rows []topRow, room int) string {
 			token = strconv.FormatUint(r.holders[0].Token, 10)
 		}
 		if owned {
-			token += "\t" + clean(r.node.Payload.Limits().Owner)
+			token += "\t" + clean(r.Payload.Limits().Owner)
 		}
-		over := exceeded(r.node, t.NowMs)
+		over := t.exceeded(r.Report)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, t.NowMs)+beyond(over, "max_hold"),
-			len(r.waiters), longest(r.waiters, t.NowMs)+beyond(over, "max_wait"), r.node.Kind().Name, token)
+			len(r.waiters), longest(r.waiters, t.NowMs)+beyond(over, "max_wait"), r.Kind.Name, token)
 	}
 	_ = w.Flush()
 	return b.String()
@@ -122,23 +166,19 @@ func shortened(name string, room int) string {
 	return string(r[:head]) + "…" + string(r[len(r)-(room-1-head):])
 }
 
-// topRows are the locks in use: the longest queue first, then the longest held.
-func topRows(trees []*plan.Tree) (rows []topRow, locks int) {
-	for _, tree := range trees {
-		for _, n := range tree.Nodes {
-			if n.Payload == nil || n.Kind().Container {
-				continue
-			}
-			locks++
-			if q := queueAt(n); len(q.holders)+len(q.waiters) > 0 {
-				rows = append(rows, topRow{tree.Ensemble, n, q})
+// rows are the locks in use: the longest queue first, then the longest held.
+func (t Top) rows() (rows []topRow) {
+	for _, e := range t.Ensembles {
+		for _, in := range e.Locks {
+			if in.Busy() {
+				rows = append(rows, topRow{e.Ensemble, in, queueOf(in.Kind, in.Payload, in.Holders, in.Waiters)})
 			}
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b topRow) int {
 		return cmp.Or(cmp.Compare(len(b.waiters), len(a.waiters)), since(a.holders).Compare(since(b.holders)))
 	})
-	return rows, locks
+	return rows
 }
 
 // since is since when the first of them holds or waits; far in the future if there is none.

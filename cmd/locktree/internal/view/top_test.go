@@ -5,14 +5,34 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
+
+// seen is a look that finds what a tree has.
+func seen(ensemble string, nodes ...*plan.Node) view.LocksOf {
+	snap := &inspect.Snapshot{At: time.UnixMilli(now), Waits: inspect.WaitsFor(), Sessions: map[int64]*inspect.Session{}}
+	for _, n := range nodes {
+		in := &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload}
+		if u := n.Live.Usage; u != nil {
+			in.Holders, in.Waiters = view.Contenders(n.Path, u.Holders), view.Contenders(n.Path, u.Waiters)
+		}
+		snap.Locks = append(snap.Locks, in)
+	}
+	return view.LocksOf{Ensemble: ensemble, Snapshot: snap}
+}
+
+func top(ensembles ...view.LocksOf) view.Top {
+	return view.Top{Locks: view.Locks{Ensembles: ensembles, NowMs: now}}
+}
 
 func TestTop(t *testing.T) {
 	used := func(path string, params kind.Params, holders, waiters int) *plan.Node {
@@ -28,16 +48,42 @@ func TestTop(t *testing.T) {
 		}
 		return n
 	}
-	trees := []*plan.Tree{
-		{Ensemble: "main", Nodes: []*plan.Node{node("n", "/locks", kind.Namespace.New()), used("/locks/a", kind.Mutex.New(), 1, 0), used("/locks/b", semaphore(3), 3, 2), used("/locks/idle", kind.Mutex.New(), 0, 0)}},
-		{Ensemble: "spare", Nodes: []*plan.Node{used("/locks/c", kind.Election.New(), 0, 1), {Path: "/locks/odd"}}},
-	}
+	main := seen("main", used("/locks/a", kind.Mutex.New(), 1, 0), used("/locks/b", semaphore(3), 3, 2), used("/locks/idle", kind.Mutex.New(), 0, 0))
+	spare := seen("spare", used("/locks/c", kind.Election.New(), 0, 1))
+	main.Waits = inspect.WaitsFor(crossed()...)
 	v, out, _ := capture(nil)
-	v.Show(view.Top{Status: view.Status{Trees: trees, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}, NowMs: now}})
+	v.Show(top(main, spare))
 	out.WriteString("===\n")
-	v.Show(view.Top{Status: view.Status{Trees: trees[:1], NowMs: now}, Rows: 1, Error: errors.New("recipes: connection lost"), ShownMs: now + 35_000})
+	main.Waits = nil
+	stale := top(main)
+	stale.Lines, stale.Error, stale.ShownMs = 7, errors.New("recipes: connection lost"), now+35_000
+	v.Show(stale)
+	out.WriteString("===\n")
+	anybody := seen("environment")
+	anybody.Path, anybody.Locks, anybody.Cut, anybody.Pending = "/locks", crossed(), true, 7
+	anybody.Unread = []inspect.Unread{{Path: "/locks/private", Err: zk.ErrNoAuth}, {Path: "/locks/gone", Err: zk.ErrNoNode}}
+	anybody.Sessions[2] = &inspect.Session{ID: 2, Away: true, Expires: anybody.At.Add(8 * time.Second)}
+	v.Show(top(anybody))
 	golden(t, "top.txt", out.String())
 	require.NotContains(t, out.String(), "\x1b")
+}
+
+// Of a thousand holders that are cut off, the first three are named: the locks are what the screen is for.
+func TestTopNamesAFewOfTheHoldersThatAreCutOff(t *testing.T) {
+	found := seen("main")
+	for i := range int64(1000) {
+		path := fmt.Sprintf("/locks/%03d", i)
+		found.Locks = append(found.Locks, &inspect.Report{Path: path, Kind: kind.Mutex, Holders: []recipes.Contender{party(path, "A", i+1)}})
+		found.Sessions[i+1] = &inspect.Session{ID: i + 1, Away: true}
+	}
+	many := top(found)
+	many.Lines = 24
+	v, out, _ := capture(nil)
+	v.Show(many)
+	require.Equal(t, 23, strings.Count(out.String(), "\n"), "one is left for the cursor")
+	require.Contains(t, out.String(), "A, which holds /locks/002, is not connected\n997 more holders are not connected\n")
+	require.Contains(t, out.String(), "/locks/014  A ")
+	require.Contains(t, out.String(), "and 985 more\n")
 }
 
 // pool is a semaphore of 12 permits: gw holds 7 of them, and gw2 waits for 7.
@@ -57,7 +103,7 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	tree := &plan.Tree{Ensemble: "main", Root: "/locks", Stack: "s", Nodes: []*plan.Node{pool()}}
 	v, out, _ := capture(nil)
 	v.Show(view.Status{Trees: []*plan.Tree{tree}, NowMs: now})
-	v.Show(view.Top{Status: view.Status{Trees: []*plan.Tree{tree}, NowMs: now}})
+	v.Show(top(seen("main", pool())))
 	in := &inspect.Report{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,
 		Holders: view.Contenders("/locks/pool", pool().Live.Usage.Holders), Waiters: view.Contenders("/locks/pool", pool().Live.Usage.Waiters)}
 	foreign := *in
@@ -70,7 +116,7 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	tree.Nodes[0].Live.Usage.Holders[4].Session = 0
 	tree.Nodes[0].Live.Usage.Holders[5].Session = 0
 	out.Reset()
-	v.Show(view.Top{Status: view.Status{Trees: []*plan.Tree{tree}, NowMs: now}})
+	v.Show(top(seen("main", tree.Nodes[0])))
 	require.Contains(t, out.String(), "gw and 3 more, 7 of 12; gw2 wants 7")
 }
 
@@ -78,16 +124,15 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 func TestTopKeepsTheQueueWhereTheTerminalIsNarrow(t *testing.T) {
 	ledger := node("mutex.ledger", "/locks/platform/payments/ledger/of/record", kind.Mutex.New())
 	ledger.Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: "payments-worker-7f9c8d5b6-x2x4z/4121", Session: 1, Token: 4294967301, SinceMs: now - 90_000}}, Waiters: busy.Waiters}
-	trees := []*plan.Tree{{Ensemble: "main", Nodes: []*plan.Node{ledger, pool()}}}
 	for _, width := range []int{80, 100, 200} {
 		v, out, _ := capture(func(s *view.Stream) { s.Terminal, s.Width = true, width })
-		v.Show(view.Top{Status: view.Status{Trees: trees, NowMs: now}})
+		v.Show(top(seen("main", ledger, pool())))
 		header := strings.Split(out.String(), "\n")[2]
 		require.Less(t, strings.Index(header, " TYPE"), width, "what is left of it is shown in full")
 		require.True(t, width == 80 || view.Widest(header) <= width, header)
 		require.Contains(t, out.String(), " ×7 of 12; gw2 wants 7 ")
 	}
 	v, out, _ := capture(func(s *view.Stream) { s.Terminal, s.Width = true, 80 })
-	v.Show(view.Top{Status: view.Status{Trees: []*plan.Tree{{Nodes: trees[0].Nodes[:1]}}, NowMs: now}})
+	v.Show(top(seen("main", ledger)))
 	require.Contains(t, out.String(), "/lock…r/of/record  payme…-x2x4z/4121  1m30s  2        30s      mutex  4294967301\n")
 }

@@ -127,13 +127,13 @@ type Status struct {
 
 // Top is the locks in use at one moment.
 type Top struct {
-	Status
-	Rows    int   // at most so many locks; 0: all
+	Locks
+	Lines   int   // of the screen; 0: any number
 	Error   error // why nothing newer than NowMs is known
 	ShownMs int64 // when it is shown
 }
 
-// Locks are the locks at a path and below it, on each ensemble that has it.
+// Locks are the locks that were looked at, on each ensemble.
 type Locks struct {
 	Ensembles []LocksOf
 	NowMs     int64
@@ -143,11 +143,11 @@ type Locks struct {
 type LocksOf struct {
 	Ensemble  string
 	Addresses string // of its servers, as configured
-	Path      string
+	Path      string // at which they stand, and below; "" for those that are declared
 	*inspect.Snapshot
 }
 
-// Closed are the paths of nodes that cannot be read.
+// Closed are the paths of nodes that are there and cannot be read.
 func (e LocksOf) Closed() (paths []string) {
 	for _, u := range e.Unread {
 		if !u.Missing() {
