@@ -206,7 +206,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 
 // known are the attributes that the template has. None is "style" or an event's.
 var known = []string{"lang", "charset", "name", "content", "rel", "href", "src", "class", "id", "type", "aria-label", "aria-pressed", "aria-current", "aria-sort",
-	"aria-hidden", "role", "tabindex", "data-version", "datetime", "scope", "colspan", "action", "method", "value", "viewBox", "refX", "refY", "markerWidth",
+	"aria-hidden", "role", "tabindex", "data-version", "data-label", "datetime", "scope", "colspan", "action", "method", "value", "viewBox", "refX", "refY", "markerWidth",
 	"markerHeight", "orient", "d", "marker-end", "x", "y", "width", "height", "rx"}
 
 // checkExposition holds the text to the format: types before samples, one of each series, names and labels as allowed.
@@ -263,7 +263,7 @@ func TestManyFindingsAreFewRows(t *testing.T) {
 		}
 	})
 	page := get(t, b.Handler(), "/").Body.String()
-	require.Equal(t, mostListed+1, strings.Count(page, `<th scope="row">condition`))
+	require.Equal(t, mostListed+1, strings.Count(page, `<th scope="row" class="s" data-label="What"><b>condition`))
 	require.Contains(t, page, "4950 more conditions fail.")
 	b.Failed("main", fmt.Errorf("%w: no session within 5s", recipes.ErrUnreachable))
 	page = get(t, b.Handler(), "/").Body.String()
@@ -282,7 +282,7 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 	locks = append(locks, declared("/locks/zz-idle", kind.Mutex, nil, nil))
 	b := board(t, &inspect.Snapshot{At: noon, Locks: locks, Waits: &inspect.Waits{}, Sessions: map[int64]*inspect.Session{}})
 	rows := func(query string) (out []string) {
-		for _, m := range regexp.MustCompile(`<th scope="row"><a [^>]*>(/locks/[^<]*)`).FindAllStringSubmatch(get(t, b.Handler(), "/locks?"+query).Body.String(), -1) {
+		for _, m := range regexp.MustCompile(`<th scope="row"[^>]*><a [^>]*>(/locks/[^<]*)`).FindAllStringSubmatch(get(t, b.Handler(), "/locks?"+query).Body.String(), -1) {
 			out = append(out, m[1])
 		}
 		return out

@@ -52,10 +52,23 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// circleText is the circle in a sentence.
+func circleText(d inspect.Deadlock) string {
+	steps := make([]string, len(d))
+	for i, s := range d {
+		verb := " holds "
+		if s.Ahead {
+			verb = " is ahead in "
+		}
+		steps[i] = clip(s.Who) + verb + clip(s.Holds) + " and waits for " + clip(s.Waits)
+	}
+	return strings.Join(steps, "; ")
+}
+
 // circles are the deadlocks.
 func (e *Ensemble) circles() (out []circle) {
 	for _, d := range e.Snapshot.Waits.Deadlocks {
-		out = append(out, circle{Text: clip(d.String()), Image: drawing(d)})
+		out = append(out, circle{Text: circleText(d), Image: drawing(d)})
 	}
 	return out
 }
@@ -129,27 +142,37 @@ func short(s string, room int) string {
 	return template.HTMLEscapeString(inspect.Visible(s))
 }
 
-// drawing puts the parties on a ring, each with an arrow to the one it waits for. Everything in it stands beside it as text.
+// maxParties is how many parties of a circle are drawn. A larger one stands there as text only.
+const maxParties = 8
+
+// drawing puts the parties on a ring, each with an arrow to the one it waits for, and two of them side by side. Everything in it
+// stands beside it as text.
 func drawing(d inspect.Deadlock) template.HTML {
-	const size, radius, box, high = 420.0, 140.0, 150.0, 44.0
-	var b strings.Builder
-	esc := func(s string) string { return short(s, 22) }
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %v %v" role="img" aria-label="%s"><defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>`,
-		size, size, template.HTMLEscapeString(clip(d.String())))
-	at := func(i int) (x, y float64) {
-		a := 2*math.Pi*float64(i)/float64(len(d)) - math.Pi/2
-		return size/2 + radius*math.Cos(a), size/2 + radius*math.Sin(a)
+	const box, high, bend = 160.0, 44.0, 0.18
+	n := float64(len(d))
+	if len(d) > maxParties {
+		return ""
 	}
-	for i, s := range d {
+	radius, start := math.Max(145, n*(box+20)/2/math.Pi), -math.Pi/2
+	width, height := 2*radius+box+20, 2*radius+high+20
+	if len(d) == 2 {
+		start, height = math.Pi, 2*high+20
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s"><defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>`,
+		width, height, template.HTMLEscapeString(circleText(d)))
+	at := func(i int) (x, y float64) {
+		a := start + 2*math.Pi*float64(i)/n
+		return width/2 + radius*math.Cos(a), height/2 + radius*math.Sin(a)
+	}
+	for i := range d {
 		x1, y1 := at(i)
 		x2, y2 := at((i + 1) % len(d))
 		dx, dy := x2-x1, y2-y1
 		// From the border of one box to that of the next, bent outwards so that two arrows between two boxes stay apart.
 		cut := math.Min(box/2/math.Max(math.Abs(dx), 1), high/2/math.Max(math.Abs(dy), 1))
-		bend := 0.18
 		mx, my := (x1+x2)/2+dy*bend, (y1+y2)/2-dx*bend
 		fmt.Fprintf(&b, `<path class="edge" marker-end="url(#arrow)" d="M%.0f %.0fQ%.0f %.0f %.0f %.0f"/>`, x1+dx*cut, y1+dy*cut, mx, my, x2-dx*cut, y2-dy*cut)
-		fmt.Fprintf(&b, `<text class="label" x="%.0f" y="%.0f">%s</text>`, (x1+x2)/2+dy*2*bend, (y1+y2)/2-dx*2*bend, esc(s.Waits))
 	}
 	for i, s := range d {
 		x, y := at(i)
@@ -158,8 +181,8 @@ func drawing(d inspect.Deadlock) template.HTML {
 			verb = "ahead in "
 		}
 		fmt.Fprintf(&b, `<rect class="party" x="%.0f" y="%.0f" width="%v" height="%v" rx="6"/><text x="%.0f" y="%.0f">%s</text><text class="label" x="%.0f" y="%.0f">%s%s</text>`,
-			x-box/2, y-high/2, box, high, x, y-4, esc(s.Who), x, y+12, verb, esc(s.Holds))
+			x-box/2, y-high/2, box, high, x, y-4, short(s.Who, 20), x, y+12, verb, short(s.Holds, 20))
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String()) //nolint:gosec // every text in it went through esc
+	return template.HTML(b.String()) //nolint:gosec // every text in it went through short or an escape
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 var files embed.FS
 
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	"visible": clip, "clock": clock, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"visible": clip, "clock": clock, "when": when, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
 	"zxid":    sessionText, "session": sessionText, "link": lockLink, "verdict": inspect.Verdict.String,
 	"tab": newTab, "column": newColumn, "people": newPeople,
@@ -38,10 +39,11 @@ func newTab(v *shown, name, link, text string) tab {
 type column struct {
 	tab
 	Order, Mark string
+	Number      bool
 }
 
 func newColumn(l list, sort, text string) column {
-	c := column{tab{l.PageLink(1, sort, l.Show), text, l.Sort == sort}, "descending", "\u25bc"}
+	c := column{tab{l.PageLink(1, sort, l.Show), text, l.Sort == sort}, "descending", "\u25bc", sort == "held" || sort == "waiting"}
 	if sort == "path" {
 		c.Order, c.Mark = "ascending", "\u25b2"
 	}
@@ -52,9 +54,12 @@ type people struct {
 	Caption string
 	People  []person
 	More    int
+	Permits bool // some have permits
 }
 
-func newPeople(caption string, all []person, more int) people { return people{caption, all, more} }
+func newPeople(caption string, all []person, more int) people {
+	return people{caption, all, more, slices.ContainsFunc(all, func(p person) bool { return p.Permits > 0 })}
+}
 
 // maxPages is how many rendered pages are kept until the next look.
 const maxPages = 64
@@ -67,6 +72,7 @@ type shown struct {
 	Program     string
 	Ensembles   []Ensemble
 	Problems    []Problem
+	Stale       []Problem // those among them for which nothing else on the page is of now
 	Bad         int
 	History     []Event
 	Locks       list
@@ -182,6 +188,9 @@ func (b *Board) view(name string, q url.Values) *shown {
 		if p.Bad {
 			v.Bad++
 		}
+		if p.What == stale || p.What == unreachable {
+			v.Stale = append(v.Stale, p)
+		}
 	}
 	switch name {
 	case "problems":
@@ -202,6 +211,7 @@ func (b *Board) view(name string, q url.Values) *shown {
 			of := conditionsOf{Ensemble: e.Name, At: e.CheckAt, Trouble: e.Trouble}
 			if e.Checkup != nil {
 				of.List = conditions(e.Checkup)
+				slices.SortStableFunc(of.List, func(a, b condition) int { return int(b.Verdict - a.Verdict) }) // the worst first
 				of.More = max(0, len(of.List)-maxQueue)
 				of.List = of.List[:len(of.List)-of.More]
 			}

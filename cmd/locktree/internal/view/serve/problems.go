@@ -56,6 +56,9 @@ func (b *Board) problems(now time.Time) (out []Problem) {
 	return out
 }
 
+// What is said of an ensemble of which nothing is known now.
+const stale, unreachable = "stale", "unreachable"
+
 type problemsOf struct {
 	b     *Board
 	e     *Ensemble
@@ -81,19 +84,19 @@ func shellWord(s string) string {
 func (p *problemsOf) connection() {
 	switch {
 	case p.e.Snapshot == nil && p.e.Error != "":
-		p.add(true, "unreachable", "", "Nothing could be read yet: "+p.e.Error, "locktree doctor")
+		p.add(true, unreachable, "", "Nothing could be read yet: "+p.e.Error, "locktree doctor")
 	case p.e.Snapshot == nil:
 		p.add(false, "starting", "", "The first look is under way.", "")
 	case p.e.Error != "":
-		p.add(true, "stale", "", fmt.Sprintf("What is shown is of %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
+		p.add(true, stale, "", fmt.Sprintf("What is shown is of %s: %s", clock(p.e.Snapshot.At), p.e.Error), "locktree doctor")
 	case !p.b.fresh(p.e, p.now):
-		p.add(true, "stale", "", fmt.Sprintf("What is shown is of %s; no answer since.", clock(p.e.Snapshot.At)), "locktree doctor")
+		p.add(true, stale, "", fmt.Sprintf("What is shown is of %s; no answer since.", clock(p.e.Snapshot.At)), "locktree doctor")
 	}
 }
 
 func (p *problemsOf) circles() {
 	for _, d := range p.e.Snapshot.Waits.Deadlocks {
-		p.add(true, "circle", d[0].Holds, clip(d.String())+". Nobody in it goes on unless one of them gives up.", look(d[0].Holds))
+		p.add(true, "circle", d[0].Holds, circleText(d)+". Nobody in it goes on unless one of them gives up.", look(d[0].Holds))
 	}
 }
 
@@ -270,5 +273,13 @@ func conditions(of *view.CheckupOf) (out []condition) {
 }
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 MST") }
+
+// when is the time, with the day unless that is today.
+func when(t, now time.Time) string {
+	if day := t.UTC().Format(time.DateOnly); day != now.UTC().Format(time.DateOnly) {
+		return day + " " + clock(t)
+	}
+	return clock(t)
+}
 
 func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) } //nolint:gosec // the servers print it so

@@ -5,7 +5,11 @@
   const link = document.getElementById("link");
   let paused = false, source = null, busy = false, again = false, timer = 0;
 
-  const say = (text) => { if (link.textContent !== text) link.textContent = text; };
+  const lost = "\u25b2 Connection lost: this is old";
+  const say = (text) => {
+    if (link.textContent !== text) link.textContent = text;
+    link.className = text === lost ? "bad" : "";
+  };
 
   // Nothing moves under the hands of somebody who types or has selected text.
   const inUse = () => {
@@ -42,10 +46,10 @@
         document.querySelectorAll("main .wide, main pre").forEach((x, i) => { x.scrollLeft = scrolls[i] || 0; });
         if (focus) { const el = focus(fresh); if (el) el.focus({ preventScroll: true }); }
         const count = (x) => x && x.querySelector("b") ? x.querySelector("b").textContent : "";
-        say(count(news) !== count(said) ? count(said) : link.textContent === "Connection lost" ? "" : link.textContent);
+        say(count(news) !== count(said) ? count(said) : link.textContent === lost ? "" : link.textContent);
       }
     } catch {
-      say("Connection lost");
+      say(lost);
     }
     busy = false;
   };
