@@ -3,7 +3,8 @@
 // Compare puts lock services beside each other on one machine: the same loads, by turns, each service used as its
 // documentation recommends. It starts the servers it needs, on loopback, and ends them.
 //
-//	go run . [-quick] [-servers 3] [-systems locktree,curator] [-out DIR]
+//	go run . [-quick | -all | -targets] [-servers 3] [-systems locktree,curator] [-out DIR]
+//	go run . -from DIR/results.json [-out DIR] [-publish DIR]
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -47,6 +49,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	systems := flags.String("systems", "", "only these, by `name,name`")
 	only := flags.String("workloads", "", "only those whose name has this `text` in it")
 	every := flags.Bool("all", false, "all workloads, which takes half an hour")
+	targets := flags.Bool("targets", false, "what the table of targets needs, and no experiments")
+	from := flags.String("from", "", "measure nothing: render this `results.json` of a run")
 	rounds := flags.Int("rounds", 10, "how often each system has its turn with each workload")
 	window := flags.Duration("window", 250*time.Millisecond, "how long a sample is")
 	to := flags.String("out", "", "`directory` for page.md, its charts, results.md and results.json; none are written without it")
@@ -57,20 +61,34 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	if *role != "" {
 		return be(*role, *system, strings.Split(*addrs, ","), *name, *count, in, out)
 	}
-	plan := bench.Plan{Workloads: bench.Workloads, Rounds: *rounds, Window: *window, Warm: 50 * time.Millisecond, WarmUp: time.Second, Budget: 6 * time.Minute, Limit: 20 * time.Second,
-		Server: server.Options{Members: *members}, Tell: func(format string, args ...any) { fmt.Fprintf(progress, format+"\n", args...) }}
+	begin := time.Now()
+	plan := bench.Plan{Rounds: *rounds, Window: *window, Warm: 50 * time.Millisecond, WarmUp: time.Second, Budget: 6 * time.Minute, Limit: 20 * time.Second,
+		Server: server.Options{Members: *members}, Tell: func(format string, args ...any) {
+			fmt.Fprintf(progress, "%4.0fs "+format+"\n", append([]any{time.Since(begin).Seconds()}, args...)...)
+		}}
 	if *quick {
 		plan.Rounds, plan.Warm, plan.WarmUp = 1, 20*time.Millisecond, 0
 	}
-	if *every {
+	if *every || *targets {
 		plan.Budget = 0
 	}
-	plan.Workloads = choose(*only, *quick, *every)
+	plan.Workloads = choose(*only, *quick, *every || *targets)
 	var err error
 	if plan.Systems, err = chosen(*systems); err != nil {
 		return err
 	}
-	r, failed := compare(ctx, plan, *quick)
+	if *targets {
+		plan.Only = report.Targeted
+		plan.Workloads = slices.DeleteFunc(plan.Workloads, func(w bench.Workload) bool { return !report.Targeted(w.Name, drivers.Ours) })
+		plan.Systems = slices.DeleteFunc(slices.Clone(plan.Systems), func(s drivers.System) bool { return !s.Client && !s.Floor })
+	}
+	var r *report.Report
+	var failed error
+	if *from != "" {
+		r, failed = report.Read(*from)
+	} else {
+		r, failed = compare(ctx, plan, *quick)
+	}
 	if r == nil {
 		return failed
 	}
@@ -80,7 +98,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 			return err
 		}
 	}
-	if *publish != "" && failed == nil && !*quick && *systems+*only == "" {
+	if *publish != "" && failed == nil && !r.Plan.Quick && !*targets && *systems+*only == "" {
 		return r.Publish(*publish)
 	}
 	return failed
@@ -156,11 +174,12 @@ func compare(ctx context.Context, plan bench.Plan, quick bool) (*report.Report, 
 	if err != nil {
 		return nil, err
 	}
-	r := &report.Report{Machine: report.Here(sync), Systems: plan.Systems, Workloads: plan.Workloads,
+	r := &report.Report{Machine: report.Here(sync),
 		Plan: report.Plan{Seconds: plan.Window.Seconds(), Members: plan.Server.Members, Quick: quick}}
 	var servers map[string]server.Server
 	r.Results, servers, err = bench.Run(ctx, scope, plan)
-	if err == nil {
+	r.Fit()
+	if err == nil && plan.Only == nil {
 		env := &claims.Env{Self: plan.Self, Dir: dir, Systems: plan.Systems, Servers: servers, TTL: 4 * time.Second, Tell: plan.Tell}
 		r.Claims = env.Run(ctx, scope, quick)
 		err = ctx.Err()

@@ -19,11 +19,12 @@ import (
 type Plan struct {
 	Systems   []drivers.System
 	Workloads []Workload
+	Only      func(workload, system string) bool // if not nil, of their pairs only those
 	Rounds    int
 	Window    time.Duration // of one sample
 	Warm      time.Duration // before it, after every worker has had its turn
 	Budget    time.Duration // no round begins that would not end within it; 0 is no limit
-	WarmUp    time.Duration // of each system's process, which then stays: a Java machine gets faster for a while
+	WarmUp    time.Duration // of each system's process, which then stays; ten times as long of one that compiles as it runs
 	Limit     time.Duration // for an answer: who needs longer is left out, and told so
 	Server    server.Options
 	Self      string // this program
@@ -74,7 +75,7 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string
 				if err := ctx.Err(); err != nil {
 					return r.out, r.servers, err
 				}
-				if w.has(s) {
+				if w.has(s) && (p.Only == nil || p.Only(w.Name, s.Name)) {
 					r.sample(round, w, s)
 				}
 			}
@@ -130,7 +131,11 @@ func (r *run) warmUp(s drivers.System) error {
 		return err
 	}
 	r.Tell("warming up %s", s.Name)
-	if err := p.Start(r.servers[s.Server].Addrs(), "warm-up", own(16, 4), r.WarmUp); err != nil {
+	warm := r.WarmUp
+	if s.Compiles() { // one that has not runs at a tenth of its speed for some seconds
+		warm *= 10
+	}
+	if err := p.Start(r.servers[s.Server].Addrs(), "warm-up", own(16, 4), warm); err != nil {
 		return err
 	}
 	return p.Stop()

@@ -25,17 +25,25 @@ type Workload struct {
 	FloorLoad *lock.Load
 }
 
-const crowd = "one lock, 1,000 workers on one client"
+// Workloads that are named elsewhere, too.
+const (
+	Alone     = "own lock, 1 worker"
+	Many      = "own locks, 64 workers on 8 clients"
+	Contended = "one lock, 8 workers on 8 clients"
+	Crowded   = "one lock, 32 workers on 8 clients"
+	Crowd     = "one lock, 1,000 workers on one client"
+	HandedOn  = "the same, handed on in the process"
+)
 
 // Workloads that there are.
 var Workloads = []Workload{
-	{Name: "own lock, 1 worker", Brief: true, Usual: true, Wide: true, Load: own(1, 1), Floor: "requests"},
-	{Name: "own locks, 64 workers on 8 clients", Usual: true, Load: own(64, 8), Floor: "requests"},
-	{Name: "one lock, 8 workers on 8 clients", Brief: true, Usual: true, Wide: true, Load: one(8, 8)},
-	{Name: "one lock, 32 workers on 8 clients", Load: one(32, 8)},
+	{Name: Alone, Brief: true, Usual: true, Wide: true, Load: own(1, 1), Floor: "requests"},
+	{Name: Many, Usual: true, Load: own(64, 8), Floor: "requests"},
+	{Name: Contended, Brief: true, Usual: true, Wide: true, Load: one(8, 8)},
+	{Name: Crowded, Load: one(32, 8)},
 	{Name: "one lock, 32 workers on 32 clients", Load: one(32, 32)},
-	{Name: crowd, Load: one(1000, 1), Floor: "writes", FloorLoad: &serial},
-	{Name: "the same, handed on in the process", Load: handoff(one(1000, 1)), Instead: crowd},
+	{Name: Crowd, Load: one(1000, 1), Floor: "writes", FloorLoad: &serial},
+	{Name: HandedOn, Load: handoff(one(1000, 1)), Instead: Crowd},
 	{Name: "read-write lock, 1 writer in 10, 8 workers on 8 clients", Load: lock.Load{Kind: "rw", Clients: 8, Workers: 8, Locks: 1, Reads: 10}},
 	{Name: "semaphore of 3, 8 workers on 8 clients", Load: lock.Load{Kind: lock.Semaphore, Clients: 8, Workers: 8, Locks: 1, Permits: 3}},
 	{Name: "10 locks at once, 4 workers on 4 clients", Load: lock.Load{Kind: lock.Set, Clients: 4, Workers: 4, Locks: 10, Set: 10}},
@@ -72,7 +80,7 @@ func kept(l lock.Load) lock.Load {
 }
 
 func handoff(l lock.Load) lock.Load {
-	l.Handoff = 100
+	l.Handoff = l.Workers // a turn for each, and then another client's
 	return l
 }
 

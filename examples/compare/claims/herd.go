@@ -21,7 +21,8 @@ import (
 type Release struct {
 	System   string `json:"system"`
 	Waiters  int    `json:"waiters"`
-	Events   int64  `json:"events"`   // sent to clients that watch: wake-ups
+	Woken    int    `json:"woken"`    // waiters that were sent an event
+	Events   int64  `json:"events"`   // sent to all clients, the one that releases among them
 	Requests int64  `json:"requests"` // sent to the server, the release among them
 	Bytes    int64  `json:"bytes"`    // to and from all clients
 	Missing  string `json:"missing,omitempty"`
@@ -33,6 +34,9 @@ var herds = []struct{ name, dir string }{
 	{"go-zookeeper", "/go-zookeeper"}, // watches the contender before it
 	{drivers.Ours, "/locktree"},
 }
+
+// Whoever has seen a queue of crowd contenders may behave in another way than who has not, so that many releases come first.
+const crowd, handed = 100, 40
 
 // Herd measures a release with each number of waiters, for who waits in each way.
 func Herd(ctx context.Context, up server.Server, waiters []int, tell func(string, ...any)) (all []Release) {
@@ -61,45 +65,55 @@ func (r *Release) measure(ctx context.Context, up server.Server, dir string) err
 	if s, err := drivers.Find(r.System); err == nil && r.System != "all watch the parent" {
 		driver = s.Driver()
 	}
-	q := &queue{driver: driver, addrs: relay.Addrs, name: fmt.Sprintf("queue-%d", r.Waiters), granted: make(chan lock.Locker, 2)}
+	before := 0 // releases
+	if r.Waiters >= crowd && dir != "/herd" {
+		before = handed
+	}
+	q := &queue{driver: driver, addrs: relay.Addrs, name: fmt.Sprintf("queue-%d", r.Waiters), granted: make(chan turn, 2)}
 	defer q.close()
 	admin, _, err := zk.Connect(up.Addrs(), 30*time.Second, zk.WithLogInfo(false))
 	if err != nil {
 		return err
 	}
 	defer admin.Close()
-	if err := q.join(ctx, r.Waiters+1); err != nil {
+	if err := q.join(ctx, before+r.Waiters+1); err != nil {
 		return err
 	}
-	if err := q.stand(ctx, admin, dir+"/"+q.name, r.Waiters+1); err != nil {
+	if err := q.stand(ctx, admin, dir+"/"+q.name, before+r.Waiters+1); err != nil {
 		return err
 	}
 	close(gate)
-	var holder lock.Locker
-	select {
-	case holder = <-q.granted:
-	case <-ctx.Done():
-		return ctx.Err()
+	for range before {
+		if err := q.handOn(ctx, nil); err != nil {
+			return err
+		}
 	}
-	before, err := settled(ctx, up, relay)
+	var from traffic
+	err = q.handOn(ctx, func() error { from, err = settled(ctx, up, relay); return err })
+	if err == nil {
+		_, err = q.next(ctx)
+	}
 	if err != nil {
 		return err
-	}
-	if err := holder.Unlock(ctx); err != nil {
-		return err
-	}
-	select {
-	case <-q.granted:
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	after, err := settled(ctx, up, relay)
 	if err != nil {
 		return err
 	}
-	counts := server.Between(up, before.Counts, after.Counts)
-	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-before.pings), after.bytes-before.bytes
+	counts := server.Between(up, from.Counts, after.Counts)
+	for i, n := range after.events {
+		if n > from.events[i] && !q.held[i] {
+			r.Woken++
+		}
+	}
+	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-from.pings), after.bytes-from.bytes
 	return nil
+}
+
+// turn is that of a client.
+type turn struct {
+	lock.Locker
+	client int
 }
 
 // queue is clients of which each waits for the one lock.
@@ -107,7 +121,8 @@ type queue struct {
 	driver  lock.Driver
 	addrs   []string
 	name    string
-	granted chan lock.Locker
+	granted chan turn
+	held    map[int]bool // by client
 
 	cancel  context.CancelFunc
 	clients []lock.Client
@@ -116,7 +131,8 @@ type queue struct {
 
 func (q *queue) join(ctx context.Context, n int) error {
 	ctx, q.cancel = context.WithCancel(ctx)
-	for range n {
+	q.held = map[int]bool{}
+	for i := range n {
 		c, err := q.driver.Dial(ctx, q.addrs)
 		if err != nil {
 			return err
@@ -128,7 +144,7 @@ func (q *queue) join(ctx context.Context, n int) error {
 		}
 		q.waiting.Go(func() {
 			if err := l.Lock(ctx); err == nil {
-				q.granted <- l
+				q.granted <- turn{l, i}
 			}
 		})
 	}
@@ -153,6 +169,29 @@ func (q *queue) stand(ctx context.Context, admin *zk.Conn, dir string, n int) er
 	}
 }
 
+// next is who holds next.
+func (q *queue) next(ctx context.Context) (turn, error) {
+	select {
+	case t := <-q.granted:
+		return t, nil
+	case <-ctx.Done():
+		return turn{}, ctx.Err()
+	}
+}
+
+// handOn lets the next holder give the lock back, after something else if that is not nil.
+func (q *queue) handOn(ctx context.Context, first func() error) error {
+	t, err := q.next(ctx)
+	if err == nil && first != nil {
+		err = first()
+	}
+	if err != nil {
+		return err
+	}
+	q.held[t.client] = true
+	return t.Unlock(ctx)
+}
+
 // close ends the sessions, and with them all waits.
 func (q *queue) close() {
 	if q.cancel != nil {
@@ -174,6 +213,7 @@ func (q *queue) close() {
 type traffic struct {
 	server.Counts
 	bytes, pings int64
+	events       []int64 // by client
 }
 
 // settled waits until nothing goes to and fro any more, but for heartbeats, which come seconds apart. The questions it asks
@@ -193,5 +233,6 @@ func settled(ctx context.Context, up server.Server, relay *server.Distance) (t t
 	}
 	t.Counts, err = up.Counts()
 	t.bytes, t.pings = seen(), relay.Pings.Load()/2 // each is answered
+	t.events = relay.Events()
 	return t, err
 }

@@ -13,7 +13,10 @@ var yes = map[bool]string{true: "yes", false: "no"}
 
 // Write renders the tables of all experiments.
 func (r *Results) Write(w io.Writer) {
-	section(w, "A release where all who wait watch the same node", "", herdTable(r.Herd))
+	section(w, "One release, and who is woken", fmt.Sprintf("Each client waits in one of three ways: all watch the parent, or each watches the one before it. "+
+		"Where %d or more wait, who watches the one before has handed the lock on %d times before, so that the next has joined a queue as long. "+
+		"Not every event wakes a waiter: of locktree one goes to who releases, whose own node is gone. In a long queue its next holder writes into its node that it holds: "+
+		"that is an event for itself, and wakes the one behind it, which then need not list the queue when its turn comes.", crowd, handed), herdTable(r.Herd))
 	section(w, "A lock from hand to hand", fmt.Sprintf("Eight clients contend for one lock and keep it for %v each. "+
 		"Jain's index is 1 where all get the same, and 1/8 where one gets everything. redislock retries every 100 ms and redsync every 50 to 250 ms, "+
 		"as their documentation has it; a row and *sleep and retry* every 10 ms, as their drivers here do.", held), fairTable(r.Fair))
@@ -63,8 +66,8 @@ func oneLine(s string) string {
 }
 
 func herdTable(all []Release) string {
-	return table("| how they wait | clients that wait | wake-ups a release | requests | bytes to and fro |", all, func(r Release) (string, string, []string) {
-		return r.System, r.Missing, []string{fmt.Sprint(r.Waiters), fmt.Sprint(r.Events), fmt.Sprint(r.Requests), fmt.Sprint(r.Bytes)}
+	return table("| how they wait | clients that wait | of them woken by a release | events | requests | bytes to and fro |", all, func(r Release) (string, string, []string) {
+		return r.System, r.Missing, []string{fmt.Sprint(r.Waiters), fmt.Sprint(r.Woken), fmt.Sprint(r.Events), fmt.Sprint(r.Requests), fmt.Sprint(r.Bytes)}
 	})
 }
 

@@ -78,6 +78,9 @@ func Find(name string) (System, error) {
 // Driver is the system's, where it is written in Go.
 func (s System) Driver() lock.Driver { return s.driver }
 
+// Compiles says whether its process translates itself while it runs.
+func (s System) Compiles() bool { return s.java != "" }
+
 //go:embed java python
 var sources embed.FS
 

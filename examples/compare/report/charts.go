@@ -17,6 +17,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/locktree/locktree/examples/compare/bench"
 )
 
 // A chart is a card of its own colour, so that it reads the same on a light page and on a dark one.
@@ -45,7 +47,7 @@ type mark struct {
 // Charts are those for which there are figures.
 func (r *Report) Charts() (all []Chart) {
 	for _, w := range r.Workloads {
-		file := map[string]string{"own lock, 1 worker": "alone.svg", "one lock, 8 workers on 8 clients": "contended.svg"}[w.Name]
+		file := map[string]string{bench.Alone: "alone.svg", bench.Contended: "contended.svg"}[w.Name]
 		if file == "" {
 			continue
 		}
@@ -139,18 +141,18 @@ func appendHerd(all []Chart, r *Report) []Chart {
 	ways := map[string]plotter.XYs{}
 	var names []string
 	for _, h := range r.Claims.Herd {
-		if h.Missing != "" || h.Events <= 0 {
+		if h.Missing != "" || h.Woken == 0 {
 			continue
 		}
 		if ways[h.System] == nil {
 			names = append(names, h.System)
 		}
-		ways[h.System] = append(ways[h.System], plotter.XY{X: float64(h.Waiters), Y: float64(h.Events)})
+		ways[h.System] = append(ways[h.System], plotter.XY{X: float64(h.Waiters), Y: float64(h.Woken)})
 	}
 	if len(names) == 0 {
 		return all
 	}
-	const title = "Wake-ups of one release"
+	const title = "Waiters woken by one release"
 	p := newPlot(title, "clients that wait")
 	for _, name := range names {
 		c := others

@@ -3,10 +3,44 @@
 package report
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/locktree/locktree/examples/compare/bench"
+	"github.com/locktree/locktree/examples/compare/drivers"
 )
+
+// Read returns the report whose JSON is in a file: a page can be rendered in other words without another run.
+func Read(name string) (*Report, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s is not the results.json of a run: %w", name, err)
+	}
+	if r.Results == nil {
+		return nil, fmt.Errorf("%s is not the results.json of a run: it has no results", name)
+	}
+	r.Fit()
+	return r, nil
+}
+
+// Fit names the systems and workloads of which there are samples, or why there are none.
+func (r *Report) Fit() {
+	has := func(match func(bench.Sample) bool) bool { return slices.ContainsFunc(r.Results.Samples, match) }
+	r.Systems = slices.DeleteFunc(slices.Clone(drivers.All), func(s drivers.System) bool {
+		return !has(func(of bench.Sample) bool { return of.System == s.Name })
+	})
+	r.Workloads = slices.DeleteFunc(slices.Clone(bench.Workloads), func(w bench.Workload) bool {
+		return !has(func(of bench.Sample) bool { return of.Workload == w.Name })
+	})
+}
 
 // WriteTo writes all there is below dir: the page under that name, with its charts, the page with absolute figures, and
 // every sample.

@@ -54,6 +54,9 @@ func (r *Report) page(w io.Writer, absolute bool) {
 	fmt.Fprint(w, strings.TrimSpace(rules), "\n\n")
 	r.verdicts(w)
 	r.ranking(w)
+	if absolute {
+		r.targets(w)
+	}
 	fmt.Fprint(w, "\n## What ran\n\n")
 	r.grounds(w)
 	fmt.Fprintf(w, "\n%s\n", notHere)

@@ -31,11 +31,11 @@ type contest struct {
 var (
 	asDocumented = [families][]string{{"redislock"}, {"locktree", "go-zookeeper", "curator"}, {"postgres advisory lock", "postgres row", "mariadb GET_LOCK"}}
 	contests     = []contest{
-		{"nobody else wants it; each as its documentation has it", "own lock, 1 worker", asDocumented},
-		{"the same; all synchronise what they write", "own lock, 1 worker", [families][]string{{"redislock, fsync"}, {"locktree", "go-zookeeper", "curator"}, {"postgres row"}}},
-		{"the same; nobody synchronises", "own lock, 1 worker", [families][]string{{"redislock"}, {"locktree, no fsync"}, {"postgres advisory lock", "postgres row, no fsync", "mariadb GET_LOCK"}}},
+		{"nobody else wants it; each as its documentation has it", bench.Alone, asDocumented},
+		{"the same; all synchronise what they write", bench.Alone, [families][]string{{"redislock, fsync"}, {"locktree", "go-zookeeper", "curator"}, {"postgres row"}}},
+		{"the same; nobody synchronises", bench.Alone, [families][]string{{"redislock"}, {"locktree, no fsync"}, {"postgres advisory lock", "postgres row, no fsync", "mariadb GET_LOCK"}}},
 		{"the same as the first, 1 ms away", "own lock, 1 worker, 1 ms away", asDocumented},
-		{"eight contend; each as its documentation has it", "one lock, 8 workers on 8 clients", asDocumented},
+		{"eight contend; each as its documentation has it", bench.Contended, asDocumented},
 	}
 )
 
@@ -219,7 +219,7 @@ func (r *Report) reliability(w io.Writer) {
 
 // durability is the claim that a Redis lock is the faster one, on the same terms.
 func (r *Report) durability() (v claims.Verdict, measured bool) {
-	speeds := r.speeds("own lock, 1 worker")
+	speeds := r.speeds(bench.Alone)
 	v.Claim = "A Redis lock is faster than one of ZooKeeper"
 	over := func(a, b string) string {
 		if speeds[a] == 0 || speeds[b] == 0 {

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func example() *Report {
 		return bench.Sample{Round: round, Workload: workload, System: system, Seconds: 1, Cycles: int64(perSecond), PerSecond: perSecond,
 			P50: p50, P99: 10 * p50, Requests: 3, Events: 0.5, ClientCPU: 40, ServerCPU: 120, Waits: [][2]int64{{p50, int64(perSecond)}}}
 	}
-	const fast, due = "own lock, 1 worker", "own locks, 100 arrivals a second"
+	const fast, due = bench.Alone, "own locks, 100 arrivals a second"
 	broken := sample(1, fast, "curator", 500, 2000)
 	broken.Overlaps, broken.Errors, broken.First = 7, 2, "lock: connection | loss"
 	uncounted := sample(0, fast, "kazoo", 250, 3000)
@@ -45,7 +46,7 @@ func example() *Report {
 		},
 		Workloads: []bench.Workload{{Name: fast}, {Name: due, Load: lock.Load{Rate: 100}}, {Name: "the same, handed on", Instead: fast}},
 		Claims: claims.Results{TTL: 4 * time.Second,
-			Herd: []claims.Release{{System: "all watch the parent", Waiters: 10, Events: 11, Requests: 11, Bytes: 3706}, {System: "locktree", Waiters: 10, Events: 4, Requests: 4, Bytes: 1456},
+			Herd: []claims.Release{{System: "all watch the parent", Waiters: 10, Woken: 10, Events: 11, Requests: 11, Bytes: 3706}, {System: "locktree", Waiters: 10, Woken: 1, Events: 4, Requests: 4, Bytes: 1456},
 				{System: "go-zookeeper", Waiters: 10, Missing: "9 of 10 have a place"}},
 			Paused: []claims.Pause{{System: "locktree", Rival: true, Told: true, Token: true, Stale: 1}, {System: "redislock", Rival: true, Stale: 20, Fenced: 20},
 				{System: "postgres advisory lock"}, {System: "etcd", Missing: "its process ended"}},
@@ -102,6 +103,36 @@ func TestJSONHasEverySample(t *testing.T) {
 	require.Equal(t, want.Machine, back.Machine)
 	require.Equal(t, want.Claims, back.Claims)
 	require.Equal(t, want.Plan, back.Plan)
+}
+
+// A page can be rendered again, in other words, from what a run has kept.
+func TestAPageIsRenderedFromItsSamples(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results.json")
+	require.NoError(t, write(name, func(w io.Writer) error { JSON(w, example()); return nil }))
+	r, err := Read(name)
+	require.NoError(t, err)
+	var systems []string
+	for _, s := range r.Systems {
+		systems = append(systems, s.Name)
+	}
+	require.Equal(t, []string{"locktree", "curator", "kazoo", "requests"}, systems, "those that there are, in their order")
+	require.Len(t, r.Workloads, 1)
+	require.Equal(t, bench.Alone, r.Workloads[0].Name)
+	require.Equal(t, Spread{3, 1.5, 1, 1.8}, r.reached(targets[0]))
+	require.NoError(t, os.WriteFile(name, []byte("{}"), 0o600))
+	_, err = Read(name)
+	require.ErrorContains(t, err, "is not the results.json of a run")
+}
+
+// A target about what no run measures would never be missed.
+func TestEveryTargetIsOfWhatIsMeasured(t *testing.T) {
+	for _, g := range targets {
+		require.True(t, slices.ContainsFunc(bench.Workloads, func(w bench.Workload) bool {
+			return w.Name == g.workload && (w.Floor == g.beside || slices.Contains([]string{"", "curator", "go-zookeeper"}, g.beside))
+		}), g.workload)
+		require.True(t, Targeted(g.workload, drivers.Ours))
+	}
+	require.False(t, Targeted(bench.Crowd, "curator"))
 }
 
 // The order is that of the articles only where every lock of a family is before every lock of the next.

@@ -4,8 +4,10 @@ package server
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +29,15 @@ type Distance struct {
 
 	mu     sync.Mutex
 	open   map[net.Conn]bool
+	events []int64 // by connection, in the order in which they came: of ZooKeeper, to its client
 	closed bool
+}
+
+// Events are the watch events that ZooKeeper has sent on each connection so far, the oldest first.
+func (d *Distance) Events() []int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.events)
 }
 
 // Away starts the relays. They end with the scope.
@@ -58,18 +68,29 @@ func (d *Distance) accept(l net.Listener, server string) {
 			continue
 		}
 		d.mu.Lock()
+		number := len(d.events)
+		d.events = append(d.events, 0)
 		d.open[client], d.open[to] = true, true
 		if d.closed {
 			_, _ = client.Close(), to.Close()
 		}
 		d.mu.Unlock()
-		d.relays.Go(func() { d.relay(client, to, &d.ToServer) })
-		d.relays.Go(func() { d.relay(to, client, &d.ToClient) })
+		d.relays.Go(func() { d.relay(client, to, &d.ToServer, nil) })
+		var seen frames
+		d.relays.Go(func() {
+			d.relay(to, client, &d.ToClient, func(text []byte) {
+				if n := seen.events(text); n > 0 {
+					d.mu.Lock()
+					d.events[number] += n
+					d.mu.Unlock()
+				}
+			})
+		})
 	}
 }
 
 // relay hands on what it reads when its time has come. Whichever way ends first ends both.
-func (d *Distance) relay(from, to net.Conn, counted *atomic.Int64) {
+func (d *Distance) relay(from, to net.Conn, counted *atomic.Int64, look func([]byte)) {
 	type piece struct {
 		due  time.Time
 		text []byte
@@ -95,6 +116,9 @@ func (d *Distance) relay(from, to net.Conn, counted *atomic.Int64) {
 		if n > 0 && counted == &d.ToServer {
 			d.Sent.Add(1)
 		}
+		if look != nil {
+			look(buffer[:n])
+		}
 		if n > 0 {
 			pieces <- piece{time.Now().Add(d.half), bytes.Clone(buffer[:n])}
 		}
@@ -111,6 +135,32 @@ func (d *Distance) relay(from, to net.Conn, counted *atomic.Int64) {
 	delete(d.open, from)
 	delete(d.open, to)
 	d.mu.Unlock()
+}
+
+// frames reads what ZooKeeper says on a connection. What another server says it takes for frames without sense.
+type frames struct {
+	head []byte // of a frame, as far as it has come: its length and its number
+	rest int    // of a frame whose head has come
+}
+
+// events counts the watch events that begin in a piece: frames whose number is -1.
+func (f *frames) events(piece []byte) (n int64) {
+	for len(piece) > 0 {
+		if skip := min(f.rest, len(piece)); skip > 0 {
+			f.rest, piece = f.rest-skip, piece[skip:]
+			continue
+		}
+		part := min(8-len(f.head), len(piece))
+		f.head, piece = append(f.head, piece[:part]...), piece[part:]
+		if len(f.head) < 8 {
+			continue
+		}
+		if int32(binary.BigEndian.Uint32(f.head[4:])) == -1 {
+			n++
+		}
+		f.rest, f.head = int(int32(binary.BigEndian.Uint32(f.head)))-4, f.head[:0]
+	}
+	return n
 }
 
 // ping says whether a piece is a ping of ZooKeeper's, or the answer to one: a frame whose number is -2, and nothing else.

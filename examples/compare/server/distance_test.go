@@ -5,6 +5,8 @@ package server
 import (
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +54,23 @@ func TestADistanceDelaysAndCountsAndLosesNothing(t *testing.T) {
 	_, err = c.Read(got)
 	require.Error(t, err, "the relay goes with its scope")
 	require.NoError(t, c.Close())
+}
+
+// However ZooKeeper's words arrive, the watch events among them are counted once each.
+func TestWatchEventsAreCountedInPieces(t *testing.T) {
+	frame := func(number string, rest int) string {
+		return "\x00\x00\x00" + string([]byte{byte(4 + rest)}) + number + strings.Repeat("\xff", rest)
+	}
+	const event, reply = "\xff\xff\xff\xff", "\x00\x00\x00\x07"
+	said := frame(reply, 30) + frame(event, 40) + frame(event, 0) + frame(reply, 100) + frame(event, 9)
+	for size := 1; size <= len(said); size++ {
+		var f frames
+		var n int64
+		for piece := range slices.Chunk([]byte(said), size) {
+			n += f.events(piece)
+		}
+		require.EqualValues(t, 3, n, "in pieces of %d", size)
+	}
 }
 
 func TestAServerThatDoesNotStartSaysWhyAndLeavesNothing(t *testing.T) {

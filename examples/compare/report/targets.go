@@ -1,0 +1,94 @@
+//go:build linux
+
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/locktree/locktree/examples/compare/bench"
+	"github.com/locktree/locktree/examples/compare/drivers"
+)
+
+// target is what a figure of locktree should be. Nothing asserts it: times depend on the machine.
+type target struct {
+	workload, beside string // beside is who it is compared with, or empty
+	name             string
+	figure           func(Row) Spread
+	one, three       float64 // with one ZooKeeper server, and with three; 0 is no target
+	atMost           bool
+}
+
+var targets = []target{
+	{workload: bench.Alone, beside: "curator", name: "cycles", figure: ratioOf, one: 1.3, three: 1.2},
+	{workload: bench.Many, beside: "curator", name: "cycles", figure: ratioOf, one: 1.2, three: 1.2},
+	{workload: bench.Many, beside: "go-zookeeper", name: "cycles", figure: ratioOf, one: 1.1},
+	{workload: bench.Crowded, beside: "curator", name: "cycles", figure: ratioOf, one: 1.2, three: 1.2},
+	{workload: bench.Contended, beside: "curator", name: "cycles", figure: ratioOf, one: 1.2, three: 1.2},
+	{workload: bench.Crowd, beside: "writes", name: "cycles, in serial writes", figure: ratioOf, one: 0.95, three: 0.95},
+	{workload: bench.HandedOn, name: "cycles a second", figure: func(r Row) Spread { return r.PerSecond }, one: 200_000, three: 200_000},
+	{workload: bench.HandedOn, name: "requests a cycle: a rotation's only", figure: func(r Row) Spread { return r.Requests }, one: 0.01, three: 0.01, atMost: true},
+	{workload: bench.Many, beside: "requests", name: "client CPU a cycle", figure: func(r Row) Spread { return r.CPURatio }, one: 1.2, three: 1.2, atMost: true},
+	{workload: bench.Contended, name: "requests a cycle", figure: func(r Row) Spread { return r.Requests }, one: 6, three: 6, atMost: true},
+	{workload: bench.Contended, name: "events a cycle", figure: func(r Row) Spread { return r.Events }, one: 2, three: 2, atMost: true},
+}
+
+func ratioOf(r Row) Spread { return r.Ratio }
+
+// Targeted says whether a target is about that workload of that system.
+func Targeted(workload, system string) bool {
+	return slices.ContainsFunc(targets, func(t target) bool {
+		return t.workload == workload && (system == drivers.Ours || system == t.beside)
+	})
+}
+
+// targets writes what the library is to reach, and what it has reached in this run.
+func (r *Report) targets(w io.Writer) {
+	fmt.Fprint(w, "\n## Targets\n\n| workload | of locktree | beside | target | measured: median and range | |\n|---|---|---|---|---|---|\n")
+	for _, t := range targets {
+		want, bound := t.one, "≥"
+		if r.Plan.Members > 1 {
+			want = t.three
+		}
+		if want == 0 {
+			continue
+		}
+		if t.atMost {
+			bound = "≤"
+		}
+		got := r.reached(t)
+		verdict := "not measured in this run"
+		switch {
+		case got.N == 0:
+		case t.atMost == (got.Median <= want) || got.Median == want:
+			verdict = "reached"
+		default:
+			verdict = "missed"
+		}
+		fmt.Fprintf(w, "| %s | %s | %s | %s %g | %s | %s |\n", t.workload, t.name, t.beside, bound, want, got.figure(), verdict)
+	}
+}
+
+// reached is the figure of a target: of locktree's own row, or of the row of who it is beside.
+func (r *Report) reached(t target) Spread {
+	for _, work := range r.Workloads {
+		if work.Name != t.workload {
+			continue
+		}
+		for _, row := range Rows(r.Results.Samples, work, r.Systems) {
+			if row.System == t.beside || t.beside == "" && row.System == drivers.Ours {
+				return t.figure(row)
+			}
+		}
+	}
+	return Spread{}
+}
+
+// figure is a ratio, or a whole number where that is large.
+func (s Spread) figure() string {
+	if s.Median >= 1000 {
+		return s.whole()
+	}
+	return s.ratio()
+}
