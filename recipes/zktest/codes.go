@@ -98,13 +98,10 @@ const (
 	CodeOK                      Code = 0
 	CodeSystemError             Code = -1
 	CodeRuntimeInconsistency    Code = -2
-	CodeConnectionLoss          Code = -4
 	CodeMarshallingError        Code = -5
 	CodeUnimplemented           Code = -6
 	CodeOperationTimeout        Code = -7
 	CodeBadArguments            Code = -8
-	CodeUnknownSession          Code = -12
-	CodeAPIError                Code = -100
 	CodeNoNode                  Code = -101
 	CodeNoAuth                  Code = -102
 	CodeBadVersion              Code = -103
@@ -124,10 +121,10 @@ const (
 
 var codeNames = map[Code]string{
 	CodeOK: "OK", CodeSystemError: "SystemError", CodeRuntimeInconsistency: "RuntimeInconsistency",
-	CodeConnectionLoss: "ConnectionLoss", CodeMarshallingError: "MarshallingError",
-	CodeUnimplemented: "Unimplemented", CodeOperationTimeout: "OperationTimeout",
-	CodeBadArguments: "BadArguments", CodeUnknownSession: "UnknownSession", CodeAPIError: "APIError",
-	CodeNoNode: "NoNode", CodeNoAuth: "NoAuth", CodeBadVersion: "BadVersion",
+	CodeMarshallingError: "MarshallingError",
+	CodeUnimplemented:    "Unimplemented", CodeOperationTimeout: "OperationTimeout",
+	CodeBadArguments: "BadArguments",
+	CodeNoNode:       "NoNode", CodeNoAuth: "NoAuth", CodeBadVersion: "BadVersion",
 	CodeNoChildrenForEphemerals: "NoChildrenForEphemerals", CodeNodeExists: "NodeExists",
 	CodeNotEmpty: "NotEmpty", CodeSessionExpired: "SessionExpired", CodeInvalidACL: "InvalidACL",
 	CodeAuthFailed: "AuthFailed", CodeSessionMoved: "SessionMoved", CodeNotReadOnly: "NotReadOnly",

@@ -52,8 +52,6 @@ type conn struct {
 	lastOp                string
 	lastXid               int32
 
-	held   [][]byte // events kept back by EventAfterReply; nil when none is
-	hold   bool
 	waveBy time.Time // when the first reply of the current round trip is back
 	inWave bool
 }

@@ -54,8 +54,6 @@ func (c *conn) sendEvent(typ int32, path string) {
 		})
 	case r != nil && r.f.kind == faultHold:
 		r.held = append(r.held, func() { c.reply(frame) })
-	case c.hold:
-		c.held = append(c.held, frame)
 	default:
 		c.reply(frame)
 	}

@@ -30,16 +30,8 @@ func (c *conn) run(it *inbound) {
 		c.reply(replyFrame(it.req.xid, c.v.zxid(), it.fault.code).frame())
 		return
 	}
-	// With EventAfterReply the events of this request wait in held until its reply
-	// is queued. The server's lock is held throughout, so they are this request's.
-	c.hold = it.fault.kind == faultEventAfterReply
 	frame, end := c.execute(&it.req)
-	c.hold = false
 	c.finish(it, frame, end)
-	for _, f := range c.held {
-		c.reply(f)
-	}
-	c.held = nil
 }
 
 // gone is the client's end of the connection, as the server learns of it.

@@ -46,7 +46,6 @@ const (
 	faultHoldReader
 	faultHoldReply
 	faultFail
-	faultEventAfterReply
 )
 
 // Faults without a parameter.
@@ -84,9 +83,6 @@ var (
 	// HoldReply executes the request and keeps its reply, and everything sent
 	// on the connection after it, until [Injection.Release].
 	HoldReply = Fault{kind: faultHoldReply}
-	// EventAfterReply sends the watch events that the request triggers on its
-	// own connection after its reply. A real server never does.
-	EventAfterReply = Fault{kind: faultEventAfterReply}
 )
 
 // CutAt executes the request and cuts the connection after n bytes of its

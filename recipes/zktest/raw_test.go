@@ -101,29 +101,6 @@ func rawBubble(t *testing.T, f func(t *testing.T, s *Server)) {
 	})
 }
 
-func TestEventAfterReplyTurnsTheirOrderRound(t *testing.T) {
-	for _, turned := range []bool{false, true} {
-		rawBubble(t, func(t *testing.T, s *Server) {
-			c := rawDial(t, s.views[0])
-			c.greet(0, nil, false)
-			if turned {
-				s.Inject(On("create"), EventAfterReply)
-			}
-			c.watch("/a")
-			_, code := c.header()
-			require.Equal(t, CodeNoNode, code)
-			c.create("/a")
-			first, _ := c.header()
-			second, _ := c.header()
-			want := []int32{xidNotification, c.xid}
-			if turned {
-				want = []int32{c.xid, xidNotification}
-			}
-			require.Equal(t, want, []int32{first, second})
-		})
-	}
-}
-
 func TestCutAtSendsExactlySoManyBytes(t *testing.T) {
 	for n := range 30 {
 		rawBubble(t, func(t *testing.T, s *Server) {
