@@ -31,14 +31,14 @@ var (
 	readACL = []ACL{{Perms: permRead, Scheme: "world", ID: "anyone"}}
 )
 
-// identity is what a connection has proven to be.
+// identity is one that a connection has authenticated.
 type identity struct{ scheme, id string }
 
-// super is what the server's own hand acts as.
+// super is the identity of the server's own writes.
 var super = []identity{{scheme: "super"}}
 
-// allowed says whether one of ids has one of perms under acl (ZooKeeperServer.checkACL).
-// An empty list, which no client can set, allows everything there too.
+// allowed reports whether one of ids has one of perms under acl (ZooKeeperServer.checkACL).
+// As there, an empty list, which no client can set, allows everything.
 func allowed(acl []ACL, perms int32, ids []identity) bool {
 	if len(acl) == 0 || slices.ContainsFunc(ids, func(i identity) bool { return i.scheme == "super" }) {
 		return true
@@ -59,8 +59,8 @@ func allowed(acl []ACL, perms int32, ids []identity) bool {
 	return false
 }
 
-// matches compares an entry with an identity of its scheme: by text, of addresses by
-// prefix.
+// matches compares an entry with an identity of its scheme: addresses by prefix,
+// others as strings.
 func matches(a ACL, id string) bool {
 	if a.Scheme != "ip" {
 		return id == a.ID
@@ -105,8 +105,8 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 	var out []ACL
 	var seen []ACL
 	for _, a := range acl {
-		// Of what was sent: an entry that "auth" turns into one that is there already
-		// stands there twice.
+		// Only duplicates as sent are dropped: an entry that "auth" turns into one that is
+		// there already is stored twice.
 		if slices.Contains(seen, a) {
 			continue
 		}
@@ -134,13 +134,13 @@ func fixACL(o options, ids []identity, acl []ACL) ([]ACL, Code) {
 		return nil, CodeInvalidACL
 	}
 	if slices.Equal(out, openACL) {
-		return openACL, CodeOK // by far the most common list need not be kept a thousand times
+		return openACL, CodeOK // share by far the most common list
 	}
 	return out, CodeOK
 }
 
-// validID is what the scheme's provider says of an id. A scheme without a provider
-// makes the list invalid, and x509 has one only where TLS does.
+// validID is the judgement of the scheme's provider. A scheme without a provider
+// makes the list invalid, and x509 has one only with TLS.
 func validID(o options, a ACL) bool {
 	switch a.Scheme {
 	case "digest":
@@ -159,7 +159,7 @@ var dnPart = regexp.MustCompile(`^\s*([A-Za-z][A-Za-z0-9-]*|[0-9]+(\.[0-9]+)*)\s
 
 var dnEscape = regexp.MustCompile(`\\.|"[^"]*"`)
 
-// validDN is a rough reading of RFC 2253: every part is a type and a value.
+// validDN checks RFC 2253 roughly: every part is a type and a value.
 func validDN(dn string) bool {
 	for part := range strings.SplitSeq(dnEscape.ReplaceAllString(dn, ""), ",") {
 		if !dnPart.MatchString(part) {
@@ -192,7 +192,7 @@ func DigestID(userPassword string) string {
 }
 
 // authenticate adds to a connection's identities what the credentials prove.
-// A wrong password is not noticed here: it makes another identity.
+// A wrong password is no error: it makes another identity.
 func authenticate(o options, ids []identity, ip, scheme string, auth []byte) ([]identity, bool) {
 	add := func(i identity) {
 		if !slices.Contains(ids, i) {

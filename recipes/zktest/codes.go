@@ -90,7 +90,7 @@ func wordOp(op int32) string {
 }
 
 // Code is an error code of the client protocol, as in ZooKeeper's
-// KeeperException.Code. It is what [Fail] makes the server answer.
+// KeeperException.Code. [Fail] makes the server answer with one.
 type Code int32
 
 // The codes this server answers by itself, and those a test may want to inject.
@@ -132,7 +132,7 @@ var codeNames = map[Code]string{
 	CodeQuotaExceeded: "QuotaExceeded", CodeThrottled: "ThrottledOp",
 }
 
-// String is the code's name in ZooKeeper's own words, or its number.
+// String returns ZooKeeper's name for the code, or its number.
 func (c Code) String() string {
 	if n, ok := codeNames[c]; ok {
 		return n

@@ -14,8 +14,8 @@ type conn struct {
 	s  *Server
 	v  *view // of the server it is connected to
 	nc net.Conn
-	// raw is what nc speaks TLS over, nc itself otherwise. It is what gets
-	// closed: closing a TLS connection writes, and nothing here may wait.
+	// raw is the connection below TLS, or nc itself. It is the one to close: closing a
+	// TLS connection writes, and nothing here may wait.
 	raw net.Conn
 	ip  string
 
@@ -24,7 +24,7 @@ type conn struct {
 
 	session   *session
 	behind    *conn // the session's connection to this server before this one, see waits
-	follower  *conn // the one whose behind this is
+	follower  *conn // the connection whose behind is this one
 	claims    int64 // the session id the handshake asks for
 	ids       []identity
 	oldClient bool
@@ -37,8 +37,8 @@ type conn struct {
 	in      []inbound // read, not yet executed
 	arrived int       // how many of in have reached the server
 	inSize  int
-	stalled bool // the first of in is held by a fault
-	reading bool // the reader is held by a fault, with the first that has not arrived in its hands
+	stalled bool // a fault holds the first of in
+	reading bool // a fault holds the reader, on the first of in that has not arrived
 	cutIn   bool // partitioned: nothing arrives
 	room    chan struct{}
 
@@ -65,7 +65,7 @@ type inbound struct {
 	inj   *Injection
 	eof   bool
 	word  string // a four-letter word instead of a frame
-	read  bool   // the reader has had it in its hands: it arrives, whatever becomes of the connection
+	read  bool   // the server's reader had it already: it arrives even if the connection ends
 }
 
 // outbound is a frame on its way out. The last one of a connection closes it.
@@ -73,10 +73,10 @@ type outbound struct {
 	frame []byte
 	due   time.Time
 	last  bool
-	gate  chan struct{} // not before this is closed; nil for at once
+	gate  chan struct{} // sent only after this is closed; nil for at once
 }
 
-// gated says whether the frame is held back still; HoldReply's is, until its release.
+// gated reports whether HoldReply still holds the frame back.
 func (o *outbound) gated() bool {
 	if o.gate == nil {
 		return false
@@ -96,8 +96,8 @@ const (
 	maxQueue  = 64 << 20
 )
 
-// newConn adopts a connection; Server.mu is held. One without a TCP address is taken
-// to come from the same machine: a pipe does.
+// newConn adopts a connection; Server.mu is held. One without a TCP address is a pipe
+// and counts as coming from the same machine.
 func newConn(s *Server, v *view, nc net.Conn) *conn {
 	ip := "127.0.0.1"
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
@@ -112,8 +112,8 @@ func newConn(s *Server, v *view, nc net.Conn) *conn {
 	return c
 }
 
-// signal leaves a mark for one goroutine that waits, or will: channels of capacity
-// one, so that nothing here ever waits itself.
+// signal wakes the goroutine that waits on ch, or will. ch has capacity one, so that
+// signal itself never waits.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -121,7 +121,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// kill ends the connection at once, whatever is queued.
+// kill ends the connection at once and drops what is queued.
 func (c *conn) kill() {
 	if !c.dead {
 		c.dead = true
@@ -130,8 +130,8 @@ func (c *conn) kill() {
 	}
 }
 
-// close is the server's side of the end: what was sent before still leaves, and
-// in a partition the client does not notice.
+// close ends the connection on the server's side: what was sent before still leaves,
+// and in a partition the client does not notice.
 func (c *conn) close() {
 	if c.closed {
 		return
@@ -189,8 +189,8 @@ func (c *conn) write() {
 	}
 }
 
-// drop ends the socket and forgets the connection, if the server has noticed its
-// end. Else the reader's eof does that, when it arrives.
+// drop ends the socket, and forgets the connection if the server has noticed its
+// end. If not, it is forgotten when the reader's eof arrives.
 func (c *conn) drop() {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -200,7 +200,7 @@ func (c *conn) drop() {
 	}
 }
 
-// pause waits for news on the queue, at most d when d is positive. It answers
+// pause waits for a change of the queue, at most d if d is positive. It returns
 // false when the connection is gone.
 func (c *conn) pause(d time.Duration) bool {
 	var timeout <-chan time.Time
@@ -218,15 +218,15 @@ func (c *conn) pause(d time.Duration) bool {
 	return true
 }
 
-// batchSize bounds what is in the writer's hands and out of outSize's sight.
+// batchSize bounds what the writer has taken and outSize no longer counts.
 const batchSize = 64 << 10
 
-// nextBatch takes what is due. wait is how long until more is, 0 for until
-// woken, negative for look again at once.
+// nextBatch takes the frames that are due. wait is the time until the next one is; 0
+// means to wait until woken, a negative value to look again at once.
 func (c *conn) nextBatch() (batch []byte, last bool, wait time.Duration) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	// In order: what is not due, held back or cut off holds up all that is behind it.
+	// In order: a frame that is not due, held back or cut off holds up all those behind it.
 	for len(c.out) > 0 && len(batch) < batchSize && !c.cutOut && !last && !c.out[0].gated() {
 		o := c.out[0]
 		if left := time.Until(o.due); left > 0 {
@@ -248,8 +248,8 @@ func (c *conn) nextBatch() (batch []byte, last bool, wait time.Duration) {
 	return nil, last, 0
 }
 
-// deliver puts something read off the wire on its way. It answers false when
-// the connection is gone.
+// deliver queues what was read off the wire. It returns false when the connection is
+// gone.
 func (c *conn) deliver(it inbound) bool {
 	s := c.s
 	s.mu.Lock()
@@ -281,11 +281,11 @@ func (c *conn) lockedPump() {
 }
 
 // pump lets everything that is due arrive, which touches the session, and then
-// executes in order until the queue is empty or a fault holds it up. The two are
-// apart because a held request must not keep the pings behind it from counting.
+// executes in order until the queue is empty or a fault holds it up. These are two
+// steps because a held request must not keep the pings behind it from counting.
 func (c *conn) pump() {
 	if c.behind != nil {
-		c.behind.pump() // it may be off the list of connections
+		c.behind.pump() // it may no longer be in Server.conns
 	}
 	for c.arrived < len(c.in) && !c.reading && !c.cutIn && !c.s.frozen && !c.s.closed {
 		it := &c.in[c.arrived]
@@ -293,7 +293,7 @@ func (c *conn) pump() {
 			break
 		}
 		if c.closed && !it.eof && !it.read {
-			c.inSize -= it.raw // the server's end is closed: nothing arrives there any more
+			c.inSize -= it.raw // the server's end is closed: nothing arrives any more
 			c.in = slices.Delete(c.in, c.arrived, c.arrived+1)
 			continue
 		}
@@ -321,22 +321,22 @@ func (c *conn) pump() {
 	}
 }
 
-// follow puts the connection behind the one its session has had to this server.
+// follow puts the connection behind the previous one that its session had to this server.
 func (c *conn) follow(older *conn) {
 	if older != nil && older.busy() {
 		c.behind, older.follower = older, c
 	}
 }
 
-// busy says whether requests of this connection, or of one before it, are in the server's pipeline.
+// busy reports whether requests of this connection, or of one before it, are in the server's pipeline.
 func (c *conn) busy() bool { return c.arrived > 0 || c.behind != nil }
 
-// waits says whether the next request has to wait for those of an older connection: a server's pipeline is one queue,
-// whatever becomes of the connections. Credentials do not go through it (ZooKeeperServer.processPacket).
+// waits reports whether the next request has to wait for those of an older connection: a server's pipeline is one queue
+// and outlives connections. Credentials do not go through it (ZooKeeperServer.processPacket).
 func (c *conn) waits() bool { return c.behind != nil && c.in[0].req.op != opAuth }
 
-// arrive is the moment a frame reaches the server: it is counted, and the
-// session has been heard of.
+// arrive is called when a frame reaches the server: it counts the frame, and touches
+// the session.
 func (c *conn) arrive(it *inbound) {
 	if it.eof {
 		return
@@ -348,7 +348,7 @@ func (c *conn) arrive(it *inbound) {
 	}
 	c.lastXid, c.lastOp = it.req.xid, wordOp(it.req.op)
 	c.countRequest(it.req.op)
-	// Before it is executed (ZooKeeperServer.submitRequestNow), which credentials are not.
+	// A request touches the session before it is executed (ZooKeeperServer.submitRequestNow); credentials never do.
 	login := it.req.op == opAuth || it.req.op == opSASL
 	if x := c.session; x != nil && c.s.sessions[x.id] == x && !login && !c.v.cutOff {
 		c.s.touch(x)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Counts is what clients have asked of the server, see [Server.Counts].
+// Counts is the clients' traffic; see [Server.Counts].
 type Counts struct {
 	// Total is the number of requests that arrived, without pings and
 	// handshakes. A multi is one request.
@@ -13,17 +13,17 @@ type Counts struct {
 	// ByOp splits Total by operation: "create", "getChildren2", "multi", ...
 	ByOp map[string]int
 	// Pings and Connections (established, whether or not a handshake followed)
-	// are counted apart. Connections is 0 for a single session.
+	// are counted separately. Connections is 0 for a single session.
 	Pings       int
 	Connections int
 	// RoundTrips is how often a client had to wait: requests sent before the
-	// reply to the first of them was back count as one. That is exact with
-	// [WithLatency]; without, a reply can overtake a pipelined request and the
-	// number is an upper bound. Pings and handshakes are left out.
+	// reply to the first of them is back count as one. The number is exact with
+	// [WithLatency]. Without it a reply can overtake a pipelined request, and the
+	// number is an upper bound. Pings and handshakes are not counted.
 	RoundTrips int
 	// WatchEvents is the number of watch events sent.
 	WatchEvents int
-	// BytesIn and BytesOut are whole frames of all kinds.
+	// BytesIn and BytesOut include whole frames of all kinds.
 	BytesIn, BytesOut int64
 }
 
@@ -41,8 +41,8 @@ func (s *Server) Counts() Counts {
 	return s.counts.clone()
 }
 
-// SessionCounts is Counts for one session; all zero when it is not there (any
-// more).
+// SessionCounts is Counts for one session; all zero when there is no such session
+// (any more).
 func (s *Server) SessionCounts(session int64) Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *conn) countRequest(op int32) {
 }
 
 // waveRequest is called when a request leaves its client. It begins a round
-// trip unless it went out beside one whose first reply is not back yet.
+// trip unless the first reply of the present one is still to come.
 func (c *conn) waveRequest(op int32) {
 	if op == opPing || op == opConnect {
 		return

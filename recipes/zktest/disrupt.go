@@ -1,6 +1,6 @@
 package zktest
 
-// Direction is which way a partition swallows traffic.
+// Direction is the direction in which a partition swallows traffic.
 type Direction int
 
 // The directions of a partition.
@@ -35,10 +35,10 @@ func (s *Server) Disconnect(session int64) {
 
 // Partition makes a black hole between the session's client and the server, in
 // one direction or both, for its present and all later connections. Nothing is
-// closed and nobody is told. As TCP would, what is sent meanwhile, including the
-// end of a connection, arrives after [Server.Heal] if the connection is still
-// there on the receiving side. Session 0 means every client, also those without
-// a session; dialling itself still succeeds.
+// closed and neither side notices. As with TCP, what is sent meanwhile, including
+// the end of a connection, arrives after [Server.Heal] if the connection still
+// exists on the receiving side. Session 0 means every client, even those without
+// a session. Dialling still succeeds.
 func (s *Server) Partition(session int64, dir Direction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,17 +80,17 @@ func (c *conn) partition() {
 	c.cutIn, c.cutOut = dir&ToServer != 0, dir&ToClient != 0
 }
 
-// Freeze stops the server as SIGSTOP would: connections are accepted and bytes
-// swallowed, nothing is answered, and no session expires.
+// Freeze stops the server as SIGSTOP would: it accepts connections and bytes,
+// answers nothing, and expires no session.
 func (s *Server) Freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = true
 }
 
-// Thaw resumes a frozen server. Sessions whose time ran out meanwhile expire
-// first; then everything that was sent to it arrives. A real server races the
-// two; this is the outcome that is worse for its clients.
+// Thaw resumes a frozen server. Sessions whose time has run out meanwhile expire
+// first; then everything that was sent to it arrives. On a real server the two
+// race; this is the outcome that is worse for its clients.
 func (s *Server) Thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +115,8 @@ func (s *Server) RefuseDials(refuse bool) {
 }
 
 // SwapSessionID makes the session's next reconnect end it silently: the client
-// is given a new session as if that were the old one, with another id and
-// without the ephemerals, and nobody tells it. ClickHouse Keeper has done so.
+// is given a new session as if it were the old one, with another id and without
+// the ephemerals. ClickHouse Keeper has done so.
 func (s *Server) SwapSessionID(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

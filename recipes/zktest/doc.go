@@ -1,8 +1,8 @@
 // Package zktest is an in-memory ZooKeeper server for tests and development. It
 // speaks ZooKeeper's wire protocol, so programs use it through the client
-// library they use in production, over TCP or, inside a testing/synctest
-// bubble, over net.Pipe and in fake time, where a session timeout takes no time
-// at all and exactly as long as it should.
+// library they use in production: over TCP, or over net.Pipe inside a
+// testing/synctest bubble. There time is fake, and a session timeout takes
+// exactly as long as it should and none of yours.
 //
 //	func TestALostLockEndsItsWork(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) { // fake time: timeouts take none
@@ -30,40 +30,43 @@
 // [New]. Outside a bubble [Server.Addr] is a TCP address. The package imports
 // the standard library only.
 //
-// Everything is kept in memory and gone when the process ends; nothing is
-// replicated; whoever reaches the port may do anything. It is not for
-// production. What outgrows one process runs on real ZooKeeper: same protocol,
-// no change of code.
+// It is not for production. Everything is kept in memory and lost when the
+// process ends, nothing is replicated, and anybody who reaches the port may do
+// anything. What outgrows one process runs on real ZooKeeper: same protocol, no
+// change of code.
 //
 // # What it can do besides serving
 //
-// It declares locks as locktree apply would ([Server.Provision]), looks into and
-// edits the tree by the server's own hand ([Server.Get], [Server.Create],
-// [Server.Set], [Server.Delete], [Server.Dump], [Server.Sessions]), counts requests and round trips ([Server.Counts]), and
-// fails on demand: a fault for the requests a predicate picks
-// ([Server.Inject]) or for watch events ([Server.InjectEvent]), expired,
-// disconnected, partitioned, swapped sessions ([Server.Expire],
-// [Server.Disconnect], [Server.Partition], [Server.SwapSessionID]), a frozen,
-// refusing or read-only server ([Server.Freeze], [Server.RefuseDials],
-// [Server.SetReadOnly]) and followers that lag behind or leaders that were cut off ([Server.Replica]).
+//   - declare locks as locktree apply would: [Server.Provision]
+//   - read and edit the tree without a client: [Server.Get], [Server.Create],
+//     [Server.Set], [Server.Delete], [Server.Dump], [Server.Sessions]
+//   - count requests and round trips: [Server.Counts]
+//   - do damage to the requests a predicate picks ([Server.Inject]) or to watch
+//     events ([Server.InjectEvent])
+//   - expire, disconnect, partition or swap sessions: [Server.Expire],
+//     [Server.Disconnect], [Server.Partition], [Server.SwapSessionID]
+//   - freeze, refuse connections or become read-only: [Server.Freeze],
+//     [Server.RefuseDials], [Server.SetReadOnly]
+//   - play a follower that lags behind, or a leader that was cut off:
+//     [Server.Replica]
 //
 // # Limits
 //
 // A packet longer than [WithMaxFrame] allows ends its connection before memory
-// is taken for it. A connection may have 8 MiB of requests waiting and 8 MiB of
-// replies unread; beyond either the server reads no more from it. Watch events
-// pile up to 64 MiB on a client that does not read, then it is cut. The tree
-// itself grows as far as memory does.
+// is allocated for it. When a connection has 8 MiB of requests waiting, or 8 MiB
+// of replies unread, the server reads no more from it. Watch events for a client
+// that does not read pile up to 64 MiB; then the server cuts the connection. Only
+// memory limits the tree.
 //
 // # Fidelity
 //
 // It answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian
-// 12 (3.8.0-11+deb12u2). Package conformance holds what that means: written
-// scenarios with the real server's answers, about 900 replies and events, and
-// random sequences from three sessions played to both. In the last long run
-// 11,000 sequences with 442,713 replies and events were the same: results,
-// codes, Stats, children, data, the order of events and replies, and the exact
-// zxid of each. kazoo and Curator run their locks, elections and caches on it.
+// 12 (3.8.0-11+deb12u2). Package conformance checks that with written scenarios
+// (about 900 replies and events of the real server) and with random sequences
+// from three sessions, played to both servers. In the last long run 11,000
+// sequences with 442,713 replies and events were the same: results, codes,
+// Stats, children, data, the order of events and replies, and the exact zxid of
+// each. kazoo and Curator run their locks, elections and caches on it.
 // CONFORMANCE.md lists every operation and fault with the test that exercises
 // it, and the differences found on the way.
 //
@@ -74,7 +77,7 @@
 //     getChildren2, sync, multi, multiRead, getAllChildrenNumber,
 //     getEphemerals, whoAmI, setWatches and setWatches2, addWatch (persistent
 //     and recursive), removeWatches, checkWatches, auth, closeSession, ping
-//   - sequence numbers from the parent's create count, up to their end at 2^31
+//   - sequence numbers from the parent's create count, until they run out at 2^31
 //   - sessions: negotiated and rounded timeouts, expiry, re-attachment by
 //     password, take-over, SessionMoved between servers of an ensemble
 //   - ACLs of the schemes world, auth, digest, ip and, with [WithTLS], x509;
@@ -86,28 +89,27 @@
 //
 // Not supported:
 //
-//   - SASL and Kerberos: a token is answered with none, as by a server without
-//   - reconfiguration: ReconfigDisabled, as a standalone server's default
+//   - SASL and Kerberos: a token is answered with an empty one, as by a server
+//     without SASL
+//   - reconfiguration: the answer is ReconfigDisabled, as from a standalone
+//     server by default
 //   - persistence, snapshots, elections, observers, local sessions
-//   - the admin server, JMX, Prometheus, audit log; of mntr the sixteen gauges
-//     that have a meaning here
+//   - the admin server, JMX, Prometheus, the audit log; mntr has only the sixteen
+//     gauges that mean something here
 //   - throttling of requests and connections: inject [Fail] with
 //     [CodeThrottled] instead
-//   - several events that one transaction owes one connection come in order of
-//     path where ZooKeeper's order is that of a hash set; children are listed
-//     in order for the same reason
-//
-// # Where what is
-//
-// A frame's way: listen.go accepts, read.go cuts the stream into frames, request.go
-// and jute.go decode them, fault.go says what is to go wrong, conn.go queues them in
-// and their replies out, exec.go executes. session.go, tree.go, watch.go, acl.go and
-// quota.go are what it executes on; reads.go and txn.go are how. replica.go is what
-// another server of the ensemble shows; reap.go and the sessions' timers are what
-// happens by itself. inspect.go, counts.go, disrupt.go, event.go and readonly.go are
-// the test's own hands; words.go answers four-letter words.
+//   - the order of a Java hash set: several events that one transaction owes one
+//     connection come in order of path, and children are listed in order
+package zktest
+
+// The files, along a frame's way: listen.go accepts connections, read.go cuts the
+// stream into frames, request.go and jute.go decode them, fault.go decides what goes
+// wrong, conn.go queues requests and replies, exec.go executes with reads.go and
+// txn.go, on the data of session.go, tree.go, watch.go, acl.go and quota.go.
+// replica.go is another server's view of that data. reap.go and the sessions' timers
+// act by themselves. inspect.go, counts.go, disrupt.go, event.go and readonly.go serve
+// the test; words.go answers four-letter words.
 //
 // One lock guards all of it and is never held across I/O or a sleep: in a bubble a
-// goroutine that waits for a mutex stops the time. So whatever may block, a reader, a
-// writer, a predicate of a fault, runs without it.
-package zktest
+// goroutine that waits for a mutex stops time. So whatever may block (a reader, a
+// writer, a fault's predicate) runs without it.

@@ -2,7 +2,7 @@ package zktest
 
 import "time"
 
-// Event is what the predicate of [Server.InjectEvent] sees of a watch event.
+// Event is a watch event, as the predicate of [Server.InjectEvent] sees it.
 type Event struct {
 	Session int64
 	Type    string // "created", "deleted", "dataChanged", "childrenChanged"
@@ -24,11 +24,11 @@ type eventRule struct {
 }
 
 // InjectEvent puts a fault in force for the watch events that match accepts.
-// [DropEvent] swallows the event, [Delay] sends it so much later and [Hold]
-// at [Injection.Release], each without delaying anything else, which no
-// ordinary server would do. Other faults do nothing to an event.
+// [DropEvent] swallows the event, [Delay] sends it later, and [Hold] sends it at
+// [Injection.Release]. None of them delays anything else, which no ordinary server
+// would do. Other faults do nothing to an event.
 //
-// Unlike that of [Server.Inject] the predicate runs with the server locked: it
+// Unlike the predicate of [Server.Inject], match runs with the server locked: it
 // must not call the server.
 func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
 	i := &Injection{s: s, hit: make(chan struct{}), gate: make(chan struct{})}
@@ -39,7 +39,7 @@ func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {
 	return i
 }
 
-// sendEvent queues a watch event for the client, or does to it what a fault says.
+// sendEvent queues a watch event for the client, or applies a fault to it.
 func (c *conn) sendEvent(typ int32, path string) {
 	c.tally(func(n *Counts) { n.WatchEvents++ })
 	frame := eventFrame(typ, path)
@@ -59,7 +59,7 @@ func (c *conn) sendEvent(typ int32, path string) {
 	}
 }
 
-// eventFault finds the first rule that strikes.
+// eventFault finds the first rule that matches.
 func (s *Server) eventFault(e Event) *eventRule {
 	var hit *eventRule
 	for _, r := range s.eventRules {

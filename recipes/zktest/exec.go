@@ -1,8 +1,8 @@
 package zktest
 
-// run executes one request that has arrived. The client may be gone by now; a
-// write it sent is executed all the same as long as its session lives, as on a
-// server with the request already in its pipeline.
+// run executes one request that has arrived. The client may be gone by now; its
+// write is executed all the same as long as the session lives, as on a server that
+// has the request in its pipeline already.
 func (c *conn) run(it *inbound) {
 	s := c.s
 	switch {
@@ -21,7 +21,7 @@ func (c *conn) run(it *inbound) {
 		c.close()
 		return
 	case faultFail:
-		if it.req.op == opConnect { // there is no code in a handshake's answer but "expired"
+		if it.req.op == opConnect { // a handshake's answer has no code; it can only say "expired"
 			c.oldClient = it.req.connect.old
 			c.reply(c.connectReply(nil))
 			c.close()
@@ -34,7 +34,7 @@ func (c *conn) run(it *inbound) {
 	c.finish(it, frame, end)
 }
 
-// gone is the client's end of the connection, as the server learns of it.
+// gone is called when the server learns that the client has ended the connection.
 func (c *conn) gone() {
 	if !c.closed {
 		c.detach()
@@ -43,8 +43,8 @@ func (c *conn) gone() {
 	delete(c.s.conns, c)
 }
 
-// execute answers a request: the reply's frame, nil for none, and whether the
-// connection ends with it.
+// execute executes a request. It returns the reply's frame, nil for none, and whether
+// the connection ends with it.
 func (c *conn) execute(r *request) (frame []byte, end bool) {
 	s := c.s
 	if r.op == opConnect {
@@ -65,7 +65,7 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 	switch {
 	case r.bad && (r.op == opSASL || r.op == opAuth):
 		return nil, true
-	case r.op == opSASL: // a server without SASL answers every token with none
+	case r.op == opSASL: // a server without SASL answers every token with an empty one
 		e := replyFrame(r.xid, 0, CodeOK)
 		e.buffer(nil)
 		return e.frame(), false
@@ -95,11 +95,11 @@ func (c *conn) execute(r *request) (frame []byte, end bool) {
 		c.v.freshen() // a follower has applied what it answers
 	}
 	if r.op == opCheck && code == CodeOK {
-		return nil, false // outside a multi the server stumbles over the reply: there is none
+		return nil, false // outside a multi the server fails to build the reply and sends none
 	}
 	e := replyFrame(r.xid, c.v.zxid(), code)
 	if code == CodeOK || r.op == opMultiRead && !r.bad { // see multiRead
-		e.b = append(e.b, body.b[4:]...) // without the place for a length
+		e.b = append(e.b, body.b[4:]...) // without the room for its length
 	}
 	return e.frame(), false
 }
@@ -144,8 +144,8 @@ func isWrite(op int32) bool {
 	return false
 }
 
-// write1 is a single write as a transaction. Also one that is refused has taken
-// its zxid, as every failed write in ZooKeeper has.
+// write1 executes a single write as a transaction. Like every failed write in
+// ZooKeeper, one that is refused has taken a zxid.
 func (c *conn) write1(r *request, e *encoder) Code {
 	t := c.s.begin(c.session.id, c.ids)
 	switch r.op {
@@ -185,7 +185,7 @@ func (c *conn) multi(r *request, e *encoder) Code {
 		if code == CodeOK {
 			path, stat, code = t.write(op)
 		}
-		if code == CodeMarshallingError { // the server falls over the request: there are no results
+		if code == CodeMarshallingError { // the server fails on the whole request: there are no results
 			t.rollback()
 			return code
 		}
@@ -202,8 +202,8 @@ func (c *conn) multi(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// multiType settles what a create inside a multi makes. There the flags decide,
-// not the operation code as outside: a create2 answers like a create.
+// multiType settles what a create inside a multi makes. There the flags decide, and
+// not the operation code as outside: a create2 is answered like a create.
 func multiType(op *request) Code {
 	switch op.op {
 	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
@@ -211,7 +211,7 @@ func multiType(op *request) Code {
 		mode, _ := parseMode(op.flags)
 		switch {
 		case mode.ttl && !wasTTL:
-			return CodeMarshallingError // the server trips over the missing ttl
+			return CodeMarshallingError // the server fails on the missing ttl
 		case mode.ttl:
 			op.op = opCreateTTL
 		case mode.container:
@@ -225,8 +225,8 @@ func multiType(op *request) Code {
 	return CodeOK
 }
 
-// encodeResult writes the result of one operation. A container or timed node
-// answers with a create2's result (go-zookeeper cannot read one), see multiType.
+// encodeResult writes the result of one operation. The creation of a container or a
+// TTL node has a create2's result (which go-zookeeper cannot read), see multiType.
 func encodeResult(e *encoder, op int32, path string, stat Stat) {
 	switch op {
 	case opCreate:
@@ -245,7 +245,7 @@ func encodeResult(e *encoder, op int32, path string, stat Stat) {
 }
 
 // multiFailure is the reply of a transaction in which one operation failed. The
-// code stands in the header and again behind it (DataTree.processTxn).
+// code is in the header and again behind it (DataTree.processTxn).
 func multiFailure(e *encoder, n, culprit int, code Code) {
 	for i := range n {
 		c := code

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Request is what a fault's predicate sees of a request that has just been read
-// off the wire.
+// Request is a request that has just been read off the wire, as a fault's predicate
+// sees it.
 type Request struct {
 	Session int64    // 0 before the first handshake is answered
 	Op      string   // "create", "getChildren2", "ping", ...; "connect" for the handshake
 	Path    string   // of a multi: that of its first operation
 	Paths   []string // every path named
 	Xid     int32
-	// N counts, from 1, the requests with this Op that were offered to this
-	// rule since it was injected: r.Op == "create" && r.N == 2 is the second
-	// create from now on, of whatever session.
+	// N counts, from 1, the requests with this Op that this rule has seen since it
+	// was injected: r.Op == "create" && r.N == 2 is the second create from now on,
+	// of any session.
 	N int
 }
 
-// Fault is something to do to a request. The values are those declared here and
-// what [Delay], [DelayReply], [CutAt] and [Fail] return.
+// Fault is something to do to a request: one of the values declared here, or what
+// [Delay], [DelayReader], [DelayReply], [CutAt] and [Fail] return.
 type Fault struct {
 	kind faultKind
 	d    time.Duration
@@ -50,35 +50,35 @@ const (
 
 // Faults without a parameter.
 var (
-	// DropRequest swallows the request: it is not executed and never answered,
-	// while the connection and everything else on it goes on.
+	// DropRequest swallows the request: it is neither executed nor answered, while
+	// the connection and everything else on it goes on.
 	DropRequest = Fault{kind: faultDropRequest}
 	// DropEvent swallows a watch event, see [Server.InjectEvent].
 	DropEvent = Fault{kind: faultDropRequest}
-	// DropReply executes the request, swallows its reply and cuts the
-	// connection: the client cannot know what happened.
+	// DropReply executes the request, swallows the reply and cuts the connection: the
+	// client cannot know what happened.
 	DropReply = Fault{kind: faultDropReply}
-	// LoseReply executes the request and swallows its reply, while the
-	// connection and everything else on it goes on.
+	// LoseReply executes the request and swallows the reply, while the connection and
+	// everything else on it goes on.
 	LoseReply = Fault{kind: faultLoseReply}
 	// CutBefore cuts the connection instead of executing the request.
 	CutBefore = Fault{kind: faultCutBefore}
 	// CutAfter cuts the connection once the reply is sent in full.
 	CutAfter = Fault{kind: faultCutAfter}
 	// Hold keeps the request in the server's pipeline until [Injection.Release],
-	// as a slow disk does, and behind it all later ones of its session at this
-	// server, also those of a new connection. Their arrival keeps the session
-	// alive. If the client leaves meanwhile, they are executed at release all
-	// the same, unless the session is over by then, or attached to another
-	// server ([Replica]).
+	// as a slow disk does, and behind it all later requests of its session at this
+	// server, even those of a new connection. Their arrival keeps the session
+	// alive. If the client leaves meanwhile, they are still executed at release,
+	// unless the session is over by then or attached to another server
+	// ([Replica]).
 	Hold = Fault{kind: faultHold}
-	// HoldReader keeps the request in the hands of the thread that has read it,
-	// until [Injection.Release]: it is not in the pipeline yet, and nothing more
-	// is read from its connection. A new connection of its session overtakes
-	// it, so that it can be executed after writes that were sent later, and
-	// answered. ZooKeeper does that when the thread is not given a processor in
-	// time. To a program it looks the same when its session has moved to another
-	// server and back while the first one was slow, which is less rare.
+	// HoldReader stops the thread that has read the request, until
+	// [Injection.Release]: the request is not in the pipeline yet, and nothing more
+	// is read from its connection. A new connection of its session overtakes it, so
+	// that it can be executed after writes that were sent later and answered.
+	// ZooKeeper does that when the thread is not given a processor in time. To a
+	// program it looks the same when its session has moved to another server and
+	// back while the first one was slow, which is less rare.
 	HoldReader = Fault{kind: faultHoldReader}
 	// HoldReply executes the request and keeps its reply, and everything sent
 	// on the connection after it, until [Injection.Release].
@@ -99,9 +99,9 @@ func DelayReader(d time.Duration) Fault { return Fault{kind: faultDelayReader, d
 // connection after it, d later.
 func DelayReply(d time.Duration) Fault { return Fault{kind: faultDelayReply, d: d} }
 
-// Fail answers the request with code and does not execute it. A handshake
-// ("connect") knows one refusal only: the client is told that its session has
-// expired.
+// Fail answers the request with code instead of executing it. A handshake
+// ("connect") can be refused in one way only: the client is told that its session
+// has expired.
 func Fail(code Code) Fault { return Fault{kind: faultFail, code: code} }
 
 // Injection is one fault in force, from [Server.Inject].
@@ -127,10 +127,10 @@ type rules struct {
 }
 
 // Inject puts a fault in force for every request that match accepts, until
-// [Injection.Remove]. The rule injected first wins where several match. The
-// predicate is called once for each request, in the order they are read off
-// each connection, never by two goroutines at a time; it may look at the server
-// but must not inject or remove faults. See [Once] and [On].
+// [Injection.Remove]. If several rules match, the one injected first wins. match is
+// called once for each request, in the order they are read off each connection,
+// and never by two goroutines at a time. It may inspect the server but must not
+// inject or remove faults. See [Once] and [On].
 func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
 	i := &Injection{
 		s: s, match: match, fault: f, seen: map[string]int{},
@@ -142,7 +142,7 @@ func (s *Server) Inject(match func(Request) bool, f Fault) *Injection {
 	return i
 }
 
-// Hits is how many requests the fault has struck.
+// Hits returns the number of requests that the fault has struck.
 func (i *Injection) Hits() int {
 	lock := &i.s.rules.mu
 	if i.events != nil {
@@ -153,12 +153,13 @@ func (i *Injection) Hits() int {
 	return i.hits
 }
 
-// Hit is closed when the fault strikes for the first time. With [Hold] and
-// [HoldReader] the request may still be on its way then; it is not executed.
+// Hit returns a channel that is closed when the fault strikes for the first time.
+// With [Hold] and [HoldReader] the request may still be on its way then; it will not
+// be executed before the release.
 func (i *Injection) Hit() <-chan struct{} { return i.hit }
 
-// Remove ends the fault for requests that have not been read yet. What is held
-// stays held until [Injection.Release].
+// Remove ends the fault for requests that have not been read yet. What it holds stays
+// held until [Injection.Release].
 func (i *Injection) Remove() {
 	if i.events != nil {
 		i.s.mu.Lock()
@@ -171,7 +172,7 @@ func (i *Injection) Remove() {
 	i.s.rules.all = slices.DeleteFunc(i.s.rules.all, func(x *Injection) bool { return x == i })
 }
 
-// Release lets everything held go on, in order, and removes the fault.
+// Release lets everything that is held go on, in order, and removes the fault.
 func (i *Injection) Release() {
 	i.Remove()
 	i.s.mu.Lock()
@@ -195,12 +196,12 @@ func (i *Injection) Release() {
 	i.waiting = nil
 }
 
-// On makes a predicate for the given operations, of any session and path.
+// On returns a predicate that accepts the given operations, of any session and path.
 func On(ops ...string) func(Request) bool {
 	return func(r Request) bool { return slices.Contains(ops, r.Op) }
 }
 
-// Once makes a predicate accept only the first request it would.
+// Once returns a predicate that accepts only the first request that match accepts.
 func Once(match func(Request) bool) func(Request) bool {
 	done := false
 	return func(r Request) bool {
@@ -240,7 +241,7 @@ func (r *rules) apply(c *conn, it *inbound) {
 	}
 }
 
-// park holds up a request when its fault is one of the two given, and sets stalled meanwhile.
+// park holds a request up if its fault is delay or hold, and sets stalled meanwhile.
 func (c *conn) park(it *inbound, delay, hold faultKind, stalled *bool) bool {
 	resume := func() {
 		*stalled = false
@@ -266,7 +267,7 @@ func (c *conn) park(it *inbound, delay, hold faultKind, stalled *bool) bool {
 	return true
 }
 
-// finish sends the reply of an executed request, or what its fault makes of it.
+// finish sends the reply of an executed request, subject to its fault.
 func (c *conn) finish(it *inbound, frame []byte, end bool) {
 	switch it.fault.kind {
 	case faultDropReply:

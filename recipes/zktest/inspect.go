@@ -12,7 +12,7 @@ import (
 // Node is one znode as the server holds it.
 type Node struct {
 	Path     string
-	Data     []byte // nil and empty are told apart, as ZooKeeper does
+	Data     []byte // nil and empty differ, as in ZooKeeper
 	ACL      []ACL  // digests unmasked
 	Stat     Stat
 	Children []string // names, sorted
@@ -27,7 +27,7 @@ type Session struct {
 	Requests   int           // since the last ResetCounts, without pings
 }
 
-// Get looks at a node; false when it is not there. It counts as no request and
+// Get returns a node, false when there is none. It does not count as a request and
 // sets no watch.
 func (s *Server) Get(path string) (Node, bool) {
 	s.mu.Lock()
@@ -42,9 +42,9 @@ func (s *Server) Get(path string) (Node, bool) {
 	}, true
 }
 
-// Create makes a persistent node that anyone may change, and its missing
-// parents likewise, by the server's own hand: one transaction for each, with
-// the watches that fire. The error is a [Code] with its path.
+// Create makes a persistent node that anyone may change, and its missing parents,
+// without a client: one transaction for each, and watches fire. The error wraps a
+// [Code] and names the path.
 func (s *Server) Create(path string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Server) create(path string, data []byte) error {
 		return editError("create", path, CodeBadArguments)
 	}
 	var missing []string
-	// Ends at the root, which is always there.
+	// Ends at the root, which always exists.
 	for at, _ := splitPath(path); s.tree.nodes[at] == nil; at, _ = splitPath(at) {
 		missing = append(missing, at)
 	}
@@ -68,17 +68,17 @@ func (s *Server) create(path string, data []byte) error {
 	return editError("create", path, s.edit(&request{op: opCreate, path: path, data: slices.Clone(data), acl: openACL, ttl: -1}))
 }
 
-// Declaration is what a provisioned lock's node says and the children it needs.
-// A *kind.Payload is one; as an interface, because this package imports the
-// standard library only.
+// Declaration is the data of a provisioned lock's node and the children it needs.
+// *kind.Payload implements it. It is an interface because this package imports only
+// the standard library.
 type Declaration interface {
 	Encode() ([]byte, error)
 	Children() []string
 }
 
-// Provision declares a lock, as locktree apply would: its node with the children
-// it needs, and its missing parents, open to everybody. No client sees it
-// half-made. If the node exists, its declaration is replaced.
+// Provision declares a lock, as locktree apply would: it creates the node, the
+// children it needs and its missing parents, open to everybody, before any client
+// can see one of them. If the node exists, its declaration is replaced.
 func (s *Server) Provision(path string, d Declaration) error {
 	data, err := d.Encode()
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Server) set(path string, data []byte) error {
 }
 
 // Delete removes a node and everything below it, children first, whatever
-// their versions and ACLs: one transaction for each.
+// their versions and ACLs, in one transaction for each.
 func (s *Server) Delete(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +129,8 @@ func (s *Server) deleteAll(path string) error {
 	return editError("delete", path, s.edit(&request{op: opDelete, path: path, version: -1}))
 }
 
-// edit is a write by the server's own hand: no session's, so nothing ephemeral, and
-// with the right to everything. It takes a zxid and fires watches like any other.
+// edit is a write without a client: without a session, hence never ephemeral, and with
+// every right. It takes a zxid and fires watches like any other.
 func (s *Server) edit(r *request) Code {
 	t := s.begin(0, super)
 	_, _, code := t.write(r)
@@ -147,9 +147,9 @@ func editError(what, path string, code Code) error {
 	return fmt.Errorf("zktest: %s %s: %w", what, path, code)
 }
 
-// SetCreateCount presets how many children a node has had, which the next
-// sequence number is taken from, without creating them. ZooKeeper has no such
-// operation; it is there to test what happens near 2^31.
+// SetCreateCount sets how many children a node has ever had, without creating them;
+// the next sequence number is that count. ZooKeeper has no such operation. It serves
+// to test what happens near 2^31.
 func (s *Server) SetCreateCount(path string, n int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,10 +161,10 @@ func (s *Server) SetCreateCount(path string, n int32) error {
 	return nil
 }
 
-// Dump is the whole tree as text, one node a line, children indented below
-// their parent and in order: name, data, and what is out of the ordinary. It
-// has no times, ids or zxids in it, so that equal trees make equal dumps; an
-// ephemeral's owner shows as its rank among the sessions there are.
+// Dump returns the whole tree as text, one line per node, children indented below
+// their parent and in order: name, data, and anything out of the ordinary. It
+// contains no times, ids or zxids, so that equal trees make equal dumps; an
+// ephemeral's owner appears as its rank among the live sessions.
 func (s *Server) Dump() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,8 +215,8 @@ func permString(p int32) string {
 	return b.String()
 }
 
-// Sessions lists the live sessions in the order of their ids, which is that of
-// their creation.
+// Sessions lists the live sessions in the order of their ids, that is, of their
+// creation.
 func (s *Server) Sessions() []Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,9 +15,9 @@ var errMalformed = errors.New("zktest: record does not fit its frame")
 
 // decoder reads ZooKeeper's jute encoding: big-endian integers, strings and
 // buffers with a 32-bit length, vectors with a 32-bit count. The first misfit
-// sticks in err and every later read answers zero, so callers check once. No
-// length or count found in the input is trusted with an allocation larger than
-// the bytes that are actually there.
+// sets err, and every later read returns zero, so callers check once. Whatever
+// length or count the input claims, no allocation is larger than the bytes that
+// are there.
 type decoder struct {
 	b   []byte
 	err error
@@ -72,8 +72,8 @@ func (d *decoder) optString() (string, bool) {
 	return strings.ToValidUTF8(string(d.take(int(n))), "\uFFFD"), true
 }
 
-// string reads a string that must not be null: the real server runs into a
-// null pointer there and answers MarshallingError.
+// string reads a string that must not be null: the real server hits a null pointer
+// there and answers MarshallingError.
 func (d *decoder) string() string {
 	v, ok := d.optString()
 	if !ok {
@@ -82,9 +82,9 @@ func (d *decoder) string() string {
 	return v
 }
 
-// count reads a vector's length; the elements take at least size bytes each. A
-// negative one is an empty vector: what the server makes of it is null, which is
-// treated like one.
+// count reads the length of a vector whose elements take at least size bytes each. A
+// negative length means an empty vector: the server reads it as null, which it treats
+// as empty.
 func (d *decoder) count(size int) int {
 	n := int(d.int32())
 	if n > len(d.b)/size {
@@ -105,7 +105,7 @@ func (d *decoder) strings() []string {
 	return out
 }
 
-// acls reads a list whose entries may have null for their texts: fixACL refuses them.
+// acls reads a list whose entries may have null strings; fixACL refuses those.
 func (d *decoder) acls() []ACL {
 	n := d.count(12)
 	out := make([]ACL, 0, n)
@@ -140,7 +140,7 @@ func (e *encoder) bool(v bool) {
 	}
 }
 
-// buffer writes nil as null, which ZooKeeper stores apart from empty data.
+// buffer writes nil as null, which ZooKeeper distinguishes from empty data.
 func (e *encoder) buffer(v []byte) {
 	if v == nil {
 		e.int32(-1)
@@ -150,8 +150,8 @@ func (e *encoder) buffer(v []byte) {
 	e.b = append(e.b, v...)
 }
 
-// string writes characters beyond the basic plane as Java's encoder does, each
-// surrogate by itself: six bytes where UTF-8 has four.
+// string writes characters beyond the basic plane as Java's encoder does: each
+// surrogate by itself, six bytes where UTF-8 has four.
 func (e *encoder) string(v string) {
 	if strings.IndexFunc(v, func(r rune) bool { return r > 0xffff }) >= 0 {
 		var b []byte
@@ -199,7 +199,7 @@ func (e *encoder) stat(s Stat) {
 	e.int64(s.Pzxid)
 }
 
-// reply starts the frame that answers xid.
+// replyFrame starts the frame that answers xid.
 func replyFrame(xid int32, zxid int64, code Code) *encoder {
 	e := newEncoder()
 	e.int32(xid)
@@ -208,8 +208,8 @@ func replyFrame(xid int32, zxid int64, code Code) *encoder {
 	return e
 }
 
-// eventFrame is a watch event as the server pushes it: it answers no request and has
-// no zxid.
+// eventFrame is a watch event as the server pushes it, with no request's xid and no
+// zxid.
 func eventFrame(typ int32, path string) []byte {
 	e := replyFrame(xidNotification, -1, CodeOK)
 	e.int32(typ)

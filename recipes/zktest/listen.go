@@ -8,8 +8,8 @@ import (
 )
 
 // Addr is the server's TCP address, host:port on the loopback interface. The
-// first call starts listening on a free port. It panics when the machine does
-// not let it listen, as httptest does.
+// first call starts listening on a free port. Like httptest, it panics when it
+// cannot listen.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	addr := s.addr
@@ -50,7 +50,7 @@ func (s *Server) listen(addr string, v *view) (net.Listener, error) {
 		l.Close()
 		return nil, fmt.Errorf("zktest: listen on %s: the server is closed", addr)
 	}
-	// Under mu, and not closed: Close has not begun to wait, and closes l.
+	// mu is held and the server is not closed, so Close has yet to come, and will close l.
 	s.listeners = append(s.listeners, l)
 	s.wg.Add(1)
 	go s.accept(l, v)
@@ -73,20 +73,20 @@ func (s *Server) accept(l net.Listener, v *view) {
 	}
 }
 
-// Dialer connects to the server through net.Pipe, whatever address is asked
-// for. It can be passed to zk.WithDialer, and is what makes the server work in
-// a testing/synctest bubble, where sockets cannot be used.
+// Dialer returns a function for zk.WithDialer that connects to the server through
+// net.Pipe, whatever the address. That makes the server work in a
+// testing/synctest bubble, where sockets cannot be used.
 func (s *Server) Dialer() func(network, address string, timeout time.Duration) (net.Conn, error) {
 	return s.views[0].dial
 }
 
-// DialContext is [Server.Dialer] for clients that dial with a context, in the
-// shape of [net.Dialer.DialContext]: recipes.Config takes it as its Dialer.
+// DialContext is [Server.Dialer] for clients that dial with a context, as
+// [net.Dialer.DialContext] does. It fits recipes.Config.Dialer.
 func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return s.views[0].dialContext(ctx, network, address)
 }
 
-// dial is Dialer's function: without a limit when timeout is not positive.
+// dial is Dialer's function. A timeout that is not positive means none.
 func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx := context.Background()
 	if timeout > 0 {
@@ -97,8 +97,8 @@ func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, e
 	return v.dialContext(ctx, network, address)
 }
 
-// dialContext returns errors that look like net's own, so that clients which
-// look at them behave as over TCP.
+// dialContext returns errors like net's own, so that clients that inspect them
+// behave as over TCP.
 func (v *view) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: dialled{network, address}, Err: err}
@@ -113,7 +113,7 @@ func (v *view) dialContext(ctx context.Context, network, address string) (net.Co
 		case <-time.After(trip):
 		case <-ctx.Done():
 		}
-		// By the clock: in fake time both may be ready at once, and a replay must not depend on which one select picks.
+		// The clock decides: in fake time both channels may be ready at once, and a replay must not depend on select's choice.
 		if time.Since(start) < trip {
 			return fail(errDial{ctx.Err()})
 		}
@@ -125,13 +125,13 @@ func (v *view) dialContext(ctx context.Context, network, address string) (net.Co
 	return client, nil
 }
 
-// dialled is the address that a failed dial names.
+// dialled is the address in a failed dial's error.
 type dialled struct{ network, address string }
 
 func (d dialled) Network() string { return d.network }
 func (d dialled) String() string  { return d.address }
 
-// errDial is what a dial that ran into its context looks like to a caller of net.
+// errDial is the error of a dial that ended with its context, as net reports it.
 type errDial struct{ cause error }
 
 func (e errDial) Error() string {

@@ -28,9 +28,9 @@ func defaults() options {
 	return options{tick: 2 * time.Second, maxFrame: defaultMaxFrame, reapInterval: time.Minute}
 }
 
-// WithTickTime sets ZooKeeper's tickTime, 2 s by default, a millisecond at least. Session timeouts are
-// clamped to between 2 and 20 ticks, and sessions expire at whole ticks since
-// the server's start, up to one tick after their timeout.
+// WithTickTime sets ZooKeeper's tickTime, 2 s by default, a millisecond at least.
+// Session timeouts are clamped to between 2 and 20 ticks, and sessions expire at
+// whole ticks since the server's start, up to one tick after their timeout.
 func WithTickTime(d time.Duration) Option { return func(o *options) { o.tick = d } }
 
 // WithLatency makes every byte take d in each direction, so that a round trip
@@ -41,16 +41,16 @@ func WithLatency(d time.Duration) Option { return func(o *options) { o.latency =
 // announces a longer packet loses its connection.
 func WithMaxFrame(n int) Option { return func(o *options) { o.maxFrame = n } }
 
-// WithSuperDigest names the digest identity that may do everything, in the form
-// of [DigestID]. Without it there is no such identity.
+// WithSuperDigest sets the digest identity that may do everything, in the form
+// of [DigestID]. By default there is none.
 func WithSuperDigest(id string) Option { return func(o *options) { o.superDigest = id } }
 
-// WithExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). As in
-// ZooKeeper they are answered Unimplemented otherwise.
+// WithExtendedTypes allows TTL nodes (zookeeper.extendedTypesEnabled). Without it
+// the answer to their creation is Unimplemented, as in ZooKeeper.
 func WithExtendedTypes() Option { return func(o *options) { o.extendedTypes = true } }
 
-// WithReapInterval sets how often empty containers and outlived TTL nodes are
-// removed (znode.container.checkIntervalMs), one minute by default, a
+// WithReapInterval sets how often empty containers and TTL nodes past their
+// lifetime are removed (znode.container.checkIntervalMs), one minute by default, a
 // millisecond at least.
 func WithReapInterval(d time.Duration) Option { return func(o *options) { o.reapInterval = d } }
 
@@ -58,8 +58,8 @@ func WithReapInterval(d time.Duration) Option { return func(o *options) { o.reap
 // Quotas are counted either way.
 func WithQuotaEnforcement() Option { return func(o *options) { o.enforceQuota = true } }
 
-// WithWords allows these four-letter words and no others (4lw.commands.whitelist,
-// which in ZooKeeper is srvr by default; here all are answered).
+// WithWords allows these four-letter words and no others
+// (4lw.commands.whitelist). By default all are answered; in ZooKeeper only srvr is.
 func WithWords(words ...string) Option {
 	return func(o *options) { o.words = append([]string{}, words...) }
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// validPath says whether ZooKeeper accepts the path of a node (PathUtils): it
+// validPath reports whether ZooKeeper accepts the path of a node (PathUtils): it
 // starts with a slash, does not end with one, has no empty, "." or ".." part
 // and none of the characters ZooKeeper refuses.
 func validPath(path string) bool {
@@ -25,7 +25,7 @@ func validPath(path string) bool {
 
 // refusedRune covers the control characters, the UTF-16 surrogates and private
 // use area, and the specials. Java sees a character beyond the basic plane as
-// two surrogates, so those are refused too.
+// two surrogates, so such characters are refused too.
 func refusedRune(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff ||
 		r >= 0xfff0 || r == utf8.RuneError
@@ -48,9 +48,9 @@ func joinPath(parent, name string) string {
 	return parent + "/" + name
 }
 
-// parentForChange is the parent a create or delete is checked against. Only
-// the slash and a NUL are looked at before the parent is: a path that is wrong
-// in another way answers NoNode first when its parent does not exist.
+// parentForChange is the parent that a create or delete needs. Before it the server
+// checks only for a slash and a NUL: for a path that is wrong in another way the
+// answer is NoNode if its parent does not exist.
 func parentForChange(path string) (string, Code) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || strings.IndexByte(path, 0) >= 0 {
@@ -60,7 +60,7 @@ func parentForChange(path string) (string, Code) {
 	return parent, CodeOK
 }
 
-// special are the nodes nobody may delete.
+// special reports whether a node can never be deleted.
 func special(path string) bool {
 	return path == "/" || path == procPath || path == quotaPath || path == configPath
 }

@@ -18,8 +18,8 @@ const (
 // quotaTrack is the text form of limits and counts. A missing value is -1.
 type quotaTrack struct{ count, bytes, countHard, bytesHard int64 }
 
-// parseTrack reads pairs behind commas and semicolons, the form of StatsTrack, whose
-// own text has one = too many behind the bytes when hard limits follow.
+// parseTrack reads key=value pairs separated by commas and semicolons, the form of
+// StatsTrack, which writes one = too many after the bytes when hard limits follow.
 func parseTrack(data []byte) quotaTrack {
 	t := quotaTrack{-1, -1, -1, -1}
 	fields := map[string]*int64{
@@ -53,7 +53,7 @@ type quotaState struct {
 }
 
 // remember keeps the former content of a limits or stats node, nil when it is
-// only just being created.
+// being created.
 func (q *quotaState) remember(path string, data []byte) {
 	if q.data == nil {
 		q.data = map[string][]byte{}
@@ -63,8 +63,7 @@ func (q *quotaState) remember(path string, data []byte) {
 	}
 }
 
-// keepPaths remembers which paths had limits, once: the first change is the one after
-// which they differ from what was before.
+// keepPaths remembers, before the first change, which paths had limits.
 func (q *quotaState) keepPaths(t *tree) {
 	if q.paths == nil {
 		q.paths = maps.Clone(t.quotas)
@@ -82,9 +81,9 @@ func (t *txn) track(path string) (quotaTrack, bool) {
 	return quotaTrack{}, false
 }
 
-// checkQuota refuses a write that would cross a hard limit; soft limits only
-// make the real server log. Nothing is refused unless enforcement is on, which
-// as in ZooKeeper it is not by default.
+// checkQuota refuses a write that would exceed a hard limit; soft limits only
+// make the real server log. Nothing is refused unless enforcement is on; as in
+// ZooKeeper it is off by default.
 func (t *txn) checkQuota(path string, bytes, count int64) Code {
 	if !t.s.opts.enforceQuota {
 		return CodeOK
@@ -138,7 +137,7 @@ func (t *txn) accountDelete(path string, data []byte) {
 	t.account(path, -int64(len(data)), -1)
 }
 
-// accountSet takes the difference in size. The count of nodes stays.
+// accountSet adds the difference in size. The number of nodes stays.
 func (t *txn) accountSet(path string, bytes int64, old []byte) {
 	if _, _, ok := quotaNode(path); ok {
 		t.quota.remember(path, old)
@@ -159,7 +158,7 @@ func (t *txn) account(path string, bytes, count int64) {
 	}
 }
 
-// setTrack writes the counts into the stats node, in place: its Stat does not move.
+// setTrack writes the counts into the stats node, in place: its Stat does not change.
 func (t *txn) setTrack(owner string, count, bytes int64) {
 	stats := t.s.tree.nodes[quotaPath+owner+"/"+statNode]
 	if stats == nil {
@@ -175,15 +174,14 @@ func (t *txn) setTrack(owner string, count, bytes int64) {
 	})
 }
 
-// quotaNode takes the path of a limits or stats node apart.
+// quotaNode splits the path of a limits or stats node.
 func quotaNode(path string) (owner, name string, ok bool) {
 	parent, name := splitPath(path)
 	owner, ok = strings.CutPrefix(parent, quotaPath+"/")
 	return "/" + owner, name, ok && (name == limitNode || name == statNode)
 }
 
-// measure counts the nodes and bytes at and below path; nothing when it does
-// not exist.
+// measure counts the nodes and bytes at and below path; zero when it does not exist.
 func (t *tree) measure(path string) (count, bytes int64) {
 	n := t.nodes[path]
 	if n == nil {

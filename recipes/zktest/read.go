@@ -20,7 +20,7 @@ func (c *conn) read() {
 		if err != nil {
 			break
 		}
-		// Here, where no lock of the server is held: a predicate may look at it.
+		// Here, while the server is not locked: a predicate may inspect it.
 		c.s.rules.apply(c, &it)
 		if !c.deliver(it) || !c.waitRoom() {
 			break
@@ -32,14 +32,14 @@ func (c *conn) read() {
 	c.deliver(inbound{eof: true})
 }
 
-// next reads one frame. Any error ends the connection, as does a length beyond
-// the limit, before anything is allocated for it.
+// next reads one frame. Any error ends the connection. So does a length beyond the
+// limit, before anything is allocated for it.
 func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return inbound{}, err
 	}
-	// A word stands where a length would be, which would be more than a gigabyte's.
+	// A word comes in place of a length, which would be more than a gigabyte.
 	if first && knownWord(string(head[:])) {
 		return inbound{raw: 4, word: string(head[:])}, nil
 	}
@@ -60,7 +60,7 @@ func (c *conn) next(in *bufio.Reader, first bool) (inbound, error) {
 	return it, err
 }
 
-// readBody allocates as the bytes come in, not as the length promises.
+// readBody allocates as the bytes arrive, not by the length announced.
 func readBody(in io.Reader, n int) ([]byte, error) {
 	const step = 64 << 10
 	body := make([]byte, 0, min(n, step))

@@ -1,10 +1,10 @@
 package zktest
 
 // SetReadOnly switches read-only mode, in which ZooKeeper serves without a
-// quorum (readonlymode.enabled, localSessionsEnabled). Every connection is cut
-// at the switch. Only clients that ask for read-only service are let in, with a
-// session that this server alone knows; sessions from before can't be taken up.
-// Writes and syncs are answered NotReadOnly. No session from before expires.
+// quorum (readonlymode.enabled, localSessionsEnabled). The switch cuts every
+// connection. Only clients that ask for read-only service are then accepted, with a
+// session that only this server knows. Earlier sessions cannot reconnect, but do not
+// expire. The answer to writes and syncs is NotReadOnly.
 //
 // Switching back ends the local sessions and gives the others their full
 // timeout again, as a newly elected leader does.

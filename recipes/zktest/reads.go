@@ -13,7 +13,7 @@ func (c *conn) readOp(r *request, e *encoder) Code {
 		return c.getChildren(r, e)
 	case opGetACL:
 		return c.getACL(r, e)
-	case opSync: // of any path, also one that is not there; execute has caught up
+	case opSync: // of any path, existing or not; execute has caught up
 		e.string(r.path)
 		return CodeOK
 	case opSetWatches, opSetWatches2:
@@ -36,7 +36,7 @@ func (c *conn) readOp(r *request, e *encoder) Code {
 	return CodeUnimplemented
 }
 
-// readable finds a node and checks the right to it.
+// readable finds a node and checks its ACL.
 func (c *conn) readable(path string, perms int32) (*node, Code) {
 	n := c.v.tree().get(path)
 	if n == nil {
@@ -49,8 +49,7 @@ func (c *conn) readable(path string, perms int32) (*node, Code) {
 }
 
 // exists needs no permission, as in every server before 3.8.4 and 3.9.2
-// (ZOOKEEPER-2590), and is the only read that leaves a watch on a node that is
-// not there.
+// (ZOOKEEPER-2590), and is the only read that sets a watch on a missing node.
 func (c *conn) exists(r *request, e *encoder) Code {
 	if strings.IndexByte(r.path, 0) >= 0 {
 		return CodeBadArguments
@@ -66,8 +65,8 @@ func (c *conn) exists(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// getData leaves a watch only where it answers with data: on a node that is missing
-// or not ours to read there is none.
+// getData sets a watch only if it answers with data: not on a node that is missing
+// or may not be read.
 func (c *conn) getData(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead)
 	if code != CodeOK {
@@ -96,8 +95,8 @@ func (c *conn) getChildren(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// getACL shows digests only to those who may change the list. Reading it takes READ
-// or ADMIN, as in 3.8.0.
+// getACL shows digests only to those who may change the list. It needs READ or ADMIN,
+// as in 3.8.0.
 func (c *conn) getACL(r *request, e *encoder) Code {
 	n, code := c.readable(r.path, permRead|permAdmin)
 	if code != CodeOK {
@@ -112,8 +111,8 @@ func (c *conn) getACL(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// multiRead answers each read by itself; one failing does not fail the others.
-// A write among them fails the whole, with the answers up to it sent along.
+// multiRead answers each read separately: one that fails does not fail the others.
+// A write among them fails the whole, but the answers before it are sent.
 func (c *conn) multiRead(r *request, e *encoder) Code {
 	defer e.multiHeader(-1, true, -1)
 	for i := range r.ops {
@@ -132,8 +131,8 @@ func (c *conn) multiRead(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// countBelow counts all descendants. For the root, the server's own arithmetic
-// leaves out the root and the second name it is filed under.
+// countBelow counts all descendants. For the root ZooKeeper gets the same number: it
+// leaves out the root and the second name under which it stores it.
 func (c *conn) countBelow(r *request, e *encoder) Code {
 	if _, code := c.readable(r.path, permRead); code != CodeOK {
 		return code
@@ -149,8 +148,8 @@ func (c *conn) countBelow(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// getEphemerals lists the session's own, those whose path begins with what is
-// asked for: a prefix of text, not of names.
+// getEphemerals lists the session's own ephemerals whose path begins with r.path: a
+// prefix of the string, not of whole names.
 func (c *conn) getEphemerals(r *request, e *encoder) Code {
 	var out []string
 	all := strings.TrimSpace(r.path) == "" || strings.TrimSpace(r.path) == "/"
@@ -163,7 +162,7 @@ func (c *conn) getEphemerals(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// addWatch watches a path until told otherwise: mode 0 the node and its
+// addWatch watches a path until the watch is removed: mode 0 the node and its
 // children, mode 1 the whole subtree. The node need not exist.
 func (c *conn) addWatch(r *request, e *encoder) Code {
 	mode := persistentWatch
@@ -180,7 +179,7 @@ func (c *conn) addWatch(r *request, e *encoder) Code {
 	return CodeOK
 }
 
-// removeWatches drops, or with checkWatches only looks for, a watch by kind:
+// removeWatches removes a watch, or only looks for it (checkWatches), by kind:
 // 1 children, 2 data, 3 any.
 func (c *conn) removeWatches(r *request) Code {
 	if r.mode < 1 || r.mode > 3 {
@@ -203,7 +202,7 @@ func (c *conn) removeWatches(r *request) Code {
 	return CodeOK
 }
 
-// whoAmI lists what the connection is authenticated as, without secrets.
+// whoAmI lists the connection's identities, without secrets.
 func (c *conn) whoAmI(e *encoder) {
 	e.int32(int32(len(c.ids)))
 	for _, i := range c.ids {

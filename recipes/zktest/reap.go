@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// scheduleReap makes sure that the reaper looks in when there is something it
-// might remove. It keeps the fixed beat of the real one, which starts with the
-// server, but does not tick for nothing.
+// scheduleReap starts the reaper's timer if there is something it might remove. It
+// keeps the fixed beat of the real one, which starts with the server, but does not
+// run when there is nothing to do.
 func (s *Server) scheduleReap() {
 	if s.reaper != nil || len(s.tree.reapable) == 0 || s.closed {
 		return
@@ -18,7 +18,7 @@ func (s *Server) scheduleReap() {
 }
 
 // reap removes containers that have had children and have none left, and TTL
-// nodes without children that were not written to for longer than their
+// nodes without children that have not been written for longer than their
 // lifetime. Each removal is a transaction.
 func (s *Server) reap() {
 	s.mu.Lock()
@@ -36,8 +36,8 @@ func (s *Server) reap() {
 	s.scheduleReap()
 }
 
-// outlived follows ContainerManager.getCandidates. A container that never had a child
-// stays: it was made a moment ago, for a child that is on its way.
+// outlived follows ContainerManager.getCandidates. A container that has never had a
+// child stays: it may just have been made for a child that is on its way.
 func (n *node) outlived() bool {
 	switch {
 	case len(n.children) > 0:

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// view is what one server of an ensemble shows its clients. The server itself
-// is the leader, whose view is the live tree; a lagging [Replica] shows an older
-// one and owes its watchers the changes since.
+// view is the data as one server of an ensemble shows it to its clients. The server
+// itself is the leader, whose view is the live tree; a lagging [Replica] shows an
+// older tree and owes its watchers the changes since.
 type view struct {
 	s       *Server
 	watches *watchSet
@@ -32,7 +32,7 @@ func (v *view) zxid() int64 {
 	return v.s.zxid
 }
 
-// see is how a committed change reaches the view's watchers.
+// see reports a committed change to the view's watchers, now or when the view advances.
 func (v *view) see(c change) {
 	if v.old != nil {
 		v.owed = append(v.owed, c)
@@ -41,21 +41,21 @@ func (v *view) see(c change) {
 	v.watches.fire(c)
 }
 
-// freshen brings a lagging view up to now; it lags again from here.
+// freshen brings a lagging view up to date; from then on it lags again.
 func (v *view) freshen() {
 	if !v.cutOff {
 		v.advance()
 	}
 }
 
-// advance is freshen whether it is cut off or not.
+// advance is freshen for a view that may be cut off.
 func (v *view) advance() {
 	if v.old == nil {
 		return
 	}
 	v.old, v.oldZxid = v.s.tree.clone(), v.s.zxid
-	// Fired against the watches as they are now: one that was set on the older view
-	// is owed what has happened since, as on a follower that applies its log.
+	// Fire the watches that exist now: one that was set on the older view must see what
+	// has happened since, as on a follower that applies its log.
 	owed := v.owed
 	v.owed = nil
 	for _, c := range owed {
@@ -67,7 +67,7 @@ func (v *view) advance() {
 	}
 }
 
-// end cuts the connections of a session that has ended, when this server learns of it: behind the events of its end.
+// end cuts the connections of an ended session when this server learns of it, after the events that its end causes.
 func (v *view) end(x *session) {
 	for c := range v.s.conns {
 		if c.session == x && c.v == v && !c.ending {
@@ -76,10 +76,10 @@ func (v *view) end(x *session) {
 	}
 }
 
-// session is the one of this id as far as this server knows: one that lags may not know that it has ended.
+// session returns the session with this id as this server knows it: one that is cut off may not know that it has ended.
 func (v *view) session(id int64) *session {
 	if x := v.s.sessions[id]; x != nil || !v.cutOff {
-		return x // anybody else asks the leader
+		return x // a server that is not cut off asks the leader
 	}
 	for _, c := range v.owed {
 		if c.ends != nil && c.ends.id == id {
@@ -90,11 +90,11 @@ func (v *view) session(id int64) *session {
 }
 
 // Replica is another server of the same ensemble: a follower with its own
-// address, watches and view of the data. What is written through it is written
-// to the one tree there is, and sessions move freely between the servers.
+// address, watches and view of the data. Writes through it change the same tree,
+// and sessions move freely between the servers.
 //
-// A session that has moved away from a server loses the connection it left
-// there with the next write it sends on it (SessionMoved).
+// When a session has moved to another server, its old connection is cut at the next
+// write it sends there (SessionMoved).
 type Replica struct{ v *view }
 
 // Replica adds a follower, up to date until [Replica.Lag]. It ends with the
@@ -126,11 +126,11 @@ func (r *Replica) Listen(addr string) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// Lag stops the follower's clock: it shows the data as it is now, keeps its
-// watchers waiting, and refuses clients that have seen more. As on a real
-// follower, a write or a sync through it brings it up to the zxid of that
-// request before it is answered; after that it lags again. That a session has
-// ended it learns in the same order: until then it answers its pings and reads.
+// Lag makes the follower fall behind: it keeps showing the data as it is now, keeps
+// its watchers waiting, and refuses clients that have seen more. As on a real
+// follower, a write or a sync through it brings it up to the zxid of that request
+// before the answer; after that it lags again. It learns of the end of a session in
+// the same order: until then it answers the session's pings and reads.
 func (r *Replica) Lag() {
 	v := r.v
 	v.s.mu.Lock()
@@ -140,10 +140,10 @@ func (r *Replica) Lag() {
 	}
 }
 
-// CutOff makes this the leader of before, which has lost its followers and has not noticed: it lags, and so do its syncs,
-// as it asks nobody (Leader.processSync); what takes a quorum, it leaves unanswered, unexecuted. Sessions it knows may
-// come to it, also those that have ended elsewhere meanwhile. What it hears of a session keeps that alive nowhere else: the
-// others expire it. A real one steps down after at most syncLimit ticks: see [Server.Disconnect].
+// CutOff makes this the former leader, which has lost its followers and has not noticed. It lags, and its syncs do not help,
+// as it asks no other server (Leader.processSync). It neither executes nor answers what takes a quorum. Sessions it knows may
+// connect to it, even those that have ended elsewhere meanwhile. What it hears from a session does not keep it alive: the
+// other servers expire it. A real leader steps down after at most syncLimit ticks: see [Server.Disconnect].
 func (r *Replica) CutOff() {
 	r.Lag()
 	r.v.s.mu.Lock()
@@ -151,16 +151,17 @@ func (r *Replica) CutOff() {
 	r.v.cutOff = true
 }
 
-// Advance brings a follower that lags, or is cut off, up to now; it stays what it is. So a follower that is cut off one way
-// only gets what the leader commits, while what it sends, its clients' writes and pings, does not arrive.
+// Advance brings a follower that lags or is cut off up to date, once; it still lags or is cut off. So it plays a follower that
+// is cut off in one direction: it receives what the leader commits, while what it sends, its clients' writes and pings, is
+// lost.
 func (r *Replica) Advance() {
 	r.v.s.mu.Lock()
 	defer r.v.s.mu.Unlock()
 	r.v.advance()
 }
 
-// CatchUp ends [Replica.Lag] and [Replica.CutOff]: the watches of everything missed fire, in order.
-// A connection on which something was left unanswered ends, as a server drops its clients when it notices that it is alone.
+// CatchUp ends [Replica.Lag] and [Replica.CutOff]: the watches fire for everything missed, in order. A connection on which
+// something was left unanswered ends, as a server drops its clients when it notices that it is alone.
 func (r *Replica) CatchUp() {
 	v := r.v
 	v.s.mu.Lock()

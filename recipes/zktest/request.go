@@ -23,7 +23,7 @@ type request struct {
 }
 
 // connectRequest is the handshake. old marks a client that does not send the
-// readOnly byte (go-zookeeper), and so must not be answered one.
+// readOnly byte (go-zookeeper), and so must not receive one.
 type connectRequest struct {
 	lastZxid int64
 	timeout  int32
@@ -45,8 +45,8 @@ func decodeConnect(b []byte) (request, error) {
 	return request{op: opConnect, connect: c}, nil
 }
 
-// decodeRequest reads a frame after the handshake. An error means that not even
-// the header is there; a body that does not decode comes back as bad, because
+// decodeRequest reads a frame after the handshake. An error means that even the
+// header is incomplete. A body that does not decode is marked bad instead, because
 // the server answers it.
 func decodeRequest(b []byte) (request, error) {
 	d := decoder{b: b}
@@ -59,8 +59,8 @@ func decodeRequest(b []byte) (request, error) {
 	return r, nil
 }
 
-// body reads what belongs to the operation. One without a case has no body that the
-// server looks at; bytes that are left over are nobody's concern.
+// body reads the operation's record. The server ignores the body of an operation
+// without a case, and bytes that are left over.
 func (d *decoder) body(r *request) {
 	switch r.op {
 	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
@@ -86,7 +86,7 @@ func (d *decoder) body(r *request) {
 		r.scheme, _ = d.optString()
 		r.auth = d.buffer()
 	case opSASL:
-		r.bad = d.buffer() == nil // the server stumbles over no token at all
+		r.bad = d.buffer() == nil // the server fails on a missing token
 	case opMulti, opMultiRead:
 		d.multi(r)
 	case opReconfig:
@@ -125,7 +125,7 @@ func (d *decoder) multi(r *request) {
 	for d.err == nil {
 		op := request{op: d.int32()}
 		done := d.bool()
-		d.int32() // the error field of a request's header says nothing
+		d.int32() // in a request the header's error field means nothing
 		if done || d.err != nil {
 			return
 		}
@@ -145,8 +145,7 @@ func (d *decoder) multi(r *request) {
 	}
 }
 
-// paths are the paths a request names, the first one being what Request.Path
-// shows to a fault's predicate.
+// paths are the paths a request names. The first one becomes Request.Path.
 func (r *request) paths() []string {
 	if r.op != opMulti && r.op != opMultiRead {
 		if r.path == "" {

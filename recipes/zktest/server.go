@@ -18,9 +18,9 @@ type TB interface {
 	Logf(format string, args ...any)
 }
 
-// Server is one in-memory ZooKeeper server. Its methods are safe for any number
-// of goroutines. It keeps time by the time package alone: created inside a
-// testing/synctest bubble, it lives in the bubble's fake time.
+// Server is one in-memory ZooKeeper server. Its methods are safe for use by many
+// goroutines. A server created inside a testing/synctest bubble lives in the
+// bubble's fake time.
 type Server struct {
 	opts   options
 	born   time.Time
@@ -101,11 +101,11 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// errRefused is what a refused dial answers, in the shape net gives it.
+// errRefused is the cause of a refused dial, wrapped as net wraps its own.
 var errRefused = errors.New("connection refused by zktest")
 
-// password is the session's secret: unguessable, and derived, so that nothing
-// has to be remembered for it.
+// password is the session's secret. It cannot be guessed, and is derived from the
+// id so that it need not be stored.
 func (s *Server) password(id int64) []byte {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(id))

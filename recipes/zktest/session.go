@@ -11,13 +11,13 @@ type session struct {
 	timer    *time.Timer
 	conn     *conn
 	view     *view           // of the server it is attached to
-	pipes    map[*view]*conn // its latest connection to each server, that may have left requests there
+	pipes    map[*view]*conn // its latest connection to each server, which may have left requests there
 	swap     bool            // give it a new id at the next reconnect
-	local    bool            // of a read-only server, which cannot commit one
+	local    bool            // opened on a read-only server, which cannot commit it
 	counts   Counts
 }
 
-// clamp is the timeout the server grants for the one a client asks: two to twenty
+// clamp is the timeout the server grants to a client that asks for ms: two to twenty
 // ticks, ZooKeeper's defaults of minSessionTimeout and maxSessionTimeout.
 func (s *Server) clamp(ms int32) time.Duration {
 	return min(max(time.Duration(ms)*time.Millisecond, 2*s.opts.tick), 20*s.opts.tick)
@@ -36,16 +36,16 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	return x
 }
 
-// expiry is when a session heard of just now runs out: its timeout from now, up
-// to the next whole tick, since ZooKeeper expires sessions in buckets
-// (ExpiryQueue.roundToNextInterval). So never early, and up to a tick late.
+// expiry is when a session heard of just now expires: its timeout from now, rounded
+// up to a whole tick, since ZooKeeper expires sessions in buckets
+// (ExpiryQueue.roundToNextInterval). So it is never early, and up to a tick late.
 func (s *Server) expiry(timeout time.Duration) time.Time {
 	age := time.Since(s.born).Truncate(time.Millisecond)
 	ticks := (age+timeout)/s.opts.tick + 1
 	return s.born.Add(ticks * s.opts.tick)
 }
 
-// touch is what every packet of a client does to its session, except credentials.
+// touch extends a session, as every packet of its client except credentials does.
 func (s *Server) touch(x *session) { x.deadline = s.expiry(x.timeout) }
 
 // checkExpiry runs when a session's deadline may have passed. Packets only move
@@ -66,7 +66,7 @@ func (s *Server) expireIfDue(x *session) {
 		return
 	}
 	if s.readOnly && !x.local {
-		return // without a quorum nobody decides; SetReadOnly sets the timer again
+		return // without a quorum no session expires; SetReadOnly sets the timer again
 	}
 	s.endSession(x)
 }
@@ -76,7 +76,7 @@ func (s *Server) expireIfDue(x *session) {
 func (s *Server) endSession(x *session) {
 	x.timer.Stop()
 	delete(s.sessions, x.id)
-	// By no client's right: an ephemeral goes whatever the lists say.
+	// No ACL applies: an ephemeral goes in any case.
 	if !x.local {
 		t := s.begin(x.id, nil)
 		for _, path := range s.tree.owned(x.id) {
@@ -100,7 +100,7 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 	if c.session != nil || r.lastZxid > c.v.zxid() || s.readOnly && !r.readOnly {
 		return nil, true // "client must try another server"
 	}
-	if c.v.cutOff && r.session == 0 { // to open one takes a quorum
+	if c.v.cutOff && r.session == 0 { // opening a session takes a quorum
 		c.swallowed = true
 		return nil, false
 	}
@@ -118,7 +118,7 @@ func (s *Server) handshake(c *conn, r *connectRequest) ([]byte, bool) {
 		// ZooKeeper. One to another server stays until it is noticed there.
 		x.conn.close()
 	}
-	// Which of the two it was the client does not learn: both are an expired session.
+	// The client is not told which of the two it was: it sees an expired session.
 	if x == nil || string(r.password) != string(s.password(r.session)) {
 		return c.connectReply(nil), true
 	}
@@ -144,7 +144,7 @@ func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 	return c.connectReply(x)
 }
 
-// connectReply grants a session, or with nil says that there is none any more.
+// connectReply grants a session; nil tells the client that its session has expired.
 func (c *conn) connectReply(x *session) []byte {
 	e := newEncoder()
 	e.int32(0)

@@ -8,9 +8,8 @@ import (
 )
 
 // WithTLS makes the server speak TLS on all its connections, TCP and pipe, like
-// ZooKeeper's secureClientPort, and turns on the x509 scheme: a client that
-// presents a certificate, which cfg.ClientAuth asks for, is authenticated by its
-// subject.
+// ZooKeeper's secureClientPort. It turns on the x509 scheme: a client that presents
+// a certificate, for which cfg.ClientAuth asks, is authenticated by its subject.
 func WithTLS(cfg *tls.Config) Option {
 	return func(o *options) { o.tls, o.x509 = cfg, true }
 }
@@ -23,7 +22,7 @@ func (s *Server) secure(nc net.Conn) net.Conn {
 	return tls.Server(nc, s.opts.tls)
 }
 
-// identify finishes the TLS handshake and learns who the client is.
+// identify finishes the TLS handshake and adds the client's identity.
 func (c *conn) identify() error {
 	t, ok := c.nc.(*tls.Conn)
 	if !ok {
@@ -47,8 +46,8 @@ func (c *conn) identify() error {
 }
 
 // subject renders a distinguished name as Java's X500Principal does: RFC 2253,
-// the last part of the encoding first. Certificate.Subject.String keeps another
-// order for names that are not in the usual one.
+// the last part of the encoding first. Certificate.Subject.String changes the order
+// of unusual names.
 func subject(raw []byte) (string, error) {
 	var rdns pkix.RDNSequence
 	if _, err := asn1.Unmarshal(raw, &rdns); err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Paths every ZooKeeper server is born with.
+// The nodes that exist on every ZooKeeper server from the start.
 const (
 	procPath   = "/zookeeper"
 	quotaPath  = "/zookeeper/quota"
@@ -38,9 +38,9 @@ const (
 	timed
 )
 
-// node is one znode. creates is the count ZooKeeper calls the persisted
-// cversion: it grows with every child created and never shrinks, and it is what
-// sequence numbers are taken from. The cversion clients see also counts deletes.
+// node is one znode. creates is what ZooKeeper calls the persisted cversion: it grows
+// with every child created, never shrinks, and gives the sequence numbers. The
+// cversion that clients see also counts deletes.
 type node struct {
 	data     []byte
 	acl      []ACL
@@ -56,8 +56,8 @@ type node struct {
 	ttl                 int64 // milliseconds
 }
 
-// stat derives the visible Stat: every child that was created and is not there
-// any more has been deleted, hence 2*creates - children.
+// stat derives the visible Stat. Every child that was created and no longer exists
+// has been deleted, hence 2*creates - children.
 func (n *node) stat() Stat {
 	count := int32(len(n.children))
 	return Stat{
@@ -67,8 +67,7 @@ func (n *node) stat() Stat {
 	}
 }
 
-// names lists the children in order. The order is ours: ZooKeeper's is that of
-// a Java hash set.
+// names lists the children in order. ZooKeeper's order is that of a Java hash set.
 func (n *node) names() []string {
 	if n.sorted == nil {
 		n.sorted = slices.Sorted(maps.Keys(n.children))
@@ -115,8 +114,7 @@ func newTree() *tree {
 	return t
 }
 
-// get finds a node for reading. ZooKeeper files the root under the empty path
-// as well.
+// get finds a node for reading. ZooKeeper stores the root under the empty path too.
 func (t *tree) get(path string) *node {
 	if path == "" {
 		path = "/"
@@ -124,8 +122,8 @@ func (t *tree) get(path string) *node {
 	return t.nodes[path]
 }
 
-// put files a node and links it to its parent; it changes nobody's counters. Those
-// are the transaction's to change, and to take back.
+// put adds a node and links it to its parent. It changes no counters: the transaction
+// does, and undoes.
 func (t *tree) put(path string, n *node) {
 	t.nodes[path] = n
 	t.bytes += int64(len(path) + len(n.data))
@@ -166,8 +164,8 @@ func (t *tree) owned(session int64) []string {
 	return slices.Sorted(maps.Keys(t.ephemerals[session]))
 }
 
-// clone copies the tree for a replica that stays behind. Data and ACLs are
-// never changed in place, so they are shared.
+// clone copies the tree for a replica that lags. Data and ACLs are shared, because
+// they are never changed in place.
 func (t *tree) clone() *tree {
 	c := &tree{
 		nodes: make(map[string]*node, len(t.nodes)), ephemerals: map[int64]map[string]struct{}{},

@@ -2,13 +2,13 @@ package zktest
 
 import "fmt"
 
-// change is a watch trigger that a transaction has earned: it fires only once
-// the whole transaction stands.
+// change is a watch trigger of a transaction: it fires when the whole transaction is
+// committed.
 type change struct {
 	path string
 	typ  int32
-	acl  []ACL    // of the node at path: who cannot read it is not told
-	ends *session // nothing of a node: the end of a session, for a server that lags
+	acl  []ACL    // of the node at path: clients that cannot read it get no event
+	ends *session // instead of a node's change: the end of a session, for a server that lags
 }
 
 // txn is one transaction being applied: one write, one multi, or the end of a
@@ -21,7 +21,7 @@ type txn struct {
 	ids     []identity
 	undo    []func()
 	changes []change
-	// creates overlays the parents' create counts inside a multi, see create.
+	// creates overrides the parents' create counts inside a multi, see createCount.
 	creates map[string]int32
 	quota   quotaState
 }
@@ -33,8 +33,8 @@ func (s *Server) begin(session int64, ids []identity) *txn {
 	return &txn{s: s, zxid: s.zxid, now: nowMillis(), session: session, ids: ids, creates: map[string]int32{}}
 }
 
-// rollback takes back everything done so far, last first: each step restores what
-// it found, which may be what an earlier one had made of it.
+// rollback undoes everything done so far, last first: each step restores what it
+// found, which may be the result of an earlier one.
 func (t *txn) rollback() {
 	for i := len(t.undo) - 1; i >= 0; i-- {
 		t.undo[i]()
@@ -43,8 +43,8 @@ func (t *txn) rollback() {
 }
 
 // commit fires the watches, on every server of the ensemble, in the order of the
-// operations. The replies are not out yet, so a client hears of a change before it
-// can read it: ZooKeeper's promise about watches.
+// operations. The replies are not sent yet, so a client sees the event before it can
+// read the change, as ZooKeeper promises.
 func (t *txn) commit() {
 	t.s.scheduleReap()
 	for _, c := range t.changes {
@@ -54,8 +54,8 @@ func (t *txn) commit() {
 	}
 }
 
-// changed notes a trigger, with the list that says who may be told: a deleted node
-// has none any more when the watches fire.
+// changed notes a trigger together with the node's ACL, which decides who gets the
+// event: when the watches fire, a deleted node no longer has one.
 func (t *txn) changed(path string, typ int32, n *node) {
 	t.changes = append(t.changes, change{path: path, typ: typ, acl: n.acl})
 }
@@ -138,8 +138,8 @@ func (t *txn) create(r *request) (string, Stat, Code) {
 	return path, n.stat(), CodeOK
 }
 
-// checkMode refuses unknown flags, a lifetime that no TTL was asked for with, and a
-// TTL without one (PrepRequestProcessor.validateCreateRequest).
+// checkMode refuses unknown flags, a lifetime without a TTL mode, and a TTL mode
+// without a lifetime (PrepRequestProcessor.validateCreateRequest).
 func (t *txn) checkMode(r *request) (createMode, Code) {
 	mode, ok := parseMode(r.flags)
 	switch {
@@ -153,9 +153,9 @@ func (t *txn) checkMode(r *request) (createMode, Code) {
 	return mode, CodeOK
 }
 
-// createCount is the number the next sequential child of parent gets. Inside a
-// multi it is kept beside the node: at the wrap ZooKeeper's pending count goes
-// on to the negative numbers while the stored one stands still, see insert.
+// createCount is the number that the next sequential child of parent gets. Inside a
+// multi it is kept separately from the node: when the count wraps around, ZooKeeper's
+// pending one goes on into the negative numbers while the stored one stays, see insert.
 func (t *txn) createCount(path string, parent *node) int32 {
 	if c, ok := t.creates[path]; ok {
 		return c
@@ -163,8 +163,8 @@ func (t *txn) createCount(path string, parent *node) int32 {
 	return parent.creates
 }
 
-// newNode picks the lifetime by operation, not by flags, as the server does:
-// only createContainer makes containers, only createTTL makes timed nodes.
+// newNode picks the lifetime by the operation, not by the flags, as the server does:
+// only createContainer makes containers, only createTTL makes TTL nodes.
 func (t *txn) newNode(r *request, mode createMode, acl []ACL) *node {
 	n := &node{data: r.data, acl: acl, czxid: t.zxid, mzxid: t.zxid, pzxid: t.zxid, ctime: t.now, mtime: t.now}
 	switch {
@@ -178,9 +178,9 @@ func (t *txn) newNode(r *request, mode createMode, acl []ACL) *node {
 	return n
 }
 
-// insert adds a node. The parent's count and pzxid move only forward: after
-// 2^31 creates the new count is negative, is not taken over, and sequential
-// creates answer NodeExists from then on. That is ZooKeeper's behaviour too.
+// insert adds a node. The parent's count and pzxid only grow: after 2^31 creates the
+// new count is negative and is not stored, and from then on the answer to sequential
+// creates is NodeExists, as in ZooKeeper.
 func (t *txn) insert(path string, n *node, created int32) {
 	parentPath, _ := splitPath(path)
 	parent := t.s.tree.nodes[parentPath]
@@ -203,8 +203,8 @@ func (t *txn) insert(path string, n *node, created int32) {
 	t.changed(parentPath, eventChildrenChanged, parent)
 }
 
-// delete follows PrepRequestProcessor too. The right it takes is one on the parent,
-// looked at before anybody knows whether the node exists.
+// delete follows PrepRequestProcessor too. It needs a right on the parent, which is
+// checked before it is known whether the node exists.
 func (t *txn) delete(path string, version int32) Code {
 	parentPath, code := parentForChange(path)
 	if code != CodeOK || special(path) {
@@ -230,8 +230,8 @@ func (t *txn) delete(path string, version int32) Code {
 	return CodeOK
 }
 
-// drop removes a node that may go. The parent's pzxid moves, its count of creates
-// does not: no number is given out twice.
+// drop removes a node without any check. The parent's pzxid changes, its create count
+// does not, so that no number is used twice.
 func (t *txn) drop(path string, n *node) {
 	parentPath, _ := splitPath(path)
 	parent := t.s.tree.nodes[parentPath]
@@ -247,7 +247,7 @@ func (t *txn) drop(path string, n *node) {
 	t.changed(parentPath, eventChildrenChanged, parent)
 }
 
-// setData looks at the quota before the version, as PrepRequestProcessor does.
+// setData checks the quota before the version, as PrepRequestProcessor does.
 func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Code) {
 	n, code := t.target(path, permWrite)
 	if code != CodeOK {
@@ -271,8 +271,8 @@ func (t *txn) setData(path string, data []byte, version int32) (string, Stat, Co
 	return path, n.stat(), CodeOK
 }
 
-// setACL touches neither mzxid nor pzxid and fires no watch. It needs no undo: there
-// is no setACL in a multi.
+// setACL changes neither mzxid nor pzxid and fires no watch. It needs no undo, because
+// a multi cannot contain it.
 func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code) {
 	if !validPath(path) {
 		return "", Stat{}, CodeBadArguments
@@ -292,8 +292,8 @@ func (t *txn) setACL(path string, acl []ACL, version int32) (string, Stat, Code)
 	return path, n.stat(), CodeOK
 }
 
-// check takes the right to read: the answer tells a node's version, or that it is
-// not there.
+// check needs READ, because the answer reveals a node's version, or that it does not
+// exist.
 func (t *txn) check(path string, version int32) Code {
 	n, code := t.target(path, permRead)
 	if code == CodeOK && version != -1 && version != n.version {
@@ -302,7 +302,7 @@ func (t *txn) check(path string, version int32) Code {
 	return code
 }
 
-// target finds the node a write names and checks the right to it.
+// target finds the node that a write names and checks its ACL.
 func (t *txn) target(path string, perm int32) (*node, Code) {
 	if !validPath(path) {
 		return nil, CodeBadArguments

@@ -28,8 +28,8 @@ func newWatchTable() *watchTable {
 	return &watchTable{byPath: map[string]map[*conn]watchMode{}, byConn: map[*conn]map[string]struct{}{}}
 }
 
-// add sets a watch, in the place of an earlier one. A connection that the server has
-// ended gets none: forget has been there, and would not come again.
+// add sets a watch, replacing an earlier one. A connection that the server has ended
+// gets none: forget has run for it and will not run again.
 func (t *watchTable) add(path string, c *conn, mode watchMode) {
 	if c.closed {
 		return
@@ -48,8 +48,8 @@ func (t *watchTable) add(path string, c *conn, mode watchMode) {
 	}
 }
 
-// has is the server's answer to checkWatches, which in 3.8.0 is true as soon as
-// anybody watches the path.
+// has is the server's answer to checkWatches, which in 3.8.0 is true when any
+// connection watches the path.
 func (t *watchTable) has(path string) bool { return len(t.byPath[path]) > 0 }
 
 func (t *watchTable) remove(path string, c *conn) bool {
@@ -82,8 +82,7 @@ func (t *watchTable) forget(c *conn) {
 // but never a ChildrenChanged: they get the child's own event.
 func (t *watchTable) take(path string, typ int32) []*conn {
 	hit := map[*conn]struct{}{}
-	// Only recursive watches are looked for above the path, so without any the walk is
-	// one step.
+	// Above the path only recursive watches count, so without any the walk is one step.
 	for at := path; ; at, _ = splitPath(at) {
 		for c, mode := range maps.Clone(t.byPath[at]) {
 			switch {
@@ -122,8 +121,8 @@ func (w *watchSet) forget(c *conn) {
 	w.child.forget(c)
 }
 
-// fire sends the events one change triggers. A deletion is told once to a
-// connection that watches both the data and the children of the node.
+// fire sends the events that one change triggers. A connection that watches both the
+// data and the children of a node gets one event for its deletion.
 func (w *watchSet) fire(c change) {
 	switch c.typ {
 	case eventChildrenChanged:
@@ -137,9 +136,9 @@ func (w *watchSet) fire(c change) {
 	}
 }
 
-// send tells those who may read the node. For the others the watch is spent all
-// the same. ZooKeeper checks this since CVE-2024-23944 (3.8.4, and Debian's
-// 3.8.0).
+// send sends the event to those who may read the node. The others get none, but their
+// watch is used up. ZooKeeper has checked this since CVE-2024-23944 (3.8.4, and
+// Debian's 3.8.0).
 func (w *watchSet) send(conns []*conn, c change) {
 	for _, x := range conns {
 		if allowed(c.acl, permRead, x.ids) {
@@ -148,10 +147,10 @@ func (w *watchSet) send(conns []*conn, c change) {
 	}
 }
 
-// rearm restores a reconnected client's watches (setWatches): what happened
-// since the zxid it saw last is told at once, everything else is watched again.
-// Deletions and creations are told by state; changes of data and children are
-// lost when the client has meanwhile seen a newer zxid than its watch.
+// rearm restores a reconnected client's watches (setWatches): what has happened since
+// the zxid it saw last is sent at once, everything else is watched again. Deletions
+// and creations follow from whether the node exists; a change of data or children is
+// missed if the client has meanwhile seen a newer zxid.
 func (w *watchSet) rearm(t *tree, c *conn, r *request) {
 	for _, p := range r.watches[0] {
 		w.rearmOne(w.data, t, c, p, r.zxid, eventDataChanged)
@@ -174,8 +173,8 @@ func (w *watchSet) rearm(t *tree, c *conn, r *request) {
 	}
 }
 
-// rearmOne is one path of setWatches (DataTree.setWatches): an event or a watch, never
-// both, so nothing is told twice and nothing is missed.
+// rearmOne handles one path of setWatches (DataTree.setWatches): it sends an event or
+// sets a watch, never both, so nothing is reported twice and nothing is missed.
 func (w *watchSet) rearmOne(table *watchTable, t *tree, c *conn, path string, seen int64, typ int32) {
 	n := t.get(path)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// words are the four-letter words of a ZooKeeper server and, where this one
-// answers them, how.
+// words are the four-letter words of a ZooKeeper server; nil for those that this
+// server does not answer.
 var words = map[string]func(*Server, *strings.Builder){
 	"ruok": func(_ *Server, b *strings.Builder) { b.WriteString("imok") },
 	"isro": (*Server).wordIsRO,
@@ -29,19 +29,20 @@ var words = map[string]func(*Server, *strings.Builder){
 	"dirs": nil, "gtmk": nil, "hash": nil, "icfg": nil, "lead": nil, "obsr": nil, "orst": nil, "stmk": nil, "sysp": nil,
 }
 
-// serverVersion is what the words report; the date keeps clients' parsers happy.
+// serverVersion is the version that the words report; clients' parsers need the date.
 const serverVersion = "3.8.0-zktest, built on 2022-02-25 08:49 UTC"
 
-// knownWord tells a word from the length of a connect request, also one that is not
-// answered here: ZooKeeper knows it, and does not wait for a frame of that length.
+// knownWord distinguishes a word from the length of a connect request. It includes
+// words without an answer here: ZooKeeper knows them, and does not wait for a frame of
+// that length.
 func knownWord(w string) bool {
 	_, ok := words[w]
 	return ok
 }
 
 // fourLetter is the answer to a four-letter word, after which ZooKeeper closes
-// the connection. The words this server has no answer for get the one that
-// ZooKeeper gives to words outside its whitelist.
+// the connection. Words without an answer here get the one that ZooKeeper gives to
+// words outside its whitelist.
 func (s *Server) fourLetter(word string) string {
 	var b strings.Builder
 	if f := words[word]; f != nil && (s.opts.words == nil || slices.Contains(s.opts.words, word)) {
@@ -87,7 +88,8 @@ func (s *Server) statWord(b *strings.Builder, clients bool) {
 	fmt.Fprintf(b, "Zxid: 0x%x\nMode: %s\nNode count: %d\n", s.zxid, s.mode(), s.znodes())
 }
 
-// outstanding counts what has arrived and is not executed: held back by a fault.
+// outstanding counts the requests that have arrived and are not executed because a
+// fault holds them.
 func (s *Server) outstanding() int {
 	n := 0
 	for c := range s.conns {
@@ -97,7 +99,7 @@ func (s *Server) outstanding() int {
 }
 
 // wordMntr reports the gauges that mean something here, under ZooKeeper's
-// names; its hundreds of processing metrics have no counterpart.
+// names. Its hundreds of processing metrics have no counterpart.
 func (s *Server) wordMntr(b *strings.Builder) {
 	ephemerals := 0
 	for _, paths := range s.tree.ephemerals {
@@ -120,7 +122,7 @@ func (s *Server) wordMntr(b *strings.Builder) {
 
 func (s *Server) wordCons(b *strings.Builder) { s.listConns(b, true) }
 
-// listConns writes a line for each connection; details need a session.
+// listConns writes one line per connection; details exist only with a session.
 func (s *Server) listConns(b *strings.Builder, details bool) {
 	for _, c := range s.connections() {
 		fmt.Fprintf(b, " %s[%d](queued=%d,recved=%d,sent=%d", c.remote(), min(c.packetsOut, 1), c.arrived, c.packetsIn, c.packetsOut)
@@ -133,7 +135,7 @@ func (s *Server) listConns(b *strings.Builder, details bool) {
 	b.WriteString("\n")
 }
 
-// remote is the client's address, in Java's way of writing one.
+// remote is the client's address, as Java writes it.
 func (c *conn) remote() string {
 	if a, ok := c.raw.RemoteAddr().(*net.TCPAddr); ok {
 		return "/" + a.String()
@@ -141,8 +143,8 @@ func (c *conn) remote() string {
 	return fmt.Sprintf("/%s:%d", c.ip, c.id) // a pipe has no port
 }
 
-// wordDump lists sessions by the moment they are due to expire. Those of one tick
-// expire together, which is why deadlines are equal to the nanosecond.
+// wordDump lists sessions by the time they are due to expire. Those of one tick
+// expire together, so their deadlines are equal to the nanosecond.
 func (s *Server) wordDump(b *strings.Builder) {
 	buckets := map[time.Time][]*session{}
 	for _, x := range s.sessionsByID() {
@@ -168,7 +170,7 @@ func (s *Server) wordDump(b *strings.Builder) {
 	}
 }
 
-// The watch words know data watches only, as ZooKeeper's do.
+// The watch words count data watches only, as ZooKeeper's do.
 func (s *Server) wordWchs(b *strings.Builder) {
 	t := s.views[0].watches.data
 	fmt.Fprintf(b, "%d connections watching %d paths\nTotal watches:%d\n", len(t.byConn), len(t.byPath), t.count())
@@ -186,7 +188,7 @@ func (s *Server) wordWchp(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-// wordWchc is wordWchp by session.
+// wordWchc is wordWchp grouped by session.
 func (s *Server) wordWchc(b *strings.Builder) {
 	t := s.views[0].watches.data
 	for _, c := range s.connections() {
@@ -212,7 +214,7 @@ func (s *Server) wordSrst(b *strings.Builder) {
 	b.WriteString("Server stats reset.\n")
 }
 
-// wordEnvi has the keys of a Java program without a Java: clients look for the version of the server.
+// wordEnvi writes a Java program's keys, empty except for the server's version, which clients look for.
 func (s *Server) wordEnvi(b *strings.Builder) {
 	fmt.Fprintf(b, "Environment:\nzookeeper.version=%s\nhost.name=localhost\n", serverVersion)
 	for _, key := range []string{
