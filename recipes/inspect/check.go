@@ -21,9 +21,9 @@ import (
 type Verdict int
 
 const (
-	// VerdictHolds: it was seen to hold.
+	// VerdictHolds: it holds.
 	VerdictHolds Verdict = iota
-	// VerdictUnsure: it could not be seen, or it is a risk and no violation.
+	// VerdictUnsure: whether it holds could not be found out, or it is a risk but no violation.
 	VerdictUnsure
 	// VerdictFails: it does not hold; a promise of package recipes is void.
 	VerdictFails
@@ -32,7 +32,7 @@ const (
 // String returns "holds", "unsure" or "fails".
 func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"}[v] }
 
-// Condition is one of the conditions the promises of package recipes rest on, as Check found it.
+// Condition is one of the conditions on which the promises of package recipes rest, as Check found it.
 type Condition struct {
 	Name    string // "session timeout", "stale servers", "clock", "server version", "access /locks/a"
 	Verdict Verdict
@@ -41,13 +41,13 @@ type Condition struct {
 	Next    string // what to do; "" when it holds
 }
 
-// Check looks at the conditions under which two processes never believe to hold one lock at once, and at whether this
-// client can use the locks at paths. It asks the server this client is connected to: its words conf and srvr where
-// they are allowed; else it opens, and closes, one session of the shortest timeout there is, which tells the tick. It
-// writes nothing into the tree. An error means that no session could be had, or that ctx ended.
+// Check checks the conditions under which no two processes believe that they hold the same lock, and whether this
+// client can use the locks at paths. It asks the server that this client is connected to, with the words conf and srvr
+// where they are allowed. Where they are not, it opens and closes one session with the shortest possible timeout, which
+// reveals the tick. It writes nothing into the tree. An error means that there was no session, or that ctx ended.
 //
-// Not checked, as no client can: that the clocks of all machines run at the right rate, and whether the other servers
-// are configured as this one is.
+// No client can check that the clocks of all machines run at the right rate, nor that the other servers are configured
+// as this one is.
 func Check(ctx context.Context, c Source, paths ...string) ([]Condition, error) {
 	s, err := c.Session(ctx)
 	if err != nil {
@@ -73,31 +73,31 @@ func Check(ctx context.Context, c Source, paths ...string) ([]Condition, error) 
 	return found, ctx.Err()
 }
 
-// checkTimeout compares what the proof of a session rests on: see proof for why a tick may be a quarter of the timeout.
+// checkTimeout compares tick and timeout: type proof of package session says why a tick may be a quarter of the timeout.
 func checkTimeout(t, tick time.Duration, how string) Condition {
 	k := Condition{Name: "session timeout", Why: "a lease lasts half a session timeout; a commit proves that much only where a tick is at most a quarter of it",
 		What: fmt.Sprintf("the servers granted %v; a tick is %v, by %s", t, tick, how)}
 	switch {
 	case tick <= 0:
 		k.Verdict, k.What = VerdictUnsure, fmt.Sprintf("the servers granted %v; their tick could not be learnt", t)
-		k.Next = "add conf to 4lw.commands.whitelist, or see to it that tickTime is at most " + (t / 4).String()
+		k.Next = "add conf to 4lw.commands.whitelist, or make sure that tickTime is at most " + (t / 4).String()
 	case t < 4*tick:
 		k.Verdict, k.Next = VerdictFails, fmt.Sprintf("set the session timeout to %v or more, or lower tickTime to %v", 4*tick, t/4)
 	}
 	return k
 }
 
-// checkStaleness compares how long a server may serve what it last knew with how long the leader waits for the session.
-// A follower that is cut off drops its clients after syncLimit ticks. The last that its leader heard of them is half a
-// tick and T/3 old by then at the most, go-zookeeper pinging that often, so it expires them 2T/3 less half a tick after
-// the cut at the earliest. Hence 2T/3 should be (syncLimit + 1/2) ticks. No promise rests on it: grants and leases rest
-// on commits, of which such a server has none.
+// checkStaleness compares how long a server may serve old data with how long the leader waits for the session.
+// A follower that is cut off drops its clients after syncLimit ticks. At the cut, what its leader last heard of them is at
+// most half a tick and T/3 old, because go-zookeeper pings every T/3; so the leader expires them 2T/3 less half a tick after
+// the cut at the earliest. Hence 2T/3 should be at least (syncLimit + 1/2) ticks. No promise rests on this: grants and leases
+// rest on commits, and such a server commits nothing.
 func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condition {
 	k := Condition{Name: "stale servers", Why: "a server cut off from its leader serves old data for syncLimit ticks; it should drop its clients before the leader expires them, or they learn of their loss by the clock alone"}
 	least := time.Duration(syncLimit)*tick*3/2 + tick*3/4
 	switch {
 	case standalone:
-		k.What = "the server stands alone"
+		k.What = "the server is standalone"
 	case syncLimit == 0 || tick == 0:
 		k.Verdict, k.What = VerdictUnsure, "syncLimit is not known"
 		k.Next = "add conf to 4lw.commands.whitelist, or compare: the session timeout should be 1.5 x (syncLimit + 1/2) ticks or more"
@@ -110,7 +110,7 @@ func checkStaleness(t, tick time.Duration, syncLimit int, standalone bool) Condi
 	return k
 }
 
-// checkClock says what the clock of this system leaves out; see slept.
+// checkClock says what the clock of this system does not count; see slept in package session.
 func checkClock(system string) Condition {
 	k := Condition{Name: "clock", What: "deadlines follow the monotonic clock, and count the time the machine is suspended",
 		Why: "a lease must end in time by this machine's own clock; setting the date changes nothing"}
@@ -127,22 +127,22 @@ func checkVersion(srvr string) Condition {
 	k := Condition{Name: "server version", Why: "releases before 3.9.4 can lose committed writes at a change of leaders (ZOOKEEPER-4785, ZOOKEEPER-4925), and a lock is such a write"}
 	m := regexp.MustCompile(`version: (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(srvr)
 	if m == nil {
-		k.Verdict, k.What, k.Next = VerdictUnsure, "the server does not tell its version", "add srvr to 4lw.commands.whitelist, or see to it that it is 3.9.4 or later"
+		k.Verdict, k.What, k.Next = VerdictUnsure, "the server does not say its version", "add srvr to 4lw.commands.whitelist, or make sure that it is 3.9.4 or later"
 		return k
 	}
 	var v []int
 	for _, digits := range m[1:] {
-		n, _ := strconv.Atoi(digits) // matched as digits; a number too large is a later version
+		n, _ := strconv.Atoi(digits) // only digits matched; a number that overflows is a later version
 		v = append(v, n)
 	}
 	k.What = "it is " + strings.Join(m[1:], ".")
 	if slices.Compare(v, []int{3, 9, 4}) < 0 {
-		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later; a server that stands alone is not concerned"
+		k.Verdict, k.Next = VerdictUnsure, "plan an upgrade to 3.9.4 or later; a standalone server is not affected"
 	}
 	return k
 }
 
-// checkAccess compares a lock's declaration and ACL with who we are.
+// checkAccess compares a lock's declaration and ACL with our identities.
 func checkAccess(ctx context.Context, s *session.Session, path string) (Condition, error) {
 	k := Condition{Name: "access " + path, Why: "contenders are created and deleted in the lock node, and heartbeats need to read them"}
 	acl, _, err := s.GetACL(ctx, path)
@@ -151,8 +151,8 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		data, _, err = s.Get(ctx, path)
 	}
 	if session.OutcomeOf(err) == session.OutcomeDefinite {
-		// A server's answer is a finding, also when it is that there is no such node. No answer is an error: nothing was seen.
-		k.Verdict, k.What, k.Next = VerdictFails, err.Error(), "have read access granted to "+s.Whoami()
+		// What a server answers is a finding, even that there is no such node. No answer is an error: nothing is known.
+		k.Verdict, k.What, k.Next = VerdictFails, err.Error(), "grant read access to "+s.Whoami()
 		if errors.Is(err, zk.ErrNoNode) {
 			k.What, k.Next = "there is no such node", "declare the lock and run apply"
 		}
@@ -167,7 +167,7 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		return k, nil
 	}
 	lacking := lacks(s, acl, "CREATE", zk.PermCreate) + lacks(s, acl, "DELETE", zk.PermDelete)
-	if payload.ChildACL != nil { // else contenders may be read by whoever may create them
+	if payload.ChildACL != nil { // otherwise whoever may create contenders may read them
 		var children []zk.ACL
 		for _, a := range payload.ChildACL {
 			children = append(children, zk.ACL{Perms: int32(a.Perms), Scheme: a.Scheme, ID: a.ID})
@@ -177,17 +177,17 @@ func checkAccess(ctx context.Context, s *session.Session, path string) (Conditio
 		}
 	}
 	if k.What = "we are " + s.Whoami(); lacking != "" {
-		k.Verdict, k.What, k.Next = VerdictFails, k.What+", and lack "+strings.TrimSpace(lacking), "have the rights declared for us, or check the credentials"
+		k.Verdict, k.What, k.Next = VerdictFails, k.What+", and lack "+strings.TrimSpace(lacking), "declare these rights for this identity, or check the credentials"
 	}
 	return k, nil
 }
 
-// lacks returns the right's name if no entry gives it to us. Entries of schemes only a server can judge (ip, plugins) count
-// as ours: what is said to be lacking is lacking.
+// lacks returns the right's name if no entry grants it to us. Entries of schemes that only a server can judge (ip, plugins)
+// count as ours, so that a right reported as lacking really is.
 func lacks(s *session.Session, acl []zk.ACL, name string, perm int32) string {
 	for _, e := range acl {
 		ours := e.Scheme == "auth" || slices.ContainsFunc(s.Identities(), func(id session.Identity) bool {
-			user, _, _ := strings.Cut(id.ID, ":") // a server shows digests to administrators only, to others an x
+			user, _, _ := strings.Cut(id.ID, ":") // a server shows the digest only to administrators; others see an x
 			return e.Scheme == id.Scheme && (e.ID == id.ID || e.Scheme == "digest" && e.ID == user+":x")
 		})
 		if judged := slices.Contains([]string{"world", "digest", "x509"}, e.Scheme); e.Perms&perm != 0 && (ours || !judged) {
@@ -200,7 +200,7 @@ func lacks(s *session.Session, acl []zk.ACL, name string, perm int32) string {
 // number finds the first group of a pattern, 0 when there is none.
 func number(text, pattern string) int {
 	if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
-		n, _ := strconv.Atoi(m[1]) // digits; an absurd number is as good as none
+		n, _ := strconv.Atoi(m[1]) // digits; one that overflows is of no use anyway
 		return n
 	}
 	return 0

@@ -17,18 +17,18 @@ const (
 	shortestTrack = time.Minute // no rate is taken from less
 )
 
-// Conditions are those of the ensemble as a whole: what the servers do not show one by one.
+// Conditions returns the conditions of the ensemble as a whole, which no single server shows.
 func (snap *Snapshot) Conditions() []Condition {
 	return []Condition{snap.checkSessions(), snap.checkConnections(), snap.checkZxid(), snap.checkBeats()}
 }
 
-// unknown is a condition that a word would tell of.
+// unknown is a condition that cannot be judged without the answer to word.
 func (k Condition) unknown(what, word string) Condition {
 	k.Verdict, k.What, k.Next = VerdictUnsure, what, "add "+word+" to 4lw.commands.whitelist of every server, and see that each of them answers"
 	return k
 }
 
-// checkSessions looks for a session that cannot be closed: that is one transaction, which names all its nodes.
+// checkSessions looks for a session too large to be closed: closing it is one transaction, which names all its nodes.
 func (snap *Snapshot) checkSessions() Condition {
 	k := Condition{Name: "session sizes", Why: "a session ends in one transaction that names all its ephemeral nodes; if that is longer than jute.maxbuffer, 1 MiB unless set, servers may be unable to restart (ZOOKEEPER-4306)"}
 	if !snap.Dump {
@@ -60,7 +60,7 @@ func from(addr string) string {
 	return " of " + addr
 }
 
-// checkConnections says who has the most.
+// checkConnections names the hosts with the most connections.
 func (snap *Snapshot) checkConnections() Condition {
 	k := Condition{Name: "connections", Why: "a server refuses an address more than maxClientCnxns connections, 60 unless set: programs that leak theirs keep others out"}
 	all := 0
@@ -88,8 +88,8 @@ func (snap *Snapshot) checkConnections() Condition {
 	return k
 }
 
-// checkZxid says when the leader runs out of transaction ids, of which an epoch has 2^32. How fast they are used up the
-// contender tells who came first in this epoch: its token is the id of the transaction in which it came.
+// checkZxid says when the leader will run out of transaction ids, of which an epoch has 2^32. The rate at which they are used
+// follows from the oldest contender of this epoch: its token is the id of the transaction that created it.
 func (snap *Snapshot) checkZxid() Condition {
 	k := Condition{Name: "transaction ids", Why: "when those of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
 	used := snap.Zxid & 0xffffffff
@@ -105,7 +105,7 @@ func (snap *Snapshot) checkZxid() Condition {
 	}
 	soon := left < 1<<32/10
 	if first == nil || snap.At.Sub(first.Since) < shortestTrack || snap.Zxid < int64(first.Token) { //nolint:gosec // a zxid
-		k.What += "; in how many days the rest will be is not known, as no holder or waiter has been there for a minute of this epoch"
+		k.What += "; how long the rest will last is not known, because no holder or waiter has been there for a minute of this epoch"
 	} else {
 		track := snap.At.Sub(first.Since)
 		rate := max(1, float64(snap.Zxid-int64(first.Token))) / track.Seconds() //nolint:gosec // a zxid
@@ -113,7 +113,7 @@ func (snap *Snapshot) checkZxid() Condition {
 		k.What += fmt.Sprintf("; the rest lasts %s at the rate of the last %v", days(left/rate), track.Truncate(time.Second))
 	}
 	if soon {
-		k.Verdict, k.Next = VerdictUnsure, "restart the leader at a quiet hour, which begins a new epoch, and see who writes so much"
+		k.Verdict, k.Next = VerdictUnsure, "restart the leader at a quiet hour, which begins a new epoch, and find out who writes so much"
 	}
 	return k
 }
@@ -125,7 +125,7 @@ func days(seconds float64) string {
 	return "more than 1000 days"
 }
 
-// checkBeats adds up the heartbeats of the holders that were seen: a commit every sixth of the session timeout.
+// checkBeats adds up the heartbeats of all holders: a commit every sixth of the session timeout.
 func (snap *Snapshot) checkBeats() Condition {
 	k := Condition{Name: "heartbeats", Why: "a session that holds locks commits a heartbeat every sixth of its timeout, which is a write on every server"}
 	rate, unknown, seen := 0.0, false, map[int64]bool{}

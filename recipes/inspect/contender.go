@@ -11,33 +11,33 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Contender is one place in a queue, whoever wrote it. What a foreign client does not tell is zero.
+// Contender is one place in a queue, of any client. What a foreign client does not write is zero.
 type Contender struct {
 	Path    string
-	Name    string // as found, like Path and Data; what else is text has control characters escaped
-	GUID    string // what its client knows it by
+	Name    string // as found, like Path and Data; in all other strings control characters are escaped
+	GUID    string // the id by which its client recognises it
 	Seq     int32
 	Shared  bool      // a reader
-	Writer  string    // which client's names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
+	Writer  string    // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
 	ID      string    // who it says it is
 	Host    string    // where it runs
 	PID     int       // its process
 	Since   time.Time // when it queued
-	Held    time.Time // when it was granted, as ours say that had to wait; else zero
+	Held    time.Time // when it was granted, which only clients of this library write, after a wait; else zero
 	Session int64     // the session that owns the node
 	Token   uint64    // czxid: the fencing token it has, or will have
 	Revoked bool      // it has been asked to step back
-	Permits int       // of a semaphore: how many it holds or waits for; 0 where that is not known or another node of it says so
+	Permits int       // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
 	Data    []byte    // as found
 }
 
-// NewContender is what a name alone tells.
+// NewContender returns what the name alone reveals.
 func NewContender(dir string, c kind.Contender) Contender {
 	return Contender{Path: kind.JoinPath(dir, c.Name), Name: c.Name, GUID: c.GUID, Seq: c.Seq, Shared: c.Shared, Writer: writerOf(c)}
 }
 
-// writerOf names the client by the marker, which kazoo and WriteLock share with nobody, and else by the form of the id.
-// This library writes Curator's and kazoo's names and is called after them: the data says whose program it is.
+// writerOf names the client by the marker, which is unique for kazoo and WriteLock, and otherwise by the form of the id.
+// This library writes Curator's or kazoo's names and counts as that client; only the data tells them apart.
 func writerOf(c kind.Contender) string {
 	switch c.Marker {
 	case "__lock__", "__rlock__":
@@ -51,8 +51,8 @@ func writerOf(c kind.Contender) string {
 	return "curator"
 }
 
-// Describe fills in what the holder wrote about itself: JSON of ours, Vitess's and Terraform's field names too, or
-// plain text.
+// Describe fills in what the contender wrote about itself: JSON in this library's format or with the field names of Vitess
+// and Terraform, or plain text.
 func (k *Contender) Describe(data []byte) {
 	k.Data = data
 	k.Revoked = string(data) == kind.RevokeMessage
@@ -78,7 +78,7 @@ func (k *Contender) Describe(data []byte) {
 	}
 }
 
-// fill takes what the other known field names say, where ours say nothing.
+// fill uses the other known field names where ours are empty.
 func (k *Contender) fill(who, user, host string, pid int, created time.Time) {
 	if k.ID == "" {
 		k.ID = who
@@ -97,10 +97,10 @@ func (k *Contender) fill(who, user, host string, pid int, created time.Time) {
 	}
 }
 
-// maxIDText bounds what is shown of a foreign client's data.
+// maxIDText is the length up to which a foreign client's data counts as its ID.
 const maxIDText = 256
 
-// printable is data as text when it is that, else "".
+// printable returns data as a string if it is short and printable, otherwise "".
 func printable(data []byte) string {
 	if s := string(data); len(data) <= maxIDText && utf8.Valid(data) && Visible(s) == s {
 		return s
@@ -108,8 +108,8 @@ func printable(data []byte) string {
 	return ""
 }
 
-// Visible is a foreign text with what cannot be seen written as Go does: it ends up on terminals and in errors, where
-// control characters would be obeyed, and marks of direction and spaces without width make one name read as another.
+// Visible escapes invisible characters of a foreign string as Go does. Such strings end up on terminals and in errors, where
+// control characters would take effect, and direction marks and zero-width spaces would make one name look like another.
 func Visible(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s

@@ -1,8 +1,14 @@
-// Package inspect looks at locks and takes none: who holds one and who waits ([Lock], and [Look] for a whole subtree), who
-// waits for whom over several locks ([WaitsFor]), all of that for a whole ensemble, again and again ([Scanner]), which locks
-// other programs made for themselves ([Surveyor]), and whether the conditions hold on which the promises of package recipes
-// rest ([Check]). It writes nothing, and understands contenders of every client that contends for the same locks, declared or
-// not.
+// Package inspect looks at locks without taking any:
 //
 //	report, err := inspect.Lock(ctx, client, "/locks/payments/ledger")
+//
+// What it can show:
+//
+//   - [Lock]: who holds a lock and who waits for it; [Look] for a whole subtree
+//   - [WaitsFor]: who waits for whom across several locks, and deadlocks
+//   - [Scanner]: all of that for a whole ensemble, repeatedly
+//   - [Surveyor]: which locks other programs have made without a declaration
+//   - [Check]: whether the conditions hold on which the promises of package recipes rest
+//
+// It writes nothing. It understands the contenders of every client that competes for the same locks, declared or not.
 package inspect

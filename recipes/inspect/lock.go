@@ -14,29 +14,29 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// Report is what stands at a path: a lock, whoever declared and whoever uses it.
+// Report is the state of the lock at a path, whoever declared it and whoever uses it.
 type Report struct {
 	Path    string
-	Kind    *kind.Kind    // as declared; else guessed from the contenders; nil when there is nothing to guess from
+	Kind    *kind.Kind    // as declared; if not, guessed from the contenders; nil when there is nothing to guess from
 	Guessed bool          // nothing is declared here
 	Payload *kind.Payload // the declaration; nil when there is none
 	Why     error         // why there is none; kind.ErrForeign is the usual case
 	Holders []Contender   // in order
 	Waiters []Contender   // in order
-	Junk    []string      // children that are nobody's contender, as paths; they are ignored by the recipes
+	Junk    []string      // paths of children that are not contenders; the recipes ignore them
 }
 
-// Source is what has a session: a *recipes.Client, or a *session.Client.
+// Source provides a session: a *recipes.Client, or a *session.Client.
 type Source interface {
 	Session(ctx context.Context) (*session.Session, error)
 }
 
-// maxReads is how many contenders are read at a time.
+// maxReads is how many contenders are read concurrently.
 const maxReads = 16
 
 // Lock looks at the lock at path: one request for the node, one for each of its queues, one for each contender. It
-// writes nothing. The parts are read one after another, so a busy lock may show a holder and the successor it has
-// made way for; contenders that leave meanwhile are left out. A node that does not exist is zk.ErrNoNode.
+// writes nothing. The parts are read one after another, so the report of a busy lock may show both a holder and its
+// successor; contenders that leave meanwhile are left out. If the node does not exist the error is zk.ErrNoNode.
 func Lock(ctx context.Context, c Source, path string) (*Report, error) {
 	if err := kind.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("recipes: inspect: %w", err)
@@ -52,7 +52,7 @@ func Lock(ctx context.Context, c Source, path string) (*Report, error) {
 	return &n.Report, nil
 }
 
-// classify finds the kind: declared, or told by what stands in the node.
+// classify finds the kind: as declared, or guessed from the children.
 func (in *Report) classify(children []string) kind.Params {
 	if in.Payload != nil {
 		in.Kind = in.Payload.Params.Kind()
@@ -67,8 +67,8 @@ func (in *Report) classify(children []string) kind.Params {
 
 // read fills in holders and waiters.
 func (in *Report) read(ctx context.Context, s *session.Session, params kind.Params, children []string) error {
-	// All queues before any is judged, the permits before the antechamber: a Curator client that was granted its permit
-	// in between has left the antechamber by then, and counts as what it has become.
+	// Read all queues before judging any, and the permits before the antechamber: a Curator client that is granted its
+	// permit in between has left the antechamber by then, and counts as the holder it has become.
 	lines := make([][]Contender, len(in.Kind.Queues))
 	for i, q := range in.Kind.Queues {
 		dir, names := q.Dir(in.Path), children
@@ -89,9 +89,9 @@ func (in *Report) read(ctx context.Context, s *session.Session, params kind.Para
 	return nil
 }
 
-// judge tells holders from waiters in the queues of the kind.
+// judge sorts the contenders of all queues into holders and waiters.
 func (in *Report) judge(params kind.Params, lines [][]Contender) {
-	gated := map[int64]bool{} // sessions that stand in an antechamber
+	gated := map[int64]bool{} // sessions with a contender in an antechamber
 	for i, q := range in.Kind.Queues {
 		for _, c := range lines[i] {
 			gated[c.Session] = gated[c.Session] || q.Gate && c.Session != 0
@@ -102,11 +102,11 @@ func (in *Report) judge(params kind.Params, lines [][]Contender) {
 	}
 }
 
-// sort tells holders from waiters by the kind's own rule. How many permits there are of what nobody declared is not known
-// here, so whoever has one holds; and who was granted one keeps it when the number is lowered.
+// sort separates holders from waiters by the kind's own rule. Without a declaration the number of permits is not known, so
+// whoever has a permit holds. Whoever was granted one keeps it when the number is lowered.
 func (in *Report) sort(params kind.Params, q kind.Queue, line []Contender, gated map[int64]bool) {
 	queue := make([]kind.Contender, len(line))
-	// Of those that are still there: one that left while it was read holds nobody up.
+	// Only those that still exist: a contender that left while it was being read holds nobody up.
 	for i, c := range line {
 		queue[i], _ = kind.ParseContender(c.Name)
 	}
@@ -126,9 +126,10 @@ func (in *Report) sort(params kind.Params, q kind.Queue, line []Contender, gated
 	}
 }
 
-// tentative: the permit at place i, beyond the present number, was created but not granted. Ours say under which
-// number they were created, and places only move forward: at that number or behind it, it never was within. Curator's
-// clients create theirs while they still stand in the antechamber, and leave that when they are granted.
+// tentative reports whether the permit at place i, beyond the present limit, was created but not granted. Ours record the
+// limit under which they were created, and places only move forward: one that is at that place or behind it was never
+// within the limit. Curator's clients create theirs while they are still in the antechamber, and leave that when they are
+// granted.
 func tentative(c Contender, i int, gated map[int64]bool) bool {
 	if h, ok := kind.ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
 		return h.Held == nil && i >= h.Limit
@@ -136,9 +137,9 @@ func tentative(c Contender, i int, gated map[int64]bool) bool {
 	return gated[c.Session]
 }
 
-// permits is how many permits a node represents: one below "leases" is one permit, one in the antechamber waits for as many
-// as it says, and clients that write no number take one at a time. Permits that are not granted yet are not counted while
-// their client is in the antechamber: its node there has the number.
+// permits is the number of permits that a node stands for. A node below "leases" is one permit. A node in the antechamber
+// waits for as many as it says, or for one if its client writes no number. Permits that are not granted yet do not count
+// while their client is in the antechamber: its node there has the number.
 func permits(c Contender, gate, holds bool, gated map[int64]bool) int {
 	h, ours := kind.ParseHolder(c.Data)
 	switch {
@@ -150,8 +151,8 @@ func permits(c Contender, gate, holds bool, gated map[int64]bool) int {
 	return 1
 }
 
-// junk notes the children of dir that are neither contenders nor part of the layout. A namespace has none: it is there for
-// children of whatever name.
+// junk notes the children of dir that are neither contenders nor part of the layout. A namespace has none: its children may
+// have any name.
 func (in *Report) junk(dir string, names []string) {
 	for _, name := range names {
 		if in.Kind != nil && (in.Kind.Container || dir == in.Path && slices.Contains(in.Kind.Children, name)) {
@@ -183,14 +184,14 @@ func contenders(dir string, children []string, read func(kind.Contender) (*Conte
 	return out, junk, nil
 }
 
-// ReadContender reads one; nil without an error when it has gone.
+// ReadContender reads one contender; nil without an error if it has gone.
 func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.Contender) (*Contender, error) {
 	c := NewContender(dir, k)
 	data, stat, err := s.Get(ctx, c.Path)
 	if errors.Is(err, zk.ErrNoAuth) {
-		// Its data is not for us; that it is there, and whose it is, everybody may know.
+		// We may not read its data, but many servers tell everybody that it exists, and whose it is.
 		if stat, err = s.Exists(ctx, c.Path); errors.Is(err, zk.ErrNoAuth) {
-			return &c, nil // servers that hide it say no more than that it is there: its name is all there is
+			return &c, nil // this one only tells that it exists: its name is all we know
 		}
 	}
 	if errors.Is(err, zk.ErrNoNode) || err == nil && stat == nil {
@@ -203,13 +204,13 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 	return &c, nil
 }
 
-// Complete adds what the node says to what its name does.
+// Complete adds what the node's data and stat reveal.
 func (k *Contender) Complete(data []byte, stat *zk.Stat) {
 	k.Describe(data)
 	k.Session, k.Token, k.Since = stat.EphemeralOwner, uint64(stat.Czxid), since(*k, stat)
 }
 
-// since is when the contender queued: as it says, or as the server's clock had it.
+// since is when the contender queued: by its own account, or else by the server's clock.
 func since(c Contender, stat *zk.Stat) time.Time {
 	if !c.Since.IsZero() {
 		return c.Since
@@ -217,7 +218,7 @@ func since(c Contender, stat *zk.Stat) time.Time {
 	return time.UnixMilli(stat.Ctime).UTC()
 }
 
-// String is the inspection in one line for logs.
+// String returns the report in one line, for logs.
 func (in *Report) String() string {
 	name := func(cs []Contender) string {
 		var ids []string

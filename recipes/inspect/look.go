@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Look looks once at what a Scanner would look at. It reads every queue, also where dump lists nobody: contenders that
-// belong to no session are not on that list.
+// Look looks once at what a Scanner would look at. It reads every queue, even where dump lists nobody: dump does not list
+// contenders that belong to no session.
 func Look(ctx context.Context, c Source, opts ScanOptions) (*Snapshot, error) {
 	s := NewScanner(c, opts)
 	s.once = true
@@ -30,7 +30,7 @@ func Look(ctx context.Context, c Source, opts ScanOptions) (*Snapshot, error) {
 	return snap, nil
 }
 
-// missesOne reports whether a holder or a waiter seems to be away, which the words tell when they are asked twice.
+// missesOne reports whether a holder or a waiter seems to be away. Asking the words a second time settles that.
 func (snap *Snapshot) missesOne() bool {
 	if slices.ContainsFunc(snap.Servers, func(at Server) bool { return at.Connections < 0 }) {
 		return false
@@ -45,7 +45,7 @@ func (snap *Snapshot) missesOne() bool {
 	return false
 }
 
-// Forbidden are the words that some server does not allow, of those that tell who is connected.
+// Forbidden returns those of the words dump and cons, which list connections, that some server does not allow.
 func (snap *Snapshot) Forbidden() (words []string) {
 	for _, word := range []string{"dump", "cons"} {
 		if slices.ContainsFunc(snap.Servers, func(at Server) bool { return slices.Contains(at.Forbids, word) }) {

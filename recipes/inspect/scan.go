@@ -18,31 +18,31 @@ import (
 type Snapshot struct {
 	At    time.Time     // when the look began
 	Took  time.Duration // and how long it took
-	Zxid  int64         // the newest transaction that a server told of
-	Dump  bool          // dump listed the contenders; else their directories were asked
-	Locks []*Report     // in the order of paths; one that has not changed is the same value as in the snapshot before
-	// Sessions are all that the servers list, by id; where they list none, those of holders and waiters.
+	Zxid  int64         // the newest transaction that a server reported
+	Dump  bool          // dump listed the contenders; otherwise their directories were read
+	Locks []*Report     // by path; a report that has not changed is the same pointer as in the snapshot before
+	// Sessions are all sessions that the servers list, by id; if they list none, those of holders and waiters.
 	Sessions map[int64]*Session
 	Servers  []Server
-	Waits    *Waits   // see WaitsFor; of a queue longer than 200, its first 200 and those who stand in another one, too
-	Unread   []Unread // what could not be read, in the order of paths
-	Cut      bool     // there are more nodes below the prefix than are looked at, or some have very long paths
-	Pending  int      // nodes whose turn has not come yet, for the bound on reads: what is shown of them is older, or nothing
+	Waits    *Waits   // see WaitsFor; of a queue longer than 200, its first 200 and those that wait or hold elsewhere too
+	Unread   []Unread // what could not be read, by path
+	Cut      bool     // not all nodes below the prefix are looked at: there are too many, or some paths are very long
+	Pending  int      // nodes whose turn has not come yet, because of ScanOptions.Reads: their report is older, or missing
 	Cost     Cost
 }
 
-// Unread is a node that is declared, or stands below the prefix, and could not be read.
+// Unread is a node that is declared, or below the prefix, and could not be read.
 type Unread struct {
 	Path string
 	Err  error
 }
 
-// Missing reports whether what was asked for is not there: the node, or in it the declaration of a lock.
+// Missing reports whether the node, or the declaration in it, does not exist.
 func (u Unread) Missing() bool {
 	return errors.Is(u.Err, zk.ErrNoNode) || errors.Is(u.Err, kind.ErrForeign)
 }
 
-// Cost is what a look asked of the servers.
+// Cost is what a look cost the servers.
 type Cost struct {
 	Reads     int   // requests on the connection
 	Words     int   // four-letter words, each a connection of its own
@@ -54,49 +54,49 @@ type ScanOptions struct {
 	// Declared are the paths of declared locks.
 	Declared []string
 	// Prefix, unless it is empty, is a tree in which all locks are looked at, whoever made them: those that are declared, and
-	// those that their contenders tell of. "/" is everything.
+	// those that their contenders reveal. "/" is everything.
 	Prefix string
-	// Reads bounds the requests of a look, after the first one of each declared lock; 0 is no bound. What is in use, or has
-	// changed, comes first; the rest takes turns.
+	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. What is in use
+	// or has changed comes first; the rest takes turns.
 	Reads int
 }
 
-// maxNodes is how many nodes below a prefix are looked at.
+// maxNodes bounds the nodes below a prefix that are looked at.
 const maxNodes = 100_000
 
-// Scanner looks at the same locks again and again, and asks only for what may have changed. Where the servers allow the
-// four-letter words dump and cons it learns from these who stands in which queue, at a cost that grows with the contenders
-// and not with the locks; else it compares the stats of the directories (pzxid) with those of the last look. Either way
-// everything is read again, in turn, with what is left of the bound on reads: a declaration that changed, a note in a
-// contender's node, and a foreign child of an idle lock show up by then.
+// Scanner looks at the same locks repeatedly, and asks only for what may have changed. If the servers allow the four-letter
+// words dump and cons, it learns from these who is in which queue, at a cost that grows with the contenders and not with the
+// locks. If not, it compares the stats of the directories (pzxid) with those of the last look. In both cases it also reads
+// everything again, in turn, with what is left of the bound on reads: this is how it finds a declaration that changed, a note
+// in a contender's node, and a foreign child of an idle lock.
 //
-// Safe for use by several goroutines, one look at a time.
+// A Scanner is safe for use by several goroutines, one look at a time.
 type Scanner struct {
 	source Source
 	opts   ScanOptions
 	words  words
 	seed   maphash.Seed
 
-	once    bool // there is no next look, in which a turn would come
+	once    bool // there is only one look, so nothing can wait for its turn
 	look    sync.Mutex
 	entries map[string]*entry
 	looks   int
 	order   []*entry        // in the order of paths
-	turn    int             // the place in order that comes next
+	turn    int             // the index in order of the last turn
 	fresh   []*entry        // not read yet
-	walked  int             // entries that were found and not declared
+	walked  int             // entries that were found, not declared
 	cut     int             // the last round of turns in which a node was left out; 0: none was
 	rounds  int             // of turns, counted from 1
 	queues  map[string]bool // the names of children in which some kind keeps contenders
 }
 
-// entry is a node that is looked at: a lock, or a place in which there may be some.
+// entry is a node that is looked at: a lock, or a node that may contain locks.
 type entry struct {
 	path    string
-	asked   bool // for, by who uses the Scanner
-	lock    bool // is declared there
-	look    int  // the last one in which it was on the list
-	whole   int  // the last one in which all of it was read
+	asked   bool // named in ScanOptions
+	lock    bool // declared as a lock
+	look    int  // the last look in which it was read
+	whole   int  // the last look in which all of it was read
 	read    bool
 	gone    bool
 	mzxid   int64
@@ -104,12 +104,12 @@ type entry struct {
 	payload *kind.Payload
 	why     error
 	dirs    []*directory // its own, then those of its queues
-	sign    uint64       // of what dump listed in it
+	sign    uint64       // a hash of what dump listed in it
 	report  *Report
 	err     error
 }
 
-// directory is where contenders may stand, as it was last read.
+// directory is a node whose children may be contenders, as it was last read.
 type directory struct {
 	path   string
 	listed bool
@@ -117,7 +117,7 @@ type directory struct {
 	names  []string
 }
 
-// errNotReadOnly keeps what only looks from being able to do more.
+// errNotReadOnly makes sure that a Scanner cannot write.
 var errNotReadOnly = errors.New("inspect: the connection of a Scanner must be one that refuses writes: set ReadOnly when dialling it")
 
 // NewScanner returns a Scanner that looks by way of c, which must have been dialled with ReadOnly.
@@ -139,7 +139,7 @@ func NewScanner(c Source, opts ScanOptions) *Scanner {
 	return s
 }
 
-// add takes a node in, to be read.
+// add adds a node to be read.
 func (s *Scanner) add(path string) *entry {
 	e := s.entries[path]
 	if e == nil {
@@ -150,13 +150,13 @@ func (s *Scanner) add(path string) *entry {
 	return e
 }
 
-// under reports whether path stands below the prefix.
+// under reports whether path is below the prefix.
 func (s *Scanner) under(path string) bool {
 	return s.opts.Prefix != "" && Below(path, s.opts.Prefix)
 }
 
-// Scan looks. An error means that there is nothing to show: no session, one that was lost meanwhile, or the end of ctx. What
-// single nodes refuse is in the snapshot.
+// Scan takes one look. An error means that there is nothing to show: there is no session, it was lost meanwhile, or ctx
+// ended. Errors of single nodes are in the snapshot.
 func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 	s.look.Lock()
 	defer s.look.Unlock()
@@ -194,12 +194,12 @@ func (s *Scanner) Scan(ctx context.Context) (*Snapshot, error) {
 func (s *Scanner) show(snap *Snapshot) {
 	snap.Locks = make([]*Report, 0, len(s.order))
 	queues := []*Report{}
-	stands := map[int64]int{} // in how many locks a session stands
+	stands := map[int64]int{} // in how many locks a session has contenders
 	for _, e := range s.order {
 		switch {
 		case e.err != nil:
 			snap.Unread = append(snap.Unread, Unread{e.path, e.err})
-		case e.lock && e.why != nil && e.report == nil: // else it is shown as what others make of it
+		case e.lock && e.why != nil && e.report == nil: // otherwise it is shown as its contenders suggest
 			snap.Unread = append(snap.Unread, Unread{e.path, e.why})
 		}
 		if e.report == nil {
@@ -226,11 +226,11 @@ func (s *Scanner) show(snap *Snapshot) {
 	snap.Waits = WaitsFor(queues...)
 }
 
-// maxGraph is how much of a queue goes into the wait-for graph, which has an edge for every two of them.
+// maxGraph is how much of a queue goes into the wait-for graph, which has an edge for every pair.
 const maxGraph = 200
 
-// shortened leaves out of a long queue those behind the first ones who stand nowhere else: they keep nobody waiting who is in
-// a circle, but for readers behind them.
+// shortened keeps of a long queue the first ones, and of the others those that have a contender elsewhere: the rest keep
+// nobody waiting that is in a cycle, except for readers behind them.
 func (in *Report) shortened(stands map[int64]int) *Report {
 	if len(in.Waiters) <= maxGraph {
 		return in
@@ -256,7 +256,7 @@ func (in *Report) contenders(yield func(*Contender) bool) {
 	}
 }
 
-// sortEntries forgets what has gone and keeps the rest in order.
+// sortEntries forgets the entries that have gone and keeps the rest in order.
 func (s *Scanner) sortEntries() {
 	kept := s.order[:0]
 	for _, e := range s.order {
@@ -290,14 +290,14 @@ func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 			_, _ = h.WriteString(dir)
 			_, _ = h.WriteString(name)
 			maphash.WriteComparable(&h, owner)
-			out[e] += h.Sum64() | 1 // in whatever order; an empty queue is 0
+			out[e] += h.Sum64() | 1 // a sum, because the order varies; an empty queue is 0
 		}
 	}
 	return out
 }
 
-// lockOf is the lock whose contenders stand in dir: that node, or the one above where dir is a queue of its kind. nil when
-// nobody asked for it.
+// lockOf is the lock whose contenders are in dir: that node, or its parent if dir is a queue of the parent's kind; nil if it
+// is not to be looked at.
 func (s *Scanner) lockOf(dir string) *entry {
 	if dir == "/" {
 		return nil
@@ -317,11 +317,11 @@ func (s *Scanner) lockOf(dir string) *entry {
 	return s.discover(dir)
 }
 
-// maxPath is how long the path of such a node is at most. Servers allow a megabyte, which would be kept, and shown, with
+// maxPath bounds the path of a node that was not asked for. Servers allow a megabyte, which would be kept, and shown, with
 // every lock and change of hands.
 const maxPath = 4096
 
-// discover takes in a node that nobody asked for; nil when there are too many, or its path is too long.
+// discover adds a node that was not asked for; nil if there are too many, or its path is too long.
 func (s *Scanner) discover(path string) *entry {
 	if s.walked >= maxNodes || len(path) > maxPath {
 		s.cut = s.rounds
@@ -331,8 +331,8 @@ func (s *Scanner) discover(path string) *entry {
 	return s.add(path)
 }
 
-// leavesOut reports whether nodes below the prefix were left out: until every node has had its turn twice since, as the first look
-// and a bound that is used up pass some over, and led to none.
+// leavesOut reports whether nodes below the prefix were left out. It says so until every node has had its turn twice since
+// without another one being left out, because the first look, and one that uses up its bound, skip some nodes.
 func (s *Scanner) leavesOut() bool { return s.cut > 0 && s.rounds-s.cut < 3 }
 
 // keepsIn reports whether dir is one of the lock's queues.

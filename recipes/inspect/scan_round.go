@@ -23,18 +23,18 @@ type round struct {
 	told    *heard
 	sums    map[*entry]uint64 // what dump lists, by lock
 	reads   atomic.Int64
-	reserve int // of the bound on reads, for those whose turn it is
-	begun   int // nodes, each of which is a read at least
+	reserve int // the part of the bound on reads that is reserved for turns
+	begun   int // nodes begun, each of which costs at least one read
 	pending int
 
 	mu    sync.Mutex
 	found []string // nodes in which there may be locks
 }
 
-// lookers is how many nodes are looked at together.
+// lookers is how many nodes are looked at concurrently.
 const lookers = 64
 
-// run looks at what has changed, at what was never looked at, and, in turn, at the rest.
+// run looks at what has changed, at what has never been looked at, and, in turn, at the rest.
 func (r *round) run(ctx context.Context) error {
 	s := r.s
 	var changed []*entry
@@ -47,7 +47,7 @@ func (r *round) run(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(changed, func(a, b *entry) int { return a.look - b.look })
-	if !r.dumped() { // else idle locks would never be looked at where more are in use than the bound allows
+	if !r.dumped() { // so that idle locks have their turn even if more are in use than the bound allows
 		r.reserve = s.opts.Reads / 4
 	}
 	if err := r.each(ctx, changed, false); err != nil {
@@ -65,18 +65,18 @@ func (r *round) run(ctx context.Context) error {
 
 func (r *round) dumped() bool { return r.told.owners != nil }
 
-// first looks at what was never looked at, and at what that leads to.
+// first looks at what has never been looked at, and at what that leads to.
 func (r *round) first(ctx context.Context) error {
 	s := r.s
 	for {
 		fresh := s.fresh
 		s.fresh = nil
-		// Those in use first, then those that were asked for.
+		// Those in use first, then those asked for.
 		slices.SortStableFunc(fresh, func(a, b *entry) int { return r.rank(a) - r.rank(b) })
 		err := r.each(ctx, fresh, false)
 		left := slices.DeleteFunc(fresh, func(e *entry) bool { return e.read || e.gone })
 		r.discover()
-		if r.dumped() { // a node that turned out to be no lock may have locks in it
+		if r.dumped() { // a node that turned out not to be a lock may contain locks
 			r.sums = s.sums(r.told.owners)
 		}
 		more := len(s.fresh) > 0
@@ -87,7 +87,7 @@ func (r *round) first(ctx context.Context) error {
 	}
 }
 
-// discover takes in what was found.
+// discover adds what was found.
 func (r *round) discover() {
 	for _, path := range r.found {
 		if r.s.entries[path] == nil {
@@ -107,7 +107,7 @@ func (r *round) rank(e *entry) int {
 	return 2
 }
 
-// left is how many reads are left.
+// left is the number of reads left.
 func (r *round) left() int {
 	if r.s.opts.Reads == 0 {
 		return 1 << 30
@@ -115,7 +115,7 @@ func (r *round) left() int {
 	return r.s.opts.Reads - r.reserve - max(r.begun, int(r.reads.Load()))
 }
 
-// turns are the next ones of all, as many as may be read again.
+// turns returns the entries whose turn is next, as many as may still be read.
 func (r *round) turns() (due []*entry) {
 	s := r.s
 	for cost, n := 0, 0; n < len(s.order) && cost < r.left(); n++ {
@@ -135,7 +135,7 @@ func (r *round) turns() (due []*entry) {
 	return due
 }
 
-// each looks at these, many at a time, until the reads are used up. What was asked for is read once, whatever it costs.
+// each looks at the entries of list, many at a time, until the reads are used up. Entries asked for are read once in any case.
 func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -172,7 +172,7 @@ func (r *round) each(ctx context.Context, list []*entry, deep bool) error {
 	return context.Cause(ctx)
 }
 
-// check brings an entry up to date. An error means that the connection, not the node, is the trouble.
+// check brings an entry up to date. An error means a problem of the connection, not of the node.
 func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	err := r.update(ctx, e, deep)
 	switch {
@@ -190,8 +190,8 @@ func (r *round) check(ctx context.Context, e *entry, deep bool) error {
 	return nil
 }
 
-// update reads what may have changed of an entry: with deep, of everything; where dump has told that its contenders have
-// changed, these.
+// update reads what may have changed of an entry: with deep, everything; if dump showed that its contenders have changed, only
+// these.
 func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	var stat *zk.Stat
 	first := !e.read || e.dirs == nil
@@ -212,14 +212,14 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	}
 	params := in.classify(own.names)
 	if in.Kind == nil || in.Kind.Container {
-		if e.report = nil; changed || r.s.leavesOut() { // there may be room now
+		if e.report = nil; changed || r.s.leavesOut() { // if nodes were left out there may be room now
 			r.lead(e.path, own.names)
 		}
 		return nil
 	}
 	for _, q := range in.Kind.Queues {
 		if q.Child == "" || first && !r.s.once && r.dumped() && r.told.owners[q.Dir(e.path)] == nil {
-			continue // nobody stands there; whether something else does, its turn will show
+			continue // no contender is there; whether anything else is, its turn will show
 		}
 		new, err := r.listQueue(ctx, e.dir(q.Dir(e.path)), deep || !r.dumped() && !first)
 		if err != nil {
@@ -239,7 +239,7 @@ func (r *round) update(ctx context.Context, e *entry, deep bool) error {
 	return nil
 }
 
-// declaration reads the node's data, unless its stat says that they are what they were.
+// declaration reads the node's data, unless its stat says that they have not changed.
 func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	r.reads.Add(1)
 	if e.mzxid != 0 {
@@ -256,7 +256,7 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was made anew: its contenders may have the same names
+	if e.mzxid = stat.Mzxid; e.czxid != stat.Czxid { // it was created anew: its contenders may have the same names as before
 		e.czxid, e.report, e.dirs = stat.Czxid, nil, nil
 	}
 	if e.payload, e.why = kind.Decode(data); e.why != nil {
@@ -265,8 +265,8 @@ func (r *round) declaration(ctx context.Context, e *entry) (*zk.Stat, error) {
 	return stat, nil
 }
 
-// wanted reports whether the children of the node itself are to be listed: contenders stand there, or locks, or something
-// that does not belong there.
+// wanted reports whether the children of the node itself are to be listed: they may be contenders, or locks, or something that
+// does not belong there.
 func (d *directory) wanted(p *kind.Payload, stat *zk.Stat, walked bool) bool {
 	if p == nil {
 		return true
@@ -279,7 +279,7 @@ func (d *directory) wanted(p *kind.Payload, stat *zk.Stat, walked bool) bool {
 		stat != nil && (int(stat.NumChildren) != len(k.Children) || len(d.names) > 0)
 }
 
-// list reads the children of a directory, unless its stat says that they are the same.
+// list reads the children of a directory, unless its stat says that they have not changed.
 func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed bool, err error) {
 	switch {
 	case stat != nil && d.listed && stat.Pzxid == d.pzxid:
@@ -298,8 +298,8 @@ func (r *round) list(ctx context.Context, d *directory, stat *zk.Stat) (changed 
 	return true, nil
 }
 
-// listQueue is list for a part of a lock, which may not be there. By its stat first, where nothing else tells that it has
-// changed.
+// listQueue is list for a sub-node of a lock, which may not exist. With byStat it reads the stat first, because nothing else
+// has shown that it has changed.
 func (r *round) listQueue(ctx context.Context, d *directory, byStat bool) (changed bool, err error) {
 	var stat *zk.Stat
 	if byStat {
@@ -318,7 +318,7 @@ func (r *round) listQueue(ctx context.Context, d *directory, byStat bool) (chang
 	return changed, err
 }
 
-// lead notes the children of a node that is no lock.
+// lead notes the children of a node that is not a lock.
 func (r *round) lead(path string, names []string) {
 	if !r.s.under(path) {
 		return
@@ -333,7 +333,7 @@ func (r *round) lead(path string, names []string) {
 	}
 }
 
-// fill reads the contenders. With deep all of them, else those that are new.
+// fill reads the contenders: with deep all of them, otherwise the new ones.
 func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Params, deep bool) error {
 	known := map[string]*Contender{}
 	if e.report != nil {
@@ -370,7 +370,7 @@ func (r *round) fill(ctx context.Context, e *entry, in *Report, params kind.Para
 	return r.granted(ctx, e, in)
 }
 
-// granted reads again who waited at the last look and holds now: ours note when they were granted.
+// granted reads again the contenders that waited at the last look and hold now: ours have noted when they were granted.
 func (r *round) granted(ctx context.Context, e *entry, in *Report) error {
 	if e.report == nil {
 		return nil
@@ -390,7 +390,7 @@ func (r *round) granted(ctx context.Context, e *entry, in *Report) error {
 		case err == nil:
 			c.Describe(data)
 			c.Since = cmp.Or(c.Since, e.sinceOf(c.Path))
-		case session.OutcomeOf(err) != session.OutcomeDefinite: // else it has gone, or is not ours to read
+		case session.OutcomeOf(err) != session.OutcomeDefinite: // otherwise it has gone, or we may not read it
 			return err
 		}
 	}
@@ -403,7 +403,7 @@ func (e *entry) sinceOf(path string) time.Time {
 	return e.report.Waiters[i].Since
 }
 
-// dir is the directory at path, of which nothing is known yet when it was not asked for before.
+// dir is the directory at path; a new, unread one if it was not asked for before.
 func (e *entry) dir(path string) *directory {
 	for _, d := range e.dirs {
 		if d.path == path {

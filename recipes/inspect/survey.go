@@ -10,29 +10,29 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// Found is one node of a tree that was surveyed, and what it seems to be.
+// Found is one node of a surveyed tree, and what it seems to be.
 type Found struct {
 	Path   string
-	Kind   *kind.Kind // nil where nothing tells
+	Kind   *kind.Kind // nil if nothing reveals it
 	Params kind.Params
 	ACL    []kind.ACL
-	Inside []*Found // what is in it, where it is no lock
-	Notes  []string // what a person should know who takes it over
-	Skip   string   // why it cannot be taken over; "" where it can
+	Inside []*Found // its children, if it is not a lock
+	Notes  []string // what somebody who takes it over should know
+	Skip   string   // why it cannot be taken over; "" if it can
 	InUse  int      // holders and waiters
 
 	kazoo bool // a semaphore of kazoo's
 }
 
-// Surveyor says how to survey a tree that programs made for themselves.
+// Surveyor surveys a tree that programs have made without a declaration.
 type Surveyor struct {
-	Stack   string     // nodes of this stack are known, and containers among them are looked into all the same
-	EmptyAs *kind.Kind // what to take a node for in which nothing stands; nil: nothing tells
+	Stack   string     // nodes of this stack are known; containers among them are searched all the same
+	EmptyAs *kind.Kind // what an empty node counts as; nil: its kind stays unknown
 	Most    int        // how many nodes to read
 }
 
-// Survey looks at the node at path and at all nodes below, tells locks by what their contenders are called, and takes what holds
-// other nodes for a container. cut says that there are more nodes than o.Most.
+// Survey looks at the node at path and at all nodes below it. It recognises locks by the names of their contenders, and takes
+// a node with other children for a container. cut reports that there are more nodes than o.Most.
 func (o Surveyor) Survey(ctx context.Context, s *session.Session, path string) (top *Found, cut bool, err error) {
 	w := walk{s: s, most: o.Most, acl: true, enter: o.judge}
 	n, err := w.from(ctx, path)
@@ -42,8 +42,8 @@ func (o Surveyor) Survey(ctx context.Context, s *session.Session, path string) (
 	return n.surveyed(o), w.cut, nil
 }
 
-// Around looks at the nodes between root and inner, which was found below it, and returns the topmost of them: what is
-// declared needs the containers around it.
+// Around looks at the nodes between root and inner, which was found below it, and returns the topmost of them: a declaration
+// of inner needs the containers around it.
 func (o Surveyor) Around(ctx context.Context, s *session.Session, inner *Found, root string) (*Found, error) {
 	w := walk{s: s, acl: true}
 	for path := kind.ParentPath(inner.Path); inner.Path != root && path != root && Below(path, root); path = kind.ParentPath(path) {
@@ -59,7 +59,7 @@ func (o Surveyor) Around(ctx context.Context, s *session.Session, inner *Found, 
 	return inner, nil
 }
 
-// Below reports whether path is root or stands below it.
+// Below reports whether path is root or below it.
 func Below(path, root string) bool {
 	return root == "/" || path == root || strings.HasPrefix(path, root+"/")
 }
@@ -70,7 +70,7 @@ func container() *kind.Kind {
 	return all[slices.IndexFunc(all, func(k *kind.Kind) bool { return k.Container })]
 }
 
-// surveyed is what was found at a node and below.
+// surveyed returns what was found at a node and below it.
 func (n *node) surveyed(o Surveyor) *Found {
 	if n.found == nil {
 		o.judge(n)
@@ -82,7 +82,7 @@ func (n *node) surveyed(o Surveyor) *Found {
 	return n.found
 }
 
-// judge says what a node is, and reports whether to look into it.
+// judge decides what a node is, and whether to look at its children.
 func (o Surveyor) judge(n *node) (enter bool) {
 	f := &Found{Path: n.Path, ACL: n.acl, InUse: len(n.Holders) + len(n.Waiters)}
 	n.found = f
@@ -104,7 +104,7 @@ func (o Surveyor) judge(n *node) (enter bool) {
 	permits := kazooPermits(n.data, n.children)
 	switch {
 	case n.stat.EphemeralOwner != 0:
-		f.Skip = "it belongs to a session and goes with it"
+		f.Skip = "it is ephemeral: it belongs to a session and ends with it"
 	case permits > 0:
 		f.kazooSemaphore(permits, len(n.children))
 	case len(n.children) > 0:
@@ -119,7 +119,7 @@ func (o Surveyor) judge(n *node) (enter bool) {
 
 func (f *Found) is(k *kind.Kind) { f.Kind, f.Params = k, k.New() }
 
-// recognise takes the parameters from the contenders, as far as those show them.
+// recognise takes the parameters from the contenders, as far as those reveal them.
 func (f *Found) recognise(in *Report) {
 	f.is(in.Kind)
 	writers := map[string]bool{}
@@ -140,14 +140,14 @@ func (f *Found) recognise(in *Report) {
 	}
 }
 
-// set sets a parameter when the kind has it and takes the value.
+// set sets a parameter and reports whether the kind has it and accepts the value.
 func (f *Found) set(name string, v any) bool {
 	fields := f.Params.Fields()
 	i := slices.IndexFunc(fields, func(p kind.Field) bool { return p.Name == name })
 	return i >= 0 && fields[i].Set(v) == nil
 }
 
-// Lines list what was found, a line for each node.
+// Lines lists what was found, one line per node.
 func (f *Found) Lines() []string {
 	what := "unknown: nobody uses it"
 	switch {

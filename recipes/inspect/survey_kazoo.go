@@ -11,15 +11,15 @@ import (
 )
 
 // kazoo's Semaphore keeps its number of permits as text in its own node, its
-// permits as children named by nothing but a UUID, and its queue in a lock beside
-// it (kazoo/recipe/lock.py).
+// permits as children named by a bare UUID, and its queue in a lock beside it
+// (kazoo/recipe/lock.py).
 
 var kazooPermit = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 const kazooQueue = "-__lock__"
 
-// kazooPermits is how many permits the node says it has, 0 when it is none of
-// kazoo's semaphores.
+// kazooPermits returns the number of permits in the node's data, 0 if it is not a
+// kazoo semaphore.
 func kazooPermits(data []byte, children []string) int {
 	n, err := strconv.Atoi(string(data))
 	if err != nil || n < 1 || slices.ContainsFunc(children, func(name string) bool { return !kazooPermit.MatchString(name) }) {
@@ -28,8 +28,9 @@ func kazooPermits(data []byte, children []string) int {
 	return n
 }
 
-// kazooSemaphore notes what was found. While kazoo's programs use it, a declaration
-// would promise an exclusion that is not there: neither counts the other's permits.
+// kazooSemaphore notes what was found. While kazoo programs use it, a declaration
+// would promise an exclusion that does not exist: neither side counts the other's
+// permits.
 func (f *Found) kazooSemaphore(permits, taken int) {
 	f.kazoo = true
 	if taken > 0 {
@@ -45,7 +46,7 @@ func (f *Found) kazooSemaphore(permits, taken int) {
 		"the number in its data, which needs: locktree plan -overwrite-data.")
 }
 
-// besideKazoo marks the queues of kazoo's semaphores, which look like locks.
+// besideKazoo marks the queues of kazoo semaphores, which look like locks.
 func besideKazoo(siblings []*Found) {
 	semaphores := map[string]bool{}
 	for _, f := range siblings {

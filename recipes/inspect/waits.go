@@ -8,34 +8,34 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Waits says who waits for whom over several locks. See WaitsFor.
+// Waits is who waits for whom across several locks. See WaitsFor.
 type Waits struct {
-	All       []Wait     // every contender that waits, by lock and place
-	Deadlocks []Deadlock // circles; nobody in one can go on by waiting
+	All       []Wait     // every waiting contender, by lock and place
+	Deadlocks []Deadlock // cycles, which waiting cannot resolve
 }
 
-// Wait is one contender that waits, and who is in its way.
+// Wait is one waiting contender and those in its way.
 type Wait struct {
 	Lock   string // the lock's path
 	Waiter Contender
 	Behind []Contender // waiters ahead of it, all of whom come first
-	Held   []Contender // holders it cannot be beside
+	Held   []Contender // holders that exclude it
 	Any    bool        // one of Held leaving may be enough: permits of a semaphore
 }
 
-// Deadlock is a circle of contenders: each waits for the next, the last for the first.
+// Deadlock is a cycle of contenders: each waits for the next, the last for the first.
 type Deadlock []Step
 
 // Step is one party of a Deadlock.
 type Step struct {
-	Who   string // as it calls itself; else its session or its node
-	Owner int64  // its session; 0 when nobody's
-	Holds string // the lock the one before it waits for
+	Who   string // its own name for itself; failing that, its session or its node
+	Owner int64  // its session; 0 if none owns it
+	Holds string // the lock that the previous party waits for
 	Ahead bool   // it does not hold that lock, but is ahead in its queue
-	Waits string // the lock it waits for itself
+	Waits string // the lock that it waits for itself
 }
 
-// String is the circle in a line: "deadlock: A holds x waits y, B holds y waits x".
+// String returns the cycle in one line: "deadlock: A holds x waits y, B holds y waits x".
 func (d Deadlock) String() string {
 	steps := make([]string, len(d))
 	for i, s := range d {
@@ -48,10 +48,10 @@ func (d Deadlock) String() string {
 	return "deadlock: " + strings.Join(steps, ", ")
 }
 
-// WaitsFor puts together what Lock saw of locks of one ensemble. Contenders of one session are taken for one party:
-// a program that does unrelated things under one Client can look as if it held one lock while it waits for another,
-// and so be part of a Deadlock that is none. Nobody is said to wait for itself. The inspections are not of one moment
-// either; a real deadlock is still there at the next look.
+// WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. So a
+// program that does unrelated things under one Client can look as if it held one lock while it waits for another, and be
+// part of a Deadlock that does not exist. No party is said to wait for itself. The reports may also be of different moments; a
+// real deadlock is still there at the next look.
 func WaitsFor(locks ...*Report) *Waits {
 	g := &waitGraph{parties: map[partyKey]*party{}}
 	for _, in := range locks {
@@ -66,21 +66,21 @@ func WaitsFor(locks ...*Report) *Waits {
 	return out
 }
 
-// partyKey is the session; of a contender nobody's session owns, its node.
+// partyKey is the session, or the node if no session owns the contender.
 type partyKey struct {
 	session int64
 	node    string
 }
 
-// party is somebody who holds and waits, and how settle sees him.
+// party is one that holds and waits, with what settle finds out about it.
 type party struct {
 	key   partyKey
 	name  string
-	free  bool // goes on sooner or later
+	free  bool // will go on sooner or later
 	waits []*waitEdge
-	next  *party // who keeps it, once it is known to be stuck
-	step  Step   // what it is to next's circle: only Waits, and what next is to it
-	ahead bool
+	next  *party // the party it waits for, once it is known to be stuck
+	step  Step   // only Waits: the lock for which it waits for next
+	ahead bool   // next is ahead of it in the queue, and does not hold the lock
 }
 
 // waitEdge is a Wait with the parties of its contenders.
@@ -92,11 +92,11 @@ type waitEdge struct {
 
 type waitGraph struct {
 	parties map[partyKey]*party
-	order   []*party // as they were met: the same inspections give the same answer
+	order   []*party // as they were met, so that the same reports give the same answer
 	edges   []*waitEdge
 }
 
-// party is who c is part of: whoever owns its session. The first name that it gives itself counts.
+// party returns the party that c belongs to, the owner of its session. The first ID found is its name.
 func (g *waitGraph) party(c Contender) *party {
 	key := partyKey{session: c.Session}
 	if c.Session == 0 {
@@ -123,7 +123,7 @@ func (p *party) who() string {
 	return kind.BaseName(p.key.node)
 }
 
-// add takes the waits of one lock. Readers do not keep readers waiting.
+// add adds the waits of one lock. Readers do not wait for readers.
 func (g *waitGraph) add(in *Report) {
 	inTheWay := func(of Contender, all []Contender) []Contender {
 		var out []Contender
@@ -148,9 +148,9 @@ func (g *waitGraph) add(in *Report) {
 	}
 }
 
-// blocker is who keeps the wait from ending, given who is known to go on; nil when nobody does. All those ahead must go
-// first. Of the holders all must leave, too, except where one permit may do: then one that goes on is enough. That a
-// waiter may need several permits, a Report does not tell; so a deadlock over several may be missed.
+// blocker returns a party that keeps the wait from ending, given those known to go on; nil if there is none. All those ahead
+// must go first. All holders must leave too, except where one permit may be enough: then one holder that goes on suffices. A
+// waiter may need several permits, but a Report does not show that, so a deadlock over several may be missed.
 func (e *waitEdge) blocker() (p *party, ahead bool) {
 	stuck := func(q *party) bool { return q != e.who && !q.free }
 	if i := slices.IndexFunc(e.held, stuck); i >= 0 && (!e.Any || !slices.ContainsFunc(e.held, func(q *party) bool { return !stuck(q) })) {
@@ -162,9 +162,9 @@ func (e *waitEdge) blocker() (p *party, ahead bool) {
 	return nil, false
 }
 
-// settle marks who goes on, beginning with those who wait for nobody, until nothing changes. Whoever is left is in a
-// circle or waits for one: each of them is kept by one that is left too, and there are finitely many. A party goes on
-// only if all its waits end: it may need each of them to get to the point where it gives back what it holds.
+// settle marks the parties that will go on, beginning with those that wait for nobody, until nothing changes. The rest are in
+// a cycle or wait for one: each of them waits for another one of the rest, and there are finitely many. A party goes on
+// only if all its waits end: it may need each of them before it gives back what it holds.
 func (g *waitGraph) settle() {
 	for again := true; again; {
 		again = false
@@ -184,12 +184,13 @@ func (g *waitGraph) settle() {
 	}
 }
 
-// circles follows from everybody who is stuck one of those who keep it there: that ends in a circle, each found once.
+// circles follows, from every party that is stuck, the party it waits for. Each such walk ends in a cycle; each cycle is
+// returned once.
 func (g *waitGraph) circles() []Deadlock {
 	var out []Deadlock
-	// A walk that meets its own steps has found a circle; one that meets an earlier walk's has found nothing new, as that
-	// went on to its end. Each party has one next, so two circles have nobody in common.
-	seen := map[*party]int{} // the walk that came by
+	// A walk that meets its own steps has found a cycle. One that meets an earlier walk has found nothing new, because that
+	// one went on to its end. Each party has one next, so no two cycles share a party.
+	seen := map[*party]int{} // the walk that came by, counted from 1
 	for walk, start := range g.order {
 		p := start
 		for p.next != nil && seen[p] == 0 {
@@ -200,7 +201,7 @@ func (g *waitGraph) circles() []Deadlock {
 			continue
 		}
 		var d Deadlock
-		// p's own place in the circle is told by whoever waits for it, the last one of the round.
+		// What p holds is known from the party that waits for it, the last one of the cycle.
 		before := p
 		for before.next != p {
 			before = before.next

@@ -12,36 +12,36 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// maxLooks is how many nodes are read at a time. A connection is served in order, so more would hide no more of the
+// maxLooks is how many nodes are read concurrently. A connection is served in order, so more would not hide more of the
 // network's latency.
 const maxLooks = 32
 
-// node is one node of a subtree that is walked.
+// node is one node of a walk.
 type node struct {
 	Report
 	data     []byte
 	stat     *zk.Stat
-	acl      []kind.ACL // with walk.acl, where it may be read
+	acl      []kind.ACL // with walk.acl, if we may read it
 	children []string
-	closed   bool // it may not be read
+	closed   bool // we may not read it
 
 	inside []*node
-	found  *Found // what a survey makes of it
+	found  *Found // the result of a survey
 }
 
-// walk reads a subtree level by level, the nodes of a level together. Which nodes it reaches depends on the tree alone, also
-// where it stops at the bound.
+// walk reads a subtree level by level, the nodes of a level concurrently. Which nodes it reaches depends only on the tree,
+// even if it stops at the bound.
 type walk struct {
 	s     *session.Session
 	most  int  // how many nodes it reads
-	acl   bool // read access lists, too
+	acl   bool // read access lists too
 	enter func(*node) bool
 
 	seen int
 	cut  bool // there are more nodes
 }
 
-// from reads the node at path and what is below it. Nodes that go meanwhile are left out.
+// from reads the node at path and everything below it. Nodes that vanish meanwhile are left out.
 func (w *walk) from(ctx context.Context, path string) (*node, error) {
 	top, err := w.look(ctx, path)
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *walk) below(ctx context.Context, level []*node) ([]*node, error) {
 	return next, nil
 }
 
-// look reads one node. That it may not be read is no error.
+// look reads one node. It is no error if we may not read it.
 func (w *walk) look(ctx context.Context, path string) (*node, error) {
 	n, err := look(ctx, w.s, path)
 	if errors.Is(err, zk.ErrNoAuth) {
@@ -106,7 +106,7 @@ func (w *walk) look(ctx context.Context, path string) (*node, error) {
 	return n, nil
 }
 
-// look reads one node, and the contenders in it where it is a lock.
+// look reads one node, and its contenders if it is a lock.
 func look(ctx context.Context, s *session.Session, path string) (*node, error) {
 	data, stat, err := s.Get(ctx, path)
 	if err != nil {
@@ -117,7 +117,7 @@ func look(ctx context.Context, s *session.Session, path string) (*node, error) {
 		return nil, err
 	}
 	n := &node{Report: Report{Path: path}, data: data, stat: stat, children: children}
-	if path == "/" { // it can be no lock
+	if path == "/" { // which cannot be a lock
 		return n, nil
 	}
 	if n.Payload, n.Why = kind.Decode(data); n.Why != nil {
@@ -131,7 +131,7 @@ func look(ctx context.Context, s *session.Session, path string) (*node, error) {
 	return n, n.read(ctx, s, params, children)
 }
 
-// together calls f for 0 to n-1, up to most of them at a time, and returns when all have returned.
+// together calls f for 0 to n-1, up to most calls at a time, and returns when all have returned.
 func together(most, n int, f func(i int)) {
 	free := make(chan struct{}, most)
 	var calls sync.WaitGroup

@@ -19,38 +19,38 @@ import (
 
 // Server is one server of the ensemble, as it answered the four-letter words.
 type Server struct {
-	Name        string   // as configured; a name may stand for several servers
-	Here        bool     // the look was made through it
-	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" when it does not say
-	Zxid        int64    // the newest transaction it knows; 0 when it does not say
-	Connections int      // of clients, as cons lists them; -1 when it does not
+	Name        string   // as configured; a name may resolve to several servers
+	Here        bool     // our session is connected to it
+	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" if it does not say
+	Zxid        int64    // the newest transaction it knows; 0 if it does not say
+	Connections int      // of clients, as cons lists them; -1 if it does not
 	Forbids     []string // words that it does not allow
 	Error       string   // why it did not answer
 }
 
-// Session is one client session, as the servers' words tell.
+// Session is one client session, as the servers' four-letter words describe it.
 type Session struct {
 	ID      int64
 	Address string        // where its client connects from; "" when unknown
 	Timeout time.Duration // 0 when unknown
-	// Away: every server listed its connections, and this session has none. Unless the client comes back, its nodes go with
-	// the session.
+	// Away: every server listed its connections, and this session has none. Unless the client comes back, its nodes end
+	// with the session.
 	Away bool
-	// Expires is when the leader ends the session unless it hears of it, by this machine's clock and up to a tick early; zero
-	// when unknown. Silent is for how long the leader has not heard of it, as of then.
+	// Expires is when the leader will end the session unless it hears from it, by this machine's clock and up to a tick
+	// early; zero when unknown. Silent is how long the leader had not heard from it when it was asked.
 	Expires time.Time
 	Silent  time.Duration
-	Nodes   int // ephemeral nodes, of whatever use
+	Nodes   int // ephemeral nodes of all kinds
 	Bytes   int // the length of their paths: closing the session is one transaction that names them all
 }
 
 const (
-	wordFor   = 10 * time.Second // one word takes no longer
-	maxAnswer = 64 << 20         // and its answer is no longer: a million contenders
+	wordFor   = 10 * time.Second // the longest time for one word
+	maxAnswer = 64 << 20         // the longest answer: a million contenders
 	maxLine   = 1 << 20          // no path is longer
-	// leaderEvery is how often the leader is asked for its dump, which costs it more than others.
+	// leaderEvery is how often the leader is asked for its dump, which costs it more than it costs others.
 	leaderEvery = 5 * time.Second
-	// retryWords is when a server that forbids dump is asked again.
+	// retryWords is how long a server that forbids a word is not asked again.
 	retryWords = time.Minute
 )
 
@@ -59,7 +59,7 @@ type dump struct {
 	owners   map[string]map[string]int64 // the sessions of nodes that look like contenders, by directory and name
 	sessions map[int64]*Session
 	expires  map[int64]time.Time // by the server's clock
-	sets     bool                // it tells when sessions expire
+	sets     bool                // it says when sessions expire
 	ended    bool                // the answer is complete
 }
 
@@ -99,11 +99,11 @@ func parseDump(r io.Reader) (*dump, error) {
 	return d, err
 }
 
-// tracked reads a line of the part about sessions. The leader, and a server that stands alone, list them by the moment they
-// expire; others list their timeouts.
+// tracked reads a line of the part about sessions. The leader and a standalone server list them by the time they expire;
+// others list their timeouts.
 func (d *dump) tracked(line string, at *time.Time) {
 	if _, when, ok := strings.Cut(strings.TrimSuffix(line, ":"), " expire at "); ok {
-		*at, _ = time.Parse(time.UnixDate, when) // a zone we do not know: see settle
+		*at, _ = time.Parse(time.UnixDate, when) // for a zone we do not know see calibrate
 		d.sets = true
 		return
 	}
@@ -144,7 +144,7 @@ func (d *dump) session(id int64) *Session {
 	return x
 }
 
-// reserved are the servers' and the provisioner's own books.
+// reserved reports whether path belongs to the servers or to the provisioner.
 func reserved(path string) bool {
 	return path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") || strings.Contains(path+"/", "/.locktree/")
 }
@@ -155,7 +155,7 @@ func sessionID(text string) (int64, bool) {
 	return int64(n), err == nil && strings.HasPrefix(text, "0x") //nolint:gosec // the same bits
 }
 
-// address is one of Java's: /10.0.0.7:40822, perhaps with a name before it.
+// address reads an address as Java writes it: /10.0.0.7:40822, perhaps with a name before it.
 func address(java string) string { return Visible(java[strings.LastIndexByte(java, '/')+1:]) }
 
 var consLine = regexp.MustCompile(`^ (\S+)\[\d+\]\(.*\bsid=(0x[0-9a-f]+),.*\bto=(\d+)`)
@@ -197,7 +197,7 @@ func eachLine(r io.Reader, f func(string)) error {
 	return lines.Err()
 }
 
-// words asks the servers, and remembers between two looks what does not change or costs too much.
+// words asks the servers, and remembers from one look to the next what does not change or is expensive to ask.
 type words struct {
 	refused  map[string]time.Time // when a server last refused a word
 	led      time.Time            // when the leader was asked for its dump
@@ -205,7 +205,7 @@ type words struct {
 	timeouts map[int64]time.Duration
 }
 
-// heard is what the words told in one look.
+// heard is what the words revealed in one look.
 type heard struct {
 	owners   map[string]map[string]int64 // see dump; nil: no server lists them
 	sessions map[int64]*Session
@@ -217,7 +217,7 @@ type heard struct {
 	bytes     int64
 }
 
-// ask asks a word of a server that has not refused it lately, and counts.
+// ask sends a word to a server, unless that has refused it lately, and counts the cost.
 func (w *words) ask(ctx context.Context, live *session.Session, at session.Server, word string, h *heard, hear func(io.Reader) error) error {
 	key := at.String() + " " + word
 	h.mu.Lock()
@@ -246,7 +246,7 @@ func (w *words) ask(ctx context.Context, live *session.Session, at session.Serve
 	return err
 }
 
-// hear asks every server what it is and who is connected to it, and one, the server that the session is on, for the
+// hear asks every server what it is and who is connected to it, and the server that our session is connected to for the
 // contenders of the whole ensemble.
 func (w *words) hear(ctx context.Context, live *session.Session) (*heard, error) {
 	peers := live.Servers()
@@ -307,7 +307,7 @@ func (w *words) meet(ctx context.Context, live *session.Session, p session.Serve
 	return at
 }
 
-// failed notes that a word was not answered. A server that forbids cons is well.
+// failed notes that a word was not answered. It is no error of a server to forbid cons.
 func (s *Server) failed(word string, err error) {
 	if errors.Is(err, errForbidden) {
 		s.Forbids = append(s.Forbids, word)
@@ -333,9 +333,9 @@ func (s *Server) describe(r io.Reader) error {
 	return err
 }
 
-// calibrate turns what the server's clock says, in a zone that may have no meaning here, into this machine's time. Our own
-// session is in the list, and it has just been heard of: it expires a timeout from now, give or take a tick, which is half a
-// timeout at most. Where the clocks agree to that, they are taken to agree.
+// calibrate converts the server's times, in a zone that may be unknown here, into this machine's time. Our own session is
+// in the list, and the leader has just heard from it: it expires a timeout from now, give or take a tick, which is at most
+// half a timeout. If the clocks agree to within a timeout, they are assumed to agree.
 func (w *words) calibrate(live *session.Session, d *dump) {
 	w.led = time.Now()
 	t, skew := live.Timeout(), time.Duration(0)
@@ -350,14 +350,14 @@ func (w *words) calibrate(live *session.Session, d *dump) {
 	}
 }
 
-// settle puts together what is known of the sessions, by what was learnt in this look and earlier ones. That a session is
-// away takes two looks: the lists are not of one moment.
+// settle combines what this look and earlier ones revealed of the sessions. It takes two looks to find that a session is
+// away, because the lists are not of the same moment.
 func (w *words) settle(h *heard, all bool) {
 	timeouts := make(map[int64]time.Duration, len(h.sessions))
 	for id, c := range h.connected {
 		if x := h.sessions[id]; x != nil {
 			x.Address, x.Timeout = c.Address, c.Timeout
-		} else if h.owners == nil { // cons is all there is
+		} else if h.owners == nil { // there is only cons
 			h.sessions[id] = &c
 		}
 	}
