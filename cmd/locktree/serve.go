@@ -135,7 +135,7 @@ func (s *service) run(ctx context.Context, cfg *config.Config) error {
 	address := "http://" + l.Addr().String() + "/"
 	s.prepare(cfg)
 	handler := serve.Server(serve.Guard(s.board.Handler(), s.hosts, s.web.Login()))
-	listener := serve.Limit(l)
+	listener := serve.Limit(l, handler)
 	if s.web.Encrypts() {
 		config, err := s.web.TLSConfig()
 		if err != nil {

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	linked "container/list"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -76,9 +78,13 @@ func Server(h http.Handler) *http.Server {
 // maxConnections is how many are served at a time: the streams, and as many again for pages.
 const maxConnections = 2048
 
-// Limit bounds the connections of a listener: further ones wait until one ends.
-func Limit(l net.Listener) net.Listener {
-	return &limited{Listener: l, free: make(chan struct{}, maxConnections), closed: make(chan struct{})}
+// Limit bounds the connections of a listener on which s serves. When there are as many, the one that has asked for nothing for
+// the longest makes room; where all are in use, the next one waits until one ends. So connections that are only kept open hold
+// up nobody.
+func Limit(l net.Listener, s *http.Server) net.Listener {
+	out := &limited{Listener: l, free: make(chan struct{}, maxConnections), closed: make(chan struct{})}
+	s.ConnState = out.state
+	return out
 }
 
 type limited struct {
@@ -86,20 +92,66 @@ type limited struct {
 	free   chan struct{}
 	once   sync.Once
 	closed chan struct{}
+
+	mu    sync.Mutex
+	idle  linked.List // of *counted: those that ask for nothing, the oldest first
+	wants bool        // somebody waits for room
 }
 
 func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
 	c, err := l.Listener.Accept()
 	if err != nil {
-		<-l.free
 		return nil, err
 	}
+	select {
+	case l.free <- struct{}{}:
+	default:
+		l.makeRoom(true)
+		select {
+		case l.free <- struct{}{}:
+			l.makeRoom(false)
+		case <-l.closed:
+			_ = c.Close()
+			return nil, net.ErrClosed
+		}
+	}
 	return &counted{Conn: c, done: sync.OnceFunc(func() { <-l.free })}, nil
+}
+
+// makeRoom closes a connection that asks for nothing: the oldest one, or else the next one to come to rest.
+func (l *limited) makeRoom(wants bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wants = wants
+	if oldest := l.idle.Front(); wants && oldest != nil {
+		l.wants = false
+		_ = l.idle.Remove(oldest).(*counted).Close()
+	}
+}
+
+// state is told what becomes of connections. A new one, whose request has not been read yet, asks for nothing either.
+func (l *limited) state(conn net.Conn, state http.ConnState) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	c, ok := conn.(*counted)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.idle != nil {
+		l.idle.Remove(c.idle)
+		c.idle = nil
+	}
+	switch {
+	case state != http.StateNew && state != http.StateIdle:
+	case l.wants:
+		l.wants = false
+		_ = c.Close()
+	default:
+		c.idle = l.idle.PushBack(c)
+	}
 }
 
 func (l *limited) Close() error {
@@ -110,6 +162,7 @@ func (l *limited) Close() error {
 type counted struct {
 	net.Conn
 	done func()
+	idle *linked.Element
 }
 
 func (c *counted) Close() error {

@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"bufio"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,18 +8,15 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -238,169 +233,4 @@ func TestClientCertificates(t *testing.T) {
 	require.NoError(t, ask(known))
 	require.Error(t, ask())
 	require.Error(t, ask(stranger))
-}
-
-// pipes is a listener without a network.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { close(p.done); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipes) dial() net.Conn {
-	client, server := net.Pipe()
-	p.conns <- server
-	return client
-}
-
-// inTime runs a server in a bubble.
-func inTime(t *testing.T, f func(t *testing.T, b *Board, p *pipes)) {
-	synctest.Test(t, func(t *testing.T) {
-		b := board(t, scene())
-		p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-		s := Server(Guard(b.Handler(), nil, nil))
-		ended := make(chan error, 1)
-		go func() { ended <- s.Serve(Limit(p)) }()
-		f(t, b, p)
-		b.Close()
-		require.NoError(t, s.Shutdown(context.Background()))
-		require.ErrorIs(t, <-ended, http.ErrServerClosed)
-	})
-}
-
-func request(t *testing.T, c net.Conn, path string) *bufio.Reader {
-	t.Helper()
-	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
-	require.NoError(t, err)
-	return bufio.NewReader(c)
-}
-
-func (b *Board) streaming() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.streams)
-}
-
-func TestAThousandStreamsAndNoMore(t *testing.T) {
-	inTime(t, func(t *testing.T, b *Board, p *pipes) {
-		readers := make([]*bufio.Reader, 1000)
-		for i := range readers {
-			c := p.dial()
-			defer c.Close()
-			readers[i] = request(t, c, "/events")
-			resp, err := http.ReadResponse(readers[i], nil)
-			require.NoError(t, err)
-			require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
-			readers[i] = bufio.NewReader(resp.Body)
-		}
-		next := func(want string) {
-			for _, r := range readers {
-				for line := ""; line != want; {
-					var err error
-					line, err = r.ReadString('\n')
-					require.NoError(t, err)
-				}
-			}
-		}
-		next("data: 1\n")
-		c := p.dial()
-		defer c.Close()
-		resp, err := http.ReadResponse(request(t, c, "/events"), nil)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
-		require.NotEmpty(t, resp.Header.Get("Retry-After"))
-
-		b.Saw("main", scene())
-		next("data: 2\n")
-		time.Sleep(pingEvery)
-		next(": still here\n")
-		b.Close()
-		for _, r := range readers {
-			_, err := io.Copy(io.Discard, r)
-			require.NoError(t, err, "the end is one in good order")
-		}
-		synctest.Wait()
-		require.Zero(t, b.streaming())
-	})
-}
-
-// A reader that reads nothing holds up nobody, and is let go.
-func TestASlowReader(t *testing.T) {
-	inTime(t, func(t *testing.T, b *Board, p *pipes) {
-		slow, quick := p.dial(), p.dial()
-		defer slow.Close()
-		defer quick.Close()
-		request(t, slow, "/events")
-		resp, err := http.ReadResponse(request(t, quick, "/events"), nil)
-		require.NoError(t, err)
-		r := bufio.NewReader(resp.Body)
-		synctest.Wait()
-		require.Equal(t, 2, b.streaming())
-		for range 100 {
-			b.Saw("main", scene())
-		}
-		for line := ""; line != "data: 101\n"; {
-			line, err = r.ReadString('\n')
-			require.NoError(t, err)
-		}
-		time.Sleep(writeFor + time.Second)
-		synctest.Wait()
-		require.Equal(t, 1, b.streaming())
-	})
-}
-
-func TestHeadersThatDoNotEndAndHeadersThatAreTooLong(t *testing.T) {
-	inTime(t, func(t *testing.T, _ *Board, p *pipes) {
-		start := time.Now()
-		c := p.dial()
-		defer c.Close()
-		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-		require.NoError(t, err)
-		_, err = c.Read(make([]byte, 1))
-		require.Error(t, err)
-		require.LessOrEqual(t, time.Since(start), 6*time.Second) // in the bubble's time
-
-		long := p.dial()
-		defer long.Close()
-		go func() {
-			_, _ = io.WriteString(long, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
-		}()
-		resp, err := http.ReadResponse(bufio.NewReader(long), nil)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, resp.StatusCode)
-		long.Close()
-	})
-}
-
-func TestConnectionsAreCounted(t *testing.T) {
-	inTime(t, func(t *testing.T, _ *Board, p *pipes) {
-		var open []net.Conn
-		for range maxConnections {
-			open = append(open, p.dial())
-		}
-		waits := make(chan net.Conn)
-		go func() { waits <- p.dial() }()
-		synctest.Wait()
-		select {
-		case <-waits:
-			require.Fail(t, "one too many was served")
-		default:
-		}
-		require.NoError(t, open[0].Close())
-		require.NoError(t, (<-waits).Close())
-		for _, c := range open[1:] {
-			c.Close()
-		}
-		synctest.Wait()
-	})
 }
