@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,8 +57,7 @@ func TestTheUnitServesThePage(t *testing.T) {
 	require.Contains(t, string(out), "is not a bcrypt hash")
 	users, err := os.ReadFile(filepath.Join(dir, "web.yml"))
 	require.NoError(t, err)
-	users = bytes.Replace(users, []byte("NAME: HASH"), []byte("demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC"), 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "web.yml"), users, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "web.yml"), withAPassword(users), 0o600))
 	c = exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), strings.Fields(args)...)
 	c.Env = env
 	stdout, err := c.StdoutPipe()
@@ -66,27 +68,34 @@ func TestTheUnitServesThePage(t *testing.T) {
 	require.NoError(t, err)
 	address := strings.TrimSpace(string(url[:n]))
 
-	ask := func(password string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"locks?show=all", nil)
-		require.NoError(t, err)
-		r.SetBasicAuth("demo", password)
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		return resp.StatusCode, string(body)
-	}
-	code, _ := ask("guess")
+	code, _ := get(t, address+"locks", "guess")
 	require.Equal(t, http.StatusUnauthorized, code)
 	for body := ""; !strings.Contains(body, "/locks/payments/ledger"); {
-		code, body = ask("demo")
+		code, body = get(t, address+"locks?show=all", "demo")
 		require.Equal(t, http.StatusOK, code)
 	}
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	_, _ = io.Copy(io.Discard, stdout)
 	require.NoError(t, c.Wait())
 	require.Empty(t, srv.Sessions(), "its session was closed")
+}
+
+// withAPassword is the shipped file with the user demo, whose password is demo.
+func withAPassword(users []byte) []byte {
+	return bytes.Replace(users, []byte("NAME: HASH"), []byte("demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC"), 1)
+}
+
+func get(t *testing.T, url, password string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	r.SetBasicAuth("demo", password)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
 }
 
 // What the container and the compose file give as arguments are flags there are.
@@ -98,14 +107,140 @@ func TestTheContainersArgumentsAreFlags(t *testing.T) {
 	for _, file := range []string{"service/Containerfile", "service/compose.yaml"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		lists := regexp.MustCompile(`(?m)^(?:CMD|    command:) (\[.*\])$`).FindAllStringSubmatch(string(text), -1)
-		require.Len(t, lists, 1, file)
-		var args []string
-		require.NoError(t, json.Unmarshal([]byte(lists[0][1]), &args))
-		require.Equal(t, "serve", args[0])
-		for _, flag := range args[1:] {
-			name, _, _ := strings.Cut(flag, "=")
-			require.Contains(t, string(help), "  "+name+" ", file)
+		lists := regexp.MustCompile(`(?m)^(?:CMD|    command:|HEALTHCHECK CMD|      test:) (\[.*\])$`).FindAllStringSubmatch(string(text), -1)
+		require.Len(t, lists, 2, file)
+		for _, list := range lists {
+			args := words(t, list[1])
+			require.Equal(t, "serve", args[slices.Index(args, "/locktree")+1])
+			for _, flag := range args[slices.Index(args, "serve")+1:] {
+				name, _, _ := strings.Cut(flag, "=")
+				require.Contains(t, string(help), "  "+name+" ", file)
+			}
 		}
 	}
+}
+
+func words(t *testing.T, list string) (args []string) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(list), &args), list)
+	return args
+}
+
+// image is what a Containerfile makes.
+type image struct {
+	root                    string
+	env                     []string
+	user                    uint32
+	entrypoint, cmd, health []string
+}
+
+// containerImage does what the Containerfile says, with the Go and the certificates of this machine in place of those of the
+// image that it builds from. What it does not understand fails the test.
+func containerImage(t *testing.T) *image {
+	text, err := os.ReadFile("service/Containerfile")
+	require.NoError(t, err)
+	build, made := t.TempDir(), &image{root: t.TempDir()}
+	for line := range strings.Lines(string(text)) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch word {
+		case "", "#", "EXPOSE":
+		case "FROM":
+			require.Contains(t, []string{"docker.io/library/golang:1.26 AS build", "scratch"}, rest)
+		case "WORKDIR":
+			require.Equal(t, "/src", rest)
+		case "RUN":
+			c := exec.Command("sh", "-c", strings.ReplaceAll(rest, " /locktree ", " "+build+"/locktree "))
+			c.Dir = ".."
+			out, err := c.CombinedOutput()
+			require.NoError(t, err, string(out))
+		case "COPY":
+			if rest == ". ." { // the sources, which are here
+				continue
+			}
+			from, to, ok := strings.Cut(strings.TrimPrefix(rest, "--from=build "), " ")
+			require.True(t, ok, line)
+			if strings.HasSuffix(to, "/") {
+				to += filepath.Base(from)
+			}
+			if _, err := os.Stat(build + from); err == nil {
+				from = build + from
+			}
+			content, err := os.ReadFile(from)
+			require.NoError(t, err, line)
+			require.NoError(t, os.MkdirAll(filepath.Dir(made.root+to), 0o755))
+			require.NoError(t, os.WriteFile(made.root+to, content, 0o755))
+		case "USER":
+			user, group, _ := strings.Cut(rest, ":")
+			require.Equal(t, user, group)
+			n, err := strconv.ParseUint(user, 10, 32)
+			require.NoError(t, err, line)
+			made.user = uint32(n)
+		case "ENV":
+			made.env = append(made.env, rest)
+		case "ENTRYPOINT":
+			made.entrypoint = words(t, rest)
+		case "CMD":
+			made.cmd = words(t, rest)
+		case "HEALTHCHECK":
+			made.health = words(t, strings.TrimPrefix(rest, "CMD "))
+		default:
+			require.Fail(t, "what is "+word+"?")
+		}
+	}
+	return made
+}
+
+// command runs in a root directory with nothing but the image, as its user.
+func (i *image) command(t *testing.T, args ...string) *exec.Cmd {
+	c := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	c.Dir, c.Env = "/", i.env
+	c.SysProcAttr = &syscall.SysProcAttr{Chroot: i.root, Credential: &syscall.Credential{Uid: i.user, Gid: i.user, NoSetGroups: true}}
+	if os.Getuid() != 0 {
+		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
+		c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: int(i.user), HostID: os.Getuid(), Size: 1}}
+		c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: int(i.user), HostID: os.Getgid(), Size: 1}}
+	}
+	return c
+}
+
+// No tool for containers is needed to see that the binary is static, finds all it needs in an empty root directory without
+// /proc, /dev and a shell, needs no right to write there, and can be asked how it is. Only the addresses are the test's own.
+func TestTheContainerServesThePage(t *testing.T) {
+	made := containerImage(t)
+	require.NotZero(t, made.user)
+	require.FileExists(t, made.root+"/etc/ssl/certs/ca-certificates.crt")
+	users, err := os.ReadFile("service/web.yml")
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(made.root+"/etc/locktree", 0o755))
+	require.NoError(t, os.WriteFile(made.root+"/etc/locktree/web.yml", withAPassword(users), 0o644))
+	srv := zktest.Start(t)
+	require.NoError(t, srv.Create("/java/orders/lock-0000000001", nil))
+	args := strings.NewReplacer("-listen=:7676", "-listen=127.0.0.1:0", "zookeeper:2181", srv.Addr()).Replace(strings.Join(slices.Concat(made.entrypoint, made.cmd), " "))
+	c := made.command(t, strings.Fields(args)...)
+	var said bytes.Buffer
+	c.Stderr = &said
+	stdout, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		_ = c.Wait() // its words are the reason
+		require.NoError(t, err, said.String())
+	}
+	address = strings.TrimSpace(address)
+
+	health := func() error {
+		ask := made.command(t, append(made.health, "-listen="+strings.Trim(strings.TrimPrefix(address, "http:"), "/"))...)
+		return ask.Run()
+	}
+	require.NoError(t, health())
+	for body := ""; !strings.Contains(body, "/java/orders"); {
+		var code int
+		code, body = get(t, address+"locks?show=all", "demo")
+		require.Equal(t, http.StatusOK, code)
+	}
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	_, _ = io.Copy(io.Discard, stdout)
+	require.NoError(t, c.Wait())
+	require.Error(t, health())
 }

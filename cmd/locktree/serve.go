@@ -43,6 +43,9 @@ func serveCommand(a *app) *cobra.Command {
 			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if s.healthcheck {
+				return s.askHealth(c)
+			}
 			if err := s.check(c); err != nil {
 				return err
 			}
@@ -62,6 +65,7 @@ func serveCommand(a *app) *cobra.Command {
 	f.DurationVar(&s.interval, "interval", 2*time.Second, "look again after this `DURATION`")
 	f.IntVar(&s.reads, "reads", readsPerLook, "at most so many requests a look, beside the first; 0 is no bound")
 	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and check what doctor checks, after this `DURATION`; 0 is never")
+	f.BoolVar(&s.healthcheck, "healthcheck", false, "serve nothing: exit 0 if a page that is served at -listen answers, else 1")
 	f.IntVar(&s.history, "history", 10_000, "remember so many changes of hands")
 	return c
 }
@@ -75,6 +79,7 @@ type service struct {
 	hosts                   []string
 	interval, driftInterval time.Duration
 	reads, history          int
+	healthcheck             bool
 
 	web   *serve.WebConfig
 	board *serve.Board
@@ -101,9 +106,9 @@ func (s *service) check(c *cobra.Command) error {
 			return usage(c, "Bad host", "-host=%s: name it without a scheme, a port and a path, as in -host=locks.example.com.", name)
 		}
 	}
-	host, _, err := net.SplitHostPort(s.listen)
+	host, _, err := s.hostPort(c)
 	if err != nil {
-		return usage(c, "Bad address", "-listen=%s: %v. Write it as %s.", s.listen, err, serveAddress)
+		return err
 	}
 	if s.webConfig != "" {
 		if s.web, err = serve.ReadWebConfig(s.path(s.webConfig)); err != nil {
@@ -123,6 +128,35 @@ func (s *service) check(c *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+func (s *service) hostPort(c *cobra.Command) (host, port string, err error) {
+	if host, port, err = net.SplitHostPort(s.listen); err != nil {
+		err = usage(c, "Bad address", "-listen=%s: %v. Write it as %s.", s.listen, err, serveAddress)
+	}
+	return host, port, err
+}
+
+// askHealth is for a container, in which there is nothing else that could ask. Whatever is answered will do: who may log in, and
+// with which certificate, is not asked for here, and a server that encrypts says so in plain text.
+func (s *service) askHealth(c *cobra.Command) error {
+	host, port, err := s.hostPort(c)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	client := http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second} // and no proxy of the environment
+	r, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return view.Failf("No page answers", "%v. See that \"locktree serve\" runs there.", err)
+	}
+	return resp.Body.Close()
 }
 
 // run serves until it is told to end. Servers that cannot be reached are no reason not to.

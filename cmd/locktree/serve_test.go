@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -170,6 +171,36 @@ func TestServeSurvivesTheServersAbsence(t *testing.T) {
 	for page := "stale"; strings.Contains(page, "stale"); time.Sleep(20 * time.Millisecond) {
 		page = s.until("", "by dump")
 	}
+}
+
+// A container asks the page how it is: also where it encrypts, and lets in nobody without a certificate.
+func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
+	a := newAuthority(t)
+	a.server()
+	web := filepath.Join(a.dir, "web.yml")
+	require.NoError(t, os.WriteFile(web, []byte("tls_server_config: {cert_file: server.pem, key_file: server.key, client_auth_type: RequireAndVerifyClientCert, client_ca_file: ca.pem}\n"), 0o600))
+	env := []string{"ZOOKEEPER_SERVERS=127.0.0.1:1"} // nobody is there, which is no reason to start the page anew
+	for _, args := range [][]string{{"-prefix=/"}, {"-prefix=/", "-web-config=" + web}} {
+		s := startServe(t, t.TempDir(), env, args...)
+		at := strings.Trim(s.url[strings.Index(s.url, "//"):], "/")
+		_, port, err := net.SplitHostPort(at)
+		require.NoError(t, err)
+		for _, listen := range []string{at, "localhost:" + port, ":" + port, "0.0.0.0:" + port} {
+			require.Empty(t, s.ask(exitOK, "serve", "-healthcheck", "-listen="+listen))
+		}
+		s.stop()
+		require.Zero(t, <-s.done)
+		s.done <- 0
+		require.Contains(t, s.ask(exitError, "serve", "-healthcheck", "-listen="+at), "No page answers")
+	}
+}
+
+// ask runs a command and returns what it says.
+func (s *served) ask(code int, args ...string) string {
+	s.t.Helper()
+	var out bytes.Buffer
+	require.Equal(s.t, code, run(s.t.Context(), args, s.env, strings.NewReader(""), &out, &out), out.String())
+	return out.String()
 }
 
 // While the servers are away, who asks for the status is told why soon, and who has gone is not waited for: else their
