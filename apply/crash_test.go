@@ -368,7 +368,7 @@ func shardScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.tree(longNames(0, 110)...))
 	x := s.index(c)
 	require.Greater(t, len(x.Shards), 5)
-	after := s.tree(longNames(60, 190)...)
+	after := s.tree(longNames(60, 280)...)
 	p := s.plan(c, after)
 	require.Greater(t, len(p.Batches), 1)
 	return scene{tree: after}
@@ -378,7 +378,7 @@ func shardScene(t *testing.T, s *site, c *recipes.Client) scene {
 func lostScene(t *testing.T, s *site, c *recipes.Client) scene {
 	s.apply(c, s.tree(longNames(0, 110)...))
 	require.NoError(t, s.server.Set(plan.IndexPath(s.root, stack), []byte("x")))
-	return scene{tree: s.tree(longNames(60, 190)...)}
+	return scene{tree: s.tree(longNames(60, 280)...)}
 }
 
 // moveScene: a namespace and everything in it gets another path; and later, when

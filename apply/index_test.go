@@ -248,7 +248,7 @@ func TestDestroyNeedsNoIndexThatCanBeRead(t *testing.T) {
 // in several, and also when a reply is lost on the way.
 func TestDestroyWithoutAnIndexLeavesNothing(t *testing.T) {
 	faults := map[string]zktest.Fault{"executed": zktest.DropReply, "not executed": zktest.CutBefore}
-	for locks, lost := range map[int][]int{10: {0, 1}, 530: {2}} { // which transaction's reply
+	for locks, lost := range map[int][]int{10: {0, 1}, 700: {2}} { // which transaction's reply
 		for name, fault := range faults {
 			for _, nth := range lost {
 				t.Run(fmt.Sprintf("%d locks, %d is lost and %s", locks, nth, name), func(t *testing.T) {

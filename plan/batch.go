@@ -66,23 +66,10 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 	// outgrown a node; one with the index in its node, which is nearly every plan. A stack that
 	// has parts keeps them until an apply leaves it no entry in any: to put them together again
 	// would be a large write that gains nothing.
-	if entries > wholeIndex || p.opsSize() > wholeOps {
-		return b.run()
+	if entries <= wholeIndex && p.opsSize() <= wholeOps {
+		b.budget = math.MaxInt
+		b.whole = len(p.prior.Shards)+len(p.prior.Strays) == 0 && entries <= shardAbove
 	}
-	b.budget = math.MaxInt
-	if len(p.prior.Shards)+len(p.prior.Strays) > 0 || entries > shardAbove {
-		return b.run()
-	}
-	ops, next, err := p.single(applyID, indexACL)
-	if err != nil {
-		return err
-	}
-	tx := &Transaction{ID: applyID, Ops: ops, Changes: p.changing(), Index: next, Last: true, Divisible: len(b.group()) > 1}
-	if err := yield(tx); !errors.Is(err, ErrTooLong) || !tx.Divisible {
-		return err
-	}
-	// Nothing of it was committed, so there is nothing to go through again: sent is empty.
-	b.budget = Size(ops) / 2
 	return b.run()
 }
 
@@ -119,14 +106,9 @@ func (p *Plan) unchanged(path string) *Change {
 }
 
 // weight is what a change takes on the wire, from above for what is not encoded yet.
-// Each change is counted with the frame of a request, of which there is one for all.
 func (c *Change) weight() int {
-	ops := c.deletes()
-	more, err := c.writes()
-	if err != nil {
-		return 0 // told by whoever sends it
-	}
-	return Size(append(ops, more...))
+	ops, _ := operations([]*Change{c}) // an error is told by whoever sends it
+	return payload(ops)
 }
 
 func (p *Plan) indexSize() (n int) {
@@ -146,6 +128,7 @@ type batcher struct {
 	yield func(*Transaction) error
 
 	budget int   // bytes, from above
+	whole  bool  // the index stays in its node
 	sent   []int // how many units each transaction has that was yielded
 
 	// What follows is of one pass.
@@ -177,6 +160,7 @@ func (b *batcher) run() error {
 			return err
 		}
 		b.budget = min(b.budget, b.bytes, b.size) / 2
+		b.whole = false // nothing of it was committed: it was the only transaction
 	}
 }
 
@@ -186,25 +170,25 @@ func (b *batcher) run() error {
 // units alone, so that it, the versions of its parts and of the index node, and the numbers
 // of the transactions are behind them what they were. From there on the budget decides.
 func (b *batcher) pass(units [][]*Change) error {
-	if err := b.open(); err != nil {
-		return err
-	}
+	b.open()
 	again := b.sent
 	for _, unit := range units {
-		cost := b.cost(unit)
+		ops, err := operations(unit)
+		if err != nil {
+			return err
+		}
+		cost := b.cost(unit, ops)
 		// The first unit of a transaction is never too much: one dearer than the budget goes alone.
-		full := b.n >= len(again) && b.bytes > 0 && b.bytes+cost > b.budget || b.n < len(again) && b.units == again[b.n]
+		full := b.n >= len(again) && b.units > 0 && b.bytes+cost > b.budget || b.n < len(again) && b.units == again[b.n]
 		if full {
 			if err := b.send(false); err != nil {
 				return err
 			}
-			cost = b.cost(unit) // the parts of the index are clean again
+			cost = b.cost(unit, ops) // the parts of the index are clean again
 		}
 		b.bytes += cost
 		b.units++
-		if err := b.add(unit); err != nil {
-			return err
-		}
+		b.add(unit, ops)
 	}
 	for _, d := range b.p.Drifted { // entries of nodes that are not there any more
 		if d.What != DriftChanged {
@@ -220,31 +204,27 @@ func (b *batcher) pass(units [][]*Change) error {
 // the index has to describe what stands in the tree then. Nodes the index does not know
 // (Unnoted) are left out until their unit comes. Noting all of them at once could be more
 // than fits, as was seen with a destroy of a stack whose index was lost.
-func (b *batcher) open() error {
+func (b *batcher) open() {
 	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
 	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.prior.Shards), map[string]bool{}
+	b.ledger.whole = b.whole
 	kept := b.p.keptPaths()
 	for i := range b.p.Changes {
 		c := &b.p.Changes[i]
 		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted || kept[c.Path] {
 			continue
 		}
-		e, err := entryOf(c.Before)
-		if err != nil {
-			return err
-		}
-		b.ledger.put(b.p.indexKey(c.Before.owned(), c.Path, tombstone(c.Before)), e)
+		b.ledger.put(b.p.indexKey(c.Before.owned(), c.Path, tombstone(c.Before)), noteOf(c.Before))
 	}
 	for key, e := range b.p.prior.Kept {
-		b.ledger.put(key, e)
+		b.ledger.put(key, note{IndexEntry: e})
 	}
-	b.ledger.clean()
+	b.bytes = b.ledger.clean()
 	for _, s := range b.p.prior.Strays { // their names are taken until they are deleted
 		if n, err := strconv.Atoi(s.Name); err == nil {
 			b.ledger.next = max(b.ledger.next, n)
 		}
 	}
-	return nil
 }
 
 // group collects the units of the plan: the changes in the order of execution, the two ends of a lock's move
@@ -279,43 +259,63 @@ func (b *batcher) group() (out [][]*Change) {
 	return out
 }
 
-// cost is what a unit adds to a transaction, from above.
-// Two entries a change: who had its address may stay beside it (ledger.put). A clean part is written whole.
-func (b *batcher) cost(unit []*Change) (n int) {
+// operations are those of a unit. ZooKeeper runs a transaction in order, and each operation sees the ones before
+// it, so a replaced node is gone when it is created again.
+//
+// What the transaction relies on without writing it is checked: a node of which the access list alone changes. Every
+// other node of the unit is guarded by the version of its write. Nodes that stay and that nothing depends on are not
+// checked: a hand edit there is the next plan's business, and a check for each would make the transaction as long as
+// the tree.
+func operations(unit []*Change) (ops []Op, err error) {
 	for _, c := range unit {
-		n += c.weight() + Size([]Op{{Kind: OpCheck, Path: c.Path}}) + 2*weigh(string(c.Addr), IndexEntry{Path: c.Path})
-		if s := b.ledger.find(c.Path); !s.dirty {
-			n += s.size
+		ops = append(ops, c.deletes()...)
+	}
+	for _, c := range unit {
+		if c.Action == Update && !c.rewrites() {
+			ops = append(ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
+		}
+		more, err := c.writes()
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, more...)
+	}
+	return ops, nil
+}
+
+// cost is what a unit adds to a transaction, from above. A clean part of the index is written whole, without
+// what goes from it. Where something stays there may be two entries: who had its address may stay beside it (ledger.put).
+func (b *batcher) cost(unit []*Change, ops []Op) int {
+	n := payload(ops)
+	for _, c := range unit {
+		part := b.ledger.find(c.Path)
+		if !part.dirty {
+			n += part.size
+		}
+		if c.Action == Create {
+			n += payload([]Op{{Kind: OpCheck, Path: kind.ParentPath(c.Path)}})
+		}
+		if c.After != nil {
+			n += 2 * weigh(string(c.Addr), IndexEntry{Path: c.Path})
+		} else if e, noted := part.res[string(c.Addr)]; noted && e.Path == c.Path {
+			n -= weigh(string(c.Addr), e.IndexEntry)
 		}
 	}
 	return n
 }
 
-func (b *batcher) add(unit []*Change) error {
+func (b *batcher) add(unit []*Change, ops []Op) {
 	for _, c := range unit {
 		if parent := b.untouched(c); parent != nil {
 			b.checked[parent.Path] = true
 			b.ops = append(b.ops, Op{Kind: OpCheck, Addr: parent.Addr, Path: parent.Path, Version: parent.Before.Live.Version})
 		}
 	}
+	b.ops = append(b.ops, ops...)
 	for _, c := range unit {
-		b.ops = append(b.ops, c.deletes()...)
-	}
-	for _, c := range unit {
-		if c.Action == Update && !c.rewrites() {
-			b.ops = append(b.ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
-		}
-		more, err := c.writes()
-		if err != nil {
-			return err
-		}
-		b.ops = append(b.ops, more...)
-		if err := b.record(c); err != nil {
-			return err
-		}
+		b.record(c)
 	}
 	b.changes = append(b.changes, unit...)
-	return nil
 }
 
 // untouched is the namespace c is created in, when the plan leaves it as it is and the
@@ -339,20 +339,15 @@ func (b *batcher) untouched(c *Change) *Change {
 // record notes a change in the ledger.
 // It does not know under which of its keys the node was noted, so all of them are dropped;
 // drop leaves alone what another path has under the same key.
-func (b *batcher) record(c *Change) error {
+func (b *batcher) record(c *Change) {
 	if c.Before != nil {
 		for _, key := range []string{"", movedFrom + c.Path, standsAt + c.Path} {
 			b.ledger.drop(string(c.Before.owned())+key, c.Path)
 		}
 	}
-	if c.After == nil || c.Action == Forget {
-		return nil
+	if c.After != nil && c.Action != Forget {
+		b.ledger.put(b.p.indexKey(c.Addr, c.Path, c.Tombstone), noteOf(c.After))
 	}
-	e, err := entryOf(c.After)
-	if err == nil {
-		b.ledger.put(b.p.indexKey(c.Addr, c.Path, c.Tombstone), e)
-	}
-	return err
 }
 
 // send closes a transaction with the index.
@@ -422,7 +417,9 @@ func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 		return b.p.dropIndex(b.at, b.acl)
 	}
 	tx.Index = b.p.indexHead(tx.ID)
-	tx.Index.Shards = b.ledger.list()
+	if err := b.ledger.write(tx.Index); err != nil {
+		return nil, err
+	}
 	if !tx.Last {
 		tx.Index.Pending, tx.Index.Access = nil, b.p.prior.Noted // noted when all the rest is there
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"math"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -54,7 +55,15 @@ func DesiredOf(tree *Tree) ([]*Node, map[string]*Node) {
 	return d.desired, d.want
 }
 
-func (p *Plan) NextIndex(applyID string) (*Index, error) { return p.nextIndex(applyID) }
+// NextIndex is the index as the plan leaves it, also a plan that writes nothing else.
+func (p *Plan) NextIndex(applyID string) (x *Index, err error) {
+	b := &batcher{p: p, id: applyID, whole: true, budget: math.MaxInt, yield: func(tx *Transaction) error {
+		x = tx.Index
+		return nil
+	}}
+	err = b.run()
+	return x, err
+}
 
 // Operations are those of all transactions, in order.
 func (p *Plan) Operations(applyID string, indexACL []kind.ACL) (ops []Op, err error) {

@@ -172,15 +172,6 @@ func DecodeIndex(data []byte) (*Index, error) {
 	return x, nil
 }
 
-// entryOf is what the index says about a node.
-func entryOf(n *Node) (IndexEntry, error) {
-	h, err := n.hash()
-	if err != nil {
-		return IndexEntry{}, fmt.Errorf("plan: %s: %w", n.Addr, err)
-	}
-	return IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Hash: h, Quota: n.Quota}, nil
-}
-
 // hash identifies what is stored at a node: payload and access list. 64 bits find
 // a change made by hand; nobody gains by forging one.
 //

@@ -43,35 +43,6 @@ type ACLStep struct {
 // It is fixed so that the size of a transaction is known before the id is.
 const ApplyIDLen = 16
 
-// single is the transaction of a plan that needs only one.
-//
-// It comes to the same as a batch of everything, in an order that is easier to read, and with
-// the index in one node.
-//
-// The order is: checks, deletions children first, then creations and updates parents first, then the
-// index. ZooKeeper runs a transaction in order and each operation sees the ones before it, so a
-// replaced node is gone when it is created again.
-func (p *Plan) single(applyID string, acl []kind.ACL) (ops []Op, next *Index, err error) {
-	writes, err := p.writes()
-	if err != nil {
-		return nil, nil, err
-	}
-	lock, err := p.relock()
-	if err != nil {
-		return nil, nil, err
-	}
-	ops = slices.Concat(p.checks(), p.deletes(), writes, p.dropQuotas(), lock)
-	if p.dropsIndex() {
-		drop, err := p.dropIndex(p.Index, acl)
-		return append(ops, drop...), nil, err
-	}
-	if next, err = p.nextIndex(applyID); err != nil {
-		return nil, nil, err
-	}
-	op, err := next.op(p.Index, acl)
-	return append(ops, op), next, err
-}
-
 // dropIndex deletes the index, if there is one, and counts the destroys: who sends this
 // holds the apply lock, so that any version of its data is right.
 func (p *Plan) dropIndex(index Pin, acl []kind.ACL) ([]Op, error) {
@@ -82,42 +53,6 @@ func (p *Plan) dropIndex(index Pin, acl []kind.ACL) ([]Op, error) {
 		ops = append(ops, Op{Kind: OpDelete, Path: index.Path, Version: index.Version})
 	}
 	return ops, err
-}
-
-// checks guards nodes the transaction relies on without writing them: those
-// whose access list alone changes, and the namespaces something is created in.
-// Every other node the plan writes is guarded by the version of its write. Nodes that stay
-// and that nothing depends on are not checked: a hand edit there is the next plan's business,
-// and a check for each would make the transaction as long as the tree.
-func (p *Plan) checks() []Op {
-	parents := map[string]bool{}
-	for i := range p.Changes {
-		if c := &p.Changes[i]; c.Action == Create {
-			parents[kind.ParentPath(c.Path)] = true
-		}
-	}
-	var ops []Op
-	for i := range p.Changes {
-		c := &p.Changes[i]
-		relied := c.Action == NoOp && !c.renamed() && parents[c.Path] || c.Action == Update && !c.rewrites()
-		if relied && c.Before != nil && c.Before.Live != nil {
-			ops = append(ops, Op{Kind: OpCheck, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
-		}
-	}
-	return ops
-}
-
-// deletes are the deletions and the first halves of the replacements, children first.
-//
-// A child's path has its parent's as a proper prefix, so it is the greater string: descending
-// order puts children first. Quotas stand in another tree and may go before or after.
-func (p *Plan) deletes() []Op {
-	var ops []Op
-	for i := range p.Changes {
-		ops = append(ops, p.Changes[i].deletes()...)
-	}
-	slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(b.Path, a.Path) })
-	return ops
 }
 
 // deletes are the operations that take the node away, its parts first.
@@ -157,19 +92,6 @@ func (c *Change) renamed() bool {
 	return c.Action == NoOp && c.PreviousAddr != "" && c.Before != nil && c.Before.Payload.Owner != c.After.Payload.Owner
 }
 
-// writes are the creations and updates, in the order of the changes: parents first.
-func (p *Plan) writes() ([]Op, error) {
-	var ops []Op
-	for i := range p.Changes {
-		more, err := p.Changes[i].writes()
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, more...)
-	}
-	return ops, nil
-}
-
 // writes are the operations that create or update the node, its parts after it.
 // The quota comes last: a server counts what is there when the node for the count is made
 // (DataTree.updateQuotaForPath), and goes on counting from then.
@@ -201,30 +123,6 @@ func (c *Change) writes() ([]Op, error) {
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), ACL: c.After.ACL})
 	}
 	return append(ops, c.Quota.ops(c)...), nil
-}
-
-// nextIndex is the index as the only transaction of a plan leaves it, access lists still to be set included.
-func (p *Plan) nextIndex(applyID string) (*Index, error) {
-	x := p.indexHead(applyID)
-	kept := p.keptPaths()
-	for i := range p.Changes {
-		c := &p.Changes[i]
-		if c.After == nil || c.Action == Forget || kept[c.Path] {
-			continue
-		}
-		e, err := entryOf(c.After)
-		if err != nil {
-			return nil, err
-		}
-		x.Resources[p.indexKey(c.Addr, c.Path, c.Tombstone)] = e
-	}
-	for key, e := range p.prior.Kept {
-		if now, taken := x.Resources[key]; taken && now.Path != e.Path { // what it says is of another node
-			key += standsAt + e.Path
-		}
-		x.Resources[key] = e
-	}
-	return x, nil
 }
 
 // keptPaths are the paths of which the index keeps saying what it says. What stands there
@@ -384,8 +282,14 @@ func (p *Plan) tooLong(tx *Transaction, s Stats) {
 // strings, buffers and lists carry a length of 4 bytes, every operation and the
 // end a header of 9, the request a length and a header of 12.
 func Size(ops []Op) int {
-	const request, header = 12, 9
-	n := request + header
+	const request = 12
+	return request + header + payload(ops)
+}
+
+const header = 9
+
+// payload is what the operations take without the frame that a transaction has once.
+func payload(ops []Op) (n int) {
 	for _, op := range ops {
 		n += header + 4 + len(op.Path) + 4
 		switch op.Kind {

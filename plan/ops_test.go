@@ -18,10 +18,10 @@ func TestTransactionOfARichPlan(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s v%d", op.Kind, op.Path, op.Version))
 	}
 	require.Equal(t, []string{
-		"check /locks/pay v0", // its access list changes
 		"delete /locks/solo v0",
-		"delete /locks/pay/ledger v0",
 		"create /locks/new v0",
+		"check /locks/pay v0", // its access list changes
+		"delete /locks/pay/ledger v0",
 		"create /locks/pay/ledger v0",
 		"set /locks/pay/pool v0",
 		"set /locks/.locktree/stacks/shop v0",

@@ -46,8 +46,12 @@ type Shard struct {
 	Lost   bool `json:"lost,omitempty"`
 }
 
-// encodeShard writes the data of a part.
-func encodeShard(res map[string]IndexEntry) ([]byte, error) {
+// encode writes the data of a part.
+func (l *leaf) encode() ([]byte, error) {
+	res, err := l.entries()
+	if err != nil {
+		return nil, err
+	}
 	return json.Marshal(map[string]any{"locktree": IndexFormat, "res": res})
 }
 
@@ -70,10 +74,10 @@ func (x *Index) AddShard(i int, data []byte, version int32) error {
 	return nil
 }
 
-// ledger is the content of a sharded index on its way through the transactions of
-// a plan.
+// ledger is the content of an index on its way through the transactions of a plan.
 type ledger struct {
 	base   string // path of the index node
+	whole  bool   // the index is in its node: there is one leaf, which has none of its own
 	shards []*leaf
 	paths  map[string]string // by address: whose it is, of all parts
 	next   int               // number of the next new part
@@ -81,10 +85,37 @@ type ledger struct {
 
 type leaf struct {
 	Shard
-	stored bool                  // there is a node
-	res    map[string]IndexEntry // by address
-	size   int                   // estimate
-	dirty  bool                  // what is stored differs, or may: flush writes it
+	stored bool            // there is a node
+	res    map[string]note // by address
+	size   int             // estimate
+	dirty  bool            // what is stored differs, or may: flush writes it
+}
+
+// note is an entry on its way. Its hash is made when the part is written: most parts are not.
+type note struct {
+	IndexEntry
+	node *Node // which the entry is of; nil when that is complete
+}
+
+func noteOf(n *Node) note {
+	return note{IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Quota: n.Quota}, n}
+}
+
+// entries are what is to be stored.
+func (l *leaf) entries() (map[string]IndexEntry, error) {
+	out := make(map[string]IndexEntry, len(l.res))
+	for key, e := range l.res {
+		if e.node != nil {
+			h, err := e.node.hash()
+			if err != nil {
+				return nil, fmt.Errorf("plan: %s: %w", e.node.Addr, err)
+			}
+			e.Hash, e.node = h, nil
+			l.res[key] = e
+		}
+		out[key] = e.IndexEntry
+	}
+	return out, nil
 }
 
 // weigh estimates what an entry takes as JSON.
@@ -103,7 +134,7 @@ func (l *ledger) find(path string) *leaf {
 			return l.shards[0]
 		}
 		l.next++
-		l.shards = []*leaf{{Shard: Shard{Name: shardName(l.next), First: path}, res: map[string]IndexEntry{}}}
+		l.shards = []*leaf{{Shard: Shard{Name: shardName(l.next), First: path}, res: map[string]note{}}}
 		return l.shards[0]
 	}
 	return l.shards[i-1]
@@ -117,7 +148,7 @@ func shardName(n int) string { return fmt.Sprintf("%06d", n) }
 // paths is not kept up by drop, so it only says where to look: whether the entry is still
 // there, and of that path, is asked of the part. The new key cannot be taken: it ends in the
 // path, and a path has one entry. So this goes one step deep.
-func (l *ledger) put(key string, e IndexEntry) {
+func (l *ledger) put(key string, e note) {
 	if before, taken := l.paths[key]; taken && before != e.Path {
 		if old, there := l.find(before).res[key]; there && old.Path == before {
 			l.drop(key, before)
@@ -130,10 +161,10 @@ func (l *ledger) put(key string, e IndexEntry) {
 	l.paths[key] = e.Path
 	s := l.find(e.Path)
 	if old, ok := s.res[key]; ok {
-		s.size -= weigh(key, old)
+		s.size -= weigh(key, old.IndexEntry)
 	}
 	s.res[key], s.dirty = e, true
-	s.size += weigh(key, e)
+	s.size += weigh(key, e.IndexEntry)
 }
 
 // drop removes the entry of a path; another path may have the same key by now.
@@ -141,7 +172,7 @@ func (l *ledger) drop(key, path string) {
 	s := l.find(path)
 	s.dirty = true
 	if e, ok := s.res[key]; ok && e.Path == path {
-		s.size -= weigh(key, e)
+		s.size -= weigh(key, e.IndexEntry)
 		delete(s.res, key)
 	}
 }
@@ -149,6 +180,9 @@ func (l *ledger) drop(key, path string) {
 // flush cuts parts that became too large, and returns the operations that store
 // what changed. After them the ledger describes what is stored.
 func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
+	if l.whole {
+		return nil, nil
+	}
 	var out []*leaf
 	for _, s := range l.shards {
 		out = append(out, l.cut(s)...)
@@ -169,7 +203,7 @@ func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 		if !s.dirty {
 			continue
 		}
-		data, err := encodeShard(s.res)
+		data, err := s.encode()
 		if err != nil {
 			return nil, err
 		}
@@ -195,23 +229,34 @@ func (l *ledger) cut(s *leaf) []*leaf {
 		return []*leaf{s}
 	}
 	keys := slices.SortedFunc(maps.Keys(s.res), func(a, b string) int { return strings.Compare(s.res[a].Path, s.res[b].Path) })
-	first := &leaf{Shard: s.Shard, stored: s.stored, res: map[string]IndexEntry{}, dirty: true}
+	first := &leaf{Shard: s.Shard, stored: s.stored, res: map[string]note{}, dirty: true}
 	out := []*leaf{first}
 	at := first
 	for _, k := range keys {
 		e := s.res[k]
 		if at.size > shardMax/2 {
 			l.next++
-			at = &leaf{Shard: Shard{Name: shardName(l.next), First: e.Path}, res: map[string]IndexEntry{}, dirty: true}
+			at = &leaf{Shard: Shard{Name: shardName(l.next), First: e.Path}, res: map[string]note{}, dirty: true}
 			out = append(out, at)
 		}
 		at.res[k] = e
-		at.size += weigh(k, e)
+		at.size += weigh(k, e.IndexEntry)
 	}
 	return out
 }
 
-// list is what the index node says about its parts.
+// write puts into the index node what it says: the entries, or the list of its parts.
+func (l *ledger) write(x *Index) (err error) {
+	if l.whole {
+		for _, s := range l.shards {
+			x.Resources, err = s.entries()
+		}
+		return err
+	}
+	x.Shards = l.list()
+	return nil
+}
+
 func (l *ledger) list() []Shard {
 	out := make([]Shard, len(l.shards))
 	for i, s := range l.shards {
@@ -225,7 +270,7 @@ func newLedger(base string, shards []Shard) *ledger {
 	l := &ledger{base: base}
 	shards = slices.SortedFunc(slices.Values(shards), func(a, b Shard) int { return strings.Compare(a.First, b.First) })
 	for _, s := range shards {
-		l.shards = append(l.shards, &leaf{Shard: s, stored: !s.Absent, res: map[string]IndexEntry{}})
+		l.shards = append(l.shards, &leaf{Shard: s, stored: !s.Absent, res: map[string]note{}})
 		// Numbers of new parts go on above all that are there, those this plan takes away
 		// included: in one transaction a name is never both deleted and created.
 		if n, err := strconv.Atoi(s.Name); err == nil {
@@ -236,9 +281,12 @@ func newLedger(base string, shards []Shard) *ledger {
 }
 
 // clean marks everything as stored: what was put in is what the nodes hold.
-// Parts that are missing or make no sense hold nothing of it, and stay to be written.
-func (l *ledger) clean() {
+// Parts that are missing or make no sense hold nothing of it, and stay to be written; it returns their size.
+func (l *ledger) clean() (n int) {
 	for _, s := range l.shards {
-		s.dirty = !s.stored || s.Lost
+		if s.dirty = !s.stored || s.Lost; s.dirty {
+			n += s.size
+		}
 	}
+	return n
 }
