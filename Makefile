@@ -36,8 +36,8 @@ fuzz: ## every fuzz target for FUZZTIME each
 bench: setup ## figures, printed and never asserted; those of large trees, each command a process, take some minutes
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
 
-compare: setup ## lock services beside each other, in ten minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble
-	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
+compare: setup ## lock services beside each other, in ten minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble, ALL=1 for the rarer workloads, too
+	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) $(if $(ALL),-all) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
 
 readme: ## rewrite the generated blocks of README.md from the examples
 	$(GO) test ./examples -run TestReadme -update

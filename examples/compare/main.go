@@ -43,12 +43,13 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 	addrs := flags.String("addrs", "", "its `servers`")
 	name := flags.String("name", "", "its `lock`")
 	count := flags.Int("count", 1, "how many locks it keeps")
+	deaf := flags.Bool("deaf", false, "it does not listen when it is told that its lock is lost")
 	flags.DurationVar(&drivers.TTL, "ttl", drivers.TTL, "how long a lock may outlive who holds it, where that can be said")
 	quick := flags.Bool("quick", false, "a few workloads, briefly: whether everything works, and roughly how fast")
 	members := flags.Int("servers", 1, "how many ZooKeeper servers")
 	systems := flags.String("systems", "", "only these, by `name,name`")
 	only := flags.String("workloads", "", "only those whose name has this `text` in it")
-	every := flags.Bool("all", false, "all workloads, which takes half an hour")
+	every := flags.Bool("all", false, "all workloads, those of a usual run in every round and the others in every other one: a quarter of an hour")
 	targets := flags.Bool("targets", false, "what the table of targets needs, and no experiments")
 	from := flags.String("from", "", "measure nothing: render this `results.json` of a run")
 	rounds := flags.Int("rounds", 10, "how often each system has its turn with each workload")
@@ -59,10 +60,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 		return err
 	}
 	if *role != "" {
-		return be(*role, *system, strings.Split(*addrs, ","), *name, *count, in, out)
+		return be(*role, *system, strings.Split(*addrs, ","), *name, *count, *deaf, in, out)
 	}
 	begin := time.Now()
-	plan := bench.Plan{Rounds: *rounds, Window: *window, Warm: 50 * time.Millisecond, WarmUp: time.Second, Budget: 6 * time.Minute, Limit: 20 * time.Second,
+	plan := bench.Plan{Rounds: *rounds, Window: *window, Warm: 50 * time.Millisecond, WarmUp: time.Second, Budget: 390 * time.Second, Limit: 20 * time.Second,
 		Server: server.Options{Members: *members}, Tell: func(format string, args ...any) {
 			fmt.Fprintf(progress, "%4.0fs "+format+"\n", append([]any{time.Since(begin).Seconds()}, args...)...)
 		}}
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 		plan.Rounds, plan.Warm, plan.WarmUp = 1, 20*time.Millisecond, 0
 	}
 	if *every || *targets {
-		plan.Budget = 0
+		plan.Budget, plan.Sparse = 0, *every
 	}
 	plan.Workloads = choose(*only, *quick, *every || *targets)
 	var err error
@@ -105,7 +106,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, progress io.Writ
 }
 
 // be is a process of an experiment: what hangs or is killed in it takes nothing else along.
-func be(role, system string, addrs []string, name string, count int, in io.Reader, out io.Writer) error {
+func be(role, system string, addrs []string, name string, count int, deaf bool, in io.Reader, out io.Writer) error {
 	s, err := drivers.Find(system)
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ func be(role, system string, addrs []string, name string, count int, in io.Reade
 		lock.Serve(d, in, out)
 		return nil
 	case "hold":
-		return lock.Hold(d, addrs, name, in, out)
+		return lock.Hold(d, addrs, name, deaf, in, out)
 	case "keep":
 		return lock.Keep(d, addrs, name, count, in, out)
 	case "cross":

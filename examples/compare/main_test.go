@@ -120,7 +120,7 @@ func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
 	t.Parallel()
 	ups := map[string]server.Server{}
 	var systems []drivers.System
-	for _, name := range []string{drivers.Ours, "go-zookeeper", "redislock", "etcd", "postgres advisory lock"} {
+	for _, name := range []string{drivers.Ours, "go-zookeeper", "curator", "kazoo", "zookeeper WriteLock", "redislock", "etcd", "postgres advisory lock"} {
 		s, err := drivers.Find(name)
 		require.NoError(t, err)
 		ups[s.Server] = serverFor(t, s.Server)
@@ -129,22 +129,26 @@ func TestAPausedHolderWritesWhereItIsNotTold(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	const ttl = 4 * time.Second
-	all := (&claims.Env{Self: self, Systems: systems, Servers: ups, TTL: ttl}).Paused()
+	all := (&claims.Env{Self: self, Dir: t.TempDir(), Systems: systems, Servers: ups, TTL: ttl}).Paused()
 	for _, p := range all {
 		t.Logf("%+v", p)
 		require.Empty(t, p.Missing, p.System)
 		switch p.System {
 		case drivers.Ours:
 			require.True(t, p.Token && p.Told)
+			require.Greater(t, p.Writes, p.Stale, "it wrote on when it was told, so that there was something to refuse")
 			require.Zero(t, p.Fenced)
 		case "etcd":
 			require.True(t, p.Token)
 			require.Zero(t, p.Fenced)
 		case "postgres advisory lock":
 			require.False(t, p.Rival, "its connection is there, and so is its lock")
-		default:
-			require.False(t, p.Token)
+		case "redislock":
+			require.False(t, p.Token || p.Told)
 			require.Positive(t, p.Stale, p.System)
+		default: // of a session, whose end its client tells
+			require.False(t, p.Token)
+			require.True(t, p.Told, p.System)
 		}
 	}
 }

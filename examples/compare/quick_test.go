@@ -70,9 +70,11 @@ func counted(t *testing.T, r *claims.Results) {
 	for _, p := range r.Paused {
 		require.Empty(t, p.Missing, p.System)
 		require.Equal(t, p.System == drivers.Ours || p.System == "etcd", p.Token, p.System)
-		if p.Token {
+		switch {
+		case p.Token:
+			require.Positive(t, p.Writes, p.System)
 			require.Zero(t, p.Fenced, p.System)
-		} else if p.Rival {
+		case p.Rival && !p.Told:
 			require.Positive(t, p.Stale, p.System)
 		}
 	}

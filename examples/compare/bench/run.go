@@ -21,6 +21,7 @@ type Plan struct {
 	Workloads []Workload
 	Only      func(workload, system string) bool // if not nil, of their pairs only those
 	Rounds    int
+	Sparse    bool          // workloads that are not usual have every other round only
 	Window    time.Duration // of one sample
 	Warm      time.Duration // before it, after every worker has had its turn
 	Budget    time.Duration // no round begins that would not end within it; 0 is no limit
@@ -38,6 +39,7 @@ type Results struct {
 	Rounds  int               `json:"rounds"` // that ended
 	Samples []Sample          `json:"samples"`
 	Servers map[string]Ground `json:"servers"`
+	Clients map[string]string `json:"clients"` // by system: library and version
 }
 
 // Ground is what a system ran on.
@@ -49,7 +51,7 @@ type Ground struct {
 
 // Run runs the plan. What cannot run is in the results with the reason. The servers, by name, run until the scope ends.
 func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string]server.Server, error) {
-	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}}, servers: map[string]server.Server{}, away: map[string][]string{},
+	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}, Clients: map[string]string{}}, servers: map[string]server.Server{}, away: map[string][]string{},
 		missing: map[string]string{}, processes: map[string]*lock.Process{}}
 	scope.Cleanup(r.end)
 	r.scope = scope
@@ -63,6 +65,9 @@ func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string
 			break
 		}
 		for n, w := range p.Workloads {
+			if p.Sparse && !w.Usual && round%2 == 1 {
+				continue
+			}
 			// Another order each time: who comes first finds the server at rest, and the disk.
 			order := slices.Clone(p.Systems)
 			for k := range order {
@@ -104,6 +109,7 @@ func (r *run) end() {
 
 // prepare starts the server that a system needs, if it is not there.
 func (r *run) prepare(s drivers.System) {
+	r.out.Clients[s.Name] = s.Library()
 	ground, known := r.out.Servers[s.Server]
 	if !known {
 		r.Tell("starting %s", s.Server)

@@ -57,8 +57,15 @@ func byServer[Row any](systems []drivers.System, measure func(drivers.System) Ro
 	})
 }
 
-// role starts a process that does one thing with one lock.
+// role starts a process that does one thing with one lock. In other languages than Go it can hold one.
 func (e *Env) role(role string, s drivers.System, addrs []string, name string, more ...string) (*holder, error) {
+	if s.Driver() == nil {
+		argv, err := s.Command(e.Self, e.Dir, e.TTL)
+		if err != nil {
+			return nil, err
+		}
+		return hold(append(argv, role, strings.Join(addrs, ","), name))
+	}
 	argv := []string{e.Self, "-be", role, "-system", s.Name, "-addrs", strings.Join(addrs, ","), "-name", name, "-ttl", e.TTL.String()}
 	return hold(append(argv, more...))
 }

@@ -142,7 +142,7 @@ func (e *Env) elect() (all []Failover) {
 	lasting := *e
 	lasting.TTL = 20 * time.Second // a session must not end because an election takes its time
 	var queues []*queued
-	for _, s := range e.measured(true) {
+	for _, s := range e.measured(false) {
 		if s.Server == "zookeeper" && s.Client {
 			q := &queued{Failover: Failover{System: s.Name, Server: "the leader of three servers is killed; the others elect another"}}
 			if err == nil {

@@ -16,13 +16,14 @@ type Pause struct {
 	Rival   bool   `json:"rival"`  // another was granted the lock meanwhile
 	Told    bool   `json:"told"`   // the holder learned that it is lost
 	Token   bool   `json:"token"`  // grants come with a token
-	Stale   int    `json:"stale"`  // writes by the old holder after the rival's grant that a store without a check took
-	Fenced  int    `json:"fenced"` // those that a store took which refuses smaller tokens than it has seen
+	Stale   int    `json:"stale"`  // writes by the old holder after the rival's grant, until it was told
+	Writes  int    `json:"writes"` // those and some more, of a holder with a token that does not listen
+	Fenced  int    `json:"fenced"` // of them, those that a store took which refuses smaller tokens than it has seen
 	Missing string `json:"missing,omitempty"`
 }
 
-// enough writes of a holder who does not know better.
-const enough = 20
+// enough writes of a holder who does not know better: two seconds. deaf are those of one that does not listen.
+const enough, deaf = 400, 20
 
 // patience bounds what must happen.
 const patience = time.Minute
@@ -30,7 +31,7 @@ const patience = time.Minute
 // Paused pauses a holder of each system, all at the same time, until a rival has the lock; where no time to live ends it, for
 // three times that of the others.
 func (e *Env) Paused() []Pause {
-	return allAtOnce(e.measured(true), func(s drivers.System) Pause {
+	return allAtOnce(e.measured(false), func(s drivers.System) Pause {
 		p := Pause{System: s.Name}
 		if err := e.pause(s, &p); err != nil {
 			p.Missing = err.Error()
@@ -41,7 +42,7 @@ func (e *Env) Paused() []Pause {
 
 func (e *Env) pause(s drivers.System, p *Pause) error {
 	addrs := e.Servers[s.Server].Addrs()
-	first, err := e.role("hold", s, addrs, "paused")
+	first, err := e.role("hold", s, addrs, "paused", "-deaf")
 	if err != nil {
 		return err
 	}
@@ -75,20 +76,30 @@ func (e *Env) pause(s drivers.System, p *Pause) error {
 	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		return err
 	}
-	for p.Stale < enough {
+	for limit := enough; p.Writes < limit; {
 		said, err := first.await(patience, "write", "lost")
 		if err != nil {
 			return err
 		}
-		p.Token = said.token > 0 || p.Token
-		if p.Told = said.verb == "lost"; p.Told || !p.Rival {
+		if said.verb == "lost" {
+			p.Told = true
+			if granted.token == 0 {
+				break
+			}
+			limit = p.Writes + deaf
+			continue
+		}
+		if !p.Rival {
 			break
 		}
-		p.Stale++
+		p.Writes++
+		if !p.Told {
+			p.Stale++
+		}
 		if said.token == 0 || said.token >= granted.token {
 			p.Fenced++
 		}
 	}
-	p.Token = p.Token || granted.token > 0
+	p.Token = granted.token > 0
 	return nil
 }

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
+
+	"github.com/locktree/locktree/examples/compare/drivers"
 )
 
 var yes = map[bool]string{true: "yes", false: "no"}
@@ -18,18 +19,21 @@ func (r *Results) Write(w io.Writer) {
 		"Not every event wakes a waiter: of locktree one goes to who releases, whose own node is gone. In a long queue its next holder writes into its node that it holds: "+
 		"that is an event for itself, and wakes the one behind it, which then need not list the queue when its turn comes.", crowd, handed), herdTable(r.Herd))
 	section(w, "A lock from hand to hand", fmt.Sprintf("Eight clients contend for one lock and keep it for %v each. "+
-		"Jain's index is 1 where all get the same, and 1/8 where one gets everything. redislock retries every 100 ms and redsync every 50 to 250 ms, "+
+		"Jain's index is 1 where all get the same, and 1/8 where one gets everything. The longest wait is counted in grants to others: seven is an even share; one that "+
+		"had not ended with the window counts, too. redislock retries every 100 ms and redsync every 50 to 250 ms, "+
 		"as their documentation has it; a row and *sleep and retry* every 10 ms, as their drivers here do.", held), fairTable(r.Fair))
-	section(w, "A holder that is paused", "A holder is stopped (SIGSTOP) for longer than the lock may outlive it, and continued. Of its writes "+
-		"after a rival's grant, the first "+fmt.Sprint(enough)+" are counted, or those until it learns that the lock is lost. These are the drivers in Go.", pausedTable(r.Paused))
+	section(w, "A holder that is paused", fmt.Sprintf("A holder is stopped (SIGSTOP) for longer than the lock may outlive it, and continued. It writes every 5 ms. Its writes "+
+		"after a rival's grant are counted until it learns that the lock is lost, %d at most. How it learns: by the context of a lease in locktree, the session's end in go-zookeeper, "+
+		"WriteLock and etcd, the listeners that Curator and kazoo recommend; redislock and redsync tell who asks for the time to live, but tell nobody unasked. "+
+		"Then a holder that has a token writes %d times more, as one does that does not listen, for the last column.", enough, deaf), pausedTable(r.Paused))
 	section(w, "A holder that is killed", fmt.Sprintf("It is killed with kill -9, and a rival waits. A session or key may outlive its holder by %v here.", r.TTL), killedTable(r.Killed))
 	section(w, "A server that fails", "A holder has the lock, and nobody releases it: every further grant is a double one. Redis replicates after it has answered, and "+
 		"redislock does not WAIT for the replica.", failoverTable(r.Failover))
 	section(w, "A pool of connections before the database", "Four workers, each with a connection to the pool, contend for one lock.", pooledTable(r.Pooled))
-	section(w, "Two locks in opposite order", fmt.Sprintf("Two clients have a lock each and ask for the other's, and are observed for %v.", 3*r.TTL), crossedTable(r.Crossed))
+	section(w, "Two locks in opposite order", fmt.Sprintf("Two clients have a lock each and ask for the other's, and are observed for %v. These are the drivers in Go: those in Java and Python put on loads, and hold one lock.", 3*r.TTL), crossedTable(r.Crossed))
 	section(w, "Locks that are held and not used", fmt.Sprintf("One program holds them for %v, which is the time to live here. The server counts the requests; "+
 		"where it does not, what passes by on the way to it. A pool has the connections that it needed when the locks were taken, 32 at a time. "+
-		"In a database, one connection holds them all: that is enough for a program that never asks twice for the same lock.", r.TTL), idleTable(r.Idle))
+		"In a database, one connection holds them all: that is enough for a program that never asks twice for the same lock. These, too, are the drivers in Go.", r.TTL), idleTable(r.Idle))
 }
 
 func section(w io.Writer, title, text, table string) {
@@ -72,15 +76,30 @@ func herdTable(all []Release) string {
 }
 
 func fairTable(all []Fair) string {
-	return table("| | requests a grant | Jain's index | grants of the least and the most lucky | longest wait | release to next grant |", all, func(f Fair) (string, string, []string) {
-		requests := "–"
+	ours, _ := find(all, func(f Fair) bool { return f.System == drivers.Ours && f.Missing == "" })
+	return table("| | requests a grant | Jain's index | grants of the least and the most lucky | longest wait | from release to grant, locktree = 1 |", all, func(f Fair) (string, string, []string) {
+		requests, handover := "–", "–"
 		if f.Requests >= 0 {
 			requests = fmt.Sprintf("%.1f", f.Requests)
 		}
+		if ours.Handover > 0 {
+			handover = fmt.Sprintf("%.1f", float64(f.Handover)/float64(ours.Handover))
+		}
 		least, most := extremes(f.Each)
-		return f.System, f.Missing, []string{requests, fmt.Sprintf("%.2f", jain(f.Each)), fmt.Sprintf("%d and %d", least, most),
-			short(f.Longest), short(f.Handover)}
+		return f.System, f.Missing, []string{requests, fmt.Sprintf("%.2f", jain(f.Each)), fmt.Sprintf("%d and %d", least, most), fmt.Sprintf("%.0f", f.waited()), handover}
 	})
+}
+
+// waited is the longest wait in grants to others.
+func (f Fair) waited() float64 {
+	if f.Window == 0 {
+		return 0
+	}
+	all := int64(0)
+	for _, n := range f.Each {
+		all += n
+	}
+	return f.Longest.Seconds() / f.Window.Seconds() * float64(all)
 }
 
 func extremes(each []int64) (least, most int64) {
@@ -93,36 +112,38 @@ func extremes(each []int64) (least, most int64) {
 	return least, most
 }
 
-// short is a time with two digits: more would pretend that another run brings the same.
-func short(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d >= 10*time.Millisecond:
-		return fmt.Sprintf("%.0f ms", float64(d.Microseconds())/1000)
-	}
-	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
-}
-
 func pausedTable(all []Pause) string {
-	return table("| | a rival has the lock | the holder is told | stale writes taken | taken by a store that checks tokens |", all, func(p Pause) (string, string, []string) {
+	return table("| | a rival has the lock | the holder is told | stale writes before that | taken by a store that checks tokens |", all, func(p Pause) (string, string, []string) {
+		stale := fmt.Sprint(p.Stale)
+		if p.Stale == enough {
+			stale += " and more"
+		}
 		switch {
 		case !p.Rival:
-			return p.System, p.Missing, []string{"no: everybody waits until the holder goes on", "–", "0", "0"}
+			return p.System, p.Missing, []string{"no: everybody waits until the holder goes on", "–", "0", "–"}
 		case !p.Token:
-			return p.System, p.Missing, []string{"yes", yes[p.Told], fmt.Sprint(p.Stale), "there are no tokens"}
+			return p.System, p.Missing, []string{"yes", yes[p.Told], stale, "all: there are no tokens"}
 		}
-		return p.System, p.Missing, []string{"yes", yes[p.Told], fmt.Sprint(p.Stale), fmt.Sprint(p.Fenced)}
+		return p.System, p.Missing, []string{"yes", yes[p.Told], stale, fmt.Sprintf("%d of %d", p.Fenced, p.Writes)}
 	})
 }
 
 func killedTable(all []Killed) string {
-	return table("| | the next has the lock after | in times to live |", all, func(k Killed) (string, string, []string) {
-		if !k.Released {
-			return k.System, k.Missing, []string{"never: nobody has it after " + short(3*k.TTL), "–"}
-		}
-		return k.System, k.Missing, []string{short(k.After), fmt.Sprintf("%.1f", k.After.Seconds()/k.TTL.Seconds())}
+	return table("| | the next has the lock after, in times to live |", all, func(k Killed) (string, string, []string) {
+		return k.System, k.Missing, []string{k.Does()}
 	})
+}
+
+// Does is when the lock was free, in times to live.
+func (k Killed) Does() string {
+	switch lives := k.After.Seconds() / k.TTL.Seconds(); {
+	case !k.Released:
+		return fmt.Sprintf("never: nobody has it after %.0f", lives)
+	case lives < 0.1:
+		return "at once"
+	default:
+		return fmt.Sprintf("%.1f", lives)
+	}
 }
 
 func failoverTable(all []Failover) string {

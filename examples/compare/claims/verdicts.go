@@ -80,7 +80,7 @@ func (r *Results) polls() (Verdict, bool) {
 			continue
 		}
 		p := polling[f.System]
-		if f.Longest > worst[p].Longest {
+		if worst[p].System == "" || f.waited() > worst[p].waited() {
 			worst[p] = f
 		}
 		least[p] = min(least[p], jain(f.Each))
@@ -88,14 +88,14 @@ func (r *Results) polls() (Verdict, bool) {
 			requests[p] = append(requests[p], f.Requests)
 		}
 	}
-	v.Measured = fmt.Sprintf("Jain's index among eight: at least %.2f with a queue, down to %.2f with polling; longest wait within %v: %s with a queue (%s), %s with polling (%s)",
-		least[false], least[true], worst[false].Window, short(worst[false].Longest), worst[false].System, short(worst[true].Longest), worst[true].System)
-	where := "it is unfair; but a poller can be faster than a queue, see *release to next grant*"
+	v.Measured = fmt.Sprintf("Jain's index among eight: at least %.2f with a queue, down to %.2f with polling; longest wait, in grants to others: %.0f with a queue (%s), %.0f with polling (%s)",
+		least[false], least[true], worst[false].waited(), worst[false].System, worst[true].waited(), worst[true].System)
+	where := "it is unfair; but a poller can be faster than a queue, see *from release to grant*"
 	if queue, poll := requests[false], requests[true]; len(queue) > 0 && len(poll) > 0 {
 		v.Measured += fmt.Sprintf("; requests a grant: %.1f to %.1f with a queue, %.1f to %.1f with polling",
 			slices.Min(queue), slices.Max(queue), slices.Min(poll), slices.Max(poll))
 		if slices.Min(poll) <= slices.Max(queue) {
-			where = "it is unfair; but not every poller sends more requests than every queue, and a poller can be faster, see *release to next grant*"
+			where = "it is unfair; but not every poller sends more requests than every queue, and a poller can be faster, see *from release to grant*"
 		}
 	}
 	v.Holds = is(least[true] < least[false], where)
@@ -111,13 +111,13 @@ func (r *Results) expires() (Verdict, bool) {
 		case !p.Rival:
 			once = append(once, p.System)
 		case p.Told:
-			told = append(told, p.System)
+			told = append(told, fmt.Sprintf("%s (%d)", p.System, p.Stale))
 			fallthrough
 		default:
 			twice = append(twice, p.System)
 		}
 	}
-	v.Measured = fmt.Sprintf("a paused holder has a rival in %s; when it goes on it learns of it in %s; in %s everybody waits until it goes on",
+	v.Measured = fmt.Sprintf("a paused holder has a rival in %s; when it goes on it learns of it, after so many writes, in %s; in %s everybody waits until it goes on",
 		list(twice), list(told), list(once))
 	v.Holds = is(len(twice) > 0, "for sessions of ZooKeeper and etcd, locktree included, as for keys of Redis; not where the lock lasts as long as a connection or a row")
 	return v, len(twice)+len(once) > 0
@@ -126,20 +126,21 @@ func (r *Results) expires() (Verdict, bool) {
 func (r *Results) fencing() (Verdict, bool) {
 	v := Verdict{Claim: "A fencing token keeps a holder of the past from writing"}
 	var with, without []string
-	taken, fenced := 0, 0
+	writes, fenced := 0, 0
 	for _, p := range r.Paused {
 		if p.Missing != "" || !p.Rival {
 			continue
 		}
 		if p.Token {
 			with = append(with, p.System)
-			taken, fenced = taken+p.Stale, fenced+p.Fenced
+			writes, fenced = writes+p.Writes, fenced+p.Fenced
 		} else {
 			without = append(without, p.System)
 		}
 	}
-	v.Measured = fmt.Sprintf("tokens come with the grants of %s, not with those of %s; a store that checks them took %d stale writes, one that does not %d", list(with), list(without), fenced, taken)
-	v.Holds = is(fenced == 0 && len(with) > 0, "if the store checks it")
+	v.Measured = fmt.Sprintf("tokens come with the grants of %s, not with those of %s; of %d writes by former holders that do not listen, a store that checks tokens took %d",
+		list(with), list(without), writes, fenced)
+	v.Holds = is(fenced == 0 && writes > 0, "if the store checks it; one that does not takes all")
 	return v, len(with)+len(without) > 0
 }
 
@@ -154,7 +155,7 @@ func (r *Results) failover() (Verdict, bool) {
 		}
 	}
 	v.Measured = strings.Join(said, "; ")
-	v.Holds = is(double > 0, "where the replica is behind when the primary dies, which nobody can exclude")
+	v.Holds = is(double > 0, "where the replica is behind when the primary dies; a program that WAITs for the replica narrows that, and does not close it")
 	return v, trials > 0
 }
 
@@ -166,15 +167,20 @@ func (r *Results) election() (Verdict, bool) {
 			double, kept, trials = double+f.Double, kept+f.Kept, trials+f.Trials
 		}
 	}
-	v.Measured = fmt.Sprintf("%d of %d holders keep the lock when the leader of three is killed, with %d double grants; etcd has one member here, so its fail-over was not tried", kept, trials, double)
-	v.Holds = is(double == 0 && kept == trials, "")
+	v.Measured = fmt.Sprintf("%d of %d holders, one of each library, keep the lock when the leader of three is killed once, with %d double grants; nobody is granted anything until another leads; etcd has one member here, so its fail-over was not tried", kept, trials, double)
+	v.Holds = is(double == 0 && kept == trials, "as far as one election shows")
 	return v, trials > 0
+}
+
+// Transactional is the row of the lock that ends with its transaction.
+func Transactional(rows []Pooled) (Pooled, bool) {
+	return find(rows, func(p Pooled) bool { return p.Missing == "" && strings.Contains(p.System, "transaction") })
 }
 
 func (r *Results) pool() (Verdict, bool) {
 	v := Verdict{Claim: "A lock in the database you have anyway is simple"}
 	bad, _ := find(r.Pooled, func(p Pooled) bool { return p.Missing == "" && strings.Contains(p.System, "advisory") })
-	good, measured := find(r.Pooled, func(p Pooled) bool { return p.Missing == "" && strings.Contains(p.System, "transaction") })
+	good, measured := Transactional(r.Pooled)
 	v.Measured = fmt.Sprintf("behind PgBouncer in transaction mode, the advisory lock of a session was granted %d times to two at once (of %d grants), and the server kept %d of them when all clients had left; the advisory lock of a transaction: %d and %d",
 		bad.Double, bad.Grants, bad.Stranded, good.Double, good.Stranded)
 	v.Holds = is(bad.Double+int64(bad.Stranded) == 0, "unless sessions reach the database, or the lock ends with the transaction")
@@ -189,14 +195,14 @@ func (r *Results) killed() (Verdict, bool) {
 		case k.Missing != "":
 		case !k.Released:
 			never = append(never, k.System)
-		case k.After < k.TTL/2:
+		case k.Does() == "at once":
 			atOnce = append(atOnce, k.System)
 		default:
 			later = append(later, k.System)
 		}
 	}
 	v.Measured = fmt.Sprintf("at once in %s, whose server sees the connection end; after about a time to live of %v in %s; never in %s", list(atOnce), r.TTL.Round(time.Second), list(later), list(never))
-	v.Holds = is(len(never) == 0, "where nothing ties the lock to its holder, somebody has to clean up")
+	v.Holds = is(len(never)+len(later) == 0, "at once only where the server sees the connection end; a session or a key is waited for; where nothing ties the lock to its holder, somebody has to clean up")
 	return v, len(atOnce)+len(later)+len(never) > 0
 }
 
@@ -231,7 +237,7 @@ func (r *Results) deadlock() (Verdict, bool) {
 	}
 	v.Measured = fmt.Sprintf("an error in %s; the lock expires under its holder in %s; both wait in %s", list(noticed), list(expired), list(hang))
 	if c, ok := find(r.Crossed, func(c Crossed) bool { return c.Circle }); ok {
-		v.Measured += ", where `" + c.System + " status` names the circle"
+		v.Measured += "; of " + c.System + "'s locks, `locktree status` names the circle"
 	}
 	v.Holds = is(len(hang)+len(expired) == 0, "a program is told by "+list(noticed)+" only")
 	return v, len(noticed)+len(expired)+len(hang) > 0

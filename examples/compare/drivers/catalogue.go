@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/locktree/locktree/examples/compare/lock"
@@ -26,9 +27,10 @@ type System struct {
 	Lasting bool   // no time to live ends the lock: its holder does, or the end of a connection
 	Handoff bool   // goroutines or threads of one client can take a lock over from each other
 
-	driver lock.Driver // in Go
-	java   string      // or a class
-	python string      // or a module
+	driver  lock.Driver // in Go
+	java    string      // or a class
+	python  string      // or a module
+	library string      // a Go module or a jar of the client; empty is this repository
 }
 
 // Ours is the system that the others are compared with.
@@ -37,23 +39,23 @@ const Ours = "locktree"
 // All systems.
 var All = []System{
 	{Name: Ours, Server: "zookeeper", Client: true, Handoff: true, driver: locktree{}},
-	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper{}},
-	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator"},
-	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo"},
+	{Name: "go-zookeeper", Server: "zookeeper", Client: true, driver: goZooKeeper{}, library: "github.com/go-zookeeper/zk"},
+	{Name: "curator", Server: "zookeeper", Client: true, java: "Curator", library: "curator-recipes"},
+	{Name: "kazoo", Server: "zookeeper", Client: true, python: "driver_kazoo", library: "kazoo"},
 	{Name: "locktree, no fsync", Server: "zookeeper-unsynced", Variant: true, Handoff: true, driver: locktree{}},
-	{Name: "zookeeper WriteLock", Server: "zookeeper", java: "ZooKeeperWriteLock"},
-	{Name: "all watch the parent", Server: "zookeeper", driver: naive{dir: "/herd"}},
-	{Name: "sleep and retry", Server: "zookeeper", driver: naive{dir: "/sleeper", sleeper: true}},
-	{Name: "redislock", Server: "redis", driver: redisLock{}},
-	{Name: "redislock, fsync", Server: "redis-synced", Variant: true, driver: redisLock{}},
-	{Name: "redsync", Server: "three-redis", driver: redlock{}},
-	{Name: "etcd", Server: "etcd", driver: etcd{}},
-	{Name: "postgres advisory lock", Server: "postgres", Memory: true, Lasting: true, driver: advisory{}},
-	{Name: "postgres row", Server: "postgres", Lasting: true, driver: row{}},
-	{Name: "postgres row, no fsync", Server: "postgres-unsynced", Variant: true, driver: row{}},
-	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, driver: mariadb{}},
-	{Name: "requests", Server: "zookeeper", Floor: true, driver: requests{}},
-	{Name: "writes", Server: "zookeeper", Floor: true, driver: writes{}},
+	{Name: "zookeeper WriteLock", Server: "zookeeper", java: "ZooKeeperWriteLock", library: "zookeeper-recipes-lock"},
+	{Name: "all watch the parent", Server: "zookeeper", driver: naive{dir: "/herd"}, library: "github.com/go-zookeeper/zk"},
+	{Name: "sleep and retry", Server: "zookeeper", driver: naive{dir: "/sleeper", sleeper: true}, library: "github.com/go-zookeeper/zk"},
+	{Name: "redislock", Server: "redis", driver: redisLock{}, library: "github.com/bsm/redislock"},
+	{Name: "redislock, fsync", Server: "redis-synced", Variant: true, driver: redisLock{}, library: "github.com/bsm/redislock"},
+	{Name: "redsync", Server: "three-redis", driver: redlock{}, library: "github.com/go-redsync/redsync/v4"},
+	{Name: "etcd", Server: "etcd", driver: etcd{}, library: "go.etcd.io/etcd/client/v3"},
+	{Name: "postgres advisory lock", Server: "postgres", Memory: true, Lasting: true, driver: advisory{}, library: "github.com/jackc/pgx/v5"},
+	{Name: "postgres row", Server: "postgres", Lasting: true, driver: row{}, library: "github.com/jackc/pgx/v5"},
+	{Name: "postgres row, no fsync", Server: "postgres-unsynced", Variant: true, driver: row{}, library: "github.com/jackc/pgx/v5"},
+	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, driver: mariadb{}, library: "github.com/go-sql-driver/mysql"},
+	{Name: "requests", Server: "zookeeper", Floor: true, driver: requests{}, library: "github.com/go-zookeeper/zk"},
+	{Name: "writes", Server: "zookeeper", Floor: true, driver: writes{}, library: "github.com/go-zookeeper/zk"},
 }
 
 // Controls exclude nobody, in each of the languages: what a load must notice.
@@ -84,7 +86,10 @@ func (s System) Compiles() bool { return s.java != "" }
 //go:embed java python
 var sources embed.FS
 
-const jars = "/usr/share/java/"
+const (
+	jars   = "/usr/share/java/"
+	python = "/usr/bin/python3" // the interpreter that Debian's kazoo belongs to
+)
 
 // Command is what runs the system's process. self is this program, which serves the drivers in Go; dir is where programs
 // in other languages are laid out, and compiled once; ttl is how long a lock may outlive who holds it, where that can be said.
@@ -100,7 +105,6 @@ func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
 			"-Dttl=" + strconv.FormatInt(ttl.Milliseconds(), 10),
 			"-cp", path, "Harness", s.java}, nil
 	case s.python != "":
-		const python = "/usr/bin/python3" // the interpreter that Debian's kazoo belongs to
 		if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("needs Debian's python3-kazoo: %w: %s", err, strings.TrimSpace(string(out)))
 		}
@@ -122,8 +126,12 @@ func layOut(dir, language string) error {
 	return os.CopyFS(to, tree)
 }
 
+var compiling sync.Mutex
+
 // compiled returns the class path of the drivers in Java.
 func compiled(dir string) (string, error) {
+	compiling.Lock()
+	defer compiling.Unlock()
 	classes := filepath.Join(dir, "classes")
 	path := []string{classes}
 	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.

@@ -24,7 +24,7 @@ func Herd(gate <-chan struct{}) lock.Driver { return naive{dir: "/herd", gate: g
 
 func (n naive) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
 	c, err := dialZooKeeper(ctx, addrs)
-	return naiveClient{goZooKeeperClient{c}, n}, err
+	return naiveClient{c, n}, err
 }
 
 type naiveClient struct {

@@ -15,7 +15,7 @@ type requests struct{}
 
 func (requests) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
 	c, err := dialZooKeeper(ctx, addrs)
-	return requestsClient{goZooKeeperClient{c}}, err
+	return requestsClient{c}, err
 }
 
 type requestsClient struct{ goZooKeeperClient }
@@ -56,7 +56,7 @@ type writes struct{}
 
 func (writes) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
 	c, err := dialZooKeeper(ctx, addrs)
-	return writesClient{requestsClient{goZooKeeperClient{c}}}, err
+	return writesClient{requestsClient{c}}, err
 }
 
 type writesClient struct{ requestsClient }

@@ -8,8 +8,8 @@ import (
 )
 
 // Hold is a process that takes a lock and writes to a store for as long as it believes that it holds it: a line a write.
-// It ends with its input, or when it is told that the lock is lost.
-func Hold(d Driver, addrs []string, name string, in io.Reader, out io.Writer) error {
+// It ends with its input, or when it is told that the lock is lost; one that is deaf writes on with the token it had.
+func Hold(d Driver, addrs []string, name string, deaf bool, in io.Reader, out io.Writer) error {
 	ctx := context.Background()
 	c, err := d.Dial(ctx, addrs)
 	if err != nil {
@@ -41,7 +41,10 @@ func Hold(d Driver, addrs []string, name string, in io.Reader, out io.Writer) er
 		select {
 		case <-lost:
 			fmt.Fprintln(out, "lost")
-			return nil
+			if !deaf {
+				return nil
+			}
+			lost = nil
 		case <-done:
 			return nil
 		case <-time.After(5 * time.Millisecond):

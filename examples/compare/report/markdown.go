@@ -70,6 +70,9 @@ func (r *Report) page(w io.Writer, absolute bool) {
 		}
 		fmt.Fprintf(w, "\n### %s\n\n", strings.ToUpper(work.Name[:1])+work.Name[1:])
 		measured := func(r Row) bool { return r.PerSecond.N > 0 }
+		if rounds := most(rows); rounds > 0 && rounds < r.Results.Rounds {
+			fmt.Fprintf(w, "Rounds: %d.\n\n", rounds)
+		}
 		switch {
 		case !slices.ContainsFunc(rows, measured):
 			fmt.Fprintln(w, "Nothing was measured.")
@@ -84,6 +87,14 @@ func (r *Report) page(w io.Writer, absolute bool) {
 	r.pictures(w, absolute, "herd.svg", "fair.svg", "killed.svg")
 	r.Claims.Write(w)
 	fmt.Fprint(w, "\n", strings.TrimSpace(whenNot), "\n")
+}
+
+// most is in how many rounds there were figures.
+func most(rows []Row) (n int) {
+	for _, row := range rows {
+		n = max(n, row.PerSecond.N)
+	}
+	return n
 }
 
 func (r *Report) verdicts(w io.Writer) {
@@ -110,7 +121,7 @@ func (r *Report) pictures(w io.Writer, absolute bool, files ...string) {
 }
 
 func (r *Report) grounds(w io.Writer) {
-	fmt.Fprint(w, "| system | runs on | a write is answered when it is |\n|---|---|---|\n")
+	fmt.Fprint(w, "| system | client | runs on | a write is answered when it is |\n|---|---|---|---|\n")
 	for _, s := range r.Systems {
 		g := r.Results.Servers[s.Server]
 		name := s.Name
@@ -118,10 +129,10 @@ func (r *Report) grounds(w io.Writer) {
 			name += " (no lock, but what is under one)"
 		}
 		if g.Missing != "" {
-			fmt.Fprintf(w, "| %s | not measured: %s | |\n", name, cell(g.Missing))
+			fmt.Fprintf(w, "| %s | %s | not measured: %s | |\n", name, r.Results.Clients[s.Name], cell(g.Missing))
 			continue
 		}
-		fmt.Fprintf(w, "| %s | %s | %s |\n", name, cell(g.Version), g.Durability)
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", name, r.Results.Clients[s.Name], cell(g.Version), g.Durability)
 	}
 }
 

@@ -48,11 +48,11 @@ func example() *Report {
 		Claims: claims.Results{TTL: 4 * time.Second,
 			Herd: []claims.Release{{System: "all watch the parent", Waiters: 10, Woken: 10, Events: 11, Requests: 11, Bytes: 3706}, {System: "locktree", Waiters: 10, Woken: 1, Events: 4, Requests: 4, Bytes: 1456},
 				{System: "go-zookeeper", Waiters: 10, Missing: "9 of 10 have a place"}},
-			Paused: []claims.Pause{{System: "locktree", Rival: true, Told: true, Token: true, Stale: 1}, {System: "redislock", Rival: true, Stale: 20, Fenced: 20},
+			Paused: []claims.Pause{{System: "locktree", Rival: true, Told: true, Token: true, Stale: 1, Writes: 21}, {System: "redislock", Rival: true, Stale: 400, Writes: 400, Fenced: 400},
 				{System: "postgres advisory lock"}, {System: "etcd", Missing: "its process ended"}},
 			Fair: []claims.Fair{{System: "locktree", Window: time.Second, Each: []int64{5, 5}, Requests: 4, Longest: 80 * time.Millisecond, Handover: 1500 * time.Microsecond},
-				{System: "redislock", Window: time.Second, Each: []int64{0, 12}, Requests: 9.5, Longest: time.Second}, {System: "mariadb GET_LOCK", Each: []int64{1, 1}, Requests: -1}},
-			Killed: []claims.Killed{{System: "locktree", TTL: 4 * time.Second, Released: true, After: 5 * time.Second}, {System: "postgres row", TTL: 4 * time.Second},
+				{System: "redislock", Window: time.Second, Each: []int64{0, 12}, Requests: 9.5, Longest: time.Second}, {System: "mariadb GET_LOCK", Window: time.Second, Each: []int64{1, 1}, Requests: -1}},
+			Killed: []claims.Killed{{System: "locktree", TTL: 4 * time.Second, Released: true, After: 5 * time.Second}, {System: "postgres row", TTL: 4 * time.Second, After: 12 * time.Second},
 				{System: "postgres advisory lock", TTL: 4 * time.Second, Released: true, After: 12 * time.Millisecond}},
 			Idle: []claims.Idle{{System: "locktree", Locks: 1000, Kept: 1000, Requests: 2.25, PerTTL: 9, Connections: 1}, {System: "redislock", Locks: 1000, Kept: 1000, Connections: 20, Gone: true},
 				{System: "mariadb GET_LOCK", Locks: 1000, Kept: 300, Refused: "Too many\nconnections", Connections: 300}},
@@ -62,7 +62,7 @@ func example() *Report {
 			Failover: []claims.Failover{{System: "redislock", Server: "the primary is killed", Trials: 5, Double: 5}, {System: "locktree", Server: "the leader is killed", Trials: 1, Kept: 1},
 				{System: "redsync", Missing: "redis-server is not installed"}}},
 		Results: &bench.Results{
-			Rounds: 3,
+			Rounds: 3, Clients: map[string]string{"locktree": "this repository", "curator": "curator-recipes-5.4.0"},
 			Servers: map[string]bench.Ground{
 				"zookeeper": {Version: "Apache ZooKeeper 3.8.0", Durability: "written and synchronised to disk"},
 				"redis":     {Missing: "redis-server is not installed:\napt-get install redis-server"},

@@ -8,6 +8,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
@@ -27,40 +28,42 @@ public final class Curator implements Driver {
 
     private static final class CuratorClient implements Client {
         private final CuratorFramework c;
+        private volatile Doubt doubt = Doubt.NONE;
 
         CuratorClient(CuratorFramework c) {
             this.c = c;
-        }
-
-        private InterProcessMutex mutex(String name) {
-            return new InterProcessMutex(c, "/curator/" + name);
-        }
-
-        private InterProcessReadWriteLock rw(String name) {
-            return new InterProcessReadWriteLock(c, "/curator/" + name);
+            c.getConnectionStateListenable().addListener((client, state) -> { // "strongly recommended"
+                if (doubt != Doubt.LOST) {
+                    doubt = state == ConnectionState.LOST ? Doubt.LOST : state.isConnected() ? Doubt.NONE : Doubt.UNKNOWN;
+                }
+            });
         }
 
         @Override
+        public Doubt doubt() { return doubt; }
+
+        private InterProcessMutex mutex(String name) { return new InterProcessMutex(c, "/curator/" + name); }
+
+        private InterProcessReadWriteLock rw(String name) { return new InterProcessReadWriteLock(c, "/curator/" + name); }
+
+        @Override
         public Locker locker(String kind, String[] names, int permits) {
-            switch (kind) {
-                case "mutex":
-                    return of(mutex(names[0]));
-                case "read":
-                    return of(rw(names[0]).readLock());
-                case "write":
-                    return of(rw(names[0]).writeLock());
-                case "set":
-                    return of(new InterProcessMultiLock(Arrays.stream(names).<InterProcessLock>map(this::mutex).toList()));
-                case "semaphore":
-                    InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(c, "/curator/" + names[0], permits);
-                    return new Locker() {
-                        private Lease lease;
-                        public void lock() throws Exception { lease = semaphore.acquire(); }
-                        public void unlock() { semaphore.returnLease(lease); }
-                    };
-                default:
-                    return null;
-            }
+            return switch (kind) {
+                case "mutex" -> of(mutex(names[0]));
+                case "read" -> of(rw(names[0]).readLock());
+                case "write" -> of(rw(names[0]).writeLock());
+                case "set" -> of(new InterProcessMultiLock(Arrays.stream(names).<InterProcessLock>map(this::mutex).toList()));
+                case "semaphore" -> of(new InterProcessSemaphoreV2(c, "/curator/" + names[0], permits));
+                default -> null;
+            };
+        }
+
+        private static Locker of(InterProcessSemaphoreV2 semaphore) {
+            return new Locker() {
+                private Lease lease;
+                public void lock() throws Exception { lease = semaphore.acquire(); }
+                public void unlock() { semaphore.returnLease(lease); }
+            };
         }
 
         private static Locker of(InterProcessLock lock) {
@@ -71,8 +74,6 @@ public final class Curator implements Driver {
         }
 
         @Override
-        public void close() {
-            c.close();
-        }
+        public void close() { c.close(); }
     }
 }

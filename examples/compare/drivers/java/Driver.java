@@ -5,7 +5,12 @@ interface Driver {
     interface Client extends AutoCloseable {
         /** Null where there is no such lock. names has one name, but for a set. */
         Locker locker(String kind, String[] names, int permits) throws Exception;
+
+        /** What the library says of its locks, where it is asked to: they are lost, or nobody knows. */
+        default Doubt doubt() { return Doubt.NONE; }
     }
+
+    enum Doubt { NONE, UNKNOWN, LOST }
 
     interface Locker {
         void lock() throws Exception;

@@ -6,10 +6,14 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Speaks lock/protocol.go. Usage: Harness DRIVER, with -Dttl=MILLISECONDS */
+/** Speaks lock/protocol.go, or does what lock/hold.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
 public final class Harness {
     public static void main(String[] args) throws Exception {
         Driver driver = (Driver) Class.forName(args[0]).getDeclaredConstructor().newInstance();
+        if (args.length > 1) {
+            hold(driver.dial(args[2]), args[3]);
+            System.exit(0);
+        }
         Running running = null;
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -40,6 +44,19 @@ public final class Harness {
             System.out.flush();
         }
         System.exit(0); // whatever threads a client has left
+    }
+
+    private static void hold(Driver.Client client, String name) throws Exception {
+        Driver.Locker lock = client.locker("mutex", new String[] {name}, 0);
+        System.out.println("waiting");
+        lock.lock();
+        System.out.println("granted token=0");
+        for (; client.doubt() != Driver.Doubt.LOST; Thread.sleep(5)) {
+            if (client.doubt() == Driver.Doubt.NONE) {
+                System.out.println("write token=0");
+            }
+        }
+        System.out.println("lost");
     }
 
     static String escape(String s) {

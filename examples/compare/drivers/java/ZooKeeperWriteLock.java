@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
@@ -15,7 +16,9 @@ public final class ZooKeeperWriteLock implements Driver {
     @Override
     public Client dial(String servers) throws Exception {
         CountDownLatch connected = new CountDownLatch(1);
+        AtomicReference<KeeperState> state = new AtomicReference<>();
         ZooKeeper zk = new ZooKeeper(servers, Integer.getInteger("ttl"), e -> {
+            state.set(e.getState());
             if (e.getState() == KeeperState.SyncConnected) {
                 connected.countDown();
             }
@@ -25,17 +28,17 @@ public final class ZooKeeperWriteLock implements Driver {
         return new Client() {
             @Override
             public Locker locker(String kind, String[] names, int permits) throws Exception {
-                if (!kind.equals("mutex")) {
-                    return null;
-                }
                 create(zk, "/writelock/" + names[0]);
-                return new WriteLocker(zk, "/writelock/" + names[0]);
+                return !kind.equals("mutex") ? null : new WriteLocker(zk, "/writelock/" + names[0]);
             }
 
             @Override
-            public void close() throws Exception {
-                zk.close();
+            public Doubt doubt() {
+                return state.get() == KeeperState.Expired ? Doubt.LOST : state.get() == KeeperState.SyncConnected ? Doubt.NONE : Doubt.UNKNOWN;
             }
+
+            @Override
+            public void close() throws Exception { zk.close(); }
         };
     }
 
@@ -71,7 +74,6 @@ public final class ZooKeeperWriteLock implements Driver {
 
         @Override
         public void lockAcquired() { acquired.release(); }
-
         @Override
         public void lockReleased() {}
     }

@@ -4,7 +4,7 @@ import sys
 
 import kazoo
 from harness import Absent
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, KazooState
 
 
 def dial(servers):
@@ -15,7 +15,15 @@ def dial(servers):
 
 class Client:
     def __init__(self, zk):
-        self.zk = zk
+        self.zk, self.lost = zk, False
+        zk.add_listener(self.changed)
+
+    def changed(self, state):
+        self.lost = self.lost or state == KazooState.LOST
+
+    def held(self):
+        """Whether nothing says otherwise; None where nobody knows."""
+        return False if self.lost else self.zk.connected or None
 
     def locker(self, kind, names, permits):
         path = "/kazoo/" + names[0]

@@ -1,4 +1,7 @@
-"""Speaks lock/protocol.go, with a thread a worker. Usage: harness.py DRIVER SECONDS_TO_LIVE"""
+"""Speaks lock/protocol.go, with a thread a worker, or does what lock/hold.go does.
+
+Usage: harness.py DRIVER SECONDS_TO_LIVE [hold SERVERS LOCK]
+"""
 
 import importlib
 import sys
@@ -121,6 +124,19 @@ class Running:
             c.close()
 
 
+def hold(client, name):
+    print("waiting", flush=True)
+    client.locker("mutex", [name], 0).lock()
+    print("granted token=0", flush=True)
+    held = client.held()
+    while held is not False:
+        if held:
+            print("write token=0", flush=True)
+        time.sleep(0.005)
+        held = client.held()
+    print("lost", flush=True)
+
+
 def main(driver):
     running = None
     for line in sys.stdin:
@@ -147,4 +163,8 @@ def main(driver):
 
 if __name__ == "__main__":
     sys.modules["harness"] = sys.modules["__main__"]  # so that a driver's Absent is this one
-    main(importlib.import_module(sys.argv[1]))
+    driver = importlib.import_module(sys.argv[1])
+    if len(sys.argv) > 3:
+        hold(driver.dial(sys.argv[4]), sys.argv[5])
+    else:
+        main(driver)

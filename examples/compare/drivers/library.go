@@ -1,0 +1,33 @@
+package drivers
+
+import (
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+)
+
+// Library is the client's name and version; empty where that cannot be found out.
+func (s System) Library() string {
+	switch {
+	case s.library == "":
+		return "this repository"
+	case s.java != "":
+		all, _ := filepath.Glob(jars + s.library + "-[0-9]*.jar")
+		for _, name := range all {
+			return strings.TrimSuffix(filepath.Base(name), ".jar")
+		}
+		return s.library
+	case s.python != "":
+		out, _ := exec.Command(python, "-c", "import kazoo; print('kazoo', kazoo.__version__)").Output()
+		return strings.TrimSpace(string(out))
+	}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range build.Deps {
+			if m.Path == s.library {
+				return strings.TrimPrefix(m.Path, "github.com/") + " " + m.Version
+			}
+		}
+	}
+	return ""
+}
