@@ -28,8 +28,7 @@ type acquisition struct {
 	tickets []string          // of the local queues, by key
 	places  []*place          // whose nodes exist, or may
 	left    []<-chan struct{} // each is closed when something that we asked for and left is undone
-	handoff int
-	tenure  *tenure // ours, of a holding that was shared
+	tenure  *tenure           // ours, of a holding that was shared
 }
 
 func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
@@ -61,12 +60,12 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error)
 		}
 		return h.leaseOf(ctx, h.first), nil
 	}
-	t, err := a.enter(ctx, q)
+	t, err := a.enter(ctx, q, q)
 	if err != nil {
 		return nil, err
 	}
 	if t.shared != nil {
-		return t.shared.leaseOf(ctx, t.shared.acquired(a.call, time.Since(a.start))), nil
+		return t.shared.leaseOf(ctx, t.shared.acquired(q, a.call, time.Since(a.start))), nil
 	}
 	h, err := a.contend(ctx, t)
 	if err != nil {
@@ -101,13 +100,13 @@ func (a *acquisition) ended(ctx context.Context) error {
 
 // enter waits in the local queue of q. A Try for an exclusive lock is refused without a request while another goroutine has
 // the ticket: that goroutine holds the lock or is ahead of us. A Try to read may share what that goroutine gets, so it
-// waits until that goroutine is known to wait.
-func (a *acquisition) enter(ctx context.Context, q *queue) (ticket, error) {
+// waits until that goroutine is known to wait. by is q where the caller can take over what is held, else nil.
+func (a *acquisition) enter(ctx context.Context, q, by *queue) (ticket, error) {
 	var waits func(*HeldError)
 	if a.call != nil {
 		waits = func(ahead *HeldError) { a.waits("", func() *HeldError { return a.heldLocally(q, ahead) }) }
 	}
-	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), a.try, q.shared, waits)
+	t, held := a.c.state.enter(ctx, q.localKey(), q.id(), by, a.try, q.shared, waits)
 	if held != nil {
 		return t, a.heldLocally(q, held)
 	}
@@ -143,7 +142,6 @@ func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err er
 
 // once is one try, in one session. It is for acquisitions of one lock.
 func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
-	a.handoff = 0
 	places, err := a.open(ctx, t.k)
 	if err != nil {
 		return nil, err
@@ -162,12 +160,6 @@ func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
 		if err := a.join(ctx, places, nil); err != nil {
 			return nil, err
 		}
-	case t.granted:
-		a.handoff, p.proven = t.handoffs, p.named()
-		if err := p.confirm(ctx); err != nil {
-			return nil, err
-		}
-		return a.hold(ctx)
 	default:
 		p.relabel(ctx)
 		if t.children != nil { // it was listed behind a create of this session
@@ -205,7 +197,6 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place,
 	}
 	for _, p := range places {
 		p.s = s
-		// A place that is granted already is no exception: a lock that is drained or moved is not handed on.
 		if p.d, err = a.c.declared(ctx, s, p.q); err != nil {
 			if len(a.places) == 0 {
 				err = notQueued(err) // reads are all there was so far
@@ -275,7 +266,7 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 		}
 	}
 	first := a.places[0]
-	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start), handoff: a.handoff}
+	h := &holding{q: first.q, s: first.s, d: first.d, ks: a.nodes(), call: a.call, wait: time.Since(a.start)}
 	switch {
 	case a.set:
 		// A holding has one queue. That of a set is its first member's, under the name of all; see holding.as.

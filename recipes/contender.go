@@ -38,7 +38,6 @@ type contender struct {
 	flags  int32
 	bytes  *atomic.Int64 // its session's account of ephemeral path bytes
 	freed  atomic.Bool
-	seen   atomic.Pointer[time.Time] // when it was granted, or read last, and not asked back; of a node that is held
 
 	// Known once it exists.
 	name  string

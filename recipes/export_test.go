@@ -148,10 +148,11 @@ func (m *Mutex) Contenders(ctx context.Context, s *Session, n int) (ks []*conten
 func (k *contender) Prefix() string { return k.prefix }
 
 func (m *Semaphore) Client() *Client { return m.q.c }
+func (m *Mutex) Client() *Client     { return m.q.c }
 
 func (l *Lease) Client() *Client  { return l.h.q.c }
 func (l *Lease) SessionID() int64 { return l.h.s.ID() }
-func (l *Lease) HandOffs() int    { return l.h.handoff }
+func (l *Lease) HandOffs() int    { return l.g.passed }
 func (l *Lease) Reads() bool      { return l.h.q.shared }
 func (l *Lease) Ended() error     { return l.ended() }
 
@@ -174,14 +175,14 @@ func (l *Lease) Share() bool      { return l.h.share() }
 func (l *Lease) Lose(cause error) { l.h.lose(cause) }
 func (l *Lease) Joined(ctx context.Context) *Lease {
 	again := l.h.q.c.call(ctx, l.h.q.path, member{q: l.h.q})
-	return l.h.leaseOf(ctx, l.h.acquired(again, 0))
+	return l.h.leaseOf(ctx, l.h.acquired(l.h.q, again, 0))
 }
 
 // Turns are the local queues of a client.
 type Turns struct{ st clientState }
 
 func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *HeldError {
-	_, held := t.st.enter(ctx, key, id, try, shares, nil)
+	_, held := t.st.enter(ctx, key, id, nil, try, shares, nil)
 	return held
 }
 

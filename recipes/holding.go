@@ -26,16 +26,17 @@ type holding struct {
 	members []*queue     // of a multi-lock; nil otherwise
 	call    *call
 	wait    time.Duration
-	handoff int // local hand-offs in a row that led here
 
-	life  context.Context // the leases' Context
-	end   context.CancelCauseFunc
-	known chan struct{} // closed: czxid is known
-	begun chan struct{} // closed: all the rest is set
+	begun chan struct{} // closed: all is set
 	drop  func()        // the session's hold
 	first *tenure       // of the caller it was made for
 
 	mu      sync.Mutex
+	life    context.Context // what the leases' contexts end with; nil while nobody asks for one
+	cancel  context.CancelCauseFunc
+	cause   error              // what it ends, or would end, with
+	known   chan struct{}      // closed: czxid is known; nil if it was known from the start
+	passed  int                // holders so far that handed it on
 	stop    context.CancelFunc // ends the goroutines that watch
 	leases  int
 	tenures []*tenure // that have begun and not ended
@@ -50,8 +51,7 @@ type holding struct {
 
 // hold starts the holding. When it fails the contenders are still the caller's.
 func hold(ctx context.Context, h *holding) (*holding, error) {
-	h.leases, h.known, h.begun = 1, make(chan struct{}), make(chan struct{})
-	h.life, h.end = context.WithCancelCause(context.Background())
+	h.leases, h.begun = 1, make(chan struct{})
 	paths := h.paths() // all: a heartbeat finds one that is gone even where its event was lost
 	// The reply to the admitting write may have taken longer than a lease lasts. The place may be good for all that: the
 	// session makes a fresh proof, and a proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
@@ -65,13 +65,13 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	case err != nil:
 		return nil, err
 	}
-	if h.czxid = max(h.czxid, h.ks[0].czxid); h.czxid != 0 {
-		close(h.known)
+	if h.czxid = max(h.czxid, h.ks[0].czxid); h.czxid == 0 {
+		h.known = make(chan struct{})
 	}
 	for _, key := range h.tickets {
 		h.q.c.state.granted(key)
 	}
-	h.first = h.acquired(h.call, h.wait)
+	h.first = h.acquired(h.q, h.call, h.wait)
 	h.startWatching()
 	close(h.begun)
 	return h, nil
@@ -139,8 +139,24 @@ func (h *holding) finished() bool {
 	return h.over != nil
 }
 
+// end cancels the leases' contexts, those that are made later too. The first cause counts.
+func (h *holding) end(cause error) {
+	h.mu.Lock()
+	if h.cause == nil {
+		h.cause = cause
+	}
+	cancel := h.cancel
+	h.mu.Unlock()
+	if cancel != nil {
+		cancel(cause)
+	}
+}
+
 // leave is Unlock for l; the last of the leases gives the lock back.
 func (h *holding) leave(ctx context.Context, l *Lease) error {
+	if h.passOn(l) {
+		return nil
+	}
 	h.mu.Lock()
 	h.leases--
 	l.g.leases--
@@ -164,7 +180,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 	return awaitRelease(ctx, done, h.ks)
 }
 
-// giveBack deletes our nodes for good, or hands the node over to the goroutine of this client that waits for it.
+// giveBack deletes our nodes for good, or makes a place for the goroutine of this client that waits.
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
 	if heir := h.heir(); heir != "" && h.s.State() != session.StateLost {
@@ -187,7 +203,7 @@ func (h *holding) leaving() {
 	}
 }
 
-// heir is the goroutine that inherits the place, by its id; a set has none.
+// heir is the goroutine that waits for our end, by its id; a set has none.
 func (h *holding) heir() string {
 	if h.members != nil || len(h.tickets) == 0 {
 		return ""
@@ -195,19 +211,9 @@ func (h *holding) heir() string {
 	return h.q.c.state.heir(h.tickets[0])
 }
 
-// pass prepares the next local holder: with our own node while WithLocalHandoff allows, else with a new one at the
-// end of the queue, made in the transaction that deletes ours, so that other processes get their turn.
-//
-// The node must name its holder, so only a goroutine with the same ID gets ours.
+// pass makes a place for the next local holder at the end of the queue, in the transaction that deletes ours, so that other
+// processes get their turn.
 func (h *holding) pass(ctx context.Context, heir string) (ticket, bool) {
-	h.mu.Lock()
-	kept := !h.revoked && h.writes == 0
-	h.mu.Unlock()
-	// Not if somebody wants it back, a write that checks this very node may still be applied, the declaration may have
-	// changed, or the session is in doubt.
-	if h.handoff < h.q.opts.maxHandoffs && kept && h.ks[0].id == heir && !h.d.stale() && h.s.State() == session.StateActive {
-		return ticket{k: h.ks[0], granted: true, handoffs: h.handoff + 1}, true
-	}
 	next, err := h.q.contender(h.s, h.d, h.q.decides(), holderSelf(heir))
 	if err != nil {
 		return ticket{}, false
@@ -280,7 +286,7 @@ func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over != nil { // ended since: the caller queues like anybody else
+	if h.over != nil || !outer.released.IsZero() { // ended since: the caller queues like anybody else
 		return nil, nil
 	}
 	h.leases++

@@ -15,8 +15,8 @@ import (
 // moment is how long a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// startWatching watches over the holding: at once where the token is still to be read, and where the node has been held for a
-// moment by others of this client, who handed it on before they read it.
+// startWatching watches over the holding: at once where the token is still to be read. A place that is handed on within this
+// client goes on being watched.
 func (h *holding) startWatching() {
 	ctx, stop := context.WithCancel(context.Background())
 	st, ks := &h.q.c.state, h.ks
@@ -25,9 +25,6 @@ func (h *holding) startWatching() {
 			st.spawn(func() { h.watch(ctx, k, i == 0) })
 		}
 	}
-	if now := time.Now(); h.handoff == 0 {
-		ks[0].seen.Store(&now)
-	}
 	h.mu.Lock()
 	h.stop, h.stopped = stop, false
 	if h.over != nil { // given back while an exchange failed: what would end the watching may have been called already
@@ -35,10 +32,10 @@ func (h *holding) startWatching() {
 		stop()
 		return
 	}
-	if wait := moment - time.Since(*ks[0].seen.Load()); h.czxid == 0 || wait <= 0 {
+	if h.czxid == 0 {
 		watch()
 	} else {
-		timer := time.AfterFunc(wait, watch)
+		timer := time.AfterFunc(moment, watch)
 		h.stop = func() { timer.Stop(); stop() }
 	}
 	h.mu.Unlock()
@@ -99,7 +96,9 @@ func (h *holding) tokenIs(czxid int64) {
 	select {
 	case <-h.known:
 	default:
-		close(h.known)
+		if h.known != nil {
+			close(h.known)
+		}
 	}
 }
 

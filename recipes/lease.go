@@ -12,11 +12,15 @@ import (
 
 // Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.
 type Lease struct {
-	h        *holding
-	g        *tenure // its holder's, who may have entered it several times
-	ctx      context.Context
-	end      context.CancelCauseFunc // of ctx
-	released time.Time               // when Unlock was called; the holding's mu guards it
+	h      *holding
+	g      *tenure         // its holder's, who may have entered it several times
+	caller context.Context // of the call that took the lock
+
+	// The holding's mu guards the rest.
+	ctx      context.Context // nil while nobody asks for it
+	cancel   context.CancelCauseFunc
+	why      error     // it has ended, and the holding has not
+	released time.Time // when Unlock was called
 }
 
 // leaseKey finds the lease of a lock in the contexts derived from it.
@@ -27,12 +31,18 @@ type leaseKey struct {
 
 // leaseOf hands out a Lease on the holding.
 func (h *holding) leaseOf(ctx context.Context, g *tenure) *Lease {
-	l := &Lease{h: h, g: g}
-	// The caller's values go along, its deadline does not: it bounded the wait.
-	values := l.within(context.WithoutCancel(ctx))
-	own, end := context.WithCancelCause(h.life)
-	l.ctx, l.end = looking{joined{values, own}, h}, end
-	return l
+	return &Lease{h: h, g: g, caller: ctx}
+}
+
+// end cancels the context of a lease that ends before its holding, also if it is asked for later.
+func (l *Lease) end(why error) {
+	l.h.mu.Lock()
+	l.why = why
+	cancel := l.cancel
+	l.h.mu.Unlock()
+	if cancel != nil {
+		cancel(why)
+	}
 }
 
 // within lets what l holds, of a set each member, be found in ctx.
@@ -93,7 +103,31 @@ func (h *holding) overdue() bool {
 //
 // If somebody deletes the lease's node by hand, or asks for the lock back, Context is cancelled when this process hears of
 // it. In the first 100 ms of a lease that may be only when they are over, because the node is not watched before.
-func (l *Lease) Context() context.Context { return l.ctx }
+func (l *Lease) Context() context.Context {
+	h := l.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.ctx != nil {
+		return l.ctx
+	}
+	if h.life == nil {
+		if h.life, h.cancel = context.WithCancelCause(context.Background()); h.cause != nil {
+			h.cancel(h.cause)
+		}
+	}
+	ends := h.life
+	if l.why != nil {
+		ends = context.Background()
+	}
+	// The caller's values go along, its deadline does not: it bounded the wait.
+	values := l.within(context.WithoutCancel(l.caller))
+	own, cancel := context.WithCancelCause(ends)
+	if l.why != nil {
+		cancel(l.why)
+	}
+	l.ctx, l.cancel = looking{joined{values, own}, h}, cancel
+	return l.ctx
+}
 
 // Path is the lock's path.
 func (l *Lease) Path() string { return l.h.q.path }
@@ -112,9 +146,11 @@ func (l *Lease) Node() string { return l.h.ks[0].path }
 // from an older state again, and so do tokens: "locktree help restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 {
 	h := l.h
-	select {
-	case <-h.known:
-	case <-l.ctx.Done():
+	if h.known != nil {
+		select {
+		case <-h.known:
+		case <-l.Context().Done():
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,6 +20,7 @@ type localQueue struct {
 // waiter is a goroutine that waits for the ticket.
 type waiter struct {
 	id   string
+	q    *queue      // by which it can take over what is held; nil where it cannot
 	pass chan ticket // of capacity 1: handing over never blocks
 }
 
@@ -27,8 +28,6 @@ type waiter struct {
 type ticket struct {
 	k        *contender // a contender already in the queue, or nil
 	children []string   // the queue as of k's creation, or nil
-	granted  bool       // k is granted: local hand-off
-	handoffs int        // how many of those in a row
 	shared   *holding   // not the ticket, but a share of this: one of its leases is the receiver's
 }
 
@@ -47,8 +46,8 @@ func (s *localQueue) idle() bool { return s.leaving && len(s.waiters) == 0 }
 
 // enter waits for the ticket. held says who was in the way when ctx ended (its Cause). A try ends when somebody is in the
 // way: if it shares, once the owner is known to wait; else at once, unless the owner is only cleaning up. waits, if not nil,
-// is told whom this call waits for, with mu held.
-func (st *clientState) enter(ctx context.Context, key, id string, try, shares bool,
+// is told whom this call waits for, with mu held. by is the handle of a caller that can take over what is held; nil else.
+func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try, shares bool,
 	waits func(*HeldError)) (t ticket, held *HeldError) {
 	st.mu.Lock()
 	s := st.local[key]
@@ -65,7 +64,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, try, shares bo
 		waits(s.ahead(len(s.waiters)))
 	}
 	pass := make(chan ticket, 1)
-	s.waiters = append(s.waiters, waiter{id, pass})
+	s.waiters = append(s.waiters, waiter{id, by, pass})
 	for {
 		var err error
 		var waits <-chan struct{}
@@ -193,17 +192,23 @@ func (st *clientState) pass(key string, t ticket) bool {
 	if s == nil || len(s.waiters) == 0 {
 		return false
 	}
-	// Under mu a waiter is taken out here, or takes itself out in enter, never both: the ticket goes to exactly one.
+	s.next().pass <- t
+	return true
+}
+
+// next takes out the first who waits, and makes it the owner; mu is held. Under mu a waiter is taken out here, or takes itself
+// out in enter, never both: the ticket goes to exactly one.
+func (s *localQueue) next() waiter {
 	next := s.waiters[0]
-	s.waiters = slices.Delete(s.waiters, 0, 1)
+	s.waiters[0] = waiter{}
+	s.waiters = s.waiters[1:] // not moved up: a thousand wait
 	s.owner, s.leaving = next.id, false
 	s.waitsForNobody()
 	if s.left != nil { // ticketOwner looks again, and finds somebody who is not cleaning up
 		close(s.left)
 		s.left = nil
 	}
-	next.pass <- t
-	return true
+	return next
 }
 
 // heir is the id of the goroutine that is next; none is "". It may give up at any moment, so who prepares a place for it

@@ -171,7 +171,7 @@ func (a *acquisition) enterAll(ctx context.Context) error {
 	}
 	slices.SortFunc(qs, func(x, y *queue) int { return strings.Compare(x.path, y.path) })
 	for _, q := range qs {
-		t, err := a.enter(ctx, q)
+		t, err := a.enter(ctx, q, nil)
 		if err != nil {
 			return err
 		}

@@ -201,8 +201,6 @@ func (p *place) readOwn(ctx context.Context) error {
 	if string(data) == kind.RevokeMessage {
 		return fmt.Errorf("%w: %s, while waiting", ErrRevoked, path)
 	}
-	now := time.Now() // not before: what the last holder heard too late to obey, the next one is to hear
-	p.node().seen.Store(&now)
 	return nil
 }
 

@@ -161,6 +161,8 @@ func (a *acquisition) refused(err error) {
 // tenure is what an Observer sees as one lease: Acquired, and then once Released or Lost. A lease that was entered again
 // is part of the tenure that it was entered in; readers that share a contender have one each.
 type tenure struct {
+	q       *queue // its holder's handle
+	passed  int    // holders in a row before it that had the same place
 	call    *call
 	since   time.Time
 	wait    time.Duration
@@ -169,10 +171,10 @@ type tenure struct {
 }
 
 // acquired begins a tenure. One of a holding that has been lost meanwhile ends at once.
-func (h *holding) acquired(call *call, wait time.Duration) *tenure {
+func (h *holding) acquired(q *queue, call *call, wait time.Duration) *tenure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := &tenure{call: call, since: time.Now(), wait: wait, leases: 1}
+	g := &tenure{q: q, passed: h.passed, call: call, since: time.Now(), wait: wait, leases: 1}
 	h.tell(EventAcquired, g, nil)
 	if h.over != nil {
 		h.tell(EventLost, g, h.over)

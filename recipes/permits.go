@@ -33,7 +33,7 @@ func (a *acquisition) permits(ctx context.Context) (*holding, error) {
 		}
 		// Somebody was first: from here on the local queue and the gate keep the order.
 	}
-	t, err := a.enter(ctx, q)
+	t, err := a.enter(ctx, q, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -225,7 +225,7 @@ func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (w *Lease, err error
 		return nil, err
 	}
 	defer l.h.allowShares()
-	if _, err := a.enter(ctx, m.write); err != nil {
+	if _, err := a.enter(ctx, m.write, nil); err != nil {
 		return nil, fmt.Errorf("%w: this client waits to write %s: %w", ErrUpgradeConflict, m.Path(), err)
 	}
 	if err := a.upgrade(ctx, old); err != nil {

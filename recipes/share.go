@@ -96,7 +96,7 @@ func (p *place) share(ctx context.Context) (*holding, error) {
 	if !mine || !h.share() {
 		return nil, nil
 	}
-	p.a.tenure = h.acquired(p.a.call, time.Since(p.a.start))
+	p.a.tenure = h.acquired(p.q, p.a.call, time.Since(p.a.start))
 	return h, nil
 }
 

@@ -98,6 +98,15 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	}, nil
 }
 
+// Sure reports whether the session is Active, by the clock too. Unlike State it acts on nothing: it may be called with mutexes
+// held that who is told of a loss takes.
+func (s *Session) Sure() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slept = s.clock.slept()
+	return s.state == StateActive && time.Now().Before(s.doubtAt())
+}
+
 // Deadline returns the time until which, under the conditions of the package documentation, no server will have
 // expired this session: T/2 after the SEND of its last committed write, earlier if the requests before it were too far apart,
 // and earlier by the time the machine has been suspended since. Creating the session counts as a write. It is a time.Now()
