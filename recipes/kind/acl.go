@@ -11,8 +11,9 @@ import (
 // Perm is a set of ZooKeeper permissions, with ZooKeeper's own bits.
 type Perm int32
 
-// The permissions. CREATE and DELETE on a node are about its children: who may
-// delete a node is decided by its parent (PrepRequestProcessor, case delete).
+// The permissions. CREATE and DELETE on a node apply to its children: whether a
+// node may be deleted is decided by its parent's ACL (PrepRequestProcessor, case
+// delete).
 const (
 	PermRead Perm = 1 << iota
 	PermWrite
@@ -27,7 +28,7 @@ var permLetters = []struct {
 	perm   Perm
 }{{'c', PermCreate}, {'d', PermDelete}, {'r', PermRead}, {'w', PermWrite}, {'a', PermAdmin}}
 
-// String writes the letters in the order of ZooKeeper's command line: cdrwa.
+// String returns the letters in the order of ZooKeeper's command line: cdrwa.
 func (p Perm) String() string {
 	var b strings.Builder
 	for _, l := range permLetters {
@@ -69,8 +70,8 @@ type ACL struct {
 	Perms  Perm
 }
 
-// String shows the entry without the hash of a digest, which is enough to
-// guess a weak password from.
+// String shows the entry without the hash of a digest, from which a weak password
+// could be guessed.
 func (a ACL) String() string {
 	id := a.ID
 	if user, _, ok := strings.Cut(a.ID, ":"); ok && a.Scheme == "digest" {
@@ -101,9 +102,8 @@ func (a *ACL) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// NormalizeACL merges entries of the same identity and sorts: the server drops
-// duplicates and keeps no promise about order, so only normalised lists can be
-// compared.
+// NormalizeACL merges entries of the same identity and sorts them. The server drops
+// duplicates and promises no order, so only normalised lists can be compared.
 func NormalizeACL(in []ACL) []ACL {
 	out := make([]ACL, 0, len(in))
 	for _, a := range in {
@@ -120,13 +120,13 @@ func NormalizeACL(in []ACL) []ACL {
 	return out
 }
 
-// EqualACL reports whether two lists grant the same. A digest the server masked
-// to "user:x", as it does for readers without ADMIN (FinalRequestProcessor,
+// EqualACL reports whether two lists grant the same. A digest that the server has
+// masked as "user:x", as it does for readers without ADMIN (FinalRequestProcessor,
 // case getACL), equals any digest of that user: the reader cannot know more. A
-// user may have several, two while a password is replaced; masked they have one
-// text, but are as many.
+// user may have several digests, such as two while a password is being replaced;
+// masked they look the same, but their number still counts.
 func EqualACL(a, b []ACL) bool {
-	var hidden map[string]bool // users of whom one of the lists does not show the hash
+	var hidden map[string]bool // users whose hash is masked in one of the lists
 	for _, list := range [][]ACL{a, b} {
 		for _, e := range list {
 			if user, masked := digestUser(e); masked {
@@ -137,7 +137,7 @@ func EqualACL(a, b []ACL) bool {
 			}
 		}
 	}
-	if hidden == nil { // as in all but a few of a large tree's comparisons
+	if hidden == nil { // the fast path, which nearly all comparisons of a large tree take
 		return slices.Equal(NormalizeACL(a), NormalizeACL(b))
 	}
 	restA, ofA := splitACL(a, hidden)
@@ -153,26 +153,26 @@ func EqualACL(a, b []ACL) bool {
 	return true
 }
 
-// Masked reports whether the servers hid the hash of a digest, as they do from those without ADMIN on the node
+// Masked reports whether the server has hidden the hash of a digest, as it does from readers without ADMIN on the node
 // (FinalRequestProcessor, getACL).
 func (a ACL) Masked() bool {
 	_, masked := digestUser(a)
 	return masked
 }
 
-// digestUser is the user of a digest, and whether its hash is masked.
+// digestUser returns the user of a digest, and whether its hash is masked.
 func digestUser(a ACL) (user string, masked bool) {
 	user, hash, _ := strings.Cut(a.ID, ":")
 	return user, a.Scheme == "digest" && hash == "x"
 }
 
-// granted is what a list grants to one user by digests: an element for each, sorted.
+// granted is what a list grants to one user: the permissions of each digest, sorted.
 type granted struct {
 	perms  []Perm
-	masked bool // some may be of one digest that stands in the list more than once
+	masked bool // several of them may belong to one digest that the list contains more than once
 }
 
-// splitACL takes the digests of the hidden users out of a list, which is normalised.
+// splitACL takes the digests of the hidden users out of a list, and normalises the rest.
 func splitACL(list []ACL, hidden map[string]bool) (rest []ACL, of map[string]granted) {
 	of = map[string]granted{}
 	var shown []ACL
@@ -196,8 +196,9 @@ func splitACL(list []ACL, hidden map[string]bool) (rest []ACL, of map[string]gra
 	return rest, of
 }
 
-// couldBe says whether both may be the same digests. As many with the same rights
-// are. More entries, masked, may be fewer digests, of which only the sum is known.
+// couldBe reports whether both may be the same digests. With the same number of
+// entries they are if the permissions are the same. A longer list, if masked, may
+// contain fewer digests than entries; of these only the sum is known.
 func (g granted) couldBe(other granted) bool {
 	more, fewer := g, other
 	if len(more.perms) < len(fewer.perms) {
@@ -217,8 +218,8 @@ func sum(perms []Perm) (all Perm) {
 }
 
 // Role is a word of the configuration language for a set of permissions. It
-// means different permissions in different places, because deleting a lock is
-// a right of its namespace and deleting a contender a right of its lock.
+// means different permissions in different places, because deleting a lock needs a
+// right on its namespace, and deleting a contender one on its lock.
 type Role string
 
 // The roles.
@@ -228,16 +229,16 @@ const (
 	RoleAdmin   Role = "admin"   // everything
 )
 
-// RolePerms is what a role means on a namespace, on a lock node (and its
-// structural children) and on a contender.
+// RolePerms are a role's permissions on a namespace, on a lock node (and the
+// children its wire format needs) and on a contender.
 type RolePerms struct{ Namespace, Lock, Contender Perm }
 
-// Perms expands the role; ok is false for a word that is no role.
+// Perms expands the role; ok is false for a word that is not a role.
 //
-// "lock" never gets c or d on a namespace: with d there, a program with no right
-// at all on a lock could delete it. On the lock node it gets exactly crd: c
-// queues, r lists, d releases. Contenders add w, for the confirming write and for
-// revocation requests.
+// "lock" never gets c or d on a namespace: with d there, a program could delete a
+// lock on which it has no right at all. On the lock node it gets exactly crd: c to
+// queue, r to list, d to release. On contenders it also gets w, for the confirming
+// write and for revocation requests.
 func (r Role) Perms() (RolePerms, bool) {
 	switch r {
 	case RoleLock:

@@ -1,8 +1,8 @@
 package kind
 
-// Wire is the naming scheme contenders of a lock are written in. The names of
-// different clients do not exclude each other, so a lock has one wire format
-// and everybody who uses it must agree on that.
+// Wire is a wire format: the naming scheme of a lock's contenders. Contenders with
+// names of different schemes do not exclude each other, so a lock has one wire
+// format, on which all its clients must agree.
 type Wire string
 
 // The wire formats.
@@ -16,20 +16,20 @@ const (
 	WireKazoo Wire = "kazoo"
 )
 
-// Common are the parameters every recipe has.
+// Common are the parameters that every recipe has.
 type Common struct {
 	// Description is for people; it changes nothing.
 	Description string
 	Limits
-	// MaxWaiters bounds how many contenders may queue behind the holders; 0 is
+	// MaxWaiters bounds how many contenders may queue behind the holders; 0 means
 	// no bound. The library enforces it when it joins a queue; foreign clients
-	// do not know it.
+	// ignore it.
 	MaxWaiters int
 	// Wire is the naming scheme of the contenders.
 	Wire string
 }
 
-// fields is the table of what every kind has, bound to c. wires are those the kind has names for.
+// fields is the table of the common parameters, bound to c. wires are the wire formats for which the kind has names.
 func (c *Common) fields(wires ...Wire) []Field {
 	names := make([]string, len(wires))
 	for i, w := range wires {
@@ -39,7 +39,7 @@ func (c *Common) fields(wires ...Wire) []Field {
 		stringField("description", &c.Description, "", "What the lock is for, for people who read the plan."),
 		intField("max_waiters", &c.MaxWaiters, 0, 0, 1_000_000, "How many contenders may wait; 0 is no bound. Enforced by this library only."),
 		// Contenders of two naming schemes in one queue do not see each other, so
-		// the scheme can only change while nobody is in it.
+		// the scheme can only change while the queue is empty.
 		stringField("wire", &c.Wire, string(WireCurator), "Naming scheme of the contenders: curator (Java) or kazoo (Python).", names...).replaces(),
 	}, c.Limits.fields()...)
 }

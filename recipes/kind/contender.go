@@ -7,24 +7,25 @@ import (
 	"strings"
 )
 
-// Contender is a child name understood: one client's place in a queue.
+// Contender is the name of a child, parsed: one client's place in a queue.
 type Contender struct {
-	// Name is the child name as it stands in ZooKeeper.
+	// Name is the name in ZooKeeper.
 	Name string
 	// GUID is what the client put before the marker to recognise its own node
-	// after a lost reply ("_c_" and the closing dash removed); "" when it wrote none.
+	// after a lost reply (without "_c_" and the closing dash); "" when it wrote none.
 	GUID string
 	// Shared is true for a reader.
 	Shared bool
-	// Seq is the sequence number ZooKeeper appended. It wraps at 2^31: compare
-	// nothing with it but by [SortContenders].
+	// Seq is the sequence number that ZooKeeper appended. It wraps at 2^31: only
+	// [SortContenders] compares it correctly.
 	Seq int32
-	// Marker is the text that made it a contender, for reports of who wrote it.
+	// Marker is the part of the name that makes it a contender. It hints at the
+	// client that wrote it.
 	Marker string
 }
 
-// marker is a text that known clients put before the sequence number. None contains another one, and each stands before a
-// number alone, so the order in which they are tried does not matter. (go-zookeeper, and Curator's selector, write a mutex's.)
+// marker is a string that known clients put before the sequence number. No marker contains another one, and only a number
+// follows each, so the order in which they are tried does not matter. (go-zookeeper and Curator's selector write a mutex's.)
 type marker struct {
 	text   string
 	shared bool
@@ -40,8 +41,8 @@ func (q Queue) markers() (all []marker) {
 	return all
 }
 
-// Guess tells what kind of lock nobody has declared from what stands in its node; nil when nothing does. All contenders are
-// looked at: kazoo's writers and candidates carry the names of its mutexes, so that only a reader beside them tells more.
+// Guess guesses the kind of an undeclared lock from its children; nil when they give no hint. It looks at all contenders:
+// kazoo's writers and candidates have the same names as its mutexes, so only a reader among them reveals more.
 func Guess(children []string) *Kind {
 	line, _ := SortContenders(children)
 	for _, k := range kinds {
@@ -63,9 +64,8 @@ func (k *Kind) writes(c Contender) bool {
 	})
 }
 
-// ParseContender understands the child name of any known client, or answers
-// false: such a child is nobody's place in the queue and must be neither
-// waited for nor counted.
+// ParseContender parses the child name of any known client. If it returns false the
+// child is not a contender: it must be neither waited for nor counted.
 func ParseContender(name string) (Contender, bool) {
 	for _, m := range markers {
 		i := strings.LastIndex(name, m.text) // the last occurrence, as Curator does
@@ -73,7 +73,7 @@ func ParseContender(name string) (Contender, bool) {
 			continue
 		}
 		seq, ok := parseSeq(name[i+len(m.text):])
-		if !ok { // a marker that is not followed by a number alone is part of something else
+		if !ok { // not a marker here, because more than a number follows
 			continue
 		}
 		return Contender{Name: name, GUID: guid(name[:i]), Shared: m.shared, Seq: seq, Marker: m.text}, true
@@ -81,7 +81,7 @@ func ParseContender(name string) (Contender, bool) {
 	return parseWriteLock(name)
 }
 
-// parseWriteLock understands ZooKeeper's own WriteLock: x-<session>-<sequence>,
+// parseWriteLock parses a name of ZooKeeper's own WriteLock: x-<session>-<sequence>,
 // where the session is a decimal (Java, possibly negative) or hexadecimal (C) number.
 func parseWriteLock(name string) (Contender, bool) {
 	rest, ok := strings.CutPrefix(name, "x-")
@@ -116,7 +116,7 @@ func parseSeq(s string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// guid is what Curator's protection puts before a name; "" where there is none.
+// guid is the id that Curator's protection puts before a name; "" if there is none.
 func guid(prefix string) string {
 	g, ok := strings.CutPrefix(prefix, "_c_")
 	if !ok {
@@ -127,14 +127,15 @@ func guid(prefix string) string {
 
 // SortContenders splits child names into the queue, in order, and the rest.
 //
-// Numbers wrap at 2^31, so the queue is a stretch of a circle; it begins behind the widest gap. While it spans fewer
-// than 2^31 numbers that is the order of serial arithmetic (RFC 1982), which compares two at a time. That one is no
-// order beyond: a child somebody made with a number half the way round would stand behind the waiter and before the
-// holder, and the waiter before the holder, in some of the orders in which a server lists them. Here such a child can
-// stand first or last, but never change how numbers that are close stand to each other.
+// Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as it spans fewer
+// than 2^31 numbers, this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that
+// span serial arithmetic is no order at all: a child that somebody creates with a number half way round the circle would
+// come after the waiter and before the holder, and in some of the orders in which a server lists children that would put
+// the waiter before the holder. Here such a child can come first or last, but never changes the order of numbers that are
+// close to each other.
 //
-// Equal sequence numbers exist (Curator's downgrade reuses the writer's); the reader stands behind the writer it came
-// from, and names break what tie is left.
+// Equal sequence numbers exist: Curator's downgrade reuses the writer's. The reader then comes after the writer it came
+// from, and names break the remaining ties.
 func SortContenders(children []string) (queue []Contender, junk []string) {
 	for _, name := range children {
 		if c, ok := ParseContender(name); ok {
@@ -148,8 +149,8 @@ func SortContenders(children []string) (queue []Contender, junk []string) {
 	return fromWidestGap(queue), junk
 }
 
-// fromWidestGap rotates a sorted queue so that it begins behind its widest gap. A queue that spans fewer than 2^31 numbers
-// has its widest gap outside: the rest of the circle is more than 2^31 numbers.
+// fromWidestGap rotates a sorted queue so that it begins after its widest gap. If a queue spans fewer than 2^31 numbers, its
+// widest gap is the rest of the circle, which is more than 2^31 numbers.
 func fromWidestGap(queue []Contender) []Contender {
 	if len(queue) == 0 {
 		return queue
@@ -166,11 +167,11 @@ func fromWidestGap(queue []Contender) []Contender {
 	return append(slices.Clone(queue[first:]), queue[:first]...)
 }
 
-// distance is how many numbers later than a's b's was handed out, the wrap included.
+// distance is how many numbers after a's b's was handed out, across the wrap.
 func distance(a, b Contender) uint32 { return uint32(b.Seq) - uint32(a.Seq) }
 
-// compareContenders orders by number, as a plain integer: where the circle begins is fromWidestGap's to find. No two
-// children of a node compare equal, because their names differ, so every client gets the same order.
+// compareContenders orders by number, as a plain integer: fromWidestGap finds where the circle begins. No two children of
+// a node compare equal, because their names differ, so every client gets the same order.
 func compareContenders(a, b Contender) int {
 	switch {
 	case a.Seq != b.Seq:

@@ -2,16 +2,16 @@ package kind
 
 import "slices"
 
-// Election is the kind of a leader election, in the names of Curator's
-// LeaderLatch. A LeaderSelector or a mutex must not share its node: each
-// sorts the other's contenders wrongly.
+// Election is the kind of a leader election, with the names of Curator's
+// LeaderLatch. A LeaderSelector or a mutex must not share its node: each would sort
+// the other's contenders wrongly.
 var Election = &Kind{
 	Name: "election",
 	Doc:  "A leader election: the first candidate leads, the next one follows when it leaves.",
 	Kept: true,
 	Queues: []Queue{{
 		Admit:     firstHolds,
-		Plain:     true, // LeaderLatch.getParticipants shows whatever is there as a candidate's id
+		Plain:     true, // LeaderLatch.getParticipants shows the whole data as the candidate's id
 		Exclusive: map[Wire]string{WireCurator: "latch-", WireKazoo: "__lock__"},
 	}},
 	New: func() Params { return applyDefaults(&ElectionParams{}) },
@@ -21,7 +21,7 @@ var Election = &Kind{
 type ElectionParams struct {
 	Common
 	// RefuseObservers, "observers = false" in the configuration, keeps programs
-	// that do not stand from following who leads. The library obeys it in
+	// that are not candidates from following who leads. The library obeys it in
 	// Observe; read access to the node is a matter of its access list.
 	RefuseObservers bool
 }
@@ -29,7 +29,7 @@ type ElectionParams struct {
 // Kind implements [Params].
 func (*ElectionParams) Kind() *Kind { return Election }
 
-// Fields implements [Params]. A leader should lead as long as it can, and the others wait for as long: neither has a limit.
+// Fields implements [Params]. Leading and waiting have no limits: a leader should lead for as long as it can.
 func (p *ElectionParams) Fields() []Field {
 	timeless := slices.DeleteFunc(p.fields(WireCurator, WireKazoo), func(f Field) bool { return f.str == &p.MaxHold || f.str == &p.MaxWait })
 	return append(timeless,

@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// RevokeMessage is what is written into a contender's node to ask for the lock, as Curator does
+// RevokeMessage is the data that asks a contender to give the lock back, as Curator writes it
 // (LockInternals.REVOKE_MESSAGE).
 const RevokeMessage = "__REVOKE__"
 
-// Holder is what our contenders say about themselves, in the data of their nodes. Held is set by the committed write that
-// confirms a waited grant: who reads it knows that this contender is the front of its queue.
+// Holder is what this library's contenders say about themselves in the data of their nodes. Held is set by a committed write
+// once a contender that had to wait holds: whoever reads it knows that this contender is the front of its queue.
 type Holder struct {
 	ID    string     `json:"id"`
 	Host  string     `json:"host"`
 	PID   int        `json:"pid"`
 	Since time.Time  `json:"since"`
 	Held  *time.Time `json:"held,omitempty"`
-	// Limit is, in a permit that was created before it was known to be granted, how many there were: one that stands
-	// at that place or behind it was not granted, whatever the number is now.
+	// Limit is in a permit that was created before it was known to be granted: the number of permits at that time. A
+	// permit at that place or behind it was not granted, whatever the number is now.
 	Limit int `json:"limit,omitempty"`
-	// Permits is, in a place before a semaphore, how many are waited for.
+	// Permits is in a place in the queue of a semaphore: how many permits it waits for.
 	Permits int `json:"permits,omitempty"`
 }
 
-// Encode returns the holder as data of a node.
+// Encode returns the holder as a node's data.
 func (h Holder) Encode() []byte {
 	b, err := json.Marshal(h)
 	if err != nil {
-		// A year beyond 9999 is the only way; the lock matters more than its label.
+		// Only a year beyond 9999 gets here; the lock matters more than its label.
 		return []byte(h.ID)
 	}
 	return b
 }
 
-// ParseHolder reads a node's data; false where it is not what Encode writes.
+// ParseHolder reads a node's data; false if Encode cannot have written it.
 func ParseHolder(data []byte) (Holder, bool) {
 	var h Holder
 	err := json.Unmarshal(data, &h)

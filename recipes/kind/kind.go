@@ -16,20 +16,20 @@ type Kind struct {
 	Doc string
 	// Container is true for a kind that holds other nodes instead of contenders.
 	Container bool
-	// Children are persistent child nodes the wire format needs. They are
+	// Children are the persistent child nodes that the wire format needs. They are
 	// created and deleted in the same transaction as the node itself.
 	Children []string
-	// Kept is true for a kind of which somebody should hold every lock at all times.
+	// Kept is true for a kind whose locks should have a holder at all times.
 	Kept bool
-	// Queues are the places where contenders stand; the first one decides who holds.
+	// Queues are the queues of contenders; the first one decides who holds.
 	Queues []Queue
 	// New returns parameters with their defaults.
 	New func() Params
-	// Permits returns how many contenders may hold together, each a permit, of
-	// which a caller may take several; nil where one call is one contender.
+	// Permits returns how many contenders may hold at the same time. Each is one
+	// permit, and a caller may take several. nil if a caller is always one contender.
 	Permits func(p Params) int
-	// Yields reports whether a contender of the shared mode waits, before it
-	// queues, until nobody of the exclusive mode is queued; nil where it never does.
+	// Yields reports whether a shared contender waits, before it queues, until no
+	// exclusive one is queued; nil if it never does.
 	Yields func(p Params) bool
 }
 
@@ -40,22 +40,22 @@ type Queue struct {
 	// Gate marks an antechamber: being first in it grants nothing yet.
 	Gate bool
 	// Admit decides, for a queue sorted by [SortContenders], whether the
-	// contender at index i is admitted and, when it is not, what to wait for.
-	// It is pure: the same queue gives the same answer to every client, which
-	// is what makes them agree without talking to each other.
+	// contender at index i is admitted and, if not, what to wait for. It is pure:
+	// the same queue gives the same answer to every client, so all clients agree
+	// without talking to each other.
 	Admit func(p Params, queue []Contender, i int) Admission
-	// Marked says that a contender which holds after a wait writes so into its
-	// node ([Holder].Held), and that its successor may conclude from this that
-	// it is next. That needs a queue in which nobody appears ahead of others.
+	// Marked means that a contender that holds after a wait writes that into its
+	// node ([Holder].Held), and that its successor may conclude from this that it
+	// is next. That requires a queue in which nobody can appear ahead of others.
 	Marked bool
-	// Plain nodes contain the ID of their owner and nothing else.
+	// Plain means that nodes contain only the ID of their owner.
 	Plain bool
-	// Exclusive and Shared are the markers written into contender names, by
-	// wire format. Shared is nil where a kind has no shared mode.
+	// Exclusive and Shared are the markers in contender names, by wire format.
+	// Shared is nil if the kind has no shared mode.
 	Exclusive, Shared map[Wire]string
 }
 
-// Dir is where the contenders of the queue stand, in the lock at path.
+// Dir is the node whose children are the contenders of the queue, in the lock at path.
 func (q Queue) Dir(path string) string {
 	if q.Child == "" {
 		return path
@@ -63,7 +63,7 @@ func (q Queue) Dir(path string) string {
 	return JoinPath(path, q.Child)
 }
 
-// Data is what the node of a contender in this queue contains.
+// Data is the data of a contender's node in this queue.
 func (q Queue) Data(h Holder) []byte {
 	if q.Plain {
 		return []byte(h.ID)
@@ -80,18 +80,18 @@ type Admission struct {
 	Behind int
 }
 
-// AnyChange says that the contender has to look again after any change of the queue.
+// AnyChange means that the contender has to look again after any change of the queue.
 const AnyChange = -1
 
-// The kinds in the order in which help names them, and what their contenders are called.
+// The kinds in the order of the help texts, and the markers of their contenders.
 var (
 	kinds   []*Kind
 	markers []marker
 	_       = register(Namespace, Mutex, RWLock, Semaphore, Election)
 )
 
-// register makes kinds known. A kind calls it in an init of its own file, which
-// runs behind the line above.
+// register makes kinds known. A further kind calls it in an init of its own file,
+// which runs after the line above.
 func register(more ...*Kind) bool {
 	for _, k := range more {
 		kinds = append(kinds, k)
@@ -119,7 +119,7 @@ func Lookup(name string) *Kind {
 	return nil
 }
 
-// Names returns the names of all kinds, sorted: what a "did you mean" searches.
+// Names returns the names of all kinds, sorted, for "did you mean".
 func Names() []string {
 	names := make([]string, 0, len(kinds))
 	for _, k := range kinds {
@@ -136,8 +136,8 @@ func (k *Kind) String() string {
 	return k.Name
 }
 
-// Marker returns the text a contender of this queue carries in its name, or an
-// error that says why the wire format cannot express it.
+// Marker returns the marker in the names of this queue's contenders, or an error that
+// says why the wire format has none.
 func (q Queue) Marker(w Wire, shared bool) (string, error) {
 	table, mode := q.Exclusive, "exclusive"
 	if shared {

@@ -9,23 +9,23 @@ import (
 	"unicode"
 )
 
-// Limits say what is normal for a lock, and whom to ask when it is not. They are statements for people and monitoring:
-// nobody loses a lease and no wait ends because of them.
+// Limits say what is normal for a lock, and whom to ask when something is not. They are information for people and
+// monitoring: no lease is lost and no wait ends because of them.
 type Limits struct {
-	// MaxHold is how long somebody should hold the lock at most, such as "10m"; "" says nothing.
+	// MaxHold is the longest time that the lock should be held, such as "10m"; "" means no limit.
 	MaxHold string
-	// MaxWait is how long somebody should wait for it at most, such as "30s"; "" says nothing.
+	// MaxWait is the longest time that anybody should wait for it, such as "30s"; "" means no limit.
 	MaxWait string
-	// Owner is the team or the mail address that answers for it.
+	// Owner is the team or the mail address that is responsible for it.
 	Owner string
 	// Runbook is the URL of a page that says what to do.
 	Runbook string
 }
 
-// Hold is MaxHold as a duration, 0 where it says nothing.
+// Hold is MaxHold as a duration, 0 for no limit.
 func (l Limits) Hold() time.Duration { return stated(l.MaxHold) }
 
-// Wait is MaxWait as a duration, 0 where it says nothing.
+// Wait is MaxWait as a duration, 0 for no limit.
 func (l Limits) Wait() time.Duration { return stated(l.MaxWait) }
 
 func stated(text string) time.Duration {
@@ -38,7 +38,7 @@ func stated(text string) time.Duration {
 
 func (l *Limits) limits() Limits { return *l }
 
-// Limits are those that were declared for the node, inherited ones included.
+// Limits returns the limits declared for the node, including inherited ones.
 func (p *Payload) Limits() Limits {
 	if p != nil {
 		if l, ok := p.Params.(interface{ limits() Limits }); ok {
@@ -72,7 +72,7 @@ func checkPrintable(s string) error {
 	return nil
 }
 
-// checkURL never repeats the text, since there may be a password in it.
+// checkURL never repeats s, since it may contain a password.
 func checkURL(s string) error {
 	u, err := url.Parse(s)
 	switch {

@@ -12,8 +12,8 @@ import (
 // when it closes (ZOOKEEPER-4306), and a contender's path starts with the lock's.
 const maxName = 255
 
-// ValidateName reports why s cannot be the name of a znode, or nil. It accepts
-// a subset of what ZooKeeper's PathUtils.validatePath does.
+// ValidateName returns why s cannot be the name of a znode, or nil. It accepts a
+// subset of the names that ZooKeeper's PathUtils.validatePath accepts.
 func ValidateName(s string) error {
 	switch {
 	case s == "":
@@ -33,8 +33,8 @@ func ValidateName(s string) error {
 	return nil
 }
 
-// illegalRune says why a name may not have r, or "". The ranges are those of PathUtils.validatePath, which looks at UTF-16
-// units: what is beyond U+FFFF is two surrogates there, and refused.
+// illegalRune says why a name may not contain r, or returns "". The ranges are those of PathUtils.validatePath, which looks at
+// UTF-16 units: a character beyond U+FFFF is two surrogates there, and refused.
 func illegalRune(r rune) string {
 	switch {
 	case r == '/':
@@ -43,7 +43,7 @@ func illegalRune(r rune) string {
 		return "a NUL character, which ZooKeeper refuses"
 	case r < 0x20, r >= 0x7f && r <= 0x9f:
 		return fmt.Sprintf("the control character %U, which ZooKeeper refuses", r)
-	// The private use area, the specials, and the surrogates of what is beyond; a lone one is not valid UTF-8 already.
+	// The surrogates (a lone one is invalid UTF-8 already), the private use area, the specials and everything beyond U+FFFF.
 	case r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
 		return fmt.Sprintf("the character %U, which ZooKeeper refuses", r)
 	default:
@@ -51,8 +51,8 @@ func illegalRune(r rune) string {
 	}
 }
 
-// ValidatePath reports why s cannot be the absolute path of a node that is
-// ours, or nil. "/" is valid; "/zookeeper" and below is ZooKeeper's own.
+// ValidatePath returns why s cannot be the absolute path of one of our nodes, or nil.
+// "/" is valid; "/zookeeper" and everything below belong to ZooKeeper.
 func ValidatePath(s string) error {
 	if s == "/" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Params are the declared parameters of one node. Each implementation is a
-// plain struct in the file of its kind; Fields binds the table to that struct.
+// Params are the declared parameters of one node. Each implementation is a plain
+// struct in the file of its kind.
 type Params interface {
 	// Kind is the recipe type these parameters belong to.
 	Kind() *Kind
@@ -23,7 +23,7 @@ type Params interface {
 // Type is the type of a parameter.
 type Type int
 
-// The parameter types. Nothing richer is offered on purpose: a parameter has to
+// The parameter types. There is deliberately nothing richer: a parameter has to
 // survive HCL, JSON, a znode and a diff without a conversion that can fail.
 const (
 	TypeString Type = iota
@@ -35,28 +35,28 @@ func (t Type) String() string {
 	return [...]string{"string", "number", "bool"}[t]
 }
 
-// Field is one parameter: its declaration and its value in one struct. It is handed about by value and points into the
-// parameters it was made for, so a copy of it sets the same ones.
+// Field is one parameter: its declaration together with its value. It is passed by value and points into the parameters it
+// was made for, so a copy sets the same parameter.
 type Field struct {
 	Name     string
 	Doc      string
 	Type     Type
 	Required bool     // no default: the configuration must set it
-	Default  any      // string, int or bool; what an absent parameter means
-	OneOf    []string // the allowed strings, when the set is closed
+	Default  any      // string, int or bool: the value of an absent parameter
+	OneOf    []string // the allowed strings, if the set is closed
 	Min, Max int      // inclusive bounds of a number
 	Replace  bool     // a change cannot be made in place
-	Inherit  bool     // what is inside a namespace takes its value from there, unless it sets one
+	Inherit  bool     // a node inside a namespace takes its value from there, unless it sets one
 
 	str *string
 	num *int
 	yes *bool
 
-	not bool // yes holds the opposite, see negated
+	not bool // yes is the opposite of the value, see negated
 
-	refused map[string]string // strings that somebody will try, and why they cannot be
+	refused map[string]string // strings that somebody will try, and why they are not allowed
 
-	rule func(string) error // what a string must keep to; nil: any will do
+	rule func(string) error // the rule for a string; nil: none
 }
 
 // ParamError says which parameter is wrong, why, and what would be right.
@@ -80,11 +80,11 @@ func boolField(name string, v *bool, def bool, doc string) Field {
 	return Field{Name: name, Doc: doc, Type: TypeBool, Default: def, yes: v}
 }
 
-// A required parameter has no default: nil, so that applyDefaults passes it by.
+// A required parameter has no default: nil, so that applyDefaults skips it.
 func (f Field) required() Field { f.Required, f.Default = true, nil; return f }
 func (f Field) replaces() Field { f.Replace = true; return f }
 
-// negated marks a flag that is true by default: the parameters store its opposite, so that their zero value is the default.
+// negated marks a flag that is true by default: the struct stores the opposite, so that its zero value is the default.
 func (f Field) negated() Field { f.not = true; return f }
 
 // refuses gives the reason why a string that somebody will try is not in OneOf.
@@ -93,13 +93,13 @@ func (f Field) refuses(value, why string) Field {
 	return f
 }
 
-// inherits marks a string that a namespace passes on; rule is for strings other than "", which says nothing.
+// inherits marks a string that a namespace passes on; rule applies to strings other than "", which means none.
 func (f Field) inherits(rule func(string) error) Field {
 	f.Inherit, f.rule = true, rule
 	return f
 }
 
-// Get returns the value as string, int or bool, and the default for an empty string.
+// Get returns the value as string, int or bool; for an empty string the default.
 func (f Field) Get() any {
 	switch f.Type {
 	case TypeInt:
@@ -112,16 +112,16 @@ func (f Field) Get() any {
 	}
 }
 
-// Set stores a string, int, int64, float64 (when it is a whole number) or bool
-// after checking it against the declaration. The error is a [*ParamError] and
-// leaves the value as it was.
+// Set checks a string, int, int64, float64 (if it is a whole number) or bool against
+// the declaration and stores it. The error is a [*ParamError]; the value then stays
+// as it was.
 func (f Field) Set(v any) error {
 	if err := f.check(v); err != nil {
 		return &ParamError{Name: f.Name, Err: err}
 	}
 	switch f.Type {
 	case TypeInt:
-		*f.num, _ = wholeNumber(v) // check has seen it
+		*f.num, _ = wholeNumber(v) // check has checked it
 	case TypeBool:
 		*f.yes = v.(bool) != f.not
 	default:
@@ -130,8 +130,8 @@ func (f Field) Set(v any) error {
 	return nil
 }
 
-// check holds a value against the declaration. It is for values from outside (Set) and for the present one (Validate), so
-// it knows the types of both.
+// check checks a value against the declaration: one from outside (Set) or the present one (Validate). So it accepts the types
+// of both.
 func (f Field) check(v any) error {
 	switch f.Type {
 	case TypeInt:
@@ -176,8 +176,8 @@ func (f Field) checkString(v any) error {
 	return nil
 }
 
-// maxString keeps a payload around the kilobyte the plan's size estimate and
-// the 1 MiB transaction limit of ZooKeeper count on.
+// maxString keeps a payload at about a kilobyte, which the plan's size estimate
+// assumes because of ZooKeeper's transaction limit of 1 MiB.
 const maxString = 512
 
 func wholeNumber(v any) (int, error) {
@@ -187,7 +187,7 @@ func wholeNumber(v any) (int, error) {
 	case int64:
 		return int(n), nil
 	case float64:
-		// Beyond 2^53 a float64 no longer holds every whole number, so what was
+		// Beyond 2^53 a float64 cannot represent every whole number, so what is
 		// written could differ from what was declared.
 		if n != math.Trunc(n) || math.Abs(n) > 1<<53 {
 			return 0, errors.New("must be a whole number")
@@ -210,8 +210,8 @@ func applyDefaults[P Params](p P) P {
 	return p
 }
 
-// Validate checks every parameter against its declaration and returns all
-// mistakes, each a [*ParamError], joined; nil when there are none.
+// Validate checks every parameter against its declaration and returns all errors,
+// each a [*ParamError], joined; nil when there are none.
 func Validate(p Params) error {
 	var errs []error
 	for _, f := range p.Fields() {
@@ -230,13 +230,13 @@ type Change struct {
 }
 
 // Diff compares two declarations of the same kind, in table order. It panics
-// when the kinds differ: that is a replacement of the node, not a change of it.
+// if the kinds differ: that is a replacement of the node, not a change.
 func Diff(before, after Params) []Change {
 	if before.Kind() != after.Kind() {
 		panic("kind: Diff of a " + before.Kind().Name + " and a " + after.Kind().Name)
 	}
 	var out []Change
-	// Of one kind, so of one table, in one order. The values are strings, ints and bools: == compares them.
+	// The kind is the same, so the tables have the same order. Strings, ints and bools can be compared with ==.
 	bs := before.Fields()
 	for i, a := range after.Fields() {
 		if b, v := bs[i].Get(), a.Get(); b != v {

@@ -9,12 +9,12 @@ import (
 	"slices"
 )
 
-// Format is the version of the payload this package writes. It reads this one
-// and refuses newer ones.
+// Format is the version of the payload format that this package reads and writes. It
+// refuses newer ones.
 const Format = 1
 
-// maxPayload is far above what we write (about a kilobyte); data beyond it is
-// not parsed, so that nobody's megabyte costs us one.
+// maxPayload is far more than we write (about a kilobyte). Larger data is not parsed,
+// so that somebody's megabyte costs us nothing.
 const maxPayload = 64 << 10
 
 // State says whether a provisioned lock may be used.
@@ -27,28 +27,28 @@ const (
 	StateMoved    State = "moved"    // use MovedTo
 )
 
-// Owner says which stack declared a node, and under which address.
+// Owner is the stack that declared a node, and the node's address there.
 type Owner struct {
 	Stack string `json:"stack"`
 	Addr  string `json:"addr"`
 }
 
-// Payload is the data of a provisioned node: its declaration as the library,
-// the planner and other stacks see it.
+// Payload is the data of a provisioned node: its declaration as the library, plan and
+// other stacks see it.
 type Payload struct {
 	Params   Params
 	Owner    Owner
 	Protect  bool  // must not be deleted until an apply unprotects it
-	ChildACL []ACL // what contenders are created with; nil: for those who may use the lock node, as its own ACL says
+	ChildACL []ACL // the ACL of contenders; nil: for those who may use the lock node by its own ACL
 	Gen      int64 // raised by every apply that changes the payload
 	State    State
 	MovedTo  string // the new path, when State is StateMoved
 
-	// What a newer version wrote and we do not know, kept for rewriting.
+	// Unknown fields that a newer version wrote, kept for rewriting.
 	extra, extraSpec map[string]json.RawMessage
 }
 
-// ErrForeign means that the data is not a payload of ours: the node belongs to
+// ErrForeign means that the data is not a payload of locktree: the node belongs to
 // somebody else, and must be left alone.
 var ErrForeign = errors.New("kind: not a locktree node")
 
@@ -74,8 +74,8 @@ func (e *PayloadError) Error() string {
 
 func (e *PayloadError) Unwrap() error { return e.Err }
 
-// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes. What Carry brought along comes first,
-// so that no field of an unknown version can stand in for one of ours.
+// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes. Fields from Carry are set first, so that
+// none of an unknown version can replace one of ours.
 func (p *Payload) Encode() ([]byte, error) {
 	if p.Params == nil {
 		return nil, errors.New("kind: payload without parameters")
@@ -89,10 +89,10 @@ func (p *Payload) Encode() ([]byte, error) {
 	}
 	for _, f := range p.Params.Fields() {
 		if f.Inherit && f.Get() == f.Default {
-			continue // it says nothing, in every version: a node without it stays as older versions wrote it
+			continue // its default means none in every version, so a node without it stays as older versions wrote it
 		}
-		// A default is written too: the declaration must not change its meaning
-		// when a later version changes the default.
+		// A default is written too: the declaration must keep its meaning when a
+		// later version changes the default.
 		spec[f.Name] = f.Get()
 	}
 	doc := make(map[string]any, len(p.extra)+8)
@@ -112,7 +112,7 @@ func (p *Payload) Encode() ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// Children names the child nodes that are created with the node (see [Kind]).
+// Children returns the names of the child nodes that are created with the node (see [Kind]).
 func (p *Payload) Children() []string { return p.Params.Kind().Children }
 
 func stateOr(s State) State {
@@ -129,7 +129,7 @@ func Decode(data []byte) (*Payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Field by field, and each taken out of doc: what is left is what we do not know.
+	// Each known field is taken out of doc: what is left is unknown.
 	p := &Payload{}
 	var name string
 	spec := map[string]json.RawMessage{}
@@ -163,8 +163,8 @@ func Decode(data []byte) (*Payload, error) {
 	return p, err
 }
 
-// unknown lets go of a map that was emptied: it would keep the room of all it held,
-// which was a third of what a plan of 100,000 locks needed.
+// unknown drops a map that is empty now: it would keep the memory of everything it
+// held, which was a third of the memory of a plan of 100,000 locks.
 func unknown(left map[string]json.RawMessage) map[string]json.RawMessage {
 	if len(left) == 0 {
 		return nil
@@ -172,14 +172,14 @@ func unknown(left map[string]json.RawMessage) map[string]json.RawMessage {
 	return left
 }
 
-// envelope decides whether data is ours at all.
+// envelope decides whether data is a payload at all.
 func envelope(data []byte) (map[string]json.RawMessage, error) {
 	if len(data) > maxPayload || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return nil, ErrForeign
 	}
 	var doc map[string]json.RawMessage
 	if err := json.Unmarshal(data, &doc); err != nil {
-		// Taken for foreign, a damaged payload of ours would let parameters that a program brings stand in for it.
+		// If a damaged payload counted as foreign, the parameters that a program brings would be used in its place.
 		if bytes.Contains(data, []byte(`"locktree"`)) {
 			return nil, &PayloadError{Err: err}
 		}
@@ -202,8 +202,8 @@ func envelope(data []byte) (map[string]json.RawMessage, error) {
 	return doc, nil
 }
 
-// decodeSpec sets the known parameters and returns the others. An absent
-// parameter keeps its default, except that a required one must be there.
+// decodeSpec sets the known parameters and returns the others. An absent parameter
+// keeps its default; a required one must be there.
 func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	for _, f := range p.Fields() {
 		raw, ok := spec[f.Name]
@@ -217,7 +217,7 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 		if err := json.Unmarshal(raw, &v); err != nil {
 			return nil, &PayloadError{Field: "spec." + f.Name, Err: err}
 		}
-		// The rules of the declaration hold for what is read too: somebody else may have written it.
+		// Values that are read must obey the declaration too: somebody else may have written them.
 		if err := f.Set(v); err != nil {
 			return nil, &PayloadError{Field: "spec." + f.Name, Err: err}
 		}
@@ -226,9 +226,8 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 	return spec, nil
 }
 
-// Carry copies into p what an older program could not have declared: the fields
-// that were found at the node and are unknown here. An update must call it, or it
-// would strip what a newer version wrote.
+// Carry copies into p the fields that were found at the node and are unknown to this
+// version. An update must call it, or it would drop what a newer version wrote.
 func (p *Payload) Carry(live *Payload) {
 	p.extra, p.extraSpec = live.extra, live.extraSpec
 }

@@ -6,7 +6,7 @@ var RWLock = &Kind{
 	Name: "rwlock",
 	Doc:  "A lock that many readers or one writer hold at a time.",
 	Queues: []Queue{{
-		Admit:     admitReadersTogether, // not Marked: a downgrade puts a reader with an old number ahead of others
+		Admit:     admitReadersTogether, // not Marked, because a downgrade puts a reader with an old number ahead of others
 		Exclusive: map[Wire]string{WireCurator: "__WRIT__", WireKazoo: "__lock__"},
 		Shared:    map[Wire]string{WireCurator: "__READ__", WireKazoo: "__rlock__"},
 	}},
@@ -39,10 +39,10 @@ func (p *RWLockParams) Fields() []Field {
 		stringField("preference", &p.Preference, PreferFair, "Who goes first when readers and writers compete: fair or writer.", PreferFair, PreferWriter))
 }
 
-// admitReadersTogether: a reader waits for the nearest earlier contender that
-// is not a reader, a writer for its immediate predecessor, whatever it is.
-// Waiting for the nearest writer and not the first one is what keeps a release
-// from waking readers that still have another writer ahead (kazoo #649).
+// admitReadersTogether makes a reader wait for the nearest writer ahead of it, and a
+// writer for its immediate predecessor, whatever that is. Because readers wait for
+// the nearest writer and not for the first, a release wakes no reader that still has
+// another writer ahead (kazoo #649).
 func admitReadersTogether(_ Params, queue []Contender, i int) Admission {
 	if !queue[i].Shared {
 		return firstHolds(nil, queue, i)

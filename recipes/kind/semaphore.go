@@ -1,15 +1,15 @@
 package kind
 
-// Semaphore is the kind of a lock with a fixed number of permits, in the
-// layout of Curator's InterProcessSemaphoreV2: permits are nodes below
-// "leases", and who wants one queues below "locks" first, so that only the
-// front of that queue competes for a free permit.
+// Semaphore is the kind of a lock with a fixed number of permits, in the layout of
+// Curator's InterProcessSemaphoreV2: permits are nodes below "leases", and a client
+// that wants one first queues below "locks", so that only the front of that queue
+// competes for a free permit.
 var Semaphore = &Kind{
 	Name:     "semaphore",
 	Doc:      "A lock that up to a number of permits hold at a time.",
 	Children: []string{"leases", "locks"},
 	Queues: []Queue{
-		// Marked for who looks: permits have no front that a successor could conclude anything from.
+		// Marked only for those who inspect it: a successor can conclude nothing from permits, which have no front.
 		{Child: "leases", Admit: admitUpToPermits, Marked: true, Exclusive: map[Wire]string{WireCurator: "lease-"}},
 		{Child: "locks", Gate: true, Admit: firstHolds, Exclusive: map[Wire]string{WireCurator: "lock-"}},
 	},
@@ -21,13 +21,13 @@ var Semaphore = &Kind{
 type SemaphoreParams struct {
 	Common
 	// Permits is how many permits exist. Raising it admits waiters at once;
-	// lowering it interrupts nobody, it only stops new grants until enough
-	// permits came back.
+	// lowering it interrupts nobody, but stops new grants until enough permits have
+	// come back.
 	Permits int
 }
 
-// noKazooSemaphore: kazoo's Semaphore makes its permits in the lock node, its
-// gate in a sibling, and does not count again what it has created.
+// noKazooSemaphore: kazoo's Semaphore creates its permits in the lock node and its
+// gate beside it, and does not count again after it has created one.
 const noKazooSemaphore = "kazoo's semaphore keeps its permits and its queue elsewhere and never counts a permit again, so Go and Python programs sharing one would be admitted beyond the limit"
 
 // Kind implements [Params].
@@ -45,9 +45,9 @@ func (p *SemaphoreParams) Fields() []Field {
 		intField("permits", &p.Permits, 1, 1, 1_000_000, "How many permits exist; can be changed while the semaphore is in use.").required())
 }
 
-// admitUpToPermits: the first Permits leases are held. Which departure admits
-// the next one is open (any holder may leave first), hence AnyChange: waiting
-// for a fixed index is the lost wake-up of Curator's first semaphore.
+// admitUpToPermits admits the first Permits contenders. Any of them may leave first
+// and admit the next one, hence AnyChange: to wait for a fixed index was the lost
+// wake-up of Curator's first semaphore.
 func admitUpToPermits(p Params, _ []Contender, i int) Admission {
 	if i < p.(*SemaphoreParams).Permits {
 		return Admission{Granted: true}
