@@ -59,20 +59,13 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("kind: the node was written in payload format %d, this program reads format %d: upgrade locktree", e.Got, Format)
 }
 
-// PayloadError means that the data claims to be ours but does not make sense.
-type PayloadError struct {
-	Field string // where, as a JSON path; "" for the whole
-	Err   error
-}
-
-func (e *PayloadError) Error() string {
-	if e.Field == "" {
-		return "kind: damaged payload: " + e.Err.Error()
+// damaged is the error of data that claims to be ours but does not make sense. field is a JSON path; "" means the whole.
+func damaged(field string, err error) error {
+	if field == "" {
+		return fmt.Errorf("kind: damaged payload: %w", err)
 	}
-	return fmt.Sprintf("kind: damaged payload: %s: %v", e.Field, e.Err)
+	return fmt.Errorf("kind: damaged payload: %s: %w", field, err)
 }
-
-func (e *PayloadError) Unwrap() error { return e.Err }
 
 // Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes. Fields from Carry are set first, so that
 // none of an unknown version can replace one of ours.
@@ -122,8 +115,8 @@ func stateOr(s State) State {
 	return s
 }
 
-// Decode reads a payload. The error is [ErrForeign], a [*VersionError] or a
-// [*PayloadError]; no input makes it panic.
+// Decode reads a payload. The error is [ErrForeign], a [*VersionError], or else means
+// that the data is damaged; no input makes it panic.
 func Decode(data []byte) (*Payload, error) {
 	doc, err := envelope(data)
 	if err != nil {
@@ -142,7 +135,7 @@ func Decode(data []byte) (*Payload, error) {
 	} {
 		if raw, ok := doc[f.key]; ok {
 			if err := json.Unmarshal(raw, f.to); err != nil {
-				return nil, &PayloadError{Field: f.key, Err: err}
+				return nil, damaged(f.key, err)
 			}
 			delete(doc, f.key)
 		}
@@ -151,11 +144,11 @@ func Decode(data []byte) (*Payload, error) {
 	p.extra = unknown(doc)
 	p.State = stateOr(p.State)
 	if !slices.Contains([]State{StateActive, StateDraining, StateMoved}, p.State) {
-		return nil, &PayloadError{Field: "state", Err: fmt.Errorf("%q is not a state", p.State)}
+		return nil, damaged("state", fmt.Errorf("%q is not a state", p.State))
 	}
 	k := Lookup(name)
 	if k == nil {
-		return nil, &PayloadError{Field: "type", Err: fmt.Errorf("%q is not a recipe type this program knows: upgrade locktree", name)}
+		return nil, damaged("type", fmt.Errorf("%q is not a recipe type this program knows: upgrade locktree", name))
 	}
 	p.Params = k.New()
 	spec, err = decodeSpec(p.Params, spec)
@@ -181,7 +174,7 @@ func envelope(data []byte) (map[string]json.RawMessage, error) {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		// If a damaged payload counted as foreign, the parameters that a program brings would be used in its place.
 		if bytes.Contains(data, []byte(`"locktree"`)) {
-			return nil, &PayloadError{Err: err}
+			return nil, damaged("", err)
 		}
 		return nil, ErrForeign
 	}
@@ -191,13 +184,13 @@ func envelope(data []byte) (map[string]json.RawMessage, error) {
 	}
 	var version int
 	if err := json.Unmarshal(raw, &version); err != nil {
-		return nil, &PayloadError{Field: "locktree", Err: err}
+		return nil, damaged("locktree", err)
 	}
 	if version > Format {
 		return nil, &VersionError{Got: version}
 	}
 	if version < 1 {
-		return nil, &PayloadError{Field: "locktree", Err: fmt.Errorf("%d is not a payload format", version)}
+		return nil, damaged("locktree", fmt.Errorf("%d is not a payload format", version))
 	}
 	return doc, nil
 }
@@ -209,17 +202,17 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 		raw, ok := spec[f.Name]
 		if !ok {
 			if f.Required {
-				return nil, &PayloadError{Field: "spec." + f.Name, Err: errors.New("is missing")}
+				return nil, damaged("spec."+f.Name, errors.New("is missing"))
 			}
 			continue
 		}
 		var v any
 		if err := json.Unmarshal(raw, &v); err != nil {
-			return nil, &PayloadError{Field: "spec." + f.Name, Err: err}
+			return nil, damaged("spec."+f.Name, err)
 		}
 		// Values that are read must obey the declaration too: somebody else may have written them.
 		if err := f.Set(v); err != nil {
-			return nil, &PayloadError{Field: "spec." + f.Name, Err: err}
+			return nil, damaged("spec."+f.Name, err)
 		}
 		delete(spec, f.Name)
 	}
