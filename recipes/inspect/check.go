@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"runtime"
 	"slices"
@@ -53,7 +54,7 @@ func Check(ctx context.Context, c Source, paths ...string) ([]Condition, error) 
 	if err != nil {
 		return nil, err
 	}
-	conf, srvr := s.Word(ctx, "conf"), s.Word(ctx, "srvr")
+	conf, srvr := word(ctx, s, "conf"), word(ctx, s, "srvr")
 	tick, how := number(conf, `tickTime=(\d+)`), "its configuration"
 	if tick == 0 {
 		tick, how = s.ShortestTimeout(ctx)/2, "the shortest session it grants, half of which is a tick unless minSessionTimeout is set"
@@ -195,6 +196,22 @@ func lacks(s *session.Session, acl []zk.ACL, name string, perm int32) string {
 		}
 	}
 	return name + " "
+}
+
+// word asks the server that the session is connected to; "" when it does not answer.
+func word(ctx context.Context, s *session.Session, word string) (answer string) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	for _, at := range s.Servers() {
+		if at.Here {
+			_ = s.Ask(ctx, at, word, func(r io.Reader) error { // after a failure we just know less
+				b, err := io.ReadAll(io.LimitReader(r, 64<<10))
+				answer = string(b)
+				return err
+			})
+		}
+	}
+	return answer
 }
 
 // number finds the first group of a pattern, 0 when there is none.

@@ -49,25 +49,9 @@ func (s *Session) aside(ctx context.Context, t target, say []byte, hear func(io.
 	return err
 }
 
-// asideFor bounds a question of which the answer is welcome but not needed.
-const asideFor = 2 * time.Second
-
 // Ask sends a four-letter word to a server and streams the answer to hear. Only ctx bounds its length.
 func (s *Session) Ask(ctx context.Context, server Server, word string, hear func(io.Reader) error) error {
 	return s.aside(ctx, server.t, []byte(word), hear)
-}
-
-// Word sends a four-letter word to the server the session is connected to and returns the answer, "" if there is none.
-func (s *Session) Word(ctx context.Context, word string) (answer string) {
-	ctx, cancel := context.WithTimeout(ctx, asideFor)
-	defer cancel()
-	here, _, _ := s.guard.hosts.current()
-	_ = s.aside(ctx, here, []byte(word), func(r io.Reader) error { // after a failure we just know less
-		b, err := io.ReadAll(io.LimitReader(r, 64<<10))
-		answer = string(b)
-		return err
-	})
-	return answer
 }
 
 // ReadOnly reports whether the session refuses every write before sending it.
@@ -87,7 +71,7 @@ func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 	ask = append(append(ask, 0, 0, 0, 16), make([]byte, 16+1)...)      // without a password, not read-only
 	binary.BigEndian.PutUint32(ask, uint32(len(ask)-4))                //nolint:gosec // 45
 	end := []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff - 10} // closeSession
-	ctx, cancel := context.WithTimeout(ctx, asideFor)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	here, _, _ := s.guard.hosts.current()
 	_ = s.aside(ctx, here, append(ask, end...), func(r io.Reader) error {
