@@ -1,4 +1,4 @@
-# `make demo` shows the main job, `make test` tests it in six minutes, and `make prove` adds what takes longer.
+# `make demo` shows what locktree does, `make test` tests it in six minutes, and `make prove` adds what takes longer.
 GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
@@ -7,7 +7,7 @@ MODULES = recipes/prom recipes/otel examples/monitoring examples/compare
 
 .PHONY: demo test prove check setup build fuzz bench compare readme clean
 
-demo: ## the main job on the embedded server, in one process
+demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
 
 test: setup check ## every day: installs what it needs, then runs all tests but the proofs, real servers included, under the race detector where there is concurrency
