@@ -36,10 +36,10 @@ func serveCommand(a *app) *cobra.Command {
 			"lock with its queue and history, who waits for whom, drift, and what doctor finds. With -prefix\n" +
 			"it shows every lock below a path, whoever made it; with -servers, or ZOOKEEPER_SERVERS and\n" +
 			"-prefix, no configuration is read. /metrics is for Prometheus, /api/v1/status is what\n" +
-			"\"locktree status -json\" prints, and /healthz and /readyz are for who runs it.\n\n" +
-			"It changes nothing: its connection to ZooKeeper refuses writes. Where the servers allow the\n" +
-			"four-letter words dump and cons, a look costs little, and shows from where holders connect.\n\n" +
-			"It serves this machine only, unless -web-config names a file in the layout of Prometheus' web\n" +
+			"\"locktree status -json\" prints, and /healthz and /readyz are for health checks.\n\n" +
+			"It changes nothing: its connection to ZooKeeper refuses writes. If the servers allow the\n" +
+			"four-letter words dump and cons, a look is cheap and also shows where holders connect from.\n\n" +
+			"It serves only this machine, unless -web-config names a file in the format of Prometheus' web\n" +
 			"configuration, with basic_auth_users, or a tls_server_config that requires client certificates.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -59,14 +59,14 @@ func serveCommand(a *app) *cobra.Command {
 	s.flags.register(c)
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", serveAddress, "the `ADDRESS` to serve on; port 0 is any free one")
-	f.StringVar(&s.webConfig, "web-config", "", "a web configuration `FILE` as Prometheus has it: who may look, and the certificate")
-	f.StringArrayVar(&s.hosts, "host", nil, "a `NAME` under which the page is asked for, beside localhost and addresses; may be repeated")
+	f.StringVar(&s.webConfig, "web-config", "", "a web configuration `FILE` in Prometheus' format: who may look, and the certificate")
+	f.StringArrayVar(&s.hosts, "host", nil, "accept this host `NAME` in requests, besides localhost and addresses; may be repeated")
 	s.treeFlags.register(f)
 	f.DurationVar(&s.interval, "interval", 2*time.Second, "look again after this `DURATION`")
-	f.IntVar(&s.reads, "reads", readsPerLook, "at most so many requests a look, beside the first; 0 is no bound")
-	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and check what doctor checks, after this `DURATION`; 0 is never")
-	f.BoolVar(&s.healthcheck, "healthcheck", false, "serve nothing: exit 0 if a page that is served at -listen answers, else 1")
-	f.IntVar(&s.history, "history", 10_000, "remember so many changes of hands")
+	f.IntVar(&s.reads, "reads", readsPerLook, "the most requests per look, except for the first; 0 means no limit")
+	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and run doctor's checks, after this `DURATION`; 0 means never")
+	f.BoolVar(&s.healthcheck, "healthcheck", false, "serve nothing; exit with 0 if the page at -listen answers, otherwise with 1")
+	f.IntVar(&s.history, "history", 10_000, "how many changes of holders to remember")
 	return c
 }
 

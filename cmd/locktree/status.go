@@ -30,8 +30,8 @@ func statusCommand(a *app) *cobra.Command {
 			"With a PATH, which -prefix also gives, it shows the lock there, or all locks below: those of\n" +
 			"this stack and of others, and those that Java (Curator), Python (kazoo) and other programs\n" +
 			"created themselves. With -servers, or a path and ZOOKEEPER_SERVERS, no configuration is read.\n" +
-			"Where the servers allow the four-letter words dump and cons, it also shows from where holders\n" +
-			"and waiters connect, and when the lock of one that is cut off becomes free.\n\n" +
+			"If the servers allow the four-letter words dump and cons, it also shows where holders and\n" +
+			"waiters connect from, and when the lock of one that is cut off becomes free.\n\n" +
 			"It names the nodes it cannot read, and then exits with 1.",
 		Args: exactly(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -62,7 +62,7 @@ func statusCommand(a *app) *cobra.Command {
 	}
 	flags.register(c)
 	tree.register(c.Flags())
-	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit 2 when the tree differs from the configuration")
+	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit with 2 if the tree differs from the configuration")
 	a.jsonFlag(c, documentJSON, "print one JSON document")
 	return c
 }

@@ -29,8 +29,8 @@ func topCommand(a *app) *cobra.Command {
 			"after the other. If ZooKeeper cannot be reached, top keeps trying, shows what it saw last and\n" +
 			"since when that is stale. It exits with 1 if it ends in that state, or if some locks cannot be\n" +
 			"read.\n\n" +
-			"After the first refresh it reads again what may have changed. Where the servers allow the\n" +
-			"four-letter words dump and cons, these tell it what that is, and who is cut off.",
+			"After the first refresh it reads only what may have changed. If the servers allow the\n" +
+			"four-letter words dump and cons, it learns from them what that is, and who is cut off.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if t.interval < 100*time.Millisecond || t.count < 0 {
