@@ -29,17 +29,25 @@ type Common struct {
 	Wire string
 }
 
-// fields is the table of the common parameters, bound to c. wires are the wire formats for which the kind has names.
-func (c *Common) fields(wires ...Wire) []Field {
+func (c *Common) common() *Common { return c }
+
+// shared are parameters with the common ones among them.
+type shared interface {
+	Params
+	common() *Common
+}
+
+// commonTable is the table of the common parameters. wires are the wire formats for which the kind has names.
+func commonTable(wires ...Wire) []Parameter {
 	names := make([]string, len(wires))
 	for i, w := range wires {
 		names[i] = string(w)
 	}
-	return append([]Field{
-		stringField("description", &c.Description, "", "What the lock is for, for people who read the plan."),
-		intField("max_waiters", &c.MaxWaiters, 0, 0, 1_000_000, "How many contenders may wait; 0 is no bound. Enforced by this library only."),
+	return append([]Parameter{
+		stringField("description", func(p shared) *string { return &p.common().Description }, "", "What the lock is for, for people who read the plan."),
+		intField("max_waiters", func(p shared) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 is no bound. Enforced by this library only."),
 		// Contenders of two naming schemes in one queue do not see each other, so
 		// the scheme can only change while the queue is empty.
-		stringField("wire", &c.Wire, string(WireCurator), "Naming scheme of the contenders: curator (Java) or kazoo (Python).", names...).replaces(),
-	}, c.Limits.fields()...)
+		stringField("wire", func(p shared) *string { return &p.common().Wire }, string(WireCurator), "Naming scheme of the contenders: curator (Java) or kazoo (Python).", names...).replaces(),
+	}, limitsTable()...)
 }

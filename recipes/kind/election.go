@@ -29,9 +29,11 @@ type ElectionParams struct {
 // Kind implements [Params].
 func (*ElectionParams) Kind() *Kind { return Election }
 
-// Fields implements [Params]. Leading and waiting have no limits: a leader should lead for as long as it can.
-func (p *ElectionParams) Fields() []Field {
-	timeless := slices.DeleteFunc(p.fields(WireCurator, WireKazoo), func(f Field) bool { return f.str == &p.MaxHold || f.str == &p.MaxWait })
-	return append(timeless,
-		boolField("observers", &p.RefuseObservers, true, "Whether programs that are no candidates may follow who leads.").negated())
-}
+// Fields implements [Params].
+func (p *ElectionParams) Fields() []Field { return bind(electionTable, p) }
+
+// Leading and waiting have no limits: a leader should lead for as long as it can.
+var electionTable = append(
+	slices.DeleteFunc(commonTable(WireCurator, WireKazoo), func(f Parameter) bool { return f.Name == "max_hold" || f.Name == "max_wait" }),
+	boolField("observers", func(p *ElectionParams) *bool { return &p.RefuseObservers }, true,
+		"Whether programs that are no candidates may follow who leads.").negated())

@@ -36,25 +36,30 @@ func stated(text string) time.Duration {
 	return d
 }
 
-func (l *Limits) limits() Limits { return *l }
+func (l *Limits) limits() *Limits { return l }
+
+// limited are parameters with limits: those of every kind.
+type limited interface {
+	Params
+	limits() *Limits
+}
 
 // Limits returns the limits declared for the node, including inherited ones.
 func (p *Payload) Limits() Limits {
 	if p != nil {
-		if l, ok := p.Params.(interface{ limits() Limits }); ok {
-			return l.limits()
+		if l, ok := p.Params.(limited); ok {
+			return *l.limits()
 		}
 	}
 	return Limits{}
 }
 
-// fields is the table of the limits, bound to l.
-func (l *Limits) fields() []Field {
-	return []Field{
-		stringField("max_hold", &l.MaxHold, "", `How long somebody should hold a lock at most, such as "10m". Reported, not enforced; what is inside inherits it.`).inherits(checkDuration),
-		stringField("max_wait", &l.MaxWait, "", `How long somebody should wait for a lock at most, such as "30s". Reported, not enforced; what is inside inherits it.`).inherits(checkDuration),
-		stringField("owner", &l.Owner, "", "Who answers for it: a team or a mail address; what is inside inherits it.").inherits(checkPrintable),
-		stringField("runbook", &l.Runbook, "", "URL of the page that says what to do when something is wrong; what is inside inherits it.").inherits(checkURL),
+func limitsTable() []Parameter {
+	return []Parameter{
+		stringField("max_hold", func(p limited) *string { return &p.limits().MaxHold }, "", `How long somebody should hold a lock at most, such as "10m". Reported, not enforced; what is inside inherits it.`).inherits(checkDuration),
+		stringField("max_wait", func(p limited) *string { return &p.limits().MaxWait }, "", `How long somebody should wait for a lock at most, such as "30s". Reported, not enforced; what is inside inherits it.`).inherits(checkDuration),
+		stringField("owner", func(p limited) *string { return &p.limits().Owner }, "", "Who answers for it: a team or a mail address; what is inside inherits it.").inherits(checkPrintable),
+		stringField("runbook", func(p limited) *string { return &p.limits().Runbook }, "", "URL of the page that says what to do when something is wrong; what is inside inherits it.").inherits(checkURL),
 	}
 }
 

@@ -19,4 +19,6 @@ type MutexParams struct{ Common }
 func (*MutexParams) Kind() *Kind { return Mutex }
 
 // Fields implements [Params].
-func (p *MutexParams) Fields() []Field { return p.fields(WireCurator, WireKazoo) }
+func (p *MutexParams) Fields() []Field { return bind(mutexTable, p) }
+
+var mutexTable = commonTable(WireCurator, WireKazoo)

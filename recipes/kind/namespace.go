@@ -19,6 +19,8 @@ type NamespaceParams struct {
 func (*NamespaceParams) Kind() *Kind { return Namespace }
 
 // Fields implements [Params].
-func (p *NamespaceParams) Fields() []Field {
-	return append([]Field{stringField("description", &p.Description, "", "What the namespace is for, for people who read the plan.")}, p.Limits.fields()...)
-}
+func (p *NamespaceParams) Fields() []Field { return bind(namespaceTable, p) }
+
+var namespaceTable = append([]Parameter{
+	stringField("description", func(p *NamespaceParams) *string { return &p.Description }, "", "What the namespace is for, for people who read the plan."),
+}, limitsTable()...)

@@ -1,7 +1,6 @@
 package kind
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -11,7 +10,7 @@ import (
 )
 
 // Params are the declared parameters of one node. Each implementation is a plain
-// struct in the file of its kind.
+// struct in the file of its kind; Fields binds the kind's table to that struct.
 type Params interface {
 	// Kind is the recipe type these parameters belong to.
 	Kind() *Kind
@@ -38,6 +37,13 @@ func (t Type) String() string {
 // Field is one parameter: its declaration together with its value. It is passed by value and points into the parameters it
 // was made for, so a copy sets the same parameter.
 type Field struct {
+	*Parameter
+	of Params
+}
+
+// Parameter is what a kind declares of a parameter: a row of its table, which all of its nodes share. A plan of 100,000
+// locks asks for their fields a dozen times each.
+type Parameter struct {
 	Name     string
 	Doc      string
 	Type     Type
@@ -48,11 +54,9 @@ type Field struct {
 	Replace  bool     // a change cannot be made in place
 	Inherit  bool     // a node inside a namespace takes its value from there, unless it sets one
 
-	str *string
-	num *int
-	yes *bool
+	at func(Params) any // *string, *int or *bool: where it is kept
 
-	not bool // yes is the opposite of the value, see negated
+	not bool // the stored flag is the opposite of the value, see negated
 
 	refused map[string]string // strings that somebody will try, and why they are not allowed
 
@@ -68,48 +72,59 @@ type ParamError struct {
 func (e *ParamError) Error() string { return fmt.Sprintf("parameter %q: %v", e.Name, e.Err) }
 func (e *ParamError) Unwrap() error { return e.Err }
 
-func stringField(name string, v *string, def, doc string, oneOf ...string) Field {
-	return Field{Name: name, Doc: doc, Type: TypeString, Default: def, OneOf: oneOf, str: v}
+func stringField[P Params](name string, at func(P) *string, def, doc string, oneOf ...string) Parameter {
+	return Parameter{Name: name, Doc: doc, Type: TypeString, Default: def, OneOf: oneOf, at: func(p Params) any { return at(p.(P)) }}
 }
 
-func intField(name string, v *int, def, lo, hi int, doc string) Field {
-	return Field{Name: name, Doc: doc, Type: TypeInt, Default: def, Min: lo, Max: hi, num: v}
+func intField[P Params](name string, at func(P) *int, def, lo, hi int, doc string) Parameter {
+	return Parameter{Name: name, Doc: doc, Type: TypeInt, Default: def, Min: lo, Max: hi, at: func(p Params) any { return at(p.(P)) }}
 }
 
-func boolField(name string, v *bool, def bool, doc string) Field {
-	return Field{Name: name, Doc: doc, Type: TypeBool, Default: def, yes: v}
+func boolField[P Params](name string, at func(P) *bool, def bool, doc string) Parameter {
+	return Parameter{Name: name, Doc: doc, Type: TypeBool, Default: def, at: func(p Params) any { return at(p.(P)) }}
+}
+
+// bind makes the fields of one node.
+func bind(table []Parameter, p Params) []Field {
+	out := make([]Field, len(table))
+	for i := range table {
+		out[i] = Field{&table[i], p}
+	}
+	return out
 }
 
 // A required parameter has no default: nil, so that applyDefaults skips it.
-func (f Field) required() Field { f.Required, f.Default = true, nil; return f }
-func (f Field) replaces() Field { f.Replace = true; return f }
+func (f Parameter) required() Parameter { f.Required, f.Default = true, nil; return f }
+func (f Parameter) replaces() Parameter { f.Replace = true; return f }
 
 // negated marks a flag that is true by default: the struct stores the opposite, so that its zero value is the default.
-func (f Field) negated() Field { f.not = true; return f }
+func (f Parameter) negated() Parameter { f.not = true; return f }
 
 // refuses gives the reason why a string that somebody will try is not in OneOf.
-func (f Field) refuses(value, why string) Field {
+func (f Parameter) refuses(value, why string) Parameter {
 	f.refused = map[string]string{value: why}
 	return f
 }
 
 // inherits marks a string that a namespace passes on; rule applies to strings other than "", which means none.
-func (f Field) inherits(rule func(string) error) Field {
+func (f Parameter) inherits(rule func(string) error) Parameter {
 	f.Inherit, f.rule = true, rule
 	return f
 }
 
 // Get returns the value as string, int or bool; for an empty string the default.
 func (f Field) Get() any {
-	switch f.Type {
-	case TypeInt:
-		return *f.num
-	case TypeBool:
-		return *f.yes != f.not
-	default:
-		def, _ := f.Default.(string)
-		return cmp.Or(*f.str, def)
+	switch v := f.at(f.of).(type) {
+	case *int:
+		return *v
+	case *bool:
+		return *v != f.not
+	case *string:
+		if *v != "" || f.Default == nil {
+			return *v
+		}
 	}
+	return f.Default
 }
 
 // Set checks a string, int, int64, float64 (if it is a whole number) or bool against
@@ -119,20 +134,20 @@ func (f Field) Set(v any) error {
 	if err := f.check(v); err != nil {
 		return &ParamError{Name: f.Name, Err: err}
 	}
-	switch f.Type {
-	case TypeInt:
-		*f.num, _ = wholeNumber(v) // check has checked it
-	case TypeBool:
-		*f.yes = v.(bool) != f.not
-	default:
-		*f.str = v.(string)
+	switch at := f.at(f.of).(type) { // check has seen v
+	case *int:
+		*at, _ = wholeNumber(v)
+	case *bool:
+		*at = v.(bool) != f.not
+	case *string:
+		*at = v.(string)
 	}
 	return nil
 }
 
 // check checks a value against the declaration: one from outside (Set) or the present one (Validate). So it accepts the types
 // of both.
-func (f Field) check(v any) error {
+func (f *Parameter) check(v any) error {
 	switch f.Type {
 	case TypeInt:
 		n, err := wholeNumber(v)
@@ -152,7 +167,7 @@ func (f Field) check(v any) error {
 	return nil
 }
 
-func (f Field) checkString(v any) error {
+func (f *Parameter) checkString(v any) error {
 	s, ok := v.(string)
 	if !ok {
 		return errors.New("must be a string")
@@ -234,6 +249,9 @@ type Change struct {
 func Diff(before, after Params) []Change {
 	if before.Kind() != after.Kind() {
 		panic("kind: Diff of a " + before.Kind().Name + " and a " + after.Kind().Name)
+	}
+	if before == after { // the same struct, as for most nodes of a plan
+		return nil
 	}
 	var out []Change
 	// The kind is the same, so the tables have the same order. Strings, ints and bools can be compared with ==.

@@ -34,10 +34,11 @@ type RWLockParams struct {
 func (*RWLockParams) Kind() *Kind { return RWLock }
 
 // Fields implements [Params].
-func (p *RWLockParams) Fields() []Field {
-	return append(p.fields(WireCurator, WireKazoo),
-		stringField("preference", &p.Preference, PreferFair, "Who goes first when readers and writers compete: fair or writer.", PreferFair, PreferWriter))
-}
+func (p *RWLockParams) Fields() []Field { return bind(rwlockTable, p) }
+
+var rwlockTable = append(commonTable(WireCurator, WireKazoo),
+	stringField("preference", func(p *RWLockParams) *string { return &p.Preference }, PreferFair,
+		"Who goes first when readers and writers compete: fair or writer.", PreferFair, PreferWriter))
 
 // admitReadersTogether makes a reader wait for the nearest writer ahead of it, and a
 // writer for its immediate predecessor, whatever that is. Because readers wait for

@@ -34,16 +34,18 @@ const noKazooSemaphore = "kazoo's semaphore keeps its permits and its queue else
 func (*SemaphoreParams) Kind() *Kind { return Semaphore }
 
 // Fields implements [Params].
-func (p *SemaphoreParams) Fields() []Field {
-	fields := p.fields(WireCurator)
-	for i, f := range fields {
+func (p *SemaphoreParams) Fields() []Field { return bind(semaphoreTable, p) }
+
+var semaphoreTable = func() []Parameter {
+	table := commonTable(WireCurator)
+	for i, f := range table {
 		if f.Name == "wire" {
-			fields[i] = f.refuses(string(WireKazoo), noKazooSemaphore)
+			table[i] = f.refuses(string(WireKazoo), noKazooSemaphore)
 		}
 	}
-	return append(fields,
-		intField("permits", &p.Permits, 1, 1, 1_000_000, "How many permits exist; can be changed while the semaphore is in use.").required())
-}
+	return append(table, intField("permits", func(p *SemaphoreParams) *int { return &p.Permits }, 1, 1, 1_000_000,
+		"How many permits exist; can be changed while the semaphore is in use.").required())
+}()
 
 // admitUpToPermits admits the first Permits contenders. Any of them may leave first
 // and admit the next one, hence AnyChange: to wait for a fixed index was the lost

@@ -25,9 +25,10 @@ type FerryParams struct {
 func (*FerryParams) Kind() *Kind { return Ferry }
 
 // Fields implements [Params].
-func (p *FerryParams) Fields() []Field {
-	return append(p.fields(WireCurator), intField("seats", &p.Seats, 1, 1, 1000, "How many seats a boat has.").required().replaces())
-}
+func (p *FerryParams) Fields() []Field { return bind(ferryTable, p) }
+
+var ferryTable = append(commonTable(WireCurator),
+	intField("seats", func(p *FerryParams) *int { return &p.Seats }, 1, 1, 1000, "How many seats a boat has.").required().replaces())
 
 // admitBoat: who has a number of the first one's boat holds, others wait for the last of the boats ahead. Who is admitted
 // stays admitted: whoever is first while it holds has a number of its boat.
