@@ -22,7 +22,7 @@ func demoCommand(a *app) *cobra.Command {
 		Short: "Show what locktree does, on an embedded server",
 		Long: "demo plans and applies a small lock tree on an in-memory ZooKeeper, lets a few programs\n" +
 			"contend for its locks, and destroys it again. It needs nothing and leaves nothing behind. With\n" +
-			"-herd it counts instead how many waiters one release wakes, for three ways to wait. With\n" +
+			"-herd it counts instead the events that one release sends, for three ways to wait. With\n" +
 			"-serve the programs go on contending until it is interrupted, and the page of \"locktree\n" +
 			"serve\" shows them.",
 		Args: exactly(0, 0),
@@ -39,7 +39,7 @@ func demoCommand(a *app) *cobra.Command {
 			return d.run(c.Context())
 		},
 	}
-	c.Flags().BoolVar(&herd, "herd", false, "count how many waiters one release wakes")
+	c.Flags().BoolVar(&herd, "herd", false, "count the events that one release sends")
 	c.Flags().BoolVar(&page, "serve", false, "serve the page with live contenders")
 	c.Flags().StringVar(&listen, "listen", listen, "the `ADDRESS` to serve the page on")
 	return c
@@ -116,7 +116,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	d.say("What to try next:")
 	fmt.Fprint(d.out, `
-  locktree demo -herd                       how many waiters one release wakes, for three ways to wait
+  locktree demo -herd                       the events that one release sends, for three ways to wait
   locktree demo -serve                      the page that shows who holds and who waits, with live contenders
   locktree dev                              a server like this one, to play with
   locktree -chdir=examples/quickstart plan  the same tree, in another terminal

@@ -43,8 +43,8 @@ var herdWays = []struct {
 // showHerd counts what one release sets in motion, for each way to wait.
 func showHerd(ctx context.Context, out io.Writer) error {
 	fmt.Fprint(out, "One client holds a lock, the others wait for it. It releases the lock once, on an in-memory\n"+
-		"ZooKeeper. One waiter can be next; how many wake up?\n\n"+
-		"  waiting  how they wait                    wake-ups  requests      bytes\n")
+		"ZooKeeper. One waiter can be next; how many events does that send?\n\n"+
+		"  waiting  how they wait                      events  requests      bytes\n")
 	for _, n := range herdSizes {
 		for _, way := range herdWays {
 			counts, err := countRelease(ctx, n, way.lock)
@@ -57,7 +57,7 @@ func showHerd(ctx context.Context, out io.Writer) error {
 	fmt.Fprint(out, "\nA watch on the parent wakes every waiter, and the former holder with them; each of them lists the\n"+
 		"whole queue again. That is the herd effect. A contender that watches the one before it wakes\n"+
 		"alone. A locktree client also watches its own contender, so that it learns of a loss: a few\n"+
-		"events, however many wait, and it need not list the queue.\n")
+		"events, however many wait, the former holder's among them, and it need not list the queue.\n")
 	return nil
 }
 
