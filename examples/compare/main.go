@@ -181,7 +181,7 @@ func compare(ctx context.Context, plan bench.Plan, quick bool) (*report.Report, 
 	r.Results, servers, err = bench.Run(ctx, scope, plan)
 	r.Fit()
 	if err == nil && plan.Only == nil {
-		env := &claims.Env{Self: plan.Self, Dir: dir, Systems: plan.Systems, Servers: servers, TTL: 4 * time.Second, Tell: plan.Tell}
+		env := &claims.Env{Self: plan.Self, Dir: dir, Systems: plan.Systems, Servers: servers, Missing: r.Results.Missing, TTL: 4 * time.Second, Tell: plan.Tell}
 		r.Claims = env.Run(ctx, scope, quick)
 		err = ctx.Err()
 	}

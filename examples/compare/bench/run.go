@@ -40,6 +40,7 @@ type Results struct {
 	Samples []Sample          `json:"samples"`
 	Servers map[string]Ground `json:"servers"`
 	Clients map[string]string `json:"clients"` // by system: library and version
+	Missing map[string]string `json:"missing"` // by system, or system/workload: why it does not run
 }
 
 // Ground is what a system ran on.
@@ -51,8 +52,8 @@ type Ground struct {
 
 // Run runs the plan. What cannot run is in the results with the reason. The servers, by name, run until the scope ends.
 func Run(ctx context.Context, scope *server.Scope, p Plan) (*Results, map[string]server.Server, error) {
-	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}, Clients: map[string]string{}}, servers: map[string]server.Server{}, away: map[string][]string{},
-		missing: map[string]string{}, processes: map[string]*lock.Process{}}
+	r := &run{Plan: p, out: &Results{Servers: map[string]Ground{}, Clients: map[string]string{}, Missing: map[string]string{}}, servers: map[string]server.Server{}, away: map[string][]string{},
+		processes: map[string]*lock.Process{}}
 	scope.Cleanup(r.end)
 	r.scope = scope
 	for _, s := range p.Systems {
@@ -97,7 +98,6 @@ type run struct {
 	out       *Results
 	servers   map[string]server.Server
 	away      map[string][]string // addresses by server and round trip
-	missing   map[string]string   // why a system does not run, or one workload of it
 	processes map[string]*lock.Process
 }
 
@@ -123,11 +123,11 @@ func (r *run) prepare(s drivers.System) {
 		r.out.Servers[s.Server] = ground
 	}
 	if ground.Missing != "" {
-		r.missing[s.Name] = ground.Missing
+		r.out.Missing[s.Name] = ground.Missing
 		return
 	}
 	if err := r.warmUp(s); err != nil {
-		r.missing[s.Name] = err.Error()
+		r.out.Missing[s.Name] = err.Error()
 	}
 }
 
@@ -188,7 +188,7 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 	}
 	out := Sample{Round: round, Workload: w.Name, System: s.Name}
 	defer func() { r.out.Samples = append(r.out.Samples, out) }()
-	for _, why := range []string{r.missing[s.Name], r.missing[s.Name+"/"+w.Name]} {
+	for _, why := range []string{r.out.Missing[s.Name], r.out.Missing[s.Name+"/"+w.Name]} {
 		if why != "" {
 			out.Missing = why
 			return
@@ -203,11 +203,11 @@ func (r *run) sample(round int, w Workload, s drivers.System) {
 		p.Kill() // whatever its workers are still at
 		delete(r.processes, s.Name)
 		if err := r.warmUp(s); err != nil {
-			r.missing[s.Name] = err.Error()
+			r.out.Missing[s.Name] = err.Error()
 		}
 	}
 	// It would not do better in the next round, and a limit was waited for.
-	r.missing[s.Name+"/"+w.Name] = out.Missing
+	r.out.Missing[s.Name+"/"+w.Name] = out.Missing
 }
 
 // instead takes the sample of the workload that this one is a variant of.

@@ -55,6 +55,17 @@ func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 	require.Equal(t, 5, strings.Count(page.String(), "| locktree | not measured: "), page.String())
 }
 
+// What did not run before is not waited for in every experiment.
+func TestASystemThatDoesNotRunIsNotTriedAgain(t *testing.T) {
+	ours, err := drivers.Find(drivers.Ours)
+	require.NoError(t, err)
+	e := &Env{Self: "/nosuch", Systems: []drivers.System{ours}, Servers: map[string]server.Server{"zookeeper": struct{ server.Server }{addressed{}}},
+		Missing: map[string]string{drivers.Ours: "it hung"}, TTL: time.Second, Tell: t.Logf}
+	for _, missing := range []string{e.Paused()[0].Missing, e.Killed()[0].Missing, e.Crossed()[0].Missing, e.Fair(time.Second)[0].Missing} {
+		require.Equal(t, "it hung", missing)
+	}
+}
+
 type addressed struct{ server.Server }
 
 func (addressed) Addrs() []string { return []string{"127.0.0.1:1"} }

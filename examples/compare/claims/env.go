@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ type Env struct {
 	Dir     string // for what is compiled
 	Systems []drivers.System
 	Servers map[string]server.Server // those that run, by name
+	Missing map[string]string        // why a system does not run, by name: nobody waits for it again
 	TTL     time.Duration            // how long a lock may outlive who holds it
 	Tell    func(format string, args ...any)
 }
@@ -57,15 +59,23 @@ func byServer[Row any](systems []drivers.System, measure func(drivers.System) Ro
 	})
 }
 
+// command is what runs the system's process.
+func (e *Env) command(s drivers.System, ttl time.Duration) ([]string, error) {
+	if why := e.Missing[s.Name]; why != "" {
+		return nil, errors.New(why)
+	}
+	return s.Command(e.Self, e.Dir, ttl)
+}
+
 // role starts a process that does one thing with one lock. In other languages than Go it can hold one.
 func (e *Env) role(role string, s drivers.System, addrs []string, name string, more ...string) (*holder, error) {
+	argv, err := e.command(s, e.TTL)
+	if err != nil {
+		return nil, err
+	}
 	if s.Driver() == nil {
-		argv, err := s.Command(e.Self, e.Dir, e.TTL)
-		if err != nil {
-			return nil, err
-		}
 		return hold(append(argv, role, strings.Join(addrs, ","), name))
 	}
-	argv := []string{e.Self, "-be", role, "-system", s.Name, "-addrs", strings.Join(addrs, ","), "-name", name, "-ttl", e.TTL.String()}
+	argv = []string{e.Self, "-be", role, "-system", s.Name, "-addrs", strings.Join(addrs, ","), "-name", name, "-ttl", e.TTL.String()}
 	return hold(append(argv, more...))
 }

@@ -37,7 +37,7 @@ func (e *Env) Fair(window time.Duration) []Fair {
 }
 
 func (e *Env) fair(s drivers.System, f *Fair) error {
-	argv, err := s.Command(e.Self, e.Dir, drivers.TTL)
+	argv, err := e.command(s, drivers.TTL)
 	if err != nil {
 		return err
 	}

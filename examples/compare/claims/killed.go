@@ -30,7 +30,7 @@ func (e *Env) Killed() []Killed {
 }
 
 func (e *Env) kill(s drivers.System, k *Killed) error {
-	argv, err := s.Command(e.Self, e.Dir, e.TTL)
+	argv, err := e.command(s, e.TTL)
 	if err != nil {
 		return err
 	}

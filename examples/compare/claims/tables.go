@@ -28,7 +28,8 @@ func (r *Results) Write(w io.Writer) {
 		"Then a holder that has a token writes %d times more, as one does that does not listen, for the last column.", enough, deaf), pausedTable(r.Paused))
 	section(w, "A holder that is killed", fmt.Sprintf("It is killed with kill -9, and a rival waits. A session or key may outlive its holder by %v here.", r.TTL), killedTable(r.Killed))
 	section(w, "A server that fails", "A holder has the lock, and nobody releases it: every further grant is a double one. Redis replicates after it has answered, and "+
-		"redislock does not WAIT for the replica.", failoverTable(r.Failover))
+		"redislock does not WAIT for the replica. The holder with redsync has its key on all three servers; one that has it on two, of which one forgets it, would be less lucky, "+
+		"and Redlock asks that a server which has forgotten stays away for a time to live. ZooKeeper's leader is killed once, under all libraries together.", failoverTable(r.Failover))
 	section(w, "A pool of connections before the database", "Four workers, each with a connection to the pool, contend for one lock.", pooledTable(r.Pooled))
 	section(w, "Two locks in opposite order", fmt.Sprintf("Two clients have a lock each and ask for the other's, and are observed for %v. These are the drivers in Go: those in Java and Python put on loads, and hold one lock.", 3*r.TTL), crossedTable(r.Crossed))
 	section(w, "Locks that are held and not used", fmt.Sprintf("One program holds them for %v, which is the time to live here. The server counts the requests; "+

@@ -19,7 +19,7 @@ A row in which locktree loses stays.
 `
 
 const notHere = `Where the table does not say otherwise, ZooKeeper is one server: what a majority adds is not in its figures, and not in those
-of etcd, which has one member here. A majority would slow down both; Redis and the databases have no majority to wait for.
+of etcd, which has one member here. A majority would slow down both; redislock and the databases have none to wait for.
 The versions are those of Debian 12, where the server or the library comes from there: newer ones of etcd, PostgreSQL, Redis, Curator
 and kazoo may do better. Consul is not here: Debian 12 has no server of it.
 
