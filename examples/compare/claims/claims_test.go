@@ -55,6 +55,15 @@ func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 	require.Equal(t, 5, strings.Count(page.String(), "| locktree | not measured: "), page.String())
 }
 
+// A launcher that waits for what it has launched is ended with that.
+func TestAHolderIsEndedWithWhatItStarted(t *testing.T) {
+	h, err := hold([]string{"/bin/sh", "-c", "sleep 1000 & echo waiting; wait"})
+	require.NoError(t, err)
+	_, err = h.await(patience, "waiting")
+	require.NoError(t, err)
+	h.end()
+}
+
 // What did not run before is not waited for in every experiment.
 func TestASystemThatDoesNotRunIsNotTriedAgain(t *testing.T) {
 	ours, err := drivers.Find(drivers.Ours)

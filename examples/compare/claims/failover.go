@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func (f *Failover) rival(before, after []string, failOver func() error) error {
 // election tries twice: a busy machine may lose a session that nobody killed.
 func (e *Env) election() []Failover {
 	rows := e.elect()
-	if slices.ContainsFunc(rows, func(f Failover) bool { return f.Missing != "" }) {
+	if slices.ContainsFunc(rows, func(f Failover) bool { return f.Missing != "" && e.Missing[f.System] == "" }) {
 		rows = e.elect()
 	}
 	return rows
@@ -144,9 +145,9 @@ func (e *Env) elect() (all []Failover) {
 	var queues []*queued
 	for _, s := range e.measured(false) {
 		if s.Server == "zookeeper" && s.Client {
-			q := &queued{Failover: Failover{System: s.Name, Server: "the leader of three servers is killed; the others elect another"}}
+			q := &queued{Failover: Failover{System: s.Name, Server: "the leader of three servers is killed; the others elect another"}, err: err}
 			if err == nil {
-				err = lasting.queue(scope, s, up.Addrs(), q)
+				q.err = lasting.queue(scope, s, up.Addrs(), q)
 			}
 			queues = append(queues, q)
 		}
@@ -155,11 +156,11 @@ func (e *Env) elect() (all []Failover) {
 		err = failOver(up)
 	}
 	for _, q := range queues {
-		if err == nil {
-			err = q.look()
+		if q.err = cmp.Or(q.err, err); q.err == nil {
+			q.err = q.look()
 		}
-		if err != nil {
-			q.Missing = err.Error()
+		if q.err != nil {
+			q.Missing = q.err.Error()
 		}
 		all = append(all, q.Failover)
 	}
@@ -169,6 +170,7 @@ func (e *Env) elect() (all []Failover) {
 // queued is a holder and a rival who waits, in processes of their own.
 type queued struct {
 	Failover
+	err           error
 	first, second *holder
 }
 

@@ -86,8 +86,8 @@ func (h *holder) drain() {
 	}
 }
 
-// end ends it, paused or not.
+// end ends it, paused or not, with what it has started: that would hold on to what we read to the end.
 func (h *holder) end() {
-	_ = h.cmd.Process.Kill()
+	_ = syscall.Kill(-h.cmd.Process.Pid, syscall.SIGKILL) // its group is its own
 	_ = h.cmd.Wait()
 }
