@@ -195,6 +195,8 @@ func (t *Turns) Wake(key string) {
 	t.st.mu.Lock()
 	defer t.st.mu.Unlock()
 	s := t.st.local[key]
-	close(s.waits)
-	s.waits = make(chan struct{})
+	if s.waits != nil {
+		close(s.waits)
+		s.waits = nil
+	}
 }

@@ -27,20 +27,23 @@ type holding struct {
 	call    *call
 	wait    time.Duration
 
-	begun chan struct{} // closed: all is set
-	drop  func()        // the session's hold
-	first *tenure       // of the caller it was made for
+	drop  func()  // the session's hold
+	first *tenure // of the caller it was made for
 
 	mu      sync.Mutex
 	life    context.Context // what the leases' contexts end with; nil while nobody asks for one
 	cancel  context.CancelCauseFunc
-	cause   error              // what it ends, or would end, with
-	known   chan struct{}      // closed: czxid is known; nil if it was known from the start
-	passed  int                // holders so far that handed it on
-	stop    context.CancelFunc // ends the goroutines that watch
+	cause   error            // what it ends, or would end, with
+	known   chan struct{}    // closed: czxid is known; nil if it was known from the start
+	passed  int              // holders so far that handed it on
+	timer   *time.Timer      // after which the nodes are watched, or looked at again
+	watch   int              // how often the watching was ended
+	own     []*session.Watch // on each of them
 	leases  int
 	tenures []*tenure // that have begun and not ended
 	czxid   int64
+	begun   bool  // hold is through
+	ending  bool  // it was lost: what follows is abandon's
 	over    error // why it is not held any more
 	ended   time.Time
 	writes  int // of Lease.Multi that may still be applied
@@ -51,12 +54,12 @@ type holding struct {
 
 // hold starts the holding. When it fails the contenders are still the caller's.
 func hold(ctx context.Context, h *holding) (*holding, error) {
-	h.leases, h.begun = 1, make(chan struct{})
+	h.leases = 1
 	paths := h.paths() // all: a heartbeat finds one that is gone even where its event was lost
 	// The reply to the admitting write may have taken longer than a lease lasts. The place may be good for all that: the
 	// session makes a fresh proof, and a proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
 	err := retry(ctx, h.s, unanswered, func() (err error) {
-		h.drop, err = h.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see begun
+		h.drop, err = h.s.Hold(ctx, h.sessionSays, paths...) // it may be called before this returns: see ending
 		return err
 	})
 	switch {
@@ -73,7 +76,13 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	}
 	h.first = h.acquired(h.q, h.call, h.wait)
 	h.startWatching()
-	close(h.begun)
+	h.mu.Lock()
+	h.begun = true
+	ended := h.ending
+	h.mu.Unlock()
+	if ended {
+		h.abandon()
+	}
 	return h, nil
 }
 
@@ -105,10 +114,20 @@ func (h *holding) lose(cause error) {
 	if !h.finish(err, EventLost, err) {
 		return
 	}
+	h.mu.Lock()
+	h.ending = true
+	begun := h.begun
+	h.mu.Unlock()
+	if begun { // else hold is not through, and what abandon needs may not be set: hold does it then
+		h.abandon()
+	}
+}
+
+// abandon does behind lose what takes time.
+func (h *holding) abandon() {
 	h.leaving()
 	h.q.c.state.spawn(func() {
-		<-h.begun // hold may not be through yet, and what close needs not be set
-		h.drop()  // as in giveBack: deleting takes a connection, and may take long
+		h.drop() // as in giveBack: deleting takes a connection, and may take long
 		if h.s.State() != session.StateLost {
 			_ = h.q.c.dropNow(context.Background(), h.ks) // nobody waits for the answer; the janitor goes on
 		}

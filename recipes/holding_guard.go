@@ -16,40 +16,65 @@ import (
 const moment = 100 * time.Millisecond
 
 // startWatching watches over the holding: at once where the token is still to be read. A place that is handed on within this
-// client goes on being watched.
+// client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
 func (h *holding) startWatching() {
-	ctx, stop := context.WithCancel(context.Background())
-	st, ks := &h.q.c.state, h.ks
-	watch := func() {
-		for i, k := range ks {
-			st.spawn(func() { h.watch(ctx, k, i == 0) })
-		}
+	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
+		h.q.c.state.janitor(h.s).doubts(h)
 	}
 	h.mu.Lock()
-	h.stop, h.stopped = stop, false
-	if h.over != nil { // given back while an exchange failed: what would end the watching may have been called already
-		h.mu.Unlock()
-		stop()
-		return
-	}
-	if h.czxid == 0 {
-		watch()
-	} else {
-		timer := time.AfterFunc(moment, watch)
-		h.stop = func() { timer.Stop(); stop() }
+	h.stopped = h.over != nil // given back while an exchange failed: what would end the watching may have been called already
+	ended, now := h.stopped, h.czxid == 0
+	if !ended && !now {
+		h.timer = time.AfterFunc(moment, h.watchNodes)
 	}
 	h.mu.Unlock()
-	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
-		st.spawn(func() { h.doubt(ctx) })
+	switch {
+	case ended:
+		h.stopWatching()
+	case now:
+		h.watchNodes()
 	}
 }
 
 // stopWatching ends it.
 func (h *holding) stopWatching() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.stopped = true
-	h.stop()
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	own := h.own
+	h.own, h.watch = nil, h.watch+1
+	h.mu.Unlock()
+	for _, w := range own {
+		if w != nil {
+			w.Stop()
+		}
+	}
+	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
+		h.q.c.state.janitor(h.s).doubtless(h)
+	}
+}
+
+// watchNodes begins to watch our nodes.
+func (h *holding) watchNodes() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		return
+	}
+	h.timer, h.own = nil, make([]*session.Watch, len(h.ks))
+	watch := h.watch
+	for i := range h.ks {
+		h.q.c.state.spawn(func() { h.look(watch, i) })
+	}
+}
+
+// watches reports whether the nodes are still watched, for the same time: after an exchange that failed they are watched anew.
+func (h *holding) watches(watch int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.stopped && h.over == nil && h.watch == watch
 }
 
 // sessionSays is what the session calls. A heartbeat may find the node gone that is just being exchanged for another.
@@ -62,28 +87,51 @@ func (h *holding) sessionSays(err error) {
 	}
 }
 
-// watch watches one of our nodes: that it is gone, or that somebody wants it back; and takes the token from the first.
-func (h *holding) watch(ctx context.Context, k *contender, first bool) {
-	p := &place{member: member{q: h.q}, s: h.s, nodes: []*contender{k}, seen: func(int64) {}}
-	if first {
-		p.seen = h.tokenIs
-	}
-	defer p.unwatch()
+// look reads one of our nodes, and has itself called again when there is news: that it is gone, or that somebody wants it back.
+// The first node tells the token.
+func (h *holding) look(watch, i int) {
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
-	for ctx.Err() == nil && !h.finished() {
-		err := retry(ctx, h.s, unseen, func() error {
-			_, err := p.next(ctx, nil)
-			return err
-		})
-		switch {
-		case err == nil, ctx.Err() != nil:
-		case errors.Is(err, ErrRevoked):
-			h.revoke()
-		default:
-			h.lose(err)
-			return
+	again := func() {
+		if h.watches(watch) {
+			h.q.c.state.spawn(func() { h.look(watch, i) })
 		}
 	}
+	p := &place{member: member{q: h.q}, s: h.s, nodes: h.ks[i : i+1], call: again}
+	err := retry(context.Background(), h.s, func(err error) bool { return unseen(err) && h.watches(watch) }, func() error {
+		p.unwatch()
+		return p.readOwn(context.Background())
+	})
+	if !h.watching(watch, i, p) {
+		p.unwatch()
+		return
+	}
+	revoked := errors.Is(err, ErrRevoked)
+	if i == 0 && (err == nil || revoked) {
+		h.tokenIs(p.czxid)
+	}
+	switch {
+	case err == nil:
+	case revoked:
+		h.revoke()
+	default:
+		h.lose(err)
+	}
+}
+
+// watching keeps the watch on a node, to be stopped; the one before it has called. Of a node that is hidden from us there is
+// none: it is looked at again after a session timeout.
+func (h *holding) watching(watch, i int, p *place) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.stopped || h.over != nil || h.watch != watch:
+		return false
+	case p.own != nil:
+		h.own[i] = p.own
+	case p.hidden:
+		h.timer = time.AfterFunc(h.s.Timeout(), p.call)
+	}
+	return true
 }
 
 // tokenIs lets go of who waits for the token; 0 where it cannot be read.
@@ -102,26 +150,13 @@ func (h *holding) tokenIs(czxid int64) {
 	}
 }
 
-// doubt follows the session's state for those who want to know of doubts. The channel is taken before the state is read, so
-// a change in between is met at the next turn; two that follow each other at once may be seen as none.
-func (h *holding) doubt(ctx context.Context) {
-	for {
-		changed := h.s.Changed()
-		state := h.s.State()
-		if state != session.StateLost {
-			h.inDoubt(state == session.StateSuspect)
-		}
-		if state == session.StateSuspect && h.q.c.cfg.LoseOnSuspect {
-			h.lose(errors.New("the session is in doubt and Config.LoseOnSuspect says that this ends a lease"))
-			return
-		}
-		select {
-		case <-changed:
-		case <-h.s.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
+// doubt is told the session's state by those that follow it: see janitor.follow.
+func (h *holding) doubt(state session.State) {
+	if state != session.StateLost {
+		h.inDoubt(state == session.StateSuspect)
+	}
+	if state == session.StateSuspect && h.q.c.cfg.LoseOnSuspect {
+		h.lose(errors.New("the session is in doubt and Config.LoseOnSuspect says that this ends a lease"))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -141,6 +142,52 @@ type janitor struct {
 	mu      sync.Mutex
 	chores  []*chore
 	running bool
+	doubted map[*holding]bool // those that want to know of doubts about the session
+	kick    chan struct{}     // one has come while there is a doubt
+}
+
+// doubts has h told of doubts about the session, of one that there is already too.
+func (j *janitor) doubts(h *holding) {
+	j.mu.Lock()
+	if j.doubted == nil {
+		j.doubted = map[*holding]bool{}
+	}
+	j.doubted[h] = true
+	j.mu.Unlock()
+	if j.s.State() != session.StateActive { // looked at behind the entry: a doubt that comes later is told
+		select {
+		case j.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (j *janitor) doubtless(h *holding) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.doubted, h)
+}
+
+// follow tells holdings of the session's state, until it is over. The channel is taken before the holdings, and these before
+// the state, so a change, or a holding, that comes in between is met at the next turn; two changes that follow each other at
+// once may be seen as none.
+func (j *janitor) follow() {
+	for {
+		changed := j.s.Changed()
+		j.mu.Lock()
+		doubted := slices.Collect(maps.Keys(j.doubted))
+		j.mu.Unlock()
+		state := j.s.State()
+		for _, h := range doubted {
+			h.doubt(state)
+		}
+		select {
+		case <-changed:
+		case <-j.kick:
+		case <-j.s.Done():
+			return
+		}
+	}
 }
 
 // chore is a contender to be deleted, under its name if that is known, or found by its prefix.

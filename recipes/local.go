@@ -13,7 +13,7 @@ type localQueue struct {
 	leaving bool          // it is only cleaning up
 	waiters []waiter      // in the order of arrival
 	held    *HeldError    // what the owner waits for, if it is known to wait
-	waits   chan struct{} // closed when held is set
+	waits   chan struct{} // closed when held is set; nil while nobody asks
 	left    chan struct{} // closed when who has the ticket has left; nil while nobody asks
 }
 
@@ -69,7 +69,7 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 		var err error
 		var waits <-chan struct{}
 		if try && shares {
-			waits = s.waits
+			waits = s.whenHeld()
 		}
 		st.mu.Unlock()
 		select {
@@ -104,7 +104,7 @@ func (st *clientState) begin(key, id string) *localQueue {
 	if st.local == nil {
 		st.local = map[string]*localQueue{}
 	}
-	s := &localQueue{owner: id, waits: make(chan struct{})}
+	s := &localQueue{owner: id}
 	st.local[key] = s
 	return s
 }
@@ -161,8 +161,19 @@ func (st *clientState) granted(key string) {
 // waitsForNobody forgets what the owner waited for. The channel that said so is closed; the next owner gets a new one.
 func (s *localQueue) waitsForNobody() {
 	if s.held != nil {
-		s.held, s.waits = nil, make(chan struct{})
+		s.held, s.waits = nil, nil
 	}
+}
+
+// whenHeld is closed when it is known what the owner waits for.
+func (s *localQueue) whenHeld() <-chan struct{} {
+	if s.waits == nil {
+		s.waits = make(chan struct{})
+		if s.held != nil {
+			close(s.waits)
+		}
+	}
+	return s.waits
 }
 
 // leave passes the ticket on, or frees the lock when nobody waits.

@@ -182,10 +182,10 @@ func obey(ctx context.Context, places ...*place) error {
 // readOwn reads and watches our own node: it may be deleted under us, or carry a request to step back.
 func (p *place) readOwn(ctx context.Context) error {
 	path := p.node().path
-	data, stat, w, err := getWPersistent(ctx, p.s, path)
+	data, stat, w, err := getCalledPersistent(ctx, p.s, path, p.call)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		if p.hidden = true; p.seen != nil { // a waiter finds out when the way is clear
+		if p.hidden = true; p.call != nil { // a waiter finds out when the way is clear
 			return p.readHidden(ctx)
 		}
 		return nil
@@ -215,9 +215,6 @@ func (p *place) readHidden(ctx context.Context) error {
 	})
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		if p.seen != nil {
-			p.seen(0)
-		}
 		return nil
 	case err != nil:
 		return err
@@ -239,8 +236,6 @@ func (p *place) ours(stat *zk.Stat) error {
 	if stat.EphemeralOwner != p.s.ID() {
 		return lostError(p.node().path, fmt.Errorf("it belongs to session %#x, ours is %#x", stat.EphemeralOwner, p.s.ID()))
 	}
-	if p.version, p.czxid = stat.Version, stat.Czxid; p.seen != nil {
-		p.seen(p.czxid)
-	}
+	p.version, p.czxid = stat.Version, stat.Czxid
 	return nil
 }

@@ -29,7 +29,7 @@ type place struct {
 	hidden  bool            // that one may not be read by us
 	version int32           // of its data
 	czxid   int64           // its own; 0 until read
-	seen    func(int64)     // of a holder's place: takes czxid, or 0 where it may not be read
+	call    func()          // of a holder's place: called where a waiter's would be woken by own
 	proven  bool            // a committed write was made after, or by, the fact that admits us
 	queued  bool            // it is not on arrival any more
 

@@ -30,8 +30,13 @@ func listAllAgain(ctx context.Context, s *Session, dirs ...string) (lists [][]st
 
 // getWPersistent is GetW until it is answered.
 func getWPersistent(ctx context.Context, s *Session, path string) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
+	return getCalledPersistent(ctx, s, path, nil)
+}
+
+// getCalledPersistent is GetCalled until it is answered.
+func getCalledPersistent(ctx context.Context, s *Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
 	err = retry(ctx, s, unanswered, func() error {
-		data, stat, w, err = s.GetW(ctx, path)
+		data, stat, w, err = s.GetCalled(ctx, path, call)
 		return err
 	})
 	return data, stat, w, err

@@ -61,7 +61,7 @@ func (st *clientState) waitsFor(key string, held *HeldError) {
 	if s == nil {
 		return
 	}
-	if s.held == nil {
+	if s.held == nil && s.waits != nil {
 		close(s.waits)
 	}
 	s.held = held

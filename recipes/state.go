@@ -71,10 +71,10 @@ func (st *clientState) janitor(s *Session) *janitor {
 	if st.janitors == nil {
 		st.janitors = map[*Session]*janitor{}
 	}
-	j = &janitor{s: s, st: st}
+	j = &janitor{s: s, st: st, kick: make(chan struct{}, 1)}
 	st.janitors[s] = j
 	st.spawn(func() {
-		<-s.Done()
+		j.follow()
 		st.mu.Lock()
 		defer st.mu.Unlock()
 		delete(st.janitors, s)

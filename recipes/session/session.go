@@ -64,9 +64,9 @@ type Session struct {
 	looks    time.Time     // when watchClock looks next
 	holds    []*held
 	beating  bool
-	nextBeat time.Time // no heartbeat before this time; keeps failing ones apart
-	ended    bool      // the servers confirmed the end of the session
-	watches  map[watchKey]map[*Watch]struct{}
+	nextBeat time.Time           // no heartbeat before this time; keeps failing ones apart
+	ended    bool                // the servers confirmed the end of the session
+	watches  map[watchKey]*Watch // the newest of each node, which leads to the others
 }
 
 // maxInFlight bounds the operations that wait for an answer, including those abandoned by their callers: with a server that
@@ -81,7 +81,7 @@ func newSession(c *Client) *Session {
 		client: c, clock: clock{slept: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout,
 		started: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
 		kick:    make(chan struct{}, 1),
-		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]map[*Watch]struct{}{},
+		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]*Watch{},
 	}
 	s.guard = &guard{
 		on: s, live: live, refuse: refuse, clock: s.clock, tls: c.cfg.TLS, timeout: s.Timeout,
@@ -128,8 +128,8 @@ func (s *Session) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := Stats{Server: on.addr, Connections: s.links, Requests: len(s.guard.slots), Holds: len(s.holds)}
-	for k, set := range s.watches {
-		for range set {
+	for k, w := range s.watches {
+		for ; w != nil; w = w.next {
 			x.Watches = append(x.Watches, k.path)
 		}
 	}

@@ -17,7 +17,12 @@ type Watch struct {
 	s    *Session
 	key  watchKey
 	c    chan struct{}
+	call func()       // instead of closing c
 	kind zk.EventType // written before c is closed
+
+	// In the list of those on the same node, as long as listed; Session.mu guards it.
+	prev, next *Watch
+	listed     bool
 }
 
 // C returns a channel that is closed once, when the caller should read the node again: it changed, it was deleted, the
@@ -50,15 +55,38 @@ func (w *Watch) Session() *Session { return w.s }
 func (w *Watch) Stop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	set := w.s.watches[w.key]
-	if delete(set, w); len(set) == 0 {
+	if !w.listed {
+		return
+	}
+	w.listed = false
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	switch {
+	case w.prev != nil:
+		w.prev.next = w.next
+	case w.next != nil:
+		w.s.watches[w.key] = w.next
+	default:
 		delete(w.s.watches, w.key)
 	}
 }
 
-// fire closes C of watches that the caller has taken out of Session.watches, which happens once for each.
-func (s *Session) fire(watches map[*Watch]struct{}, t zk.EventType) {
-	for w := range watches {
+// unlist prepares a list of watches for fire; mu is held.
+func unlist(first *Watch) *Watch {
+	for w := first; w != nil; w = w.next {
+		w.listed = false
+	}
+	return first
+}
+
+// fire closes C of watches that the caller has taken out of Session.watches, which happens once for each, or makes their call.
+func (s *Session) fire(watches *Watch, t zk.EventType) {
+	for w := watches; w != nil; w = w.next {
+		if w.call != nil {
+			w.call()
+			continue
+		}
 		w.kind = t
 		close(w.c)
 	}
@@ -67,7 +95,14 @@ func (s *Session) fire(watches map[*Watch]struct{}, t zk.EventType) {
 // GetW is Get plus a watch on the node's data and its deletion. No change after the read is missed. On any error, including
 // zk.ErrNoNode, the watch is nil and nothing is left behind. All callers share one server-side watch per path.
 func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
-	w := s.attach(watchKey{path: path})
+	return s.GetCalled(ctx, path, nil)
+}
+
+// GetCalled is GetW for a caller that keeps no goroutine waiting. If call is not nil, it is called once, where C would be closed.
+// That may happen before GetCalled returns, and on the goroutine that reads from the server, so call must return at once. After
+// Stop it may still be called once.
+func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
+	w := s.attach(watchKey{path: path}, call)
 	r, err := s.run(ctx, op{name: "get", code: opGetData, path: path, read: true, watch: true})
 	if err != nil {
 		w.Stop()
@@ -78,7 +113,7 @@ func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Wat
 
 // ChildrenW is Children plus a watch on the list of children and the node's deletion, as with GetW.
 func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
-	w := s.attach(watchKey{path: path, child: true})
+	w := s.attach(watchKey{path: path, child: true}, nil)
 	r, err := s.run(ctx, op{name: "children", code: opGetChildren2, path: path, read: true, watch: true})
 	if err != nil {
 		w.Stop()
@@ -91,21 +126,24 @@ func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Sta
 // server (if one is set already it stays a single one); an event after the read reaches w, which is registered by then; and
 // when the connection ends, with which the server forgets its watches, w is woken. Spurious wake-ups are possible, lost ones
 // are not.
-func (s *Session) attach(k watchKey) *Watch {
-	w := &Watch{s: s, key: k, c: make(chan struct{})}
+func (s *Session) attach(k watchKey, call func()) *Watch {
+	w := &Watch{s: s, key: k, call: call}
+	if call == nil {
+		w.c = make(chan struct{})
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watches[k] == nil {
-		s.watches[k] = map[*Watch]struct{}{}
+	if w.listed, w.next = true, s.watches[k]; w.next != nil {
+		w.next.prev = w
 	}
-	s.watches[k][w] = struct{}{}
+	s.watches[k] = w
 	return w
 }
 
 // fired implements listener.
 func (s *Session) fired(k watchKey, t zk.EventType) {
 	s.mu.Lock()
-	set := s.watches[k]
+	set := unlist(s.watches[k])
 	delete(s.watches, k)
 	s.mu.Unlock()
 	s.fire(set, t)
@@ -116,9 +154,12 @@ func (s *Session) fired(k watchKey, t zk.EventType) {
 func (s *Session) fireAll(t zk.EventType) {
 	s.mu.Lock()
 	all := s.watches
-	s.watches = map[watchKey]map[*Watch]struct{}{}
+	s.watches = map[watchKey]*Watch{}
+	for _, first := range all {
+		unlist(first)
+	}
 	s.mu.Unlock()
-	for _, set := range all {
-		s.fire(set, t)
+	for _, first := range all {
+		s.fire(first, t)
 	}
 }
