@@ -85,8 +85,7 @@ func (b *Board) queues() template.HTML {
 	var out strings.Builder
 	y, drawn := 8.0, 0
 	box := func(class string, x, y float64, text string) {
-		fmt.Fprintf(&out, `<rect class="%s" x="%.0f" y="%.0f" width="%.0f" height="24" rx="4"/><text x="%.0f" y="%.0f">%s</text>`,
-			class, x, y, width, x+width/2, y+16, short(text, 28))
+		fmt.Fprintf(&out, `<rect class="%s" x="%.0f" y="%.0f" width="%.0f" height="24" rx="4"/>%s`, class, x, y, width, label("", x+width/2, y+16, width, "", text))
 	}
 	arrow := func(x1, y1, x2, y2 float64) {
 		fmt.Fprintf(&out, `<path class="way" marker-end="url(#way)" d="M%.0f %.0fL%.0f %.0f"/>`, x1, y1+12, x2, y2+12)
@@ -119,7 +118,7 @@ func (b *Board) queues() template.HTML {
 	if drawn == 0 {
 		return ""
 	}
-	return template.HTML(fmt.Sprintf(`<svg class="large" viewBox="0 0 718 %.0f" role="img" aria-label="%d locks with who waits for them and who holds them, as the table below says">`, y, drawn) + //nolint:gosec // every text went through short
+	return template.HTML(fmt.Sprintf(`<svg class="large" viewBox="0 0 718 %.0f" role="img" aria-label="%d locks with who waits for them and who holds them, as the table below says">`, y, drawn) + //nolint:gosec // every text went through label
 		`<defs><marker id="way" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>` + out.String() + "</svg>")
 }
 
@@ -134,12 +133,23 @@ func names(cs []inspect.Contender) (out []string) {
 	return out
 }
 
-// short is the end of a text, for which there is room in a drawing, escaped.
-func short(s string, room int) string {
-	if r := []rune(inspect.Visible(s)); len(r) > room {
-		s = "…" + string(r[len(r)-room+1:])
+// label is a text in a box of a drawing, behind a verb, or its end, where it is too long. What is nearly as long as the box is
+// told how wide to be: letters differ, and fonts do.
+func label(class string, x, y, width float64, verb, text string) string {
+	size := 7.0 // of a letter
+	if class != "" {
+		size, class = 6.2, fmt.Sprintf(` class="%s"`, class)
 	}
-	return template.HTMLEscapeString(inspect.Visible(s))
+	r, room := []rune(inspect.Visible(text)), int((width-10)/size)-len(verb)
+	if len(r) > room {
+		r = append([]rune{'…'}, r[len(r)-room+1:]...)
+	}
+	r = append([]rune(verb), r...)
+	squeeze := ""
+	if len(r) > room*4/5 {
+		squeeze = fmt.Sprintf(` textLength="%.0f" lengthAdjust="spacingAndGlyphs"`, float64(len(r))*size)
+	}
+	return fmt.Sprintf(`<text%s x="%.0f" y="%.0f"%s>%s</text>`, class, x, y, squeeze, template.HTMLEscapeString(inspect.Visible(string(r))))
 }
 
 // maxParties is how many parties of a circle are drawn. A larger one stands there as text only.
@@ -148,12 +158,12 @@ const maxParties = 8
 // drawing puts the parties on a ring, each with an arrow to the one it waits for, and two of them side by side. Everything in it
 // stands beside it as text.
 func drawing(d inspect.Deadlock) template.HTML {
-	const box, high, bend = 160.0, 44.0, 0.18
+	const box, high, bend = 190.0, 44.0, 0.18
 	n := float64(len(d))
 	if len(d) > maxParties {
 		return ""
 	}
-	radius, start := math.Max(145, n*(box+20)/2/math.Pi), -math.Pi/2
+	radius, start := math.Max(160, n*(box+20)/2/math.Pi), -math.Pi/2
 	width, height := 2*radius+box+20, 2*radius+high+20
 	if len(d) == 2 {
 		start, height = math.Pi, 2*high+20
@@ -180,9 +190,9 @@ func drawing(d inspect.Deadlock) template.HTML {
 		if s.Ahead {
 			verb = "ahead in "
 		}
-		fmt.Fprintf(&b, `<rect class="party" x="%.0f" y="%.0f" width="%v" height="%v" rx="6"/><text x="%.0f" y="%.0f">%s</text><text class="label" x="%.0f" y="%.0f">%s%s</text>`,
-			x-box/2, y-high/2, box, high, x, y-4, short(s.Who, 20), x, y+12, verb, short(s.Holds, 20))
+		fmt.Fprintf(&b, `<rect class="party" x="%.0f" y="%.0f" width="%v" height="%v" rx="6"/>%s%s`,
+			x-box/2, y-high/2, box, high, label("", x, y-4, box, "", s.Who), label("label", x, y+12, box, verb, s.Holds))
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String()) //nolint:gosec // every text in it went through short or an escape
+	return template.HTML(b.String()) //nolint:gosec // every text in it went through label or an escape
 }

@@ -20,7 +20,8 @@
 
   // place names an element so that it is found again in the new page.
   const place = (el) => {
-    if (!el || !el.closest("main") || el.id === "main") return null;
+    if (!el || !el.closest("main")) return null;
+    if (el.id === "main") return (root) => root; // where the link at the top leads
     const same = (root) => [...root.querySelectorAll(el.tagName)].filter((x) =>
       x.getAttribute("href") === el.getAttribute("href") && x.getAttribute("aria-label") === el.getAttribute("aria-label"));
     const index = same(document.querySelector("main")).indexOf(el);
@@ -63,7 +64,7 @@
     if (source || paused || document.hidden) return;
     source = new EventSource("/events");
     source.addEventListener("look", (e) => {
-      poll(false);
+      poll(true); // from now: when no look comes any more, the page has to say that it is stale
       const main = document.querySelector("main");
       if (main.dataset.version !== e.data) update();
     });
