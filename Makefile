@@ -3,9 +3,9 @@ GO ?= go
 FUZZTIME ?= 15s
 TOOL = tool -modfile=$(CURDIR)/.ci/tools/go.mod
 # Modules of their own: what they link must not reach a program that imports recipes.
-MODULES = recipes/prom recipes/otel examples/monitoring examples/compare
+MODULES = recipes/prom recipes/otel examples/monitoring examples/compare cmd/locktree/internal/view/serve/browser
 
-.PHONY: demo test prove check setup build fuzz bench compare readme clean
+.PHONY: demo test prove check setup build fuzz bench compare screenshots readme clean
 
 demo: ## plan, apply, contend, refuse and destroy, on the embedded server, in one process
 	@$(GO) run ./cmd/locktree demo
@@ -16,7 +16,7 @@ test: setup check ## every day: installs what it needs, then runs all tests but 
 prove: setup ## the long ones: sweeps of every byte, seed and crash point, the zoo, the soak, the partitions, the suites of other clients
 	@GO='$(GO)' .ci/tests proofs
 
-setup: ## ZooKeeper, its clients, Prometheus and other lock services from Debian when missing (root), or what to install
+setup: ## ZooKeeper, its clients, Prometheus, a browser and other lock services from Debian when missing (root), or what to install
 	@.ci/setup
 
 check: ## formatting, vet, staticcheck, module file
@@ -38,6 +38,9 @@ bench: setup ## figures, printed and never asserted; those of large trees, each 
 
 compare: setup ## lock services beside each other, in ten minutes; writes examples/compare/RESULTS.md. QUICK=1 takes about one and writes bin/compare only; SERVERS=3 for an ensemble, ALL=1 for the rarer workloads, too
 	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) $(if $(ALL),-all) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,-publish .)
+
+screenshots: setup ## those of the page in README.md, made anew; look at them
+	cd cmd/locktree/internal/view/serve/browser && UPDATE_SCREENSHOTS=1 $(GO) test -count=1 -run TestScreenshots .
 
 readme: ## rewrite the generated blocks of README.md from the examples
 	$(GO) test ./examples -run TestReadme -update

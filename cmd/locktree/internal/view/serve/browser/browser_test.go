@@ -1,0 +1,252 @@
+// Package browser tests the page in a real browser. It is a module of its own, because what drives the browser must not reach
+// a program that imports the library, and it stands beside the page, because it is about nothing else.
+//
+// The command is built anew each time, which "go test" does not see: by hand, give it -count=1.
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// hanging is how long anything may take before it is taken to hang.
+const hanging = 3 * time.Minute
+
+var (
+	locktree string          // the command
+	chromium context.Context // the browser, in which each test has tabs of its own
+)
+
+func TestMain(m *testing.M) {
+	code, err := start(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func start(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "locktree-browser-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	locktree = filepath.Join(dir, "locktree")
+	build := exec.Command("go", "build", "-o", locktree, "./cmd/locktree")
+	build.Dir = "../../../../../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	program, err := exec.LookPath("/usr/lib/chromium/chromium-headless-shell") // the one on the path is a script, which leaves the browser behind when it is killed
+	if err != nil {
+		return 0, fmt.Errorf("no browser: %w\nInstall Debian's package chromium-headless-shell, as .ci/setup does: apt-get install -y --no-install-recommends chromium-headless-shell", err)
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.WSURLReadTimeout(hanging),
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("font-render-hinting", "none"))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // which root cannot have
+	}
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	defer stop()
+	browser, closeBrowser := chromedp.NewContext(ctx)
+	defer closeBrowser()
+	if err := chromedp.Do(browser); err != nil {
+		return 0, fmt.Errorf("the browser does not start: %w", err)
+	}
+	defer func() { _ = chromedp.Cancel(browser) }()
+	chromium = browser
+	return m.Run(), nil
+}
+
+// tab is a tab of the browser, and what the browser complains about in it.
+type tab struct {
+	t   *testing.T
+	url string
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+// look is how somebody looks at the page.
+type look struct {
+	width, height int64
+	dark          bool
+	scale         float64
+}
+
+var (
+	desk      = look{width: 1280, height: 800}
+	desk80    = look{width: 640, height: 600}
+	desk200   = look{width: 1600, height: 900}
+	phone     = look{width: 390, height: 844}
+	reflow    = look{width: 320, height: 640} // also 1280 pixels at a zoom of 400 %
+	allWidths = []look{reflow, phone, desk80, desk, desk200}
+)
+
+// open opens a tab. What the browser complains about fails the test, unless it contains one of the texts to be expected.
+func open(t *testing.T, url string, expected ...string) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
+	b := &tab{t: t, url: url, ctx: ctx}
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx)
+		cancel()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, c := range b.complaints {
+			require.True(t, slices.ContainsFunc(expected, func(s string) bool { return strings.Contains(c, s) }), "the browser complains: %s", c)
+		}
+	})
+	require.NoError(t, chromedp.Do(ctx))
+	require.NoError(t, chromedp.Listen(ctx, b.heard))
+	call(b, audits.Enable, cdp.Empty{})
+	call(b, log.Enable, cdp.Empty{})
+	b.is(desk)
+	b.before(`addEventListener("securitypolicyviolation", (e) => console.error("content security policy: " + e.violatedDirective + " " + e.blockedURI))`)
+	return b
+}
+
+func (b *tab) heard(event any) {
+	var text string
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text = fmt.Sprintf("exception: %v", e.ExceptionDetails)
+	case *runtime.EventConsoleAPICalled:
+		text = "console: " + string(e.Type)
+		for _, a := range e.Args {
+			text += " " + string(a.Value) + a.Description
+		}
+	case *log.EventEntryAdded:
+		text = fmt.Sprintf("log: %s %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+	case *audits.EventIssueAdded:
+		details, _ := json.Marshal(e.Issue.Details)
+		text = fmt.Sprintf("issue: %s %s", e.Issue.Code, details)
+	case *page.EventJavascriptDialogOpening:
+		text = "dialog: " + e.Message
+	default:
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.complaints = append(b.complaints, text)
+}
+
+// call runs a command of the browser's protocol in the tab.
+func call[P, R any](b *tab, cmd cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, hanging)
+	defer cancel()
+	r, err := chromedp.Call(ctx, cmd, params)
+	require.NoError(b.t, err)
+	return r
+}
+
+// do does something in the tab.
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, hanging)
+	defer cancel()
+	require.NoError(b.t, chromedp.Do(ctx, steps...))
+}
+
+// eval is what a script makes of the page. It runs beside the page's own: the content security policy does not bind it.
+func eval[T any](b *tab, script string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, hanging)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	require.NoError(b.t, err, script)
+	return v
+}
+
+func (b *tab) show(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.url + path))
+}
+
+// before runs a script in each new document before those of the page.
+func (b *tab) before(script string) {
+	b.t.Helper()
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+}
+
+func (b *tab) is(l look) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(l.width, l.height, chromedp.EmulateScale(max(l.scale, 1))))
+	b.prefers(l.dark, false)
+}
+
+func (b *tab) prefers(dark, still bool) {
+	b.t.Helper()
+	scheme, motion := "light", "no-preference"
+	if dark {
+		scheme = "dark"
+	}
+	if still {
+		motion = "reduce"
+	}
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion}}})
+}
+
+// text is what somebody sees of the elements, as lines.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	return eval[string](b, fmt.Sprintf(`[...document.querySelectorAll(%q)].filter((x) => x.checkVisibility()).map((x) => (x.innerText ?? x.textContent).trim()).join("\n")`, selector))
+}
+
+// until waits for the elements to have a text, as it is to be expected, without loading the page again.
+func (b *tab) until(selector, want string) {
+	b.t.Helper()
+	b.waits(func() (string, bool) {
+		got := b.text(selector)
+		return got, got == want
+	}, want)
+}
+
+// shows waits until some element contains the text.
+func (b *tab) shows(selector, part string) {
+	b.t.Helper()
+	b.waits(func() (string, bool) {
+		got := b.text(selector)
+		return got, strings.Contains(got, part)
+	}, part)
+}
+
+// hides waits until no element contains the text.
+func (b *tab) hides(selector, part string) {
+	b.t.Helper()
+	b.waits(func() (string, bool) {
+		got := b.text(selector)
+		return got, !strings.Contains(got, part)
+	}, "not "+part)
+}
+
+func (b *tab) waits(f func() (string, bool), want string) {
+	b.t.Helper()
+	got, ok := f()
+	for end := time.Now().Add(hanging); !ok && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		got, ok = f()
+	}
+	require.True(b.t, ok, "it does not come: %q; the page shows %q", want, got)
+}

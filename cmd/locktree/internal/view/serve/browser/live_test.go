@@ -1,0 +1,272 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	holders = `[aria-label="Who holds it"] tbody th`
+	waiters = `[aria-label="Who waits for it, in order"] tbody th`
+
+	// What is seen must come by the stream, and not because the page asks now and then.
+	noPolling = `window.setInterval = () => 0`
+	// The page asks now and then, and often.
+	fastPolling = `{ const slow = window.setInterval; window.setInterval = (f, ms) => slow(f, ms / 50) }`
+)
+
+func TestAGrantMovesWhileSomebodyLooks(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	a, b, c := s.program("billing-1"), s.program("billing-2"), s.program("billing-3")
+	page, list := open(t, s.url), open(t, s.url)
+	for _, x := range []*tab{page, list} {
+		x.before(noPolling)
+	}
+	page.show(of("ledger"))
+	list.show("/locks")
+	page.until(holders, "")
+	lease := a.locks("ledger")
+	next, cancel := b.queues("ledger", "billing-2")
+	defer cancel()
+	_, cancelLast := c.queues("ledger", "billing-3")
+	defer cancelLast()
+	page.until(holders, "billing-1")
+	page.until(waiters, "billing-2\nbilling-3")
+	list.shows("main tbody", "billing-1")
+	list.shows("main tbody", "1 held, 2 waiting")
+
+	require.NoError(t, lease.Unlock(t.Context()))
+	granted := <-next
+	at := time.Now()
+	page.until(holders, "billing-2")
+	t.Logf("the grant is on the page %v after it was given, with a look every 100ms", time.Since(at).Round(time.Millisecond))
+	page.until(waiters, "billing-3")
+	list.shows("main tbody", "billing-2")
+	list.shows("main tbody", "1 held, 1 waiting")
+	require.Contains(t, page.text("main"), "granted")
+	require.NoError(t, granted.Unlock(t.Context()))
+	page.until(holders, "billing-3")
+}
+
+func TestAKilledSessionShowsLost(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	p := s.program("night-1")
+	p.locks("nightly")
+	b := open(t, s.url)
+	b.show("/")
+	p.off.Store(true)
+	s.srv.Disconnect(p.session())
+	b.shows(`[aria-label="Problems"]`, "silent holder")
+	b.shows(`[aria-label="Problems"]`, "night-1 is not connected; its place is free in about ")
+	s.srv.Expire(p.session())
+	b.shows(`[aria-label="Problems"]`, "night-1 lost it with its session")
+	b.shows(`[aria-label="History"]`, "▲ lost")
+	b.hides(`[aria-label="Problems"]`, "silent holder")
+	require.Contains(t, eval[string](b, `document.title`), "(1)")
+	require.Contains(t, b.text("#link"), "1 to look at now", "somebody who does not see it is told")
+}
+
+func TestACircleAppearsAndGoes(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	a, c := s.program("billing-1"), s.program("warehouse-1")
+	graph, problems := open(t, s.url), open(t, s.url)
+	graph.show("/waits")
+	problems.show("/")
+	graph.shows("main", "None: everybody who waits goes on")
+	a.locks("ledger")
+	c.locks("stock")
+	_, cancel := a.queues("stock", "billing-1")
+	defer cancel()
+	graph.shows("main", "None: everybody who waits goes on")
+	_, giveUp := c.queues("ledger", "warehouse-1")
+	graph.shows("figcaption", "billing-1 holds /locks/shop/ledger and waits for /locks/shop/stock")
+	graph.shows("figure svg", "warehouse-1")
+	require.Positive(t, eval[float64](graph, `document.querySelector("figure svg .edge").getBoundingClientRect().width`))
+	problems.shows(`[aria-label="Problems"]`, "Nobody in it goes on unless one of them gives up.")
+	giveUp()
+	graph.shows("main", "None: everybody who waits goes on")
+	graph.until("figure", "")
+	problems.hides(`[aria-label="Problems"]`, "circle")
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := open(t, s.url)
+	b.show(of("ledger"))
+	a := s.program("billing-1")
+	lease := a.locks("ledger")
+	b.until(holders, "billing-1")
+	b.do(chromedp.Click(chromedp.CSS("#pause")))
+	require.Equal(t, "Resume updates", b.text("#pause"))
+	require.Equal(t, "true", eval[string](b, `document.getElementById("pause").getAttribute("aria-pressed")`))
+	require.Equal(t, "Paused", b.text("#link"))
+	require.NoError(t, lease.Unlock(t.Context()))
+	s.untilServed(of("ledger"), "released")
+	s.program("billing-2").locks("ledger")
+	s.untilServed(of("ledger"), "billing-2") // some looks later
+	require.Equal(t, "billing-1", b.text(holders), "it is paused")
+	b.do(chromedp.Click(chromedp.CSS("#pause")))
+	b.until(holders, "billing-2")
+	require.Equal(t, "Pause updates", b.text("#pause"))
+	require.Equal(t, "", b.text("#link"))
+}
+
+// The servers go and come back, and then the page's own server does.
+func TestWhatIsOldIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := open(t, s.url, "net::ERR_")
+	b.before(fastPolling)
+	b.show("/locks")
+	b.shows("main", "None. Show all")
+	s.srv.RefuseDials(true)
+	s.srv.Disconnect(0)
+	b.shows(".banner", "▲ main is stale. What is shown is of ")
+	s.srv.RefuseDials(false)
+	b.until(".banner", "")
+
+	s.stop()
+	b.until("#link", "▲ Connection lost: this is old")
+	s.serve(strings.TrimPrefix(s.url, "http://"))
+	s.program("billing-1").locks("ledger")
+	b.shows("main tbody", "billing-1")
+	b.hides("#link", "Connection lost")
+}
+
+// A proxy that lets no stream through is no reason to show what is old.
+func TestWithoutAStream(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := open(t, s.url, "/events")
+	b.before(fastPolling)
+	call(b, network.Enable, network.EnableParams{})
+	call(b, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: []*network.BlockPattern{{URLPattern: s.url + "/events", Block: true}}})
+	b.show("/locks")
+	s.program("billing-1").locks("ledger")
+	b.shows("main tbody", "billing-1")
+}
+
+// Nothing moves under the hands of somebody who types, has selected something, or goes through the page by keyboard.
+func TestNothingMovesUnderTheHands(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := open(t, s.url)
+	b.show("/locks?show=all&sort=path")
+	eval[bool](b, `document.getElementById("q").focus() || true`)
+	b.do(chromedp.KeyEvent("bill"))
+	lease := s.program("billing-1").locks("ledger")
+	s.untilServed("/locks", "billing-1")
+	s.program("billing-2").locks("stock")
+	s.untilServed("/locks", "billing-2") // some looks later
+	require.Equal(t, "bill", eval[string](b, `document.activeElement.value`))
+	require.NotContains(t, b.text("main tbody"), "billing")
+	eval[bool](b, `document.activeElement.blur() || true`)
+	b.shows("main tbody", "billing-2")
+
+	const link = `document.querySelector("tbody a[href$=ledger]")`
+	eval[bool](b, link+`.focus() || true`)
+	require.NoError(t, lease.Unlock(t.Context()))
+	b.hides("main tbody", "billing-1")
+	require.True(t, eval[bool](b, `document.activeElement === `+link), "the focus is where it was")
+
+	eval[bool](b, `getSelection().selectAllChildren(document.querySelector("caption")) || true`)
+	chosen := eval[string](b, `getSelection().toString()`)
+	s.program("billing-3").locks("nightly")
+	s.untilServed("/locks", "billing-3")
+	require.Equal(t, chosen, eval[string](b, `getSelection().toString()`))
+	eval[bool](b, `getSelection().removeAllRanges() || true`)
+	b.shows("main tbody", "billing-3")
+}
+
+func TestByKeyboard(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := open(t, s.url)
+	b.show("/")
+	seen := func() bool {
+		return eval[bool](b, `(() => { const r = document.activeElement.getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth && r.width > 0 })()`)
+	}
+	b.do(chromedp.KeyEvent(kb.Tab))
+	require.Equal(t, "Skip to the content", eval[string](b, `document.activeElement.innerText`))
+	require.True(t, seen())
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.waits(func() (string, bool) {
+		at := eval[string](b, `document.activeElement.id`)
+		return at, at == "main"
+	}, "main")
+	s.program("billing-1").locks("ledger")
+	b.shows("main", "billing-1")
+	require.Equal(t, "main", eval[string](b, `document.activeElement.id`), "also when the page has changed")
+	// Every stop on the way through the page shows where one is.
+	b.is(phone)
+	b.show("/locks?show=all")
+	for range 12 {
+		b.do(chromedp.KeyEvent(kb.Tab))
+		require.True(t, seen(), eval[string](b, `document.activeElement.outerHTML`))
+		require.NotEqual(t, "none", eval[string](b, `getComputedStyle(document.activeElement).outlineStyle`), eval[string](b, `document.activeElement.outerHTML`))
+	}
+}
+
+func TestWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	s.program("billing-1").locks("ledger")
+	s.program("warehouse-1").locks("stock")
+	s.untilServed("/locks", "warehouse-1")
+	b := open(t, s.url)
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.show("/")
+	require.Equal(t, "", b.text("#pause"), "a button that does nothing is not shown")
+	b.follow("Locks")
+	b.shows("main tbody", "warehouse-1")
+	b.do(chromedp.SendKeys(chromedp.CSS("#q"), "billing"+kb.Enter))
+	b.hides("main tbody", "warehouse-1")
+	require.Contains(t, b.text("main tbody"), "billing-1")
+	b.follow("/locks/shop/ledger")
+	b.until(holders, "billing-1")
+	s.program("billing-2").queues("ledger", "billing-2")
+	require.Equal(t, "Nobody.", b.text(`[aria-label^="Who waits"] tbody`))
+	b.follow("Reload")
+	b.until(waiters, "billing-2")
+	b.follow("Waits")
+	b.shows("main", "billing-2 waits for billing-1")
+	b.follow("Drift")
+	b.shows("h1", "Drift")
+	b.follow("Doctor")
+	b.shows("h1", "Doctor")
+}
+
+// follow clicks on the link with this text.
+func (b *tab) follow(text string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.Search(`//a[normalize-space()="` + text + `"]`)))
+}
+
+// Nothing on the page moves by itself, whether somebody asked for that or not: what changes is there at once.
+func TestNothingIsAnimated(t *testing.T) {
+	t.Parallel()
+	s := openShop(t)
+	b := open(t, s.url)
+	b.before(`addEventListener("animationstart", () => console.error("animation")); addEventListener("transitionrun", () => console.error("transition"))`)
+	for _, still := range []bool{true, false} {
+		b.prefers(false, still)
+		b.show("/locks")
+		l := s.program("billing-1").locks("ledger")
+		b.shows("main tbody", "billing-1")
+		require.NoError(t, l.Unlock(t.Context()))
+		b.hides("main tbody", "billing-1")
+		require.Zero(t, eval[int](b, `document.getAnimations().length`))
+		require.Equal(t, "auto", eval[string](b, `getComputedStyle(document.documentElement).scrollBehavior`))
+	}
+}

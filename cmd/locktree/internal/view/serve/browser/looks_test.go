@@ -1,0 +1,204 @@
+package browser
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"fmt"
+	"image/png"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+//go:embed testdata/axe/axe.min.js
+var axe []byte
+
+// axeSum is the SHA-256 of axe.min.js in axe-core 4.14.1, as testdata/axe/README.md says.
+const axeSum = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+
+// busy lets something of everything happen.
+func (s *shop) busy() {
+	t := s.t
+	billing1, billing2, warehouse, night1, night2, mail := s.program("billing-1"), s.program("billing-2"), s.program("warehouse-1"), s.program("night-1"), s.program("night-2"), s.program("mail-1")
+	billing1.locks("ledger")
+	warehouse.locks("stock")
+	billing1.locks("settlement-of-the-day-before")
+	night1.locks("nightly")
+	_, err := billing2.Election("/locks/shop/mailer").Campaign(t.Context())
+	require.NoError(t, err)
+	_, err = mail.RWMutex("/locks/shop/prices").RLock(t.Context())
+	require.NoError(t, err)
+	_, err = mail.Semaphore("/locks/shop/printers").Acquire(t.Context(), 2)
+	require.NoError(t, err)
+	_, err = warehouse.Semaphore("/locks/shop/printers").Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	billing2.queues("ledger", "billing-2")
+	mail.queues("settlement-of-the-day-before", "mail-1")
+	warehouse.queues("ledger", "warehouse-1")
+	billing1.queues("stock", "billing-1") // and the circle is closed
+	python, err := mail.Session(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.srv.Create("/python/reports", nil))
+	_, err = python.Create(t.Context(), "/python/reports/6a3f0c3f5a3c4b0f9f0d7e0a1b2c3d4e__lock__", []byte("report-7"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+
+	night1.off.Store(true)
+	s.srv.Disconnect(night1.session())
+	s.untilServed("/", "silent holder")
+	s.srv.Expire(night1.session())
+	s.untilServed("/", "lost it with its session")
+	night2.locks("nightly")
+	night2.off.Store(true)
+	s.srv.Disconnect(night2.session())
+	s.untilServed("/", "night-2 is not connected")
+
+	require.NoError(t, s.srv.Delete("/locks/shop/archive"))
+	s.untilServed("/drift", "1 to add")
+	s.untilServed("/", "drift")
+	s.untilServed("/doctor", "session timeout")
+}
+
+// asLoaded keeps the page as it was loaded while it is looked at from all sides.
+const asLoaded = `window.setInterval = () => 0; window.EventSource = class { addEventListener() {} close() {} }`
+
+var pages = map[string]string{
+	"problems": "/", "locks": "/locks?show=all", "nothing found": "/locks?q=nothing", "lock": of("ledger"), "semaphore": of("printers"),
+	"waits": "/waits", "drift": "/drift", "doctor": "/doctor",
+}
+
+// misplaced is a script that finds what is beyond the edge of the page, or cut off, or scrolls inside of it; in a drawing,
+// what is larger than the box it stands in.
+const misplaced = `(() => {
+	const found = [], wide = document.documentElement.clientWidth;
+	const say = (x, text) => found.push(text + ": " + x.outerHTML.slice(0, 120));
+	if (document.documentElement.scrollWidth > wide) say(document.body, "the page scrolls");
+	for (const x of document.querySelectorAll("body *:not(svg *)")) {
+		const at = x.getBoundingClientRect(), style = getComputedStyle(x);
+		if (!at.width || !x.checkVisibility() || x.matches(".skip") || style.clipPath !== "none" || x.closest("thead") && style.position === "absolute") continue;
+		if (at.left < -0.5 || at.right > wide + 0.5) say(x, "beyond the edge by " + (at.right - wide));
+		if (style.overflowX !== "visible" && !x.matches("input, select") && x.scrollWidth > x.clientWidth) say(x, "scrolls by " + (x.scrollWidth - x.clientWidth));
+		if (style.overflowY === "hidden" && x.scrollHeight > x.clientHeight + 1) say(x, "cut off");
+	}
+	for (const box of document.querySelectorAll("svg rect")) {
+		for (let x = box.nextElementSibling; x && x.matches("text"); x = x.nextElementSibling) {
+			const is = x.getBBox(), may = box.getBBox();
+			if (is.x < may.x || is.x + is.width > may.x + may.width) say(x, "larger than its box");
+		}
+	}
+	return found;
+})()`
+
+func TestNothingIsCutOffAtAnyWidth(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, "-prefix=/")
+	s.busy()
+	b := open(t, s.url)
+	b.before(asLoaded)
+	for name, path := range pages {
+		b.show(path)
+		for _, l := range allWidths {
+			b.is(l)
+			require.Empty(t, eval[[]string](b, misplaced), "%s at %d", name, l.width)
+		}
+	}
+}
+
+// violation is a rule of axe that the page breaks.
+type violation struct {
+	ID, Help string
+	Nodes    []string
+}
+
+func TestAxeFindsNothing(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, axeSum, fmt.Sprintf("%x", sha256.Sum256(axe)))
+	for state, prepare := range map[string]func(*shop){"busy": (*shop).busy, "empty": func(*shop) {}, "stale": func(s *shop) {
+		s.untilServed("/", "by dump")
+		s.srv.RefuseDials(true)
+		s.srv.Disconnect(0)
+		s.untilServed("/", "is stale")
+	}} {
+		t.Run(state, func(t *testing.T) {
+			s := openShop(t, "-prefix=/")
+			prepare(s)
+			b := open(t, s.url, "/lock?path=%2Fgone") // which the log notes as an answer of 404
+			b.before(asLoaded)
+			rules := 0
+			check := func(name, path string) {
+				b.show(path)
+				eval[bool](b, string(axe)+"; true")
+				for _, l := range []look{desk, {width: desk.width, height: desk.height, dark: true}, phone} {
+					options := "{}"
+					if l.dark {
+						options = `{ runOnly: ["cat.color"] }` // nothing else differs
+					}
+					b.is(l)
+					result := eval[struct {
+						Rules      int
+						Violations []violation
+					}](b, `axe.run(document, `+options+`).then((r) => ({ Rules: r.passes.length, Violations: r.violations.map((v) => ({ ID: v.id, Help: v.help, Nodes: v.nodes.map((n) => n.html + " " + n.failureSummary) })) }))`)
+					require.Empty(t, result.Violations, "%s at %d, dark: %v", name, l.width, l.dark)
+					require.Positive(t, result.Rules, "%s at %d, dark: %v", name, l.width, l.dark)
+					rules = max(rules, result.Rules)
+				}
+			}
+			for name, path := range pages {
+				check(name, path)
+			}
+			check("gone", "/lock?path=%2Fgone")
+			require.Greater(t, rules, 20, "axe looks")
+		})
+	}
+}
+
+// views are the screenshots of the documentation, from the top of the page to the end of an element.
+var views = []struct {
+	name, path, last string
+	look             look
+}{
+	{"problems", "/", `[aria-label="Problems"]`, look{width: 1120, height: 640}},
+	{"waits", "/waits", `svg.large`, look{width: 1120, height: 640}},
+	{"phone", "/", `tbody tr:nth-child(3)`, phone},
+}
+
+// The screenshots show the page as it is: UPDATE_SCREENSHOTS=1 makes them anew.
+func TestScreenshots(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, "-prefix=/")
+	s.busy()
+	update := os.Getenv("UPDATE_SCREENSHOTS") != ""
+	if update { // after the time in which somebody waits too long
+		s.untilServed("/", "max_wait is 30s")
+	}
+	readme, err := os.ReadFile("../../../../../../README.md")
+	require.NoError(t, err)
+	b := open(t, s.url)
+	b.before(asLoaded)
+	beyond := true // what one would have to scroll to
+	for _, v := range views {
+		for scheme, dark := range map[string]bool{"light": false, "dark": true} {
+			v.look.dark = dark
+			b.is(v.look)
+			b.show(v.path)
+			bottom := eval[float64](b, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().bottom`, v.last))
+			shot := call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &beyond, Clip: &page.Viewport{Width: float64(v.look.width), Height: bottom + 16, Scale: 1}}).Data
+			image, err := png.Decode(bytes.NewReader(shot))
+			require.NoError(t, err)
+			file := fmt.Sprintf("screenshots/%s-%s.png", v.name, scheme)
+			if update {
+				var out bytes.Buffer
+				require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, image))
+				require.NoError(t, os.WriteFile(file, out.Bytes(), 0o644))
+			}
+			old, err := os.ReadFile(file)
+			require.NoError(t, err, "UPDATE_SCREENSHOTS=1 makes it")
+			require.Less(t, len(old), 150_000, file)
+			require.True(t, strings.Contains(string(readme), file), "README.md does not show %s", file)
+		}
+	}
+}
