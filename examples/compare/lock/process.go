@@ -2,6 +2,7 @@ package lock
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,18 +92,20 @@ var ErrLost = errors.New("lost the process")
 
 func (p *Process) ask(line string, takes time.Duration) (words, error) {
 	if _, err := fmt.Fprintln(p.in, line); err != nil {
-		return nil, fmt.Errorf("%w: %w; it wrote: %s", ErrLost, err, p.stderr)
+		return nil, fmt.Errorf("%w: %w; it wrote: %s", ErrLost, err, p.wrote())
 	}
 	verb, _, _ := strings.Cut(line, " ")
 	select {
 	case answer, ok := <-p.lines:
 		if !ok {
 			p.Kill() // then all it wrote is there
-			return nil, fmt.Errorf("%w at %s; it wrote: %s", ErrLost, verb, p.stderr)
+			return nil, fmt.Errorf("%w at %s; it wrote: %s", ErrLost, verb, p.wrote())
 		}
 		_, args, err := parse(answer)
 		return args, err
 	case <-time.After(takes + 2*p.limit):
-		return nil, fmt.Errorf("%w: no answer to %s in %v; it wrote: %s", ErrLost, verb, takes+2*p.limit, p.stderr)
+		return nil, fmt.Errorf("%w: no answer to %s in %v; it wrote: %s", ErrLost, verb, takes+2*p.limit, p.wrote())
 	}
 }
+
+func (p *Process) wrote() string { return cmp.Or(p.stderr.String(), "nothing") }
