@@ -117,6 +117,8 @@ func TestPages(t *testing.T) {
 		}
 		golden(t, name+".html", page)
 	}
+	next.Locks = append(next.Locks, declared("/locks/workers", kind.Semaphore, nil, nil))
+	b.Saw("main", next)
 	golden(t, "metrics.txt", get(t, b.Handler(), "/metrics").Body.String())
 }
 
@@ -395,5 +397,25 @@ func BenchmarkPages(b *testing.B) {
 				get(b, board.Handler(), target)
 			}
 		})
+	}
+}
+
+// Drift may be an apply that was interrupted: then nobody new gets into a lock that was drained, and nodes have old access lists.
+func TestAnUnfinishedApplyIsTold(t *testing.T) {
+	lock := func(state kind.State) *plan.Node {
+		return &plan.Node{Path: "/l", Payload: &kind.Payload{Params: kind.Mutex.New(), State: state}}
+	}
+	for _, c := range []struct {
+		drift plan.Plan
+		want  string
+	}{
+		{plan.Plan{Changes: []plan.Change{{Action: plan.Create}, {Action: plan.Update, Before: lock(kind.StateActive)}}}, "0"},
+		{plan.Plan{Resumes: "0123456789abcdef"}, "1"},
+		{plan.Plan{Changes: []plan.Change{{Action: plan.Update, Before: lock(kind.StateDraining)}}}, "1"},
+	} {
+		b := board(t, scene())
+		b.Checked("main", func(e *Ensemble) { e.Drift, e.DriftAt = &c.drift, noon })
+		require.Contains(t, get(t, b.Handler(), "/metrics").Body.String(), `locktree_apply_incomplete{ensemble="main"} `+c.want+"\n")
+		require.Equal(t, c.want == "1", strings.Contains(get(t, b.Handler(), "/").Body.String(), "apply unfinished"))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -96,13 +97,19 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 		}{{"add", c.Add}, {"change", c.Change}, {"destroy", c.Destroy}} {
 			f.add("locktree_drift_changes", "gauge", "Changes that would put the configuration in force.", float64(one.n), append(en, "action", one.action)...)
 		}
+		incomplete := 0.0
+		if unfinished(e.Drift) {
+			incomplete = 1
+		}
+		f.add("locktree_apply_incomplete", "gauge", "Whether an apply was interrupted, or is under way: access lists are to be set, or locks let nobody new in.", incomplete, en...)
 		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "When drift was last checked.", seconds(e.DriftAt), en...)
 	}
 	if e.Checkup != nil {
 		value := map[inspect.Verdict]float64{inspect.VerdictHolds: 1, inspect.VerdictUnsure: 0.5}
-		for _, server := range e.Checkup.Servers {
+		together := view.CheckupServer{Conditions: e.Checkup.Together}
+		for _, server := range append(slices.Clip(e.Checkup.Servers), together) {
 			for _, k := range server.Conditions {
-				f.add("locktree_condition", "gauge", "A condition that locks rest on: 1 it holds, 0.5 unsure, 0 it does not.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
+				f.add("locktree_condition", "gauge", "A condition that locks rest on: 1 it holds, 0.5 unsure, 0 it does not; of the servers together where none is named.", value[k.Verdict], append(en, "server", server.Server, "name", k.Name)...)
 			}
 		}
 		count := map[inspect.Verdict]int{}
@@ -122,7 +129,14 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	f.add("locktree_scan_reads", "gauge", "Requests of the last look.", float64(snap.Cost.Reads), en...)
 	f.add("locktree_scan_word_bytes", "gauge", "Bytes of four-letter words of the last look.", float64(snap.Cost.WordBytes), en...)
 	f.add("locktree_scan_pending", "gauge", "Nodes whose turn to be read has not come yet.", float64(snap.Pending), en...)
-	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read, or are declared and missing.", float64(len(snap.Unread)), en...)
+	missing := 0
+	for _, u := range snap.Unread {
+		if u.Missing() {
+			missing++
+		}
+	}
+	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(len(snap.Unread)-missing), en...)
+	f.add("locktree_missing_locks", "gauge", "Locks that are declared and not there.", float64(missing), en...)
 	f.add("locktree_deadlock_cycles", "gauge", "Circles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
 	f.add("locktree_zxid_epoch_used_ratio", "gauge", "How much of the transaction numbers of this leader is used; at 1 a new leader is elected.",
 		float64(uint32(snap.Zxid))/(1<<32), en...) //nolint:gosec // the low half is the counter

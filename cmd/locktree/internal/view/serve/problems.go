@@ -9,6 +9,7 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
 )
 
 // Problem is something somebody should look at. Bad ones are wrong now; others may become so.
@@ -227,10 +228,20 @@ func (p *problemsOf) drift() {
 	if d == nil {
 		return
 	}
+	if unfinished(d) {
+		p.add(true, "apply unfinished", "", fmt.Sprintf("An apply was interrupted, or is under way: access lists are to be set, or locks let nobody new in (checked at %s).", clock(p.e.DriftAt)), "locktree plan")
+	}
 	if c := d.Summary(); c != (plan.Counts{}) || !d.Applyable() {
 		p.add(false, "drift", "", fmt.Sprintf("The tree differs from the configuration: %d to add, %d to change, %d to destroy (checked at %s).",
 			c.Add, c.Change, c.Destroy, clock(p.e.DriftAt)), "locktree plan")
 	}
+}
+
+// unfinished reports whether the tree shows an apply that has not come to its end.
+func unfinished(p *plan.Plan) bool {
+	return p.Resumes != "" || slices.ContainsFunc(p.Changes, func(c plan.Change) bool {
+		return c.Before != nil && c.Before.Payload != nil && c.Before.Payload.State == kind.StateDraining
+	})
 }
 
 func (p *problemsOf) conditions() {
