@@ -101,15 +101,22 @@ func (e LocksOf) about(c recipes.Contender, nowMs int64) string {
 	return strings.TrimRight(strings.Join(cols, "\t"), "\t")
 }
 
-// Away says that the client is cut off, and when its session ends, unless it comes back; "" where it is connected.
+// Away says that the client is cut off or silent, and when its session ends, unless it comes back; "" where neither is so. Every
+// client looks for another server when it has had no answer for two thirds of its session's timeout. One that is silent for
+// longer is stopped, or its machine is, while its connection stays.
 func Away(s *inspect.Session, at time.Time) string {
+	text := "not connected"
 	switch {
-	case !s.Away:
+	case s.Away:
+	case s.Timeout > 0 && s.Silent > s.Timeout*2/3:
+		text = fmt.Sprintf("silent for %s", s.Silent.Round(time.Second))
+	default:
 		return ""
-	case s.Expires.IsZero():
-		return "not connected"
 	}
-	return fmt.Sprintf("not connected; its place is free in about %s unless it comes back", max(0, s.Expires.Sub(at)).Round(time.Second))
+	if s.Expires.IsZero() {
+		return text
+	}
+	return fmt.Sprintf("%s; its place is free in about %s unless it comes back", text, max(0, s.Expires.Sub(at)).Round(time.Second))
 }
 
 // process is where the contender runs, if it says so.

@@ -84,7 +84,7 @@ func (t Top) counts(rows []topRow) string {
 		Plural(locks, "lock"), len(rows), held, waiting, notSeen(missing, closed))
 }
 
-// cutOff tells which holders have no connection: their locks become free with their sessions.
+// cutOff tells which holders have no connection, or are silent: their locks become free with their sessions.
 func (t Top) cutOff(rows []topRow, tell func(string)) {
 	const few = 3
 	n := 0
@@ -92,17 +92,21 @@ func (t Top) cutOff(rows []topRow, tell func(string)) {
 		for _, r := range rows {
 			for _, c := range r.holders {
 				s := e.Sessions[c.Session]
-				if r.ensemble != e.Ensemble || s == nil || !s.Away {
+				if r.ensemble != e.Ensemble || s == nil {
+					continue
+				}
+				away := Away(s, e.At)
+				if away == "" {
 					continue
 				}
 				if n++; n <= few {
-					tell(fmt.Sprintf("%s, which holds %s, is %s", name(c), clean(r.Path), Away(s, e.At)))
+					tell(fmt.Sprintf("%s, which holds %s, is %s", name(c), clean(r.Path), away))
 				}
 			}
 		}
 	}
 	if n > few {
-		tell(fmt.Sprintf("%d more holders are not connected", n-few))
+		tell(fmt.Sprintf("%d more holders are cut off or silent", n-few))
 	}
 }
 

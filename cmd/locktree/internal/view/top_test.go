@@ -63,7 +63,10 @@ func TestTop(t *testing.T) {
 	anybody.Path, anybody.Locks, anybody.Cut, anybody.Pending = "/locks", crossed(), true, 7
 	anybody.Unread = []inspect.Unread{{Path: "/locks/private", Err: zk.ErrNoAuth}, {Path: "/locks/gone", Err: zk.ErrNoNode}}
 	anybody.Sessions[2] = &inspect.Session{ID: 2, Away: true, Expires: anybody.At.Add(8 * time.Second)}
+	anybody.Sessions[1] = &inspect.Session{ID: 1, Address: "10.0.0.7:40822", Timeout: 30 * time.Second, Silent: 21 * time.Second, Expires: anybody.At.Add(9 * time.Second)}
 	v.Show(top(anybody))
+	anybody.Sessions[1].Silent = 20 * time.Second
+	require.Empty(t, view.Away(anybody.Sessions[1], anybody.At), "one that has lost its server, and looks for the next one")
 	golden(t, "top.txt", out.String())
 	require.NotContains(t, out.String(), "\x1b")
 }
@@ -81,7 +84,7 @@ func TestTopNamesAFewOfTheHoldersThatAreCutOff(t *testing.T) {
 	v, out, _ := capture(nil)
 	v.Show(many)
 	require.Equal(t, 23, strings.Count(out.String(), "\n"), "one is left for the cursor")
-	require.Contains(t, out.String(), "A, which holds /locks/002, is not connected\n997 more holders are not connected\n")
+	require.Contains(t, out.String(), "A, which holds /locks/002, is not connected\n997 more holders are cut off or silent\n")
 	require.Contains(t, out.String(), "/locks/014  A ")
 	require.Contains(t, out.String(), "and 985 more\n")
 }

@@ -139,8 +139,12 @@ func (p *problemsOf) locks() {
 			p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
 		}
 		for _, c := range in.Holders {
-			if s := p.e.Snapshot.Sessions[c.Session]; s != nil && s.Away {
-				p.add(len(in.Waiters) > 0, "silent holder", in.Path, who(c)+" is "+view.Away(s, p.e.Snapshot.At)+".", look(in.Path))
+			s := p.e.Snapshot.Sessions[c.Session]
+			if s == nil {
+				continue
+			}
+			if away := view.Away(s, p.e.Snapshot.At); away != "" {
+				p.add(len(in.Waiters) > 0, "silent holder", in.Path, who(c)+" is "+away+".", look(in.Path))
 				break
 			}
 		}

@@ -230,8 +230,9 @@ func (e *Ensemble) person(c inspect.Contender, place int) person {
 	if s == nil {
 		return p
 	}
-	if p.Address = s.Address; s.Away {
-		p.Notes = append(p.Notes, view.Away(s, e.Snapshot.At))
+	p.Address = s.Address
+	if away := view.Away(s, e.Snapshot.At); away != "" {
+		p.Notes = append(p.Notes, away)
 	}
 	return p
 }
