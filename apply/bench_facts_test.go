@@ -59,13 +59,13 @@ func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 
 // bytesPerLock is what a plan may keep for each lock that stays as it is: the node as
 // it was read, the change that is none, the pin, and the entry of the index. Measured
-// are 980 bytes; it was 2,680 with a copy of each text and access list for everybody
+// are 853 bytes; it was 2,680 with a copy of each text and access list for everybody
 // who mentions it, and with the payloads' emptied maps.
-const bytesPerLock = 1050
+const bytesPerLock = 920
 
 // bytesPerChange is what a saved plan may take, once it is read, for each semaphore that
 // gets another limit: the node before and after, the change, the pins of the node and of
-// its two children. Measured are 1,830 bytes; it was 3,800 with the access lists of three
+// its two children. Measured are 1,798 bytes; it was 3,800 with the access lists of three
 // entries that each of the four nodes and two payloads had for itself. 180 of them are room for
 // max_hold, max_wait, owner and runbook in the parameters before and after.
 const bytesPerChange = 1980

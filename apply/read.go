@@ -301,6 +301,7 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 		return nil, readError(path, err)
 	}
 	n.ACL = r.share.list(fromZK(acl))
+	n.Live.AsLeft = r.tree.Index.Left(n, data)
 	if n.Kind().Container {
 		return f, r.list(ctx, f)
 	}

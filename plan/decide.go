@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -96,8 +97,7 @@ func (d *decisions) continued(c *Change) {
 // because everything in it would have to go. A node of which only the address differs comes
 // before rewrites, to which the address is a difference like any other.
 func (d *decisions) comparison(want, have *Node) Change {
-	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, Usage: usage(have)}
-	c.After = want.withPayload()
+	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, After: want, Usage: usage(have)}
 	c.compare()
 	switch {
 	case len(c.ForcesReplace) > 0:
@@ -112,13 +112,22 @@ func (d *decisions) comparison(want, have *Node) Change {
 	case c.onlyRenamed():
 		// As in Terraform, an address is no property of the thing: nothing to change.
 		c.Action = NoOp
-		c.After.Payload.Carry(have.Payload)
 	case c.rewrites() || c.ACL != nil || c.MissingParts != nil:
 		c.Action = Update
-		c.After.Payload.Carry(have.Payload)
 		d.checkShrink(&c)
 	default:
 		c.Action = NoOp
+	}
+	c.Drift = c.Action != NoOp && d.drifted(have)
+	stays := c.Action == NoOp && !c.renamed() && d.movesFrom[c.Path] == nil
+	// What stays at the node is what is there, to the byte. In most plans nearly all nodes are such, and a copy for each
+	// is a quarter of the plan's memory. A namespace may have another quota, see quotas.
+	if stays && !c.Kind.Container && want.Addr == have.Addr && slices.Equal(want.ACL, have.ACL) {
+		c.After = have
+		return c
+	}
+	c.After = want.withPayload()
+	if c.Action != Replace {
 		c.After.Payload.Carry(have.Payload)
 	}
 	// The generation counts what is written into the node's data. It must not rise for an access
@@ -127,10 +136,7 @@ func (d *decisions) comparison(want, have *Node) Change {
 	if c.Action == Replace || c.rewrites() {
 		c.After.Payload.Gen++
 	}
-	c.Drift = c.Action != NoOp && d.drifted(have)
-	if c.Action == NoOp && !c.renamed() && d.movesFrom[c.Path] == nil {
-		// What stays at the node is what is there, to the byte. In most plans nearly
-		// all nodes are such, and a copy for each is a seventh of the plan's memory.
+	if stays {
 		c.After.Payload = have.Payload
 	}
 	d.continued(&c)
@@ -168,7 +174,7 @@ func (c *Change) compare() {
 	if !kind.EqualACL(have.ChildACL, want.ChildACL) {
 		c.ChildACL = &ACLDiff{have.ChildACL, want.ChildACL}
 	}
-	c.Revive = have.State != want.State && want.State == kind.StateActive
+	c.Revive = have.State != kind.StateActive && cmp.Or(want.State, kind.StateActive) == kind.StateActive
 	if !kind.EqualACL(c.Before.ACL, c.After.ACL) {
 		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
 	}
@@ -198,7 +204,7 @@ func (c *Change) rewrites() bool {
 // comparison entry by entry can let that pass, as kind.EqualACL does; a hash cannot.
 func (d *sides) drifted(n *Node) bool {
 	_, e, ok := d.entry(n.Path)
-	if !ok || slices.ContainsFunc(n.ACL, kind.ACL.Masked) {
+	if !ok || n.Live != nil && n.Live.AsLeft || slices.ContainsFunc(n.ACL, kind.ACL.Masked) {
 		return false
 	}
 	h, err := n.hash()

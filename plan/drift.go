@@ -45,8 +45,8 @@ func (d *selection) drift() {
 			d.p.Drifted = append(d.p.Drifted, one)
 		}
 	}
-	for _, path := range d.paths() {
-		if have := d.have[path]; d.ours(have) && d.drifted(have) {
+	for path, have := range d.have {
+		if d.ours(have) && d.drifted(have) {
 			see(have.owned(), path, DriftChanged)
 		}
 	}

@@ -43,3 +43,21 @@ func TestDriftNamesWhatWasChangedByHand(t *testing.T) {
 		}
 	}
 }
+
+// A read that finds the bytes of the last apply needs no hash of what it decoded.
+func TestANodeIsAsLeftByItsBytesAndItsList(t *testing.T) {
+	m := applied(t, base())
+	live := m.read(t, testRoot, testStack)
+	for _, n := range live.Nodes {
+		data := m.nodes[n.Path].data
+		require.True(t, live.Index.Left(n, data), n.Path)
+		require.False(t, live.Index.Left(n, append([]byte(" "), data...)), "which hash has to look at")
+		other := *n
+		other.ACL = n.ACL[:1]
+		require.False(t, live.Index.Left(&other, data), "another list")
+		other = *n
+		other.Path += "x"
+		require.False(t, live.Index.Left(&other, data), "a copy elsewhere")
+		require.False(t, (*plan.Index)(nil).Left(n, data))
+	}
+}

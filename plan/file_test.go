@@ -163,7 +163,8 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 		planned(`{"action":"create","after":{"path":"/locks/a","acl":1,"payload":` + string(payload) + `}}`),
 		planned(`{"action":"create","after":{"path":"/locks/a","child_acl":-1,"payload":` + string(payload) + `}}`),
 		planned(`{"action":"delete","before":` + node("/locks/a", `,"live":{"parts":[{"name":"x","acl":7}]}`) + `}`),
-		planned(`{"action":"no-op","same":true,"before":` + node("/locks/a", live) + `}`),
+		planned(`{"action":"no-op","same":true}`),
+		planned(`{"action":"update","same":true,"before":` + node("/locks/a", live) + `}`),
 		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"changes":{}}]}`,
 		`{"plans":[{"root":"/locks","stack":"shop","index":{"path":"/locks/.locktree/stacks/shop"},"pins":[7]}]}`,
 	} {

@@ -99,6 +99,10 @@ func changeFormOf(c *Change, t *listTable) (f changeForm, err error) {
 	if f.Before, err = nodeFormOf(c.Before, t); err != nil {
 		return f, err
 	}
+	if c.After == c.Before {
+		f.Same = true
+		return f, nil
+	}
 	if f.After, err = nodeFormOf(c.After, t); err != nil || f.Before == nil || f.After == nil {
 		return f, err
 	}
@@ -307,7 +311,10 @@ func (r *formReader) after(f changeForm, before *Node) (*Node, error) {
 		}
 		return r.node(f.After)
 	}
-	if before == nil || f.After == nil {
+	switch {
+	case before != nil && f.After == nil && f.Action == NoOp:
+		return before, nil
+	case before == nil || f.After == nil:
 		return nil, errors.New("what is said to be the same is missing")
 	}
 	n := Node(f.After.plainNode)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -172,6 +173,16 @@ func DecodeIndex(data []byte) (*Index, error) {
 	return x, nil
 }
 
+// Left reports whether a node is as the last apply left it, by the data that was read. Nearly all nodes are; of the
+// others it may be too, when somebody wrote the same in another form: hash decides.
+func (x *Index) Left(n *Node, data []byte) bool {
+	if x == nil || n.Payload == nil {
+		return false
+	}
+	e, known := x.Resources[n.Payload.Owner.Addr]
+	return known && e.Path == n.Path && e.Hash == fingerprint(data, n.ACL)
+}
+
 // hash identifies what is stored at a node: payload and access list. 64 bits find
 // a change made by hand; nobody gains by forging one.
 //
@@ -185,10 +196,11 @@ func (n *Node) hash() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	acl, err := json.Marshal(kind.NormalizeACL(n.ACL))
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(append(data, acl...))
-	return hex.EncodeToString(sum[:8]), nil
+	return fingerprint(data, n.ACL), nil
+}
+
+func fingerprint(data []byte, list []kind.ACL) string {
+	acl, _ := json.Marshal(kind.NormalizeACL(list)) // strings: it cannot fail
+	sum := sha256.Sum256(slices.Concat(data, acl))
+	return hex.EncodeToString(sum[:8])
 }

@@ -123,6 +123,7 @@ type Live struct {
 	DataLength int   `json:"data_length"`         // bytes
 	ModifiedMs int64 `json:"modified_ms"`         // last data change, milliseconds since 1970 by the server's clock
 	Ephemeral  bool  `json:"ephemeral,omitempty"` // belongs to a session: can be no node of ours
+	AsLeft     bool  `json:"-"`                   // known to be what the last apply left, see [Index.Left]
 	// Trouble and Detail say why Node.Payload is nil.
 	Trouble Trouble `json:"trouble,omitempty"`
 	Detail  string  `json:"detail,omitempty"`

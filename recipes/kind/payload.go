@@ -44,9 +44,10 @@ type Payload struct {
 	State    State
 	MovedTo  string // the new path, when State is StateMoved
 
-	// Unknown fields that a newer version wrote, kept for rewriting.
-	extra, extraSpec map[string]json.RawMessage
+	unknown *unknown // fields that a newer version wrote, kept for rewriting; nil for nearly all
 }
+
+type unknown struct{ doc, spec map[string]json.RawMessage }
 
 // ErrForeign means that the data is not a payload of locktree: the node belongs to
 // somebody else, and must be left alone.
@@ -76,8 +77,12 @@ func (p *Payload) Encode() ([]byte, error) {
 	if err := Validate(p.Params); err != nil {
 		return nil, err
 	}
-	spec := make(map[string]any, len(p.extraSpec))
-	for k, v := range p.extraSpec {
+	var kept unknown
+	if p.unknown != nil {
+		kept = *p.unknown
+	}
+	spec := make(map[string]any, 8+len(kept.spec))
+	for k, v := range kept.spec {
 		spec[k] = v
 	}
 	for _, f := range p.Params.Fields() {
@@ -88,8 +93,8 @@ func (p *Payload) Encode() ([]byte, error) {
 		// later version changes the default.
 		spec[f.Name] = f.Get()
 	}
-	doc := make(map[string]any, len(p.extra)+8)
-	for k, v := range p.extra {
+	doc := make(map[string]any, 9+len(kept.doc))
+	for k, v := range kept.doc {
 		doc[k] = v
 	}
 	maps.Copy(doc, map[string]any{
@@ -141,7 +146,6 @@ func Decode(data []byte) (*Payload, error) {
 		}
 	}
 	delete(doc, "locktree")
-	p.extra = unknown(doc)
 	p.State = stateOr(p.State)
 	if !slices.Contains([]State{StateActive, StateDraining, StateMoved}, p.State) {
 		return nil, damaged("state", fmt.Errorf("%q is not a state", p.State))
@@ -152,17 +156,11 @@ func Decode(data []byte) (*Payload, error) {
 	}
 	p.Params = k.New()
 	spec, err = decodeSpec(p.Params, spec)
-	p.extraSpec = unknown(spec)
-	return p, err
-}
-
-// unknown drops a map that is empty now: it would keep the memory of everything it
-// held, which was a third of the memory of a plan of 100,000 locks.
-func unknown(left map[string]json.RawMessage) map[string]json.RawMessage {
-	if len(left) == 0 {
-		return nil
+	// An emptied map would keep the memory of everything it held, which was a third of the memory of a plan of 100,000 locks.
+	if len(doc)+len(spec) > 0 {
+		p.unknown = &unknown{doc, spec}
 	}
-	return left
+	return p, err
 }
 
 // envelope decides whether data is a payload at all.
@@ -222,5 +220,5 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 // Carry copies into p the fields that were found at the node and are unknown to this
 // version. An update must call it, or it would drop what a newer version wrote.
 func (p *Payload) Carry(live *Payload) {
-	p.extra, p.extraSpec = live.extra, live.extraSpec
+	p.unknown = live.unknown
 }
