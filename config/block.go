@@ -30,6 +30,7 @@ type attribute struct {
 	deps      []*decl // what the expression refers to
 	each      bool    // it refers to each.key or each.value
 	bad       bool    // it refers to something that does not exist, which has been reported
+	doomed    bool    // it was bad before the evaluation began, for every instance of the module
 	iterator  string  // in the content of a dynamic block: the name of its element
 	required  bool    // null, which means not set, is an error: see scope.as
 }
@@ -108,7 +109,7 @@ func decodeBody(body hcl.Body, t *blockType, r *report) *block {
 	return b
 }
 
-// clone is the block for an instance of its module: what is found out about an argument belongs to one instance.
+// clone is the block for another module block that calls its directory: what is found out about an argument belongs to one.
 func (b *block) clone() *block {
 	if b == nil {
 		return nil
@@ -123,6 +124,16 @@ func (b *block) clone() *block {
 		c.blocks[i] = n.clone()
 	}
 	return &c
+}
+
+// each calls f for every argument of the block and of those in it.
+func (b *block) each(f func(*attribute)) {
+	for _, a := range b.attrs {
+		f(a)
+	}
+	for _, n := range b.blocks {
+		n.each(f)
+	}
 }
 
 func (b *block) setAttrs(attrs hcl.Attributes) {

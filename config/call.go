@@ -62,10 +62,7 @@ func (m *module) openModule(a *attribute) *module {
 	}
 	// Two bounds, because each alone is too weak: 16 levels of which each calls the next one twice are 65,536 calls, and
 	// 2,000 calls could be as many levels.
-	if !m.evaluated {
-		m.calls++
-	}
-	if m.calls > maxCalls+1 {
+	if m.calls++; m.calls > maxCalls+1 {
 		return nil // reported once
 	}
 	if depth > maxCallDepth || m.calls > maxCalls {
@@ -167,23 +164,14 @@ func (m *module) evaluateCall(d *decl) {
 		return
 	}
 	byKey := make(map[string]cty.Value, len(elements))
-	for i, el := range elements {
-		in, at, child := s, addr, d.child
-		if i > 0 {
-			child = m.module(d.child.files, m, d.child.path)
-			child.functions = d.child.functions
-			child.prepare()
-		}
+	for _, el := range elements {
+		in, at := s, addr
 		if d.forEach != nil {
 			at += "[" + strconv.Quote(el.key) + "]"
 			in = s.each(el, at)
 		}
 		m.moduleAddrs = append(m.moduleAddrs, struct{ instance, block plan.Addr }{plan.Addr(at), plan.Addr(addr)})
-		byKey[el.key] = m.evaluateModule(child, d, in, at)
-		if i > 0 { // the first one stays, for what is asked about the block
-			child.named, child.names, child.index, child.variables, child.inputs = nil, nil, nil, nil, nil
-			child.nodes, child.outputs, child.all, child.steps = nil, nil, nil, nil
-		}
+		byKey[el.key] = m.evaluateModule(d.child, d, in, at)
 	}
 	if d.value = byKey[""]; d.forEach != nil {
 		d.value = cty.ObjectVal(byKey)
@@ -192,6 +180,7 @@ func (m *module) evaluateCall(d *decl) {
 
 // evaluateModule evaluates one instance of a module and returns its outputs.
 func (m *module) evaluateModule(child *module, d *decl, s scope, addr string) cty.Value {
+	child.renew()
 	child.prefix = addr + "."
 	child.ensemble = m.ensemble
 	if a := d.block.attrs["ensemble"]; a != nil {

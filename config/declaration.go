@@ -28,6 +28,7 @@ type decl struct {
 
 	value    cty.Value
 	failed   bool // its value is missing, and the reason has been reported
+	doomed   bool // before the evaluation began, for every instance of the module
 	evaluate func(*decl)
 
 	scope *hcl.EvalContext // built on first use, see scope.go

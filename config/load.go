@@ -72,7 +72,6 @@ func (m *module) build(c *Config) {
 		return
 	}
 	m.readInputs()
-	m.evaluated = true
 	m.run()
 	m.finish(c)
 }
@@ -83,8 +82,8 @@ type decoded struct {
 	incomplete bool
 }
 
-// declarations are those of the module's directory, for this instance; nil when going on would only report consequences of
-// the errors so far. What a module declares is decoded once, for all of its instances; the configuration's own, of which
+// declarations are those of the module's directory, for this block that calls it; nil when going on would only report
+// consequences of the errors so far. What a module declares is decoded once, for all of its blocks; the configuration's own, of which
 // there may be very much, is left to be collected.
 func (m *module) declarations() *block {
 	d, known := m.decoded[m.path]

@@ -3,8 +3,10 @@ package config
 import (
 	"io/fs"
 
-	"github.com/locktree/locktree/plan"
+	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/locktree/locktree/plan"
 )
 
 // session is what all modules of one Load share.
@@ -12,7 +14,6 @@ type session struct {
 	opts      Options
 	expanded  int         // nodes and modules so far
 	calls     int         // module blocks so far
-	evaluated bool        // the evaluation has begun: every module block has been counted
 	instances []*instance // every node, parents first, in the order of the configuration
 	checks    []plan.Check
 	intents
@@ -22,9 +23,8 @@ type session struct {
 	decoded map[string]decoded // by directory
 }
 
-// module is the declarations of one directory, for one instance of a module block. They are collected, resolved and
-// evaluated once. The first instance is made when the block is collected, so that what refers to its outputs can be
-// checked; the others when the block is evaluated.
+// module is the declarations of one directory, for one module block. They are collected and resolved once, when the block
+// is collected, so that what refers to its outputs can be checked. They are evaluated for each instance of the block.
 type module struct {
 	*report
 	*session
@@ -33,6 +33,7 @@ type module struct {
 	parent   *module // nil: the configuration itself
 	path     string  // from the configuration's directory; "." for that itself
 	settings *decl   // the locktree block
+	root     *block  // what is declared, of a module that is called: it is evaluated more than once
 
 	// named are the declarations a reference ROOT.NAME finds.
 	named   map[string]map[string]*decl
@@ -107,7 +108,31 @@ func (m *module) prepare() bool {
 	m.declareVariables()
 	m.resolve()
 	m.steps = m.order()
+	if m.parent != nil {
+		m.root = root
+		m.eachPart(func(d *decl) { d.doomed = d.failed }, func(a *attribute) { a.doomed = a.bad })
+	}
 	return true
+}
+
+func (m *module) eachPart(decls func(*decl), attrs func(*attribute)) {
+	for _, d := range m.all {
+		decls(d)
+	}
+	m.root.each(attrs)
+}
+
+// renew forgets what the evaluation of an instance found out.
+func (m *module) renew() {
+	m.eachPart(func(d *decl) {
+		d.value, d.failed = cty.DynamicVal, d.doomed
+		if d.node != nil {
+			clear(d.node.instances)
+		}
+	}, func(a *attribute) { a.bad = a.doomed })
+	for _, v := range m.variables {
+		v.rejected = false
+	}
 }
 
 // run evaluates the configuration itself, or an instance of a module, and collects its nodes.
@@ -136,7 +161,7 @@ func (m *module) evaluate(steps []*decl) {
 		}
 		// Most are needed once, and 100,000 of them fill the memory.
 		d.scope = nil
-		if d.node != nil {
+		if d.node != nil && m.parent == nil {
 			d.release()
 		}
 	}
