@@ -8,18 +8,18 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// accessCheck is of all declared lists.
+// accessCheck checks the declared access lists.
 type accessCheck struct {
 	*sides
 	verdicts map[listNeed]verdict
 	remarks  []*remark
 }
 
-// checkAccess looks at the declared access lists: nobody may be left without
-// one, everybody must not write, and we must not lock ourselves out.
+// checkAccess checks the declared access lists: every node needs one, it must not let everybody
+// write, and it must not lock us out.
 //
-// It looks at what is declared and not at what is there: a list that is wrong in the ensemble
-// is put right by the plan, or is nobody's of this stack.
+// It checks what is declared and not what exists: the plan corrects a wrong list in the ensemble,
+// unless the node is not this stack's.
 func (d *accessCheck) checkAccess() {
 	for _, n := range d.desired {
 		base := Problem{Severity: Error, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
@@ -44,8 +44,8 @@ func (d *accessCheck) checkAccess() {
 	d.tellRemarks()
 }
 
-// openTo finds the first entry that lets everybody do more than read.
-// The list of the contenders counts, too: what they say of themselves is in their data.
+// openTo finds the first entry that lets everybody do more than read. The contenders' list counts
+// too, because their data says who they are.
 func openTo(n *Node) (string, bool) {
 	for _, list := range [][]kind.ACL{n.ACL, n.Payload.ChildACL} {
 		for _, a := range list {
@@ -57,16 +57,16 @@ func openTo(n *Node) (string, bool) {
 	return "", false
 }
 
-// Everybody reports whether an entry is of whoever reaches the servers.
-// ZooKeeper's ip scheme takes a prefix length, and /0 matches all.
+// Everybody reports whether an entry applies to anybody who can reach the servers. In ZooKeeper's ip
+// scheme an address may have a prefix length, and /0 matches all.
 func Everybody(a kind.ACL) bool {
 	return a.Scheme == "world" || a.Scheme == "ip" && len(a.ID) > 2 && a.ID[len(a.ID)-2:] == "/0"
 }
 
-// Need is what an administrator must have on a node of a kind, to manage it later: deleting and creating
-// children are rights of the parent.
-// So a lock without structural children takes no c or d from us: its contenders are not ours
-// to delete. To break a lock takes d, and the transaction says so when it is missing.
+// Need returns the rights that an administrator needs on a node of this kind to manage it later. The
+// rights to create and delete children are rights on the parent. So on a lock without structural
+// children we need no c or d: its contenders are not ours to delete. Breaking a lock needs d, and the
+// transaction fails with a clear error when it is missing.
 func Need(k *kind.Kind) kind.Perm {
 	if k.Container || len(k.Children) > 0 {
 		return kind.PermAll
@@ -74,9 +74,9 @@ func Need(k *kind.Kind) kind.Perm {
 	return kind.PermRead | kind.PermWrite | kind.PermAdmin
 }
 
-// checkLockOut finds lists that would keep us from managing the node, which an apply could set
-// but not take back: ADMIN on the node is what setting a list takes. Only a superuser of the
-// servers can help then, or servers started with skipACL.
+// checkLockOut finds lists that would keep us from managing the node. An apply could set such a list
+// but not undo it, because setting a list needs ADMIN on the node. Then only a superuser of the
+// servers can help, or servers started with skipACL.
 func (d *accessCheck) checkLockOut(n *Node) {
 	if n.AllowLockout || len(d.opts.Identities) == 0 {
 		return
@@ -93,14 +93,14 @@ func (d *accessCheck) checkLockOut(n *Node) {
 		n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path))
 	p.Detail += d.misspelt(n.ACL)
 	if missing&^maybe == 0 {
-		// Whether an address matches is known to the servers alone.
+		// Only the servers know whether an address matches.
 		p.Severity, p.Summary = Warning, "Apply may lock itself out"
 	}
 	d.p.Problems = append(d.p.Problems, p)
 }
 
-// misspelt says of entries that they mean us, or an administrator, and do not say so: the mistake
-// cannot be seen in the list, which looks right.
+// misspelt points out entries that are meant for us or for an administrator but do not match: the
+// list looks right, so the mistake is hard to see.
 func (d *sides) misspelt(list []kind.ACL) (text string) {
 	for _, a := range list {
 		if ours, ok := d.backwards(a); ok {
@@ -110,9 +110,9 @@ func (d *sides) misspelt(list []kind.ACL) (text string) {
 	return text
 }
 
-// backwards finds our certificate's subject written in another order. The servers
-// compare the text, in RFC 2253's order (last encoded first), and take any other
-// text without complaint: openssl and Go print the reverse.
+// backwards finds our certificate's subject, or an administrator's, written in another order. The
+// servers compare strings, in RFC 2253's order (last encoded first), and accept any other string
+// without complaint. openssl and Go print the reverse.
 func (d *sides) backwards(a kind.ACL) (ours string, ok bool) {
 	names := func(s string) []string {
 		parts := strings.Split(s, ",")
@@ -136,9 +136,9 @@ func (d *sides) backwards(a kind.ACL) (ours string, ok bool) {
 	return "", false
 }
 
-// granted adds up what a list gives us, and what it gives to somebody we may be:
-// "ip" and schemes of plug-ins are matched by the servers, not by us.
-// "world" is among the identities of every client: what it gets is ours for certain.
+// granted adds up the rights that a list surely gives us, and those that it may give us: only the
+// servers can match "ip" and the schemes of plug-ins. "world" is among the identities of every client,
+// so its rights are surely ours.
 func (d *sides) granted(list []kind.ACL) (sure, maybe kind.Perm) {
 	for _, a := range list {
 		switch {

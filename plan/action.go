@@ -13,7 +13,7 @@ const (
 	Update  Action = '~'
 	Delete  Action = '-'
 	Replace Action = '±' // delete and create in one transaction
-	Forget  Action = '.' // the node stays and works on, but is no stack's any more
+	Forget  Action = '.' // the node stays and goes on working, but no longer belongs to a stack
 )
 
 // String returns the word used in Terraform's JSON: "no-op", "create", "update",
@@ -27,7 +27,7 @@ func (a Action) String() string {
 
 var actionWords = map[Action]string{NoOp: "no-op", Create: "create", Update: "update", Delete: "delete", Replace: "replace", Forget: "forget"}
 
-// Symbol returns what stands before the block in a printed plan: "+", "~", "-",
+// Symbol returns the symbol in front of the block in a printed plan: "+", "~", "-",
 // "-/+" or a space.
 func (a Action) Symbol() string {
 	if a == Replace {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Addr is where something is declared: namespace.pay.mutex.ledger, module.team["search"].mutex.m["k"].
+// Addr is the address of a declaration: namespace.pay.mutex.ledger, module.team["search"].mutex.m["k"].
 // It consists of steps TYPE.NAME, each with a key in brackets if it is one of several instances. "" is no address.
 //
-// A key is quoted as [strconv.Quote] does it, so that whatever looks like an address inside a key is a part
-// of the key. Addresses are equal, and sort, as texts.
+// A key is quoted as by [strconv.Quote], so that anything inside a key that looks like an address is part of the
+// key. Addresses compare and sort as strings.
 type Addr string
 
 // joined lists addresses in a sentence.
@@ -24,7 +24,7 @@ func joined(addrs []Addr) string {
 // step is one step of an address.
 type step struct {
 	typ, name string
-	key       string // as it is written, with its quotes; "" for none
+	key       string // as written, with its quotes; "" for none
 	end       int    // of the step within the address
 }
 
@@ -53,7 +53,7 @@ func (a Addr) last() (last step) {
 	return last
 }
 
-// Child is the address of a block within what a names.
+// Child is the address of a block inside the one that a names.
 func (a Addr) Child(typ, name string) Addr {
 	if a != "" {
 		a += "."
@@ -64,13 +64,13 @@ func (a Addr) Child(typ, name string) Addr {
 // Instance is the address of one instance of the block a.
 func (a Addr) Instance(key string) Addr { return a + Addr("["+strconv.Quote(key)+"]") }
 
-// Type is the word in front of the name: "mutex".
+// Type is the type of the last step: "mutex".
 func (a Addr) Type() string { return a.last().typ }
 
 // Name is the last name, without its key.
 func (a Addr) Name() string { return a.last().name }
 
-// Key is what tells the instances of a block apart; ok says that there is one.
+// Key is the key of the last step, which distinguishes the instances of a block; ok reports whether there is one.
 func (a Addr) Key() (key string, ok bool) {
 	key, err := strconv.Unquote(a.last().key)
 	return key, err == nil
@@ -94,14 +94,14 @@ func (a Addr) Block() Addr {
 	return Addr(strings.Join(out, "."))
 }
 
-// Parent is the address around it, "" where there is none.
+// Parent is the address of the enclosing block, "" if there is none.
 func (a Addr) Parent() Addr {
 	before, end := 0, 0
 	a.steps(func(s step) bool { before, end = end, s.end; return true })
 	return a[:before]
 }
 
-// Module is the module it is declared in, "" for the configuration's own.
+// Module is the module in which it is declared, "" for the root module.
 func (a Addr) Module() Addr {
 	end := 0
 	a.steps(func(s step) bool {
@@ -119,10 +119,10 @@ func (a Addr) Local() Addr {
 	return Addr(strings.TrimPrefix(string(rest), "."))
 }
 
-// Within reports whether a is base, an instance of it or something in it, and what follows base then.
+// Within reports whether a is base, an instance of it or something in it, and returns what follows base.
 //
-// A dot or a bracket must follow, or mutex.ab would be within mutex.a. That it does not belong to a key
-// follows from the base, which ends outside of quotes.
+// A dot or a bracket must follow, otherwise mutex.ab would be within mutex.a. It cannot be part of a key, because
+// base ends outside of quotes.
 func (a Addr) Within(base Addr) (rest Addr, ok bool) {
 	text, ok := strings.CutPrefix(string(a), string(base))
 	return Addr(text), ok && (text == "" || base == "" || text[0] == '.' || text[0] == '[')

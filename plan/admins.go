@@ -8,8 +8,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Where administrators are declared, a plan is judged by them and not by who makes it: that may be
-// somebody who only looks, or the old credential and the new one presented together.
+// If administrators are declared, access lists are checked for them and not for whoever makes the
+// plan: that may be somebody who only reads, or somebody who presents an old and a new credential.
 
 // checkAdmins finds lists that would keep administrators from managing a node, or readers from planning it.
 func (d *accessCheck) checkAdmins(n *Node) {
@@ -34,10 +34,11 @@ func (d *accessCheck) checkAdmins(n *Node) {
 	}
 }
 
-// verdict is what an access list means to those who are declared. Most nodes have one of a few lists.
+// verdict is what an access list means for those who are declared. It is computed once per list:
+// most nodes have one of a few lists.
 type verdict struct {
 	able, unable string // the administrators who can manage the node, and those who cannot
-	perhaps      bool   // one of them may be somebody whom the servers know by an address or a plug-in
+	perhaps      bool   // an administrator may be able to, by an address or a plug-in that only servers can match
 	blind        string // readers who cannot read it
 }
 
@@ -76,7 +77,7 @@ func (d *accessCheck) verdictOn(n *Node) verdict {
 	return v
 }
 
-// rightsOf is what a list gives to an identity alone, and what it gives to somebody it may be.
+// rightsOf returns the rights that a list surely gives to an identity, and those that it may give.
 func rightsOf(who kind.ACL, list []kind.ACL) (sure, maybe kind.Perm) {
 	for _, a := range list {
 		switch {
@@ -89,7 +90,7 @@ func rightsOf(who kind.ACL, list []kind.ACL) (sure, maybe kind.Perm) {
 	return sure, maybe
 }
 
-// remark is one warning about all nodes of which it can be said.
+// remark is one warning about all nodes to which it applies.
 type remark struct {
 	summary, who, why, next string
 
@@ -106,7 +107,7 @@ func (d *accessCheck) note(n *Node, summary, who, why, next string) {
 	d.remarks[i].addrs = append(d.remarks[i].addrs, n.Addr)
 }
 
-// tellRemarks says each of them once.
+// tellRemarks reports each remark once.
 func (d *accessCheck) tellRemarks() {
 	const room = 5
 	for _, r := range d.remarks {
@@ -119,7 +120,7 @@ func (d *accessCheck) tellRemarks() {
 	}
 }
 
-// administeredNow names who could still set the list that is there.
+// administeredNow names those who can still set the present list.
 func (d *sides) administeredNow(path string) string {
 	have := d.have[path]
 	if have == nil {
@@ -137,7 +138,7 @@ func (d *sides) administeredNow(path string) string {
 	return ", which depends on " + whoBut(now, d.intent.Access.Admins) + " now"
 }
 
-// Names are the identities of a list, without hashes.
+// Names returns the identities of a list, without hashes.
 func Names(list []kind.ACL) (out []string) {
 	for _, a := range list {
 		out = append(out, Identity{a.Scheme, a.ID}.String())
@@ -147,7 +148,8 @@ func Names(list []kind.ACL) (out []string) {
 
 func whoText(list []kind.ACL) string { return strings.Join(Names(list), ", ") }
 
-// whoBut lists identities that others are not. A user whose password is replaced is among both.
+// whoBut lists identities. A user who is among others with another digest, because the password is
+// being replaced, is marked as such.
 func whoBut(list, others []kind.ACL) string {
 	var out []string
 	for _, a := range list {
@@ -160,8 +162,8 @@ func whoBut(list, others []kind.ACL) string {
 	return strings.Join(out, ", ")
 }
 
-// checkSetters warns when none of the declared administrators can set what is to be set, but somebody else
-// can: the apply has to present both.
+// checkSetters warns when no declared administrator can set an access list that is to be set, but
+// somebody else can: the apply has to present both credentials.
 func (d *frame) checkSetters() {
 	var who []kind.ACL
 	n, first := 0, ""
@@ -199,7 +201,7 @@ func mayAdminister(who kind.ACL, list []kind.ACL) bool {
 	return (sure|maybe)&kind.PermAdmin != 0
 }
 
-// undeclared says whose the tool's own nodes are where nobody is declared.
+// undeclared warns if no administrators are declared, and says to whom the tool's own nodes belong.
 func (d *frame) undeclared() {
 	if d.current.Frame == nil || d.intent.Access != nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || !d.somebody() {
 		return

@@ -8,19 +8,19 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// ZooKeeper asks the parent whether a node may be deleted or created. What a lock's
-// own access list says is worth nothing where somebody may delete in the root: an
-// idle lock there can be taken away and made anew with another list. The same goes
-// for the tool's own nodes: who deletes in the apply lock lets two appliers in.
+// In ZooKeeper, the parent's access list decides whether a node may be deleted or created. A lock's
+// own list is worth nothing if somebody may delete in the root: they can delete an idle lock there
+// and create it again with another list. The same is true of the tool's own nodes: somebody who
+// deletes in the apply lock lets two applies in.
 //
-// Above the root nothing has to be looked at: a node that is not empty cannot be
-// deleted by anybody, and the root holds the tool's own nodes at least.
+// Nodes above the root need no check: nobody can delete a node that is not empty, and the root
+// contains at least the tool's own nodes.
 
-// audit looks at who else may delete or create where the stack stands. Who has ADMIN
-// there was put in charge by somebody; everybody was not. It looks at the lists as the plan leaves them.
+// audit finds others who may create or delete the stack's nodes. Somebody with ADMIN there was put in
+// charge on purpose; everybody was not. It checks the access lists as the plan leaves them.
 func (d *frame) audit() {
 	if d.opts.Destroy || d.intent.Access == nil && !d.somebody() {
-		return // nobody in particular has no rights of its own to keep
+		return // a connection without an identity has no rights of its own to protect
 	}
 	d.auditNeighbours()
 	var open []string
@@ -45,11 +45,11 @@ func (d *frame) audit() {
 			"Leave c, d and a there to who applies, for example with zkCli.sh's setAcl.")
 }
 
-// others are the entries that give one of the rights of mask to somebody who is not
-// us and not an administrator of the node.
+// others returns the entries that give one of the rights in mask to somebody who is neither us nor an
+// administrator of the node.
 //
-// The rights are summed up first: entries of one identity add up on the server, and whoever has
-// ADMIN in one of them may give itself the rest.
+// The rights of an identity are added up first, as the server does. Whoever has ADMIN in one entry can
+// take the rest.
 func (d *sides) others(list []kind.ACL, mask kind.Perm) (who []string) {
 	sum := map[Identity]kind.Perm{}
 	for _, a := range list {
@@ -66,7 +66,7 @@ func (d *sides) others(list []kind.ACL, mask kind.Perm) (who []string) {
 	return who
 }
 
-// oneOfUs: who may apply, by name.
+// oneOfUs reports whether an entry names somebody who may apply.
 func (d *sides) oneOfUs(a kind.ACL) bool {
 	if d.intent.Access != nil {
 		return granted(d.intent.Access.Admins, a)
@@ -74,7 +74,7 @@ func (d *sides) oneOfUs(a kind.ACL) bool {
 	return a.Scheme != "world" && slices.Contains(d.opts.Identities, Identity{a.Scheme, a.ID})
 }
 
-// listAfter is the list of a node of the frame as the plan leaves it.
+// listAfter is the access list of a node of the frame as the plan leaves it.
 func (d *frame) listAfter(f *Framed) []kind.ACL {
 	for _, c := range d.p.Access {
 		if c.Pin.Path == f.Path && !c.Contenders {
@@ -84,8 +84,8 @@ func (d *frame) listAfter(f *Framed) []kind.ACL {
 	return f.ACL
 }
 
-// auditNeighbours looks at administrators of other stacks, where ours are declared. On one root they cannot
-// be kept apart: all stacks need DELETE in the same nodes.
+// auditNeighbours finds administrators of other stacks, if ours are declared. On one root they cannot
+// be separated: all stacks need DELETE in the same nodes.
 func (d *frame) auditNeighbours() {
 	if d.intent.Access == nil {
 		return
@@ -121,7 +121,7 @@ func (d *frame) auditNeighbours() {
 	}
 }
 
-// checkRoot looks at a root whose list is somebody else's to set.
+// checkRoot checks a root whose access list this stack does not set.
 func (d *frame) checkRoot(f *Framed) {
 	if f.Closed || d.wantedOf(f) != nil {
 		return

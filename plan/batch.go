@@ -13,59 +13,57 @@ import (
 )
 
 // MaxTransaction is the largest transaction that is planned, in bytes. A server
-// reads requests below 1 MiB and drops the connection of a client that sends
+// accepts requests below 1 MiB and drops the connection of a client that sends
 // more; the rest is left for the fencing check and for what the protocol adds.
 const MaxTransaction = 900_000
 
-// batchBudget leaves room for what is estimated: the parts of the index.
+// batchBudget leaves room for what is only estimated: the parts of the index.
 const batchBudget = 600_000
 
-// What is within both of these, in bytes, fits into one transaction, however its index
-// is kept: some thousand locks.
+// Changes and an index within these limits, in bytes, fit into one transaction, however the index
+// is stored: some thousand locks.
 //
-// Their sum is 802,144, which leaves a tenth of MaxTransaction to what they do not count:
-// checks, the head of the index with its outputs and pending lists, headers of parts. Where
-// that is not enough, measure finds it too long and has it cut.
+// Their sum is 802,144, which leaves a tenth of MaxTransaction for what they do not count:
+// checks, the head of the index with its outputs and pending lists, headers of parts. If that is not
+// enough, measure finds the transaction too long and has it cut.
 const wholeOps, wholeIndex = 540_000, 256 << 10
 
 // Transaction is one of the transactions of a plan.
 type Transaction struct {
 	ID      string    // apply id it writes into the index
 	Ops     []Op      // in order; the last one is the index node's, if it writes one
-	Changes []*Change // what it makes, without those that change nothing
+	Changes []*Change // the changes it makes, without those that change nothing
 	Index   *Index    // the index node as it leaves it; nil when it leaves none
 	Last    bool
-	// Divisible says that it can be cut, see [ErrTooLong].
+	// Divisible means that it can be cut, see [ErrTooLong].
 	Divisible bool
 }
 
 // Transactions calls yield for the transactions of the plan in order, and stops at
-// its first error. Most plans have one; one that does not fit into
-// [MaxTransaction] is cut between changes, so that after each transaction every
-// lock is there wholly or not at all and the index says so: an apply that ends
-// between two is finished by the next plan. What must happen at one moment stays in
-// one transaction: a lock with its structural children, a lock at its new path with
-// the tombstone at its old one.
+// its first error. Most plans have one transaction. A plan that does not fit into
+// [MaxTransaction] is cut between changes, so that after each transaction every lock
+// exists completely or not at all, and the index says so: if an apply ends between two
+// transactions, the next plan finishes its work. What must happen at one moment stays in
+// one transaction: a lock with its structural children, a lock at its new path with the
+// tombstone at its old one.
 //
-// A yield that returns an error that is [ErrTooLong] has the transaction cut again,
-// and all that follow made smaller; a transaction that cannot be cut ends with the
-// error. Those yielded before stand as they are.
-//
-// So yield must return ErrTooLong only for a transaction that was certainly not committed:
-// it is called again with the same changes, in smaller ones.
+// If yield returns [ErrTooLong], the transaction is cut again and all that follow are made
+// smaller. A transaction that cannot be cut ends with the error. Those yielded before stay
+// as they are. So yield must return ErrTooLong only for a transaction that was certainly
+// not committed: it is called again with the same changes, in smaller transactions.
 //
 // applyID goes into the index, with the number of the transaction added to its last four
-// digits from the second one on; indexACL is what a new index is created with.
+// digits from the second one on. indexACL is the access list of a new index.
 func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Transaction) error) error {
 	if !p.HasChanges() {
 		return nil
 	}
 	b := &batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: batchBudget}
 	entries := p.indexSize()
-	// Three ways: several transactions; one with an index in parts, because it has some, or has
-	// outgrown a node; one with the index in its node, which is nearly every plan. A stack that
-	// has parts keeps them until an apply leaves it no entry in any: to put them together again
-	// would be a large write that gains nothing.
+	// There are three cases: several transactions; one transaction with an index in parts, because
+	// it has some already or has outgrown one node; one transaction with the index in one node,
+	// which is nearly every plan. A stack that has parts keeps them until an apply leaves no entry
+	// in any: to merge them would be a large write that gains nothing.
 	if entries <= wholeIndex && p.opsSize() <= wholeOps {
 		b.budget = math.MaxInt
 		b.whole = len(p.prior.Shards)+len(p.prior.Strays) == 0 && entries <= shardAbove
@@ -73,7 +71,7 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 	return b.run()
 }
 
-// ErrTooLong says that a transaction is longer than the servers read; see
+// ErrTooLong means that a transaction is longer than the servers accept; see
 // [Plan.Transactions].
 var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
 
@@ -94,8 +92,8 @@ func (p *Plan) opsSize() (n int) {
 	return n
 }
 
-// unchanged is the change of the path when it changes nothing. Those that are no deletions
-// stand behind the others, by path.
+// unchanged returns the change of the path if it changes nothing. In Changes, those that are not
+// deletions come last, ordered by path.
 func (p *Plan) unchanged(path string) *Change {
 	rest := p.Changes[sort.Search(len(p.Changes), func(i int) bool { return p.Changes[i].Action != Delete }):]
 	i, ok := slices.BinarySearchFunc(rest, path, func(c Change, path string) int { return cmp.Compare(c.Path, path) })
@@ -105,9 +103,9 @@ func (p *Plan) unchanged(path string) *Change {
 	return &rest[i]
 }
 
-// weight is what a change takes on the wire, from above for what is not encoded yet.
+// weight is the size of a change on the wire, an upper bound for what is not encoded yet.
 func (c *Change) weight() int {
-	ops, _ := operations([]*Change{c}) // an error is told by whoever sends it
+	ops, _ := operations([]*Change{c}) // the error is reported when it is sent
 	return payload(ops)
 }
 
@@ -127,11 +125,11 @@ type batcher struct {
 	acl   []kind.ACL
 	yield func(*Transaction) error
 
-	budget int   // bytes, from above
-	whole  bool  // the index stays in its node
-	sent   []int // how many units each transaction has that was yielded
+	budget int   // an upper bound, in bytes
+	whole  bool  // the index stays in one node
+	sent   []int // the number of units in each transaction yielded
 
-	// What follows is of one pass.
+	// What follows belongs to one pass.
 
 	at      Pin // of the index node, as the transactions leave it
 	n       int // transactions so far
@@ -140,18 +138,18 @@ type batcher struct {
 	changes []*Change
 	checked map[string]bool // paths of namespaces that ops checks
 	units   int             // in the transaction under way
-	bytes   int             // of it, from above
-	size    int             // of the last one that was yielded
+	bytes   int             // its size, an upper bound
+	size    int             // the size of the last transaction yielded
 }
 
-// run cuts the changes until every transaction is taken. What was taken is gone
-// through again before another attempt, so that the ledger is as it was left.
+// run cuts the changes until every transaction is accepted. Each further attempt goes through the
+// accepted ones again first, so that the ledger is in the same state.
 //
-// It ends. Each attempt halves the budget, at least: below the smallest unit's cost, every
-// transaction holds one unit, or the index alone, and the error of such a one is returned.
-// Halving what was sent (size) and not only what was allowed (budget) is what makes the next
-// attempt smaller: the costs are from above, and the first one may have been far below its
-// budget, which is without bound for plans of one transaction.
+// It ends. Each attempt at least halves the budget. Once that is below the smallest unit's cost, every
+// transaction holds one unit, or only the index, and the error of such a transaction is returned.
+// To make the next attempt smaller, run halves what was sent (size) and not only what was allowed
+// (budget): costs are upper bounds, and the first transaction may have been far below its budget,
+// which is unbounded for plans of one transaction.
 func (b *batcher) run() error {
 	units := b.group()
 	for {
@@ -160,15 +158,15 @@ func (b *batcher) run() error {
 			return err
 		}
 		b.budget = min(b.budget, b.bytes, b.size) / 2
-		b.whole = false // nothing of it was committed: it was the only transaction
+		b.whole = false // nothing was committed, because it was the only transaction
 	}
 }
 
-// pass goes through all units once. The first len(sent) transactions are those that were
-// taken already: they end after as many units as then, whatever the budget is by now, and
-// send does not yield them. Everything that is done to the ledger on the way depends on the
-// units alone, so that it, the versions of its parts and of the index node, and the numbers
-// of the transactions are behind them what they were. From there on the budget decides.
+// pass goes through all units once. The first len(sent) transactions are those already accepted:
+// they end after the same number of units as before, whatever the budget is now, and send does not
+// yield them. Everything that is done to the ledger on the way depends only on the units. So after
+// them the ledger, the versions of its parts and of the index node, and the numbers of the
+// transactions are the same as before. From there on the budget decides.
 func (b *batcher) pass(units [][]*Change) error {
 	b.open()
 	again := b.sent
@@ -178,7 +176,7 @@ func (b *batcher) pass(units [][]*Change) error {
 			return err
 		}
 		cost := b.cost(unit, ops)
-		// The first unit of a transaction is never too much: one dearer than the budget goes alone.
+		// The first unit of a transaction is never too large: one that exceeds the budget goes alone.
 		full := b.n >= len(again) && b.units > 0 && b.bytes+cost > b.budget || b.n < len(again) && b.units == again[b.n]
 		if full {
 			if err := b.send(false); err != nil {
@@ -190,7 +188,7 @@ func (b *batcher) pass(units [][]*Change) error {
 		b.units++
 		b.add(unit, ops)
 	}
-	for _, d := range b.p.Drifted { // entries of nodes that are not there any more
+	for _, d := range b.p.Drifted { // entries of nodes that no longer exist
 		if d.What != DriftChanged {
 			b.ledger.find(d.Path).dirty = true
 		}
@@ -198,11 +196,11 @@ func (b *batcher) pass(units [][]*Change) error {
 	return b.send(true)
 }
 
-// open fills the ledger with what is there before the first transaction.
+// open fills the ledger with the state before the first transaction.
 //
-// That is what the nodes say, and not what the index says of them: between two transactions
-// the index has to describe what stands in the tree then. Nodes the index does not know
-// (Unnoted) are left out until their unit comes. Noting all of them at once could be more
+// That is what the nodes say, and not what the index says about them: between two transactions
+// the index has to describe the tree as it is then. Nodes that the index does not know
+// (Unnoted) are left out until their unit comes. To note all of them at once could be more
 // than fits, as was seen with a destroy of a stack whose index was lost.
 func (b *batcher) open() {
 	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
@@ -227,12 +225,12 @@ func (b *batcher) open() {
 	}
 }
 
-// group collects the units of the plan: the changes in the order of execution, the two ends of a lock's move
-// together, where the later one stands: neither has anything inside that would
-// have to wait for it.
+// group collects the units of the plan: the changes in the order of execution, with the two ends of a
+// lock's move together, at the place of the later one. That is possible because neither contains
+// anything that would have to wait for it.
 //
-// Namespaces are not paired: the new one has to be there before what moves into it, and a pair
-// stands where the later of the two does. Nobody holds a namespace, so both may stand a while.
+// Namespaces are not paired: the new one has to exist before anything moves into it, and a pair comes at
+// the place of the later of the two. Nobody holds a namespace, so both may exist for a while.
 func (b *batcher) group() (out [][]*Change) {
 	partner := map[string]*Change{}
 	for _, c := range b.p.changing() {
@@ -250,7 +248,7 @@ func (b *batcher) group() (out [][]*Change) {
 		}
 		partner[other] = c
 	}
-	// What writes no node, but is to be noted: their units consist of entries alone.
+	// Changes that write no node but are to be noted: their units consist only of entries.
 	for i := range b.p.Changes {
 		if c := &b.p.Changes[i]; b.p.RefreshOnly && c.Drift || c.relisted() || c.Unnoted && c.Action == NoOp && !c.renamed() {
 			out = append(out, []*Change{c})
@@ -259,13 +257,12 @@ func (b *batcher) group() (out [][]*Change) {
 	return out
 }
 
-// operations are those of a unit. ZooKeeper runs a transaction in order, and each operation sees the ones before
-// it, so a replaced node is gone when it is created again.
+// operations returns the operations of a unit. ZooKeeper runs a transaction in order, and each operation sees the ones
+// before it, so a replaced node is gone when it is created again.
 //
-// What the transaction relies on without writing it is checked: a node of which the access list alone changes. Every
-// other node of the unit is guarded by the version of its write. Nodes that stay and that nothing depends on are not
-// checked: a hand edit there is the next plan's business, and a check for each would make the transaction as long as
-// the tree.
+// A node on which the transaction relies without writing it is checked: one whose access list alone changes. Every other
+// node of the unit is guarded by the version of its write. Nodes that stay and that nothing depends on are not checked: an
+// edit by hand there is a matter for the next plan, and a check for each would make the transaction as long as the tree.
 func operations(unit []*Change) (ops []Op, err error) {
 	for _, c := range unit {
 		ops = append(ops, c.deletes()...)
@@ -283,8 +280,9 @@ func operations(unit []*Change) (ops []Op, err error) {
 	return ops, nil
 }
 
-// cost is what a unit adds to a transaction, from above. A clean part of the index is written whole, without
-// what goes from it. Where something stays there may be two entries: who had its address may stay beside it (ledger.put).
+// cost is an upper bound for what a unit adds to a transaction. A clean part of the index is written completely, without
+// the entries that are removed. A node that stays may have two entries: a node that had its address before may stay beside
+// it (ledger.put).
 func (b *batcher) cost(unit []*Change, ops []Op) int {
 	n := payload(ops)
 	for _, c := range unit {
@@ -318,12 +316,12 @@ func (b *batcher) add(unit []*Change, ops []Op) {
 	b.changes = append(b.changes, unit...)
 }
 
-// untouched is the namespace c is created in, when the plan leaves it as it is and the
-// transaction does not check yet that it is.
+// untouched returns the namespace in which c is created, if the plan leaves it as it is and the
+// transaction does not check that yet.
 //
-// That it exists the creation itself proves. The check proves that it is still the namespace
-// the plan saw, and not a lock by now, in which every child counts as a contender. Whatever
-// writes the namespace in this plan has its version anyhow.
+// The creation itself proves that the namespace exists. The check proves that it is still the
+// namespace that the plan saw, and not a lock, in which every child counts as a contender. If this
+// plan writes the namespace, that write checks its version anyway.
 func (b *batcher) untouched(c *Change) *Change {
 	at := kind.ParentPath(c.Path)
 	if c.Action != Create || b.checked[at] {
@@ -336,9 +334,8 @@ func (b *batcher) untouched(c *Change) *Change {
 	return parent
 }
 
-// record notes a change in the ledger.
-// It does not know under which of its keys the node was noted, so all of them are dropped;
-// drop leaves alone what another path has under the same key.
+// record notes a change in the ledger. It does not know under which of its keys the node was noted,
+// so it drops all of them; drop leaves an entry alone that another path has under the same key.
 func (b *batcher) record(c *Change) {
 	if c.Before != nil {
 		for _, key := range []string{"", movedFrom + c.Path, standsAt + c.Path} {
@@ -356,14 +353,14 @@ func (b *batcher) send(last bool) error {
 	drops := last && b.p.dropsIndex()
 	if drops {
 		for _, s := range b.ledger.shards {
-			s.res = nil // what is left are entries of nodes that were lost
+			s.res = nil // only entries of nodes that were lost are left
 		}
 	}
 	more, err := b.ledger.flush(b.acl)
 	if err != nil {
 		return err
 	}
-	// What belongs to no change goes with the first transaction.
+	// Operations that belong to no change go with the first transaction.
 	if b.n == 0 {
 		lock, err := b.p.relock()
 		if err != nil {
@@ -375,8 +372,9 @@ func (b *batcher) send(last bool) error {
 	if err != nil {
 		return err
 	}
-	// Otherwise the index comes last, where apply looks for its deletion.
-	if b.at.Absent { // the parts are its children
+	// A new index comes before its parts, which are its children; otherwise it comes last, where apply looks
+	// for its deletion.
+	if b.at.Absent {
 		tx.Ops = append(append(tx.Ops, head...), more...)
 	} else {
 		tx.Ops = append(append(tx.Ops, more...), head...)
@@ -399,9 +397,10 @@ func (b *batcher) send(last bool) error {
 }
 
 // numbered is the apply id with the number of a transaction added to its last four digits,
-// so that the first one has the id itself, and none that of the 65,535 before it. Put in
-// their place, the number of the second one (0001) stands in one id of 65,536 already: when
-// its reply was lost, what the first one wrote into the index would be taken for its success.
+// so that the first one has the id itself, and none has the id of one of the 65,535 before it. If
+// the number replaced those digits, one id in 65,536 would already end in the number of the second
+// transaction (0001): if its reply were lost, what the first one wrote into the index would be
+// taken for its success.
 func numbered(id string, n int) string {
 	if n == 0 {
 		return id
@@ -421,7 +420,7 @@ func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 		return nil, err
 	}
 	if !tx.Last {
-		tx.Index.Pending, tx.Index.Access = nil, b.p.prior.Noted // noted when all the rest is there
+		tx.Index.Pending, tx.Index.Access = nil, b.p.prior.Noted // noted with the last transaction
 	}
 	op, err := tx.Index.op(b.at, b.acl)
 	return []Op{op}, err

@@ -6,28 +6,28 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Change is what a plan does to one node. Every node of either tree that is
-// this stack's, or shall become it, has exactly one, NoOp included.
+// Change is what a plan does to one node. Every node of either tree that belongs to
+// this stack, or will, has exactly one, which may be a NoOp.
 //
-// Before is set unless it is a Create, and has its Live then; After unless it is a Delete.
-// Whoever makes a Change keeps to that, and reading a file refuses others.
+// Before is set, with its Live, unless the action is Create; After unless it is Delete.
+// Code that makes a Change must ensure that; reading a file refuses others.
 type Change struct {
 	Action Action `json:"action"`
 	Addr   Addr   `json:"-"` // the new address; the old one of a deletion
-	// PreviousAddr is set when the same node is declared under another address now.
+	// PreviousAddr is set when the same node is now declared under another address.
 	PreviousAddr Addr   `json:"previous_address,omitempty"`
 	Path         string `json:"-"`
 	// PreviousPath is set on the creation of a node that continues one at another
-	// path. What becomes of that one is a change of its own, a Tombstone.
+	// path. What happens to that one is a separate change, a Tombstone.
 	PreviousPath string `json:"previous_path,omitempty"`
 	// Tombstone marks the node that a move leaves at the old path: an update makes it
 	// one (After.Payload.MovedTo says where to), a deletion takes it away.
 	Tombstone bool `json:"-"`
 	// Importing is the path of the znode that is taken over, "" when none is. A lock
-	// that is idle is replaced (it may be a container, which nobody can see and which
-	// vanishes when unused), one in use is updated in place.
+	// that is idle is replaced, because it may be a container, which a client cannot see
+	// and which vanishes when unused. One in use is updated in place.
 	Importing string `json:"importing,omitempty"`
-	// Break says that the contenders of a lock that goes are deleted with it, by force.
+	// Break means that the contenders of the deleted lock are deleted with it, by force.
 	Break bool `json:"break,omitempty"`
 	// Kind is the recipe type: the new one, the old one of a deletion.
 	Kind *kind.Kind `json:"-"`
@@ -45,8 +45,8 @@ type Change struct {
 	Revive bool `json:"-"`
 	// MissingParts are structural children that are gone and will be created again.
 	MissingParts []string `json:"-"`
-	// Unnoted is true when the node is ours but not in the index, which lost it: if it
-	// stays, the index is written anew.
+	// Unnoted is true when the node is ours but missing from the index: if it stays, the
+	// index is written again.
 	Unnoted bool `json:"unnoted,omitempty"`
 	// Drift is true when the node is not what the last apply left: somebody
 	// changed or deleted it by hand.
@@ -60,7 +60,7 @@ type Change struct {
 	Usage *Usage `json:"-"`
 }
 
-// ACLDiff is an access list that changes. As text it hides digests.
+// ACLDiff is an access list that changes. Its String hides digests.
 type ACLDiff struct {
 	Before []kind.ACL `json:"-"`
 	After  []kind.ACL `json:"-"`
@@ -75,11 +75,11 @@ type QuotaDiff struct {
 	After  int       `json:"after"`
 	Live   LiveQuota `json:"live"`
 
-	declared *Access // whose the nodes are that are made for it; nil: the namespace's
+	declared *Access // the access list of nodes created for it; nil: the namespace's
 }
 
 // Reason says why an action was chosen, in the codes of Terraform's JSON plan
-// ("action_reason"); "" when it goes without saying.
+// ("action_reason"); "" when it is obvious.
 type Reason string
 
 // The reasons.
@@ -89,23 +89,23 @@ const (
 	ReasonDeleteEachKey       Reason = "delete_because_each_key"
 	ReasonReplaceCannotUpdate Reason = "replace_because_cannot_update"
 	ReasonReplaceByRequest    Reason = "replace_by_request"
-	// Not Terraform's: an imported lock is made anew because it may be a container.
+	// Not Terraform's: an imported lock is created again because it may be a container.
 	ReasonReplaceContainer Reason = "replace_because_container"
-	// Not Terraform's: acl_change = "replace" makes another access list take effect
-	// with everything else, in the transaction.
+	// Not Terraform's: with acl_change = "replace" another access list takes effect with
+	// everything else, in the transaction.
 	ReasonReplaceACL Reason = "replace_because_acl_change"
-	// Not Terraform's: what a move left behind goes, its moved block is gone.
+	// Not Terraform's: what a move left behind is deleted, because the moved block is gone.
 	ReasonDeleteTombstone Reason = "delete_because_move_finished"
 )
 
-// ReasonText returns the sentence Terraform prints in parentheses, without
-// them: "because mutex.books is not in configuration". "" when there is none.
+// ReasonText returns the clause that Terraform prints in parentheses, without them:
+// "because mutex.books is not in configuration". "" when there is none.
 func (c *Change) ReasonText() string {
 	at := c.Addr.last()
 	switch c.Reason {
 	case ReasonDeleteNoConfig: // names the block, as Terraform does: type.name
 		return "because " + at.typ + "." + at.name + " is not in configuration"
-	case ReasonDeleteEachKey: // and the key as it is written, quotes included
+	case ReasonDeleteEachKey: // names the key as it is written, with its quotes
 		if at.key != "" {
 			return "because key [" + at.key + "] is not in for_each map"
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A plan is made in phases, each of which is a type with what is known from then on:
+// A plan is made in phases, each of which is a type that holds what is known from then on:
 //
 //	sides       the two trees, by path; declarations that make no sense are out
 //	pairing     which declaration continues, or takes over, which node
@@ -15,20 +15,20 @@ import (
 //	selection   the changes that were asked for
 //	frame       the access lists of the tool's own nodes
 //
-// A phase begins when the one before it is complete, and has all that it found. Everything that cannot
-// be done, or should not, becomes a Problem, in any of them.
+// A phase begins when the one before it is complete, and can use all that it found. Everything that
+// cannot or should not be done becomes a Problem, in any phase.
 
-// sides are what is there and what is declared.
+// sides are what exists and what is declared.
 type sides struct {
 	current  *Tree
 	desired  []*Node               // sorted, legal, each path once
-	given    []*Node               // what is declared, also what is declared wrongly
+	given    []*Node               // all that is declared, even wrongly
 	want     map[string]*Node      // desired, by path
 	have     map[string]*Node      // current, by path
 	indexed  map[string]string     // keys of the index's entries, by path; see addrOfKey
-	pending  map[string][]kind.ACL // lists that an interrupted apply had still to set, by path
-	limits   map[string]LiveQuota  // quotas that were found, by path: those that are ours to change
-	doubtful map[string]LiveQuota  // and those of which nobody knows
+	pending  map[string][]kind.ACL // lists that an interrupted apply had yet to set, by path
+	limits   map[string]LiveQuota  // the quotas found that are ours to change, by path
+	doubtful map[string]LiveQuota  // the quotas found that may be ours
 	bases    map[Addr]bool         // addresses of desired nodes that have a key, without it
 	intent   Intent
 	opts     Options
@@ -39,8 +39,8 @@ type sides struct {
 type pairing struct {
 	*sides
 	byAddr    map[Addr]*Node     // desired; nil for an address that is declared twice
-	movesTo   map[string]*Node   // by the path of what moves: its declaration
-	movesFrom map[string]*Node   // by the path of a declaration: what moves there
+	movesTo   map[string]*Node   // by the path of a node that moves: its declaration
+	movesFrom map[string]*Node   // by the path of a declaration: the node that moves there
 	imports   map[string]*Import // by the path of a declaration
 	refused   map[string]bool    // declarations whose import is refused: nothing is planned for them
 }
@@ -92,11 +92,11 @@ func newSides(current, desired *Tree, opts Options) *sides {
 	return d
 }
 
-// pair finds what moves first: what moves already is not imported.
+// pair finds moves before imports: what moves already is not imported.
 func (d *sides) pair() *pairing {
 	m := &pairing{sides: d, movesTo: map[string]*Node{}, movesFrom: map[string]*Node{}, imports: map[string]*Import{}, refused: map[string]bool{}}
 	if !d.opts.Destroy {
-		d.wantQuotas() // puts copies into want and desired: before anything keeps one of their nodes
+		d.wantQuotas() // first, because it replaces nodes in want and desired by copies
 		m.plot()
 		m.adoptions()
 	}
@@ -115,7 +115,7 @@ func (d *pairing) decide() *decisions {
 		d.checkParents()
 		(&accessCheck{sides: d.sides}).checkAccess()
 	}
-	d.unused("replacement", x.replace) // those that match something have done so by now
+	d.unused("replacement", x.replace) // now that every match has been noted
 	d.forced()
 	return x
 }
@@ -128,7 +128,7 @@ func (d *decisions) choose() *selection {
 	return x
 }
 
-// report compares what is planned with the index, and says what a person has to know of it.
+// report compares what is planned with the index, and reports what a person has to know.
 func (d *selection) report() {
 	d.checkMass()
 	d.draining()
@@ -141,12 +141,12 @@ func (d *selection) report() {
 	d.outputs()
 }
 
-// finish cuts the plan into its transactions. Of two nodes with one address the first by the order of the
-// changes keeps it in the index: a plan that is read from a file has its changes in this order, too.
+// finish cuts the plan into its transactions. If two nodes have the same address, the first in the order of
+// the changes keeps it in the index: a plan that is read from a file has its changes in this order too.
 func (d *selection) finish() *Plan {
 	d.p.clashes()
-	// A note whose lists are all set needs no finishing: the apply was interrupted
-	// just before it cleared the note, and the next one that writes does.
+	// If all pending lists are set there is nothing to finish: the apply was interrupted just
+	// before it cleared the note, and the next apply that writes will clear it.
 	if x := d.current.Index; x != nil && len(x.Pending) > 0 && len(d.p.ACLSteps()) > 0 {
 		d.p.Resumes = x.Apply
 	}
@@ -154,7 +154,7 @@ func (d *selection) finish() *Plan {
 	return d.p
 }
 
-// entry is what the index knows about a path.
+// entry returns what the index says about a path.
 func (d *sides) entry(path string) (key string, e IndexEntry, ok bool) {
 	if key, ok = d.indexed[path]; ok {
 		e = d.current.Index.Resources[key]
@@ -170,7 +170,7 @@ func (d *sides) index(desired *Tree) {
 	if x := d.current.Index; x != nil {
 		d.indexed = make(map[string]string, len(x.Resources))
 		for addr, e := range x.Resources {
-			// Of two entries for one path, which no apply writes, the same one in every plan.
+			// No apply writes two entries for one path, but if there are, every plan takes the same one.
 			if first, twice := d.indexed[e.Path]; !twice || addr < first {
 				d.indexed[e.Path] = addr
 			}
@@ -214,8 +214,8 @@ func (d *sides) paths() []string {
 
 // ours reports whether the node carries this stack's marker.
 //
-// An ephemeral node is never ours, whatever its data says: an apply makes none, so somebody
-// copied the marker, and the node is gone with its session (TestEphemeralNodeIsNeverOurs).
+// An ephemeral node is never ours, whatever its data says: an apply creates none, so somebody has
+// copied the marker, and the node will end with its session (TestEphemeralNodeIsNeverOurs).
 func (d *sides) ours(n *Node) bool {
 	return n != nil && n.Payload != nil && n.Payload.Owner.Stack == d.p.Stack && (n.Live == nil || !n.Live.Ephemeral)
 }
@@ -236,7 +236,7 @@ func (d *selection) order() {
 			return cmp.Compare(a.Path, b.Path)
 		}
 	})
-	// Errors first. Some are found in the order of a map (leftQuotas), which must not show.
+	// Errors first. Some problems are found in the order of a map (leftQuotas), which must not matter.
 	slices.SortStableFunc(d.p.Problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Path, b.Path),
 			cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.Code, b.Code))

@@ -1,32 +1,33 @@
 // Package plan compares a declared lock tree with the one that exists and returns what an apply
-// would do. It is pure: it reads no network, clock or file, so the same two trees give the same
+// would do. It is pure: it uses no network, clock or file, so the same two trees give the same
 // plan, byte for byte.
 //
 //	current, err := apply.Read(ctx, session, desired) // what exists
-//	p := plan.Diff(current, desired, plan.Options{})  // desired is from config.Load, or made by hand
+//	p := plan.Diff(current, desired, plan.Options{})  // desired is from config.Load, or built in Go
 //	if !p.Applyable() {
 //		// p.Problems says why
 //	}
 //	// p.Changes is what would be done, in order; apply.Executor does it
 //
-// [Tree] and [Node] describe either side, [Intent] what is declared besides the nodes (moves,
+// [Tree] and [Node] describe both sides, [Intent] what is declared besides the nodes (moves,
 // imports, removals, quotas, outputs, administrators). A [Plan] has a [Change] for each node and a
-// [Problem] for whatever a person has to know first. [File] saves plans and reads them back.
+// [Problem] for everything that a person has to know first. [File] saves plans and reads them.
 //
 // # Guarantees
 //
 // Diff plans no write to a node that does not carry the stack's own marker in its payload, unless
-// an import names it: such nodes become problems. It never plans the deletion of a protected node.
-// Deletions come first, children before parents; everything else follows, parents before
+// an import names it; it reports such nodes as problems. It never plans the deletion of a protected
+// node. Deletions come first, children before parents; everything else follows, parents before
 // children. [Plan.Transactions] returns exactly what an apply sends, so the number and size of the
-// transactions are known beforehand. There is one unless the changes do not fit into a request
-// that servers read; then each transaction leaves whole locks, and an index that says which.
+// transactions are known beforehand. There is one transaction unless the changes do not fit into a
+// request that servers accept. Then each transaction leaves whole locks, and an index that says
+// which.
 //
 // # What is not guaranteed
 //
 // A plan describes the moment at which the current tree was read. The apply checks that it still
-// holds, by the [Pin] of every node the plan relied on. Who uses a lock changes all the time and is
-// not pinned: a plan that deletes a lock in use carries a warning, and the apply looks again.
+// holds, by the [Pin] of every node that the plan relied on. Who uses a lock changes all the time
+// and is not pinned: a plan that deletes a lock in use has a warning, and the apply checks again.
 //
 // # Secrets
 //
@@ -35,14 +36,14 @@
 //
 // # How it works
 //
-// diff.go walks through the phases, each of them a type: sides, pairing, decisions, selection,
+// diff.go goes through the phases, each of which is a type: sides, pairing, decisions, selection,
 // frame. decide.go chooses the action for each path, move.go and import.go find nodes that
 // continue at another path or are taken over, scope.go removes what was not asked for. guard.go,
 // access.go, admins.go, audit.go and mass.go find what must not be done. ops.go and batch.go turn
 // changes into transactions; index.go and shard.go write the index with them.
 //
-// A new property of a node is compared in Change.compare, which also runs when a file is read. If
-// it is stored in the payload, Change.rewrites and Change.onlyRenamed count it, too. The property
+// If you add a property to nodes, compare it in Change.compare, which also runs when a file is read.
+// If it is stored in the payload, add it to Change.rewrites and Change.onlyRenamed too. The property
 // tests (prop_test.go, batch_prop_test.go) apply plans to a model of the server and plan again: give
-// the property to their trees, and whatever was forgotten shows as a plan that never settles.
+// their trees the new property, and whatever you forgot shows as a plan that never settles.
 package plan

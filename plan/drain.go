@@ -6,12 +6,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// draining tells of locks that an interrupted apply left closed. Nobody new gets
-// into them, so what happens to them must be said even where nothing else does.
-// One that is opened again says so by itself: its state changes.
+// draining warns of locks that an interrupted apply left closed. Nobody new gets into
+// them, so the plan must say what happens to them, even if it changes nothing else. A
+// lock that this plan opens again is visible by itself: its state changes.
 //
-// Such a lock shows no difference otherwise. Its state is no parameter, and the hash of the
-// index leaves it out, because an apply that drains is not somebody's hand.
+// Otherwise such a lock shows no difference. Its state is not a parameter, and the hash in
+// the index leaves it out, because draining is not an edit by hand.
 func (d *selection) draining() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]

@@ -9,12 +9,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Drift is a node that is not as the last apply left it.
+// Drift is a node that differs from what the last apply left.
 type Drift struct {
 	Addr Addr   `json:"address"`
 	Path string `json:"path"`
 	What string `json:"what"` // one of the constants below
-	// Attributes are those that changed; nil when nobody can say which.
+	// Attributes are those that changed; nil when that cannot be determined.
 	Attributes []Attribute `json:"attributes,omitempty"`
 }
 
@@ -22,19 +22,19 @@ type Drift struct {
 const (
 	DriftChanged = "changed"
 	DriftDeleted = "deleted"
-	DriftTaken   = "no longer ours" // its data was replaced by somebody's
+	DriftTaken   = "no longer ours" // somebody replaced its data
 )
 
-// Attribute is a property of a node that was changed by hand, as text.
+// Attribute is a property of a node that was changed by hand, with its values as text.
 type Attribute struct {
 	Name   string `json:"name"`
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
 
-// drift lists what is not as the last apply left it.
-// It goes by what is there and by the index, and not by the changes: a node may have drifted
-// to what is declared by now, or be declared no more.
+// drift lists the nodes that differ from what the last apply left. It compares what exists with the
+// index, and does not look at the changes: a node may have drifted to what is declared now, or may no
+// longer be declared.
 func (d *selection) drift() {
 	see := func(addr Addr, path, what string) {
 		if !d.p.RefreshOnly || !d.outside[path] {
@@ -54,7 +54,7 @@ func (d *selection) drift() {
 		key, e, _ := d.entry(path)
 		switch have := d.have[path]; {
 		case e.Hash == "": // noted already, see keepNoted
-		case unreadable(have): // nobody knows, which is a problem of its own
+		case unreadable(have): // unknown, which is reported as a problem
 		case have == nil:
 			see(Addr(key), path, DriftDeleted)
 		case !d.ours(have):
@@ -64,22 +64,22 @@ func (d *selection) drift() {
 	slices.SortFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// undone is an attribute with what brings back what is declared.
+// undone is an attribute with a function that restores what is declared.
 type undone struct {
 	Attribute
 	undo func(*Node) error
 }
 
-// maxUndone bounds the attributes of which all sets are tried.
+// maxUndone bounds the number of attributes whose subsets are tried.
 const maxUndone = 6
 
-// changedByHand are the attributes that differ from what the last apply left; nil when nobody can
-// say which.
+// changedByHand returns the attributes that differ from what the last apply left; nil when that
+// cannot be determined.
 //
-// The index keeps a hash of a node and not what it was. What is declared is most often what was
-// applied. So what differs from the declaration is taken back, each set of it in turn, until the
-// hash fits: then those attributes, and no others, were changed, and from these values. The
-// others differ because the configuration changed.
+// The index keeps only a hash of a node. But what is declared is usually what was applied. So
+// each subset of the attributes that differ from the declaration is undone in turn, until the
+// hash matches: then exactly those attributes were changed by hand, from these values. The others
+// differ because the configuration changed.
 func (d *sides) changedByHand(have *Node) []Attribute {
 	want := d.want[have.Path]
 	_, e, _ := d.entry(have.Path)

@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Explanation is an error in the parts a person reads. Whoever makes an error words it, once: String
-// is one line, for logs; Text is for a screen, below the Summary.
+// Explanation is an error, divided into the parts that a person reads. The code that makes the error
+// words it, once. String is one line, for logs; Text is for a screen, below the Summary.
 type Explanation struct {
 	Summary string   // what failed: one line, no full stop
 	Addr    Addr     // of the change it is about; "" when there is none
 	Path    string   // of the node
 	Detail  string   // where and why, in sentences
 	List    []string // follows a Detail that ends with a colon
-	Written string   // what has been written; "" when the rest says it
+	Written string   // what has been written; "" if that follows from the rest
 	Next    string   // what to do next, in sentences
 }
 
-// Explainer is an error that comes in parts. One whose Detail is empty leaves that to its text.
+// Explainer is an error that comes in parts. If its Detail is empty, the error's text takes its place.
 type Explainer interface {
 	error
 	Explain() Explanation
 }
 
-// Explain returns the parts of an error. Of one that has none, the first line of the text is the summary.
+// Explain returns the parts of an error. If it has none, the first line of its text is the summary.
 func Explain(err error) Explanation {
 	text := Plain(err.Error())
 	var e Explainer
@@ -46,8 +46,8 @@ func Explain(err error) Explanation {
 	return Explanation{Summary: summary, Detail: strings.TrimSpace(detail)}
 }
 
-// Within is the explanation of an error that x is the cause of. What x says about writes is left out:
-// it speaks of its own step.
+// Within is the explanation of an error caused by x. What x says about writes is left out, because it
+// applies only to its own step.
 func (x Explanation) Within(summary, before, next string) Explanation {
 	if x.Detail == "" {
 		x.Detail = sentence(x.Summary)
@@ -59,7 +59,7 @@ func (x Explanation) Within(summary, before, next string) Explanation {
 	return x
 }
 
-// Text is everything but the summary, in paragraphs.
+// Text returns everything but the summary, in paragraphs.
 func (x Explanation) Text() string {
 	detail := x.Detail
 	if len(x.List) > 0 {
@@ -68,7 +68,7 @@ func (x Explanation) Text() string {
 	return paragraphs(detail, strings.TrimSpace(x.Written+" "+x.Next))
 }
 
-// String is everything in one line.
+// String returns everything in one line.
 func (x Explanation) String() string {
 	parts := []string{x.Summary + ": " + x.Detail}
 	if len(x.List) > 0 {
@@ -87,9 +87,9 @@ func paragraphs(texts ...string) string {
 	return strings.Join(out, "\n\n")
 }
 
-// prefixes are the packages that errors begin with, their own and those of what they wrap. The same word in
-// the middle of a sentence is not one: "lock is of another kind: /t/ledger".
+// prefixes are the package names at the beginning of errors and of the errors they wrap. The same word in
+// the middle of a sentence is not a prefix: "lock is of another kind: /t/ledger".
 var prefixes = regexp.MustCompile(`(^|: |; |\(|\n)(?:(?:recipes|kind|plan|apply|zk|json): )+`)
 
-// Plain is the text of an error of this program or its libraries without the names of packages.
+// Plain returns the text of an error of this program or its libraries without the names of packages.
 func Plain(text string) string { return prefixes.ReplaceAllString(text, "$1") }

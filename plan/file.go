@@ -21,19 +21,19 @@ const FileFormat = 1
 // that all change 125 MiB.
 const maxFile = 512 << 20
 
-// File is a saved plan: the plans of all ensembles of a configuration. It holds
-// access lists with their digests, no passwords and no sensitive values; it is
-// meant to be readable by its owner only (0600). Its checksum finds damage, not
-// forgery: who may write the file decides what is applied.
+// File is a saved plan: the plans of all ensembles of a configuration. It contains
+// access lists with their digests, but no passwords and no sensitive values; it should
+// be readable only by its owner (0600). Its checksum detects damage, not forgery:
+// whoever may write the file decides what is applied.
 type File struct {
 	Format  int    // FileFormat
 	Version string // of the program that wrote it
 	Stack   string
 	Plans   []*Plan
-	Checks  []Check // what the checks of the configuration said when the plan was made
+	Checks  []Check // the results of the configuration's checks when the plan was made
 }
 
-// ErrNotPlan: the data is no saved plan at all.
+// ErrNotPlan: the data is not a saved plan.
 var ErrNotPlan error = notPlan{}
 
 type notPlan struct{}
@@ -44,7 +44,7 @@ func (notPlan) Explain() Explanation {
 	return Explanation{Summary: "Not a plan file", Next: `"locktree plan -out FILE" writes one.`}
 }
 
-// ErrNotIndex: the data is no index of ours.
+// ErrNotIndex: the data is not an index of locktree.
 var ErrNotIndex = errors.New("plan: not a locktree index")
 
 // TruncatedError: the file ends too early.
@@ -129,9 +129,9 @@ type envelope struct {
 	Body    span   `json:"body"`
 }
 
-// span is the text of a value where it stands in the data that is decoded: a
+// span is the text of a value as a part of the data that is decoded. A
 // json.RawMessage would be a copy, and nearly all of a file is one value. It is
-// used with json.Unmarshal only, which leaves its input as it is.
+// used only with json.Unmarshal, which does not change its input.
 type span []byte
 
 func (s *span) UnmarshalJSON(text []byte) error {
@@ -139,11 +139,11 @@ func (s *span) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Encode writes the file piece by piece, so that it is nowhere in memory as a
+// Encode writes the file piece by piece, so that it is never in memory as a
 // whole. Equal files give equal bytes.
 //
-// The sum stands behind what it is of, because it is not known before that is written. It is
-// of the bytes of the body and not of its meaning: to check it, nothing has to be understood.
+// The checksum follows the body, because it is not known before the body is written. It covers
+// the body's bytes and not its meaning: it can be checked without parsing anything.
 func (f *File) Encode(w io.Writer) error {
 	out := &fileWriter{to: bufio.NewWriter(w)}
 	out.printf(`%s%d,"version":`, prefix, FileFormat)
@@ -168,8 +168,8 @@ func (f *File) Encode(w io.Writer) error {
 	return out.err
 }
 
-// fileWriter keeps the first error and writes nothing after it.
-// So the code above reads like what is written, and Encode looks once, at the end.
+// fileWriter keeps the first error and writes nothing after it, so that Encode can check once, at the
+// end, and its code reads like the output.
 type fileWriter struct {
 	to   *bufio.Writer
 	hash hash.Hash // of what is written, while set
@@ -196,7 +196,7 @@ func (w *fileWriter) value(v any) {
 	w.write(text)
 }
 
-// writeList writes one element a line.
+// writeList writes one element per line.
 func writeList[T any](w *fileWriter, list []T, each func(*fileWriter, T)) {
 	for i, v := range list {
 		w.printf("%c\n", "[,"[min(i, 1)])
@@ -208,9 +208,9 @@ func writeList[T any](w *fileWriter, list []T, each func(*fileWriter, T)) {
 	w.printf("]")
 }
 
-// plan writes what there is one of, and then the changes and pins behind it.
-// What is cut off is the closing brace, which follows at the end. planForm ends in Changes and
-// Pins, both of them empty here and therefore left out, and always has fields before them.
+// plan writes the single fields first, then changes and pins. It cuts off the closing brace of the
+// former and writes it at the end. planForm ends in Changes and Pins, which are empty here and
+// therefore left out, and always has fields before them.
 func (w *fileWriter) plan(p *Plan) {
 	lists := tableOf(p)
 	text, err := json.Marshal(formOf(p, lists))
@@ -249,7 +249,7 @@ func DecodeFile(r io.Reader) (*File, error) {
 		return nil, err
 	case len(data) > maxFile:
 		return nil, damaged("", fmt.Errorf("it is larger than %d bytes", maxFile))
-	// Cut off within the first word: what is there can only be the beginning of ours.
+	// Cut off within the prefix: this can only be the beginning of a plan file.
 	case len(data) > 0 && len(data) < len(prefix) && strings.HasPrefix(prefix, string(data)):
 		return nil, &TruncatedError{Size: int64(len(data))}
 	case !bytes.HasPrefix(data, []byte(prefix)):
@@ -277,11 +277,11 @@ func DecodeFile(r io.Reader) (*File, error) {
 	return f, nil
 }
 
-// readAll reads a file into a buffer of its size, where it can tell: growing takes
-// twice that.
+// readAll reads a file into a buffer of its size, if that is known: growing the buffer
+// would take twice as much.
 //
-// What cannot seek, as a pipe, is read without knowing its size: only the way back must succeed.
-// One byte more than the limit is read, by which a file that is too long is known.
+// If seeking fails, as with a pipe, the file is read without knowing its size; only seeking back must
+// succeed. Reading one byte more than the limit reveals a file that is too long.
 func readAll(r io.Reader) ([]byte, error) {
 	var b bytes.Buffer
 	if s, ok := r.(io.Seeker); ok {
@@ -301,8 +301,8 @@ func readAll(r io.Reader) ([]byte, error) {
 
 func openEnvelope(data []byte) (*envelope, error) {
 	var env envelope
-	// The version comes first in the file, so that it can be read even when the
-	// rest is of a shape this program does not know.
+	// The version comes first in the file, so that it can be read even if this program
+	// does not know the form of the rest.
 	if n := formatOf(data); n > FileFormat {
 		_ = json.Unmarshal(data, &env)
 		return nil, &VersionError{What: "plan file", Got: n, Reads: FileFormat, WrittenBy: env.Version}
@@ -313,7 +313,7 @@ func openEnvelope(data []byte) (*envelope, error) {
 		}
 		return nil, damaged("", err)
 	}
-	// Newer ones were sorted out above, and there is none older.
+	// Newer formats were refused above, and there are no older ones.
 	if env.Format != FileFormat {
 		return nil, damaged("locktree_plan", fmt.Errorf("%d is not a format", env.Format))
 	}
@@ -323,11 +323,11 @@ func openEnvelope(data []byte) (*envelope, error) {
 	return &env, nil
 }
 
-// cutOff reports whether more of the same could make a value of the data. A Decoder
-// says so, which json.Unmarshal does not.
+// cutOff reports whether the data is the beginning of a value. A Decoder can tell, json.Unmarshal
+// cannot.
 //
-// Damage in the middle and a missing end are told apart because a person does something else
-// about them: look for what changes the file, or write it again.
+// Damage in the middle and a missing end are distinguished because they need different actions: to look
+// for what changes the file, or to write it again.
 func cutOff(data []byte) bool {
 	var v json.RawMessage
 	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&v), io.ErrUnexpectedEOF)

@@ -9,18 +9,18 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// listTable has each access list of a plan once. Nodes refer to them by number: nearly
-// all nodes of a large plan have one of a few, and with a copy for each node, each
-// part and each payload, lists were most of a file and of what came back from it.
+// listTable contains each access list of a plan once. Nodes refer to them by number. Nearly all
+// nodes of a large plan have one of a few lists; with a copy for each node, part and payload, lists
+// were most of a file and of the memory that it took when read.
 type listTable struct {
 	lists [][]kind.ACL
 	byKey map[string]int
-	seen  map[listHead]int // what most nodes share in memory, too
+	seen  map[listHead]int // a shortcut: most nodes share their list in memory too
 }
 
-// listHead tells slices apart without looking into them.
-// Two that begin at one entry and are of one length hold the same, as lists are never changed.
-// It is a shortcut: a list that is met at two places in memory is found by its key.
+// listHead identifies a slice without looking into it. Two slices that begin at the same entry and
+// have the same length are equal, because lists are never changed. It is a shortcut: a list at two
+// places in memory is found by its key.
 type listHead struct {
 	first *kind.ACL
 	n     int
@@ -28,9 +28,9 @@ type listHead struct {
 
 // tableOf collects the lists of a plan.
 //
-// All of them before anything is written: the table stands in front of the changes that refer
-// to it, and a reader needs it first. The order of the changes makes the numbers, so that equal
-// plans give equal bytes.
+// It collects all of them before anything is written: the table comes before the changes that refer
+// to it, because a reader needs it first. The numbers follow from the order of the changes, so that
+// equal plans give equal bytes.
 func tableOf(p *Plan) *listTable {
 	t := &listTable{byKey: map[string]int{}, seen: map[listHead]int{}}
 	for i := range p.Changes {
@@ -50,8 +50,8 @@ func tableOf(p *Plan) *listTable {
 	return t
 }
 
-// number is the place of a list in the table, which takes it in; nil for none.
-// None and an empty one are two things in a payload: its contenders' list, see kind.Payload.
+// number returns the number of a list in the table, adding it if necessary; nil for no list. For the
+// contenders' list in a payload no list and an empty one differ, see kind.Payload.
 func (t *listTable) number(list []kind.ACL) *int {
 	if list == nil {
 		return nil
@@ -64,7 +64,7 @@ func (t *listTable) number(list []kind.ACL) *int {
 	if !met {
 		var key strings.Builder
 		for _, a := range list {
-			// Quoted, so that no scheme or id can pose as the end of one.
+			// Quoted, so that the content of a scheme or id cannot be taken for its end.
 			key.WriteString(strconv.Itoa(int(a.Perms)) + strconv.Quote(a.Scheme) + strconv.Quote(a.ID))
 		}
 		if n, met = t.byKey[key.String()]; !met {
@@ -77,14 +77,14 @@ func (t *listTable) number(list []kind.ACL) *int {
 	return &n
 }
 
-// formReader makes nodes of forms. What is the same in many of them is in memory once.
+// formReader turns forms into nodes. What many of them have in common is in memory once.
 type formReader struct {
 	stack  string
 	lists  [][]kind.ACL
 	origin string // of the node before
 }
 
-// list is the access list of a number.
+// list returns the access list with this number.
 func (r *formReader) list(n *int) ([]kind.ACL, error) {
 	if n == nil {
 		return nil, nil
@@ -95,7 +95,7 @@ func (r *formReader) list(n *int) ([]kind.ACL, error) {
 	return r.lists[*n], nil
 }
 
-// payload decodes the payload of a node, whose child list stands in the table.
+// payload decodes the payload of a node, whose contenders' list is in the table.
 func (r *formReader) payload(f *nodeForm) (*kind.Payload, error) {
 	p, err := kind.Decode(f.Payload)
 	if err != nil {
@@ -106,8 +106,8 @@ func (r *formReader) payload(f *nodeForm) (*kind.Payload, error) {
 			return nil, err
 		}
 	}
-	// Equal texts are made one text here and below: each came out of the decoder as a copy of its
-	// own, which a hundred thousand locks feel.
+	// Here and below, equal strings are made to share memory: each came out of the decoder as a
+	// copy, which matters with a hundred thousand locks.
 	if p.Owner.Addr == string(f.Addr) {
 		p.Owner.Addr = string(f.Addr)
 	}
@@ -122,7 +122,7 @@ func (r *formReader) payload(f *nodeForm) (*kind.Payload, error) {
 	return p, nil
 }
 
-// parts are the structural children, under the names their kind has for them.
+// parts returns the structural children. Their names share memory with those of their kind.
 func (r *formReader) parts(k *kind.Kind, forms []partForm) ([]Part, error) {
 	var out []Part
 	if len(forms) > 0 {
@@ -145,7 +145,7 @@ func (r *formReader) parts(k *kind.Kind, forms []partForm) ([]Part, error) {
 	return out, nil
 }
 
-// sameOrigin shares the text with the node before: most are of one for_each.
+// sameOrigin shares the string with the previous node, if it is equal: most come from one for_each.
 func (r *formReader) sameOrigin(origin string) string {
 	if origin == r.origin {
 		return r.origin

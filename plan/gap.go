@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Gap is a node of which a read knows that the stack has it, or had, and no more.
+// Gap is a node of which a read knows only that the stack has it or had it.
 type Gap struct {
 	Path string
-	// Addr and Type are what the index says of it; "" where it does not know the path.
+	// Addr and Type are as in the index; "" if it does not know the path.
 	Addr Addr
 	Type string
-	// Trouble says why it cannot be read. "": it is missing, or what stands there declares nothing.
+	// Trouble says why it cannot be read; "" if it is missing, or contains no declaration.
 	Trouble Trouble
 	Detail  string
 }
 
-// Gaps are what is missing in a current tree, by path: nodes that cannot be read, and nodes of the index that are not
-// there. Without them the rest looks as if it were all.
+// Gaps returns what is missing from a current tree, by path: nodes that cannot be read, and nodes of the index that do
+// not exist. Without them the rest looks complete.
 func (t *Tree) Gaps() []Gap {
 	var out []Gap
 	known := map[string]Gap{}
@@ -27,7 +27,7 @@ func (t *Tree) Gaps() []Gap {
 			g := Gap{Path: e.Path, Addr: addrOfKey(key, e.Path), Type: e.Type}
 			known[e.Path] = g
 			n := t.Find(e.Path)
-			if strings.HasSuffix(key, movedFrom+e.Path) || e.Hash == "" { // a note that somebody took away, and one of a quota
+			if strings.HasSuffix(key, movedFrom+e.Path) || e.Hash == "" { // a tombstone that somebody deleted, or the note of a quota
 				continue
 			}
 			if n == nil || n.Live != nil && n.Live.Trouble == TroubleForeign {
@@ -42,7 +42,7 @@ func (t *Tree) Gaps() []Gap {
 			out = append(out, g)
 		}
 	}
-	if t.Index == nil { // whatever cannot be read may be the stack's
+	if t.Index == nil { // any node that cannot be read may be the stack's
 		for _, path := range t.Unreadable {
 			if t.Find(path) == nil {
 				out = append(out, Gap{Path: path, Trouble: TroubleUnreadable})

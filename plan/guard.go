@@ -15,10 +15,10 @@ func (d *sides) problem(s Severity, code ProblemCode, n *Node, summary, detail s
 	})
 }
 
-// declaredWell reports whether a declared node can be planned at all. The
-// configuration checks most of this with better positions; a plan must not rely on it.
-// A declaration that is refused here appears in no other step: all of them rely on valid
-// parameters and on legal paths below the root, and on one declaration for each path.
+// declaredWell reports whether a declared node can be planned at all. The configuration checks most
+// of this, with better positions, but a plan must not rely on it. A declaration that is refused here
+// appears in no later step: they all rely on valid parameters, on legal paths below the root, and on
+// one declaration per path.
 func (d *sides) declaredWell(n *Node) bool {
 	switch {
 	case n.Payload == nil || n.Payload.Params == nil:
@@ -41,8 +41,8 @@ func (d *sides) declaredWell(n *Node) bool {
 	return false
 }
 
-// under reports whether path is a proper descendant of root.
-// With the slash, or /locksmith would be inside of /locks.
+// under reports whether path is a proper descendant of root. The slash matters: /locksmith is not inside
+// /locks.
 func under(path, root string) bool {
 	return path != root && (root == "/" || strings.HasPrefix(path, root+"/"))
 }
@@ -54,8 +54,8 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
 
-// obstacle: something that is not ours stands where a node is declared.
-// Always an error: the declaration cannot be fulfilled, and overwriting is never the answer.
+// obstacle reports a node that is not ours at the path of a declared one. It is always an error: the
+// declaration cannot be fulfilled, and the other node must not be overwritten.
 func (d *decisions) obstacle(want, have *Node) {
 	at := fmt.Sprintf("%s is declared at %s, ", want.Addr, want.Path)
 	switch trouble, detail := troubleOf(have); trouble {
@@ -97,14 +97,14 @@ func unreadable(n *Node) bool {
 	return n != nil && n.Live != nil && n.Live.Trouble == TroubleUnreadable
 }
 
-// healing is the command that writes a node's declaration over whatever is in it.
+// healing is the command that overwrites a node's data with its declaration.
 func healing(want *Node) string { return takeover(" -overwrite-data", want) }
 
 func takeover(flags string, want *Node) string {
 	return "locktree import" + flags + " " + shellWord(string(want.Addr)) + " " + shellWord(want.Path)
 }
 
-// shellWord is a word as it is typed into a shell.
+// shellWord quotes a word for the shell, if necessary.
 func shellWord(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-:", r)
@@ -127,10 +127,10 @@ func troubleOf(n *Node) (Trouble, string) {
 	}
 }
 
-// abandon: a node that is not declared and not ours. It concerns us only when the
-// index says that it was.
-// Whatever cannot be understood is an error, since it may be ours and in use; what clearly is
-// somebody else's by now is let go of with a warning, or no plan could ever be applied again.
+// abandon handles a node that is neither declared nor ours. It concerns us only if the index says that
+// it was ours. A node that cannot be understood is an error, since it may be ours and in use. One
+// that clearly belongs to somebody else now is forgotten, with a warning: otherwise no plan could ever be
+// applied again.
 func (d *decisions) abandon(have *Node) {
 	key, known := d.indexed[have.Path]
 	if !known {
@@ -154,11 +154,11 @@ func (d *decisions) abandon(have *Node) {
 	}
 }
 
-// checkRemoval looks at what forbids deleting a node: want is its declaration, if any.
+// checkRemoval checks what forbids deleting a node. want is its declaration, if any.
 //
-// Both protections count: that in the node holds after the block is gone (as Terraform's
-// prevent_destroy does not, hashicorp/terraform#17599), that of the declaration before it was
-// applied. To unprotect and delete takes two applies, so that nobody does both by one mistake.
+// Both protections count. The one in the node holds even after the block is gone (unlike Terraform's
+// prevent_destroy, hashicorp/terraform#17599); the one in the declaration holds before it is applied.
+// Unprotecting and deleting takes two applies, so that one mistake cannot do both.
 func (d *decisions) checkRemoval(c *Change, want *Node) {
 	n := &Node{Addr: c.Before.owned(), Path: c.Path}
 	if want != nil {
@@ -178,9 +178,8 @@ func (d *decisions) checkRemoval(c *Change, want *Node) {
 	}
 }
 
-// checkShrink warns when the new parameters admit fewer than hold now. The rule is
-// the kind's own admission rule, asked with the new parameters.
-// The queue it is asked about are the holders alone: it is they who have to fit.
+// checkShrink warns when the new parameters admit fewer contenders than hold now. It asks the kind's
+// own admission rule, with the new parameters and a queue of only the holders.
 func (d *decisions) checkShrink(c *Change) {
 	if len(c.Params) == 0 || c.Usage == nil {
 		return
@@ -203,13 +202,13 @@ func (d *decisions) checkShrink(c *Change) {
 	}
 }
 
-// keepOccupied takes back the deletion of namespaces with nodes in them that
-// stay, and of the namespaces around those.
+// keepOccupied cancels the deletion of namespaces in which nodes stay, and of the namespaces
+// around them.
 //
-// ZooKeeper deletes no node with children, so the transaction would be refused as a whole for
-// one lock of somebody's. What stays are nodes that are not ours, and of ours those that do not
-// go: tombstones, what is let go, what was not asked for. Declared ones count in a destroy
-// alone: otherwise one in a namespace that is not declared is an error, see checkParents.
+// ZooKeeper deletes no node with children, so one lock of somebody else's would make it refuse the
+// whole transaction. The nodes that stay are those that are not ours, and those of ours that are not
+// deleted: tombstones, forgotten nodes, and nodes that were not asked for. Declared ones count only in
+// a destroy: otherwise one in a namespace that is not declared is an error, see checkParents.
 func (d *selection) keepOccupied() (held []heldBack) {
 	inside := map[string][]string{}
 	mine := map[string]bool{}
@@ -254,10 +253,10 @@ func (d *selection) keepOccupied() (held []heldBack) {
 		}
 		d.problem(Warning, ProblemUnmanaged, n, "Namespace is not empty", what+": the namespace is left where it is.")
 		held = append(held, heldBack{*c, alien})
-		// A quota left with it would limit those who keep the namespace from going
+		// A quota left with it would limit those because of whom the namespace stays
 		// (TestQuotaGoesAlsoWhereItsNamespaceHasToStay).
 		quota := c.Quota
-		if c.leave(); quota != nil { // it is declared no more than the namespace is
+		if c.leave(); quota != nil { // like the namespace, it is no longer declared
 			after := *c.Before
 			after.Quota = quota.After
 			c.Action, c.After, c.Quota = Update, &after, quota
@@ -266,8 +265,8 @@ func (d *selection) keepOccupied() (held []heldBack) {
 	return held
 }
 
-// leave turns a change of an existing node into none.
-// After is the node that was found: what it says stays, and the index goes on saying it.
+// leave turns a change of an existing node into a NoOp. After is the node that was found: it stays as it
+// is, and so does its entry in the index.
 func (c *Change) leave() {
 	*c = Change{
 		Action: NoOp, Addr: c.Before.owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before, After: c.Before,
@@ -275,8 +274,8 @@ func (c *Change) leave() {
 	}
 }
 
-// checkParents: a node can only be created in the root or in a declared namespace.
-// Also one that is there already: its namespace would be deleted around it.
+// checkParents requires every node to be in the root or in a declared namespace. That includes a node that
+// exists already: its namespace would be deleted around it.
 func (d *sides) checkParents() {
 	for _, n := range d.desired {
 		parent := kind.ParentPath(n.Path)
