@@ -6,29 +6,29 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// adoptions prepares the declared imports: where the znode stands at another path
-// than its declaration, it is moved there like a lock of ours.
+// adoptions prepares the declared imports: if the znode's path differs from the declared one, it is
+// moved there like a lock of ours.
 //
-// What is done already is passed over, so that an import block may stand in a configuration
-// for ever, as in Terraform. A node of ours at the declared path means that it is done, unless
-// it is a tombstone, which makes room for what comes back.
+// An import that is done already is skipped, so that its block may stay in the configuration for
+// ever, as in Terraform. It is done if there is a node of ours at the declared path, unless that is
+// a tombstone, which makes room for what comes back.
 func (d *pairing) adoptions() {
 	for i := range d.intent.Imports {
 		imp := &d.intent.Imports[i]
 		want := d.byAddr[imp.To]
 		if want == nil || d.ours(d.have[want.Path]) && !tombstone(d.have[want.Path]) {
-			continue // Load says that there is none, or it is done
+			continue // it is done, or the address is not declared, which Load reports
 		}
 		have := d.have[imp.Path]
 		if have == nil && d.movesFrom[want.Path] != nil {
-			continue // it was done: what was imported moves on
+			continue // it is done: the imported node moves on
 		}
 		d.imports[want.Path] = imp
 		if !d.adoptable(imp, want, have) {
-			d.refused[want.Path] = d.movesFrom[want.Path] == nil // else a move is half planned
+			d.refused[want.Path] = d.movesFrom[want.Path] == nil // otherwise a move would be half planned
 			continue
 		}
-		// From here on the node counts as one that was declared as it is wanted, at its old path.
+		// From here on the node counts as declared as wanted, but at its old path.
 		if imp.Path != want.Path && !d.ours(have) {
 			b := unowned(have, want)
 			d.have[imp.Path] = b
@@ -37,11 +37,11 @@ func (d *pairing) adoptions() {
 	}
 }
 
-// adoptable reports why a znode cannot be taken over.
+// adoptable reports whether a znode can be taken over, and adds a problem if not.
 //
-// Data is asked about last. That of a lock of ours, or one that was let go, is a declaration;
-// what is newer or cannot be read is refused in any case. All other data is destroyed by an
-// import, and what it is worth a person has to say.
+// Its data is checked last. The data of a lock of ours, or of a forgotten one, is a declaration. Newer
+// formats and data that we may not read are refused in any case. An import destroys all other data,
+// and only a person can say what that is worth.
 func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 	n := &Node{Addr: want.Addr, Path: imp.Path, Origin: imp.Origin}
 	refuse := func(summary, format string, args ...any) bool {
@@ -101,12 +101,11 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 	return true
 }
 
-// unowned is a node that is to be taken over, as if it had been declared as it is
-// wanted but by nobody: what differs then is what a person sees change.
+// unowned returns a node that is to be taken over, as if it had been declared as wanted, but without
+// an owner: then only real differences show as changes.
 //
-// A node that was let go has a payload, and is compared with it. One of another program has
-// none: without parameters of its own there would be nothing to compare, and everything would
-// show as a change, although its users see none.
+// A forgotten node has a payload, with which the declaration is compared. Another program's node has
+// none. Without this every parameter would show as a change, although its users see none.
 func unowned(have, want *Node) *Node {
 	if have.Payload != nil {
 		return have
@@ -117,12 +116,12 @@ func unowned(have, want *Node) *Node {
 	return &b
 }
 
-// adoption is the change of a znode that becomes the declared node where it is.
+// adoption is the change of a znode that becomes the declared node at its present path.
 //
-// A foreign node may be a container: Curator makes its lock nodes so, no answer of a server
-// tells (DataNode.getClientEphemeralOwner hides it), and the servers delete containers that
-// are empty (ContainerManager). The declaration would vanish with it, so it is made anew where
-// that disturbs nobody, which is while it is empty.
+// A foreign node may be a container: Curator's lock nodes are, no answer of a server reveals it
+// (DataNode.getClientEphemeralOwner hides it), and servers delete containers that are empty
+// (ContainerManager). The declaration would vanish with it. So the node is created again if that
+// disturbs nobody, which is while it is empty.
 func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	imp := d.imports[want.Path]
 	if imp == nil || imp.Path != want.Path {
@@ -149,8 +148,8 @@ func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	return c, true
 }
 
-// empty: only then can a node be deleted and created again.
-// Children beside the parts are contenders, or whatever somebody keeps there.
+// empty reports whether a node can be deleted and created again: it has no children except its parts.
+// Other children are contenders, or whatever somebody keeps there.
 func empty(n *Node, k *kind.Kind) bool {
 	if n.Live == nil {
 		return false

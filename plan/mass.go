@@ -7,17 +7,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A plan that deletes more than massShare percent of the nodes in a namespace, and
-// massLeast of them at least, is most often a mistake: a wrong variable file, an
-// empty map, another directory. The root counts as a namespace.
+// A plan that deletes more than massShare percent of the nodes in a namespace, and at
+// least massLeast of them, is most often a mistake: a wrong variable file, an empty map,
+// another directory. The root counts as a namespace.
 const massShare, massLeast = 30, 5
 
-// checkMass looks for namespaces most of which would go, outermost only.
+// checkMass finds namespaces of which too much would be deleted, only the outermost ones.
 //
 // Every node counts in each namespace around it. The share alone would stop the deletion of one
-// lock of two, the number alone that of five of ten thousand; both are octoDNS's idea of an
-// unsafe plan. A tombstone that goes does not count, nor what was another program's: nobody
-// loses a lock by them.
+// lock of two, the number alone that of five of ten thousand; together they are octoDNS's idea of an
+// unsafe plan. The deletion of a tombstone does not count, nor does an import: nobody loses a
+// lock by them.
 func (d *selection) checkMass() {
 	if d.opts.Destroy || d.opts.AllowMassDestroy {
 		return

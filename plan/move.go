@@ -9,26 +9,26 @@ import (
 )
 
 // ZooKeeper cannot rename a node, and a contender belongs to the session that
-// made it, so nobody can carry a queue to another path. A lock whose path changes
-// is made anew there, and in the same transaction the old node is deleted and
-// created again as a tombstone that says where to: the deletion proves that
-// nobody is in the old queue, without which two programs could hold the lock, one
-// at either path. Programs that open the old path read the tombstone and follow.
+// created it, so nobody can move a queue to another path. A lock whose path changes
+// is created at the new path. In the same transaction the old node is deleted and
+// created again as a tombstone that names the new path. The deletion proves that
+// nobody is in the old queue; without it two programs could hold the lock, one
+// at each path. Programs that use the old path read the tombstone and follow.
 //
-// One transaction is one moment: before it the lock is at the old path alone, behind it at the
-// new one alone, and no program finds neither. Programs of other libraries read no tombstone;
-// who of them comes to the old path later queues where nobody else looks. So a plan says who
-// stands in what a move left (exhume), and it stays until they have gone.
+// One transaction is one moment: before it the lock is only at the old path, after it only at the
+// new one, and every program finds it at one of them. Programs of other libraries do not read
+// tombstones: those that come to the old path later queue where nobody else looks. So a plan names
+// those who use a tombstone (exhume), and it stays until they have gone.
 
-// plot finds the nodes whose declaration stands at another path now: of the same
-// address, after the declared moves, or by a declared move of the path.
-// In the order of the paths, so that of two nodes with one address the same one moves in every
-// plan; the other one is not declared any more.
+// plot finds the nodes whose declaration is now at another path: by address, after the
+// declared moves, or by a declared move of the path. It goes in the order of the paths, so
+// that of two nodes with one address the same one moves in every plan; the other one counts
+// as no longer declared.
 func (d *pairing) plot() {
 	d.byAddr = map[Addr]*Node{}
 	for _, n := range d.desired {
 		if _, twice := d.byAddr[n.Addr]; twice {
-			d.byAddr[n.Addr] = nil // nobody can say which one continues it
+			d.byAddr[n.Addr] = nil // which one continues it cannot be told
 			continue
 		}
 		d.byAddr[n.Addr] = n
@@ -44,8 +44,8 @@ func (d *pairing) plot() {
 	}
 }
 
-// continues is the declaration that goes on with a node, nil when none does. A move of the
-// path is asked first: it names the very node, where an address may have been given away.
+// continues returns the declaration that continues a node, nil if there is none. Moves of the path come
+// first: they name the node itself, while its address may have been reused.
 func (d *pairing) continues(have *Node) *Node {
 	for _, m := range d.intent.PathMoves {
 		if rest, ok := strings.CutPrefix(have.Path, m.From); ok && (rest == "" || rest[0] == '/') {
@@ -57,26 +57,26 @@ func (d *pairing) continues(have *Node) *Node {
 	return d.byAddr[d.intent.Rename(have.owned())]
 }
 
-// movable: the old path must be free to become a tombstone and the new one free
-// to become the lock. What was left there by an earlier move is free.
+// movable reports whether the old path is free for a tombstone and the new one free for
+// the lock. A path with the tombstone of an earlier move is free.
 //
-// Of the same kind, because a tombstone sends programs on that open a lock of its kind. One
-// that changes its path and its kind is a deletion and a creation.
+// The kind must stay the same, because a tombstone redirects programs that use a lock of its kind. A
+// change of both path and kind is a deletion and a creation.
 func (d *pairing) movable(have, to *Node) bool {
 	there := d.have[to.Path]
 	return to.Path != have.Path && d.want[have.Path] == nil && d.movesFrom[to.Path] == nil &&
 		to.Kind() == have.Kind() && (there == nil || d.ours(there) && tombstone(there))
 }
 
-// tombstone reports whether a node only says where its lock went.
+// tombstone reports whether a node only says where its lock has moved.
 func tombstone(n *Node) bool {
 	return n != nil && n.Payload != nil && n.Payload.State == kind.StateMoved
 }
 
 // bury is the change of a node that continues at another path.
 //
-// The tombstone keeps the parameters and the access lists: who could read where the lock is can
-// read where it went. The protection goes with the lock to its new path.
+// The tombstone keeps the parameters and the access lists: whoever could read the lock can read where it
+// has moved. The protection moves with the lock to its new path.
 func (d *decisions) bury(have, to *Node) Change {
 	c := Change{
 		Action: Update, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
@@ -104,15 +104,15 @@ func (d *decisions) bury(have, to *Node) Change {
 	return c
 }
 
-// departure is the change of a node of ours that is not declared any more.
+// departure is the change of a node of ours that is no longer declared.
 func (d *decisions) departure(have *Node) Change {
 	addr := have.owned()
 	if tombstone(have) {
 		return d.exhume(have)
 	}
-	// A removed block speaks of today's addresses, and may be written for what the ensemble still
-	// knows under the former one (TestLockThatMovedBeforeItWasLetGoIsNotDeleted).
-	r := d.intent.Removed(d.intent.Rename(addr)) // it may have moved before it was removed
+	// A removed block uses present addresses, but the ensemble may still have the node under its
+	// former one, if it moved before it was removed (TestLockThatMovedBeforeItWasLetGoIsNotDeleted).
+	r := d.intent.Removed(d.intent.Rename(addr))
 	if r == nil {
 		r = d.intent.Removed(addr)
 	}
@@ -122,9 +122,9 @@ func (d *decisions) departure(have *Node) Change {
 	return d.deletion(have)
 }
 
-// release forgets a node. Its declaration stays, so that programs go on using it;
-// only the owner is taken out, after which no stack plans anything for it until
-// one imports it. A protected node may be forgotten, and stays protected.
+// release forgets a node. Its declaration stays, so that programs can go on using it.
+// Only the owner is removed; then no stack plans anything for it until one imports it. A
+// protected node may be forgotten, and stays protected.
 func (d *decisions) release(have *Node) Change {
 	c := Change{
 		Action: Forget, Addr: have.owned(), Path: have.Path, Kind: have.Kind(),
@@ -134,15 +134,15 @@ func (d *decisions) release(have *Node) Change {
 	c.After.Live = nil
 	c.After.Payload.Owner = kind.Owner{}
 	if c.After.Payload.State == kind.StateDraining {
-		c.After.Payload.State = kind.StateActive // nobody would open it any more
+		c.After.Payload.State = kind.StateActive // no later plan would reopen it
 	}
 	c.After.Payload.Gen++
 	return c
 }
 
-// exhume decides about what an earlier move left: it stays while the move is
-// declared. After that it goes, unless somebody still stands in it; where no moved
-// block was needed (the name changed), it goes with the next apply that has
+// exhume decides about the tombstone of an earlier move. It stays while the move is
+// declared. After that it is deleted, unless somebody is still in its queue. If no moved
+// block was needed (the name changed), it is deleted with the next apply that has
 // anything else to do, see selection.tidy.
 func (d *decisions) exhume(have *Node) Change {
 	addr := have.owned()
@@ -168,8 +168,8 @@ func (d *decisions) exhume(have *Node) Change {
 	case c.Usage.Busy():
 		d.problem(Warning, ProblemInUse, &Node{Addr: addr, Path: have.Path}, "Moved lock is still in use",
 			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. It is left there. Have them take the lock at its new path: an apply takes the old node away once nobody is in it.", addr, have.Payload.MovedTo, have.Path, c.Usage))
-	// The address is declared: at the path the tombstone points to, or at another one since.
-	// Programs had until now to follow. The next apply ends that, but not on its own.
+	// The address is declared, at the path that the tombstone names or at another one since.
+	// Programs had until now to follow. The next apply with other changes deletes it.
 	case d.byAddr[addr] != nil:
 		d.spent = append(d.spent, have.Path)
 	default:
@@ -178,10 +178,10 @@ func (d *decisions) exhume(have *Node) Change {
 	return c
 }
 
-// tidy takes tombstones away together with other changes: on their own they are
-// no reason for an apply. It comes when everything else that could be one is known.
+// tidy deletes tombstones together with other changes: they alone are no reason for an
+// apply. It runs when all other reasons are known.
 func (d *selection) tidy(held []heldBack) {
-	// Not all was planned, or nothing may be written.
+	// Nothing to delete, not everything was planned, or nothing else is written.
 	if len(d.spent) == 0 || d.p.Targeted || d.p.RefreshOnly || !d.p.HasChanges() {
 		return
 	}
@@ -189,12 +189,12 @@ func (d *selection) tidy(held []heldBack) {
 	for _, p := range d.spent {
 		going[p] = true
 	}
-	// What a namespace that moved still has in it goes first, with a later apply; one
-	// that stayed for nothing but tombstones goes with them, or makes room.
+	// What a moved namespace still contains goes first, with a later apply. A namespace that
+	// stayed only because of tombstones goes with them, or is replaced.
 	freed := map[string]*Change{}
-	// Which tombstones can go depends on which namespaces go, and the other way about. So all
-	// that might go is assumed to, and what cannot is taken out until nothing more falls: going
-	// only shrinks, so this ends, and what is left can go together.
+	// Which tombstones can go depends on which namespaces go, and vice versa. So assume first that
+	// all go, and take out those that cannot until nothing changes: going only shrinks, so this
+	// ends, and what is left can go together.
 	for n := -1; n != len(going); {
 		n = len(going)
 		clear(freed)
@@ -216,7 +216,7 @@ func (d *selection) tidy(held []heldBack) {
 			}
 		}
 	}
-	// What was held back for tombstones alone is as it was before keepOccupied, and no problem.
+	// What was held back only because of tombstones is again as before keepOccupied, without a problem.
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code == ProblemUnmanaged && freed[q.Path] != nil })
 	for i := range d.p.Changes {
 		if c := freed[d.p.Changes[i].Path]; c != nil {
@@ -230,16 +230,16 @@ func (d *selection) tidy(held []heldBack) {
 	}
 }
 
-// heldBack is the deletion of a namespace that was taken back, or its replacement that
-// was refused, and what for.
+// heldBack is the deletion of a namespace that was cancelled, or its replacement that was
+// refused, with the paths that caused it.
 type heldBack struct {
 	change Change
 	inside []string
 }
 
-// NeedsIdle reports whether the change can be made only while nobody is in the
-// lock: deletion, replacement, and the move to another path.
-// It does not look at who is there now: that changes while a plan waits for its approval.
+// NeedsIdle reports whether the change can be made only while nobody holds or waits for the
+// lock: deletion, replacement, and the move to another path. It does not depend on who uses it
+// now, which changes while a plan waits for approval.
 func (c *Change) NeedsIdle() bool {
 	if c.Before == nil || c.Before.Kind().Container {
 		return false
@@ -247,21 +247,21 @@ func (c *Change) NeedsIdle() bool {
 	return c.Action == Delete || c.Action == Replace || c.Action == Update && c.Tombstone
 }
 
-// Foreign reports whether the change takes over a znode that holds no declaration yet:
-// another program's data, or none. Whoever uses it does not look there for a word of ours.
+// Foreign reports whether the change takes over a znode without a declaration, with another
+// program's data or none. Its users do not read a declaration there.
 func (c *Change) Foreign() bool {
 	return c.Importing != "" && c.Before != nil && c.Before.Live != nil && c.Before.Live.Trouble != ""
 }
 
 // Closable reports whether an apply that drains the lock can keep others out by its state.
-// A [Change.Foreign] node has none to write. A tombstone has one that must not be lost:
-// opened again after a drain that failed, it would be a second lock beside the one it
-// points to. Ours stay out of it as it is, and others never read it.
+// A [Change.Foreign] node has no state to write. A tombstone's state must not be lost: if it were
+// set to active after a failed drain, there would be a second lock beside the one it names. This
+// library's programs stay out of a tombstone anyway, and others never read it.
 func (c *Change) Closable() bool {
 	return c.NeedsIdle() && !c.Foreign() && c.Before.Payload.State != kind.StateMoved
 }
 
-// busy warns that a change will be refused, or says what is done about it.
+// busy warns that a change will be refused, or says what the apply does about it.
 func (d *decisions) busy(c *Change, verb string) {
 	n := &Node{Addr: c.Addr, Path: c.Path}
 	or := ""

@@ -30,13 +30,13 @@ type Op struct {
 	Version int32      // check, set, delete
 }
 
-// ACLStep is one access list to be set after the transaction.
+// ACLStep is one access list to set after the transaction.
 type ACLStep struct {
 	Addr     Addr
 	Path     string
 	Before   []kind.ACL
 	ACL      []kind.ACL
-	Aversion int32 // the access list's version the plan saw
+	Aversion int32 // the version of the access list that the plan saw
 }
 
 // ApplyIDLen is the length of an apply id: hexadecimal digits of 64 random bits.
@@ -55,10 +55,10 @@ func (p *Plan) dropIndex(index Pin, acl []kind.ACL) ([]Op, error) {
 	return ops, err
 }
 
-// deletes are the operations that take the node away, its parts first.
+// deletes returns the operations that delete the node, its parts first.
 //
-// They are no recursive deletion. A child that is not a part makes ZooKeeper refuse all of it
-// (NotEmpty): that is what protects a lock somebody queued for at the last moment
+// They are not a recursive deletion. A child that is not a part makes ZooKeeper refuse the whole
+// transaction (NotEmpty): that protects a lock for which somebody queued at the last moment
 // (TestContenderThatArrivesAtTheLastMomentIsUnharmed).
 func (c *Change) deletes() []Op {
 	if c.Action != Delete && !c.anew() || c.Before == nil || c.Before.Live == nil {
@@ -79,22 +79,22 @@ func (c *Change) deletes() []Op {
 
 // anew reports whether an existing node is deleted and created again.
 //
-// The lock that moves away is, too, though only its data changes: the deletion proves that
-// nobody stands in it, which no version does, as contenders do not change the version of the
-// data. Nobody stands in a namespace, and what is in it would be in the way.
+// A lock that moves away is too, although only its data changes: the deletion proves that
+// nobody is in its queue. No version proves that, because contenders do not change the data's
+// version. A namespace has no queue, and its contents would prevent the deletion.
 func (c *Change) anew() bool {
 	return c.Action == Replace || c.Action == Update && c.Tombstone && !c.Kind.Container
 }
 
-// renamed reports whether the change is NoOp but for its address.
-// Its marker is written nevertheless, or the node would be said to be renamed for ever.
+// renamed reports whether only the node's address changes in a NoOp. Its marker is written nevertheless,
+// otherwise every later plan would report the new address again.
 func (c *Change) renamed() bool {
 	return c.Action == NoOp && c.PreviousAddr != "" && c.Before != nil && c.Before.Payload.Owner != c.After.Payload.Owner
 }
 
-// writes are the operations that create or update the node, its parts after it.
-// The quota comes last: a server counts what is there when the node for the count is made
-// (DataTree.updateQuotaForPath), and goes on counting from then.
+// writes returns the operations that create or update the node, its parts after it. The quota comes
+// last: a server counts what exists when the stats node is created (DataTree.updateQuotaForPath), and
+// goes on counting from then.
 func (c *Change) writes() ([]Op, error) {
 	parts := c.MissingParts
 	switch {
@@ -112,8 +112,8 @@ func (c *Change) writes() ([]Op, error) {
 	}
 	var ops []Op
 	switch {
-	// A new node has its final list at once: a transaction takes lists with a create, and only
-	// there (MultiOperationRecord knows no setACL).
+	// A new node has its final access list at once: a transaction can set one only with a create
+	// (MultiOperationRecord has no setACL).
 	case c.Action == Create || c.anew():
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: c.Path, Data: data, ACL: c.After.ACL})
 	case c.Action == Forget || c.rewrites():
@@ -125,8 +125,8 @@ func (c *Change) writes() ([]Op, error) {
 	return append(ops, c.Quota.ops(c)...), nil
 }
 
-// keptPaths are the paths of which the index keeps saying what it says. What stands there
-// may have another address by now, and so another key: a path has one entry.
+// keptPaths are the paths whose entries the index keeps as they are. The node there may have another
+// address now, and so another key, but a path has one entry.
 func (p *Plan) keptPaths() map[string]bool {
 	out := make(map[string]bool, len(p.prior.Kept))
 	for _, e := range p.prior.Kept {
@@ -154,8 +154,9 @@ func (p *Plan) indexHead(applyID string) *Index {
 	return x
 }
 
-// indexKey is the address of the entry. What a move left behind may have the same
-// address as what moved, and so may what was declared elsewhere and had to stay.
+// indexKey is the key of an entry: its address, and the path where the address is not unique. A
+// tombstone may have the same address as the lock that moved, and so may a node that was declared
+// elsewhere and had to stay.
 func (p *Plan) indexKey(addr Addr, path string, tombstone bool) string {
 	switch {
 	case tombstone:
@@ -166,16 +167,16 @@ func (p *Plan) indexKey(addr Addr, path string, tombstone bool) string {
 	return string(addr)
 }
 
-// Both begin with a space, which no address has outside of a key.
+// Both begin with a space, which an address can contain only inside a key.
 const movedFrom, standsAt = " moved from ", " at "
 
-// addrOfKey is the address in the key of an entry.
+// addrOfKey returns the address in an entry's key.
 func addrOfKey(key, path string) Addr {
 	return Addr(strings.TrimSuffix(strings.TrimSuffix(key, movedFrom+path), standsAt+path))
 }
 
-// clashes finds the nodes whose address another one has, too.
-// The first by the order of the changes has the address alone.
+// clashes finds the nodes whose address an earlier change has too. The first in the order of the changes
+// keeps the bare address as its key.
 func (p *Plan) clashes() {
 	seen := make(map[Addr]bool, len(p.Changes))
 	for i := range p.Changes {
@@ -193,10 +194,10 @@ func (p *Plan) clashes() {
 	}
 }
 
-// ACLSteps returns the access lists to be set on existing nodes after the
-// transaction, children before parents. Setting a list needs ADMIN on the node
-// itself, so the order is not about rights: a namespace opens or closes last,
-// when everything in it is as declared.
+// ACLSteps returns the access lists to set on existing nodes after the transaction,
+// children before parents. The order does not matter for the rights needed, since setting
+// a list needs ADMIN on the node itself. It makes a namespace open or close last, when
+// everything in it is as declared.
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
 	for i := range p.Changes {
@@ -222,11 +223,11 @@ func (p *Plan) ACLSteps() []ACLStep {
 	return steps
 }
 
-// measure fills in the statistics. A declaration that cannot be encoded is a
-// problem already, so there is nothing to measure then.
+// measure fills in the statistics. If a declaration cannot be encoded, that is a problem already and
+// there is nothing to measure.
 //
-// What is not known yet has a stand-in: an id of the right length, and for the access list of
-// new nodes of the index, which is the connection's where none is declared, the longer of the two it may be.
+// What is not known yet is replaced: the id by one of the same length; the access list of new nodes of
+// the index, if none is declared and the connection decides, by the longer of the two possible ones.
 func (p *Plan) measure() {
 	own := kind.WorldAll()
 	if p.Declared != nil {
@@ -245,9 +246,8 @@ func (p *Plan) measure() {
 	if err != nil || len(each) == 0 {
 		return
 	}
-	// Where a transaction was too long and cutting it helped, the problem that was noted for it
-	// on the way is none.
-	p.Problems = slices.DeleteFunc(p.Problems, func(q Problem) bool { return q.Code == ProblemBudget }) // it was cut
+	// If a transaction was too long and cutting it helped, drop the problem noted on the way.
+	p.Problems = slices.DeleteFunc(p.Problems, func(q Problem) bool { return q.Code == ProblemBudget })
 	for _, s := range each {
 		p.Transaction.Ops += s.Ops
 		p.Transaction.Bytes += s.Bytes
@@ -259,8 +259,8 @@ func (p *Plan) measure() {
 	}
 }
 
-// tooLong notes a change that no transaction can hold: the last one noted, if none
-// of smaller ones is taken.
+// tooLong notes a change for which no transaction is large enough. It replaces an earlier note: the
+// last one counts, if no smaller transactions are accepted either.
 func (p *Plan) tooLong(tx *Transaction, s Stats) {
 	q := Problem{
 		Severity: Error, Code: ProblemBudget, Summary: "Change is too large for a transaction",
@@ -288,7 +288,7 @@ func Size(ops []Op) int {
 
 const header = 9
 
-// payload is what the operations take without the frame that a transaction has once.
+// payload is the size of the operations without the transaction's own header.
 func payload(ops []Op) (n int) {
 	for _, op := range ops {
 		n += header + 4 + len(op.Path) + 4

@@ -8,43 +8,43 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// What the tool makes for itself has access lists, too: the root and what is above it, .locktree and
-// all in it, and the notes that moves leave behind. Where administrators and readers are declared
-// (Intent.Access), their lists are planned like those of locks.
+// The tool's own nodes have access lists too: the root and what is above it, .locktree and everything
+// in it, and the tombstones that moves leave behind. If administrators and readers are declared
+// (Intent.Access), these lists are planned like those of locks.
 //
-// Nodes that are this stack's alone get exactly that list. Other stacks stand on the shared ones, so
-// those keep what the others declare; what is not ours to decide is only added to.
+// Nodes that belong to this stack alone get exactly the declared list. Nodes shared with other stacks
+// keep what the others declare. To lists that this stack does not decide, entries are only added.
 
 // AccessChange is an access list of one of the tool's own nodes that changes.
 type AccessChange struct {
-	Addr Addr `json:"address"` // "ensemble.main"; of a note that a move left, its own address
+	Addr Addr `json:"address"` // "ensemble.main"; a tombstone's own address
 	ACLDiff
-	// Contenders: it is the list that the apply lock gives to those who queue in it, which stands in its data.
+	// Contenders: it is the list for the contenders of the apply lock, which is in that lock's data.
 	Contenders bool `json:"contenders,omitempty"`
 	Pin        Pin  `json:"pin"` // of the node, as it was read
 }
 
-// EnsembleAddr is the address of what belongs to no declared node.
+// EnsembleAddr is the address for what belongs to no declared node.
 func EnsembleAddr(ensemble string) Addr { return Addr("ensemble." + ensemble) }
 
-// frame plans the lists of the tool's own nodes, and looks at what others may do there.
+// frame plans the lists of the tool's own nodes, and checks what others may do there.
 type frame struct {
 	*sides
-	unsure bool // it was said that a list stays for another stack
+	unsure bool // a problem says already that a list stays because of another stack
 }
 
 func newFrame(d *sides) *frame { return &frame{sides: d} }
 
-// plan comes when it is known which tombstones stay; audit looks at what it plans.
+// plan runs when it is known which tombstones stay. audit checks the lists that it plans.
 func (d *frame) plan() {
 	d.ownLists()
 	d.undeclared()
 	d.audit()
 }
 
-// ownLists plans the lists of the tool's own nodes.
-// A plan with targets leaves them alone. So does one that would write nothing to a stack without an
-// index: its first apply makes what is missing with the right lists.
+// ownLists plans the lists of the tool's own nodes. A plan with targets leaves them alone. So does
+// one that would write nothing to a stack without an index: its first apply creates what is missing
+// with the right lists.
 func (d *frame) ownLists() {
 	d.p.Declared = d.intent.Access
 	x := d.current.Index
@@ -64,7 +64,7 @@ func (d *frame) ownLists() {
 	for i := range d.current.Frame {
 		f := &d.current.Frame[i]
 		if f.Closed {
-			if !under(d.p.Root, f.Path) { // what is above the root may well be another team's
+			if !under(d.p.Root, f.Path) { // nodes above the root may belong to another team
 				if closed++; first == "" {
 					first = f.Path
 				}
@@ -85,8 +85,8 @@ func (d *frame) ownLists() {
 	d.checkSetters()
 }
 
-// ownDrift finds lists of the tool's own nodes that are not as the last apply left them. Other stacks
-// add to the shared ones; while lists are pending nobody can say.
+// ownDrift finds lists of the tool's own nodes that differ from what the last apply left. Other stacks
+// add to the shared ones. While lists are pending it cannot be determined.
 func (d *frame) ownDrift() {
 	x := d.current.Index
 	if x == nil || x.Access == nil || len(x.Pending) > 0 {
@@ -105,13 +105,13 @@ func (d *frame) ownDrift() {
 	slices.SortStableFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// own reports whether a node is this stack's alone: its index with its parts, and its apply lock.
+// own reports whether a node belongs to this stack alone: its index with its parts, and its apply lock.
 func (d *sides) own(path string) bool {
 	index := IndexPath(d.p.Root, d.p.Stack)
 	return path == index || path == LockPath(d.p.Root, d.p.Stack) || under(path, index)
 }
 
-// ownChange plans one change. A list of which a reader is not shown all cannot be written again.
+// ownChange plans one change. A list whose hashes are hidden from us cannot be written.
 func (d *frame) ownChange(c AccessChange) {
 	if slices.ContainsFunc(c.After, kind.ACL.Masked) {
 		d.problem(Warning, ProblemAccess, &Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
@@ -121,8 +121,8 @@ func (d *frame) ownChange(c AccessChange) {
 	d.p.Access = append(d.p.Access, c)
 }
 
-// relist gives a note that a move left the list it should have: programs that come for the lock
-// have to read where it went.
+// relist gives a tombstone the access list it should have: programs that come for the lock must be able
+// to read where it has moved.
 func (d *frame) relist(c *Change) {
 	list := d.joined(c.Before.ACL)
 	if to := d.want[c.After.Payload.MovedTo]; to != nil {
@@ -142,22 +142,23 @@ func (d *frame) relist(c *Change) {
 	if c.Action == Update {
 		c.ACL = &ACLDiff{c.Before.ACL, list}
 	}
-	if !c.anew() { // else it is made with it
+	if !c.anew() { // otherwise it is created with that list
 		live := c.Before.Live
 		pin := Pin{Path: c.Path, Addr: c.Addr, Czxid: live.Czxid, Version: live.Version, Aversion: live.Aversion}
 		d.ownChange(AccessChange{c.Addr, ACLDiff{c.Before.ACL, list}, false, pin})
 	}
 }
 
-// relisted reports whether only the access list of the note changes, and with it its entry in the index.
+// relisted reports whether only a tombstone's access list changes, and with it its entry in the index.
 func (c *Change) relisted() bool {
 	return c.Action == NoOp && c.Tombstone && !kind.EqualACL(c.Before.ACL, c.After.ACL)
 }
 
-// wantedOf is the list a node of the frame should have; nil when it is none of ours to decide.
+// wantedOf is the list that a node of the frame should have; nil if this stack does not decide it.
 //
-// The scaffold makes all that is missing in one transaction, so that a root with the czxid of .locktree
-// is the tool's. One that somebody else made is only added to, and only where we may.
+// The scaffold creates all that is missing in one transaction, so a root with the czxid of .locktree
+// was created by the tool. To the list of a root that somebody else created, entries are only added, and
+// only if we may.
 func (d *frame) wantedOf(f *Framed) []kind.ACL {
 	root, scaffold := d.p.Root, ScaffoldPath(d.p.Root)
 	index, lock := IndexPath(root, d.p.Stack), LockPath(root, d.p.Stack)
@@ -179,11 +180,11 @@ func (d *frame) wantedOf(f *Framed) []kind.ACL {
 		}
 		return d.joined(f.ACL)
 	}
-	// Above the root, or of a quota, where other stacks' may stand, too.
+	// Nodes above the root, or of a quota, which other stacks may share.
 	switch {
 	case made:
 		list := d.joined(f.ACL)
-		for _, o := range d.current.Others { // they would want theirs back, and could not set it
+		for _, o := range d.current.Others { // without these entries they could not restore them
 			if list = append(list, o.Access...); o.Access == nil {
 				list = append(list, f.ACL...)
 			}
@@ -195,7 +196,7 @@ func (d *frame) wantedOf(f *Framed) []kind.ACL {
 	return nil
 }
 
-// framed is a node of the frame; one without a path when it was not read.
+// framed returns a node of the frame; one without a path if it was not read.
 func (d *sides) framed(path string) *Framed {
 	for i := range d.current.Frame {
 		if f := &d.current.Frame[i]; f.Path == path {
@@ -205,14 +206,14 @@ func (d *sides) framed(path string) *Framed {
 	return &Framed{Pin: Pin{Czxid: -1}}
 }
 
-// settable reports whether one of those who may apply, or who planned, can set the list.
+// settable reports whether an administrator, or whoever plans, can set the list.
 func (d *sides) settable(list []kind.ACL) bool {
 	return slices.ContainsFunc(d.intent.Access.Admins, func(a kind.ACL) bool { return mayAdminister(a, list) }) ||
 		slices.ContainsFunc(d.opts.Identities, func(id Identity) bool { return mayAdminister(kind.ACL{Scheme: id.Scheme, ID: id.ID}, list) })
 }
 
-// shared is the list of a node that other stacks stand on, too. When one of them does not say
-// whom it needs there, nothing is taken away.
+// shared is the list of a node that other stacks use too. If one of them does not say which entries it
+// needs, nothing is removed.
 func (d *frame) shared(f *Framed) []kind.ACL {
 	list := d.intent.Access.List()
 	unknown, says := "", ""
@@ -234,16 +235,16 @@ func (d *frame) shared(f *Framed) []kind.ACL {
 			fmt.Sprintf("%s grants more than is declared here (%s). Stack %q stands there, too, %s.", f.Path, aclText(f.ACL), unknown, says))
 	}
 	d.unsure = true
-	// What is there already need not be added; a reader is not shown of which digest it is.
+	// Entries that exist need not be added; from a reader the servers hide their hashes.
 	missing := slices.DeleteFunc(list, func(b kind.ACL) bool { return covers(f.ACL, b) })
 	return kind.NormalizeACL(append(missing, f.ACL...))
 }
 
-// joined is a list of somebody else's with what is declared added, and without what an
-// earlier apply of ours put there.
+// joined is somebody else's list with the declared entries added, and without those that an earlier
+// apply of ours added.
 func (d *frame) joined(have []kind.ACL) []kind.ACL {
 	was := d.p.prior.Noted
-	if was == nil { // whoever applied first made everything with one list
+	if was == nil { // the first apply created everything with one list
 		was = d.framed(IndexPath(d.p.Root, d.p.Stack)).ACL
 	}
 	list := d.intent.Access.List()
@@ -257,7 +258,7 @@ func (d *frame) joined(have []kind.ACL) []kind.ACL {
 	}
 	for _, a := range have {
 		user, _, _ := strings.Cut(a.ID, ":")
-		// Of a user who has more digests there than we know, one at least is somebody else's.
+		// If a user has more digests there than we know, at least one of them is somebody else's.
 		if !granted(was, a) && (!hides(a, known) || hidden[a.ID] > len(of[user])) {
 			list = append(list, a)
 		}
@@ -265,7 +266,7 @@ func (d *frame) joined(have []kind.ACL) []kind.ACL {
 	return kind.NormalizeACL(list)
 }
 
-// hides reports whether the servers masked an entry that may well be one of a list.
+// hides reports whether a is a masked entry that may be one of the list.
 func hides(a kind.ACL, list []kind.ACL) bool {
 	return a.Masked() && slices.ContainsFunc(list, func(b kind.ACL) bool {
 		return b.Scheme == a.Scheme && strings.HasPrefix(b.ID, strings.TrimSuffix(a.ID, "x"))
@@ -277,11 +278,11 @@ func granted(list []kind.ACL, to kind.ACL) bool {
 	return slices.ContainsFunc(list, func(a kind.ACL) bool { return a.Scheme == to.Scheme && a.ID == to.ID })
 }
 
-// Exact reports whether it is known without the servers if a connection has the identity of an entry: addresses, names
-// of SASL and of plug-ins are theirs to match.
+// Exact reports whether a client can know if it has the identity of an entry. Addresses, and names of SASL and
+// plug-ins, can only be matched by the servers.
 func Exact(a kind.ACL) bool { return slices.Contains([]string{"world", "digest", "x509"}, a.Scheme) }
 
-// Covers reports whether a list grants all that another one does, as far as can be seen where the servers mask hashes.
+// Covers reports whether a list grants all that another one does, as far as masked hashes allow to tell.
 func Covers(list, other []kind.ACL) bool {
 	list = kind.NormalizeACL(list)
 	return !slices.ContainsFunc(kind.NormalizeACL(other), func(b kind.ACL) bool { return !covers(list, b) })
@@ -294,8 +295,8 @@ func covers(list []kind.ACL, b kind.ACL) bool {
 	})
 }
 
-// nextAccess is what the index says about its access lists behind the plan. While some are still to be
-// set it names all that may stand in them, so that a later apply knows what it may take away.
+// nextAccess is what the index says about the tool's access lists after the plan. While some are still to
+// be set, it contains all entries that may be in them, so that a later apply knows what it may remove.
 func (p *Plan) nextAccess(pending bool) []kind.ACL {
 	switch {
 	case p.Declared == nil || (p.Targeted || p.RefreshOnly || p.Destroy) && !p.Index.Absent:
@@ -306,14 +307,14 @@ func (p *Plan) nextAccess(pending bool) []kind.ACL {
 	return p.Declared.List()
 }
 
-// Settled is the index behind the plan once all access lists are set.
+// Settled is the index after the plan, once all access lists are set.
 func (p *Plan) Settled(x *Index) *Index {
 	next := *x
 	next.Pending, next.Access = nil, p.nextAccess(false)
 	return &next
 }
 
-// NotesAccess reports whether the index says something else of who may use the stack than what is declared.
+// NotesAccess reports whether the index and the declaration differ about who may use the stack.
 func (p *Plan) NotesAccess() bool {
 	return p.Declared != nil && !p.Index.Absent && !kind.EqualACL(p.nextAccess(false), p.prior.Noted)
 }

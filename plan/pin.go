@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// pins collects every node the plan relied on. Children of a path that is absent
-// are pinned too: the apply skips asking for them.
+// pins collects every node that the plan relied on. Children of an absent path are
+// pinned too: the apply does not ask for them.
 //
-// Every node of the current tree is pinned, those the plan leaves alone and, with targets, those it
-// did not plan included: what they are is part of what a person approved. Their children and
-// who is in them are not, so that traffic makes no plan stale. A path is pinned once.
+// Every node of the current tree is pinned, even if the plan leaves it alone or, with targets, did not
+// plan it: its state is part of what a person approved. Its children and contenders are not pinned, so
+// lock traffic does not make a plan stale. A path is pinned once.
 func (d *selection) pins() {
 	d.p.Pins = make([]Pin, 0, max(len(d.desired), len(d.current.Nodes)))
 	for _, n := range d.desired {
@@ -22,7 +22,7 @@ func (d *selection) pins() {
 	}
 	for _, n := range d.current.Nodes {
 		if n.Live == nil || n.Live.Trouble == TroubleUnreadable && n.Live.Czxid == 0 {
-			continue // servers that say nothing of it now say nothing to an apply either
+			continue // servers that hide it now will hide it from an apply too
 		}
 		addr := n.Addr
 		if n.Payload != nil {
@@ -40,8 +40,8 @@ func (d *selection) pins() {
 			d.p.Pins = append(d.p.Pins, c.Pin)
 		}
 	}
-	// A declared node that is to stand where a semaphore that goes has one of its structural children is
-	// no node of the current tree, and yet its path is not absent: the child's pin is the true one.
+	// If a declared node is at the path of a structural child of a semaphore that is deleted, it is not in the
+	// current tree, yet its path is not absent: the child's pin is the right one.
 	slices.SortFunc(d.p.Pins, func(a, b Pin) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(b.Czxid, a.Czxid), cmp.Compare(a.Addr, b.Addr))
 	})
@@ -62,10 +62,9 @@ func (p *Plan) Pin(path string) *Pin {
 
 // outputs compares the declared output values with the stored ones.
 //
-// They have no node, and are values of the configuration as a whole. Nobody can name one as a
-// target, so a plan with targets has those that come from its nodes alone, as Terraform's
-// (its TargetsTransformer, 1.x). A sensitive one is stored without its value, so a new value
-// of it is no change that could be told.
+// Outputs have no node and cannot be named as targets. So a plan with targets contains only those
+// that come from its nodes, as in Terraform (TargetsTransformer, 1.x). A sensitive output is stored
+// without its value, so a new value cannot be detected.
 func (d *selection) outputs() {
 	before := map[string]*Output{}
 	if x := d.current.Index; x != nil {
@@ -112,8 +111,8 @@ func outputChange(before, after *Output) OutputChange {
 	return c
 }
 
-// sameJSON compares two documents without their white space. Values come from
-// one encoder, so that number formats and key order do not differ.
+// sameJSON compares two documents, ignoring white space. Values come from one encoder,
+// so number formats and key order do not differ.
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y bytes.Buffer
 	if len(a) == 0 || len(b) == 0 {
@@ -130,7 +129,7 @@ func (p *Plan) outputsChange() bool {
 }
 
 // dropsIndex reports whether no index is left: everything is destroyed, nothing had to
-// stay, and there is no note or output to keep. There may be none to drop, when it was lost.
+// stay, and there is no entry or output to keep. The index may also have been lost already.
 func (p *Plan) dropsIndex() bool {
 	return p.Destroy && len(p.prior.Kept) == 0 && !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.stays() }) &&
 		!slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.After != nil })

@@ -7,11 +7,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Plan is what an apply of one ensemble would do. It is a value: nothing in it
-// is connected to anything.
+// Plan is what an apply to one ensemble would do. It is plain data.
 //
-// The JSON of the types of this package leaves out access lists, which have digests in them. A [File]
-// has them.
+// The JSON of the types in this package leaves out access lists, because they contain digests. A [File]
+// contains them.
 type Plan struct {
 	Ensemble string `json:"ensemble"`
 	Root     string `json:"root"`
@@ -20,36 +19,36 @@ type Plan struct {
 	// ConfigHash is the hash of the configuration the plan was made from.
 	ConfigHash string `json:"cfg,omitempty"`
 
-	// Changes stand in the order of execution: deletions first, children before
-	// parents; then all others, parents before children. NoOp is included.
+	// Changes are in the order of execution: deletions first, children before parents;
+	// then all others, parents before children. NoOp is included.
 	Changes  []Change  `json:"-"`
 	Problems []Problem `json:"problems,omitempty"` // errors first, then by path
 	// Access are the access lists of the tool's own nodes that change.
 	Access []AccessChange `json:"-"`
-	// Declared is who may use the tool's own nodes, nil when that is not declared. Who applies the
-	// plan has to be one of its administrators.
+	// Declared is who may use the tool's own nodes, nil if that is not declared. Only one of its
+	// administrators can apply the plan.
 	Declared *Access `json:"-"`
-	// Pins are all nodes the plan relied on, sorted by path: they must still be
-	// as pinned when it is applied.
+	// Pins are all nodes that the plan relied on, sorted by path: they must still be as
+	// pinned when it is applied.
 	Pins []Pin `json:"-"`
 	// Index is the stack's index as it was read.
 	Index Pin `json:"index"`
 	// Destroys is how often the stack had been destroyed, see [Tree].
 	Destroys int32 `json:"destroys,omitempty"`
-	// Applied is the id of the apply that wrote the index, "" where there was none to read.
+	// Applied is the id of the apply that wrote the index, "" if there was none to read.
 	Applied string `json:"applied,omitempty"`
-	// Drifted are the nodes that are not as the last apply left them, by path: by
-	// whatever hand. Lock traffic is no drift.
+	// Drifted are the nodes that differ from what the last apply left, by path. Lock
+	// traffic is not drift.
 	Drifted []Drift `json:"drifted,omitempty"`
 	// Outputs are the output values, sorted by name.
 	Outputs []OutputChange `json:"outputs,omitempty"`
 	// Resumes is the id of an apply that was interrupted before all its access
-	// lists were set, "" when none was. This plan finishes its work.
+	// lists were set, "" if there is none. This plan finishes its work.
 	Resumes string `json:"resumes,omitempty"`
-	// Transaction is what will be sent, all batches together.
+	// Transaction is the size of what will be sent, all batches together.
 	Transaction Stats `json:"transaction"`
-	// Batches are the transactions one by one when one is not enough: each leaves a
-	// consistent tree with its index. nil when there is one at most.
+	// Batches are the sizes of the single transactions, if one is not enough: each leaves
+	// a consistent tree with its index. nil if there is at most one.
 	Batches []Stats `json:"batches,omitempty"`
 
 	// What follows was asked for in [Options].
@@ -59,25 +58,25 @@ type Plan struct {
 	Drain       int64 `json:"drain_ms,omitempty"`     // how long the apply waits for locks it deletes, in milliseconds; 0 does not
 
 	prior prior
-	clash map[string]bool // paths of nodes whose address another one has, too
+	clash map[string]bool // paths of nodes whose address an earlier one has too
 }
 
-// prior is what the transactions have to know of the index and the quotas that were read.
+// prior is what the transactions need of the index and the quotas that were read.
 type prior struct {
 	Shards     []Shard                    `json:"shards,omitempty"`       // parts of the index
-	Noted      []kind.ACL                 `json:"noted,omitempty"`        // what the index said of who may use the stack
+	Noted      []kind.ACL                 `json:"noted,omitempty"`        // who may use the stack, by the index
 	Strays     []Shard                    `json:"strays,omitempty"`       // parts of an index that could not be understood
 	Unread     bool                       `json:"index_unread,omitempty"` // the index could not be understood
-	Kept       map[string]IndexEntry      `json:"kept,omitempty"`         // entries of what was not planned and is not as they say
+	Kept       map[string]IndexEntry      `json:"kept,omitempty"`         // entries of nodes that were not planned and differ from them
 	LeftQuotas []leftQuota                `json:"left_quotas,omitempty"`  // of namespaces that are gone
-	Extra      map[string]json.RawMessage `json:"index_extra,omitempty"`  // fields of the index we do not know, to be kept
+	Extra      map[string]json.RawMessage `json:"index_extra,omitempty"`  // unknown fields of the index, to be kept
 }
 
-// Pin is the state of a node a plan relied on.
+// Pin is the state of a node on which a plan relied.
 type Pin struct {
 	Path     string `json:"path"`
 	Addr     Addr   `json:"address,omitempty"` // "" for nodes that have none
-	Absent   bool   `json:"absent,omitempty"`  // it was not there; the rest is zero
+	Absent   bool   `json:"absent,omitempty"`  // it did not exist; the rest is zero
 	Czxid    int64  `json:"czxid"`
 	Version  int32  `json:"data_version"`
 	Aversion int32  `json:"acl_version"`
@@ -85,9 +84,9 @@ type Pin struct {
 
 // Stats is the size of the transaction of a plan.
 type Stats struct {
-	Ops int `json:"ops"` // operations in the multi, the fencing check not counted
-	// Bytes is the size of the request on the wire, fencing check not counted. A
-	// server drops the connection at 1,048,575.
+	Ops int `json:"ops"` // operations in the multi, without the fencing check
+	// Bytes is the size of the request on the wire, without the fencing check. Servers
+	// drop the connection above 1,048,575.
 	Bytes    int `json:"bytes"`
 	ACLPhase int `json:"acl_phase"` // access lists set one by one after the transaction
 }
@@ -97,10 +96,10 @@ type Output struct {
 	Name  string          `json:"name"`
 	Type  json.RawMessage `json:"type,omitempty"`  // of the value, in cty's JSON notation; may be nil
 	Value json.RawMessage `json:"value,omitempty"` // nil when Sensitive: such values are stored nowhere
-	// Sensitive outputs are known by name only.
+	// Sensitive outputs are known only by name.
 	Sensitive bool `json:"sensitive,omitempty"`
-	// From are the addresses of the blocks, without instance keys, whose nodes a declared
-	// value comes from. They are not stored.
+	// From are the addresses of the blocks, without instance keys, from whose nodes a declared
+	// value comes. They are not stored.
 	From []Addr `json:"-"`
 }
 
@@ -112,17 +111,17 @@ type OutputChange struct {
 	After  *Output `json:"after,omitempty"`
 }
 
-// Counts are the figures of the summary line. A replacement counts as one
-// addition and one deletion, as in Terraform; an import also as the addition,
-// change or replacement it takes. A node that moves to another path counts as one
-// addition, and what stays behind in its place as one change.
+// Counts are the numbers of the summary line. A replacement counts as one addition and
+// one deletion, as in Terraform; an import counts also as the addition, change or
+// replacement that it causes. A node that moves to another path counts as one addition,
+// and its tombstone as one change.
 type Counts struct{ Add, Change, Destroy, Import, Forget int }
 
-// Diff compares the tree that was read with the tree that is declared. current
-// may be nil or empty, desired must not be nil. Neither is changed. The result
-// depends on the arguments only.
+// Diff compares the tree that was read with the declared one. current may be nil or
+// empty, desired must not be nil. Neither is changed. The result depends only on the
+// arguments.
 //
-// It never fails: what is wrong is in Plan.Problems.
+// It never fails: problems are in Plan.Problems.
 func Diff(current, desired *Tree, opts Options) *Plan { return diff(current, desired, opts) }
 
 // Summary counts what the plan does.
@@ -146,15 +145,15 @@ func (p *Plan) Summary() Counts {
 			c.Destroy++
 		}
 	}
-	if len(p.Access) > 0 || p.NotesAccess() { // all of them are of the ensemble block
+	if len(p.Access) > 0 || p.NotesAccess() { // together they count as one change, of the ensemble block
 		c.Change++
 	}
 	return c
 }
 
-// Applyable reports whether no error stands against the plan. A plan without
-// changes is applyable. A lock in use does not count: it may be idle when the
-// plan is applied, and apply refuses it when it is not; see [Plan.InUse].
+// Applyable reports whether the plan has no problem of severity Error. A plan without
+// changes is applyable. A lock in use does not matter: it may be idle when the plan is
+// applied, and if not, apply refuses; see [Plan.InUse].
 func (p *Plan) Applyable() bool {
 	for i := range p.Problems {
 		if p.Problems[i].Severity == Error {
@@ -164,24 +163,24 @@ func (p *Plan) Applyable() bool {
 	return true
 }
 
-// HasChanges reports whether an apply would write anything: nodes, outputs, or an
-// index that is missing, damaged or incomplete.
-// A destroy of nothing has still the index to delete, if there is one. A move of the address
-// alone counts although Summary does not count it: the marker and the index name the address.
+// HasChanges reports whether an apply would write anything: nodes, outputs, or an index
+// that is missing, damaged or incomplete. A destroy of nothing may still have an index to
+// delete. A change of only the address counts, although Summary does not count it: the
+// marker and the index contain the address.
 func (p *Plan) HasChanges() bool {
 	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() && !p.Index.Absent || p.renames() || p.MendsIndex() || len(p.prior.LeftQuotas) > 0 ||
 		p.RefreshOnly && len(p.Drifted) > 0
 }
 
-// renames reports whether an address is written anew at a node that changes in
-// nothing else.
+// renames reports whether a new address is written to a node that does not change
+// otherwise.
 func (p *Plan) renames() bool {
 	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() })
 }
 
-// InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) and
-// found one in use when the plan was made: an apply now would be refused, unless
-// it drains or breaks them.
+// InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) which was in
+// use when the plan was made: an apply now would be refused, unless it drains or breaks
+// these locks.
 func (p *Plan) InUse() []*Change {
 	var out []*Change
 	for i := range p.Changes {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Severity says whether a problem keeps the plan from being applied.
+// Severity says whether a problem prevents an apply.
 type Severity int
 
 // The severities.
@@ -43,8 +43,8 @@ type ProblemCode string
 
 // The problems.
 const (
-	ProblemForeign       ProblemCode = "foreign_node"    // somebody else's node stands at a declared path
-	ProblemOtherStack    ProblemCode = "other_stack"     // another stack's node stands there
+	ProblemForeign       ProblemCode = "foreign_node"    // somebody else's node is at a declared path
+	ProblemOtherStack    ProblemCode = "other_stack"     // another stack's node is there
 	ProblemNewer         ProblemCode = "newer_format"    // ours, written by a newer version
 	ProblemDamaged       ProblemCode = "damaged"         // ours, but its data makes no sense
 	ProblemUnreadable    ProblemCode = "unreadable"      // we may not read it
@@ -53,25 +53,25 @@ const (
 	ProblemInUse         ProblemCode = "in_use"          // deletion of a lock with holders or waiters; a warning
 	ProblemShrink        ProblemCode = "shrink"          // more holders than the new parameters admit; a warning
 	ProblemUnmanaged     ProblemCode = "unmanaged_child" // a namespace stays because of what is in it; a warning
-	ProblemParent        ProblemCode = "no_parent"       // a declared node's parent is neither declared nor there
+	ProblemParent        ProblemCode = "no_parent"       // a declared node's parent is not declared, or is a lock
 	ProblemDuplicate     ProblemCode = "duplicate_path"  // two addresses declare one path
 	ProblemPath          ProblemCode = "illegal_path"    // outside the root, or not a path
 	ProblemWorldWritable ProblemCode = "world_writable"  // everybody may write, without allow_world
 	ProblemLockOut       ProblemCode = "lock_out"        // we would lose our own rights, without allow_lockout
 	ProblemNoACL         ProblemCode = "no_acl"          // a declared node without an access list
-	ProblemMassDestroy   ProblemCode = "mass_destroy"    // most of a namespace would go, without AllowMassDestroy
+	ProblemMassDestroy   ProblemCode = "mass_destroy"    // too much of a namespace would be deleted, without AllowMassDestroy
 	ProblemTarget        ProblemCode = "target"          // a target, exclusion, replacement or lock to break that matches nothing; a warning
 	ProblemTargeted      ProblemCode = "targeted"        // not all of the configuration was planned; a warning
-	ProblemImport        ProblemCode = "import"          // the znode to import is not there or is not to be taken
+	ProblemImport        ProblemCode = "import"          // the znode to import does not exist or cannot be taken over
 	ProblemContainer     ProblemCode = "container"       // an imported node may be a container; a warning
 	ProblemMove          ProblemCode = "move"            // a move that cannot be made
 	ProblemDraining      ProblemCode = "draining"        // an interrupted apply left a lock closed; a warning
 	ProblemIndex         ProblemCode = "index"           // the stack's index is missing, damaged or incomplete; a warning
 	ProblemQuota         ProblemCode = "quota"           // a quota was left by a namespace that is gone; a warning
-	ProblemOpen          ProblemCode = "open_root"       // others may delete or create where the stack stands; a warning
+	ProblemOpen          ProblemCode = "open_root"       // others may create or delete the stack's nodes; a warning
 	ProblemAccess        ProblemCode = "access"          // the lists of the tool's own nodes are not declared, or cannot be as declared
 	ProblemForceBreak    ProblemCode = "force_break"     // contenders are deleted by force; a warning
-	ProblemBudget        ProblemCode = "too_large"       // not to be applied in transactions the servers take
+	ProblemBudget        ProblemCode = "too_large"       // a change does not fit into a transaction that servers accept
 )
 
 // Problem is something the author of the configuration has to know before this
@@ -81,17 +81,17 @@ type Problem struct {
 	Code     ProblemCode `json:"code"`
 	Addr     Addr        `json:"address"`
 	Path     string      `json:"path"`
-	Origin   string      `json:"origin,omitempty"` // where it is declared, "" when it is not
+	Origin   string      `json:"origin,omitempty"` // where it is declared, "" if it is not
 	Summary  string      `json:"summary"`          // one line, no full stop
 	Detail   string      `json:"detail"`           // what, why and what to do next
 }
 
-// foldAbove is how many problems that say the same are still told one by one.
+// foldAbove is how many problems that say the same are still listed one by one.
 const foldAbove = 3
 
-// Fold puts problems together that say the same of different nodes, when there are more than
-// three of them: a thousand times the same sentence hides all others. Each group has at least
-// one member, and the order is that of the first members.
+// Fold groups problems that say the same of different nodes, if there are more than
+// three of them: the same sentence a thousand times would hide all others. Each group has at least
+// one member, and the groups are in the order of their first members.
 func Fold(problems []Problem) [][]Problem {
 	key := func(p Problem) Problem {
 		for _, of := range []string{string(p.Addr), p.Path} {

@@ -8,23 +8,23 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// ZooKeeper keeps the quota of a node in two others: below /zookeeper/quota and
-// the node's path, zookeeper_limits holds what a client wants and zookeeper_stats
-// what the server counts. They are ordinary nodes, so they change in the plan's
-// transaction. Servers before 3.7, or without enforceQuota, only log an excess.
+// ZooKeeper keeps the quota of a node in two others. Below /zookeeper/quota and the
+// node's path, zookeeper_limits contains the limits that a client wants and
+// zookeeper_stats what the server counts. They are ordinary nodes, so they change in the
+// plan's transaction. Servers before 3.7, or without enforceQuota, only log an excess.
 //
-// The directories above the two nodes are made by apply before the transaction and stay:
-// setquota of other tools makes and uses the same ones, so that a creation in the transaction
-// could be refused for somebody else's. An empty directory limits nothing.
+// Apply creates the directories above the two nodes before the transaction, and they stay: setquota
+// of other tools creates and uses the same ones, so if the transaction created them it could be refused
+// because of somebody else's. An empty directory limits nothing.
 
 // LiveQuota is a quota as it was found; the zero value is none.
 type LiveQuota struct {
-	MaxNodes int   `json:"max_nodes"` // the hard limit on the count; 0 when there is none
-	MaxBytes int64 `json:"max_bytes"` // that on the bytes, which is kept; 0 when there is none
-	Exists   bool  `json:"exists"`    // of the limits node
-	Czxid    int64 `json:"czxid"`     // of it, as all that follows
-	Version  int32 `json:"version"`
-	Stats    bool  `json:"stats"` // whether the stats node is there
+	MaxNodes int   `json:"max_nodes"` // the hard limit on the count; 0 for none
+	MaxBytes int64 `json:"max_bytes"` // the hard limit on the bytes, which is kept; 0 for none
+	Exists   bool  `json:"exists"`    // the limits node exists
+	Czxid    int64 `json:"czxid"`     // of the limits node
+	Version  int32 `json:"version"`   // of the limits node
+	Stats    bool  `json:"stats"`     // the stats node exists
 }
 
 // QuotaPath is where ZooKeeper keeps the limits and counts of the node at path.
@@ -43,8 +43,8 @@ func QuotaNodes(path string) (out []string) {
 }
 
 // limits is the data of a limits node, in the server's own notation (StatsTrack).
-// The first two fields are the soft limits, which only log. What looks like a slip, the equals
-// sign behind them, keeps older servers from reading on (StatsTrack.toString). -1 is none.
+// The first two fields are the soft limits, which only log. The equals sign after them looks like a
+// mistake, but keeps older servers from reading on (StatsTrack.toString). -1 means none.
 func (q *QuotaDiff) limits() []byte {
 	soft, bytes := -1, int64(-1)
 	if q.Live.MaxBytes > 0 {
@@ -57,16 +57,16 @@ func (q *QuotaDiff) limits() []byte {
 	return fmt.Appendf(nil, "count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d", soft, soft, bytes, hard)
 }
 
-// ops are the operations that set or take away the quota.
+// ops returns the operations that set or remove the quota.
 //
-// The limits come before the counts: a server watches a path from the creation of the limits on,
-// and counts once what is there at that of the counts (DataTree.createNode). A limit on the
-// bytes is somebody's, as ours are on the count: with one, the limits are rewritten, not deleted.
+// The limits come before the stats: a server tracks a path once the limits are created, and counts
+// what exists when the stats are created (DataTree.createNode). Ours is a limit on the count; a limit
+// on the bytes is somebody else's, so if there is one, the limits are rewritten and not deleted.
 func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 	if q == nil {
 		return nil
 	}
-	acl := []kind.ACL(nil) // of nodes that are made
+	acl := []kind.ACL(nil) // of nodes that are created
 	switch {
 	case q.declared != nil:
 		acl = q.declared.List()
@@ -76,7 +76,7 @@ func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 	limits, stats := QuotaPath(c.Path)+"/zookeeper_limits", QuotaPath(c.Path)+"/zookeeper_stats"
 	if q.After == 0 && q.Live.MaxBytes == 0 {
 		if q.Live.Stats {
-			// The servers count in it without raising its version; setquota may have raised it.
+			// The servers count in it without raising its version, but setquota may have raised it.
 			ops = append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: stats, Version: -1})
 		}
 		return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: limits, Version: q.Live.Version})
@@ -92,12 +92,12 @@ func (q *QuotaDiff) ops(c *Change) (ops []Op) {
 	return ops
 }
 
-// wantQuotas notes the declared quotas at copies of their namespaces.
+// wantQuotas notes the declared quotas in copies of their namespaces.
 func (d *sides) wantQuotas() {
 	for _, q := range d.intent.Quotas {
 		n := d.want[q.Path]
 		if n == nil || !n.Kind().Container {
-			continue // Load says so
+			continue // Load reports it
 		}
 		c := *n
 		c.Quota = q.MaxNodes
@@ -107,11 +107,11 @@ func (d *sides) wantQuotas() {
 	}
 }
 
-// haveQuotas notes the quotas that were found at copies of their namespaces: one that
-// is left as it is keeps its note in the index, by which a later plan takes it away.
+// haveQuotas notes the quotas that were found in copies of their namespaces: a quota that
+// stays keeps its entry in the index, by which a later plan can remove it.
 //
-// What the index does not know is ours where the transaction that made the namespace
-// made its quota, too. Any other may be somebody's.
+// A quota that the index does not know is ours if the transaction that created the namespace
+// also created the quota. Any other may be somebody else's.
 func (d *sides) haveQuotas() {
 	d.limits, d.doubtful = map[string]LiveQuota{}, map[string]LiveQuota{}
 	declared := map[string]bool{}
@@ -137,10 +137,10 @@ func (d *sides) haveQuotas() {
 	}
 }
 
-// takenOver reports whether a quota that was ours is somebody else's by now, like the node
-// it limits: it is not what we set, or it was made after that stack had made its namespace.
-// Whoever declares the very number that we left there cannot be told from one who declares
-// none: the quota goes, and their next plan sets it again.
+// takenOver reports whether a quota that was ours now belongs to somebody else, like the node it
+// limits: it differs from what we set, or it was created after that stack had created its namespace.
+// If that stack declares the same number that we left, this cannot be distinguished from declaring
+// none: the quota is removed, and its next plan sets it again.
 func (d *sides) takenOver(n *Node, live LiveQuota, set int) bool {
 	switch {
 	case n == nil || d.ours(n):
@@ -151,9 +151,9 @@ func (d *sides) takenOver(n *Node, live LiveQuota, set int) bool {
 	return n.Payload != nil && n.Payload.Owner.Stack != "" && n.Live != nil && live.Czxid >= n.Live.Czxid
 }
 
-// quotas compares the quotas of all namespaces that have one, or had one of ours.
-// They are compared apart from everything else, because a quota is neither in the node nor in
-// its payload: it changes in other nodes, and leaves the namespace and its generation alone.
+// quotas compares the quotas of all namespaces that have one, or had one of ours. They are compared
+// separately, because a quota is neither in the node nor in its payload: it changes other nodes, and
+// leaves the namespace and its generation alone.
 func (d *decisions) quotas() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
@@ -161,7 +161,7 @@ func (d *decisions) quotas() {
 		if want0 := d.want[c.Path]; want0 != nil && c.After != nil && !c.Tombstone {
 			want = want0.Quota
 		}
-		// What is let go is let go as it is: its quota holds for whoever uses it on.
+		// A namespace is forgotten as it is: its quota goes on limiting those who use it.
 		if c.Action == Forget || live.MaxNodes == want {
 			continue
 		}
@@ -178,8 +178,8 @@ type leftQuota struct {
 	Live LiveQuota `json:"live"`
 }
 
-// leftQuotas finds quotas this stack set on namespaces that are no longer there, or no
-// longer ours, and that nobody declares: they would hold for whatever is there next.
+// leftQuotas finds quotas that this stack set on namespaces that no longer exist, or are
+// no longer ours, and that nobody declares: they would limit whatever comes there next.
 func (d *selection) leftQuotas() {
 	if d.p.RefreshOnly {
 		return
@@ -201,8 +201,8 @@ func (d *selection) leftQuotas() {
 	slices.SortFunc(d.p.prior.LeftQuotas, func(a, b leftQuota) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// doubtfulQuotas tells of quotas that are left because nobody knows whose they are. This
-// plan is the last one to look at them: its apply notes the namespace, or takes it away.
+// doubtfulQuotas warns of quotas that stay because it is not known whose they are. This
+// plan is the last one to see them: its apply notes the namespace in the index, or deletes it.
 func (d *selection) doubtfulQuotas() {
 	for i := range d.p.Changes {
 		c := &d.p.Changes[i]
@@ -220,7 +220,7 @@ func (d *selection) doubtfulQuotas() {
 	}
 }
 
-// dropQuotas takes away the quotas of namespaces that are gone.
+// dropQuotas removes the quotas of namespaces that are gone.
 func (p *Plan) dropQuotas() (ops []Op) {
 	for _, q := range p.prior.LeftQuotas {
 		ops = append(ops, (&QuotaDiff{Before: q.Live.MaxNodes, Live: q.Live}).ops(&Change{Path: q.Path})...)

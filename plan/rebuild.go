@@ -6,17 +6,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The index is a help and not the truth, so that it may be lost: what carries the
-// stack's mark is what it owns. A plan that finds nodes of the stack which the
-// index does not know says so, and its transaction writes them into it.
+// The index is a help, not the truth, so it may be lost: a stack owns the nodes with its
+// mark. If a plan finds nodes of the stack that the index does not contain, it says so, and
+// its transaction adds them.
 //
-// What is lost for good with an index is what no node says: which nodes were deleted by hand
-// since, who set a quota, the outputs, lists that were still to be set. The last of these a
-// plan finds out by itself: it compares lists with what is declared, and not with the note.
+// With an index only what no node contains is lost for good: which nodes were deleted by hand
+// since, who set a quota, the outputs, access lists that were still to be set. The last a plan
+// finds by itself: it compares lists with what is declared, not with that note.
 
-// unnoted marks the nodes of ours that are not in the index, and says why when some of
-// them stay. Those that go are not noted on their way: that could be more than fits
-// into a transaction.
+// unnoted marks the nodes of ours that are not in the index, and reports why if some of
+// them stay. Those that are deleted are not added first: that could be more than fits into
+// a transaction.
 func (d *selection) unnoted() {
 	n, first := 0, ""
 	for i := range d.p.Changes {
@@ -54,8 +54,8 @@ func (d *selection) unnoted() {
 	}
 }
 
-// unseen tells of nodes that may not be read when the index is written from what was read: whether
-// they are this stack's nobody knows. What the index or the configuration names is a problem already.
+// unseen warns of nodes that we may not read if the index is written from what was read: they may be
+// this stack's. Those that the index or the configuration names are reported as problems elsewhere.
 func (d *selection) unseen() {
 	if !d.p.RefreshOnly && !d.p.MendsIndex() {
 		return
@@ -69,7 +69,7 @@ func (d *selection) unseen() {
 	}
 }
 
-// stays reports whether the node is the stack's afterwards.
+// stays reports whether the node belongs to the stack afterwards.
 func (c *Change) stays() bool { return c.After != nil && c.Action != Forget }
 
 func are(n int, what string) string {
@@ -79,7 +79,7 @@ func are(n int, what string) string {
 	return "are " + what
 }
 
-// lostParts counts the parts of the index that have to be written anew.
+// lostParts counts the parts of the index that have to be written again.
 func (p *Plan) lostParts() (n int) {
 	for _, s := range p.prior.Shards {
 		if s.Absent || s.Lost {
@@ -89,8 +89,8 @@ func (p *Plan) lostParts() (n int) {
 	return n
 }
 
-// MendsIndex reports whether an apply writes into the index what it lost; see [ProblemIndex].
-// Nodes that go are no reason: no entry is to be written for them.
+// MendsIndex reports whether an apply restores what the index lost; see [ProblemIndex]. Nodes that are
+// deleted do not matter: they get no entry.
 func (p *Plan) MendsIndex() bool {
 	if p.prior.Unread || p.lostParts() > 0 {
 		return true

@@ -16,9 +16,9 @@ type globs struct {
 	used     []bool
 }
 
-// compileGlobs: "*" stops at what separates names, except in a key, where only the
-// closing quote does; "**" stops nowhere. Keys stand in addresses as strconv.Quote writes
-// them: a quote behind a backslash is part of the key and closes nothing.
+// compileGlobs compiles patterns. "*" stops at the separators of names, except in a key, where only
+// the closing quote stops it; "**" stops nowhere. Keys in addresses are written as by strconv.Quote: a
+// quote after a backslash is part of the key and does not close it.
 func compileGlobs(patterns []string) *globs {
 	g := &globs{patterns: patterns, used: make([]bool, len(patterns))}
 	for _, p := range patterns {
@@ -44,7 +44,7 @@ func compileGlobs(patterns []string) *globs {
 				b.WriteString(regexp.QuoteMeta(p[i : i+1]))
 			}
 		}
-		// What is quoted byte by byte stays valid: a pattern that is no UTF-8 matches nothing.
+		// Quoting byte by byte keeps the expression valid, unless the pattern is not UTF-8: then it matches nothing.
 		re, err := regexp.Compile(b.String() + `(?:$|[.\[])`)
 		if err != nil {
 			re = regexp.MustCompile(`^\b$`)
@@ -54,7 +54,7 @@ func compileGlobs(patterns []string) *globs {
 	return g
 }
 
-// match goes through all patterns, though one would do: unused wants to know of each of them.
+// match goes through all patterns, even after a match: unused needs to know about each of them.
 func (g *globs) match(addrs ...Addr) (ok bool) {
 	for i, re := range g.compiled {
 		for _, a := range addrs {
@@ -66,8 +66,8 @@ func (g *globs) match(addrs ...Addr) (ok bool) {
 	return ok
 }
 
-// unused warns of patterns that matched nothing. Not only what is planned counts: of what is in
-// the way of its declaration, or was declared wrongly, a problem is told instead.
+// unused warns of patterns that matched nothing. It also tries nodes without a change: a node that is in
+// the way of its declaration, or declared wrongly, has a problem instead.
 func (d *sides) unused(what string, g *globs) {
 	if !slices.Contains(g.used, false) {
 		return
@@ -81,14 +81,14 @@ func (d *sides) unused(what string, g *globs) {
 	}
 }
 
-// unmatched warns of what matches nothing: most often a typing mistake.
+// unmatched warns of an address or pattern that matches nothing, most often a typing mistake.
 func (d *sides) unmatched(what, given, kind string, addrs []Addr) {
 	d.problem(Warning, ProblemTarget, &Node{Addr: Addr(given)}, "Nothing matches "+what,
 		fmt.Sprintf("%s %q matches no %s of the configuration or of the ensemble: correct it, or leave it out.%s",
 			sentence(what)[:len(what)], given, kind, nearest(given, addrs)))
 }
 
-// forced warns of locks to break that are none.
+// forced warns of addresses to break that are not locks.
 func (d *sides) forced() {
 	if len(d.opts.ForceBreak) == 0 {
 		return
@@ -101,8 +101,8 @@ func (d *sides) forced() {
 	}
 }
 
-// addrs are the addresses of what is declared, here or elsewhere, and of what is there:
-// of locks, or also of what contains them.
+// addrs returns the addresses of what is declared, here or elsewhere, and of what exists: of locks, and
+// if wanted of containers.
 func (d *sides) addrs(containers bool) (out []Addr) {
 	see := func(n *Node, addr Addr) {
 		if k := n.Kind(); k != nil && (containers || !k.Container) {
@@ -127,8 +127,8 @@ func (d *sides) addrs(containers bool) (out []Addr) {
 
 // limit drops the changes that were not asked for, see [Options].
 //
-// Patterns are matched with the address of today and with the former one: of a lock that was
-// renamed and not applied yet, people have either at hand.
+// Patterns are matched with the present address and with the former one: people may use either for a
+// lock whose new address is not applied yet.
 func (d *selection) limit() {
 	if len(d.opts.Targets)+len(d.opts.Excludes) == 0 {
 		return
@@ -147,8 +147,8 @@ func (d *selection) limit() {
 			"These options are for exceptional situations, such as recovering from mistakes: plan again without them afterwards.")
 }
 
-// sources finds the blocks of which something was asked for, here or in another ensemble: which
-// outputs are planned is decided by the one that keeps them.
+// sources finds the blocks of which something was asked for, in any ensemble: the plan of the ensemble that
+// stores the outputs decides which of them are planned.
 func (d *selection) sources(targets, excludes *globs) {
 	for _, o := range d.intent.Outputs {
 		for _, block := range o.From { // it may have no instances
@@ -181,20 +181,20 @@ func (d *selection) asksFor(o Output) bool {
 	return (len(o.From) > 0 || len(d.opts.Targets) == 0) && !slices.ContainsFunc(o.From, func(block Addr) bool { return !d.asked[block] })
 }
 
-// scope reports whether an address is among the targets, where there are any, and not excluded.
+// scope reports whether an address is among the targets, if there are any, and not excluded.
 func (g *globs) scope(excludes *globs, addrs ...Addr) bool {
 	in, out := len(g.patterns) == 0 || g.match(addrs...), excludes.match(addrs...) // both note what they match
 	return in && !out
 }
 
-// limitChanges finds what was asked for, adds what that needs, takes away what was excluded
-// with what needs it, and makes no change of the rest. An exclusion is stronger than a target.
+// limitChanges selects what was asked for, adds what that needs, removes what was excluded and
+// what needs it, and changes nothing else. An exclusion is stronger than a target.
 //
-// What is left out and exists stays in the plan as a NoOp, so that the index goes on listing
-// it; what does not exist, or is not ours yet, leaves the plan. Problems go with their nodes.
-// One without a path is of the whole, and stays, as does one of an address that is planned.
-// One whose node has no change, because it is in the way of one or was declared wrongly, goes
-// by its address.
+// A node that is left out and exists stays in the plan as a NoOp, so that the index goes on listing
+// it; one that does not exist, or is not ours yet, leaves the plan. Problems are kept or dropped with
+// their nodes. A problem without a path concerns the whole plan and stays, as does one of an address
+// that is planned. If its node has no change, because it is in the way of one or was declared wrongly,
+// its address decides.
 func (d *selection) limitChanges(targets, excludes *globs) {
 	in, out := map[string]bool{}, map[string]bool{} // by path
 	for i := range d.p.Changes {
@@ -211,7 +211,7 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 		if in[c.Path] && !out[c.Path] {
 			at := kind.ParentPath(c.Path)
 			if _, planned := in[at]; !planned && c.Before == nil && d.want[at] != nil {
-				wanted[d.want[at].Addr] = true // what is wrong with it is why nothing is planned for it
+				wanted[d.want[at].Addr] = true // its problem is the reason why nothing is planned for it
 			}
 			wanted[c.Addr], d.asked[c.Addr.Block()] = true, true
 			kept = append(kept, c)
@@ -221,7 +221,7 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 		if c.Before == nil {
 			continue
 		}
-		// What would have been imported is not this stack's, and has no place in its plan.
+		// A node that would have been imported is not this stack's, and does not belong in its plan.
 		if c.Importing == "" || c.Before.Payload.Owner.Stack == d.p.Stack {
 			c.leave()
 			kept = append(kept, c)
@@ -240,8 +240,8 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, unplanned)
 }
 
-// limitNotes finds what is not asked about: nothing else has to be noted for something to
-// be. It comes first, before changes that were not asked for are taken out.
+// limitNotes finds the paths about which nothing was asked. It runs first, before changes that were not
+// asked for are removed.
 func (d *selection) limitNotes(targets, excludes *globs) {
 	d.outside = map[string]bool{}
 	see := func(path string, addrs ...Addr) {
@@ -261,8 +261,8 @@ func (d *selection) limitNotes(targets, excludes *globs) {
 // pullIn adds what the selected changes need: the namespaces around what is
 // created, the contents of what is deleted, and the other end of a move.
 //
-// Until nothing is added any more: a namespace that is pulled in may be in one, and what it
-// deletes may hold the other end of a move. Each round adds a path at least, or is the last.
+// It repeats that until nothing is added: a namespace that is pulled in may be inside another, and what
+// is deleted with it may be the other end of a move. Each round adds at least one path, or is the last.
 func (d *selection) pullIn(in map[string]bool) {
 	byPath := d.byPath()
 	for changed := true; changed; {
@@ -276,7 +276,7 @@ func (d *selection) pullIn(in map[string]bool) {
 				}
 				continue
 			}
-			// The contents of a namespace that goes.
+			// The contents of a namespace that is deleted.
 			for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil && !in[c.Path]; p = kind.ParentPath(p) {
 				if o := byPath[p]; o != nil && in[p] && (o.Action == Delete || o.Action == Replace) {
 					in[c.Path], changed = true, true
@@ -286,9 +286,9 @@ func (d *selection) pullIn(in map[string]bool) {
 	}
 }
 
-// needs are the paths of the changes without which c cannot be made.
+// needs returns the paths of the changes without which c cannot be made.
 func (d *selection) needs(c *Change, byPath map[string]*Change) (out []string) {
-	// What is made or taken over stands in a namespace of ours.
+	// What is created or taken over needs a namespace of ours around it.
 	arrives := c.Before == nil || c.Importing != "" && !c.Tombstone
 	if p := byPath[kind.ParentPath(c.Path)]; p != nil && arrives && (p.Action == Create || p.Action == Replace || p.Revive || p.Importing != "") {
 		out = append(out, p.Path)
@@ -318,7 +318,7 @@ func (d *selection) pushOut(out map[string]bool) {
 				}
 				continue
 			}
-			// The namespaces around what does not go.
+			// The namespaces around what is not deleted.
 			for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil; p = kind.ParentPath(p) {
 				if o := byPath[p]; o != nil && !out[p] && (o.Action == Delete || o.Action == Replace) {
 					out[p], changed = true, true
@@ -336,12 +336,11 @@ func (d *decisions) byPath() map[string]*Change {
 	return m
 }
 
-// onlyRefresh takes all writes to nodes out of the plan; that something was
-// changed by hand stays to be told.
+// onlyRefresh removes all writes to nodes from the plan, and keeps the drift.
 //
-// What is wrong with the configuration does not matter: nothing of it is applied. Problems of
-// the index are found later, in unnoted, and stay. A node that may not be read is one of them:
-// the index would forget it, as if it were gone.
+// Errors of the configuration do not matter: none of it is applied. Problems of the index are found
+// later, in unnoted, and stay. So do problems of indexed nodes that we may not read: the index would
+// forget them, as if they were gone.
 func (d *selection) onlyRefresh() {
 	if !d.opts.RefreshOnly {
 		return
@@ -363,10 +362,10 @@ func (d *selection) onlyRefresh() {
 	})
 }
 
-// keepNoted keeps what the index says about nodes that were not planned and are not
-// as it says: a plan of something else is no reason to forget that somebody changed
-// them. Of a namespace that is gone a refresh, which may not take its quota away, keeps
-// that there is one, without the hash of what was applied.
+// keepNoted keeps the index entries of nodes that were not planned and differ from
+// them: a plan of something else must not forget that somebody changed these nodes. For a
+// namespace that is gone, a refresh, which may not remove its quota, keeps the note of the
+// quota, without the hash of what was applied.
 func (d *selection) keepNoted() {
 	if !d.p.Targeted && !d.p.RefreshOnly {
 		return
@@ -376,7 +375,7 @@ func (d *selection) keepNoted() {
 		key, e, _ := d.entry(path)
 		c := byPath[path]
 		stale := c == nil || c.Action == NoOp && !c.renamed() && d.drifted(c.Before)
-		// What was asked about and has no change is gone, or somebody else's by now.
+		// A node that was asked for and has no change is gone, or now belongs to somebody else.
 		if asked := !d.outside[path] && (d.p.RefreshOnly || c == nil); asked {
 			stale = d.p.RefreshOnly && c == nil && e.Quota > 0 && d.limits[path].MaxNodes > 0
 			e.Hash = ""

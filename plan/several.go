@@ -2,8 +2,8 @@ package plan
 
 import "slices"
 
-// DiffAll compares the ensembles of one stack, each as [Diff] does: what stands in the same place of the lists is of the same
-// ensemble. identities take the place of those in opts.
+// DiffAll compares the ensembles of one stack, each as [Diff] does. Elements of the lists with the same index belong to the
+// same ensemble. identities replace those in opts.
 func DiffAll(live, desired []*Tree, identities [][]Identity, opts Options) []*Plan {
 	out := make([]*Plan, len(live))
 	for i := range live {

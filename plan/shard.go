@@ -13,26 +13,25 @@ import (
 )
 
 // An index that would not fit into a transaction beside the changes is kept in
-// parts, children of the index node: each holds the entries of a range of paths,
+// parts, children of the index node. Each contains the entries of a range of paths,
 // like a leaf of a B-tree, so that changes to neighbours rewrite one part. The
-// index node itself keeps the list of the parts, and is written by every
+// index node itself contains the list of the parts and is written by every
 // transaction: its version stands for all of them.
 //
-// So nothing here needs to check a part that is only read: what an apply relies on is the
-// version of the index node, and a part is written with its own version, which finds a part
-// that somebody changed by hand.
+// So a part that is only read need not be checked: an apply relies on the version of the index node.
+// A part is written with its own version, which detects a part that somebody changed by hand.
 //
-// A part holds the paths from its First to the next part's. Parts are searched by path and
-// never by address: an address says nothing about where its node stands among the others, and
-// moves away from its path when a block is renamed.
+// A part contains the paths from its First to the next part's. Parts are searched by path and
+// never by address: an address says nothing about the order of nodes, and changes when a block is
+// renamed.
 
 const (
-	// shardAbove is the size from which an index is kept in parts, in bytes. The
-	// transaction that makes parts of one node writes all of them: with a larger one,
-	// servers set to read little (jute.maxbuffer) could take neither the node nor the
-	// parts at some point, and the stack could grow no more.
+	// shardAbove is the size above which an index is kept in parts, in bytes. The
+	// transaction that splits one node into parts writes all of them. If the limit were
+	// larger, servers with a small jute.maxbuffer could at some point accept neither the
+	// node nor the parts, and the stack could not grow any more.
 	shardAbove = 64 << 10
-	// shardMax is the size above which a part is cut in pieces of half of it.
+	// shardMax is the size above which a part is cut into pieces of half that size.
 	shardMax = 64 << 10
 )
 
@@ -41,7 +40,7 @@ type Shard struct {
 	Name    string `json:"name"`              // of the node, below the index
 	First   string `json:"first"`             // it holds the paths from here to the next part's
 	Version int32  `json:"version,omitempty"` // of its data as it was read; not stored
-	// Absent and Lost: it is gone, or its data makes no sense. Not stored.
+	// Absent: it is gone. Lost: its data makes no sense. Neither is stored.
 	Absent bool `json:"absent,omitempty"`
 	Lost   bool `json:"lost,omitempty"`
 }
@@ -55,10 +54,10 @@ func (l *leaf) encode() ([]byte, error) {
 	return json.Marshal(map[string]any{"locktree": IndexFormat, "res": res})
 }
 
-// AddShard puts the entries of part i of [Index].Shards, which was read, into the index.
-// version is of the part's data. The error is a [*DamagedError]. Data that is JSON of another
-// sort is a part without entries: the nodes it listed are found missing from the index by
-// their own marks, and writing them in again writes the part.
+// AddShard adds the entries of part i of [Index].Shards, which was read, to the index. version is
+// that of the part's data. The error is a [*DamagedError]. JSON of another form counts as a part
+// without entries: the nodes it listed are then found by their own marks to be missing from the
+// index, and adding them writes the part again.
 func (x *Index) AddShard(i int, data []byte, version int32) error {
 	var doc struct {
 		Res map[string]IndexEntry `json:"res"`
@@ -74,34 +73,34 @@ func (x *Index) AddShard(i int, data []byte, version int32) error {
 	return nil
 }
 
-// ledger is the content of an index on its way through the transactions of a plan.
+// ledger is the content of an index as the transactions of a plan change it.
 type ledger struct {
 	base   string // path of the index node
-	whole  bool   // the index is in its node: there is one leaf, which has none of its own
+	whole  bool   // the index is in one node: there is one leaf, without a node of its own
 	shards []*leaf
-	paths  map[string]string // by address: whose it is, of all parts
+	paths  map[string]string // by key: the path that has it, across all parts
 	next   int               // number of the next new part
 }
 
 type leaf struct {
 	Shard
-	stored bool            // there is a node
-	res    map[string]note // by address
+	stored bool            // its node exists
+	res    map[string]note // by key
 	size   int             // estimate
-	dirty  bool            // what is stored differs, or may: flush writes it
+	dirty  bool            // it differs, or may differ, from what is stored: flush writes it
 }
 
-// note is an entry on its way. Its hash is made when the part is written: most parts are not.
+// note is an entry. Its hash is computed when the part is written, because most parts are not.
 type note struct {
 	IndexEntry
-	node *Node // which the entry is of; nil when that is complete
+	node *Node // the entry's node; nil once the entry is complete
 }
 
 func noteOf(n *Node) note {
 	return note{IndexEntry{Path: n.Path, Type: n.Kind().Name, Gen: n.Payload.Gen, Quota: n.Quota}, n}
 }
 
-// entries are what is to be stored.
+// entries returns the entries to store.
 func (l *leaf) entries() (map[string]IndexEntry, error) {
 	out := make(map[string]IndexEntry, len(l.res))
 	for key, e := range l.res {
@@ -118,14 +117,13 @@ func (l *leaf) entries() (map[string]IndexEntry, error) {
 	return out, nil
 }
 
-// weigh estimates what an entry takes as JSON.
-// The 90 bytes are for the names of its fields, punctuation, hash and generation.
+// weigh estimates the size of an entry as JSON. The 90 bytes are for field names, punctuation, hash and
+// generation.
 func weigh(key string, e IndexEntry) int { return len(key) + len(e.Path) + len(e.Type) + 90 }
 
-// find is the part a path belongs to; there is one always, which is made where there is none.
-// A path before the first part belongs to that one, whose range then begins there. The part
-// itself need not be written for that: First stands in the index node, and every transaction
-// writes it.
+// find returns the part to which a path belongs, making one if there is none. A path before the first
+// part belongs to that one, whose range then begins there. The part itself need not be written for
+// that: First is in the index node, and every transaction writes it.
 func (l *ledger) find(path string) *leaf {
 	i := sort.Search(len(l.shards), func(i int) bool { return l.shards[i].First > path })
 	if i == 0 {
@@ -142,12 +140,12 @@ func (l *ledger) find(path string) *leaf {
 
 func shardName(n int) string { return fmt.Sprintf("%06d", n) }
 
-// put enters a path. Whoever had its address until now, and has not been dealt with, stays in the index as one that
-// stands where it stands: an apply may end before it is dealt with.
+// put adds an entry. A node that had the same key until now, and whose unit has not come yet, stays in the index under a
+// key with its path: an apply may end before its unit.
 //
-// paths is not kept up by drop, so it only says where to look: whether the entry is still
-// there, and of that path, is asked of the part. The new key cannot be taken: it ends in the
-// path, and a path has one entry. So this goes one step deep.
+// drop does not update paths, so paths only says where to look; the part knows whether the entry still
+// exists and has that path. The new key cannot be in use: it ends in the path, and a path has one
+// entry. So this recursion is one step deep.
 func (l *ledger) put(key string, e note) {
 	if before, taken := l.paths[key]; taken && before != e.Path {
 		if old, there := l.find(before).res[key]; there && old.Path == before {
@@ -167,7 +165,7 @@ func (l *ledger) put(key string, e note) {
 	s.size += weigh(key, e.IndexEntry)
 }
 
-// drop removes the entry of a path; another path may have the same key by now.
+// drop removes the entry of a path, unless another path has the key by now.
 func (l *ledger) drop(key, path string) {
 	s := l.find(path)
 	s.dirty = true
@@ -177,7 +175,7 @@ func (l *ledger) drop(key, path string) {
 	}
 }
 
-// flush cuts parts that became too large, and returns the operations that store
+// flush cuts parts that have become too large, and returns the operations that store
 // what changed. After them the ledger describes what is stored.
 func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 	if l.whole {
@@ -187,12 +185,12 @@ func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 	for _, s := range l.shards {
 		out = append(out, l.cut(s)...)
 	}
-	// In place: what is kept is never more than what was gone through.
+	// In place: the parts kept are never more than those visited.
 	l.shards = out[:0]
 	for _, s := range out {
 		path := kind.JoinPath(l.base, s.Name)
-		// No part stands for nothing, or a stack that shrinks would keep all it ever had. Its
-		// range falls to the part before it; find gives the first part what is before all.
+		// An empty part is deleted, otherwise a stack that shrinks would keep all parts it ever had.
+		// Its range falls to the part before it, or with the first part to the next (see find).
 		if len(s.res) == 0 {
 			if s.stored {
 				ops = append(ops, Op{Kind: OpDelete, Path: path, Version: s.Version})
@@ -221,9 +219,9 @@ func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 
 // cut splits a part by the order of the paths; the first piece keeps the node.
 //
-// Pieces of half the limit, so that a stack that grows in one place does not cut at each
-// apply. The first piece keeps the range's beginning, so the ranges of all stay what they were
-// together. Keys of one path do not exist twice, so that their order is total.
+// The pieces have half the maximum size, so that a stack that grows in one place does not cut at each
+// apply. The first piece keeps the beginning of the range, so together the pieces cover the same range.
+// A path has one entry, so the order is total.
 func (l *ledger) cut(s *leaf) []*leaf {
 	if s.size <= shardMax {
 		return []*leaf{s}
@@ -245,7 +243,7 @@ func (l *ledger) cut(s *leaf) []*leaf {
 	return out
 }
 
-// write puts into the index node what it says: the entries, or the list of its parts.
+// write fills the index node: with the entries, or with the list of its parts.
 func (l *ledger) write(x *Index) (err error) {
 	if l.whole {
 		for _, s := range l.shards {
@@ -271,8 +269,8 @@ func newLedger(base string, shards []Shard) *ledger {
 	shards = slices.SortedFunc(slices.Values(shards), func(a, b Shard) int { return strings.Compare(a.First, b.First) })
 	for _, s := range shards {
 		l.shards = append(l.shards, &leaf{Shard: s, stored: !s.Absent, res: map[string]note{}})
-		// Numbers of new parts go on above all that are there, those this plan takes away
-		// included: in one transaction a name is never both deleted and created.
+		// New parts get numbers above all existing ones, including those that this plan deletes: in
+		// one transaction a name must never be both deleted and created.
 		if n, err := strconv.Atoi(s.Name); err == nil {
 			l.next = max(l.next, n)
 		}
@@ -280,8 +278,8 @@ func newLedger(base string, shards []Shard) *ledger {
 	return l
 }
 
-// clean marks everything as stored: what was put in is what the nodes hold.
-// Parts that are missing or make no sense hold nothing of it, and stay to be written; it returns their size.
+// clean marks everything as stored: the entries put so far are those in the nodes. Parts that are
+// missing or make no sense contain none of them and stay dirty; clean returns their size.
 func (l *ledger) clean() (n int) {
 	for _, s := range l.shards {
 		if s.dirty = !s.stored || s.Lost; s.dirty {

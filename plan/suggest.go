@@ -14,9 +14,9 @@ func DidYouMean(given string, names []string) string {
 	return ""
 }
 
-// Nearest returns the name most like what was given, or "". It is at most two edits away,
-// and fewer than half of the word: beyond that a suggestion is noise. Of several as near it
-// is the first by name.
+// Nearest returns the name most like what was given, or "". It is at most two edits away, and fewer
+// than half the length of the word: beyond that a suggestion is noise. Of several equally near ones
+// it is the first by name.
 func Nearest(given string, names []string) string {
 	best, bestDistance := "", 3
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -31,9 +31,9 @@ func Nearest(given string, names []string) string {
 	return best
 }
 
-// distance counts insertions, deletions, substitutions and swaps of neighbours,
-// no letter being edited twice (optimal string alignment): a swap is the
-// commonest slip, and Levenshtein's distance takes it for two.
+// distance counts insertions, deletions, substitutions and swaps of neighbours, and
+// edits no letter twice (optimal string alignment). A swap is the most common slip, and
+// Levenshtein's distance counts it as two.
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
@@ -56,8 +56,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// nearest suggests what was meant by an address that is none: one that is written nearly
-// like it, or the one that ends like it, when the namespaces around it were left out.
+// nearest suggests what was meant by an unknown address: one that is written almost like it, or
+// the only one that ends with it, if the namespaces around it were left out.
 func nearest(given string, addrs []Addr) string {
 	var names, ends []string
 	for _, a := range addrs {

@@ -9,12 +9,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Servers show the hashes of digests in an access list to its administrators alone
-// (FinalRequestProcessor, getACL). Who only looks has to plan the same changes, and a user whose
-// password changed is a change. What lists the last apply left is known all the same: hashes stand
-// in the data of locks and of the index, and that data says whether they are the right ones.
+// Servers show the hashes of digests in an access list only to its administrators
+// (FinalRequestProcessor, getACL). A reader has to plan the same changes, and a user's new password is
+// a change. The lists that the last apply left can be found nevertheless: the data of locks and of the
+// index contains hashes, and the index can prove which are the right ones.
 
-// digests are ids of the scheme digest by their user.
+// digests are ids of the scheme digest, by user.
 type digests map[string][]string
 
 func (ds digests) add(list []kind.ACL) {
@@ -26,7 +26,7 @@ func (ds digests) add(list []kind.ACL) {
 	}
 }
 
-// reveal puts ids into a list where servers hid them: the first of those known that are as many as are hidden.
+// reveal replaces hidden ids in a list by known ones: for each user, from the first source that knows as many as are hidden.
 func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 	hidden := map[string]int{}
 	for _, a := range list {
@@ -49,8 +49,8 @@ func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 	return out
 }
 
-// revealAs puts ids into a list that nothing proves: those of a user of whom another list has as many entries, with the
-// same rights. Which entry has which id is told by the rights, or makes no difference.
+// revealAs replaces hidden ids in a list without proof: for a user of whom another list has the same number of entries with
+// the same rights. The rights decide which entry has which id, or it makes no difference.
 func revealAs(list, as []kind.ACL) []kind.ACL {
 	if !slices.ContainsFunc(list, kind.ACL.Masked) {
 		return list
@@ -72,7 +72,7 @@ func revealAs(list, as []kind.ACL) []kind.ACL {
 	return out
 }
 
-// users are those of whom a list does not show the hashes.
+// users returns the users whose hashes are hidden in a list, as "name:".
 func users(list []kind.ACL) map[string]bool {
 	out := map[string]bool{}
 	for _, a := range list {
@@ -83,7 +83,7 @@ func users(list []kind.ACL) map[string]bool {
 	return out
 }
 
-// entriesOf are the entries of a user, "name:".
+// entriesOf returns the entries of a user, "name:".
 func entriesOf(list []kind.ACL, user string) (out []*kind.ACL) {
 	for i := range list {
 		if list[i].Scheme == "digest" && strings.HasPrefix(list[i].ID, user) {
@@ -93,8 +93,8 @@ func entriesOf(list []kind.ACL, user string) (out []*kind.ACL) {
 	return out
 }
 
-// unmask replaces what is current by what is known to be: the lists of the stack's nodes where the
-// index proves them, those of the tool's own nodes as the index says.
+// unmask completes the current access lists: those of the stack's nodes if the index proves them, those
+// of the tool's own nodes as the index says.
 func (d *sides) unmask() {
 	x := d.current.Index
 	hidden := func(list []kind.ACL) bool { return slices.ContainsFunc(list, kind.ACL.Masked) }
@@ -135,7 +135,7 @@ func (d *sides) unmask() {
 		}
 		if d.proven(n, list) {
 			current.Nodes[i] = withList(n, list)
-			d.have[n.Path] = withList(d.have[n.Path], list) // which may have its quota noted
+			d.have[n.Path] = withList(d.have[n.Path], list) // not n: this copy may have its quota noted
 		}
 	}
 	if len(doubtful) > 0 {
@@ -160,7 +160,7 @@ func (d *sides) proven(n *Node, list []kind.ACL) bool {
 	return ok && !waits && err == nil && h == e.Hash
 }
 
-// withList is the node with another list, of its own and of those of its parts that had the same.
+// withList returns a copy of the node with another access list, also for those of its parts that had the same.
 func withList(n *Node, list []kind.ACL) *Node {
 	c := *n
 	if c.ACL = list; n.Live == nil {

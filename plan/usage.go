@@ -6,35 +6,35 @@ import (
 	"strings"
 )
 
-// Usage is who uses a lock, at the moment it was read.
+// Usage is who used a lock when it was read.
 //
-// It is for people, and for a look ahead. Whether a lock is idle when it goes is decided by
+// It informs people and warns in advance. Whether a lock is idle when it is deleted is decided by
 // ZooKeeper, which deletes no node that has children.
 type Usage struct {
-	// Holders and Waiters stand in the order of the queue.
+	// Holders and Waiters are in the order of the queue.
 	Holders []Holder `json:"holders"`
 	Waiters []Holder `json:"waiters"`
-	// Junk are children that no known client wrote as a contender, sorted. They
-	// block deletion as every child does.
+	// Junk are children that are not contenders of any known client, sorted. Like every
+	// child they prevent deletion.
 	Junk []string `json:"junk,omitempty"`
 }
 
 // Holder is one contender: a holder or a waiter.
 type Holder struct {
 	Name    string `json:"name"`              // the child name, below the lock
-	ID      string `json:"id"`                // who, as it wrote into its contender; "" when it wrote nothing readable
+	ID      string `json:"id"`                // who it says it is; "" when it wrote nothing readable
 	Session int64  `json:"session"`           // the ZooKeeper session it belongs to; 0 when not read
 	Token   uint64 `json:"token"`             // fencing token: the czxid of the contender; 0 when not read
-	SinceMs int64  `json:"since_ms"`          // since when it stands there, by the server's clock; 0 when not read
-	HeldMs  int64  `json:"held_ms,omitempty"` // when it was granted, as ours say that had to wait; else 0
+	SinceMs int64  `json:"since_ms"`          // when it queued, by the server's clock; 0 when not read
+	HeldMs  int64  `json:"held_ms,omitempty"` // when it was granted, which only our clients write, after a wait; else 0
 	Shared  bool   `json:"shared,omitempty"`  // a reader
-	// Permits is how many permits of a semaphore it holds or waits for; 0 where that is not known or
-	// another node of it says so.
+	// Permits is how many permits of a semaphore it holds or waits for; 0 if that is not known, or if
+	// another of its nodes has the number.
 	Permits int `json:"permits,omitempty"`
 }
 
-// Busy reports whether anything stands in the lock's queues. A nil Usage is idle.
-// Junk counts, because ZooKeeper deletes no node with children, whatever they are.
+// Busy reports whether there is anything in the lock's queues. A nil Usage is idle. Junk counts,
+// because ZooKeeper deletes no node with children of any sort.
 func (u *Usage) Busy() bool {
 	return u != nil && len(u.Holders)+len(u.Waiters)+len(u.Junk) > 0
 }
@@ -87,7 +87,7 @@ func plural(n int) string {
 	return "s"
 }
 
-// names lists the first three, which is what a line has room for.
+// names lists the first three, which fit on a line.
 func names(who []Holder) string {
 	var ids []string
 	for _, h := range who {

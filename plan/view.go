@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Here trees and plans show themselves, for logs and tests. What follows the colon of a digest is hidden, so
-// that nobody who prints a value of this package has to think of it.
+// Texts of trees and plans, for logs and tests. They hide the hashes of digests, so values of this package are
+// safe to print.
 
 // String writes "digest:payments:crd -> digest:payments:cdrwa".
 func (d ACLDiff) String() string { return aclText(d.Before) + " -> " + aclText(d.After) }
