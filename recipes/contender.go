@@ -38,6 +38,7 @@ type contender struct {
 	flags  int32
 	bytes  *atomic.Int64 // its session's account of ephemeral path bytes
 	freed  atomic.Bool
+	mark   atomic.Pointer[func()] // says in the node that it is held; nil once it does
 
 	// Known once it exists.
 	name  string
@@ -127,14 +128,14 @@ func holderSelf(id string) kind.Holder {
 	return kind.Holder{ID: id, Host: hostname(), PID: os.Getpid(), Since: time.Now().UTC()}
 }
 
-// heldData is a contender's data with the mark of a confirmed grant to id.
-func heldData(q kind.Queue, data []byte, id string) []byte {
+// heldData is a contender's data with the mark of a grant to id.
+func heldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	h, ok := kind.ParseHolder(data)
 	if !ok {
 		h = holderSelf(id)
 	}
-	now := time.Now().UTC()
-	h.ID, h.Held = id, &now
+	at = at.UTC()
+	h.ID, h.Held = id, &at
 	return q.Data(h)
 }
 

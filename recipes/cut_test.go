@@ -24,6 +24,10 @@ func TestAConnectionCutAtAnyByteOfAnyReplyLeavesOneHolderAndNoGhost(t *testing.T
 			inLab(t, func(t *testing.T, l *lab) {
 				m := l.mutex()
 				a, b := l.client("a"), l.client("b")
+				if name == "setData" { // a mark
+					a.Crowd(1)
+					b.Crowd(1)
+				}
 				struck := 0
 				for n := range longestReply {
 					lost := !search // a search only happens when a create's reply is lost first

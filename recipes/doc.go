@@ -17,19 +17,22 @@
 //
 // A session is Suspect while it is disconnected or nothing proves it. A lease
 // is still held then (unless Config.LoseOnSuspect says otherwise): a short break
-// costs nothing. While anything is held the client commits one write every
-// sixth of the session timeout, whatever the number of locks, because only a
-// committed write proves that a session lives: a server cut off from the others
-// answers pings, reads and even sync for seconds after the rest have let a rival
-// in. The lease ends half a session timeout after the last committed write was
+// costs nothing. While it holds anything, or is next in line for a mutex, the
+// client commits one write every sixth of the session timeout, whatever the
+// number of locks, because only a committed write proves that a session lives: a
+// server cut off from the others answers pings, reads and even sync for seconds
+// after the rest have let a rival in. The lease ends half a session timeout after the last committed write was
 // sent, by this process's own clock and not by an event that may never come.
 //
 // # What a grant means
 //
-//   - Order. At the moment (the zxid) a grant is confirmed, the contender's node
-//     existed, belonged to this session, and every conflicting earlier contender
-//     was gone. The confirmation is a committed write: the create itself, or one
-//     made after the way was seen to be clear. This needs no clock.
+//   - Order. At one moment (zxid) before the grant, the contender's node existed,
+//     belonged to this session, and every conflicting earlier contender was gone:
+//     a listing shows that, or the event of the last one's deletion where the
+//     contender's own node is watched too. This needs no clock.
+//   - Life. The session has committed a write, sent less than half its timeout
+//     before the grant: the create, a heartbeat, or one made for the purpose. The
+//     lease's clock counts from then.
 //   - Fencing. [Lease.Token] grows from grant to grant, across sessions, restarts
 //     and re-created nodes. A resource that refuses tokens smaller than the
 //     largest it has seen never obeys a stale holder. This needs no clock.

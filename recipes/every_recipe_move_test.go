@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,16 +44,18 @@ func TestACreateUnderWayWhenTheLockIsDrainedOrMovedIsNotGranted(t *testing.T) {
 	}
 }
 
-// The same for a waiter whose turn has come: what it writes to prove it is under way.
+// The same for a waiter whose turn has come: what it writes to prove it is under way, as its heartbeats have been for long.
 func TestAProofUnderWayWhenTheLockIsDrainedOrMovedGrantsNothing(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way recipeWay) {
 		x, err := way.block(l.client("holder"))(t.Context())
 		require.NoError(t, err)
-		w := l.locker(way.take(l.client("waiter")))
+		c := l.client("waiter")
+		w := l.locker(way.take(c))
 		notYet(t, w, "it is held")
-		rule := l.srv.Inject(zktest.Once(func(r zktest.Request) bool {
+		rule := l.srv.Inject(func(r zktest.Request) bool {
 			return (r.Op == "setData" || r.Op == "multi") && r.Session != l.session(x.Client())
-		}), zktest.Hold)
+		}, zktest.Hold)
+		time.Sleep(c.Newest().Timeout()/6 + time.Second)
 		l.unlock(x)
 		<-rule.Hit()
 		l.redeclare(way, asIs, draining)

@@ -46,6 +46,9 @@ func Decide(q kind.Queue, p kind.Params, children []string, name string) (grante
 // Newest is the client's session, which may be over.
 func (c *Client) Newest() *Session { return c.conn.Newest() }
 
+// Crowd sets from how many contenders on a queue is long.
+func (c *Client) Crowd(n int) { c.state.crowd = n }
+
 // KeepDeclarations bounds how many are kept.
 func (c *Client) KeepDeclarations(n int) { c.state.maxDecls = n }
 

@@ -237,10 +237,10 @@ func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
 	about := recipes.HolderSelf("a")
 	about.Limit = 3
 	var h kind.Holder
-	require.NoError(t, json.Unmarshal(recipes.HeldData(kind.Semaphore.Queues[0], about.Encode(), "b"), &h))
+	require.NoError(t, json.Unmarshal(recipes.HeldData(kind.Semaphore.Queues[0], about.Encode(), "b", time.Now()), &h))
 	require.Equal(t, "b", h.ID)
 	require.Equal(t, 3, h.Limit)
 	require.NotNil(t, h.Held)
 	require.True(t, about.Since.Equal(h.Since))
-	require.Equal(t, `{"id":"x"}`, string(recipes.HeldData(kind.Election.Queues[0], []byte("7"), `{"id":"x"}`)), "an id and no mark, whatever it looks like")
+	require.Equal(t, `{"id":"x"}`, string(recipes.HeldData(kind.Election.Queues[0], []byte("7"), `{"id":"x"}`, time.Now())), "an id and no mark, whatever it looks like")
 }

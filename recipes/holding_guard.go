@@ -96,6 +96,9 @@ func (h *holding) look(watch, i int) {
 			h.q.c.state.spawn(func() { h.look(watch, i) })
 		}
 	}
+	if say := h.ks[i].mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
+		(*say)()
+	}
 	p := &place{member: member{q: h.q}, s: h.s, nodes: h.ks[i : i+1], call: again}
 	err := retry(context.Background(), h.s, func(err error) bool { return unseen(err) && h.watches(watch) }, func() error {
 		p.unwatch()

@@ -270,12 +270,13 @@ func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing
 			p.ChildACL = []kind.ACL{{Perms: kind.PermWrite, Scheme: "world", ID: "anyone"}}
 		})
 		a, b := l.client("a"), l.client("b")
+		b.Crowd(1)
 		x, err := a.Mutex("/m").Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ch := async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(ctx) })
-		l.settle()
+		time.Sleep(b.Newest().Timeout() / 3) // it cannot heartbeat on it either: the grant takes a write
 		l.srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
 		before := l.srv.Counts().Total
 		l.unlock(x)

@@ -15,17 +15,20 @@ import (
 // wayClear waits for the contender that v says is in the way. first is true if its departure alone makes us the first;
 // otherwise the caller lists again.
 //
-// How we know without a listing that we are the first: a contender that is granted after a wait writes that into its own
-// node (prove). We watch that node anyway, so we learn that our predecessor is the first. Numbers only grow, so nobody can
-// come between: when it goes, we are the first. The chain starts at a listing that shows the predecessor first. A foreign
-// client ahead, a predecessor that leaves while it waits, or a reconnect breaks it: then we list.
+// How we know without a listing that we are the first: a contender that was granted after a wait says so in its own node, in
+// a long queue at once (mark). We watch that node anyway, so we learn that our predecessor is the first. Numbers only grow,
+// so nobody can come between: when it goes, we are the first, if our own node is still there, which its watch says (see
+// prove). The chain starts at a listing that shows the predecessor first. A predecessor that has not said that it holds, a
+// foreign client ahead, one that leaves while it waits, or a reconnect breaks it: then we list.
 func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error) {
 	ordered := p.in.Marked || p.in.Gate
 	first = v.head && ordered
+	ready := func() {}
+	defer func() { ready() }()
 	for {
 		w, held, err := p.watchAhead(ctx, v)
 		if isNoNode(err) {
-			return first, nil
+			return first && (p.in.Gate || p.silent()), nil
 		}
 		if err != nil {
 			return false, p.timedOut(ctx, err)
@@ -34,7 +37,13 @@ func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error)
 			return false, nil
 		}
 		first = first || held && ordered
-		p.identify(ctx)
+		if p.turn = first || p.long(); first && !p.in.Gate {
+			ready() // we are next: see prove
+			ready = p.s.Ready(p.node().path)
+		}
+		if !p.brief() {
+			p.identify(ctx)
+		}
 		event, err := p.next(ctx, w)
 		w.Stop()
 		if err != nil {
@@ -42,7 +51,7 @@ func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error)
 		}
 		switch event {
 		case zk.EventNodeDeleted:
-			return first, nil
+			return first && (p.in.Gate || p.silent()), nil
 		case zk.EventNodeDataChanged: // the mark of a grant, perhaps: read it, and go on watching
 		default:
 			return false, nil
@@ -97,12 +106,13 @@ func (p *place) watchAhead(ctx context.Context, v verdict) (w *session.Watch, he
 // go first), and so does one without a declaration (a holder, a follower of an election).
 func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error) {
 	var ahead, own, changed, dropped <-chan struct{}
-	var silence <-chan time.Time
+	var silence *time.Ticker
+	brief := w != nil && p.brief()
 	if w != nil {
 		ahead = w.C()
 	}
 	for {
-		if len(p.nodes) > 0 && p.own == nil && !p.hidden {
+		if len(p.nodes) > 0 && p.own == nil && !p.hidden && !brief {
 			if err := p.readOwn(ctx); err != nil {
 				return 0, p.timedOut(ctx, err)
 			}
@@ -110,10 +120,17 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 		if own = nil; p.own != nil {
 			own = p.own.C()
 		}
+		var silent <-chan time.Time
 		if silence == nil && (w != nil || p.hidden) {
-			ticker := time.NewTicker(p.s.Timeout())
-			defer ticker.Stop()
-			silence = ticker.C
+			every := p.s.Timeout()
+			if brief {
+				every = moment
+			}
+			silence = time.NewTicker(every)
+			defer silence.Stop()
+		}
+		if silence != nil {
+			silent = silence.C
 		}
 		if p.d != nil {
 			changed, dropped = p.d.changed(), p.d.dropped
@@ -124,8 +141,12 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 				return 0, lostError(p.q.path, p.s.Err())
 			}
 			return w.Event(), nil
-		case <-silence:
+		case <-silent:
 			switch {
+			case brief:
+				brief = false
+				silence.Reset(p.s.Timeout())
+				p.identify(ctx)
 			case w == nil:
 				if err := p.readHidden(ctx); err != nil {
 					return 0, p.timedOut(ctx, err)
@@ -133,8 +154,9 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 			case w.OfChildren(), len(p.nodes) == 0: // look again
 				return zk.EventNotWatching, nil
 			default: // whatever else goes wrong here is met by the next reconnect, or the next look
+				// A server that has lost this event may have lost that of our own node: no grant rests on it.
 				if stat, err := p.s.Exists(ctx, w.Path()); err == nil && stat == nil {
-					return zk.EventNodeDeleted, nil
+					return zk.EventNotWatching, nil
 				}
 			}
 		case <-own: // whatever the event is: the next read counts
@@ -145,7 +167,8 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 			return zk.EventNotWatching, p.redeclare(ctx)
 		case <-dropped: // perhaps it has changed, and another call saw that first
 			was := p.d.mzxid
-			if err := p.redeclare(ctx); err != nil || p.d.mzxid != was {
+			// If there is a new connection, w has fired: what it told is of the old one, and the caller lists (see prove).
+			if err := p.redeclare(ctx); err != nil || p.d.mzxid != was || w != nil && w.Event() != 0 {
 				return zk.EventNotWatching, err
 			}
 		case <-ctx.Done():
@@ -153,6 +176,16 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 		}
 	}
 }
+
+// brief reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
+// and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
+// queue, and for the next in line, it is watched at once: see prove.
+func (p *place) brief() bool {
+	return p.a != nil && len(p.nodes) > 0 && p.own == nil && p.node().czxid != 0 && !p.turn
+}
+
+// silent reports whether our own node is watched, on the present connection, and was there at all that we have seen so far.
+func (p *place) silent() bool { return p.own != nil && p.own.Event() == 0 }
 
 // redeclare reads the declaration again: the lock may be drained, moved, or have other parameters. It fails if the lock
 // grants nothing any more.

@@ -31,7 +31,11 @@ type place struct {
 	czxid   int64           // its own; 0 until read
 	call    func()          // of a holder's place: called where a waiter's would be woken by own
 	proven  bool            // a committed write was made after, or by, the fact that admits us
+	waited  bool            // it was not admitted when it was created
+	marked  bool            // it says so, and since when it holds
 	queued  bool            // it is not on arrival any more
+	turn    bool            // what is right ahead of us is the first, or the queue is long: our node is watched from the start
+	total   int             // contenders in the newest listing
 
 	position int       // contenders ahead
 	holder   Contender // the first of them
@@ -110,6 +114,9 @@ func (p *place) wait(ctx context.Context) error {
 			}
 		}
 		v, err := decide(p.in, p.d.params, children, p.node().name)
+		if err == nil {
+			p.total = v.total
+		}
 		switch {
 		case err != nil && missing:
 			return lostError(p.node().path, err)
@@ -127,7 +134,7 @@ func (p *place) wait(ctx context.Context) error {
 			if !first {
 				continue
 			}
-			p.proven = false // what made us the first is newer than what was proven before
+			p.proven, p.waited = false, true // what made us the first is newer than what was proven before
 		}
 		if p.in.Gate {
 			return nil
@@ -138,17 +145,23 @@ func (p *place) wait(ctx context.Context) error {
 	}
 }
 
-// list reads the queue again. In a queue without marks the proof is a check, and goes with the listing in one round trip.
+// list reads the queue again. Where a write will be needed (see prove) it goes with the listing, in one round trip.
 func (p *place) list(ctx context.Context) (children []string, err error) {
 	k := p.node()
-	p.proven = false
-	if !p.in.Marked && !p.in.Gate {
+	p.proven, p.waited = false, true
+	if p.own != nil && !p.silent() { // a listing has its name, and does not say whose it is by now
+		p.unwatch()
+		if err := p.readOwn(ctx); err != nil {
+			return nil, p.timedOut(ctx, err)
+		}
+	}
+	if !p.in.Gate && !p.permits() && p.named() && !p.vouched() {
 		err = retry(ctx, p.s, unanswered, func() error {
 			sent := p.s.MultiAndList(ctx, []any{&zk.CheckVersionRequest{Path: k.path, Version: -1}}, k.dir)
 			if err := sent.Outcome(ctx); err != nil {
 				return err
 			}
-			if p.proven = p.named(); sent.ListErr == nil {
+			if p.proven = true; sent.ListErr == nil {
 				children = sent.Children[0]
 			}
 			return nil
@@ -156,12 +169,17 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 		switch {
 		case isNoNode(err):
 			return nil, lostError(k.path, nil)
-		case err != nil && !errors.Is(err, zk.ErrNoAuth): // ErrNoAuth: we may read the queue but not our own node
+		case errors.Is(err, zk.ErrNoAuth): // we may read the queue but not our own node
+			p.hidden = true
+		case err != nil:
 			return nil, p.timedOut(ctx, err)
 		}
 	}
 	if children == nil { // a later listing is of a later state: servers never go back in one session
-		if children, err = listChildren(ctx, p.s, k.dir); err != nil {
+		switch children, err = listChildren(ctx, p.s, k.dir); {
+		case isNoNode(err): // our node went before its parent
+			return nil, lostError(k.path, err)
+		case err != nil:
 			return nil, p.timedOut(ctx, err)
 		}
 	}

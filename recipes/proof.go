@@ -1,51 +1,81 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. It makes the committed write
-// that confirms the grant, unless one was made already: into our own node if we may write it, which tells our successor that
-// we are the first. done is false if the declaration has changed; then the caller asks the queue again, under the new one.
+// prove makes a grant certain: it is the one step between "the queue admits us" and a lease. done is false if the
+// declaration has changed; then the caller asks the queue again, under the new one.
 //
-// What proves a grant. A listing that contains our contender, read behind a write of ours in the same session, is of a
-// state at or after that write; in that state our node existed, so our session was alive, and every earlier contender
-// it does not show was gone. Staleness can only show contenders that have left already, never hide one that is ahead.
-// The write is the create itself when nobody was ahead, or one made for the purpose. A listing alone proves nothing:
-// a follower cut off from its leader goes on showing a node whose session has expired (5.82 s measured).
+// A grant rests on two facts.
 //
-// The declaration is checked once more behind that write. Nothing in ZooKeeper compares it with our create: a lock
-// can be drained or moved, seen to be idle, between the reading of one and the commit of the other. But a server tells
-// a session of a change before it answers anything of a later state, so a watch that is silent behind our write says
-// that the declaration we know was in force when we queued.
+// The first: at one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings
+// it, in one of two forms.
+//   - A listing that has our node and admits us. A server shows the state behind some transaction, whole. Our node is in it,
+//     so it is behind our create, and whoever is ahead was created earlier: a server that lags can show contenders that have
+//     left, but hide none. A listing is a fact by itself, whatever the connection.
+//   - The deletion of our predecessor, the front, as an event or as a read that finds no node, while the watch on our own
+//     node is silent when looked at behind that (wayClear). A server sends events in the order of its log, and before any
+//     reply of a later state, so our node was there at that deletion. All of that is of one connection: a new one fires every
+//     watch of ours, so also the one on the declaration, which is older than the others and looked at last. Where our own
+//     watch is not set or has fired, even for a change of the data, it could not tell us more: then the caller lists.
+//
+// The node is our session's: the reply to its create, or a read of it (ours), said so.
+//
+// The second: the session is alive now. The first may be long past: a follower cut off from its leader goes on telling events
+// and showing a node whose session has expired (5.82 s of two believed holders were measured). What bounds that is a committed
+// write of this session, sent at some moment m, before or behind the first fact. No server expires the session before
+// m + T less a tick (session, proof), and the lease ends at m + T/2. Until then our node exists, so it keeps out everybody
+// behind us, and nobody comes ahead of it. A write that is less than T/6 old is enough: it leaves a lease as much time as
+// the heartbeats leave one that is held, and a server that commits nothing grants nothing after T/6. A waiter that is next
+// heartbeats (wayClear), so there mostly is one. Else confirm makes one.
+//
+// Neither fact tells of a node that somebody else deletes while our server lags: such a lease is lost like one whose node is
+// deleted after the grant, with the event or the next heartbeat.
+//
+// The declaration is looked at last. Nothing in ZooKeeper compares it with our create: a lock can be drained or moved, seen to
+// be idle, between the reading of one and the commit of the other. But a server tells a session of a change before anything of
+// a later state. So a watch that is silent behind the first fact, which is behind our create, says that the declaration we
+// know was in force when we queued.
 func (p *place) prove(ctx context.Context) (done bool, err error) {
 	if err := p.confirm(ctx); err != nil {
 		return false, err
 	}
 	if !p.d.stale() {
+		p.mark()
 		return true, nil
 	}
 	return false, p.redeclare(ctx)
 }
 
-// confirm makes the write of prove.
+// vouched reports whether a heartbeat does for the write of prove. Of a node that was found when the reply to its create
+// was lost, and has not been read since, we do not know whose it is. One that has to name its holder is written in any
+// case, and so is a permit, which is rare: to whoever looks, the mark tells permits that are held from those that wait.
+func (p *place) vouched() bool {
+	return p.named() && !p.permits() && (p.node().czxid != 0 || p.own != nil) && p.s.Proven()
+}
+
+// confirm makes the write of prove, unless one was made behind what admits us, or a heartbeat does.
 func (p *place) confirm(ctx context.Context) error {
-	if p.proven {
+	if p.proven || p.vouched() {
 		return nil
 	}
 	k := p.node()
-	// If nobody would read the mark, a check of our node is as good a commit, and wakes nobody. But the node must name the holder.
-	mark, named := p.in.Marked || !p.named(), k.id
+	// A check of our node is as good a commit as a write into it, and wakes nobody. But the node must name the holder, and
+	// where a mark will be wanted one write does for both; and a check takes READ.
+	mark, named := p.in.Marked && (p.long() || p.permits() || p.hidden) || !p.named(), k.id
 	err := retry(ctx, p.s, unanswered, func() error {
 		for {
 			var stat *zk.Stat
 			var err error
 			if mark {
 				k.id = "" // until we know
-				stat, err = p.s.Set(ctx, k.path, heldData(p.in, k.data, p.q.id()), p.version)
+				stat, err = p.s.Set(ctx, k.path, heldData(p.in, k.data, p.q.id(), time.Now()), p.version)
 			} else {
 				err = p.s.Confirm(ctx, k.path)
 			}
@@ -54,7 +84,7 @@ func (p *place) confirm(ctx context.Context) error {
 				if p.proven = true; !mark {
 					return nil
 				}
-				k.id = p.q.id()
+				k.id, p.marked = p.q.id(), true
 				return p.ours(stat)
 			case isNoNode(err):
 				return lostError(k.path, err)
@@ -78,6 +108,33 @@ func (p *place) confirm(ctx context.Context) error {
 		return err
 	}
 	return p.timedOut(ctx, err)
+}
+
+// longQueue is from how many contenders on a queue is long. To list n of them costs a reply of 60 n bytes. A mark costs a
+// commit, an event, and the successor's next look at the node: three messages of some 200 bytes each to every follower that
+// logs it, and to the two clients. So a listing of 32, 2 KB, is about where the two cost the same bytes; the
+// commit, which costs the servers more than either, is saved.
+const longQueue = 32
+
+// long reports whether the queue was long when it was last listed.
+func (p *place) long() bool { return p.total > cmp.Or(p.q.c.state.crowd, longQueue) }
+
+// mark says in our node that we hold, and since when, behind the grant: what is sent later is behind it, the release too, and
+// nobody waits for it. In a long queue it goes at once, for our successor. In a short one only who looks wants to know, so it
+// goes with the watch of a lock that is held for a moment (see moment). If it is lost, or somebody else has written our
+// node, the successor lists, and who looks counts from when we queued.
+func (p *place) mark() {
+	if !p.in.Marked || !p.waited || p.marked {
+		return
+	}
+	p.marked = true
+	s, q, k, version, at := p.s, p.q, p.node(), p.version, time.Now()
+	say := func() { s.Post(k.path, heldData(q.decides(), k.data, q.id(), at), version) }
+	if p.long() {
+		say()
+	} else {
+		k.mark.Store(&say)
+	}
 }
 
 // confirm confirms all members of a set at one moment: while one was waited for, the node of another may have been deleted.

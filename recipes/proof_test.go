@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -174,6 +175,84 @@ func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// beating is a client whose session is proven all the time, whatever becomes of the node it waits with: it holds another lock.
+func (l *lab) beating() (c *recipes.Client, beats *recipes.Lease) {
+	l.t.Helper()
+	l.declare("/beats", kind.Mutex.New())
+	c = l.client("b")
+	beats, err := c.Mutex("/beats").Lock(context.Background())
+	require.NoError(l.t, err)
+	return c, beats
+}
+
+// The waiter sees that its predecessor, the front, has gone. Its own node went first, which it could not hear.
+func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
+	for name, c := range map[string]struct {
+		parked bool // it has watched both for long
+		deaf   bool // to its own node's event
+		again  func(l *lab, b *recipes.Client, front string)
+	}{
+		"not watched yet": {},
+		"on a connection that ended": {parked: true, deaf: true,
+			again: func(l *lab, b *recipes.Client, _ string) { l.srv.Disconnect(l.session(b)) }},
+		"while it looks again": {parked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				front := x.Node()
+				b, beats := l.beating()
+				l.warmDeclaration(b.Mutex("/m"))
+				var w <-chan result[*recipes.Lease]
+				if c.parked {
+					w = l.locking(b.Mutex("/m"))
+				}
+				look := l.srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == front }), zktest.Hold)
+				if c.parked {
+					n, _ := l.srv.Get(front)
+					require.NoError(t, l.srv.Set(front, n.Data)) // so it looks at that
+				} else {
+					w = async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
+				}
+				<-look.Hit()
+				own := l.queue("/m")[1]
+				if c.deaf {
+					l.srv.InjectEvent(func(e zktest.Event) bool { return e.Path == own }, zktest.DropEvent)
+				}
+				require.NoError(t, l.srv.Delete(own))
+				require.NoError(t, l.srv.Delete(front))
+				if c.again != nil {
+					c.again(l, b, front)
+				}
+				look.Release()
+				require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").err, recipes.ErrLost)
+				_ = x.Unlock(t.Context()) // of a lease that is lost
+				l.unlock(beats)
+			})
+		})
+	}
+}
+
+// A server that has forgotten one watch may have forgotten all: a waiter that finds out about its predecessor by itself looks for
+// its own node too.
+func TestAServerThatForgetsWatchesTellsOfNoTurn(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		b, beats := l.beating()
+		w := l.locking(b.Mutex("/m"))
+		id := l.session(b)
+		l.srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id }, zktest.DropEvent)
+		require.NoError(t, l.srv.Delete(l.queue("/m")[1]))
+		require.NoError(t, l.srv.Delete(x.Node()))
+		time.Sleep(2 * b.Newest().Timeout()) // it looks once in each
+		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").err, recipes.ErrLost)
+		_ = x.Unlock(t.Context()) // of a lease that is lost
+		l.unlock(beats)
+	})
 }
 
 // As above with the declaration: the lock was drained, then its holder left.

@@ -74,6 +74,7 @@ type verdict struct {
 	head     bool   // behind is the front of the queue
 	position int    // contenders ahead
 	waiters  int    // of them, not granted
+	total    int    // contenders, with those behind
 	first    kind.Contender
 }
 
@@ -88,7 +89,7 @@ func decide(k kind.Queue, p kind.Params, children []string, name string) (verdic
 		return verdict{}, errNotListed
 	}
 	adm := k.Admit(p, line, i)
-	v := verdict{granted: adm.Granted, position: i, first: line[0]}
+	v := verdict{granted: adm.Granted, position: i, first: line[0], total: len(line)}
 	if adm.Granted {
 		return v, nil
 	}

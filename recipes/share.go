@@ -13,7 +13,7 @@ import (
 // is granted with it (admit). A later one lists the queue and joins what is held if no writer is queued (share): otherwise
 // readers that overlap would keep a writer out for as long as they please.
 //
-// A share is as good as the lease it joins: that one was granted by a committed write and is kept by the session's
+// A share is as good as the lease it joins: that one was granted on a proof and is kept by the session's
 // heartbeat, and what ends one ends all.
 
 // admit gives every reader that waits for the ticket a share of h, and gives the ticket up. It makes h known first: the next

@@ -17,6 +17,7 @@ type clientState struct {
 	readers  map[string]*holding     // read locks held that others may share, by lock
 	decls    map[string]*declaration // declarations read, by lock node
 	maxDecls int                     // how many are kept, if not maxDeclarations: tests have few
+	crowd    int                     // from how many contenders on a queue is long, if not longQueue: tests have few
 	pins     map[string]int          // calls under way that need the declaration, by lock node
 	loading  map[string]chan struct{}
 	janitors map[*Session]*janitor // until the session ends

@@ -197,11 +197,16 @@ func TestWaitingSendsOneLookASessionTimeout(t *testing.T) { // case 23: go-zooke
 		c := l.client("1")
 		w := l.locking(c.Mutex(m))
 		id := l.session(c)
+		other := l.client("2")
+		last := l.locking(other.Mutex(m))
 		l.srv.ResetCounts()
 		time.Sleep(time.Hour)
-		require.Equal(t, map[string]int{"exists": 300}, l.srv.SessionCounts(id).ByOp, "12 s is the session timeout")
+		require.Equal(t, map[string]int{"exists": 300, "multi": 6 * 300}, l.srv.SessionCounts(id).ByOp,
+			"12 s is the session timeout; who is next heartbeats")
+		require.Equal(t, map[string]int{"exists": 300}, l.srv.SessionCounts(l.session(other)).ByOp)
 		l.unlock(x)
-		require.NoError(t, (<-w).err)
+		l.unlock((<-w).v)
+		require.NoError(t, (<-last).err)
 	})
 }
 

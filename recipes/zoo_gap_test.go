@@ -76,6 +76,7 @@ func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 		cutOff := l.srv.Inject(func(r zktest.Request) bool {
 			return r.Session == id && (r.Op == "setData" || r.Op == "multi")
 		}, zktest.DropRequest)
+		time.Sleep(c.Newest().Timeout()/6 + time.Second) // as long as that what was committed before may count
 		l.unlock(x)
 		l.settle()
 		require.Positive(t, cutOff.Hits(), "it must try to commit something")

@@ -9,8 +9,9 @@ import (
 // (LockInternals.REVOKE_MESSAGE).
 const RevokeMessage = "__REVOKE__"
 
-// Holder is what this library's contenders say about themselves in the data of their nodes. Held is set by a committed write
-// once a contender that had to wait holds: whoever reads it knows that this contender is the front of its queue.
+// Holder is what this library's contenders say about themselves in the data of their nodes. Held is when a contender that had
+// to wait was granted. It is written after the grant: at once in a long queue, otherwise when the lock has been held for a
+// moment. Whoever reads it knows that this contender is the front of its queue.
 type Holder struct {
 	ID    string     `json:"id"`
 	Host  string     `json:"host"`

@@ -45,8 +45,9 @@ type Queue struct {
 	// without talking to each other.
 	Admit func(p Params, queue []Contender, i int) Admission
 	// Marked means that a contender that holds after a wait writes that into its
-	// node ([Holder].Held), and that its successor may conclude from this that it
-	// is next. That requires a queue in which nobody can appear ahead of others.
+	// node ([Holder].Held), unless it gives the lock back at once, and that its
+	// successor may conclude from this that it is next. That requires a queue in
+	// which nobody can appear ahead of others.
 	Marked bool
 	// Plain means that nodes contain only the ID of their owner.
 	Plain bool

@@ -14,10 +14,11 @@
 // across a reconnect, but it may fire without one.
 //
 // Only a committed write of its own proves that a session is alive: a server that is cut off from the others answers pings,
-// reads and even sync for seconds after the rest have expired the session. While something is held ([Session.Hold]) the
-// session commits one heartbeat every sixth of its timeout. It counts as lost, by this process's own clock, half a timeout
-// after its last committed write was sent ([Session.Deadline]). The proof stands at type proof. It assumes a session timeout
-// of at least four ticks of the servers, and a clock whose rate is right to within a sixteenth.
+// reads and even sync for seconds after the rest have expired the session. While something is held ([Session.Hold]), or
+// somebody is next to hold it ([Session.Ready]), the session commits one heartbeat every sixth of its timeout. While something
+// is held it counts as lost, by this process's own clock, half a timeout after its last committed write was sent
+// ([Session.Deadline]). The proof stands at type proof. It assumes a session timeout of at least four ticks of the servers, and
+// a clock whose rate is right to within a sixteenth.
 //
 // # How it is built
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // op describes an operation: what is sent, and what its errors need.
@@ -84,6 +86,28 @@ func (s *Session) submit(ctx context.Context, o op, calls ...*call) error {
 		}
 		<-s.guard.slots
 		s.lost(l) // the goroutine that found it dead has not called lost yet
+	}
+}
+
+// Post sends a Set and waits for nothing: what the caller sends later comes after it. Without a connection, or with too many
+// operations in flight, it sends nothing.
+func (s *Session) Post(path string, data []byte, version int32) {
+	o := op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
+	frame, err := s.encode(&o)
+	s.mu.Lock()
+	l := s.link
+	s.mu.Unlock()
+	if err != nil || l == nil {
+		return
+	}
+	select {
+	case s.guard.slots <- struct{}{}:
+	default:
+		return
+	}
+	c := o.call(frame)
+	if c.slot = true; !l.submit(c) {
+		<-s.guard.slots
 	}
 }
 

@@ -85,9 +85,7 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 		own = append(own, &held{path: path, lost: lost})
 	}
 	s.holds = append(s.holds, own...)
-	if now := time.Now(); !s.beatAt().After(now) || s.nextLook(now).Before(s.looks) {
-		s.wake()
-	}
+	s.hasten()
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -96,6 +94,31 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 		}
 		s.holds = slices.DeleteFunc(s.holds, func(h *held) bool { return h.over })
 	}, nil
+}
+
+// Ready keeps the session proven (see Proven) for a caller that waits and expects to hold the node at path next: the session
+// heartbeats as for Hold, but no deadline applies. stop is idempotent and must be called.
+func (s *Session) Ready(path string) (stop func()) {
+	h := &held{path: path}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = append(s.next, h)
+	s.hasten()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		h.over = true
+		s.next = slices.DeleteFunc(s.next, func(h *held) bool { return h.over })
+	}
+}
+
+// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. A lease that begins now
+// has as much of its T/2 left as a lease that is held has before each heartbeat.
+func (s *Session) Proven() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slept = s.clock.slept()
+	return s.state != StateLost && time.Now().Before(s.proof.sent.after(s.timeout/6, s.slept))
 }
 
 // Sure reports whether the session is Active, by the clock too. Unlike State it acts on nothing: it may be called with mutexes
@@ -244,12 +267,14 @@ func (s *Session) due(now time.Time) *held {
 	if s.beating || s.link == nil || now.Before(s.beatAt()) {
 		return nil
 	}
-	for i, h := range s.holds {
-		if !h.gone {
-			s.beating = true
-			s.nextBeat = now.Add(s.timeout / 32)
-			s.holds = append(slices.Delete(s.holds, i, i+1), h) // in turn, so that each node's absence is found out
-			return h
+	for _, list := range []*[]*held{&s.holds, &s.next} {
+		for i, h := range *list {
+			if !h.gone {
+				s.beating = true
+				s.nextBeat = now.Add(s.timeout / 32)
+				*list = append(slices.Delete(*list, i, i+1), h) // in turn, so that each node's absence is found out
+				return h
+			}
 		}
 	}
 	return nil
@@ -305,6 +330,13 @@ func (s *Session) beat(h *held) {
 	}
 }
 
+// hasten wakes watchClock if what has changed needs a look sooner than planned. mu is held.
+func (s *Session) hasten() {
+	if now := time.Now(); !s.beatAt().After(now) || s.nextLook(now).Before(s.looks) {
+		s.wake()
+	}
+}
+
 // wake makes watchClock look again. One pending kick is as good as many: watchClock looks at everything.
 func (s *Session) wake() {
 	select {
@@ -346,9 +378,9 @@ func (s *Session) nextLook(now time.Time) time.Time {
 	ahead := []time.Time{s.doubtAt(), s.silentAt()}
 	if len(s.holds) > 0 && s.link != nil {
 		ahead = append(ahead, s.link.asked.after(s.timeout/6, s.slept)) // see uncommitting
-		if !s.beating {
-			ahead = append(ahead, s.beatAt())
-		}
+	}
+	if len(s.holds)+len(s.next) > 0 && s.link != nil && !s.beating {
+		ahead = append(ahead, s.beatAt())
 	}
 	for _, at := range ahead {
 		if at.After(now) && at.Before(next) {

@@ -63,6 +63,7 @@ type Session struct {
 	slept    time.Duration // the machine's sleep, as last read
 	looks    time.Time     // when watchClock looks next
 	holds    []*held
+	next     []*held // of Ready: they carry heartbeats, and no deadline
 	beating  bool
 	nextBeat time.Time           // no heartbeat before this time; keeps failing ones apart
 	ended    bool                // the servers confirmed the end of the session

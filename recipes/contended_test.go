@@ -1,0 +1,146 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// What a cycle of lock and unlock costs the servers where eight clients want the same all the time, a millisecond away. A wait
+// of more than a moment costs two reads more, and an event: see place.brief.
+func TestRequestBudgetsOfAContendedCycle(t *testing.T) { // DESIGN section 6
+	for name, b := range map[string]struct{ requests, events float64 }{
+		"mutex":     {6, 2},
+		"writer":    {6, 2},
+		"reader":    {6, 2}, // half of them; the others write
+		"election":  {6, 2},
+		"semaphore": {11, 2.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lab{t: t, srv: zktest.Start(t, zktest.WithLatency(time.Millisecond))}
+				l.everyKind()
+				const clients, cycles = 8, 50
+				var wg sync.WaitGroup
+				for i := range clients {
+					take := everyRecipe()[name].take(l.client(fmt.Sprint(i)))
+					if name == "reader" && i%2 == 0 {
+						take = everyRecipe()["writer"].take(l.client(fmt.Sprint(i)))
+					}
+					warm, err := take(t.Context()) // reads the declaration
+					require.NoError(t, err)
+					l.unlock(warm)
+					wg.Go(func() {
+						time.Sleep(time.Second)
+						for range cycles {
+							x, err := take(t.Context())
+							if err == nil {
+								err = x.Unlock(t.Context())
+							}
+							if err != nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+				time.Sleep(500 * time.Millisecond)
+				l.srv.ResetCounts()
+				wg.Wait()
+				n := l.srv.Counts()
+				requests, events := float64(n.Total)/(clients*cycles), float64(n.WatchEvents)/(clients*cycles)
+				t.Logf("%.2f requests (%s) and %.2f events a cycle", requests, operations(n.ByOp), events)
+				require.LessOrEqual(t, requests, b.requests)
+				require.LessOrEqual(t, events, b.events)
+			})
+		})
+	}
+}
+
+// A waiter that was next for long has nothing to ask and nothing to write: its heartbeats have gone on.
+func TestHandOffAfterALongWaitTakesNoRequest(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		b := l.client("b")
+		w := l.locking(b.Mutex("/m"))
+		time.Sleep(time.Minute + b.Newest().Timeout()/12) // between two heartbeats
+		l.srv.ResetCounts()
+		l.unlock(x)
+		released := time.Now()
+		r := <-w
+		require.NoError(t, r.err)
+		require.Equal(t, released, r.at, "the event comes with the reply to the delete")
+		require.Zero(t, l.srv.SessionCounts(l.session(b)).Total)
+		l.unlock(r.v)
+	})
+}
+
+// Who looks at a lock wants to know since when it is held, and not since when its holder waited. The mark that says so comes
+// behind the grant, and never in the way of a request to step back.
+func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
+	for name, asked := range map[string]bool{"left alone": false, "asked back at once": true} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				w := l.locking(l.client("b").Mutex("/m"))
+				time.Sleep(time.Minute)
+				l.unlock(x)
+				r := <-w
+				require.NoError(t, r.err)
+				if asked {
+					require.NoError(t, l.srv.Set(r.v.Node(), []byte(kind.RevokeMessage)))
+				}
+				l.settle()
+				in, err := inspect.Lock(t.Context(), l.client("who"), "/m")
+				require.NoError(t, err)
+				require.Len(t, in.Holders, 1)
+				require.Equal(t, asked, in.Holders[0].Revoked)
+				if asked {
+					require.ErrorIs(t, context.Cause(r.v.Context()), recipes.ErrRevoked)
+				} else {
+					require.Equal(t, r.at.UTC(), in.Holders[0].Held.UTC())
+				}
+				l.unlock(r.v)
+			})
+		})
+	}
+}
+
+// A permit that waited beyond the number it was created under is granted when that is raised: it was shown as one that waits.
+func TestAPermitThatWaitedSaysThatItIsHeld(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.semaphore(1)
+		x, err := l.client("a").Semaphore("/s").Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		w := l.drawing(l.client("b"), 1)
+		take := l.srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
+		l.unlock(x)
+		<-take.Hit()
+		other := l.foreign("/s/leases", "_c_x-lease-0000000001", "") // before the waiter's own, without a place at the gate
+		take.Release()
+		notYet(t, w, "there is one permit")
+		l.settle()
+		l.semaphore(2)
+		r := <-w
+		require.NoError(t, r.err)
+		l.semaphore(1) // takes nothing from who holds
+		in, err := inspect.Lock(t.Context(), l.client("who"), "/s")
+		require.NoError(t, err)
+		require.Len(t, in.Holders, 2)
+		require.Empty(t, in.Waiters)
+		l.unlock(r.v)
+		require.NoError(t, l.srv.Delete(other))
+	})
+}
