@@ -53,7 +53,7 @@ const (
 	EventSessionSuspected = session.EventSuspected // see [session.StateSuspect]
 	EventSessionCleared   = session.EventCleared   // that doubt is over
 	EventSessionLost      = session.EventLost      // Cause is ErrClosed when its Client was closed
-	EventHeartbeat        = session.EventHeartbeat // a write that proves what is held: the first to show that the servers are ill
+	EventHeartbeat        = session.EventHeartbeat // a write that proves the session: the first to show that the servers are ill
 )
 
 // Event is what an Observer receives.

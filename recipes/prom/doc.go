@@ -37,7 +37,8 @@
 // A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is no event. A call
 // waits for another contender in the queue, or for another goroutine of its own Client.
 //
-// Heartbeats are sent while a lock is held and nothing else is written. They become slow before locks are lost.
+// Heartbeats are sent while a lock is held, or a caller is next in line for a mutex, and nothing else is written. They become slow
+// before locks are lost.
 //
 // The histograms have classic buckets for every server, and native ones for a Prometheus that scrapes native histograms.
 //
