@@ -73,7 +73,7 @@ type shown struct {
 	Ensembles   []Ensemble
 	Problems    []Problem
 	Stale       []Problem // those among them for which nothing else on the page is of now
-	Bad         int
+	Bad, Watch  int       // how many of them are wrong now, and how many may become so
 	History     []Event
 	Locks       list
 	Lock        *row
@@ -187,6 +187,8 @@ func (b *Board) view(name string, q url.Values) *shown {
 	for _, p := range v.Problems {
 		if p.Bad {
 			v.Bad++
+		} else {
+			v.Watch++
 		}
 		if p.What == stale || p.What == unreachable {
 			v.Stale = append(v.Stale, p)
