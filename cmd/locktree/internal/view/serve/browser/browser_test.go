@@ -172,11 +172,15 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 // eval is what a script makes of the page. It runs beside the page's own: the content security policy does not bind it.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, hanging)
-	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	v, err := evaluate[T](b, script)
 	require.NoError(b.t, err, script)
 	return v
+}
+
+func evaluate[T any](b *tab, script string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, hanging)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 }
 
 func (b *tab) show(path string) {
@@ -212,41 +216,38 @@ func (b *tab) prefers(dark, still bool) {
 // text is what somebody sees of the elements, as lines.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
-	return eval[string](b, fmt.Sprintf(`[...document.querySelectorAll(%q)].filter((x) => x.checkVisibility()).map((x) => (x.innerText ?? x.textContent).trim()).join("\n")`, selector))
+	return eval[string](b, visibleText(selector))
 }
 
-// until waits for the elements to have a text, as it is to be expected, without loading the page again.
+func visibleText(selector string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%q)].filter((x) => x.checkVisibility()).map((x) => (x.innerText ?? x.textContent).trim()).join("\n")`, selector)
+}
+
+// until waits for the elements to have a text, without loading the page again.
 func (b *tab) until(selector, want string) {
 	b.t.Helper()
-	b.waits(func() (string, bool) {
-		got := b.text(selector)
-		return got, got == want
-	}, want)
+	b.waits(visibleText(selector), want, func(got string) bool { return got == want })
 }
 
 // shows waits until some element contains the text.
 func (b *tab) shows(selector, part string) {
 	b.t.Helper()
-	b.waits(func() (string, bool) {
-		got := b.text(selector)
-		return got, strings.Contains(got, part)
-	}, part)
+	b.waits(visibleText(selector), part, func(got string) bool { return strings.Contains(got, part) })
 }
 
 // hides waits until no element contains the text.
 func (b *tab) hides(selector, part string) {
 	b.t.Helper()
-	b.waits(func() (string, bool) {
-		got := b.text(selector)
-		return got, !strings.Contains(got, part)
-	}, "not "+part)
+	b.waits(visibleText(selector), "not "+part, func(got string) bool { return !strings.Contains(got, part) })
 }
 
-func (b *tab) waits(f func() (string, bool), want string) {
+// waits until what a script makes of the page is as it should be. While the browser goes to another page there is none.
+func (b *tab) waits(script, want string, is func(string) bool) {
 	b.t.Helper()
-	got, ok := f()
-	for end := time.Now().Add(hanging); !ok && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		got, ok = f()
+	got, err := evaluate[string](b, script)
+	for end := time.Now().Add(hanging); (err != nil || !is(got)) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		got, err = evaluate[string](b, script)
 	}
-	require.True(b.t, ok, "it does not come: %q; the page shows %q", want, got)
+	require.NoError(b.t, err, script)
+	require.True(b.t, is(got), "it does not come: %q; the page shows %q", want, got)
 }

@@ -74,11 +74,9 @@ func TestHostileNamesDoNothing(t *testing.T) {
 	}
 	// It stays so when the page is put in place by the script.
 	b.show("/locks?show=all")
-	version := eval[string](b, `document.querySelector("main").dataset.version`)
-	b.waits(func() (string, bool) {
-		now := eval[string](b, `document.querySelector("main").dataset.version`)
-		return now, now != version
-	}, "another version")
+	const version = `document.querySelector("main").dataset.version`
+	first := eval[string](b, version)
+	b.waits(version, "another version", func(now string) bool { return now != first })
 	require.Zero(t, eval[int](b, `document.querySelectorAll("main :is(script, img, iframe)").length`))
 }
 
