@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,11 +25,11 @@ type progress struct {
 	begun    bool // something is under way
 
 	mu   sync.Mutex
-	open []view.Ongoing
+	open map[plan.Addr]view.Ongoing // a transaction may have many thousands
 }
 
 func (a *app) progress(ensemble string) *progress {
-	p := &progress{app: a, ensemble: ensemble, stopped: make(chan struct{})}
+	p := &progress{app: a, ensemble: ensemble, stopped: make(chan struct{}), open: map[plan.Addr]view.Ongoing{}}
 	p.over.Go(p.watch)
 	return p
 }
@@ -55,23 +57,15 @@ func (p *progress) event(e apply.Event) {
 	defer p.mu.Unlock()
 	switch e := e.(type) {
 	case apply.Draining:
-		p.open = append(p.open, view.Ongoing{Started: apply.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()})
+		p.open[e.Addr] = view.Ongoing{Started: apply.Started{Addr: e.Addr, Path: e.Path}, Drains: true, Since: time.Now()}
 	case apply.Started:
-		p.done(e.Addr) // its draining, where there was one
-		p.open = append(p.open, view.Ongoing{Started: e, Since: time.Now()})
+		p.open[e.Addr] = view.Ongoing{Started: e, Since: time.Now()} // in place of its draining, where there was one
 	case apply.Applied:
-		p.done(e.Addr)
+		delete(p.open, e.Addr)
 	case apply.Failed:
-		p.done(e.Addr)
+		delete(p.open, e.Addr)
 	}
 	p.steps().Tell(view.Event{Ensemble: p.ensemble, Event: e})
-}
-
-func (p *progress) done(addr plan.Addr) {
-	// What began first usually ends first: the search is short.
-	if i := slices.IndexFunc(p.open, func(o view.Ongoing) bool { return o.Addr == addr }); i >= 0 {
-		p.open = slices.Delete(p.open, i, i+1)
-	}
 }
 
 func (p *progress) watch() {
@@ -83,7 +77,9 @@ func (p *progress) watch() {
 			return
 		case now := <-tick.C:
 			p.mu.Lock()
-			if long := slices.DeleteFunc(slices.Clone(p.open), func(o view.Ongoing) bool { return now.Sub(o.Since) < time.Second }); len(long) > 0 {
+			long := slices.SortedFunc(maps.Values(p.open), func(a, b view.Ongoing) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Addr, b.Addr)) })
+			long = slices.DeleteFunc(long, func(o view.Ongoing) bool { return now.Sub(o.Since) < time.Second })
+			if len(long) > 0 {
 				p.steps().Tell(view.Still{Ensemble: p.ensemble, Open: long, Now: now})
 			}
 			p.mu.Unlock()
