@@ -19,11 +19,11 @@ import (
 func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 	declared := importedAs(desired)
 	for _, imp := range desired.Intent.Imports {
-		f := r.seen[imp.Path]
-		if f == nil || r.ours(f) {
+		n := r.seen[imp.Path]
+		if n == nil || r.ours(n) {
 			continue
 		}
-		as := f.node.Payload
+		as := n.Payload
 		if as == nil {
 			as = declared[imp.To]
 		}
@@ -37,17 +37,17 @@ func (r *reader) adopt(ctx context.Context, desired *plan.Tree) error {
 		case err != nil:
 			return readError(imp.Path, err)
 		}
-		f.node.ACL = fromZK(acl)
+		n.ACL = fromZK(acl)
 		if as.Params.Kind().Container {
 			continue
 		}
 		// On a copy: the node itself must not get the payload, which would make it somebody's.
-		live := *f.node.Live
+		live := *n.Live
 		tmp := &plan.Node{Path: imp.Path, Payload: as, Live: &live}
 		if err := r.use(ctx, tmp); err != nil {
 			return err
 		}
-		f.node.Live = tmp.Live
+		n.Live = tmp.Live
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ import (
 // and cannot be read is an error.
 func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
 	ours := map[string]bool{} // false: it may be somebody's
-	for path, f := range r.seen {
-		if r.ours(f) && f.node.Kind().Container {
+	for path, n := range r.seen {
+		if r.ours(n) && n.Kind().Container {
 			ours[path] = false
 		}
 	}

@@ -133,14 +133,14 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 type reader struct {
 	s     *recipes.Session
 	tree  *plan.Tree
-	seen  map[string]*found // by path; nil values are paths known to be absent
-	names []string          // the paths of the configuration and of the index, sorted
+	seen  map[string]*plan.Node // by path; nil values are paths known to be absent
+	names []string              // the paths of the configuration and of the index, sorted
 	share sharing
 	all   bool // see ReadAll
 }
 
 func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
-	r := &reader{s: s, tree: tree, seen: make(map[string]*found, len(desired.Nodes)), share: sharing{desired: desired}}
+	r := &reader{s: s, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}}
 	if tree.Index != nil {
 		r.share.index(tree.Index)
 	}
@@ -148,14 +148,8 @@ func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
 	return r
 }
 
-// found is a node as one visit saw it.
-type found struct {
-	node     *plan.Node
-	children []string // of a namespace of ours: paths
-}
-
-func (r *reader) ours(f *found) bool {
-	return f != nil && f.node.Payload != nil && f.node.Payload.Owner.Stack == r.tree.Stack && !f.node.Live.Ephemeral
+func (r *reader) ours(n *plan.Node) bool {
+	return n != nil && n.Payload != nil && n.Payload.Owner.Stack == r.tree.Stack && !n.Live.Ephemeral
 }
 
 // walk reads level by level: the children of the root, then those of every
@@ -244,16 +238,18 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 	for len(level) > 0 {
 		var next []string
 		err := each(ctx, len(level), func(ctx context.Context, i int) error {
-			f, err := r.visit(ctx, level[i])
+			n, children, err := r.visit(ctx, level[i])
 			if err != nil {
 				return err
 			}
+			path := level[i]
+			if n != nil {
+				path, level[i] = n.Path, "" // one text for it: the declaration's, where there is one
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			r.seen[level[i]] = f
-			if f != nil {
-				next = append(next, f.children...)
-			}
+			r.seen[path] = n
+			next = append(next, children...)
 			return nil
 		})
 		if err != nil {
@@ -264,19 +260,19 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 	return nil
 }
 
-// visit reads one node; nil when it is not there.
+// visit reads one node, nil when it is not there, and the paths of what is in it when it is a namespace of ours.
 //
 // Its requests are not of one moment. That does no harm: the pins have the versions of the
 // first of them, and an apply compares those again. A node that goes in between is absent.
-func (r *reader) visit(ctx context.Context, path string) (*found, error) {
+func (r *reader) visit(ctx context.Context, path string) (*plan.Node, []string, error) {
 	data, stat, err := r.s.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil
+		return nil, nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
 		return r.unreadable(ctx, path)
 	case err != nil:
-		return nil, readError(path, err)
+		return nil, nil, readError(path, err)
 	}
 	n := &plan.Node{Path: path, Live: liveOf(stat)}
 	n.Payload, n.Live.Trouble, n.Live.Detail = decode(data)
@@ -284,66 +280,65 @@ func (r *reader) visit(ctx context.Context, path string) (*found, error) {
 		r.share.payload(n)
 		n.Addr = plan.Addr(n.Payload.Owner.Addr)
 	}
-	f := &found{node: n}
 	// Neither its access list nor its contenders matter to a plan. If it is to be imported,
 	// adopt reads them.
-	if !r.ours(f) {
+	if !r.ours(n) {
 		if r.all && (n.Payload == nil || n.Kind().Container) {
-			return f, r.list(ctx, f)
+			return r.list(ctx, n)
 		}
-		return f, nil
+		return n, nil, nil
 	}
 	acl, _, err := r.s.GetACL(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, readError(path, err)
+		return nil, nil, readError(path, err)
 	}
 	n.ACL = r.share.list(fromZK(acl))
 	n.Live.AsLeft = r.tree.Index.Left(n, data)
 	if n.Kind().Container {
-		return f, r.list(ctx, f)
+		return r.list(ctx, n)
 	}
 	err = r.use(ctx, n)
 	if errors.Is(err, zk.ErrNoAuth) { // of its parts, without which the rest says little
 		return r.unreadable(ctx, path)
 	}
-	return f, err
+	return n, nil, err
 }
 
 // unreadable keeps a node we may not read: that something is there matters. Servers before
 // 3.8.4 and 3.9.2 answer whether a node exists to everybody. Later ones take READ of a node
 // that is there and of none that is not (ZOOKEEPER-2590), so that a refusal proves that it
 // is there, and is all that can be known of it.
-func (r *reader) unreadable(ctx context.Context, path string) (*found, error) {
+func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, []string, error) {
 	n := &plan.Node{Path: path, Live: &plan.Live{}}
 	stat, err := r.s.Exists(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 	case err != nil:
-		return nil, readError(path, err)
+		return nil, nil, readError(path, err)
 	case stat == nil:
-		return nil, nil
+		return nil, nil, nil
 	default:
 		n.Live = liveOf(stat)
 	}
 	n.Live.Trouble = plan.TroubleUnreadable
-	return &found{node: n}, nil
+	return n, nil, nil
 }
 
-func (r *reader) list(ctx context.Context, f *found) error {
-	if f.node.Live.Children == 0 {
-		return nil
+func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, error) {
+	if n.Live.Children == 0 {
+		return n, nil, nil
 	}
-	names, _, err := r.s.Children(ctx, f.node.Path)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) && (r.ours(f) || !errors.Is(err, zk.ErrNoAuth)) {
-		return readError(f.node.Path, err)
+	names, _, err := r.s.Children(ctx, n.Path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && (r.ours(n) || !errors.Is(err, zk.ErrNoAuth)) {
+		return nil, nil, readError(n.Path, err)
 	}
-	for _, name := range names {
-		f.children = append(f.children, kind.JoinPath(f.node.Path, name))
+	for i, name := range names {
+		names[i] = kind.JoinPath(n.Path, name)
 	}
-	return nil
+	return n, names, nil
 }
 
 func liveOf(stat *zk.Stat) *plan.Live {
@@ -373,7 +368,7 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 // lock has it in its Parts. What is in a lock of ours is not visited.
 func (r *reader) structural(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
-	return above != nil && slices.ContainsFunc(above.node.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.node.Path, p.Name) == path })
+	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })
 }
 
 // collect puts what was seen into the tree: nodes of ours, and others where one
@@ -383,18 +378,18 @@ func (r *reader) structural(path string) bool {
 // cannot be deleted as long as it is there.
 func (r *reader) collect() {
 	r.tree.Nodes = make([]*plan.Node, 0, len(r.seen))
-	for path, f := range r.seen {
-		if f == nil {
+	for path, n := range r.seen {
+		if n == nil {
 			continue
 		}
 		_, named := slices.BinarySearch(r.names, path)
-		if r.ours(f) || named && !r.structural(path) {
-			r.tree.Nodes = append(r.tree.Nodes, f.node)
+		if r.ours(n) || named && !r.structural(path) {
+			r.tree.Nodes = append(r.tree.Nodes, n)
 		}
-		if !r.ours(f) && r.ours(r.seen[kind.ParentPath(path)]) {
+		if !r.ours(n) && r.ours(r.seen[kind.ParentPath(path)]) {
 			r.tree.Unmanaged = append(r.tree.Unmanaged, path)
 		}
-		if f.node.Live.Trouble == plan.TroubleUnreadable && (named || r.all || r.ours(r.seen[kind.ParentPath(path)])) {
+		if n.Live.Trouble == plan.TroubleUnreadable && (named || r.all || r.ours(r.seen[kind.ParentPath(path)])) {
 			r.tree.Unreadable = append(r.tree.Unreadable, path)
 		}
 	}
