@@ -24,11 +24,11 @@ func fromZK(in []zk.ACL) []kind.ACL {
 	return out
 }
 
-// ownACL is the list of the tool's own nodes that are made: as declared, or else everything for every identity of
-// the connection, which the server writes out ("auth" becomes the ids it knows
-// of us), or for everybody when we are nobody in particular.
-// A list of "auth" alone is refused to whoever has not authenticated (PrepRequestProcessor,
-// fixupACL). Not each identity by name: which of them the server knows us by is its to say.
+// ownACL is the access list of the tool's own nodes that we create: as declared; otherwise all rights
+// for every identity of the connection; or for everybody if we have none. The identities are written
+// as "auth", which the server replaces by those it knows of us: only the server knows which they are.
+// It refuses a list of only "auth" to a connection that has not authenticated (PrepRequestProcessor,
+// fixupACL).
 func ownACL(c *recipes.Client, declared *plan.Access) []kind.ACL {
 	if declared != nil {
 		return declared.List()
@@ -49,7 +49,7 @@ func requests(ops []plan.Op) []any {
 		case plan.OpCreate:
 			data := op.Data
 			if data == nil {
-				data = []byte{} // null data is legal, and a trap for other clients
+				data = []byte{} // null data is legal, but other clients stumble over it
 			}
 			out[i] = &zk.CreateRequest{Path: op.Path, Data: data, Acl: toZK(op.ACL)}
 		case plan.OpSet:

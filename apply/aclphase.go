@@ -15,24 +15,24 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// listing is what follows the last transaction.
+// listing is the phase after the last transaction.
 type listing struct {
 	*locked
 	noted  *plan.Index // what that transaction wrote
 	before plan.Pin    // the index before it
 }
 
-// list sets the access lists of existing nodes, which the index notes as
-// pending since the transaction, and then clears the note. It stops between two
-// lists when ctx ends: the rest stays noted.
+// list sets the access lists of existing nodes, which the transaction noted as pending in
+// the index, and then clears the note. It stops between two lists when ctx ends: the rest
+// stays noted.
 //
-// These writes are not in a transaction with the check of the lock. What fences them is their
-// session: job.s is the lease's, and once that has ended its requests are refused. Against
-// everybody who needs no lock, each carries the version of the list it replaces.
+// These writes are not in a transaction with the check of the lock. Their session fences them:
+// job.s is the lease's, and once that has ended its requests are refused. Against those who do not
+// take the lock, each write has the version of the list that it replaces.
 //
-// In two passes over all of them: whoever gains something gets it everywhere before anybody loses
-// anything. So an apply that replaces an identity can end at any write, and either the old one or the
-// new one can still do everything; whoever presents both always can.
+// It makes two passes over all lists: every right is granted everywhere before any is withdrawn. So
+// if an apply that replaces an identity ends at any write, either the old one or the new one can
+// still do everything, and a connection that presents both always can.
 func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	if len(steps) == 0 {
 		return nil
@@ -63,8 +63,8 @@ func (t *sending) list(ctx context.Context, steps []plan.ACLStep) error {
 	return nil
 }
 
-// half is what one of the two passes writes of a step, nil for nothing, and whether the step is done with it:
-// the first one adds, the second one, with narrow, takes away.
+// half returns what one of the two passes writes of a step, nil for nothing, and whether the step is then done.
+// The first pass adds rights; the second, with narrow, removes them.
 func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (write *plan.ACLStep, done bool, err error) {
 	if !narrow {
 		if step.Before, err = r.shown(ctx, step.Path, step.Before); err != nil {
@@ -85,7 +85,7 @@ func (r *listing) half(ctx context.Context, step *plan.ACLStep, narrow bool) (wr
 	return &next, narrow || !loses, nil
 }
 
-// shown is a list as we are shown it, where it was planned by somebody who is not shown all of it: its administrators are.
+// shown returns the list with the hashes that the servers show us, if whoever planned saw them masked.
 func (r *locked) shown(ctx context.Context, path string, planned []kind.ACL) ([]kind.ACL, error) {
 	if !slices.ContainsFunc(planned, kind.ACL.Masked) {
 		return planned, nil
@@ -112,9 +112,8 @@ func (r *listing) setNext(ctx context.Context, step plan.ACLStep) error {
 	return err
 }
 
-// setACL sets one list. When the reply is lost, or the version moved, the list
-// itself tells whether it is as it should be; what is sent again is guarded by the
-// same version.
+// setACL sets one list. If the reply is lost, or the version has changed, it reads the list to
+// see whether it is as it should be. A repeated request is guarded by the same version.
 func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 	for range commitTries {
 		if _, err = r.s.SetACL(ctx, step.Path, toZK(step.ACL), step.Aversion); err == nil {
@@ -127,10 +126,10 @@ func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 		if readErr == nil && kind.EqualACL(fromZK(got), step.ACL) {
 			return nil
 		}
-		if errors.Is(readErr, recipes.ErrSessionLost) { // says more than the lost reply
+		if errors.Is(readErr, recipes.ErrSessionLost) { // this says more than the lost reply
 			err = readErr
 		}
-		// Not set, and the version moved or nobody can tell: somebody's list is not overwritten
+		// Not set, and the version has changed or is unknown: do not overwrite somebody's list
 		// (TestAccessListChangedByHandIsNotOverwritten).
 		if readErr != nil || !unknown(err) {
 			break
@@ -142,22 +141,22 @@ func (r *locked) setACL(ctx context.Context, step plan.ACLStep) (err error) {
 	return explainACL(step, err)
 }
 
-// lockLost is for a lock lost behind the last transaction: the next step is ACLPhaseError's.
+// lockLost is for a lock that is lost after the last transaction: ACLPhaseError says what to do next.
 func (r *locked) lockLost(err error) error {
 	e := lockError(r.lease.Path(), err)
 	e.Written, e.Next = "", ""
 	return e
 }
 
-// clearPending writes the index again without its note, under the lock, and who is left to queue for it. The index
-// stands one version behind our transaction's.
+// clearPending writes the index again without its note, under the lock, and also the final access list for the lock's
+// contenders. The index has the version that our transaction left.
 func (r *listing) clearPending(ctx context.Context) error {
 	data, err := r.p.Settled(r.noted).Encode()
 	if err != nil {
 		return err
 	}
-	// The last transaction made the index or raised its version by one. Nobody else writes it under our
-	// lock; who did by hand is not overwritten.
+	// The last transaction created the index or raised its version by one. No other apply writes it while
+	// we have the lock; an edit by hand is not overwritten.
 	version := int32(0)
 	if !r.before.Absent {
 		version = r.before.Version + 1
@@ -172,12 +171,12 @@ func (r *listing) clearPending(ctx context.Context) error {
 	return nil
 }
 
-// readBack looks at one node for each different access list that was written: the
-// server may rewrite a list, and does so alike for alike lists. The data needs no
-// look, a transaction writes what it was sent.
+// readBack reads one node for each different access list that was written: the server may
+// rewrite a list, and does so in the same way for equal lists. The data need not be read: a
+// transaction writes what it was sent.
 //
-// A list that reads back otherwise would show as a difference in every later plan, for ever.
-// It is better said now, by the apply that wrote it.
+// A list that reads back differently would appear as a difference in every later plan. It is better
+// reported now, by the apply that wrote it.
 func (r *locked) readBack(ctx context.Context) error {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
@@ -197,7 +196,7 @@ func (r *locked) readBack(ctx context.Context) error {
 		got, _, err := session.GetACL(ctx, want.Path)
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
-			// allow_lockout, and meant
+			// as intended with allow_lockout
 		case err != nil:
 			return &VerifyError{ApplyID: r.id, Err: readError(want.Path, err)}
 		case !kind.EqualACL(fromZK(got), want.ACL):
@@ -213,7 +212,7 @@ func (r *locked) readBack(ctx context.Context) error {
 	return nil
 }
 
-// written are the lists that nodes have now by this apply.
+// written returns the access lists that nodes now have by this apply.
 func (r *locked) written() (out []plan.ACLStep) {
 	for i := range r.p.Changes {
 		if c := &r.p.Changes[i]; c.After != nil && c.Action != plan.NoOp {

@@ -12,15 +12,15 @@ import (
 )
 
 // breakTries bounds how often the contenders of a lock that is broken are listed
-// again because one came or went before the transaction did. Ours stay away from
-// a draining lock; other clients do not know of it.
+// again because one came or left before the transaction was executed. This library's
+// clients stay away from a draining lock; other clients do not know the state.
 const breakTries = 5
 
-// force commits the transaction, with the places of those in the locks it breaks.
+// force commits the transaction, including the deletion of the contenders of the locks it breaks.
 //
-// Without breaks it is commit. With them, the deletions of the contenders come first in the
-// transaction, so that the lock is empty when it is deleted. Between the listing and the
-// transaction others may come or leave: the whole of it is refused then, and listed anew.
+// Without such locks it is commit. Otherwise the contenders are deleted first in the transaction, so
+// that the lock is empty when it is deleted. If others come or leave between the listing and the
+// transaction, all of it is refused, and force lists again.
 func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []plan.Op
@@ -41,7 +41,7 @@ func (r *sending) force(ctx context.Context) (resolved bool, err error) {
 }
 
 // overtaken reports whether the transaction was refused because the contenders of
-// a lock that is broken were not those that were listed.
+// a lock that is broken were no longer those that were listed.
 func (r *sending) overtaken(err error, breaks []plan.Op) bool {
 	var used *InUseError
 	var conflict *ConflictError
@@ -54,9 +54,9 @@ func (r *sending) overtaken(err error, breaks []plan.Op) bool {
 	return false
 }
 
-// contenders lists the deletions that break the locks of the plan, and says whose
-// places these are. The transaction carries them, so nothing is broken unless all
-// is applied.
+// contenders returns the deletions that break the locks of the plan, and reports whose
+// they are. They are part of the transaction, so nothing is broken unless everything is
+// applied.
 func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []plan.Op, err error) {
 	for _, c := range changes {
 		if !c.Break || !c.NeedsIdle() {
@@ -74,8 +74,8 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return nil, readError(dir, err)
 			}
-			// Any version: contenders write their own data (since when they hold, that they are asked
-			// back). The name is enough: the sequence number in it is given out once.
+			// Any version: a contender's data changes (it notes that it holds, or is asked to give the
+			// lock back). The name is enough: its sequence number is used only once.
 			for _, name := range without(names, partNames(c, dir)) {
 				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: kind.JoinPath(dir, name), Version: -1})
 			}
@@ -85,7 +85,7 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 	return ops, nil
 }
 
-// directories are where the contenders of a lock stand.
+// directories are the nodes whose children may be contenders of a lock.
 func directories(c *plan.Change) []string {
 	out := []string{c.Path}
 	for _, part := range c.Before.Live.Parts {

@@ -12,12 +12,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Check looks whether Run would refuse the plan as things stand, and writes nothing:
-// whether something changed since the plan, a lock that has to be idle is in use, a
-// transaction is too large or, with no LockTimeout, another apply holds the lock. Its
-// errors are those of Run. It keeps nobody from changing things before Run comes: it is
-// for plans of several ensembles, which share no transaction, so that none of them is
-// written where one is refused already.
+// Check reports whether Run would refuse the plan now, and writes nothing: because
+// something has changed since the plan, a lock that has to be idle is in use, a
+// transaction is too large or, without LockTimeout, another apply holds the lock. Its
+// errors are those of Run. Things may still change before Run. Check is for plans of
+// several ensembles, which cannot share a transaction: if one of them would be refused
+// anyway, none is written.
 func (x *Executor) Check(ctx context.Context, p *plan.Plan) error {
 	r := x.job(p)
 	if err := r.permitted(); err != nil || !p.HasChanges() {
@@ -26,14 +26,15 @@ func (x *Executor) Check(ctx context.Context, p *plan.Plan) error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
-	// Who has the lock, or would wait for it, is not refused for it.
+	// If we have the lock, or would wait for it, it is no reason for Run to refuse.
 	if err := r.verify(ctx); err != nil || r.fresh || x.LockTimeout > 0 {
 		return err
 	}
 	return free(ctx, r.s, plan.LockPath(p.Root, p.Stack))
 }
 
-// free reports who holds an apply lock. Whoever may not look is told when they queue.
+// free returns an error that names the holder of an apply lock, if there is one. If we may not look, queueing
+// will tell.
 func free(ctx context.Context, s *recipes.Session, path string) error {
 	names, _, err := s.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
@@ -56,6 +57,6 @@ func free(ctx context.Context, s *recipes.Session, path string) error {
 	var contender struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(data, &contender) // of somebody else's making it says nothing
+	_ = json.Unmarshal(data, &contender) // another program's data has no such field
 	return &LockedError{Info: parseInfo(contender.ID), Path: path}
 }

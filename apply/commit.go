@@ -14,9 +14,9 @@ import (
 )
 
 // rolledBack is go-zookeeper's text for the code (-2) of operations that failed
-// only because another one of their transaction did.
-// ZooKeeper's name for it is RUNTIMEINCONSISTENCY. It stands behind the operation that failed;
-// those in front of it have no error (DataTree.processTxn).
+// only because another one of their transaction did. ZooKeeper calls it
+// RUNTIMEINCONSISTENCY. Operations after the one that failed have it; those before it
+// have no error (DataTree.processTxn).
 const rolledBack = "unknown error: -2"
 
 // outcome is what is known of a transaction.
@@ -32,18 +32,18 @@ const (
 // committed is sent again.
 const commitTries = 3
 
-// commit sends the transaction and finds out what became of it. resolved says
-// that the reply was lost and the index answered instead. What is sent again can
-// do no harm: it carries the same versions, so at most one of the copies is
-// committed, whenever they arrive.
+// commit sends the transaction and determines its outcome. resolved means that the
+// reply was lost and the index gave the answer. Sending it again does no harm: the
+// copies have the same versions, so at most one of them is committed, whenever they
+// arrive.
 //
-// Three answers end it: yes, no with a reason that is not an echo, and that nobody can say.
-// Everything else is asked (settle) until it is one of them or known not to be committed, and
-// then the transaction goes out again. What must never be told is a refusal that is the echo
-// of our own success, or a success that was somebody else's.
+// It ends with one of three results: committed, refused for a reason that is not an echo, or unknown.
+// In all other cases settle asks until it is one of them, or until the transaction is known not to be
+// committed, and then it is sent again. commit must never report a refusal that is only the echo of
+// our own success, or a success that was somebody else's.
 func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 	lost, unread := false, 0
-	var failed error // what the last copy came to
+	var failed error // the error of the last copy
 	for range commitTries {
 		results, err := r.sendOps(ctx, r.all)
 		failed = err
@@ -64,7 +64,7 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 		if r.size < suspect || r.size <= r.longest || r.readable(ctx) {
 			continue // it was the network
 		}
-		// What was sent before may have arrived meanwhile.
+		// An earlier copy may have arrived meanwhile.
 		if resolved, err := r.settle(ctx, nil, err); resolved || err != nil {
 			return resolved, err
 		}
@@ -75,8 +75,8 @@ func (r *sending) commit(ctx context.Context) (resolved bool, err error) {
 	return false, r.givenUp(failed)
 }
 
-// givenUp is for a transaction of which it is known each time that it was not committed.
-// What may still be under way carries the same versions as whatever is sent next.
+// givenUp is for a transaction that is known, each time, not to have been committed. Copies still
+// under way have the same versions as whatever is sent next.
 func (r *sending) givenUp(err error) error {
 	e := &NodeError{Path: r.p.Root, Op: "commit to", Why: errLostAgain.Error(), Written: nothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: errLostAgain}
@@ -87,13 +87,13 @@ func (r *sending) givenUp(err error) error {
 	return e
 }
 
-// settle finds out what became of a transaction whose reply was lost, or that was
-// refused after one was: err is of its last copy. Without an error it is known that
-// it was not committed, unless resolved, and may be sent again, on a connection on which
-// a short transaction was just answered.
+// settle determines the outcome of a transaction whose reply was lost, or that was refused after
+// an earlier reply was lost. err is that of its last copy. If settle returns no error, the
+// transaction was committed (resolved), or is known not to have been and may be sent again, on a
+// connection on which a short transaction was just answered.
 //
-// results and err are of one copy: when that was refused for certain and none was committed,
-// the refusal was no echo, and is the answer.
+// results and err belong to the same copy: if that was definitely refused and none was committed,
+// the refusal was not an echo, and is the result.
 func (r *sending) settle(ctx context.Context, results []zk.MultiResponse, err error) (resolved bool, _ error) {
 	for {
 		got, cause := r.resolve(ctx)
@@ -113,29 +113,29 @@ func (r *sending) settle(ctx context.Context, results []zk.MultiResponse, err er
 }
 
 // suspect is the length from which a transaction that ends its connection each time
-// may be longer than the servers read. Nobody sets jute.maxbuffer lower: a session of
-// a hundred watches needs as much to come back.
+// may be longer than the servers accept. jute.maxbuffer is never set lower: a session with
+// a hundred watches needs that much to reconnect.
 const suspect = 8 << 10
 
-// unreadTries is how often a transaction and, after it, a harmless request of its length
-// must end their connections, while small requests between them are answered, until it is
-// taken to be longer than the servers read.
+// unreadTries is how often a transaction and then a harmless request of its length must end
+// their connections, while small requests in between are answered, before the transaction counts
+// as longer than the servers accept.
 const unreadTries = 2
 
-// confirmed sends a short transaction that only checks our place in the apply lock: it
-// proves that servers answer on the connection there is now. It also keeps the lock, which
-// lasts half a session timeout without a committed write, while one connection after the
-// other breaks. When none succeeds the lock is lost, so that asking again ends.
+// confirmed sends a short transaction that only checks our contender in the apply lock. It
+// proves that servers answer on the present connection. It also keeps the lock, which lasts
+// half a session timeout without a committed write, while one connection after another breaks. If
+// none succeeds the lock is lost, so that asking again ends.
 func (r *sending) confirmed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
 	defer cancel()
 	return answered(r.lease.Verify(ctx))
 }
 
-// readable asks whether the servers read a request as long as the transaction, with one
-// that can change nothing: it creates the apply lock, which is there as long as our place
-// in it is, and that is what every transaction of ours checks first. Any answer proves that
-// they do; a connection that ends may have been the network's doing once more.
+// readable reports whether the servers accept a request as long as the transaction. It sends one
+// that cannot change anything: it creates the apply lock, which exists as long as our contender in it
+// does, and our contender is what each of our transactions checks first. Any answer proves that they
+// accept it. If the connection ends, that may again be due to the network.
 func (r *sending) readable(ctx context.Context) bool {
 	op := plan.Op{Kind: plan.OpCreate, Path: r.lease.Path(), ACL: r.own}
 	op.Data = make([]byte, max(0, r.size-plan.Size([]plan.Op{op})))
@@ -147,8 +147,8 @@ func (r *sending) readable(ctx context.Context) bool {
 	return true
 }
 
-// answered reports whether a server answered a transaction, whatever it said: also that
-// it failed, after which nobody knows the outcome.
+// answered reports whether a server answered a transaction, in whatever way: even that it
+// failed, after which the outcome is unknown.
 func answered(err error) bool {
 	var op *session.OpError
 	return err == nil || errors.Is(err, session.ErrServer) || errors.As(err, &op) && op.Outcome == session.OutcomeDefinite
@@ -162,21 +162,20 @@ func tooLarge(changes []*plan.Change, ops []plan.Op, refused bool) error {
 	return e
 }
 
-// sendOps waits no longer than a session lives without a word: a reply that has not
-// come by then is asked for in another way.
+// sendOps waits no longer than the session timeout. If no reply has come by then, the outcome is
+// determined in another way.
 func (r *sending) sendOps(ctx context.Context, ops []plan.Op) ([]zk.MultiResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.s.Timeout())
 	defer cancel()
 	return r.lease.Multi(ctx, requests(ops)...)
 }
 
-// write sets the data of one node under the lock, with the operations beside it. What is sent again after a lost
-// reply carries the same version, so one copy at most is applied; a refusal may
-// then be the echo of our own success.
+// write sets the data of one node under the lock, together with the operations beside. A copy sent again
+// after a lost reply has the same version, so at most one is applied; a refusal may then be the echo of
+// our own success.
 //
-// That it was ours which is there is known by the version and the data. Two writers of the
-// same data at the same version cannot be told apart, and need not be: under the lock the
-// other one wrote what we wanted.
+// Version and data tell whether our write was applied. Two writers of the same data at the same version
+// cannot be distinguished, and need not be: under the lock, the other one wrote what we wanted.
 func (r *locked) write(ctx context.Context, path string, data []byte, version int32, beside ...any) (err error) {
 	lost := false
 	for range commitTries {
@@ -200,14 +199,14 @@ func (r *locked) write(ctx context.Context, path string, data []byte, version in
 
 var errLostAgain = errors.New("the connection broke each time the transaction was sent")
 
-// resolve finds out whether the transaction was committed, by the apply id in the
-// index. It must not be asked too early: a transaction that was sent may still
-// arrive as long as the session that sent it is alive. So either that session is
-// back and has written behind it, or its contender is gone, without which the
-// fencing check refuses the transaction for ever.
+// resolve determines whether the transaction was committed, by the apply id in the index.
+// It must not look too early: a transaction that was sent may still arrive as long as the
+// session that sent it is alive. So either that session must be back and have written after
+// it, or its contender must be gone, without which the fencing check refuses the transaction
+// for ever.
 //
-// It waits for either as long as job.detached allows, which is longer than the servers keep a
-// session they hear nothing of. What cannot be found out by then is an [*UnknownError].
+// It waits for one of these as long as job.detached allows, which is longer than the servers keep a
+// session that they do not hear from. After that the outcome is an [*UnknownError].
 func (r *sending) resolve(ctx context.Context) (outcome, error) {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()

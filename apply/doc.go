@@ -1,5 +1,5 @@
-// Package apply reads the live tree of a stack and carries out a plan. It prints nothing: what
-// happens is reported as values of [Event], and errors are [plan.Explainer].
+// Package apply reads the live tree of a stack and carries out a plan. It prints nothing: it
+// reports what happens as values of [Event], and its errors are [plan.Explainer].
 //
 //	x := &apply.Executor{Client: client, Events: show, LockTimeout: time.Minute}
 //	locked, err := x.Lock(ctx, e.Tree) // e is one of the Ensembles of config.Load
@@ -10,26 +10,27 @@
 //	result, err := x.Run(ctx, p)
 //
 // Take the lock first: a plan that is made under it is still right when it is approved. Without
-// Lock, Run takes the lock itself. That is for saved plans, which are refused as stale when another
-// apply has finished since. The example of the package is a whole program.
+// Lock, Run takes the lock itself. That is for saved plans, which are refused as stale if another
+// apply has finished since. The package example is a complete program.
 //
-// The tree contains everything that is declared: the nodes and, in its Intent, what was moved, imported
-// or removed, quotas, outputs and administrators. A copy without the Intent would delete what was moved.
+// The tree contains everything that is declared: the nodes and, in its Intent, moves, imports,
+// removals, quotas, outputs and administrators. A plan made without the Intent would delete what
+// was moved.
 //
 // # Guarantees
 //
 // The structure, the parameters, the access lists of new nodes, the quotas and the index change in
 // one ZooKeeper transaction: all or nothing. Plans that do not fit are cut into several
 // transactions, each of which leaves whole locks and its part of the index; if an apply ends between
-// two, the next one finishes it. Servers that read less than ZooKeeper's default (jute.maxbuffer)
+// two, the next one finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer)
 // get smaller ones, down to one lock with its part of the index: 80,000 bytes are enough for
-// some thousand locks. A transaction counts as too long only if a harmless request of its length
-// ends the connection, too, while short requests do not.
+// some thousand locks. A transaction counts as too long only if a harmless request of the same
+// length ends the connection too, while short requests do not.
 //
-// A transaction is sent only if every node the plan relied on is unchanged, and it is fenced: its
+// A transaction is sent only if every node that the plan relied on is unchanged, and it is fenced: its
 // first operation checks the apply lock, so a program that was paused past its session commits
-// nothing. If the reply is lost, the outcome is read back from the apply id the transaction writes
-// or, where a destroy leaves no index, from the count of destroys. It is never guessed.
+// nothing. If the reply is lost, the outcome is read back from the apply id that the transaction writes
+// or, if a destroy leaves no index, from the count of destroys. It is never guessed.
 //
 // An apply writes no node without this stack's marker, except those that import blocks name, and
 // deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever
@@ -40,31 +41,32 @@
 // ZooKeeper cannot set access lists in a transaction. The lists of existing nodes are set one by
 // one afterwards, each guarded by its version and noted in the index beforehand. An apply that is
 // interrupted there leaves nodes with their old lists, and the next one finishes. There are two
-// passes: every right is granted everywhere before any is withdrawn. So an apply that replaces an
-// administrator's credential leaves the old one or the new one able to do everything, wherever it ends.
+// passes: every right is granted everywhere before any is withdrawn. So wherever an apply that replaces
+// an administrator's credential ends, either the old one or the new one can still do everything.
 //
 // A node that is deleted and created again by hand, with equal versions, in the milliseconds
-// between verification and transaction cannot be told apart from the one that was verified.
+// between verification and transaction cannot be distinguished from the one that was verified.
 //
-// Whether the connection may apply is decided here, not by who planned: it has to be one of the
-// administrators the plan declares, if it declares any.
+// Whether the connection may apply is checked here, whoever made the plan: if the plan declares
+// administrators, the connection has to be one of them.
 //
 // # Errors and interrupts
 //
-// Nothing of the plan was written when Run returns an error, except for [*PartialError],
+// If Run returns an error nothing of the plan was written, except with [*PartialError],
 // [*ACLPhaseError], [*VerifyError] and, perhaps, [*UnknownError]. A [*ClosedError] means that locks
-// stay closed which were closed for the plan.
+// that were closed for the plan are still closed.
 //
 // Cancelling the context ends a Run before a transaction, between two, and between two access
-// lists. The outcome of a transaction that was sent is found out under contexts of its own
+// lists. The outcome of a transaction that was sent is determined under separate contexts
 // (job.detached), which end after some session timeouts.
 //
 // # How it works
 //
 // read.go walks the tree; index.go, usage.go, quota.go, adopt.go and frame.go read what belongs to
-// a node besides it. run.go walks through the phases of a Run, each of them a type. A job builds and
-// measures all transactions, compares the pins (verify.go), creates the nodes the lock needs
+// it besides the nodes. run.go goes through the phases of a Run, each of which is a type. A job builds
+// and measures all transactions, compares the pins (verify.go), creates the nodes that the lock needs
 // (scaffold.go) and takes the lock (lock.go). locked prepares nodes (widen.go, drain.go). sending
-// commits each transaction and finds out its outcome (break.go, commit.go). listing sets the access lists
-// (aclphase.go). check.go is the part that writes nothing; errors.go and explain.go word the errors.
+// commits each transaction and determines its outcome (break.go, commit.go). listing sets the access
+// lists (aclphase.go). check.go is the part that writes nothing; errors.go and explain.go word the
+// errors.
 package apply

@@ -19,14 +19,14 @@ import (
 
 // Checkup is what [CheckUp] found.
 type Checkup struct {
-	Locks   []inspect.Condition // what is not for certain as it should be; and who we are, where the stack declares who may use it
-	Checked int                 // how many locks were looked at
+	Locks   []inspect.Condition // what is not, or may not be, as it should be; and who we are, if the stack declares who may use it
+	Checked int                 // the number of locks checked
 	Cut     bool                // there are more
 }
 
-// CheckUp looks at the locks of a stack: whether they are there, whether the connection may use them, and for nodes in them that
-// are nobody's contenders. Where the stack declares who administers and who reads it, the connection is judged by what it is
-// declared to be. It writes nothing, and looks at no more than most locks one by one.
+// CheckUp checks the locks of a stack: whether they exist, whether the connection may use them, and whether they contain nodes
+// that are not contenders. If the stack declares its administrators and readers, it checks the rights that the connection needs
+// as one of them. It writes nothing, and checks at most most locks one by one.
 func CheckUp(ctx context.Context, c *recipes.Client, declared *plan.Tree, most int) (*Checkup, error) {
 	if declared.Intent.Access != nil {
 		return checkDeclared(ctx, c, declared)
@@ -68,7 +68,7 @@ func (k *Checkup) foreign(path string, junk []string) {
 	}
 }
 
-// checkDeclared judges the connection by what the stack declares it to be: an administrator needs everything, a reader READ
+// checkDeclared checks the connection's rights by its declared role: an administrator needs all of them, a reader READ
 // everywhere.
 func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree) (*Checkup, error) {
 	who, admin := standing(c, declared.Intent.Access)
@@ -104,8 +104,8 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree) 
 	return out, nil
 }
 
-// standing judges what a connection is to a stack. Whether an address, or a name of a scheme of their own, is ours the
-// servers alone know.
+// standing finds the role of a connection in a stack. Only the servers know whether an address, or a name of a plug-in's
+// scheme, is ours.
 func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admin bool) {
 	me := strings.Join(WhoWeAre(c), " and ")
 	administers, maybeAdmin := granted(c, access.Admins)
@@ -131,8 +131,8 @@ func standing(c *recipes.Client, access *plan.Access) (k inspect.Condition, admi
 	return k, administers != 0 || reader == 0 && maybeAdmin != 0
 }
 
-// granted adds up what a list gives the connection for certain, and what it may give. Servers hide digests from those
-// without ADMIN: one of a user of ours counts as ours, unless it has ADMIN, with which we would be shown it.
+// granted adds up the rights that a list surely gives the connection, and those that it may give. Servers hide digests from
+// those without ADMIN. A hidden digest of one of our users counts as ours, unless it has ADMIN: then we would see it.
 func granted(c *recipes.Client, list []kind.ACL) (sure, maybe kind.Perm) {
 	for _, a := range list {
 		switch {
@@ -148,7 +148,7 @@ func granted(c *recipes.Client, list []kind.ACL) (sure, maybe kind.Perm) {
 	return sure, maybe
 }
 
-// access is what is found in access lists: the same on several nodes is one condition.
+// access collects findings in access lists: the same finding on several nodes becomes one condition.
 type access struct {
 	c     *recipes.Client
 	admin bool // else a reader
@@ -222,7 +222,7 @@ func (r *access) check(ctx context.Context, declared *plan.Tree) (*plan.Tree, er
 	return tree, nil
 }
 
-// WhoWeAre are the names the servers know the connection by, without hashes.
+// WhoWeAre returns the names by which the servers know the connection, without hashes.
 func WhoWeAre(c *recipes.Client) []string {
 	var out []string
 	for _, id := range c.Identities() {
@@ -236,7 +236,7 @@ func WhoWeAre(c *recipes.Client) []string {
 	return out
 }
 
-// RefusedAt is the node whose access list refused a request: creating and deleting are rights of the parent.
+// RefusedAt returns the node whose access list refused a request: for creating and deleting that is the parent.
 func RefusedAt(err error) string {
 	var node *NodeError
 	var op *session.OpError
@@ -253,8 +253,8 @@ func RefusedAt(err error) string {
 	return path
 }
 
-// Administrators are those who may change the access list of the node at path, where we may read it. Otherwise it is the
-// list of the nearest node above, whose administrators most often know.
+// Administrators returns those who may change the access list of the node at path, if we may read it. Otherwise it returns
+// those of the nearest node above, who most often know whom to ask.
 func Administrators(ctx context.Context, c *recipes.Client, path string) (at string, who []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

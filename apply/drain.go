@@ -13,29 +13,29 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// drainPoll is how often locks that are draining are looked at. Their contenders
-// are gone at once when they release: the interval bounds what a person waits more.
+// drainPoll is how often draining locks are checked. Contenders are gone as soon as they
+// release, so this interval bounds how much longer a person waits.
 const drainPoll = 250 * time.Millisecond
 
-// copyChanges lets the apply note the versions its own preparations write, without
-// changing the plan it was given.
+// copyChanges lets the apply note the versions that its own preparations write, without
+// changing the caller's plan.
 //
-// The caller may show it afterwards, or apply it again: a version of ours in it would make it
-// fit what only this run did. Nodes are shared until one is changed (setState, widen).
+// The caller may show the plan afterwards, or apply it again: with our versions in it, it would match a
+// state that only this run produced. Nodes are shared until one is changed (setState, widen).
 func (r *locked) copyChanges() {
 	p := *r.p
 	p.Changes, p.Pins = slices.Clone(p.Changes), slices.Clone(p.Pins)
 	r.p = &p
 }
 
-// empty makes the locks of the plan that must be idle so, where the plan asks for
-// it: it lets nobody in (state draining), and waits, or breaks them by force. What
-// is still in use then is an [*InUseError]; the locks are opened again.
+// empty waits until the locks that must be idle are, if the plan asks for it: it lets
+// nobody in (state draining) and waits, or breaks them by force. If one is still in use
+// then, the error is an [*InUseError], and the locks are opened again.
 //
-// What is not [plan.Change.Closable] stays as it is. A foreign node's data would have to
-// be replaced, which is another program's until the transaction, and nobody could put it
-// back after a crash (TestDataOfAnImportOutlivesADrainThatFails). A tombstone would come
-// back as a lock (TestDrainThatFailsDoesNotBringATombstoneBackToLife).
+// Locks that are not [plan.Change.Closable] stay as they are. The data of a foreign node would have to
+// be replaced; it is another program's until the transaction, and could not be restored after a crash
+// (TestDataOfAnImportOutlivesADrainThatFails). A tombstone would become a lock again
+// (TestDrainThatFailsDoesNotBringATombstoneBackToLife).
 func (r *locked) empty(ctx context.Context) error {
 	if r.p.Drain <= 0 && !slices.ContainsFunc(r.p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return nil
@@ -89,7 +89,7 @@ func (r *locked) empty(ctx context.Context) error {
 	}
 }
 
-// stats looks at the locks that must be idle, and at their parts.
+// stats reads the stats of the locks that must be idle, and of their parts.
 func (r *locked) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 	var paths []string
 	for i := range r.p.Changes {
@@ -103,12 +103,11 @@ func (r *locked) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 	return existing(ctx, r.s, paths, nil)
 }
 
-// setState writes the state of a lock that is to go, fenced, and notes the version
-// this gives it. Who finds the lock so after a crash plans what it would have
-// planned before.
+// setState writes the state of a lock that is to be deleted, fenced, and notes the new
+// version. After a crash, a plan that finds the lock in this state is the same as before.
 //
 // It does not raise the generation, and the hash in the index leaves the state out: to a plan,
-// the lock is as it was declared, but for being shut (plan, drain.go).
+// the lock is as declared, except that it is closed (plan, drain.go).
 func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
 	payload.State = state
@@ -127,15 +126,15 @@ func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State)
 	return nil
 }
 
-// reopen takes the draining back after a failure, as far as that is possible: a
-// lock that stays draining is opened by the next apply that finds it declared.
-// Nobody new gets into it until then, so whoever applied is told ([*ClosedError]).
+// reopen undoes the draining after a failure, as far as that is possible. A lock that
+// stays draining is opened by the next apply that finds it declared. Nobody new gets into
+// it until then, so the caller gets a [*ClosedError].
 func (r *locked) reopen(ctx context.Context, closed []*plan.Change, cause error) error {
 	if len(closed) == 0 {
 		return cause
 	}
 	left, e := closed, &ClosedError{Err: cause}
-	if r.lease.Context().Err() == nil { // else what is written is refused, and another apply may have begun
+	if r.lease.Context().Err() == nil { // otherwise writes are refused, and another apply may have begun
 		ctx, cancel := r.detached(ctx)
 		defer cancel()
 		left = nil
@@ -154,9 +153,9 @@ func (r *locked) reopen(ctx context.Context, closed []*plan.Change, cause error)
 	return e
 }
 
-// existing looks at nodes in parallel; absent ones have no entry. One of those that were absent,
-// and that we may not look at, was made by somebody, see reader.unreadable: its entry says no
-// more than that. Of any other the credentials are more likely to be wrong.
+// existing reads the stats of nodes in parallel; absent ones have no entry. If the plan found a node
+// absent and we may not look at it now, somebody has created it (see reader.unreadable), and its entry
+// says no more than that. For any other node it is more likely that the credentials are wrong.
 func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
 	err := each(ctx, len(paths), func(ctx context.Context, i int) (err error) {

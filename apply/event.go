@@ -11,32 +11,32 @@ import (
 type Event interface{ event() }
 
 type (
-	// LockWaiting: another apply of this stack is under way; we wait for it. Info is
-	// what its lock says, nil when that cannot be read.
+	// LockWaiting: another apply of this stack is under way, and we wait for it. Info is
+	// nil when its lock cannot be read.
 	LockWaiting struct{ Info *LockInfo }
 	// LockAcquired: the apply lock is ours.
 	LockAcquired struct{ Info LockInfo }
 	// Scaffolded: the root and the tool's own nodes were created.
 	Scaffolded struct{ Paths []string }
-	// Verified: every node the plan relied on is as the plan saw it.
+	// Verified: every node that the plan relied on is still as the plan saw it.
 	Verified struct{ Pins int }
-	// ACLWidened: we had ADMIN on the node but not the rights the transaction takes,
-	// and granted them to ourselves; the plan's own list follows.
+	// ACLWidened: we had ADMIN on the node but not the rights that the transaction needs,
+	// and granted them to ourselves; the plan's list follows.
 	ACLWidened struct {
 		Addr plan.Addr
 		Path string
 	}
-	// Draining: nobody new gets into a lock that is to go; the apply waits for those
-	// in it, or breaks them.
+	// Draining: a lock that is to be deleted admits nobody new; the apply waits for its
+	// holders and waiters, or breaks them.
 	Draining struct {
 		Addr  plan.Addr
 		Path  string
 		Usage *plan.Usage // as the plan saw it
-		// Open: others may come meanwhile. A lock taken over from other programs, or
-		// what a move left, cannot be closed to them.
+		// Open: others may come meanwhile. A lock taken over from other programs, or a
+		// tombstone, cannot be closed to them.
 		Open bool
 	}
-	// Breaking: the places of these contenders are deleted with their lock.
+	// Breaking: these contenders are deleted with their lock.
 	Breaking struct {
 		Addr  plan.Addr
 		Path  string
@@ -48,8 +48,8 @@ type (
 		Path   string
 		Action plan.Action
 	}
-	// Committed: the transaction is done. Resolved: its reply was lost, and the
-	// outcome was found out by reading back.
+	// Committed: the transaction is done. Resolved: its reply was lost, and its outcome
+	// was determined by reading back.
 	Committed struct {
 		ApplyID    string
 		Ops, Bytes int
@@ -65,15 +65,15 @@ type (
 		Action  plan.Action
 		Elapsed time.Duration // since its Started
 	}
-	// Failed: the change is why the transaction was refused, or its access list
-	// could not be set.
+	// Failed: the transaction was refused because of this change, or its access list could
+	// not be set.
 	Failed struct {
 		Addr   plan.Addr
 		Path   string
 		Action plan.Action
 		Err    error
 	}
-	// ACLPhase: the access lists of existing nodes are set now, Total of them.
+	// ACLPhase: now the access lists of existing nodes are set, Total of them.
 	ACLPhase struct{ Total int }
 	// ACLApplied: one of them is set.
 	ACLApplied struct {

@@ -17,8 +17,8 @@ import (
 // explain turns the answer to one operation of the transaction into an error
 // that names the change, says what the answer means and what to do.
 //
-// Answers that mean that the plan no longer fits are a [*ConflictError] or an [*InUseError]: a
-// new plan helps. All others are about rights and servers, where it does not.
+// If the answer means that the plan no longer fits, the error is a [*ConflictError] or an
+// [*InUseError], and a new plan helps. All others are about rights and servers, where it does not.
 func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	conflict := func(why string) error {
 		return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}
@@ -47,8 +47,8 @@ func (r *locked) explain(ctx context.Context, op plan.Op, err error) error {
 	return e.meaning()
 }
 
-// meaning completes an error with what its answer means, where that is not about one node's state, and
-// what to do. Most general last: what is not known is a matter of the connection.
+// meaning completes an error with what the server's answer means, if that is not about one node's state,
+// and with what to do. The most general case comes last: anything unknown is attributed to the connection.
 func (e *NodeError) meaning() *NodeError {
 	switch err := e.Err; {
 	case errors.Is(err, zk.ErrInvalidACL):
@@ -74,8 +74,8 @@ func (e *NodeError) meaning() *NodeError {
 
 func serverError(err error) string { return strings.TrimPrefix(cause(err), "server error: ") }
 
-// cause is an error's text without the operation and the node, which stand in ours, and
-// without what is known of its outcome, which ours says.
+// cause is an error's text without the operation, the node and the outcome, which our own error
+// contains.
 func cause(err error) string {
 	var op *session.OpError
 	if errors.As(err, &op) && op.Err != nil {
@@ -88,9 +88,9 @@ func cause(err error) string {
 
 func bare(err error) string { return plan.Plain(err.Error()) }
 
-// needed says which permission an operation takes, and where: creating and
-// deleting are rights of the parent.
-// (PrepRequestProcessor, pRequest2Txn; a check takes READ there.)
+// needed returns the permission that an operation needs, and where: creating and
+// deleting need it on the parent, a check needs READ (PrepRequestProcessor,
+// pRequest2Txn).
 func needed(op plan.Op) (perm, path string) {
 	switch op.Kind {
 	case plan.OpCreate:
@@ -104,16 +104,15 @@ func needed(op plan.Op) (perm, path string) {
 	}
 }
 
-// about reports whether what happened at a path is of this change: at its node, at one of
-// the parts, or at its quota. The address alone does not tell: a tombstone may have that of
-// the lock it was.
+// about reports whether a path belongs to this change: its node, one of the parts, or its quota. The
+// address is not enough: a tombstone may have the same one as its lock.
 func about(c *plan.Change, addr plan.Addr, path string) bool {
 	parent := kind.ParentPath(path)
 	return c.Addr == addr && (path == c.Path || parent == c.Path || parent == plan.QuotaPath(c.Path))
 }
 
-// occupied: a node to be deleted has children. Of a lock that is somebody in its
-// queue, who came after we had looked.
+// occupied is the error when a node to be deleted has children. In a lock that is a contender that
+// came after we had looked.
 func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
 	for i := range r.p.Changes {
 		c := &r.p.Changes[i]
@@ -141,8 +140,8 @@ func explainACL(step plan.ACLStep, err error) error {
 	return e
 }
 
-// readError is an answer to a read. NoAuth is most often a wrong password: the servers take any
-// for an identity of its own, which has no rights (DigestAuthenticationProvider).
+// readError explains a read that failed. NoAuth most often means a wrong password: to the servers every
+// password is a valid identity, but one without rights (DigestAuthenticationProvider).
 func readError(path string, err error) error {
 	e := &NodeError{Path: path, Op: "read", Err: err}
 	if errors.Is(err, zk.ErrNoAuth) {
@@ -167,7 +166,7 @@ func scaffoldError(path string, err error) error {
 	return e.meaning()
 }
 
-// lockError: the apply lock could not be taken, or was lost before the transaction.
+// lockError is the error when the apply lock could not be taken, or was lost before the transaction.
 func lockError(path string, err error) *NodeError {
 	e := &NodeError{Path: path, Op: "lock", Written: nothingWritten, Err: err}
 	switch {

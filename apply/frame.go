@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// frame reads the access lists of what the stack stands on.
+// frame reads the access lists of the root and of the tool's own nodes.
 func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	access := desired.Intent.Access
 	paths := framePaths(r.tree, desired)
@@ -45,8 +45,8 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	return r.company(ctx, access)
 }
 
-// framePaths are the root and the tool's own nodes. Without declared lists it is for a warning alone, and a
-// stack that was never applied has nothing of its own to look at.
+// framePaths are the root and the tool's own nodes. Without declared lists they serve only a warning, and a
+// stack that was never applied has none of its own.
 func framePaths(tree, desired *plan.Tree) []string {
 	root := tree.Root
 	lock, index := plan.LockPath(root, tree.Stack), plan.IndexPath(root, tree.Stack)
@@ -74,8 +74,8 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// company reads what else matters where a shared list has entries that are not declared here: whose the root
-// is, and what the other stacks on it need.
+// company reads what else matters if a shared list has entries that are not declared here: to whom the root
+// belongs, and what the other stacks on it need.
 func (r *reader) company(ctx context.Context, access *plan.Access) error {
 	root, indexes := r.tree.Root, kind.ParentPath(plan.IndexPath(r.tree.Root, r.tree.Stack))
 	shared := []string{root, plan.ScaffoldPath(root), indexes, kind.ParentPath(plan.LockPath(root, r.tree.Stack))}
@@ -86,7 +86,7 @@ func (r *reader) company(ctx context.Context, access *plan.Access) error {
 				return err
 			}
 		} else if slices.Contains(shared, f.Path) && (slices.ContainsFunc(f.ACL, kind.ACL.Masked) || !plan.Covers(access.List(), f.ACL)) {
-			// What a reader is not shown may be of another stack: it looks like ours where the user is the same.
+			// A masked entry may belong to another stack: it looks like ours if the user is the same.
 			extra = true
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// readIndex reads the stack's index with its parts into the tree. What is missing
-// or cannot be understood is noted there, for the plan to write anew; what was
+// readIndex reads the stack's index with its parts into the tree. If something is missing
+// or cannot be understood, that is noted there, so that a plan writes it again. An index
 // written by a newer program is an error.
 //
-// A damaged index must not stop a plan, and least of all one that destroys: the nodes say
-// themselves whose they are. What was lost with it the plan tells (plan, rebuild.go).
+// A damaged index must not stop a plan, least of all a destroy: the nodes themselves say to whom
+// they belong. The plan reports what was lost with it (plan, rebuild.go).
 func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
 	path := plan.IndexPath(tree.Root, tree.Stack)
 	head, err := readHead(ctx, s, path)
@@ -56,7 +56,7 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 	h.index, err = plan.DecodeIndex(data)
 	var newer *plan.VersionError
 	switch {
-	// To be written anew would strip what a newer program knows
+	// Writing it again would drop what a newer program wrote
 	// (TestIndexOfANewerVersionIsLeftAlone).
 	case errors.As(err, &newer):
 		return head{}, &NodeError{Path: path, Op: "read", Why: bare(err), Err: err}
@@ -66,9 +66,9 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 	return h, nil
 }
 
-// readParts reads the parts of an index. One that is gone or was replaced by
-// something else is lost; the entries it held are found missing by the plan. When
-// the index itself is written meanwhile, Read notices and starts over.
+// readParts reads the parts of an index. One that is gone or was replaced by something
+// else is lost; the plan finds that its entries are missing. If the index itself is
+// written meanwhile, Read notices and starts over.
 func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Index) error {
 	data, stats := make([][]byte, len(x.Shards)), make([]*zk.Stat, len(x.Shards))
 	err := each(ctx, len(x.Shards), func(ctx context.Context, i int) (err error) {
@@ -86,7 +86,7 @@ func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Ind
 		switch {
 		case stats[i] == nil:
 			x.Shards[i].Absent = true
-		// Lost but there: its version is kept, for the write that mends it.
+		// Lost, but it exists: keep its version for the write that repairs it.
 		case x.AddShard(i, data[i], stats[i].Version) != nil:
 			x.Shards[i].Lost, x.Shards[i].Version = true, stats[i].Version
 		}
@@ -94,10 +94,10 @@ func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Ind
 	return nil
 }
 
-// readStrays lists the parts of an index that cannot be understood: nobody can say
-// what they hold, but they are in the way of others of their names.
+// readStrays lists the parts of an index that cannot be understood: what they contain is
+// unknown, but new parts cannot have their names.
 func readStrays(ctx context.Context, s *recipes.Session, path string) (strays []plan.Shard, err error) {
-	// Gone since it was read: Read finds that out, and starts over.
+	// If it is gone since it was read, Read notices and starts over.
 	names, _, err := s.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, readError(path, err)
