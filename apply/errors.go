@@ -11,8 +11,8 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// The errors of this file are what Lock, Read, Run and Check return; test with errors.As. ZooKeeper's
-// own errors are behind Unwrap. Each is a [plan.Explainer]: what it says is worded here, once.
+// The errors in this file are those of Lock, Read, Run and Check; test with errors.As. They wrap
+// ZooKeeper's own errors. Each is a [plan.Explainer] and is worded here, once.
 //
 // Their types follow what a person can do: plan again (Stale, Conflict), wait (Locked, InUse, Moved),
 // apply again (ACLPhase, Partial, Closed), look (Unknown, Verify), change something (Problems,
@@ -24,7 +24,7 @@ const (
 	lookAgain      = `Run "locktree plan" to see what is there now.`
 )
 
-// ProblemsError: the plan itself says that it must not be applied.
+// ProblemsError: the plan has errors and must not be applied.
 type ProblemsError struct{ Problems []plan.Problem }
 
 // Explain returns the first error, and says how many more there are.
@@ -39,8 +39,8 @@ func (e *ProblemsError) Explain() (x plan.Explanation) {
 	return x
 }
 
-// StaleError: nodes the plan relied on changed since it was made. Locked says that the plan was made
-// under the apply lock: no other apply changed them, but somebody by hand.
+// StaleError: nodes on which the plan relied have changed since it was made. Locked means that the plan was
+// made under the apply lock, so not another apply but somebody by hand has changed them.
 type StaleError struct {
 	Differences []Difference
 	Locked      bool
@@ -59,7 +59,7 @@ func (e *StaleError) Explain() plan.Explanation {
 	}
 }
 
-// Difference is one node that is not as the plan saw it.
+// Difference is one node that differs from what the plan saw.
 type Difference struct {
 	Addr plan.Addr // Addr is "" for the stack's index: another apply has finished
 	Path string
@@ -67,7 +67,7 @@ type Difference struct {
 	// "access list changed"; of a [VerifyError], a clause.
 	What       string
 	Want, Got  plan.Pin
-	ModifiedMs int64 // when its data changed last, by the server's clock; 0 when unknown
+	ModifiedMs int64 // when its data last changed, by the server's clock; 0 when unknown
 }
 
 // String writes "namespace.a.mutex.b (/locks/a/b): data changed, data version 3 -> 4".
@@ -82,7 +82,7 @@ func (d Difference) String() string {
 	return s
 }
 
-// list has the first few nodes to which the same happened, and then how many more there are.
+// list names the first few nodes to which the same happened, and counts the others.
 func list(diffs []Difference) (out []string) {
 	const few = 3
 	var kinds []string
@@ -101,7 +101,7 @@ func list(diffs []Difference) (out []string) {
 	return out
 }
 
-// named is how a node is called in an error.
+// named is the name of a node in an error.
 func named(addr plan.Addr, path string) string {
 	if addr == "" {
 		addr = "the stack's index"
@@ -109,8 +109,8 @@ func named(addr plan.Addr, path string) string {
 	return fmt.Sprintf("%s (%s)", addr, path)
 }
 
-// LockedError: another apply of this stack holds the apply lock. Info is nil when
-// what the lock says cannot be read.
+// LockedError: another apply of this stack holds the apply lock. Info is nil if the
+// lock's data cannot be read.
 type LockedError struct {
 	Info   *LockInfo
 	Path   string
@@ -142,12 +142,12 @@ type InUseError struct {
 	Usage  *plan.Usage // nil when they left before they could be read
 	Reason plan.Reason // of the action
 	Others int         // how many more locks of the plan are in use
-	// Taken: it is to be imported where it is. A new plan does that without replacing it while it is in use.
+	// Taken: it is to be imported at its present path. While it is in use, a new plan imports it without replacing it.
 	Taken bool
 }
 
-// InUse returns an [*InUseError] if the plan found locks in use that an apply would have to wait for
-// and does not, or else nil.
+// InUse returns an [*InUseError] if the plan found locks in use that have to be idle, and an apply would
+// not wait for them; otherwise nil.
 func InUse(p *plan.Plan) error {
 	var first *InUseError
 	for _, c := range p.InUse() {
@@ -162,7 +162,7 @@ func InUse(p *plan.Plan) error {
 	return errorOrNil(first)
 }
 
-// inUse is of a change that found somebody in its lock.
+// inUse is the error of a change whose lock is in use.
 func inUse(c *plan.Change, usage *plan.Usage) *InUseError {
 	return &InUseError{
 		Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason, Usage: usage,
@@ -224,9 +224,9 @@ func (e *ConflictError) Explain() plan.Explanation {
 	}
 }
 
-// TooLargeError: the transaction is larger than a ZooKeeper server reads, and holds
-// one change, so that it cannot be cut. Refused says that it was sent, and that the
-// servers ended the connection each time, as they did with harmless requests of its
+// TooLargeError: the transaction is larger than a ZooKeeper server accepts, and cannot
+// be cut because it contains one change. Refused means that it was sent, and that the
+// servers ended the connection each time, as they did with harmless requests of the same
 // length, while they answered short ones: their jute.maxbuffer is lower than the
 // default, which is the Limit. Otherwise nothing was sent.
 type TooLargeError struct {
@@ -257,7 +257,7 @@ func (e *TooLargeError) Explain() plan.Explanation {
 	}
 }
 
-// Unwrap makes the plan cut the transaction where it can.
+// Unwrap makes the plan cut the transaction, if possible.
 func (e *TooLargeError) Unwrap() error { return plan.ErrTooLong }
 
 // NodeError: ZooKeeper refused an operation on a node, or did not answer it.
@@ -280,7 +280,7 @@ func (e *NodeError) Explain() plan.Explanation {
 		x.Detail = named(e.Addr, e.Path)
 	}
 	x.Detail += ": " + e.Why + "."
-	if errors.Is(e.Err, context.DeadlineExceeded) { // nobody refused anything
+	if errors.Is(e.Err, context.DeadlineExceeded) { // it was not refused
 		x.Summary = "Could not " + e.Op + " a node"
 	}
 	switch e.Op {
@@ -295,8 +295,8 @@ func (e *NodeError) Explain() plan.Explanation {
 }
 
 // UnknownError: the connection was lost during the transaction and could not be
-// restored in time, so that nobody can say whether it was committed. It was
-// wholly or not at all: the next plan tells.
+// restored in time, so it is not known whether the transaction was committed. It was
+// committed completely or not at all: the next plan shows which.
 type UnknownError struct {
 	ApplyID string
 	Err     error
@@ -312,9 +312,9 @@ func (e *UnknownError) Explain() plan.Explanation {
 	}
 }
 
-// ACLPhaseError: the transaction WAS committed, but access lists of existing
-// nodes could not all be set. The rest is noted in the index: the next apply
-// finishes. With Done equal to Total all were set, and the note alone is left.
+// ACLPhaseError: the transaction WAS committed, but not all access lists of existing
+// nodes could be set. The rest is noted in the index, and the next apply finishes. If
+// Done equals Total all were set, and only the note is left.
 type ACLPhaseError struct {
 	ApplyID     string
 	Done, Total int
@@ -332,8 +332,8 @@ func (e *ACLPhaseError) Explain() plan.Explanation {
 		`The rest is noted in ZooKeeper: "locktree plan" shows it, and the next apply finishes it.`)
 }
 
-// PartialError: some of the plan's transactions WERE committed, the others were
-// not. Everything that is there is whole, and the next plan shows what is left.
+// PartialError: some of the plan's transactions WERE committed, the others were not.
+// Every lock exists completely or not at all, and the next plan shows what is left.
 type PartialError struct {
 	ApplyID     string
 	Done, Total int // transactions
@@ -351,7 +351,7 @@ func (e *PartialError) Explain() plan.Explanation {
 }
 
 // ClosedError: nothing of the plan was written because of Err, but locks that were closed
-// for it, to be drained, could not be opened again: nobody new gets into them. The next
+// in order to drain them could not be opened again: they admit nobody new. The next
 // apply opens those that are declared, and finishes with the others.
 type ClosedError struct {
 	Locks []string // address and path of each
@@ -359,8 +359,8 @@ type ClosedError struct {
 	Why   error    // why they could not be opened; nil when the apply lock was lost
 }
 
-// Explain: others notice that locks stay closed before whoever applied does,
-// so it is said beside what ended the apply.
+// Explain implements [plan.Explainer]. Users notice closed locks before whoever applied
+// does, so this is said together with what ended the apply.
 func (e *ClosedError) Explain() plan.Explanation {
 	const room = 5
 	left := strings.Join(e.Locks[:min(len(e.Locks), room)], ", ")
@@ -375,8 +375,8 @@ func (e *ClosedError) Explain() plan.Explanation {
 	return x.Within(x.Summary, "", next+"\n\n"+`Run "locktree apply" again: it opens the locks that are declared, and finishes with the others.`)
 }
 
-// VerifyError: the transaction WAS committed, but reading it back showed
-// something else than what was written, or failed.
+// VerifyError: the transaction WAS committed, but reading it back failed, or showed
+// something other than what was written.
 type VerifyError struct {
 	ApplyID     string
 	Differences []Difference
@@ -393,7 +393,7 @@ func (e *VerifyError) Explain() plan.Explanation {
 	}
 }
 
-// MovedError: the tree changed while it was read, again and again.
+// MovedError: the tree changed each time while it was being read.
 type MovedError struct {
 	Path  string // of the index
 	Tries int

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// LockInfo is who holds an apply lock, in the words of Terraform's "Lock Info".
+// LockInfo describes the holder of an apply lock, in the words of Terraform's "Lock Info".
 type LockInfo struct {
 	ID        string    // of the apply
 	Path      string    // of the lock
@@ -27,33 +27,33 @@ type LockInfo struct {
 	Info      string    // anything else
 }
 
-// String writes the block that Terraform's users know, without a line break at its end.
+// String returns the block that users of Terraform know, without a final line break.
 func (l LockInfo) String() string {
 	return fmt.Sprintf("Lock Info:\n  ID:        %s\n  Path:      %s\n  Operation: %s\n  Who:       %s\n  Version:   %s\n  Created:   %s\n  Info:      %s",
 		l.ID, l.Path, l.Operation, l.Who, l.Version, l.Created.UTC().Format("2006-01-02 15:04:05 UTC"), l.Info)
 }
 
-// unanswered is how long servers that keep a session alive may leave the question for the lock unanswered. The library
-// asks again for as long as its caller likes, and nobody sits before a run of CI.
+// unanswered is how long servers that keep a session alive may leave the request for the lock unanswered. The library
+// would repeat it for as long as its caller waits, and nobody watches a run of CI.
 const unanswered = time.Minute
 
 // held is the apply lock of one stack, with the session it belongs to.
 type held struct {
-	id    string // of the apply it is for
+	id    string // of the apply for which it was taken
 	lease *recipes.Lease
 	s     *recipes.Session
 	end   func() // ends the context that Lock returned
 }
 
 // Lock takes the apply lock of desired's stack for the next Run, so that no other apply
-// changes what is read, planned and approved until then. That Run gives it back.
+// changes what is read, planned and approved until then. That Run releases it.
 //
-// The context it returns is ctx, and is cancelled with the cause when the lock is lost: read
-// and ask for the approval under it. It ends with that Run, or with Unlock.
+// The context that it returns is derived from ctx and cancelled with the cause when the lock is
+// lost: read, and ask for approval, under it. It ends with that Run, or with Unlock.
 //
-// A stack that was never applied has no lock yet, and nothing is made before a plan is
-// approved: then Lock returns ctx itself. Run makes the lock, takes it, and returns a
-// [*StaleError] when another apply was first.
+// A stack that was never applied has no lock yet, and nothing is created before a plan is
+// approved: then Lock returns ctx itself. Run creates the lock, takes it, and returns a
+// [*StaleError] if another apply was first.
 func (x *Executor) Lock(ctx context.Context, desired *plan.Tree) (context.Context, error) {
 	if err := x.mayApply(desired.Intent.Access, desired.Root); err != nil {
 		return ctx, err
@@ -64,7 +64,7 @@ func (x *Executor) Lock(ctx context.Context, desired *plan.Tree) (context.Contex
 	}
 	path := plan.LockPath(desired.Root, desired.Stack)
 	switch stat, err := s.Exists(ctx, path); {
-	case errors.Is(err, zk.ErrNoAuth): // it is there, see reader.unreadable
+	case errors.Is(err, zk.ErrNoAuth): // it exists, see reader.unreadable
 	case err != nil:
 		return ctx, readError(path, err)
 	case stat == nil:
@@ -81,7 +81,7 @@ func (x *Executor) Lock(ctx context.Context, desired *plan.Tree) (context.Contex
 	return ctx, nil
 }
 
-// Unlock gives back what Lock took, where there was no Run.
+// Unlock releases what Lock took, if there was no Run.
 func (x *Executor) Unlock(ctx context.Context) {
 	if h := x.held; h != nil {
 		x.held = nil
@@ -89,7 +89,7 @@ func (x *Executor) Unlock(ctx context.Context) {
 	}
 }
 
-// lost says that the lock is lost, if it is.
+// lost returns an error if the lock is lost.
 func (h *held) lost() error {
 	if h.lease.Context().Err() == nil {
 		return nil
@@ -97,8 +97,8 @@ func (h *held) lost() error {
 	return lockError(h.lease.Path(), context.Cause(h.lease.Context()))
 }
 
-// unlock gives the lock back, also when ctx has ended. An error here takes
-// nothing away from what was applied: the lock goes with its session at the latest.
+// unlock releases the lock, even if ctx has ended. An error here does not affect what was
+// applied: the lock ends with its session at the latest.
 func (h *held) unlock(ctx context.Context) {
 	if h.end != nil {
 		h.end()
@@ -119,10 +119,9 @@ func (x *Executor) lock(ctx context.Context, id, path string) (*held, error) {
 		return nil, err
 	}
 	h := &held{id: id, lease: lease, s: s}
-	// A client has one session at a time, and the lease is of one that was there before: when the
-	// lease is still good, the session of now is its own.
-	// The lease's session: an earlier one may have been lost while we waited. A later
-	// one is never used under the lock: access lists are fenced by their session alone.
+	// Use the lease's session: an earlier one may have been lost while we waited. A client has one
+	// session at a time, so if the lease is still valid, the present session is the lease's. A later
+	// one is never used under the lock, because only the session fences access lists.
 	if s, err = x.Client.Session(ctx); err == nil {
 		err = h.lost()
 	}
@@ -134,12 +133,12 @@ func (x *Executor) lock(ctx context.Context, id, path string) (*held, error) {
 	return h, nil
 }
 
-// queue waits for the apply lock. What it says about us stands in
-// our contender's id, where the next applier reads it.
+// queue waits for the apply lock. Our contender's id describes this apply; the next applier
+// reads it there.
 //
-// It is an ephemeral node of an ordinary mutex of ours. A program that dies takes it along, so
-// there is no command to force it open; one that is paused past its session finds every
-// transaction refused, which checks that node first (recipes.Lease.Multi).
+// The contender is an ephemeral node of an ordinary mutex. If the program dies it disappears, so there
+// is no command to force the lock open. If the program is paused past its session, all its transactions are
+// refused, because each checks that node first (recipes.Lease.Multi).
 func (x *Executor) queue(ctx context.Context, id, path string) (*recipes.Lease, error) {
 	info := LockInfo{ID: id, Path: path, Operation: x.Operation, Who: x.Who, Version: x.Version, Created: time.Now().UTC()}
 	text, err := json.Marshal(info)
@@ -151,7 +150,7 @@ func (x *Executor) queue(ctx context.Context, id, path string) (*recipes.Lease, 
 	try, cancel := context.WithTimeout(ctx, unanswered)
 	defer cancel()
 	lease, err := m.TryLock(try)
-	// TryLock first, whether or not we may wait: it says at once whom for.
+	// TryLock first, even if we may wait: it says at once for whom.
 	held := errors.Is(err, recipes.ErrHeld)
 	mute := err != nil && !held && try.Err() != nil // of the question alone: a wait may outlast it
 	if held {
@@ -174,13 +173,13 @@ func (x *Executor) queue(ctx context.Context, id, path string) (*recipes.Lease, 
 	}
 }
 
-// wait waits as long as it may, and says for whom. What a TryLock found (found) is asked
-// who it is in any case: it goes into the error, unless the wait finds another one.
-// Asking costs a request more, which TryLock saves for those who do not want to know.
+// wait waits as long as it may, and reports for whom. It always identifies the holder that TryLock
+// found (found), which goes into the error unless the wait finds another one. That takes one more
+// request, which TryLock saves for callers who do not need it.
 func (x *Executor) wait(ctx context.Context, m *recipes.Mutex, found error) (*recipes.Lease, error) {
 	var held *recipes.HeldError
 	if errors.As(found, &held) {
-		// Best effort: a holder that left meanwhile tells nothing.
+		// Best effort: a holder that has left meanwhile cannot be identified.
 		_ = held.Identify(ctx)
 	}
 	if x.LockTimeout <= 0 {
@@ -190,7 +189,7 @@ func (x *Executor) wait(ctx context.Context, m *recipes.Mutex, found error) (*re
 	ctx, cancel := context.WithTimeout(ctx, x.LockTimeout)
 	defer cancel()
 	lease, err := m.Lock(ctx)
-	// The time may be over before it is known who is ahead.
+	// The time may be up before it is known who is ahead.
 	var late *recipes.HeldError
 	away := errors.Is(err, recipes.ErrUnreachable) || errors.Is(err, recipes.ErrSessionLost)
 	if errors.Is(err, context.DeadlineExceeded) && !away && (!errors.As(err, &late) || late.Holder.ID == "") {

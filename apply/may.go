@@ -10,9 +10,9 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// mayApply refuses a connection that is none of the declared administrators: an apply by anybody else
-// would end at some write, or make nodes that the administrators cannot change. Who planned does not
-// matter. Whether an address or a SASL name is ours is known to the servers alone, so those may be us.
+// mayApply refuses a connection that is not one of the declared administrators: an apply by anybody else
+// would fail at some write, or create nodes that the administrators cannot change. It does not matter who
+// planned. Only the servers know whether an address or a SASL name is ours, so those count as ours.
 func (x *Executor) mayApply(declared *plan.Access, root string) error {
 	if declared == nil || slices.ContainsFunc(declared.Admins, func(a kind.ACL) bool {
 		return !plan.Exact(a) || isOneOf(x.Client, a)

@@ -14,15 +14,14 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// quotas reads the quotas that are declared, those an apply of ours set, and those at
+// quotas reads the quotas that are declared, those that an apply of ours set, and those of
 // namespaces of ours that the index does not know: it may have lost that we set them.
 //
-// Of a namespace the index knows and notes no quota for, any quota is somebody else's: it is
-// not even looked at. What may be somebody's and not ours to read is left out for the same
-// reason, and so is what was ours when its namespace is not any more; a quota that is declared
-// and cannot be read is an error.
+// If the index knows a namespace without a quota, any quota of it is somebody else's and is not
+// read. A quota that may be somebody else's is also left out if we may not read it, and so is one of
+// ours whose namespace is no longer ours. A quota that is declared and cannot be read is an error.
 func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
-	ours := map[string]bool{} // false: it may be somebody's
+	ours := map[string]bool{} // false: it may be somebody else's
 	for path, n := range r.seen {
 		if r.ours(n) && n.Kind().Container {
 			ours[path] = false
@@ -77,11 +76,11 @@ func (r *reader) quota(ctx context.Context, path string) (plan.LiveQuota, error)
 	}, nil
 }
 
-// limitOf reads one limit of the text a limits node holds; 0 when it says none.
+// limitOf reads one limit from the data of a limits node; 0 if there is none.
 func limitOf(data []byte, name string) int64 {
 	for _, pair := range strings.FieldsFunc(string(data), func(c rune) bool { return c == ',' || c == ';' }) {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok {
-			// "bytes" is followed by an equals sign too many, for old servers (StatsTrack.toString).
+			// One equals sign too many follows "bytes", for old servers (StatsTrack.toString).
 			n, err := strconv.ParseInt(strings.TrimRight(value, "="), 10, 64)
 			if err == nil {
 				return n
@@ -91,10 +90,10 @@ func limitOf(data []byte, name string) int64 {
 	return 0
 }
 
-// quotaPaths are the directories the quotas of the plan stand in, parents first.
+// quotaPaths are the directories of the plan's quotas, parents first.
 //
-// Those of quotas that go are there, or there would be none to take away. A path's own is the
-// last of its directories: /zookeeper/quota/locks/pay for /locks/pay.
+// Those of quotas to be removed exist already. A path's own directory is the last one:
+// /zookeeper/quota/locks/pay for /locks/pay.
 func quotaPaths(p *plan.Plan) (out []string) {
 	seen := map[string]bool{}
 	for i := range p.Changes {

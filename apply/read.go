@@ -19,19 +19,19 @@ import (
 const readTries = 5
 
 // Read reads the live tree of desired's stack below desired's root: its index,
-// every node the index or desired names, and everything inside the stack's
-// namespaces. It sends no write. The tree is of one version of the index: when an
-// apply finishes in between, it reads again; a [*MovedError] says that it gave up.
+// every node that the index or desired names, and everything inside the stack's
+// namespaces. It sends no write. The tree belongs to one version of the index: if an
+// apply finishes in between, Read starts over; a [*MovedError] means that it gave up.
 //
-// Hand edits during the read may or may not be seen; what a plan relied on is
-// verified again by the apply.
+// Edits by hand during the read may or may not be seen; the apply verifies again what
+// a plan relied on.
 func Read(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
 	return read(ctx, s, desired, false)
 }
 
-// ReadAll is Read that also looks below the root where neither the index nor a
-// node's mark leads: inside nodes that are not the stack's, other stacks' locks
-// excepted. It finds what a lost index knew; it reads every node there is.
+// ReadAll is Read that also searches below the root where neither the index nor a
+// node's mark leads: inside nodes that are not the stack's, except other stacks' locks.
+// It finds what a lost index knew, and reads every node below the root.
 func ReadAll(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan.Tree, error) {
 	return read(ctx, s, desired, true)
 }
@@ -39,8 +39,8 @@ func ReadAll(ctx context.Context, s *recipes.Session, desired *plan.Tree) (*plan
 func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool) (*plan.Tree, error) {
 	path := plan.IndexPath(desired.Root, desired.Stack)
 	for range readTries {
-		// A follower may be behind what the last apply committed.
-		// What this server has not seen yet would look like somebody's deletion.
+		// A follower may not have seen yet what the last apply committed, which would look as if
+		// somebody had deleted it.
 		if err := s.Sync(ctx, "/"); err != nil {
 			return nil, readError("/", err)
 		}
@@ -58,11 +58,11 @@ func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool)
 		if err := readLock(ctx, s, tree); err != nil {
 			return nil, err
 		}
-		// Every apply writes the index node, in the transaction that changes the rest. If that is
-		// what it was before the first read, none finished in between, and what was read is of one
-		// state, but for edits by hand and for what an apply does outside of its transactions:
-		// lists it sets, locks it drains. The version alone would not do: an index that was destroyed
-		// and made again may have the same one, but not the same czxid.
+		// Every apply writes the index node, in the transaction that changes the rest. If it is the
+		// same as before the first read, no apply finished in between, and what was read is one
+		// state, except for edits by hand and for what an apply does outside of its transactions:
+		// it sets access lists and drains locks. Comparing only the version would not be enough: an
+		// index that was destroyed and created again may have the same version, but not the same czxid.
 		again, err := statPin(ctx, s, path)
 		if err != nil {
 			return nil, readError(path, err)
@@ -89,8 +89,8 @@ func statPin(ctx context.Context, s *recipes.Session, path string) (plan.Pin, er
 	return pinOf(path, "", stat), nil
 }
 
-// readLock reads the apply lock: what it gives its contenders, and how often the stack was destroyed.
-// Before 3.8.4 and 3.9.2 the servers tell the latter to everybody.
+// readLock reads the apply lock: its contenders' access list, and how often the stack was destroyed. Servers
+// before 3.8.4 and 3.9.2 tell everybody the latter.
 func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err error) {
 	path := plan.LockPath(tree.Root, tree.Stack)
 	data, stat, err := s.Get(ctx, path)
@@ -110,8 +110,7 @@ func readLock(ctx context.Context, s *recipes.Session, tree *plan.Tree) (err err
 	return nil
 }
 
-// destroys reads how often the stack was destroyed. A lock that is not there yet
-// has seen none.
+// destroys reads how often the stack was destroyed: never, if there is no lock yet.
 func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int32, error) {
 	stat, err := s.Exists(ctx, plan.LockPath(root, stack))
 	if err != nil {
@@ -125,11 +124,11 @@ func destroys(ctx context.Context, s *recipes.Session, root, stack string) (int3
 
 // reader is one pass over the tree.
 //
-// It goes by three leads: the children of the root and of every namespace of ours, where the
-// nodes' own marks say whose they are; the paths of the configuration; those of the index. So
+// It follows three leads: the children of the root and of every namespace of ours, where the
+// nodes' own marks say whose they are; the paths of the configuration; and those of the index. So
 // a node is found as long as one of the three still leads to it. Other stacks and programs may
-// keep thousands of nodes in the same root: what carries no mark of ours is looked at once and
-// not entered (TestForeignNeighboursAreNeitherReadNorListed), but by ReadAll.
+// keep thousands of nodes in the same root: a node without our mark is read once and not entered
+// (TestForeignNeighboursAreNeitherReadNorListed), except by ReadAll.
 type reader struct {
 	s     *recipes.Session
 	tree  *plan.Tree
@@ -153,7 +152,7 @@ func (r *reader) ours(n *plan.Node) bool {
 }
 
 // walk reads level by level: the children of the root, then those of every
-// namespace of ours, then whatever is named and lies elsewhere.
+// namespace of ours, then named nodes elsewhere.
 func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	names, _, err := r.s.Children(ctx, r.tree.Root)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -182,14 +181,14 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 	return r.frame(ctx, desired)
 }
 
-// elsewhere lists the named paths that the walk cannot have met: their parent is
-// there, but it is not ours, so its children were not listed. A child of a node
-// that is absent is absent without asking.
+// elsewhere lists the named paths that the walk cannot have met: their parent exists but
+// is not ours, so its children were not listed. A child of an absent node is absent
+// without asking.
 //
-// names is sorted, so a parent is dealt with before its children. The children of a namespace
-// of ours were all visited, so one that was not seen is absent. The same is said of a child of
-// a lock of ours, though those were not visited: whatever stands there is no declaration, and
-// if the lock is to become a namespace, the transaction finds it NotEmpty.
+// names is sorted, so a parent comes before its children. The children of a namespace of ours were
+// all visited, so one that was not seen is absent. A child of a lock of ours also counts as absent,
+// although those were not visited: such a node is not a declaration, and if the lock is to become a
+// namespace, the transaction fails with NotEmpty.
 func (r *reader) elsewhere(rootThere bool) []string {
 	var out []string
 	for _, path := range r.names {
@@ -221,7 +220,7 @@ func (r *reader) named(desired *plan.Tree) []string {
 	}
 	if r.tree.Index != nil {
 		for _, e := range r.tree.Index.Resources {
-			// Those that are declared, too, are most: see sharing.index.
+			// Most are declared too: see sharing.index.
 			if r.share.desired.Find(e.Path) == nil && kind.ValidatePath(e.Path) == nil {
 				out = append(out, e.Path)
 			}
@@ -231,8 +230,8 @@ func (r *reader) named(desired *plan.Tree) []string {
 	return slices.Compact(out)
 }
 
-// descend visits nodes, and what is in those of them that are namespaces, level by level: all
-// nodes of a level are under way at a time, so that a tree costs its depth in round trips.
+// descend visits nodes and the contents of namespaces, level by level. The nodes of a level are read
+// concurrently, so that a tree costs as many round trips as it has levels.
 func (r *reader) descend(ctx context.Context, level []string) error {
 	var mu sync.Mutex
 	for len(level) > 0 {
@@ -260,10 +259,10 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 	return nil
 }
 
-// visit reads one node, nil when it is not there, and the paths of what is in it when it is a namespace of ours.
+// visit reads one node, nil if it does not exist, and for a namespace of ours also the paths of its children.
 //
-// Its requests are not of one moment. That does no harm: the pins have the versions of the
-// first of them, and an apply compares those again. A node that goes in between is absent.
+// Its requests are executed at different moments. That does no harm: the pins have the versions from
+// the first request, and an apply compares those again. A node that is deleted in between is absent.
 func (r *reader) visit(ctx context.Context, path string) (*plan.Node, []string, error) {
 	data, stat, err := r.s.Get(ctx, path)
 	switch {
@@ -280,8 +279,8 @@ func (r *reader) visit(ctx context.Context, path string) (*plan.Node, []string, 
 		r.share.payload(n)
 		n.Addr = plan.Addr(n.Payload.Owner.Addr)
 	}
-	// Neither its access list nor its contenders matter to a plan. If it is to be imported,
-	// adopt reads them.
+	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
+	// reads them.
 	if !r.ours(n) {
 		if r.all && (n.Payload == nil || n.Kind().Container) {
 			return r.list(ctx, n)
@@ -301,16 +300,16 @@ func (r *reader) visit(ctx context.Context, path string) (*plan.Node, []string, 
 		return r.list(ctx, n)
 	}
 	err = r.use(ctx, n)
-	if errors.Is(err, zk.ErrNoAuth) { // of its parts, without which the rest says little
+	if errors.Is(err, zk.ErrNoAuth) { // on its parts, without which the rest is of little use
 		return r.unreadable(ctx, path)
 	}
 	return n, nil, err
 }
 
-// unreadable keeps a node we may not read: that something is there matters. Servers before
-// 3.8.4 and 3.9.2 answer whether a node exists to everybody. Later ones take READ of a node
-// that is there and of none that is not (ZOOKEEPER-2590), so that a refusal proves that it
-// is there, and is all that can be known of it.
+// unreadable keeps a node that we may not read: it matters that it exists. Servers before
+// 3.8.4 and 3.9.2 tell everybody whether a node exists. Later ones require READ on a node
+// that exists (ZOOKEEPER-2590), so a refusal proves that it exists, and nothing else can be
+// known of it.
 func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, []string, error) {
 	n := &plan.Node{Path: path, Live: &plan.Live{}}
 	stat, err := r.s.Exists(ctx, path)
@@ -348,7 +347,7 @@ func liveOf(stat *zk.Stat) *plan.Live {
 	}
 }
 
-// decode tells what a node's data is to us.
+// decode classifies a node's data.
 func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	p, err := kind.Decode(data)
 	var newer *kind.VersionError
@@ -364,18 +363,18 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 	}
 }
 
-// structural reports whether the node is a part of the lock above it, one that is let go: that
-// lock has it in its Parts. What is in a lock of ours is not visited.
+// structural reports whether the node is a part of the lock above it, if that is a forgotten one: its
+// Parts contain it already. The contents of a lock of ours are not visited.
 func (r *reader) structural(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
 	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })
 }
 
-// collect puts what was seen into the tree: nodes of ours, and others where one
-// is named.
+// collect puts what was seen into the tree: nodes of ours, and others if they are
+// named.
 //
-// A child of a namespace of ours that is not ours is unmanaged, whoever's it is: the namespace
-// cannot be deleted as long as it is there.
+// A child of a namespace of ours that is not ours is unmanaged, whoever owns it: as long as it
+// exists, the namespace cannot be deleted.
 func (r *reader) collect() {
 	r.tree.Nodes = make([]*plan.Node, 0, len(r.seen))
 	for path, n := range r.seen {

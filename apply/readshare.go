@@ -9,10 +9,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// sharing makes what is read refer to what is declared, where the two say the
-// same: in most plans nearly every node is as declared, and its path, address,
-// parameters and access lists would be in memory three times, with the index.
-// Nothing that is read or declared is changed afterwards, so nobody can tell.
+// sharing makes what is read refer to what is declared, if the two are equal. In most
+// plans nearly every node is as declared, and its path, address, parameters and access
+// lists would be in memory three times, including the index. Nothing that is read or
+// declared is changed afterwards, so sharing is safe.
 type sharing struct {
 	desired *plan.Tree
 
@@ -20,8 +20,8 @@ type sharing struct {
 	lists [][]kind.ACL // the different access lists seen, few
 }
 
-// maxLists bounds the search for an equal access list, for trees in which each
-// node has its own.
+// maxLists bounds the search for an equal access list, for trees in which every
+// node has a different one.
 const maxLists = 64
 
 // list returns an access list with the same entries in the same order, the first
@@ -55,13 +55,13 @@ func (s *sharing) payload(n *plan.Node) {
 		return
 	}
 	n.Path = want.Path
-	// Assigning an equal string looks idle: it lets go of the one the decoder made. So here, below
-	// and in index.
+	// Assigning an equal string frees the one that the decoder made. The same is done below and in
+	// index.
 	if p.Owner.Addr == string(want.Addr) {
 		p.Owner.Addr = string(want.Addr)
 	}
-	// Parameters are plain structs behind a pointer, so that equal means the same
-	// kind with the same values.
+	// Parameters are plain structs behind a pointer, so equal means the same kind with the
+	// same values.
 	if want.Payload != nil && reflect.DeepEqual(p.Params, want.Payload.Params) {
 		p.Params = want.Payload.Params
 	}
@@ -77,8 +77,8 @@ func shared(state kind.State) kind.State {
 	return state
 }
 
-// index shares the addresses and paths of the index's entries. A map keeps the key
-// it was first given, so the entries move to a new one.
+// index shares the addresses and paths of the index's entries. A map keeps the key that
+// it was first given, so the entries move to a new map.
 func (s *sharing) index(x *plan.Index) {
 	out := make(map[string]plan.IndexEntry, len(x.Resources))
 	for addr, e := range x.Resources {

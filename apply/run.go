@@ -16,7 +16,7 @@ import (
 // MaxBytes is the largest transaction an apply sends, see [plan.MaxTransaction].
 const MaxBytes = plan.MaxTransaction
 
-// A Run goes through phases, each of which is a type with what is there from then on:
+// A Run goes through phases, each of which is a type that holds what is known from then on:
 //
 //	job       the plan, looked at without the lock: may it be applied, does it still fit
 //	locked    the apply lock is ours; nodes are prepared that need it
@@ -31,22 +31,22 @@ type job struct {
 	start time.Time
 	own   []kind.ACL // list of the tool's own nodes
 	held  *held      // the apply lock: from Lock, or taken by lock
-	fresh bool       // it was held before the plan was made
+	fresh bool       // the lock was held before the plan was made
 	s     *recipes.Session
 	total int // transactions, as far as is known
 }
 
-// locked is a job that has the lock.
+// locked is a job that holds the lock.
 type locked struct {
 	*job
 	lease  *recipes.Lease
-	closed []*plan.Change // locks that are draining for us
+	closed []*plan.Change // locks that this apply is draining
 }
 
 // sending are the transactions of a job.
 type sending struct {
 	*locked
-	later   map[plan.Addr]bool // addresses of changes that are done when their lists are set
+	later   map[plan.Addr]bool // addresses of changes that are done only when their lists are set
 	started map[*plan.Change]bool
 
 	done, ops, bytes int // what was committed
@@ -60,12 +60,12 @@ type sending struct {
 }
 
 // Run applies the plan: under the lock that Lock took before the plan was made, which Run
-// gives back, or, a saved plan, under one that it takes. A plan without changes does
-// nothing and needs no lock.
+// releases; or, for a saved plan, under a lock that it takes itself. With a plan without
+// changes it does nothing and needs no lock.
 //
-// Cancelling ctx stops it before the transaction is sent; afterwards the
-// transaction is seen through (its outcome is found out with a context of its
-// own), and the access lists that are left are noted for the next apply.
+// Cancelling ctx stops it before the transaction is sent. After that, the outcome of the
+// transaction is still determined, with a separate context, and the access lists that are
+// left are noted for the next apply.
 func (x *Executor) Run(ctx context.Context, p *plan.Plan) (*Result, error) {
 	j := x.job(p)
 	defer func() { j.unlock(ctx) }()
@@ -119,7 +119,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	return l.readBack(ctx)
 }
 
-// job begins one Run. With the lock that Lock took comes the id that it names.
+// job begins one Run. If Lock took the lock, the job has the id that Lock wrote into it.
 func (x *Executor) job(p *plan.Plan) *job {
 	r := &job{x: x, p: p, id: newID(), start: time.Now(), held: x.held, fresh: x.held != nil}
 	if r.fresh {
@@ -128,7 +128,7 @@ func (x *Executor) job(p *plan.Plan) *job {
 	return r
 }
 
-// permitted refuses what no server has to be asked about.
+// permitted refuses a plan if that can be decided without a server.
 func (r *job) permitted() error {
 	switch {
 	case !r.p.Applyable():
@@ -139,11 +139,11 @@ func (r *job) permitted() error {
 	return r.x.mayApply(r.p.Declared, r.p.Root)
 }
 
-// prepare does what needs no server: it looks at all transactions, so that none is
-// sent when one of them cannot be.
+// prepare checks all transactions, without a server, so that none is sent if one of them
+// cannot be.
 //
-// One that is too long is cut, if it can be: the yield of Transactions says so by the error.
-// How many there are is a guess from here on, as servers may take less.
+// One that is too long is cut, if possible: yield asks Transactions for that with its error. The number
+// of transactions is an estimate from here on, because servers may accept less.
 func (r *job) prepare() error {
 	r.own = ownACL(r.x.Client, r.p.Declared)
 	return r.p.Transactions(r.id, r.own, func(tx *plan.Transaction) error {
@@ -155,10 +155,10 @@ func (r *job) prepare() error {
 	})
 }
 
-// lock verifies the plan, and takes the lock for one that was saved. The first verification costs
-// some reads and saves a refused apply from writing anything at all, be it a contender. A saved plan is
-// verified again under the lock, because until then another apply may have finished. From there on none
-// can; what is changed by hand at a node they write is met by the versions in the transactions.
+// lock verifies the plan, and takes the lock for a saved one. The first verification costs some reads and
+// saves an apply that is refused from writing anything, even a contender. A saved plan is verified
+// again under the lock, because another apply may have finished until then. After that none can. Edits by
+// hand of a node that the transactions write are detected by the versions in them.
 func (r *job) lock(ctx context.Context) (_ *locked, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, err
@@ -201,8 +201,8 @@ func (r *job) verify(ctx context.Context) (err error) {
 	return err
 }
 
-// send sends all transactions. A change is told as applied when all of it is: with its list, if it has one
-// to be set.
+// send sends all transactions. A change is reported as applied when it is complete, including its access
+// list, if that has to be set.
 func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, error) {
 	t := &sending{locked: r, later: map[plan.Addr]bool{}, started: map[*plan.Change]bool{}, index: r.p.Index}
 	for _, s := range steps {
@@ -213,7 +213,7 @@ func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, erro
 		return t, nil
 	}
 	var u *UnknownError
-	if !errors.As(err, &u) { // else what is closed may be gone
+	if !errors.As(err, &u) { // otherwise the closed locks may be gone
 		err = r.reopen(ctx, r.closed, err)
 	}
 	if t.done > 0 { // an error of the first transaction stays as it is: nothing was applied
@@ -222,14 +222,14 @@ func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, erro
 	return t, err
 }
 
-// transact sends one transaction. Between two, the apply can be interrupted.
+// transact sends one transaction. The apply can be interrupted between two of them.
 func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	r.tx = tx
 	for _, c := range tx.Changes {
-		// Once, also when the transaction is cut and some of them are sent again in a shorter one.
+		// Only once, even if the transaction is cut and some changes are sent again in a shorter one.
 		if c.Action != plan.NoOp && !r.started[c] {
 			r.started[c] = true
 			r.emit(Started{Addr: c.Addr, Path: c.Path, Action: c.Action})
@@ -238,8 +238,8 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	sent := time.Now()
 	resolved, err := r.force(ctx)
 	switch {
-	// Known not to be committed, as the plan relies on: see commit, which returns it only after
-	// settle has found out.
+	// Known not to be committed, on which the plan relies: commit returns this error only after settle
+	// has made sure.
 	case errors.Is(err, plan.ErrTooLong) && tx.Divisible:
 		return err // it is cut
 	case err != nil:
@@ -261,7 +261,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	if tx.Last {
 		return nil
 	}
-	// Where the next one starts from. It is ours: we have the lock.
+	// The next transaction starts from this index. Nobody else writes it, because we have the lock.
 	after, cancel := r.detached(ctx)
 	defer cancel()
 	pin, err := statPin(after, r.s, r.p.Index.Path)
@@ -272,8 +272,8 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	return nil
 }
 
-// failed tells which change the transaction was refused for.
-// Of those without a change (the index, the lock, the connection) nothing is said but the error.
+// failed reports the change because of which the transaction was refused. If there is none (the index, the
+// lock, the connection), it reports nothing besides the error.
 func (r *sending) failed(err error) {
 	at := plan.Explain(err)
 	for _, c := range r.tx.Changes {
@@ -283,7 +283,7 @@ func (r *sending) failed(err error) {
 	}
 }
 
-// applied tells the changes whose lists were to be set, or the others.
+// applied reports the changes whose lists had to be set, or the others.
 func (r *sending) applied(since time.Time, changes []*plan.Change, later bool) {
 	for _, c := range changes {
 		if c.Action != plan.NoOp && r.later[c.Addr] == later {
@@ -305,8 +305,8 @@ func (r *job) unlock(ctx context.Context) {
 	}
 }
 
-// detached is a context for what must be finished once the transaction was sent:
-// long enough for the session to come back or to be given up by the servers.
+// detached is a context for what must be finished once the transaction is sent: long
+// enough for the session to come back or for the servers to expire it.
 func (r *job) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return detached(ctx, r.s)
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// scaffoldTries bounds how often the missing nodes are counted again because
-// another applier, of this or another stack, creates them at the same time.
+// scaffoldTries bounds how often the missing nodes are determined again because
+// another apply, of this or another stack, creates them at the same time.
 const scaffoldTries = 5
 
-// scaffold makes the nodes an apply stands on: the root and its ancestors, the
-// directory of indexes and the apply lock. It returns the paths it created. They
-// are created in one transaction, so that a lock without a declaration is never seen.
+// scaffold creates the nodes that an apply needs: the root and its ancestors, the directory
+// of indexes and the apply lock. It returns the paths it created. It creates them in one
+// transaction, so that nobody sees a lock without a declaration.
 //
-// That is before the lock is held, so any number of appliers may do it at once. It writes
-// nothing that exists: one that finds a node made meanwhile counts again what is missing. A
-// lost reply is of no matter either, what is there then is what was wanted.
+// The lock is not held yet, so any number of applies may do this at once. It writes nothing that
+// exists: if it finds a node created meanwhile, it determines again what is missing. A lost reply does
+// not matter either: what exists then is what was wanted.
 func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl []kind.ACL) ([]string, error) {
 	paths := append(quotaPaths(p), scaffoldPaths(p.Root, p.Stack)...)
 	for try := 0; ; try++ {
@@ -51,7 +51,7 @@ func scaffold(ctx context.Context, s *recipes.Session, p *plan.Plan, acl []kind.
 	}
 }
 
-// scaffoldPaths lists what must be there, parents first.
+// scaffoldPaths lists the nodes that must exist, parents first.
 func scaffoldPaths(root, stack string) []string {
 	var out []string
 	for i := 1; root != "/" && i <= len(root); i++ {
@@ -63,9 +63,9 @@ func scaffoldPaths(root, stack string) []string {
 	return append(out, plan.ScaffoldPath(root), kind.ParentPath(index), kind.ParentPath(lock), lock)
 }
 
-// absent lists the paths that are missing, in order. The lock proves its
-// ancestors, so the common case costs two requests. It does not prove the directory of
-// indexes, which stands beside it. The first others are asked for in any case.
+// absent lists the paths that are missing, in order. If the lock exists so do its ancestors,
+// so the common case costs two requests. That does not prove the directory of indexes, which is
+// not an ancestor. The first others paths are checked in any case.
 func absent(ctx context.Context, s *recipes.Session, paths []string, others int) ([]string, error) {
 	lock, indexes := paths[len(paths)-1], paths[len(paths)-3]
 	var missing []string
@@ -74,7 +74,7 @@ func absent(ctx context.Context, s *recipes.Session, paths []string, others int)
 		for _, path := range known {
 			stat, err := s.Exists(ctx, path)
 			if errors.Is(err, zk.ErrNoAuth) {
-				continue // it is there, see reader.unreadable; what is above the root need not be ours to read
+				continue // it exists, see reader.unreadable; we need not be able to read what is above the root
 			}
 			if err != nil {
 				return nil, readError(path, err)

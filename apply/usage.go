@@ -16,15 +16,15 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// maxDescribed is how many contenders of one lock are asked who they are; a plan
-// names a few and counts the rest.
+// maxDescribed is how many contenders of one lock are read; a plan names a few and counts
+// the rest.
 const maxDescribed = 32
 
 // use fills in the structural children and the contenders of a lock.
 //
-// In few requests, as every lock of a tree is asked: one for each part, and none for an idle
-// mutex, whose number of children came with its data. Only where there are more children than
-// parts is there anybody to be listed, and asked who they are.
+// It needs few requests, because it does this for every lock of a tree: one for each part, and none for
+// an idle mutex, whose number of children came with its data. Contenders are listed and read only if
+// there are more children than parts.
 func (r *reader) use(ctx context.Context, n *plan.Node) error {
 	k := n.Kind()
 	lists := map[string][]string{} // children by queue directory, "" for the lock itself
@@ -91,20 +91,20 @@ func (r *reader) part(ctx context.Context, path, name string) (plan.Part, []stri
 	return p, names, nil
 }
 
-// entry is one contender on its way into a Usage.
+// entry is one contender, before it goes into a Usage.
 type entry struct {
 	plan.Holder
-	gate     bool // stands in an antechamber
+	gate     bool // it is in an antechamber
 	place    int  // in its queue
 	admitted bool // by the kind's rule, under the present parameters
-	limit    int  // under which limit it was created, as ours say; 0 when unknown
+	limit    int  // the limit under which it was created, which our clients write; 0 when unknown
 	held     bool // it says that it was granted
 }
 
 // queued lists the contenders of all queues of a lock, the deciding one first.
 //
-// That one comes first because describe stops somewhere: holders stand in it, and who holds is
-// what people ask.
+// That one comes first because describe reads only so many: it contains the holders, about whom
+// people ask.
 func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []string) {
 	k := n.Kind()
 	for i, q := range k.Queues {
@@ -121,16 +121,16 @@ func queued(n *plan.Node, lists map[string][]string) (line []entry, junk []strin
 		}
 		junk = append(junk, others...)
 	}
-	for _, names := range lists { // places no queue of this kind uses
+	for _, names := range lists { // children where this kind has no queue
 		junk = append(junk, names...)
 	}
 	slices.Sort(junk)
 	return line, junk
 }
 
-// sortUsage tells holders from waiters: by the kind's own rule, and where a kind
-// has an antechamber also by what it was when they came, because who was granted a
-// permit keeps it when their number is lowered.
+// sortUsage separates holders from waiters: by the kind's own rule, and if the kind has an
+// antechamber, also by the limit when they came, because whoever was granted a permit keeps it
+// when the number of permits is lowered.
 func sortUsage(k *kind.Kind, line []entry, junk []string) *plan.Usage {
 	hasGate := slices.ContainsFunc(k.Queues, func(q kind.Queue) bool { return q.Gate })
 	gated := map[int64]bool{}
@@ -139,7 +139,7 @@ func sortUsage(k *kind.Kind, line []entry, junk []string) *plan.Usage {
 			gated[e.Session] = true
 		}
 	}
-	delete(gated, 0) // a session that was not read is nobody's
+	delete(gated, 0) // sessions that were not read
 	u := &plan.Usage{Junk: junk}
 	for _, e := range line {
 		holds := e.admitted || !e.gate && e.granted(gated, hasGate)
@@ -157,12 +157,13 @@ func sortUsage(k *kind.Kind, line []entry, junk []string) *plan.Usage {
 	return u
 }
 
-// granted: ours note the limit they came under, and places only move forward.
-// Curator's clients hold their place in the antechamber until they are granted.
+// granted reports whether a permit was granted. Our clients note the limit under which they came, and
+// places only move forward. Curator's clients keep their place in the antechamber until they are
+// granted.
 //
-// That they hold it is InterProcessSemaphoreV2: it takes a lock below "locks", adds its lease,
-// waits until there are few enough of them, and gives the lock back. So a lease whose session
-// has no place there is one that was granted. TestForeignPermitsStayHeldWhenTheLimitIsLowered.
+// That is how InterProcessSemaphoreV2 works: it takes a lock below "locks", adds its lease, waits
+// until there are few enough of them, and releases the lock. So a lease whose session has no place
+// there was granted (TestForeignPermitsStayHeldWhenTheLimitIsLowered).
 func (e entry) granted(gated map[int64]bool, hasGate bool) bool {
 	switch {
 	case e.held:
@@ -174,20 +175,20 @@ func (e entry) granted(gated map[int64]bool, hasGate bool) bool {
 	}
 }
 
-// describe asks the contenders who they are.
-// Those behind the first maxDescribed are told apart by their places alone.
+// describe reads who the contenders are. Those after the first maxDescribed are distinguished only by
+// their places.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error {
 	for i := range line {
 		e := &line[i]
-		// Who is first in an antechamber may stand in the deciding queue, too, and only its
-		// session tells that this place was not granted yet.
+		// The first in an antechamber may be in the deciding queue too, and only its session
+		// reveals that it is not granted yet.
 		if i >= maxDescribed && !(e.gate && e.place == 0) {
 			continue
 		}
 		data, stat, err := r.s.Get(ctx, kind.JoinPath(n.Path, e.Name))
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-			continue // gone meanwhile, or not ours to read: its name is all there is
+			continue // it is gone, or we may not read it: its name is all we know
 		case err != nil:
 			return readError(n.Path, err)
 		}
@@ -197,11 +198,11 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error
 	return nil
 }
 
-// maxID bounds what is shown of somebody's data.
+// maxID is the length up to which foreign data counts as an ID.
 const maxID = 120
 
-// tell reads what a contender says about itself: the fields our library writes, or
-// a short text, which is what other clients write.
+// tell reads what a contender says about itself: the fields that our library writes, or
+// a short text, as other clients write.
 func (e *entry) tell(data []byte) {
 	var ours struct {
 		ID      string          `json:"id"`

@@ -12,8 +12,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// verify looks at every node the plan relied on and at every lock it would
-// delete, unless these have still to be drained. It writes nothing. The error is a [*StaleError] or a [*InUseError].
+// verify checks every node that the plan relied on and every lock that it would delete, unless these are
+// still to be drained. It writes nothing. The error is a [*StaleError] or an [*InUseError].
 func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return readError("/", err)
@@ -33,8 +33,8 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 			diffs = append(diffs, d)
 		}
 	}
-	// An index that is there tells of a destroy by its own czxid. One that is absent looks the
-	// same before the first apply and behind a destroy (TestAPlanCanBeAppliedOnceAlsoAfterADestroy).
+	// The czxid of an index reveals a destroy. An absent index looks the same before the first apply and
+	// after a destroy (TestAPlanCanBeAppliedOnceAlsoAfterADestroy).
 	if p.Index.Absent {
 		n, err := destroys(ctx, s, p.Root, p.Stack)
 		if err != nil {
@@ -54,8 +54,8 @@ func verify(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	return idle(ctx, s, p, stats)
 }
 
-// sameHistory looks whether the index is the work of the apply that the plan saw. Servers that are restored from a backup
-// count versions again that were there before, with other data behind them; the id of an apply never comes again.
+// sameHistory checks that the index was written by the apply that the plan saw. Servers restored from a backup count
+// through the same versions again, with different data; the id of an apply never comes again.
 func sameHistory(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	if p.Applied == "" {
 		return nil
@@ -69,9 +69,9 @@ func sameHistory(ctx context.Context, s *recipes.Session, p *plan.Plan) error {
 	}}}
 }
 
-// reachable leaves out what is absent because its parent is: a first apply of a
-// thousand locks in one namespace asks for the namespace alone.
-// Should one of them appear all the same, its parent has, and that one is asked for.
+// reachable leaves out nodes that are absent because their parent is: a first apply of a
+// thousand locks in one namespace checks only the namespace. If one of them had appeared, so
+// would its parent, which is checked.
 func reachable(pins []plan.Pin) []plan.Pin {
 	absent := map[string]bool{}
 	var out []plan.Pin
@@ -87,8 +87,8 @@ func reachable(pins []plan.Pin) []plan.Pin {
 	return out
 }
 
-// compare says what became of a node, the strongest first: one that was made anew may have
-// any version, and its data may be the same. The czxid alone tells.
+// compare says how a node has changed, the strongest change first. Only the czxid reveals a node that was
+// created again: it may have any version, and the same data.
 func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 	got := pinOf(want.Path, want.Addr, stat)
 	if got == want {
@@ -113,11 +113,11 @@ func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 	return d, false
 }
 
-// idle reports the first lock of the plan that would be deleted while somebody is
-// in it. stats are of the nodes and of their structural children.
+// idle returns an error for the first lock of the plan that would be deleted while it is in
+// use. stats are those of the nodes and of their structural children.
 //
-// It is a courtesy, done before anything is written: the transaction is refused while anybody
-// is there, whoever came since.
+// This check comes early, before anything is written. Later the transaction itself is refused as long
+// as anybody is there.
 func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
 	var first *InUseError
 	for i := range p.Changes {
@@ -141,9 +141,9 @@ func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[strin
 	return errorOrNil(first)
 }
 
-// occupied goes by numbers of children, which a stat has: no list is read of locks that are
-// idle, which nearly all are. Parts are counted as the plan saw them; one that came or went
-// since is a pin that does not fit.
+// occupied compares numbers of children, which are in the stats, so that nothing is listed for idle
+// locks, which nearly all are. Parts count as the plan saw them; if one came or went since, its pin
+// does not match.
 func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	parts := present(c.Before.Live.Parts)
 	if stat := stats[c.Path]; stat != nil && int(stat.NumChildren) > parts {
@@ -157,7 +157,7 @@ func occupied(c *plan.Change, stats map[string]*zk.Stat) bool {
 	return false
 }
 
-// readUsage reads who uses a lock now; nil when they left meanwhile.
+// readUsage reads who uses a lock now; nil if they have left.
 func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Usage, error) {
 	stat, err := s.Exists(ctx, n.Path)
 	if err != nil {
@@ -166,7 +166,7 @@ func readUsage(ctx context.Context, s *recipes.Session, n *plan.Node) (*plan.Usa
 	if stat == nil {
 		return nil, nil
 	}
-	// By the declaration the plan saw: whatever stands in the node by now, its children are those
+	// Use the declaration that the plan saw: whatever the node's data is now, its children are those
 	// of a lock of that kind.
 	fresh := &plan.Node{Path: n.Path, Payload: n.Payload, Live: liveOf(stat)}
 	r := &reader{s: s, tree: &plan.Tree{}}

@@ -9,14 +9,13 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// widen sets, before the transaction, the access lists of nodes on which we may do
-// everything but what the transaction does: whoever has ADMIN may grant itself the
-// rest. It only adds, and only to lists that the plan replaces in any case, so that
-// an apply that ends here is finished by the next one.
+// widen adds, before the transaction, the rights that we lack for it to the access lists
+// of nodes on which we have ADMIN. It only adds, and only to lists that the plan replaces
+// in any case, so that if an apply ends here the next one finishes it.
 //
-// Not what is imported: that is another program's until the transaction. Not a namespace whose
-// list stays as it is, either, though something is to be created in it: who took that right
-// from us did so on purpose, as far as we can know, and the error says what is missing.
+// It does not touch a node to be imported, which is another program's until the transaction. Nor does
+// it touch a namespace whose list stays as it is, even if something is to be created in it: as far as
+// we can know, that right was taken from us on purpose, and the error says what is missing.
 func (r *locked) widen(ctx context.Context) error {
 	var steps []int
 	for i := range r.p.Changes {
@@ -40,7 +39,7 @@ func (r *locked) widen(ctx context.Context) error {
 		before.ACL = list
 		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool { return r.isUs(a) && a.Perms&kind.PermAdmin != 0 })
 		if admin < 0 || r.lacks(c, list) == 0 {
-			continue // the transaction says what is missing
+			continue // the transaction's error will say what is missing
 		}
 		grant := before.ACL[admin]
 		grant.Perms = r.lacks(c, list)
@@ -59,10 +58,9 @@ func (r *locked) widen(ctx context.Context) error {
 	return nil
 }
 
-// lacks is what the transaction needs on the node and a list does not give us.
-// READ is not among it: what may not be read is not in the plan. Entries of groups we may
-// belong to (ip, schemes of plug-ins) count for nothing here, which grants too much to
-// ourselves at worst, and for the moment until the plan's list comes.
+// lacks returns the rights that the transaction needs on the node and a list does not give us. READ is
+// not among them: a node that we may not read is not in the plan. Entries that may be ours (ip, schemes
+// of plug-ins) do not count here. At worst we grant ourselves too much, until the plan's list is set.
 func (r *locked) lacks(c *plan.Change, list []kind.ACL) kind.Perm {
 	need := kind.PermWrite
 	if c.Kind.Container || len(c.Kind.Children) > 0 {
@@ -78,7 +76,7 @@ func (r *locked) lacks(c *plan.Change, list []kind.ACL) kind.Perm {
 
 func (r *locked) isUs(a kind.ACL) bool { return isOneOf(r.x.Client, a) }
 
-// isOneOf reports whether an entry is of one of a client's identities.
+// isOneOf reports whether an entry is for one of a client's identities.
 func isOneOf(c *recipes.Client, a kind.ACL) bool {
 	for _, id := range c.Identities() {
 		if a.Scheme == id.Scheme && a.ID == id.ID {
