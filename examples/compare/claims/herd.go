@@ -106,7 +106,7 @@ func (r *Release) measure(ctx context.Context, up server.Server, dir string) err
 			r.Woken++
 		}
 	}
-	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-from.pings), after.bytes-from.bytes
+	r.Events, r.Requests, r.Bytes = counts.Events, counts.Requests-(after.pings-from.pings)-(after.asked-1)*int64(len(up.Addrs())), after.bytes-from.bytes
 	return nil
 }
 
@@ -213,6 +213,7 @@ func (q *queue) close() {
 type traffic struct {
 	server.Counts
 	bytes, pings int64
+	asked        int64   // how often the server was asked for its counts: each is a request to each server
 	events       []int64 // by client
 }
 
@@ -231,8 +232,12 @@ func settled(ctx context.Context, up server.Server, relay *server.Distance) (t t
 			return t, ctx.Err()
 		}
 	}
-	t.Counts, err = up.Counts()
-	t.bytes, t.pings = seen(), relay.Pings.Load()/2 // each is answered
+	for t.pings = -1; err == nil && t.pings != relay.Pings.Load() && ctx.Err() == nil; { // none came while the server was asked
+		t.pings = relay.Pings.Load()
+		t.Counts, err = up.Counts()
+		t.asked++
+	}
+	t.bytes = seen()
 	t.events = relay.Events()
 	return t, err
 }

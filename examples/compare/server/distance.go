@@ -19,7 +19,7 @@ type Distance struct {
 	Addrs    []string // in the place of the servers'
 	ToServer atomic.Int64
 	ToClient atomic.Int64
-	// Pings are those of ZooKeeper's clients, which are in none of the above: a thousand idle sessions send a hundred a second.
+	// Pings are those of ZooKeeper's clients, which are in none of the above, nor are their answers: a thousand idle sessions send a hundred a second.
 	Pings atomic.Int64
 	Sent  atomic.Int64 // pieces that clients sent, pings among them: requests, where a client waits for the answer to each
 
@@ -109,7 +109,9 @@ func (d *Distance) relay(from, to net.Conn, counted *atomic.Int64, look func([]b
 	for {
 		n, err := from.Read(buffer)
 		if ping(buffer[:n]) {
-			d.Pings.Add(1)
+			if counted == &d.ToServer {
+				d.Pings.Add(1)
+			}
 		} else {
 			counted.Add(int64(n))
 		}
