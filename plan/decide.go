@@ -7,7 +7,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// changes decides for every path of either tree.
+// changes decides about every path of either tree.
 func (d *decisions) changes() {
 	paths := d.paths()
 	d.p.Changes = make([]Change, 0, len(paths))
@@ -18,8 +18,8 @@ func (d *decisions) changes() {
 		}
 		switch {
 		case want == nil && have == nil, d.refused[path]: // destroying what is not there
-		// What moves is asked for before whose it is: an import to another path buries a node
-		// that is not ours.
+		// Check for a move before ownership: an import to another path turns a node that is not
+		// ours into a tombstone.
 		case want == nil && d.movesTo[path] != nil:
 			d.add(d.bury(have, d.movesTo[path]))
 		case want == nil && !d.ours(have):
@@ -53,7 +53,7 @@ func (d *decisions) deletion(have *Node) Change {
 			c.Reason = ReasonDeleteEachKey
 		}
 	}
-	// Nobody stands in a namespace, and what it contains is not to be broken for its address.
+	// A namespace has no contenders, and naming it must not break the locks inside it.
 	c.Break = d.breaks[c.Addr] && !c.Kind.Container
 	d.checkRemoval(&c, d.want[have.Path])
 	return c
@@ -84,18 +84,18 @@ func (d *decisions) continued(c *Change) {
 	if imp := d.imports[c.Path]; imp != nil && imp.Path == from.Path && !d.ours(from) {
 		c.Importing = imp.Path
 	}
-	// The lock is a new node, but the same declaration to whoever follows it there: what a newer
-	// version wrote is kept, and the generation does not fall.
+	// The lock is a new node, but the same declaration to those who follow it there: what a newer
+	// version wrote is kept, and the generation does not decrease.
 	c.After.Payload.Carry(from.Payload)
 	c.After.Payload.Gen = max(c.After.Payload.Gen, from.Payload.Gen+1)
 }
 
 // comparison is the change of a node of ours that is also declared.
 //
-// The order of the cases: what forces a replacement does so whether or not one was asked for,
-// and is then its reason. A namespace is not replaced by request, nor for its access list,
-// because everything in it would have to go. A node of which only the address differs comes
-// before rewrites, to which the address is a difference like any other.
+// The order of the cases matters. A difference that forces a replacement does so whether or not one
+// was requested, and is then the reason. A namespace is not replaced by request, nor for its access
+// list, because everything in it would have to be deleted. The case in which only the address differs
+// comes before rewrites, which treats the address like any other difference.
 func (d *decisions) comparison(want, have *Node) Change {
 	c := Change{Addr: want.Addr, Path: want.Path, Kind: want.Kind(), Before: have, After: want, Usage: usage(have)}
 	c.compare()
@@ -110,7 +110,7 @@ func (d *decisions) comparison(want, have *Node) Change {
 		c.Action, c.Reason, c.Break, c.MissingParts = Replace, ReasonReplaceACL, d.breaks[c.Addr], nil
 		d.checkRemoval(&c, want)
 	case c.onlyRenamed():
-		// As in Terraform, an address is no property of the thing: nothing to change.
+		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = NoOp
 	case c.rewrites() || c.ACL != nil || c.MissingParts != nil:
 		c.Action = Update
@@ -130,8 +130,8 @@ func (d *decisions) comparison(want, have *Node) Change {
 	if c.Action != Replace {
 		c.After.Payload.Carry(have.Payload)
 	}
-	// The generation counts what is written into the node's data. It must not rise for an access
-	// list or a missing part alone: the data would differ by it, and have to be written for it.
+	// The generation counts writes of the node's data. It must not rise only for an access list or a
+	// missing part: then the data would differ, and would have to be written just for that.
 	c.After.Payload.Gen = have.Payload.Gen
 	if c.Action == Replace || c.rewrites() {
 		c.After.Payload.Gen++
@@ -150,8 +150,8 @@ func (c *Change) onlyRenamed() bool {
 		len(c.Params) == 0 && c.ChildACL == nil && c.Protect == nil && !c.Revive && c.Importing == ""
 }
 
-// compare fills in how After differs from Before. Nothing that lock traffic
-// moves is looked at, so traffic is never drift.
+// compare fills in how After differs from Before. It looks at nothing that lock traffic
+// changes, so traffic is never drift.
 func (c *Change) compare() {
 	if c.Before.Kind() != c.After.Kind() {
 		c.ForcesReplace = []string{"type"}
@@ -164,7 +164,7 @@ func (c *Change) compare() {
 		}
 	}
 	have, want := c.Before.Payload, c.After.Payload
-	// What a move left is the former node of nothing.
+	// A tombstone has no former address.
 	if have.Owner.Addr != want.Owner.Addr && have.Owner.Addr != "" && have.State != kind.StateMoved {
 		c.PreviousAddr = Addr(have.Owner.Addr)
 	}
@@ -179,14 +179,14 @@ func (c *Change) compare() {
 		c.ACL = &ACLDiff{c.Before.ACL, c.After.ACL}
 	}
 	if c.Before.Live == nil || len(c.ForcesReplace) > 0 || c.Tombstone {
-		return // a replacement makes all parts anew, and a tombstone has none
+		return // a replacement creates all parts again, and a tombstone has none
 	}
 	for _, part := range c.Before.Live.Parts {
 		switch {
 		case part.Absent:
 			c.MissingParts = append(c.MissingParts, part.Name)
-		// Contenders are created in the parts: their list is that of the node. One that alone
-		// differs is shown as the node's; ACLSteps tells which of them have to be set.
+		// Contenders are created in the parts, which have the node's list. If only a part's list
+		// differs, it is shown as the node's; ACLSteps finds those that have to be set.
 		case c.ACL == nil && !kind.EqualACL(part.ACL, c.After.ACL):
 			c.ACL = &ACLDiff{part.ACL, c.After.ACL}
 		}
@@ -198,10 +198,10 @@ func (c *Change) rewrites() bool {
 	return c.Tombstone || c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect != nil || c.Revive || c.PreviousAddr != ""
 }
 
-// drifted reports whether a node of ours is not what the last apply left. A
-// masked access list cannot be compared with anything, so it is no evidence.
-// Servers mask lists for whoever has no ADMIN on the node (FinalRequestProcessor, getACL). A
-// comparison entry by entry can let that pass, as kind.EqualACL does; a hash cannot.
+// drifted reports whether a node of ours differs from what the last apply left. Servers
+// mask access lists for readers without ADMIN on the node (FinalRequestProcessor, getACL). A
+// comparison entry by entry can allow for that, as kind.EqualACL does; a hash cannot. So a
+// node with a masked list does not count as drifted.
 func (d *sides) drifted(n *Node) bool {
 	_, e, ok := d.entry(n.Path)
 	if !ok || n.Live != nil && n.Live.AsLeft || slices.ContainsFunc(n.ACL, kind.ACL.Masked) {
@@ -209,8 +209,8 @@ func (d *sides) drifted(n *Node) bool {
 	}
 	h, err := n.hash()
 	if acl, waits := d.pending[n.Path]; waits && err == nil && h != e.Hash {
-		// The index says what the apply would have come to. What the list was before it says
-		// nowhere, so a list that is still to be set is no evidence either.
+		// The index has the hash with the new list. The former list is stored nowhere, so a list
+		// that is still to be set does not count as drift either.
 		c := *n
 		c.ACL = acl
 		h, err = c.hash()
@@ -225,9 +225,8 @@ func usage(n *Node) *Usage {
 	return n.Live.Usage
 }
 
-// withPayload copies the node and its payload, so that a plan can complete them
-// without changing the tree it was given.
-// The parameters are shared with it: nothing here writes into them.
+// withPayload copies the node and its payload, so that a plan can complete them without
+// changing the caller's tree. The parameters are shared: nothing here writes to them.
 func (n *Node) withPayload() *Node {
 	c, p := *n, *n.Payload
 	if p.State == "" {

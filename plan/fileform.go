@@ -11,16 +11,16 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The forms are what a plan looks like in a file. They differ from the values
-// in two ways: access lists are written in full, each once, and what can be computed
-// from the nodes (parameter and access differences) is left out and computed again,
-// so that a file cannot contradict itself.
+// The forms are a plan as it is written to a file. They differ from the values in two
+// ways: access lists are written in full, each once, and what can be computed from the
+// nodes (parameter and access differences) is left out and computed again, so that a file
+// cannot contradict itself.
 //
-// Reading checks what the rest of this package relies on: a body that makes no sense, though
-// its sum is right, ends in an error and not in a panic or a write outside the stack
-// (TestSealedNonsenseIsRefused). That is no defence against an author, see [File]. Orders are
-// not checked: a transaction of changes in another order is refused by ZooKeeper, which knows
-// no child without its parent.
+// Reading checks what the rest of this package relies on: a body that makes no sense, although
+// its checksum is right, causes an error and not a panic or a write outside the stack
+// (TestSealedNonsenseIsRefused). That is no defence against a forger, see [File]. The order of
+// changes is not checked: ZooKeeper refuses a transaction in a wrong order, because it creates no
+// child without its parent.
 
 type bodyForm struct {
 	Plans  []planForm `json:"plans"`
@@ -36,12 +36,12 @@ type planForm struct {
 	// ACLs are the different access lists, to which nodes refer by number from 0.
 	ACLs [][]kind.ACL `json:"acls,omitempty"`
 
-	// What there are many of is written and read one by one.
+	// These are many, so they are written and read one by one.
 	Changes span `json:"changes,omitempty"` // list of changeForm
 	Pins    span `json:"pins,omitempty"`    // list of Pin
 }
 
-// The plain types have no methods, which the forms would have with them.
+// The plain types have no methods, which the forms would otherwise inherit.
 type (
 	plainPlan   Plan
 	plainChange Change
@@ -51,9 +51,9 @@ type (
 type changeForm struct {
 	plainChange
 	Before *nodeForm `json:"before,omitempty"`
-	// After says Same where it is the node before, but for where it was declared:
-	// nearly all changes of a large plan are of this sort. Otherwise it leaves out the
-	// path, which is that of the node before, and an address that stays.
+	// Same means that After is the node before, except for its origin, as in nearly all
+	// changes of a large plan. Otherwise After leaves out the path, which is that of the
+	// node before, and an address that stays.
 	After *nodeForm `json:"after,omitempty"`
 	Same  bool      `json:"same,omitempty"`
 }
@@ -66,9 +66,9 @@ type nodeForm struct {
 	Live     *liveForm       `json:"live,omitempty"`
 }
 
-// liveForm writes Live with the access lists of its parts: here as elsewhere, the outer
-// field hides the inner one of the same name.
-// (encoding/json takes the field that is embedded least deep.)
+// liveForm writes Live with the access lists of its parts. Here as elsewhere, the outer
+// field hides the inner one of the same name, because encoding/json takes the field that is
+// embedded least deeply.
 type liveForm struct {
 	Live
 	Parts []partForm `json:"parts,omitempty"`
@@ -85,7 +85,7 @@ type accessForm struct {
 	After  []kind.ACL `json:"after"`
 }
 
-// formOf is what there is one of in a plan.
+// formOf is the form of a plan without its changes and pins.
 func formOf(p *Plan, t *listTable) planForm {
 	f := planForm{plainPlan: plainPlan(*p), prior: p.prior, Declared: p.Declared, ACLs: t.lists}
 	for _, c := range p.Access {
@@ -107,9 +107,9 @@ func changeFormOf(c *Change, t *listTable) (f changeForm, err error) {
 		return f, err
 	}
 	b, a := f.Before, f.After
-	// Encoded payloads are compared, not values: equal ones give equal bytes, and they are written
-	// in any case. The origin and what the acl allows stay with the node after, which a node that
-	// was found has none of.
+	// Compare encoded payloads, not values: equal ones give equal bytes, and they are encoded in any
+	// case. The origin and what the acl allows stay with the node after, because a node that was found
+	// has neither.
 	if a.Path == b.Path && a.Addr == b.Addr && bytes.Equal(a.Payload, b.Payload) && equal(a.ACL, b.ACL) && equal(a.ChildACL, b.ChildACL) {
 		f.Same = true
 		a.Payload, a.ACL, a.ChildACL = nil, nil, nil
@@ -131,7 +131,7 @@ func nodeFormOf(n *Node, t *listTable) (*nodeForm, error) {
 		return nil, nil
 	}
 	payload := *n.Payload
-	payload.ChildACL = nil // it stands in the table
+	payload.ChildACL = nil // it is in the table
 	data, err := payload.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("plan: %s: %w", n.Addr, err)
@@ -146,7 +146,7 @@ func nodeFormOf(n *Node, t *listTable) (*nodeForm, error) {
 	return f, nil
 }
 
-// plan checks everything the methods of a Plan rely on: a file may be anything.
+// plan checks everything that the methods of a Plan rely on: a file may contain anything.
 func (f planForm) plan() (*Plan, error) {
 	plain := Plan(f.plainPlan)
 	p := &plain
@@ -157,7 +157,7 @@ func (f planForm) plan() (*Plan, error) {
 	if err := kind.ValidateName(p.Stack); err != nil {
 		return nil, err
 	}
-	// It is written and deleted like what it says, so it must not say another place.
+	// The index is written and deleted at this path, so it must be the right one.
 	if p.Index.Path != IndexPath(p.Root, p.Stack) {
 		return nil, fmt.Errorf("the index is said to be at %q", p.Index.Path)
 	}
@@ -174,7 +174,7 @@ func (f planForm) plan() (*Plan, error) {
 		return nil, err
 	}
 	err = eachOf(f.Pins, func(pin Pin) error {
-		if n := len(p.Pins); n > 0 && p.Pins[n-1].Addr == pin.Addr { // a part of it: the same text in memory
+		if n := len(p.Pins); n > 0 && p.Pins[n-1].Addr == pin.Addr { // a part of the same lock: share the string
 			pin.Addr = p.Pins[n-1].Addr
 		}
 		p.Pins = append(p.Pins, pin)
@@ -199,8 +199,8 @@ func (f planForm) plan() (*Plan, error) {
 	return p, f.lost()
 }
 
-// lost checks what is to be deleted besides nodes of the plan.
-// Their names become paths of operations that no change accounts for.
+// lost checks what is to be deleted besides nodes of the plan: their names become paths of operations
+// that belong to no change.
 func (f planForm) lost() error {
 	for _, s := range slices.Concat(f.Shards, f.Strays) {
 		if err := kind.ValidateName(s.Name); err != nil {
@@ -217,8 +217,8 @@ func (f planForm) lost() error {
 
 // eachOf decodes the elements of a list one by one.
 //
-// Decoded as a whole, the forms of a hundred thousand changes would be in memory beside the
-// changes that are made of them.
+// If they were decoded as a whole, the forms of a hundred thousand changes would be in memory
+// together with the changes made from them.
 func eachOf[T any](list span, each func(T) error) error {
 	in := json.NewDecoder(bytes.NewReader(list))
 	switch t, err := in.Token(); {
@@ -226,7 +226,7 @@ func eachOf[T any](list span, each func(T) error) error {
 		return nil
 	case err != nil:
 		return err
-	// More finds no element in any other value, which would pass for an empty list.
+	// More finds no element in any other value, which would then pass as an empty list.
 	case t != json.Delim('['):
 		return fmt.Errorf("there is %v where a list should be", t)
 	}
@@ -271,9 +271,9 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 		c.Addr, c.Path, c.Kind = n.Addr, n.Path, n.Kind()
 		unowned := n == before && c.Importing != "" || n == after && c.Action == Forget
 		ours := n.Payload.Owner.Stack == p.Stack || unowned && n.Payload.Owner.Stack == ""
-		// Whose the nodes are decides what a transaction of this stack may touch. Nobody's are those
-		// before an import and behind a forgetting, and no others.
-		// What an import moved here stood anywhere.
+		// The owner decides what a transaction of this stack may touch. Only the nodes before an
+		// import and after a Forget have none. A tombstone may be anywhere, because an import may have
+		// moved the lock from there.
 		inside := under(n.Path, p.Root) || c.Tombstone
 		if !ours || !inside || n.Path == ScaffoldPath(p.Root) || under(n.Path, ScaffoldPath(p.Root)) {
 			return nil, fmt.Errorf("%s is not a node of stack %q", n.Path, p.Stack)
@@ -287,13 +287,12 @@ func (r *formReader) change(p *Plan, f changeForm) (*Change, error) {
 		if before.Path != after.Path {
 			return nil, errors.New("the node changes its path")
 		}
-		// What is let go, or stays as it is, was compared with nothing.
+		// A node that is forgotten, or stays as it is, was not compared.
 		if c.Action != Forget && (c.Action != NoOp || before.Payload.Owner != after.Payload.Owner) {
 			c.compare()
 		}
-		// compare says what differs. That a replacement makes its parts anew, and that a change that
-		// writes no data has no former address, is known to whoever chose the action: see comparison
-		// and adoption, which say the same.
+		// compare finds what differs. That a replacement creates its parts again is known only where
+		// the action was chosen: comparison and adoption do the same.
 		if c.Reason == ReasonReplaceByRequest || c.Reason == ReasonReplaceACL {
 			c.MissingParts = nil
 		}

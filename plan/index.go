@@ -17,8 +17,8 @@ const IndexFormat = 1
 // the last apply left it. It is written in the same transaction as the nodes.
 // It is a help, not the truth: what a node says about itself wins.
 //
-// The keys of Resources are addresses, with the path behind where an address does not tell
-// nodes apart: see Plan.indexKey.
+// The keys of Resources are addresses, followed by the path if the address is not unique:
+// see Plan.indexKey.
 type Index struct {
 	Apply     string                  // id of the apply that wrote it
 	Config    string                  // hash of the configuration that was applied
@@ -40,15 +40,15 @@ type IndexEntry struct {
 	Path string `json:"path"`
 	Type string `json:"type"`
 	Gen  int64  `json:"gen"`
-	// Hash is of payload and access list as applied: what differs was changed by hand.
-	// "" for a namespace that was noted to be gone, of which there is only a quota left.
+	// Hash is that of payload and access list as applied: a node with another hash was
+	// changed by hand. "" for a namespace noted as gone, of which only a quota is left.
 	Hash string `json:"hash"`
 	// Quota is the limit on the namespace's znodes that this stack set; 0 for none.
 	Quota int `json:"quota,omitempty"`
 }
 
 // PendingACL is an access list to be set on an existing node: the part of an
-// apply ZooKeeper cannot do in a transaction.
+// apply that ZooKeeper cannot do in a transaction.
 type PendingACL struct {
 	Addr Addr       `json:"addr"`
 	Path string     `json:"path"`
@@ -73,7 +73,7 @@ func LockPath(root, stack string) string {
 }
 
 // LockPayload returns the data of the apply lock: the declaration of an ordinary
-// mutex of ours. acl is what its contenders are created with.
+// mutex. acl is the access list of its contenders.
 func LockPayload(stack string, acl []kind.ACL) ([]byte, error) {
 	params := kind.Mutex.New()
 	params.(*kind.MutexParams).Description = fmt.Sprintf("Held while an apply of stack %s is under way.", stack)
@@ -126,7 +126,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	if err := json.Unmarshal(data, &doc); err != nil || doc["locktree"] == nil {
 		return nil, ErrNotIndex
 	}
-	// Another node's payload is told apart by what an index always has.
+	// An index always has these fields, another node's payload does not.
 	if doc["res"] == nil || doc["apply"] == nil {
 		return nil, ErrNotIndex
 	}
@@ -147,7 +147,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 		if err := json.Unmarshal(raw, f.to); err != nil {
 			return nil, &DamagedError{What: "index", Field: f.key, Err: err}
 		}
-		// First of all: what a newer program wrote is not damaged because it looks otherwise.
+		// Checked first: what a newer program wrote may look different without being damaged.
 		if f.key == "locktree" && format > IndexFormat {
 			return nil, &VersionError{What: "index", Got: format, Reads: IndexFormat}
 		}
@@ -173,8 +173,8 @@ func DecodeIndex(data []byte) (*Index, error) {
 	return x, nil
 }
 
-// Left reports whether a node is as the last apply left it, by the data that was read. Nearly all nodes are; of the
-// others it may be too, when somebody wrote the same in another form: hash decides.
+// Left reports whether a node is as the last apply left it, by the data that was read. If it says no, the node may still have the
+// same content in another form: hash decides.
 func (x *Index) Left(n *Node, data []byte) bool {
 	if x == nil || n.Payload == nil {
 		return false
@@ -183,10 +183,10 @@ func (x *Index) Left(n *Node, data []byte) bool {
 	return known && e.Path == n.Path && e.Hash == fingerprint(data, n.ACL)
 }
 
-// hash identifies what is stored at a node: payload and access list. 64 bits find
-// a change made by hand; nobody gains by forging one.
+// hash identifies what is stored at a node: payload and access list. 64 bits are enough
+// to detect a change by hand; nobody gains by forging one.
 //
-// That a lock drains is the doing of an apply and passes: it is no such change.
+// A lock that drains counts as active: an apply drains it, for a while, which is not a change by hand.
 func (n *Node) hash() (string, error) {
 	p := *n.Payload
 	if p.State == kind.StateDraining {
