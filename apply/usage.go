@@ -209,10 +209,11 @@ func (e *entry) tell(data []byte) {
 		Limit   int             `json:"limit"`
 		Held    json.RawMessage `json:"held"`
 		Permits int             `json:"permits"`
+		Retain  int64           `json:"retain_ms"`
 	}
 	id := string(data)
 	if json.Unmarshal(data, &ours) == nil {
-		id, e.limit, e.held = ours.ID, ours.Limit, ours.Held != nil
+		id, e.limit, e.held, e.RetainMs = ours.ID, ours.Limit, ours.Held != nil, ours.Retain
 		var at time.Time
 		if json.Unmarshal(ours.Held, &at) == nil && !at.IsZero() {
 			e.HeldMs = at.UnixMilli()

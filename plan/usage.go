@@ -28,6 +28,8 @@ type Holder struct {
 	SinceMs int64  `json:"since_ms"`          // when it queued, by the server's clock; 0 when not read
 	HeldMs  int64  `json:"held_ms,omitempty"` // when it was granted, which only our clients write, after a wait; else 0
 	Shared  bool   `json:"shared,omitempty"`  // a reader
+	// RetainMs is for how long its client may keep the lock while nobody there uses it and nobody else queues.
+	RetainMs int64 `json:"retain_ms,omitempty"`
 	// Permits is how many permits of a semaphore it holds or waits for; 0 if that is not known, or if
 	// another of its nodes has the number.
 	Permits int `json:"permits,omitempty"`

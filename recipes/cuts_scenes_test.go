@@ -21,6 +21,7 @@ func scenes() []scene {
 			s.give("release to a goroutine", x)
 			s.give("release", second("goroutine's grant"))
 		}},
+		{"mutex, kept", func(l *lab) { l.mutex() }, []string{"/m"}, playKept},
 		{ordersObeyed, func(l *lab) { l.mutex() }, []string{"/m"}, playOrders},
 		{"read-write lock, writers", func(l *lab) { l.rwlock() }, []string{"/rw"}, func(s *stage) {
 			s.alternate(s.victim.RWMutex("/rw").Lock, s.rival.RWMutex("/rw").Lock)
@@ -51,6 +52,20 @@ func scenes() []scene {
 			}
 			s.alternate(all(s.victim), all(s.rival))
 		}},
+	}
+}
+
+// playKept keeps a mutex, uses it again, and has it given up for a rival, which is not as patient as the retention is long.
+func playKept(s *stage) {
+	ours, theirs := s.victim.Mutex("/m", recipes.WithRetention(time.Minute)), s.rival.Mutex("/m")
+	for range 2 {
+		for range 2 {
+			x := s.take("acquire", ours.Lock)
+			s.last-- // the next one may have the same token
+			s.give("release, to be kept", x)
+			time.Sleep(100 * time.Millisecond)
+		}
+		s.give("rival's release", s.take("rival's grant", theirs.Lock))
 	}
 }
 

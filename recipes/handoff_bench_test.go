@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,5 +51,29 @@ func BenchmarkHandoff(b *testing.B) {
 		requests += n
 	}
 	b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "cycles/s")
+}
+
+// BenchmarkRetention measures a lock that one worker takes again and again, its token asked for at each grant.
+func BenchmarkRetention(b *testing.B) {
+	srv := zktest.Start(b)
+	require.NoError(b, srv.Provision("/m", &kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: "bench", Addr: "m"}}))
+	c, err := recipes.Dial(b.Context(), recipes.Config{Servers: []string{"zk"}, Dialer: srv.DialContext})
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = c.Close() })
+	m := c.Mutex("/m", recipes.WithRetention(time.Minute))
+	cycle(b, m)
+	ctx, end := context.WithCancel(b.Context())
+	defer end()
+	b.ReportAllocs()
+	for b.Loop() {
+		l, err := m.Lock(ctx)
+		if err == nil && l.Token() != 0 {
+			err = l.Unlock(ctx)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "cycles/s")
 }

@@ -27,8 +27,9 @@ type holding struct {
 	call    *call
 	wait    time.Duration
 
-	drop  func()  // the session's hold
-	first *tenure // of the caller it was made for
+	keep  *retention // nil without WithRetention
+	drop  func()     // the session's hold
+	first *tenure    // of the caller it was made for
 
 	mu      sync.Mutex
 	life    context.Context // what the leases' contexts end with; nil while nobody asks for one
@@ -82,6 +83,8 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.mu.Unlock()
 	if ended {
 		h.abandon()
+	} else if h.keep != nil {
+		h.listen()
 	}
 	return h, nil
 }
@@ -101,6 +104,7 @@ func (h *holding) revoke() {
 	h.revoked = true
 	h.mu.Unlock()
 	h.end(fmt.Errorf("%w: %s", ErrRevoked, h.ks[0].path))
+	h.surrender()
 }
 
 // lose ends the holding against its holder's will: when it returns the leases' context is cancelled. The nodes that are left
@@ -202,7 +206,7 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 // giveBack deletes our nodes for good, or makes a place for the goroutine of this client that waits.
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
-	if heir := h.heir(); heir != "" && h.s.State() != session.StateLost {
+	if heir := h.heir(); heir.id != "" && h.s.State() != session.StateLost {
 		if t, ok := h.pass(ctx, heir); ok {
 			h.close(t)
 			return nil
@@ -222,18 +226,20 @@ func (h *holding) leaving() {
 	}
 }
 
-// heir is the goroutine that waits for our end, by its id; a set has none.
-func (h *holding) heir() string {
+// heir is the goroutine that waits for our end; a set has none.
+func (h *holding) heir() waiter {
 	if h.members != nil || len(h.tickets) == 0 {
-		return ""
+		return waiter{}
 	}
 	return h.q.c.state.heir(h.tickets[0])
 }
 
 // pass makes a place for the next local holder at the end of the queue, in the transaction that deletes ours, so that other
 // processes get their turn.
-func (h *holding) pass(ctx context.Context, heir string) (ticket, bool) {
-	next, err := h.q.contender(h.s, h.d, h.q.decides(), holderSelf(heir))
+func (h *holding) pass(ctx context.Context, heir waiter) (ticket, bool) {
+	about := holderSelf(heir.id)
+	about.RetainMs = heir.retains()
+	next, err := h.q.contender(h.s, h.d, h.q.decides(), about)
 	if err != nil {
 		return ticket{}, false
 	}

@@ -15,15 +15,15 @@ import (
 // moment is how long a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// startWatching watches over the holding: at once where the token is still to be read. A place that is handed on within this
-// client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
+// startWatching watches over the holding: at once where the token is still to be read, or the place may be kept. A place that
+// is handed on within this client goes on being watched. No goroutine stays for that: the session calls when there is something to read.
 func (h *holding) startWatching() {
 	if h.q.c.cfg.LoseOnSuspect || h.q.c.cfg.Observer != nil {
 		h.q.c.state.janitor(h.s).doubts(h)
 	}
 	h.mu.Lock()
 	h.stopped = h.over != nil // given back while an exchange failed: what would end the watching may have been called already
-	ended, now := h.stopped, h.czxid == 0
+	ended, now := h.stopped, h.czxid == 0 || h.keep != nil
 	if !ended && !now {
 		h.timer = time.AfterFunc(moment, h.watchNodes)
 	}
@@ -45,6 +45,9 @@ func (h *holding) stopWatching() {
 	}
 	own := h.own
 	h.own, h.watch = nil, h.watch+1
+	if h.keep != nil {
+		own = append(own, h.keep.end()...)
+	}
 	h.mu.Unlock()
 	for _, w := range own {
 		if w != nil {

@@ -1,8 +1,9 @@
 package recipes
 
-// passOn is Unlock for l, the last lease, where the next goroutine of this client may have the place as it is: without a
-// request, and without a gap in what watches over it (see [WithLocalHandoff]). It is decided, and done, at one moment, with the
-// queue's mutex and the holding's: whatever ends the place ends it for the one or for the other.
+// passOn is Unlock for l, the last lease, where the next goroutine of this client may have the place as it is, or where it is
+// kept for the next to come: without a request, and without a gap in what watches over it (see [WithLocalHandoff] and
+// [WithRetention]). It is decided, and done, at one moment, with the queue's mutex and the holding's: whatever ends the place
+// ends it for the one or for the other.
 func (h *holding) passOn(l *Lease) bool {
 	if h.members != nil || len(h.tickets) == 0 {
 		return false
@@ -10,14 +11,24 @@ func (h *holding) passOn(l *Lease) bool {
 	st := &h.q.c.state
 	st.mu.Lock()
 	s := st.local[h.tickets[0]]
-	if s == nil || len(s.waiters) == 0 || !h.fits(s.waiters[0].q) || !h.release(l, l.g.q.opts.maxHandoffs) {
-		st.mu.Unlock()
+	var heir waiter
+	switch {
+	case s == nil:
+	case len(s.waiters) > 0 && h.fits(s.waiters[0].q) && h.release(l, s.waiters[0].q):
+		heir = s.next()
+	case len(s.waiters) == 0 && h.keep != nil && h.fits(l.g.q) && h.release(l, nil):
+		s.kept = h
+	default:
+		s = nil
+	}
+	st.mu.Unlock()
+	if s == nil {
 		return false
 	}
-	heir := s.next()
-	st.mu.Unlock()
 	l.end(releasedError(h.q.path)) // before the next holder begins
-	heir.pass <- ticket{shared: h}
+	if heir.pass != nil {
+		heir.pass <- ticket{shared: h}
+	}
 	return true
 }
 
@@ -27,19 +38,34 @@ func (h *holding) fits(q *queue) bool {
 	return q != nil && q.kind == h.q.kind && q.id() == h.ks[0].id && (h.d.payload != nil || q.opts.params != nil) && !h.d.stale()
 }
 
-// release ends the last lease and begins another one, whose tenure begins with acquired; the queue's mutex is held. Not if
-// somebody wants the place back, a write that checks this very node may still be applied, what happens to the node is our own
-// doing, or the session is in doubt.
-func (h *holding) release(l *Lease, most int) bool {
-	sure := h.s.Sure()
+// release ends the last lease. For the handle of an heir it begins another one, whose tenure begins with acquired; without one
+// the place is kept. The queue's mutex is held.
+func (h *holding) release(l *Lease, heir *queue) bool {
+	sure, opts := h.s.Sure(), &l.g.q.opts
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !sure || h.over != nil || h.leases != 1 || h.revoked || h.writes != 0 || h.stopped || h.passed >= most {
+	// Retention passes on what nobody else waits for, without end, to handles that know of it.
+	alone := h.keep != nil && !h.keep.asked && opts.retention > 0 && (heir == nil || heir.opts.retention > 0)
+	if heir == nil && h.ks[0].bytes.Load() > maxEphemeralBytes/2 { // the rest is for what is in use
 		return false
 	}
-	h.passed++
+	if !sure || h.leases != 1 || !h.free() || !alone && (heir == nil || h.passed >= opts.maxHandoffs) {
+		return false
+	}
 	l.g.leases--
 	h.tell(EventReleased, l.g, nil)
 	h.tenures = nil
+	if heir == nil {
+		h.leases = 0
+		h.keep.until(opts.retention, h.expire)
+		return true
+	}
+	h.passed++
 	return true
+}
+
+// free reports whether the place may be another lease's: nobody wants it back, no write that checks this very node may still be
+// applied, and nothing happens to the node by our own hand. mu is held.
+func (h *holding) free() bool {
+	return h.over == nil && !h.revoked && h.writes == 0 && !h.stopped
 }

@@ -23,6 +23,7 @@ func TestInterop(t *testing.T) {
 	t.Run("leaver", l.leavers)
 	t.Run("seen", l.seen)
 	t.Run("blamed", l.blamed)
+	t.Run("kept", l.kept)
 	t.Run("adopted", l.adopted)
 	t.Run("revocation", l.revocations)
 	t.Run("downgrade", l.downgrades)

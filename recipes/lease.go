@@ -137,7 +137,8 @@ func (l *Lease) Node() string { return l.h.ks[0].path }
 
 // Token is the fencing token: larger for every later exclusive grant of this lock, across sessions, restarts and a
 // lock node that was deleted and created again. It is ZooKeeper's czxid of the contender, so anybody can check it.
-// A store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
+// A store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder. Where a place passes
+// from one holder of this client to the next ([WithLocalHandoff], [WithRetention]) all of them have its one token.
 //
 // The reply to the create tells it. Where that was lost it is read behind the grant, and Token waits for that: one round trip
 // at most. It is then 0, which is no valid token, when the lease ended before, or when the lock's access lists keep us from

@@ -12,6 +12,7 @@ type localQueue struct {
 	owner   string        // the ID of the goroutine that has the ticket
 	leaving bool          // it is only cleaning up
 	waiters []waiter      // in the order of arrival
+	kept    *holding      // nobody holds, and this is kept for the next one: see WithRetention
 	held    *HeldError    // what the owner waits for, if it is known to wait
 	waits   chan struct{} // closed when held is set; nil while nobody asks
 	left    chan struct{} // closed when who has the ticket has left; nil while nobody asks
@@ -22,6 +23,14 @@ type waiter struct {
 	id   string
 	q    *queue      // by which it can take over what is held; nil where it cannot
 	pass chan ticket // of capacity 1: handing over never blocks
+}
+
+// retains is for how long it may keep what it gets, in milliseconds.
+func (w waiter) retains() int64 {
+	if w.q == nil {
+		return 0
+	}
+	return w.q.opts.retention.Milliseconds()
 }
 
 // ticket is the right to contend, with what its last owner left to the next one.
@@ -56,6 +65,15 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 		st.mu.Unlock()
 		return ticket{}, nil
 	}
+	ends := s.kept
+	if ends != nil {
+		if s.kept = nil; ends.resume(by) {
+			s.owner = id
+			st.mu.Unlock()
+			return ticket{shared: ends}, nil
+		}
+		s.leaving = true // we have it given back, once we wait for that
+	}
 	if try && !shares && !s.idle() {
 		defer st.mu.Unlock()
 		return ticket{}, s.ahead(len(s.waiters))
@@ -72,6 +90,10 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 			waits = s.whenHeld()
 		}
 		st.mu.Unlock()
+		if ends != nil {
+			ends.quit()
+			ends = nil
+		}
 		select {
 		case t = <-pass:
 			return t, nil
@@ -115,7 +137,7 @@ func (st *clientState) leaving(key string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s := st.local[key]; s != nil {
-		s.leaving = true
+		s.leaving, s.kept = true, nil
 		s.waitsForNobody()
 	}
 }
@@ -222,15 +244,15 @@ func (s *localQueue) next() waiter {
 	return next
 }
 
-// heir is the id of the goroutine that is next; none is "". It may give up at any moment, so who prepares a place for it
+// heir is the goroutine that is next; without one its id is "". It may give up at any moment, so who prepares a place for it
 // must be able to delete it (see holding.close), and who inherits one looks whose name it has (see place.named).
-func (st *clientState) heir(key string) string {
+func (st *clientState) heir(key string) waiter {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if s := st.local[key]; s != nil && len(s.waiters) > 0 {
-		return s.waiters[0].id
+		return s.waiters[0]
 	}
-	return ""
+	return waiter{}
 }
 
 // ticketOwner returns nil when nobody has the ticket, else who has, or had when ctx ended (its Cause). It waits for an owner

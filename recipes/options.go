@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -16,6 +17,7 @@ type options struct {
 	create      bool
 	reentrant   bool
 	maxHandoffs int
+	retention   time.Duration
 	id          string
 }
 
@@ -51,6 +53,35 @@ func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 // outcome ends the row, and so does a goroutine of another ID (see [WithID]): the node must name who holds.
 func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs = max } }
 
+// WithRetention keeps a mutex for up to d after the last goroutine of this client has given it back, so that the client's
+// next Lock, by a handle that has this option too, costs no request and waits for nothing. Goroutines that wait for it in this
+// client take it over in the same way, without end and without [WithLocalHandoff], while nobody else queues.
+//
+// A kept place is a held lock to everybody else: TryLock of another client is refused, though the next one may find the place
+// given up; "locktree status" shows for how long it may be kept; destroy finds it in use. But it is given up at once, before d, when it is not in use and
+//   - anybody else queues, of whatever library: that wait grows by one event to this client and by the delete it sends;
+//   - the declaration changes: the lock is drained, moved, or has other parameters;
+//   - somebody asks for it back ([Client.Revoke]), or a caller of this client wants it by a handle without this option, with
+//     another ID, or as a member of a MultiLock;
+//   - the connection is lost, even if the session lives on.
+//
+// While it is in use nothing of this ends it, but the Unlock that follows gives it back. With the session it is lost; the next
+// Lock queues anew.
+//
+// The price: one token, and one node, for the whole retention. A store that refuses smaller tokens refuses all who held the lock
+// before the retention and after it was given up; it cannot tell apart the goroutines that held it in between, one after
+// the other. A write of one of them that is late is not refused. Give d as short as calls follow each other, and leave this out
+// where each grant must have a token of its own. The events of each lease have a Call of their own.
+//
+// Not guaranteed: that the next Lock finds the place kept. One that had to wait for another client is not. No more are kept where the places of a session take half of what
+// they may (see [ErrSessionFull]). What a kept place costs is two requests for each retention, heartbeats
+// while it lasts, and the wait of others should this process be stopped: until its session expires, as with any lock.
+//
+// Only a mutex is kept, and no other kind takes this option. Readers share a place already, and a kept writer would stand in the
+// way of the readers of its own client. Who waits for permits waits for a number of them, and a kept one is one less. Who is elected
+// leads, and a place kept without a leader is none.
+func WithRetention(d time.Duration) Option { return func(o *options) { o.retention = d } }
+
 // WithID replaces Config.ID in what this handle writes into its contenders: who holds the lock, or waits for it. Readers
 // of one client that share a place are shown as the one that made it; a goroutine that inherits the place of another one
 // that has given up is shown as that one until it holds, except before a semaphore.
@@ -63,6 +94,12 @@ func collect(opts []Option, k *kind.Kind) (o options, wrong error) {
 			return o, errors.New("an option is nil; leave it out")
 		}
 		opt(&o)
+	}
+	switch {
+	case o.retention < 0:
+		return o, fmt.Errorf("WithRetention(%v): the time must not be negative", o.retention)
+	case o.retention > 0 && k != kind.Mutex:
+		return o, errors.New("WithRetention is for a mutex: leave it out")
 	}
 	if o.params != nil {
 		o.params, wrong = complete(o.params, k)

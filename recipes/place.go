@@ -50,6 +50,7 @@ func (p *place) permits() bool { return p.n > 0 && !p.in.Gate }
 // prepare makes the contenders for a queue of the lock: one, or one for each permit.
 func (p *place) prepare(in kind.Queue) error {
 	about := holderSelf(p.q.id())
+	about.RetainMs = p.q.opts.retention.Milliseconds()
 	n := 1
 	switch {
 	case p.n > 0 && in.Gate: // there is no node yet for each

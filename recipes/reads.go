@@ -44,8 +44,13 @@ func getCalledPersistent(ctx context.Context, s *Session, path string, call func
 
 // childrenWPersistent is ChildrenW until it is answered.
 func childrenWPersistent(ctx context.Context, s *Session, path string) (children []string, w *session.Watch, err error) {
+	return childrenCalledPersistent(ctx, s, path, nil)
+}
+
+// childrenCalledPersistent is ChildrenCalled until it is answered.
+func childrenCalledPersistent(ctx context.Context, s *Session, path string, call func()) (children []string, w *session.Watch, err error) {
 	err = retry(ctx, s, unanswered, func() error {
-		children, _, w, err = s.ChildrenW(ctx, path)
+		children, _, w, err = s.ChildrenCalled(ctx, path, call)
 		return err
 	})
 	return children, w, err

@@ -27,9 +27,10 @@ type schedule struct {
 }
 
 type simConfig struct {
-	suspect  bool   // LoseOnSuspect
-	handoffs int    // WithLocalHandoff
-	server   string // the only one it knows, where there are two; "" is both
+	suspect  bool          // LoseOnSuspect
+	handoffs int           // WithLocalHandoff
+	retains  time.Duration // WithRetention, of a mutex
+	server   string        // the only one it knows, where there are two; "" is both
 }
 
 type simRecipe string
@@ -86,8 +87,10 @@ func newSchedule(seed uint64) *schedule {
 	s.latency = []time.Duration{0, time.Millisecond, 20 * time.Millisecond, min(s.timeout/100, 300*time.Millisecond)}[r.IntN(4)]
 	s.replica = r.IntN(3) == 0
 	s.writers, s.waiters = r.IntN(3) == 0, max(0, r.IntN(8)-4)
-	for range 2 + r.IntN(3) {
-		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, handoffs: max(0, r.IntN(6)-3)})
+	for i := range 2 + r.IntN(3) {
+		// Not drawn: seeds that found something go on meaning the same.
+		retains := []time.Duration{0, s.timeout / 16, s.timeout, 0}[(seed/uint64(len(simRecipes))+uint64(i))%4]
+		s.clients = append(s.clients, simConfig{suspect: r.IntN(4) == 3, handoffs: max(0, r.IntN(6)-3), retains: retains})
 	}
 	for range len(s.clients) + r.IntN(2*len(s.clients)) {
 		var script []simStep

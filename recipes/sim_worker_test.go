@@ -86,7 +86,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 		m := c.MultiLock(w.members(c, st)...)
 		return lock(m.Lock, m.TryLock)
 	}
-	m := c.Mutex(path, opts...)
+	m := c.Mutex(path, append(opts, recipes.WithRetention(w.plan.clients[place.number].retains))...)
 	return lock(m.Lock, m.TryLock)
 }
 

@@ -17,18 +17,19 @@ type Contender struct {
 	Name    string // as found, like Path and Data; in all other strings control characters are escaped
 	GUID    string // the id by which its client recognises it
 	Seq     int32
-	Shared  bool      // a reader
-	Writer  string    // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
-	ID      string    // who it says it is
-	Host    string    // where it runs
-	PID     int       // its process
-	Since   time.Time // when it queued
-	Held    time.Time // when it was granted, which only clients of this library write, after a wait; else zero
-	Session int64     // the session that owns the node
-	Token   uint64    // czxid: the fencing token it has, or will have
-	Revoked bool      // it has been asked to step back
-	Permits int       // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
-	Data    []byte    // as found
+	Shared  bool          // a reader
+	Writer  string        // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
+	ID      string        // who it says it is
+	Host    string        // where it runs
+	PID     int           // its process
+	Since   time.Time     // when it queued
+	Held    time.Time     // when it was granted, which only clients of this library write, after a wait; else zero
+	Session int64         // the session that owns the node
+	Token   uint64        // czxid: the fencing token it has, or will have
+	Revoked bool          // it has been asked to step back
+	Permits int           // of a semaphore: how many it holds or waits for; 0 if that is not known, or if another of its nodes has the number
+	Retains time.Duration // for how long its client may keep the lock while it does not use it and nobody else queues; else 0
+	Data    []byte        // as found
 }
 
 // NewContender returns what the name alone reveals.
@@ -69,6 +70,7 @@ func (k *Contender) Describe(data []byte) {
 		if h.Held != nil {
 			k.Held = *h.Held
 		}
+		k.Retains = time.Duration(h.RetainMs) * time.Millisecond
 		k.fill(h.Who, h.UserName, h.HostName, h.ProcessID, h.Created)
 		k.ID, k.Host = Visible(k.ID), Visible(k.Host)
 		return

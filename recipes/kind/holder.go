@@ -23,6 +23,8 @@ type Holder struct {
 	Limit int `json:"limit,omitempty"`
 	// Permits is in a place in the queue of a semaphore: how many permits it waits for.
 	Permits int `json:"permits,omitempty"`
+	// RetainMs is for how long, in milliseconds, its client may keep the lock while nobody there uses it and nobody else queues.
+	RetainMs int64 `json:"retain_ms,omitempty"`
 }
 
 // Encode returns the holder as a node's data.

@@ -23,7 +23,8 @@
 // queue, with two requests, and links to the trace it finds; one that is refused knows it from the error. Semaphores have
 // several holders, and sets several queues: of those only the error tells.
 //
-// As every call has an ID of its own, [recipes.WithLocalHandoff] never passes a place on.
+// As every call has an ID of its own, [recipes.WithLocalHandoff] never passes a place on, and what [recipes.WithRetention]
+// keeps is given up by the next call.
 package otel
 
 import (

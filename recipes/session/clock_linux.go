@@ -26,9 +26,10 @@ func slept() time.Duration {
 	if last := asleep.Load(); last != nil && !r.parted(*last) {
 		return last.slept
 	}
-	r.slept = measureSleep()
-	asleep.Store(&r)
-	return r.slept
+	kept := r // a copy: r itself stays on the stack, where it is needed most of the time
+	kept.slept = measureSleep()
+	asleep.Store(&kept)
+	return kept.slept
 }
 
 // parted reports whether one clock has moved by more than the other since last. Differences too small to matter add up until

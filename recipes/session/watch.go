@@ -72,6 +72,17 @@ func (w *Watch) Stop() {
 	}
 }
 
+// Beside is another watch on the node of w, by the watch that the servers keep already: nothing is sent. It is nil if w has
+// fired, or was stopped. call is called as GetCalled does.
+func (w *Watch) Beside(call func()) *Watch {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if !w.listed {
+		return nil
+	}
+	return w.s.list(&Watch{s: w.s, key: w.key, call: call})
+}
+
 // unlist prepares a list of watches for fire; mu is held.
 func unlist(first *Watch) *Watch {
 	for w := first; w != nil; w = w.next {
@@ -113,7 +124,12 @@ func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]by
 
 // ChildrenW is Children plus a watch on the list of children and the node's deletion, as with GetW.
 func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
-	w := s.attach(watchKey{path: path, child: true}, nil)
+	return s.ChildrenCalled(ctx, path, nil)
+}
+
+// ChildrenCalled is to ChildrenW what GetCalled is to GetW.
+func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) ([]string, *zk.Stat, *Watch, error) {
+	w := s.attach(watchKey{path: path, child: true}, call)
 	r, err := s.run(ctx, op{name: "children", code: opGetChildren2, path: path, read: true, watch: true})
 	if err != nil {
 		w.Stop()
@@ -133,10 +149,15 @@ func (s *Session) attach(k watchKey, call func()) *Watch {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.listed, w.next = true, s.watches[k]; w.next != nil {
+	return s.list(w)
+}
+
+// list puts w first of those on its node; mu is held.
+func (s *Session) list(w *Watch) *Watch {
+	if w.listed, w.next = true, s.watches[w.key]; w.next != nil {
 		w.next.prev = w
 	}
-	s.watches[k] = w
+	s.watches[w.key] = w
 	return w
 }
 

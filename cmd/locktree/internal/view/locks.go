@@ -200,6 +200,9 @@ func contendersJSON(cs []recipes.Contender, found bool) []fields {
 		if c.Permits != 0 {
 			f["permits"] = c.Permits
 		}
+		if c.Retains != 0 {
+			f["retain_ms"] = c.Retains.Milliseconds()
+		}
 		if c.Host != "" {
 			f["host"] = c.Host
 		}

@@ -92,6 +92,7 @@ func contenders(path string, hs []plan.Holder) []recipes.Contender {
 		if h.SinceMs > 0 {
 			c.Since = time.UnixMilli(h.SinceMs)
 		}
+		c.Retains = time.Duration(h.RetainMs) * time.Millisecond
 		if h.HeldMs > 0 {
 			c.Held = time.UnixMilli(h.HeldMs)
 		}
@@ -133,7 +134,15 @@ func PerClient(cs []recipes.Contender) []recipes.Contender {
 }
 
 // holder is a holder with its permits: "gw ×7 of 12".
-func (q queue) holder(c recipes.Contender) string { return name(c) + q.share(c) }
+func (q queue) holder(c recipes.Contender) string { return name(c) + q.share(c) + q.kept(c) }
+
+// kept says that the lock may not be in use: see recipes.WithRetention. Where somebody waits it is, or is being given up.
+func (q queue) kept(c recipes.Contender) string {
+	if c.Retains <= 0 || len(q.waiters) > 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (in use, or kept for up to %v)", c.Retains)
+}
 
 func (q queue) share(c recipes.Contender) string {
 	switch {

@@ -40,6 +40,23 @@ func TestStatus(t *testing.T) {
 	require.True(t, json.Valid(out.Bytes()))
 }
 
+// Who looks for the holder of a lock that is kept finds nobody at work.
+func TestStatusTellsALockThatMayBeKept(t *testing.T) {
+	tree := liveTree()
+	use := &plan.Usage{Holders: []plan.Holder{{ID: "worker", RetainMs: 5000}}}
+	tree.Nodes[2].Live.Usage = use
+	v, out, _ := capture(nil)
+	v.Show(view.Status{Trees: []*plan.Tree{tree}})
+	require.Contains(t, out.String(), "worker (in use, or kept for up to 5s)")
+	out.Reset()
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}})
+	require.Contains(t, out.String(), `"retain_ms": 5000`)
+	use.Waiters = []plan.Holder{{ID: "rival"}}
+	out.Reset()
+	v.Show(view.Status{Trees: []*plan.Tree{tree}})
+	require.NotContains(t, out.String(), "kept", "not while somebody waits")
+}
+
 // A lock with a thousand waiters must not fill the screen.
 func TestStatusCutsLongQueues(t *testing.T) {
 	tree := liveTree()

@@ -1,0 +1,149 @@
+package recipes
+
+import (
+	"context"
+	"time"
+
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// A place that is kept (WithRetention) is held like any other: by a contender that others queue behind, by the session's hold
+// and its heartbeats, by the watch on the node. What is different is that no lease is there to end. So what ends a lease,
+// ends it: the session's end, the loss of the node, a request to give it back; and what other holders need not care
+// for: that somebody queues, that the declaration changes, and time.
+//
+// Who queues tells nobody: other clients write nothing but their own node. So the list of contenders is watched, once for each
+// place, from its grant on: one request that nobody waits for, and one event when the first rival comes, whether the place is
+// in use then or not. The watch is of the connection on which it was set. When that ends, or the watch fires for any reason,
+// the place is given up at once if it is not in use, else by the next Unlock. So is one whose list has not been answered for, as
+// soon as the answer shows a rival.
+
+// retention is what a holding that may be kept has beside others. The holding's mu guards it.
+type retention struct {
+	asked   bool             // somebody queues, or may: it is not kept any more
+	watches []*session.Watch // of the queue and the declaration
+	over    time.Time        // until when it is kept
+	timer   *time.Timer
+	fires   time.Time // when the timer does; zero if it does not
+}
+
+// until keeps the place for d from now on. A timer that runs is left alone, unless it is too late: expire looks at the time.
+func (k *retention) until(d time.Duration, expire func()) {
+	k.over = time.Now().Add(d)
+	switch {
+	case k.timer == nil:
+		k.timer = time.AfterFunc(d, expire)
+	case k.fires.IsZero() || k.over.Before(k.fires):
+		k.timer.Reset(d)
+	default:
+		return
+	}
+	k.fires = k.over
+}
+
+// end stops what runs for the retention, and returns the watches, to be stopped.
+func (k *retention) end() []*session.Watch {
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	watches := k.watches
+	k.asked, k.watches = true, nil
+	return watches
+}
+
+// listen begins to watch for what ends a retention.
+func (h *holding) listen() {
+	h.listens(h.d.w.Beside(h.asked))
+	h.q.c.state.spawn(func() {
+		children, w, err := childrenCalledPersistent(context.Background(), h.s, h.ks[0].dir, h.asked)
+		if line, _ := kind.SortContenders(children); err != nil || len(line) != 1 {
+			h.asked()
+		}
+		if err == nil {
+			h.listens(w)
+		}
+	})
+}
+
+// listens keeps a watch, to be stopped. Of a declaration that may have changed already there is none.
+func (h *holding) listens(w *session.Watch) {
+	if w == nil {
+		h.asked()
+		return
+	}
+	h.mu.Lock()
+	ended := h.stopped || h.over != nil
+	if !ended {
+		h.keep.watches = append(h.keep.watches, w)
+	}
+	h.mu.Unlock()
+	if ended {
+		w.Stop()
+	}
+}
+
+// asked is called when somebody queues, or may do so unheard.
+func (h *holding) asked() {
+	h.mu.Lock()
+	h.keep.asked = true
+	h.mu.Unlock()
+	h.surrender()
+}
+
+// expire is called when a kept place may have been kept for long enough.
+func (h *holding) expire() {
+	h.mu.Lock()
+	left := time.Until(h.keep.over)
+	h.keep.fires = time.Time{}
+	used := h.leases > 0 || h.over != nil
+	if !used && left > 0 {
+		h.keep.timer.Reset(left)
+		h.keep.fires = h.keep.over
+	}
+	h.mu.Unlock()
+	if !used && left <= 0 {
+		h.surrender()
+	}
+}
+
+// surrender gives up a place that is kept and not in use.
+func (h *holding) surrender() {
+	if len(h.tickets) == 0 {
+		return
+	}
+	st := &h.q.c.state
+	st.mu.Lock()
+	s := st.local[h.tickets[0]]
+	kept := s != nil && s.kept == h
+	if kept {
+		s.kept, s.leaving = nil, true
+	}
+	st.mu.Unlock()
+	if kept {
+		h.quit()
+	}
+}
+
+// quit gives back what nobody uses and nobody can come to use any more. If it was lost, lose does.
+func (h *holding) quit() {
+	if h.finish(releasedError(h.q.path), EventReleased, nil) {
+		h.q.c.state.spawn(func() { _ = h.giveBack(context.Background()) })
+	}
+}
+
+// resume takes a kept place into use for a caller of the handle q; the queue's mutex is held. A timer that is late, in a process
+// that was suspended, must not let anybody in.
+func (h *holding) resume(q *queue) bool {
+	if q == nil || q.opts.retention == 0 || !h.fits(q) || !h.s.Sure() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leases != 0 || !h.free() || h.keep.asked || !time.Now().Before(h.keep.over) {
+		return false
+	}
+	h.leases = 1
+	h.passed++
+	return true
+}
