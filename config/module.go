@@ -159,7 +159,7 @@ func (m *module) evaluate(steps []*decl) {
 		if !m.isVariable(d) {
 			d.evaluate(d)
 		}
-		// Most are needed once, and 100,000 of them fill the memory.
+		// Most are needed once, and 100,000 of them fill the memory. The next instance of a module needs its nodes again.
 		d.scope = nil
 		if d.node != nil && m.parent == nil {
 			d.release()
@@ -167,7 +167,7 @@ func (m *module) evaluate(steps []*decl) {
 	}
 }
 
-// release drops the expressions of a node, and its instance of the module. What is asked about it later is whether it is repeated (references of the
+// release drops the expressions of a node. What is asked about it later is whether it is repeated (references of the
 // console, checks of intents).
 func (d *decl) release() {
 	d.attrs, d.evaluate = nil, nil
