@@ -75,12 +75,12 @@ func TestAStackThatDeclaresNobodyKeepsItsRightsOnSharedNodes(t *testing.T) {
 	s.apply(both, s.of("a", may([]string{oldKey, newKey}, nil)))
 	next := s.of("a", may([]string{newKey}, nil))
 	p := s.plan(both, next)
-	require.Contains(t, strings.Join(warnings(p), "\n"), `Stack "legacy" stands there, too, and does not say whether it needs that, so it stays`)
+	require.Contains(t, strings.Join(warnings(p), "\n"), `Stack "legacy" uses it too, and does not say whether it needs that, so it stays`)
 	s.apply(both, next)
 	p = s.plan(both, next)
 	require.False(t, p.HasChanges())
 	require.Len(t, p.Problems, 2, "%v", warnings(p))
-	require.Contains(t, strings.Join(warnings(p), "\n"), "digest:provisioner may delete in /locks, /locks/.locktree, /locks/.locktree/apply, /locks/.locktree/stacks, which is a right of the parent")
+	require.Contains(t, strings.Join(warnings(p), "\n"), "digest:provisioner may delete in /locks, /locks/.locktree, /locks/.locktree/apply, /locks/.locktree/stacks, which in ZooKeeper is a right on the parent")
 	require.Equal(t, "digest:successor:cdrwa", s.lists(s.as(newKey), plan.IndexPath(s.root, "a"))[plan.IndexPath(s.root, "a")])
 
 	// The other stack goes on as before, declares its administrators, and then nothing stays.
@@ -136,8 +136,8 @@ func TestARootOfSomebodyElseIsAddedToOrLeftAlone(t *testing.T) {
 	require.Empty(t, p.Problems)
 	require.Equal(t, "digest:provisioner:cdrwa, digest:sre:cdrwa", s.lists(c, "/team")["/team"])
 	p = s.plan(c, s.administered(may([]string{newKey}, nil)))
-	require.Contains(t, strings.Join(warnings(p), "\n"), "/team grants CREATE and DELETE to none of digest:successor, who need both to manage what stands right below it. "+
-		"Its list is not this stack's to set, as it is of stack platform: ask there")
+	require.Contains(t, strings.Join(warnings(p), "\n"), "/team grants CREATE and DELETE to none of digest:successor, who need both to manage the nodes right below it. "+
+		"This stack does not set its access list, because it is of stack platform: ask there")
 }
 
 // What is above the root and was made with it follows, but never takes anything from others.

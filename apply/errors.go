@@ -253,7 +253,7 @@ func (e *TooLargeError) Explain() plan.Explanation {
 		Summary: "The change is too large for one transaction", Addr: e.Addr, Path: e.Path,
 		Detail: fmt.Sprintf("%s takes %d operations and %d bytes in one transaction; at most %d are sent, as a ZooKeeper server reads no more than 1 MiB.",
 			what, e.Ops, e.Bytes, e.Limit),
-		Written: nothingWritten, Next: "Shorten what is declared, most often an access list.",
+		Written: nothingWritten, Next: "Shorten the declaration, most often an access list.",
 	}
 }
 

@@ -113,7 +113,7 @@ func TestAReaderIsToldThatAnotherIndexIsClosed(t *testing.T) {
 	p := s.plan(s.as(ciKey), a)
 	require.False(t, p.HasChanges(), "%+v", p.Access)
 	require.Len(t, p.Problems, 1)
-	require.Contains(t, p.Problems[0].Detail, `Stack "b" stands there, too, and we may not read whether it needs that, so it stays. Plan as somebody who may read its index.`)
+	require.Contains(t, p.Problems[0].Detail, `Stack "b" uses it too, and we may not read whether it needs that, so it stays. Plan as somebody who may read its index.`)
 }
 
 // Of a root that somebody made, a reader's plan takes nothing away that it cannot tell from ours.

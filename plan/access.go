@@ -31,8 +31,8 @@ func (d *accessCheck) checkAccess() {
 		}
 		if who, open := openTo(n); open && !n.AllowWorld {
 			base.Code, base.Summary = ProblemWorldWritable, "Everybody could change this lock"
-			base.Detail = fmt.Sprintf("The access list of %s grants %s: whoever reaches the servers could take, release or delete its locks. "+
-				"Grant to principals, or set allow_world = true on the acl if that is meant.", n.Addr, who)
+			base.Detail = fmt.Sprintf("The access list of %s grants %s: anybody who can reach the servers could take, release or delete its locks. "+
+				"Grant to principals, or set allow_world = true on the acl if that is intended.", n.Addr, who)
 			d.p.Problems = append(d.p.Problems, base)
 		}
 		if d.intent.Access != nil {
@@ -89,7 +89,7 @@ func (d *accessCheck) checkLockOut(n *Node) {
 	p := Problem{Severity: Error, Code: ProblemLockOut, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
 	p.Summary = "Apply would lock itself out"
 	p.Detail = fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
-		"for the identity that applies, or set allow_lockout = true on the acl if that is meant.",
+		"for the identity that applies, or set allow_lockout = true on the acl if that is intended.",
 		n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path))
 	p.Detail += d.misspelt(n.ACL)
 	if missing&^maybe == 0 {

@@ -22,7 +22,7 @@ func (d *accessCheck) checkAdmins(n *Node) {
 			base.Severity, base.Summary = Warning, "Apply may lock the administrators out"
 		}
 		base.Detail = fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
-			"or set allow_lockout = true on the acl if that is meant.", n.Addr, aclText(n.ACL), whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path))
+			"or set allow_lockout = true on the acl if that is intended.", n.Addr, aclText(n.ACL), whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path))
 		base.Detail += d.misspelt(n.ACL)
 		d.p.Problems = append(d.p.Problems, base)
 	case v.unable != "" && !n.AllowLockout:
@@ -192,8 +192,8 @@ func (d *frame) checkSetters() {
 		return
 	}
 	d.problem(Warning, ProblemAccess, at, "Apply needs two credentials",
-		fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) can be set by %s alone, which is no declared administrator. "+
-			"Apply with its credential and an administrator's presented together: an auth block each.", n, plural(n), first, whoBut(who, d.intent.Access.Admins)))
+		fmt.Sprintf("%d access list%s of the tool's own nodes (%s first) can be set only by %s, which is not a declared administrator. "+
+			"Apply with both its credential and an administrator's: an auth block for each.", n, plural(n), first, whoBut(who, d.intent.Access.Admins)))
 }
 
 func mayAdminister(who kind.ACL, list []kind.ACL) bool {

@@ -39,10 +39,10 @@ func (d *frame) audit() {
 	if len(open) == 0 {
 		return
 	}
-	d.problem(Warning, ProblemOpen, &Node{}, "Others may delete or create where the stack stands",
-		strings.Join(open, "; ")+". Deleting and creating are rights of the parent in ZooKeeper: whatever the lists of the locks say, "+
-			"an idle lock or a tool's node right there can be deleted, or made by somebody else. "+
-			"Leave c, d and a there to who applies, for example with zkCli.sh's setAcl.")
+	d.problem(Warning, ProblemOpen, &Node{}, "Others may create or delete nodes of this stack",
+		strings.Join(open, "; ")+". In ZooKeeper, creating and deleting are rights on the parent: whatever the access lists of the locks say, "+
+			"an idle lock or one of the tool's own nodes there can be deleted, or created by somebody else. "+
+			"Grant c, d and a there only to those who apply, for example with zkCli.sh's setAcl.")
 }
 
 // others returns the entries that give one of the rights in mask to somebody who is neither us nor an
@@ -114,9 +114,9 @@ func (d *frame) auditNeighbours() {
 		}
 	}
 	if len(where) > 0 {
-		d.problem(Warning, ProblemOpen, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: where[0]}, "Other administrators stand on the same root",
-			fmt.Sprintf("%s may delete in %s, which is a right of the parent in ZooKeeper: whatever the lists of this stack's nodes say, its index, its apply lock and "+
-				"idle locks right below the root can be deleted. Where that is not meant, give each team a root of its own: a stack of the platform declares a namespace for each, "+
+		d.problem(Warning, ProblemOpen, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: where[0]}, "Other administrators use the same root",
+			fmt.Sprintf("%s may delete in %s, which in ZooKeeper is a right on the parent: whatever the access lists of this stack's nodes say, its index, its apply lock and "+
+				"idle locks right below the root can be deleted. If that is not intended, give each team a root of its own: a stack of the platform declares a namespace for each, "+
 				"whose acl grants \"admin\" to the team, and the team's ensemble block says root = %q.", whoBut(who, d.intent.Access.Admins), strings.Join(where, ", "), kind.JoinPath(d.p.Root, "TEAM")))
 	}
 }
@@ -136,6 +136,6 @@ func (d *frame) checkRoot(f *Framed) {
 		owner = "it is of " + d.current.RootOwner
 	}
 	d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path}, "Administrators have no rights on the root",
-		fmt.Sprintf("%s grants CREATE and DELETE to none of %s, who need both to manage what stands right below it. Its list is not this stack's to set, as %s: "+
+		fmt.Sprintf("%s grants CREATE and DELETE to none of %s, who need both to manage the nodes right below it. This stack does not set its access list, because %s: "+
 			"ask there for a grant of \"admin\" (it has %s), or choose a root of your own.", f.Path, whoText(d.intent.Access.Admins), owner, aclText(f.ACL)))
 }

@@ -20,10 +20,10 @@ func (d *selection) draining() {
 			continue
 		}
 		n := &Node{Addr: c.Addr, Path: c.Path}
-		then := "This plan leaves it so: plan the whole configuration, which opens it again, or deletes it where it is not declared."
+		then := "This plan leaves it closed: plan the whole configuration, which opens it again, or deletes it if it is not declared."
 		switch {
 		case c.Action == Forget:
-			then = "It is opened again before it is let go."
+			then = "It is opened again before it is forgotten."
 		case c.Action == Delete:
 			then = "This plan finishes: it is deleted when it is idle. Declare it again to have it opened instead."
 		case c.Action == Replace:
@@ -32,6 +32,6 @@ func (d *selection) draining() {
 			then = "This plan finishes: it is moved when it is idle."
 		}
 		d.problem(Warning, ProblemDraining, n, "Lock was left draining",
-			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle: nobody new gets in since. %s", c.Addr, then))
+			fmt.Sprintf("An apply was interrupted while it waited for %s to become idle, and since then nobody new gets in. %s", c.Addr, then))
 	}
 }

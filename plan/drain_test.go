@@ -37,9 +37,9 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 		"declared":      {declared: true, action: plan.Update},
 		"not declared":  {action: plan.Delete, says: "it is deleted when it is idle"},
 		"replaced":      {declared: true, opts: plan.Options{Replace: []string{"a.mutex"}}, action: plan.Replace, says: "it is replaced when it is idle"},
-		"forgotten":     {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is let go"},
-		"not planned":   {declared: true, opts: plan.Options{Excludes: []string{"a.mutex"}}, action: plan.NoOp, says: "leaves it so"},
-		"refreshed":     {declared: true, opts: plan.Options{RefreshOnly: true}, action: plan.NoOp, says: "leaves it so"},
+		"forgotten":     {intent: plan.Intent{Removals: []plan.Removal{{From: "a.mutex"}}}, action: plan.Forget, says: "opened again before it is forgotten"},
+		"not planned":   {declared: true, opts: plan.Options{Excludes: []string{"a.mutex"}}, action: plan.NoOp, says: "leaves it closed"},
+		"refreshed":     {declared: true, opts: plan.Options{RefreshOnly: true}, action: plan.NoOp, says: "leaves it closed"},
 		"moved by path": {intent: plan.Intent{PathMoves: []plan.PathMove{{From: testRoot + "/a", To: testRoot + "/b"}}}, action: plan.Update, says: "it is moved when it is idle"},
 	} {
 		t.Run(name, func(t *testing.T) {

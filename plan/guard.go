@@ -62,7 +62,7 @@ func (d *decisions) obstacle(want, have *Node) {
 	case "":
 		if have.Payload.Owner.Stack == "" {
 			d.problem(Error, ProblemForeign, want, "Path is taken by a lock that was let go",
-				at+fmt.Sprintf("where a %s stands that its stack has forgotten. Take it over: import { to = %s, path = %q }.",
+				at+fmt.Sprintf("where there is a %s that its stack has forgotten. Take it over: import { to = %s, path = %q }.",
 					have.Kind().Name, want.Addr, want.Path))
 			return
 		}
@@ -76,12 +76,12 @@ func (d *decisions) obstacle(want, have *Node) {
 			at+"where a locktree node cannot be understood ("+detail+"). Restore its data, or write it anew: "+healing(want)+".")
 	case TroubleUnreadable:
 		d.problem(Error, ProblemUnreadable, want, "Node cannot be read",
-			at+"where a node exists that we may not read. Connect with an identity that has READ there.")
+			at+"where there is a node that we may not read. Connect with an identity that has READ there.")
 	default:
 		left := "It is left alone: choose another path, or take it over: " + takeover("", want) + "."
 		back := "It is left alone. Take it back: " + healing(want) + "."
 		if have.Live != nil && have.Live.Ephemeral {
-			left = "It belongs to a session and goes with it: choose another path, or end the program that made it."
+			left = "It is ephemeral and ends with its session: choose another path, or end the program that created it."
 			back = left
 		}
 		if addr, ok := d.indexed[want.Path]; ok {
@@ -147,7 +147,7 @@ func (d *decisions) abandon(have *Node) {
 			fmt.Sprintf("%s at %s cannot be understood (%s). Restore its data, or delete it by hand.", addr, n.Path, detail))
 	case TroubleUnreadable:
 		d.problem(Error, ProblemUnreadable, n, "Node cannot be read",
-			fmt.Sprintf("%s at %s may not be read by us. Connect with an identity that has READ there.", addr, n.Path))
+			fmt.Sprintf("We may not read %s at %s. Connect with an identity that has READ there.", addr, n.Path))
 	default:
 		d.problem(Warning, ProblemMarkerLost, n, "Node is no longer ours",
 			fmt.Sprintf("%s at %s no longer carries this stack's mark. It is left alone and forgotten. Delete it by hand when nobody needs it.", addr, n.Path))
@@ -288,7 +288,7 @@ func (d *sides) checkParents() {
 				fmt.Sprintf("%s is declared at %s, but nothing declares %s. Declare a namespace there.", n.Addr, n.Path, parent))
 		case !p.Kind().Container:
 			d.problem(Error, ProblemParent, n, "Parent is a lock",
-				fmt.Sprintf("%s is declared inside %s, which is a %s: every child of a lock counts as somebody queuing for it.",
+				fmt.Sprintf("%s is declared inside %s, which is a %s: every child of a lock counts as a contender.",
 					n.Addr, p.Addr, p.Kind().Name))
 		}
 	}

@@ -49,7 +49,7 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 		return false
 	}
 	if lock := d.have[kind.ParentPath(imp.Path)]; have == nil && lock.Kind() != nil && !lock.Kind().Container {
-		return refuse("Import of a part of a lock", "%s is inside %s, which is a %s: what is in a lock belongs to it, and is nothing of its own. Correct the path.",
+		return refuse("Import of a part of a lock", "%s is inside %s, which is a %s: everything inside a lock is part of it. Correct the path.",
 			imp.Path, lock.Path, lock.Kind().Name)
 	}
 	if have == nil {
@@ -68,7 +68,7 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 			want.Addr, imp.Path, from.Path, want.Path, or)
 	}
 	if imp.Path != want.Path && (d.want[imp.Path] != nil || d.have[want.Path] != nil && !tombstone(d.have[want.Path])) {
-		return refuse("Import to a path that is taken", "%s is to be imported from %s to %s, but one of the two is something else already. Choose another name for what is declared, or remove what stands there.",
+		return refuse("Import to a path that is taken", "%s is to be imported from %s to %s, but one of the two paths is in use already. Choose another name in the declaration, or remove what is there.",
 			want.Addr, imp.Path, want.Path)
 	}
 	trouble, detail := troubleOf(have)
@@ -78,12 +78,12 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 		if imp.ByCommand {
 			or = ""
 		}
-		return refuse("Import of an ephemeral node", "%s belongs to a session and goes with it: it can be no lock. Correct the path%s.", imp.Path, or)
+		return refuse("Import of an ephemeral node", "%s is ephemeral and ends with its session, so it cannot be a lock. Correct the path%s.", imp.Path, or)
 	case trouble == "" && d.ours(have) && !tombstone(have) && d.movesTo[imp.Path] == nil:
 		return refuse("Import of a node that is managed already", "%s is this stack's already, as %s. Declare moved { from = %s, to = %s } instead of the import.",
 			imp.Path, have.owned(), have.owned(), want.Addr)
 	case trouble == "" && have.Payload.Owner.Stack == "" && have.Kind().Container && !want.Kind().Container && have.Live != nil && have.Live.Children > 0:
-		return refuse("Import of a namespace as a lock", "%s is a namespace and holds %d node%s, so it cannot become %s: every child of a lock counts as somebody queuing for it. "+
+		return refuse("Import of a namespace as a lock", "%s is a namespace and holds %d node%s, so it cannot become %s: every child of a lock counts as a contender. "+
 			"Declare a namespace there and import that, or delete by hand what is in it.", imp.Path, have.Live.Children, plural(have.Live.Children), want.Addr)
 	case trouble == "" && have.Payload.Owner.Stack == "", trouble == "" && d.ours(have):
 		return true
@@ -91,7 +91,7 @@ func (d *pairing) adoptable(imp *Import, want, have *Node) bool {
 		return refuse("Import from another stack", "%s belongs to stack %q (%s). Declare removed { from = %s } with destroy = false there, and apply that first.",
 			imp.Path, have.Payload.Owner.Stack, have.owned(), have.owned())
 	case trouble == TroubleUnreadable:
-		return refuse("Node cannot be imported", "%s is not ours to read. Connect with an identity that has READ there.", imp.Path)
+		return refuse("Node cannot be imported", "%s cannot be read by us. Connect with an identity that has READ there.", imp.Path)
 	case trouble == TroubleNewer:
 		return refuse("Node cannot be imported", "%s is of a newer version: %s.", imp.Path, detail)
 	case have.Live != nil && have.Live.DataLength > 0 && !d.opts.OverwriteData:
@@ -143,7 +143,7 @@ func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	case foreign:
 		d.problem(Warning, ProblemContainer, &Node{Addr: c.Addr, Path: c.Path, Origin: imp.Origin}, "Imported node may be a container",
 			fmt.Sprintf("%s is not empty, so it is taken over as it is. If a program made it as a container, the servers delete it "+
-				"soon after the last one leaves; the next plan then creates it again. Import it while it is idle to have it made anew.", c.Path))
+				"soon after the last one leaves; the next plan then creates it again. Import it while it is idle to have it created again.", c.Path))
 	}
 	return c, true
 }

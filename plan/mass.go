@@ -52,6 +52,6 @@ func (d *selection) checkMass() {
 			n.Addr = have.Addr
 		}
 		d.problem(Error, ProblemMassDestroy, n, "Most of a namespace would be destroyed",
-			fmt.Sprintf("%d of the %d nodes in %s would be deleted. When that is meant, plan again with -allow-mass-destroy.", gone[p], total[p], p))
+			fmt.Sprintf("%d of the %d nodes in %s would be deleted. If that is intended, plan again with -allow-mass-destroy.", gone[p], total[p], p))
 	}
 }

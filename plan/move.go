@@ -167,7 +167,7 @@ func (d *decisions) exhume(have *Node) Change {
 	case covered:
 	case c.Usage.Busy():
 		d.problem(Warning, ProblemInUse, &Node{Addr: addr, Path: have.Path}, "Moved lock is still in use",
-			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. It is left there. Have them take the lock at its new path: an apply takes the old node away once nobody is in it.", addr, have.Payload.MovedTo, have.Path, c.Usage))
+			fmt.Sprintf("%s has moved to %s, but its old node %s has %s. The old node is left there. Have them take the lock at its new path: an apply deletes the old node once it is idle.", addr, have.Payload.MovedTo, have.Path, c.Usage))
 	// The address is declared, at the path that the tombstone names or at another one since.
 	// Programs had until now to follow. The next apply with other changes deletes it.
 	case d.byAddr[addr] != nil:

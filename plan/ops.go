@@ -264,8 +264,8 @@ func (p *Plan) measure() {
 func (p *Plan) tooLong(tx *Transaction, s Stats) {
 	q := Problem{
 		Severity: Error, Code: ProblemBudget, Summary: "Change is too large for a transaction",
-		Detail: fmt.Sprintf("It takes %d operations of %d bytes at one moment, and at most %d are sent: a ZooKeeper server drops the connection "+
-			"at 1 MiB. Shorten what is declared, most often an access list.", s.Ops, s.Bytes, MaxTransaction),
+		Detail: fmt.Sprintf("It takes %d operations with %d bytes in one transaction, and the limit is %d bytes: a ZooKeeper server drops the connection "+
+			"at 1 MiB. Shorten the declaration, most often an access list.", s.Ops, s.Bytes, MaxTransaction),
 	}
 	if len(tx.Changes) > 0 {
 		q.Addr, q.Path = tx.Changes[0].Addr, tx.Changes[0].Path

@@ -80,7 +80,7 @@ func (d *frame) ownLists() {
 	}
 	if closed > 0 {
 		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: first}, "Access lists cannot be read",
-			fmt.Sprintf("%d of the tool's own nodes (%s first) may not be looked at by us, so whether they have the declared access lists is not known. Plan as one of the administrators.", closed, first))
+			fmt.Sprintf("%d of the tool's own nodes (%s first) cannot be read by us, so it is not known whether they have the declared access lists. Plan as an administrator.", closed, first))
 	}
 	d.checkSetters()
 }
@@ -115,7 +115,7 @@ func (d *sides) own(path string) bool {
 func (d *frame) ownChange(c AccessChange) {
 	if slices.ContainsFunc(c.After, kind.ACL.Masked) {
 		d.problem(Warning, ProblemAccess, &Node{Addr: c.Addr, Path: c.Pin.Path}, "Access list cannot be planned",
-			fmt.Sprintf("%s should change from %s, but the servers show the hash of a digest in it to its administrators alone. Plan as one of the administrators.", c.Pin.Path, aclText(c.Before)))
+			fmt.Sprintf("%s should change from %s, but the servers show the hash of a digest in it only to its administrators. Plan as an administrator.", c.Pin.Path, aclText(c.Before)))
 		return
 	}
 	d.p.Access = append(d.p.Access, c)
@@ -232,7 +232,7 @@ func (d *frame) shared(f *Framed) []kind.ACL {
 	}
 	if !d.unsure {
 		d.problem(Warning, ProblemAccess, &Node{Addr: EnsembleAddr(d.p.Ensemble), Path: f.Path}, "Access list is shared with another stack",
-			fmt.Sprintf("%s grants more than is declared here (%s). Stack %q stands there, too, %s.", f.Path, aclText(f.ACL), unknown, says))
+			fmt.Sprintf("%s grants more than is declared here (%s). Stack %q uses it too, %s.", f.Path, aclText(f.ACL), unknown, says))
 	}
 	d.unsure = true
 	// Entries that exist need not be added; from a reader the servers hide their hashes.

@@ -196,7 +196,7 @@ func (d *selection) leftQuotas() {
 			how = "is no longer ours"
 		}
 		d.problem(Warning, ProblemQuota, &Node{Addr: addr, Path: path}, "Quota of a namespace that is gone",
-			fmt.Sprintf("%s %s, and its quota of %d znodes was left at %s. Apply takes it away.", path, how, live.MaxNodes, QuotaPath(path)))
+			fmt.Sprintf("%s %s, and its quota of %d znodes is still at %s. Apply removes it.", path, how, live.MaxNodes, QuotaPath(path)))
 	}
 	slices.SortFunc(d.p.prior.LeftQuotas, func(a, b leftQuota) int { return strings.Compare(a.Path, b.Path) })
 }
@@ -214,9 +214,9 @@ func (d *selection) doubtfulQuotas() {
 		if c.stays() && !c.Tombstone {
 			or = fmt.Sprintf(", or declare it: quota { max_nodes = %d }", live.MaxNodes)
 		}
-		d.problem(Warning, ProblemQuota, &Node{Addr: c.Addr, Path: c.Path}, "Quota is left that may be ours",
-			fmt.Sprintf("%s has a quota of %d znodes, at %s. Whether this stack set it stood in the index, which does not know %s any more, so it is left as it is. "+
-				"If nobody else needs it, take it away with zkCli.sh: delquota -N %s%s.", c.Path, live.MaxNodes, QuotaPath(c.Path), c.Addr, c.Path, or))
+		d.problem(Warning, ProblemQuota, &Node{Addr: c.Addr, Path: c.Path}, "A quota that may be ours is left",
+			fmt.Sprintf("%s has a quota of %d znodes, at %s. Only the index said whether this stack set it, and it no longer knows %s, so the quota is left as it is. "+
+				"If nobody else needs it, remove it with zkCli.sh: delquota -N %s%s.", c.Path, live.MaxNodes, QuotaPath(c.Path), c.Addr, c.Path, or))
 	}
 }
 

@@ -35,22 +35,22 @@ func (d *selection) unnoted() {
 	lost := d.p.lostParts()
 	d.p.prior.Strays, d.p.prior.Unread = d.current.Strays, d.current.IndexTrouble != ""
 	marks := fmt.Sprintf("%d node%s that carr%s this stack's mark", n, plural(n), map[bool]string{true: "ies", false: "y"}[n == 1])
-	then := "Apply writes it anew from the nodes' own marks; no lock changes by that. " +
-		"What was deleted by hand since the last apply, and outputs, are not known meanwhile."
+	then := "Apply writes it again from the nodes' own marks; no lock changes. " +
+		"Until then outputs, and what was deleted by hand since the last apply, are not known."
 	switch {
 	case d.p.prior.Unread:
 		d.problem(Warning, ProblemIndex, &Node{}, "Index is damaged",
-			fmt.Sprintf("%s cannot be understood (%s), though there %s. %s", at, d.current.IndexTrouble, are(n, marks), then))
+			fmt.Sprintf("%s cannot be understood (%s), although there %s. %s", at, d.current.IndexTrouble, are(n, marks), then))
 	case lost > 0:
 		d.problem(Warning, ProblemIndex, &Node{}, "Index is damaged",
 			fmt.Sprintf("%d of the %d parts of %s %s gone or cannot be understood, and %s unknown to the others. %s",
 				lost, len(d.p.prior.Shards), at, map[bool]string{true: "is", false: "are"}[lost == 1], are(n, marks), then))
 	case n > 0 && d.current.Index == nil:
 		d.problem(Warning, ProblemIndex, &Node{}, "Index is missing",
-			fmt.Sprintf("Nothing stands at %s, though there %s. %s", at, are(n, marks), then))
+			fmt.Sprintf("There is no node at %s, although there %s. %s", at, are(n, marks), then))
 	case n > 0:
 		d.problem(Warning, ProblemIndex, &Node{}, "Index is incomplete",
-			fmt.Sprintf("There %s (%s first) which %s does not know. Apply notes them; no lock changes by that.", are(n, marks), first, at))
+			fmt.Sprintf("There %s (%s first) that %s does not contain. Apply adds them; no lock changes.", are(n, marks), first, at))
 	}
 }
 
@@ -65,7 +65,7 @@ func (d *selection) unseen() {
 			continue
 		}
 		d.problem(Warning, ProblemUnreadable, &Node{Path: path}, "Node cannot be read",
-			fmt.Sprintf("%s may not be read by us, so nobody can say whether it is this stack's. If it is, connect with an identity that has READ there, and do this again.", path))
+			fmt.Sprintf("We may not read %s, so it is not known whether it is this stack's. If it is, connect with an identity that has READ there and try again.", path))
 	}
 }
 

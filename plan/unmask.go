@@ -140,8 +140,8 @@ func (d *sides) unmask() {
 	}
 	if len(doubtful) > 0 {
 		d.problem(Warning, ProblemAccess, &Node{Addr: doubtful[0].Addr, Path: doubtful[0].Path}, "Access lists cannot be compared",
-			fmt.Sprintf("The servers show hashes of digests to administrators alone, so nobody can say whether those of %s%s are as declared: "+
-				"they are not what the last apply left. Plan as one of the administrators.", doubtful[0].Addr, andMore(len(doubtful)-1)))
+			fmt.Sprintf("The servers show the hashes of digests only to administrators, so it is not known whether the access lists of %s%s are as declared: "+
+				"they differ from what the last apply left. Plan as an administrator.", doubtful[0].Addr, andMore(len(doubtful)-1)))
 	}
 }
 

@@ -145,7 +145,7 @@ func sharedRoot(t *testing.T, first *office) {
 	require.Contains(t, second.must(exitOK, "both", "apply", "-auto-approve"), "Apply complete!")
 	for name, o := range map[string]*office{"ann": first, "bob": second} {
 		text := o.must(exitOK, name, "plan", "-detailed-exitcode")
-		require.Contains(t, text, "Warning: Other administrators stand on the same root", name)
+		require.Contains(t, text, "Warning: Other administrators use the same root", name)
 		require.Contains(t, text, fmt.Sprintf("root = %q", first.root+"/TEAM"), name)
 		o.must(exitOK, name, "doctor")
 	}
