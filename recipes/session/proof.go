@@ -121,8 +121,8 @@ func (s *Session) Proven() bool {
 	return s.state != StateLost && time.Now().Before(s.proof.sent.after(s.timeout/6, s.slept))
 }
 
-// Sure reports whether the session is Active, by the clock too. Unlike State it acts on nothing: it may be called with mutexes
-// held that who is told of a loss takes.
+// Sure reports whether the session is StateActive, after reading the clock. Unlike State it never changes the state, so a caller
+// may hold mutexes that the callbacks of a loss take.
 func (s *Session) Sure() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

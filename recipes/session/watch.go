@@ -72,8 +72,8 @@ func (w *Watch) Stop() {
 	}
 }
 
-// Beside is another watch on the node of w, by the watch that the servers keep already: nothing is sent. It is nil if w has
-// fired, or was stopped. call is called as GetCalled does.
+// Beside returns another watch on the node of w. It shares the watch that is set on the server, so nothing is sent. It returns nil
+// if w has fired or was stopped. call is called as by GetCalled.
 func (w *Watch) Beside(call func()) *Watch {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -109,8 +109,8 @@ func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Wat
 	return s.GetCalled(ctx, path, nil)
 }
 
-// GetCalled is GetW for a caller that keeps no goroutine waiting. If call is not nil, it is called once, where C would be closed.
-// That may happen before GetCalled returns, and on the goroutine that reads from the server, so call must return at once. After
+// GetCalled is GetW for a caller without a waiting goroutine. If call is not nil, it is called once, when C would be closed. That
+// may happen before GetCalled returns, and on the goroutine that reads from the server, so call must return at once. After
 // Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
 	w := s.attach(watchKey{path: path}, call)
@@ -127,7 +127,7 @@ func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Sta
 	return s.ChildrenCalled(ctx, path, nil)
 }
 
-// ChildrenCalled is to ChildrenW what GetCalled is to GetW.
+// ChildrenCalled is ChildrenW with a call, as with GetCalled.
 func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) ([]string, *zk.Stat, *Watch, error) {
 	w := s.attach(watchKey{path: path, child: true}, call)
 	r, err := s.run(ctx, op{name: "children", code: opGetChildren2, path: path, read: true, watch: true})
