@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,7 @@ func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		fresh  bool // the waiter's session has committed something lately
 		before time.Duration
+		reads  bool // the waiter's session asks that server for something all the time
 		after  func(l *line)
 	}{
 		"idle session":               {},
@@ -108,12 +110,25 @@ func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 		"heartbeat a moment too old": {fresh: true, before: 5 * time.Second},
 		"cut off for half a session": {before: 6 * time.Second},
 		"cut off for nearly all":     {before: 11 * time.Second},
+		"cut off, and read from":     {before: 11 * time.Second, reads: true},
 		"the connection changes":     {fresh: true, after: func(l *line) { l.srv.Disconnect(l.session(l.waiting)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLine(t, func(t *testing.T, l *line) {
 				if c.fresh {
 					l.heartbeat()
+				}
+				if c.reads {
+					s, err := l.waiting.Session(t.Context())
+					require.NoError(t, err)
+					var reading sync.WaitGroup
+					defer reading.Wait()
+					reading.Go(func() {
+						for range 40 {
+							_, _ = s.Exists(t.Context(), l.path) // what it says, and whether, is all the same
+							time.Sleep(time.Second)
+						}
+					})
 				}
 				if c.before > 0 {
 					l.follower.CutOff()
