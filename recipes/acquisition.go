@@ -64,6 +64,10 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error)
 	if err != nil {
 		return nil, err
 	}
+	if t.shared != nil && ctx.Err() != nil { // it came at the moment at which the caller left: the next one is to have it
+		_ = t.shared.leaseOf(ctx, &tenure{q: q, leases: 1}).Unlock(ctx)
+		return nil, a.ended(ctx)
+	}
 	if t.shared != nil {
 		return t.shared.leaseOf(ctx, t.shared.acquired(q, a.call, time.Since(a.start))), nil
 	}

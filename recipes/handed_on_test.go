@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -172,6 +173,27 @@ func TestADrainedLockIsNotHandedOn(t *testing.T) {
 		l.settle()
 		l.unlock(x)
 		require.ErrorIs(t, (<-w).err, recipes.ErrDraining)
+		l.noneLeft(m)
+	})
+}
+
+// A caller that gives up at the moment at which the lock is handed on to it is told so, as ever, and does not keep it.
+func TestALockIsNotHandedOnToACallerThatHasLeft(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex(), recipes.WithLocalHandoff(10))
+		for range 50 {
+			x, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			ctx, leave := context.WithCancel(t.Context())
+			left := async(func() (*recipes.Lease, error) { return m.Lock(ctx) })
+			synctest.Wait()
+			next := async(func() (*recipes.Lease, error) { return m.Lock(t.Context()) })
+			synctest.Wait()
+			leave()
+			l.unlock(x)
+			require.ErrorIs(t, (<-left).err, context.Canceled)
+			l.unlock((<-next).v)
+		}
 		l.noneLeft(m)
 	})
 }
