@@ -1,0 +1,36 @@
+package recipes_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+)
+
+// What happens to the node before it is watched is told as soon as it is.
+func TestWhatHappensInTheFirstMomentIsToldWhenItIsOver(t *testing.T) {
+	for name, tt := range map[string]struct {
+		happens func(*lab, string) error
+		cause   error
+	}{
+		"deleted":    {func(l *lab, node string) error { return l.srv.Delete(node) }, recipes.ErrLost},
+		"asked back": {func(l *lab, node string) error { return l.srv.Set(node, []byte(kind.RevokeMessage)) }, recipes.ErrRevoked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, l *lab) {
+				x, err := l.client("a").Mutex(l.mutex()).Lock(t.Context())
+				require.NoError(t, err)
+				start := time.Now()
+				require.NoError(t, tt.happens(l, x.Node()))
+				<-x.Context().Done()
+				require.ErrorIs(t, context.Cause(x.Context()), tt.cause)
+				require.Equal(t, 100*time.Millisecond+2*oneWay, time.Since(start))
+				_ = x.Unlock(t.Context())
+			})
+		})
+	}
+}
