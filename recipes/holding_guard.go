@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/locktree/locktree/recipes/session"
@@ -90,37 +91,53 @@ func (h *holding) sessionSays(err error) {
 	}
 }
 
+// Of a look at a node: what it will do about news.
+const (
+	lookReads int32 = iota // read it again
+	lookReadsAgain
+	lookIsOver // look anew
+	lookIsFollowed
+)
+
 // look reads one of our nodes, and has itself called again when there is news: that it is gone, or that somebody wants it back.
 // The first node tells the token.
+//
+// One look at a node is under way at a time. A connection that ends calls for each watch, also for one whose read it was to
+// answer: if each made another look, connections that break in turn would double them.
 func (h *holding) look(watch, i int) {
+	var phase atomic.Int32
 	// A release deletes the node first and ends the watching when that is confirmed: its event is no news.
-	again := func() {
-		if h.watches(watch) {
+	news := func() {
+		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.watches(watch) {
 			h.q.c.state.spawn(func() { h.look(watch, i) })
 		}
 	}
 	if say := h.ks[i].mark.Swap(nil); say != nil { // before it is read: a request to step back that came first is not overwritten
 		(*say)()
 	}
-	p := &place{member: member{q: h.q}, s: h.s, nodes: h.ks[i : i+1], call: again}
-	err := retry(context.Background(), h.s, func(err error) bool { return unseen(err) && h.watches(watch) }, func() error {
-		p.unwatch()
-		return p.readOwn(context.Background())
-	})
-	if !h.watching(watch, i, p) {
-		p.unwatch()
-		return
-	}
-	revoked := errors.Is(err, ErrRevoked)
-	if i == 0 && (err == nil || revoked) {
-		h.tokenIs(p.czxid)
-	}
-	switch {
-	case err == nil:
-	case revoked:
-		h.revoke()
-	default:
-		h.lose(err)
+	p := &place{member: member{q: h.q}, s: h.s, nodes: h.ks[i : i+1], call: news}
+	for again := true; again; again = !phase.CompareAndSwap(lookReads, lookIsOver) {
+		phase.Store(lookReads)
+		err := retry(context.Background(), h.s, func(err error) bool { return unseen(err) && h.watches(watch) }, func() error {
+			p.unwatch()
+			return p.readOwn(context.Background())
+		})
+		if !h.watching(watch, i, p) {
+			p.unwatch()
+			return
+		}
+		revoked := errors.Is(err, ErrRevoked)
+		if i == 0 && (err == nil || revoked) {
+			h.tokenIs(p.czxid)
+		}
+		switch {
+		case err == nil:
+		case revoked:
+			h.revoke()
+		default:
+			h.lose(err)
+			return
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
 )
 
 // What happens to the node before it is watched is told as soon as it is.
@@ -33,4 +34,29 @@ func TestWhatHappensInTheFirstMomentIsToldWhenItIsOver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection that ends wakes each look at a node: one whose answer it was to bring asks again by itself.
+func TestLooksAtANodeDoNotMultiply(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m := l.client("a").Mutex(l.mutex())
+		require.NoError(t, m.Declared(t.Context()))
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		s, err := m.Client().Session(t.Context())
+		require.NoError(t, err)
+		cut := l.srv.Inject(zktest.On("getData"), zktest.CutBefore)
+		most := 0
+		for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(5 * time.Millisecond) {
+			most = max(most, len(s.Stats().Watches))
+		}
+		require.Greater(t, s.Stats().Connections, 5)
+		cut.Remove()
+		require.LessOrEqual(t, most, 2, "of the declaration and the node")
+		time.Sleep(time.Second)
+		require.NoError(t, x.Context().Err())
+		require.NoError(t, l.srv.Delete(x.Node())) // it is watched again
+		l.settle()
+		require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
+	})
 }
