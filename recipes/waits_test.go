@@ -49,7 +49,7 @@ func TestTwoProgramsThatHoldWhatTheOtherWantsAreADeadlock(t *testing.T) {
 		_, err = l.client("D").Mutex(paths[2]).Lock(t.Context())
 		require.NoError(t, err)
 		seen := l.look(paths...)
-		require.Equal(t, []string{"deadlock: A holds /m0 waits /m1, B holds /m1 waits /m0"}, sorted(texts(seen)))
+		require.Equal(t, []string{"deadlock: A holds /m0 and waits for /m1; B holds /m1 and waits for /m0"}, sorted(texts(seen)))
 		require.Equal(t, l.session(a), owner(seen.Deadlocks[0], "A"))
 		require.Len(t, seen.All, 3)
 		cancel()
@@ -66,8 +66,8 @@ func TestTwoProgramsThatHoldWhatTheOtherWantsAreADeadlock(t *testing.T) {
 // sorted turns circles so that A begins them.
 func sorted(texts []string) []string {
 	for i, s := range texts {
-		if s == "deadlock: B holds /m1 waits /m0, A holds /m0 waits /m1" {
-			texts[i] = "deadlock: A holds /m0 waits /m1, B holds /m1 waits /m0"
+		if s == "deadlock: B holds /m1 and waits for /m0; A holds /m0 and waits for /m1" {
+			texts[i] = "deadlock: A holds /m0 and waits for /m1; B holds /m1 and waits for /m0"
 		}
 	}
 	return texts

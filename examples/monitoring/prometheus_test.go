@@ -425,7 +425,7 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 			})
 		})
 	}
-	exact := map[string]float64{"Held now": 4, "Waiting now": 3, "Leaders": 1, "Circles": 1, "Longer than declared": 1, "Changes due": 3, "Not seen": 2}
+	exact := map[string]float64{"Held now": 4, "Waiting now": 3, "Leaders": 1, "Deadlocks": 1, "Longer than declared": 1, "Changes due": 3, "Not seen": 2}
 	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "5m", "$lock", ".*")
 	for _, panel := range panels(t) {
 		t.Run(panel.Title, func(t *testing.T) {

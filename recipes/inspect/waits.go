@@ -35,7 +35,7 @@ type Step struct {
 	Waits string // the lock that it waits for itself
 }
 
-// String returns the cycle in one line: "deadlock: A holds x waits y, B holds y waits x".
+// String returns the cycle in one line: "deadlock: A holds x and waits for y; B holds y and waits for x".
 func (d Deadlock) String() string {
 	steps := make([]string, len(d))
 	for i, s := range d {
@@ -43,9 +43,9 @@ func (d Deadlock) String() string {
 		if s.Ahead {
 			verb = "is ahead in"
 		}
-		steps[i] = fmt.Sprintf("%s %s %s waits %s", s.Who, verb, s.Holds, s.Waits)
+		steps[i] = fmt.Sprintf("%s %s %s and waits for %s", s.Who, verb, s.Holds, s.Waits)
 	}
-	return "deadlock: " + strings.Join(steps, ", ")
+	return "deadlock: " + strings.Join(steps, "; ")
 }
 
 // WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. So a
@@ -62,7 +62,7 @@ func WaitsFor(locks ...*Report) *Waits {
 		out.All = append(out.All, e.Wait)
 	}
 	g.settle()
-	out.Deadlocks = g.circles()
+	out.Deadlocks = g.deadlocks()
 	return out
 }
 
@@ -184,9 +184,9 @@ func (g *waitGraph) settle() {
 	}
 }
 
-// circles follows, from every party that is stuck, the party it waits for. Each such walk ends in a cycle; each cycle is
+// deadlocks follows, from every party that is stuck, the party it waits for. Each such walk ends in a cycle; each cycle is
 // returned once.
-func (g *waitGraph) circles() []Deadlock {
+func (g *waitGraph) deadlocks() []Deadlock {
 	var out []Deadlock
 	// A walk that meets its own steps has found a cycle. One that meets an earlier walk has found nothing new, because that
 	// one went on to its end. Each party has one next, so no two cycles share a party.

@@ -41,15 +41,15 @@ func TestWhatIsADeadlockAndWhatOnlyLooksLikeOne(t *testing.T) {
 		"a queue":                    {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2, 3, 4})}, nil},
 		"a chain":                    {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2}), sketch("/y", m, ids{2}, ids{3}), sketch("/z", m, ids{3}, ids{4})}, nil},
 		"the same order":             {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2}), sketch("/y", m, ids{1}, ids{2})}, nil},
-		"three in a circle":          {[]*inspect.Report{sketch("/x", m, ids{1}, ids{3}), sketch("/y", m, ids{2}, ids{1}), sketch("/z", m, ids{3}, ids{2})}, []string{"deadlock: C holds /z waits /x, A holds /x waits /y, B holds /y waits /z"}},
-		"two circles":                {[]*inspect.Report{sketch("/a", m, ids{1}, ids{2}), sketch("/b", m, ids{2}, ids{1}), sketch("/c", m, ids{3}, ids{4}), sketch("/d", m, ids{4}, ids{3})}, []string{"deadlock: B holds /b waits /a, A holds /a waits /b", "deadlock: D holds /d waits /c, C holds /c waits /d"}},
+		"three in a circle":          {[]*inspect.Report{sketch("/x", m, ids{1}, ids{3}), sketch("/y", m, ids{2}, ids{1}), sketch("/z", m, ids{3}, ids{2})}, []string{"deadlock: C holds /z and waits for /x; A holds /x and waits for /y; B holds /y and waits for /z"}},
+		"two circles":                {[]*inspect.Report{sketch("/a", m, ids{1}, ids{2}), sketch("/b", m, ids{2}, ids{1}), sketch("/c", m, ids{3}, ids{4}), sketch("/d", m, ids{4}, ids{3})}, []string{"deadlock: B holds /b and waits for /a; A holds /a and waits for /b", "deadlock: D holds /d and waits for /c; C holds /c and waits for /d"}},
 		"readers beside readers":     {[]*inspect.Report{sketch("/x", rw, ids{-1, -2}, ids{}), sketch("/y", rw, ids{2}, ids{-1})}, nil},
 		"reader behind its own":      {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{1})}, nil},
-		"a writer between readers":   {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{2, -3}), sketch("/y", m, ids{3}, ids{1})}, []string{"deadlock: B is ahead in /x waits /x, A holds /x waits /y, C holds /y waits /x"}},
-		"readers of each other":      {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{2}), sketch("/y", rw, ids{-2}, ids{1})}, []string{"deadlock: B holds /y waits /x, A holds /x waits /y"}},
+		"a writer between readers":   {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{2, -3}), sketch("/y", m, ids{3}, ids{1})}, []string{"deadlock: B is ahead in /x and waits for /x; A holds /x and waits for /y; C holds /y and waits for /x"}},
+		"readers of each other":      {[]*inspect.Report{sketch("/x", rw, ids{-1}, ids{2}), sketch("/y", rw, ids{-2}, ids{1})}, []string{"deadlock: B holds /y and waits for /x; A holds /x and waits for /y"}},
 		"one permit will come":       {[]*inspect.Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1})}, nil},
-		"no permit will come":        {[]*inspect.Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1, 3})}, []string{"deadlock: B holds /y waits /s, A holds /s waits /y"}},
-		"behind one that is blocked": {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2, 3}), sketch("/y", m, ids{3}, ids{2})}, []string{"deadlock: B is ahead in /x waits /y, C holds /y waits /x"}},
+		"no permit will come":        {[]*inspect.Report{sketch("/s", sem, ids{1, 3}, ids{2}), sketch("/y", m, ids{2}, ids{1, 3})}, []string{"deadlock: B holds /y and waits for /s; A holds /s and waits for /y"}},
+		"behind one that is blocked": {[]*inspect.Report{sketch("/x", m, ids{1}, ids{2, 3}), sketch("/y", m, ids{3}, ids{2})}, []string{"deadlock: B is ahead in /x and waits for /y; C holds /y and waits for /x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, texts(inspect.WaitsFor(c.locks...)))
@@ -62,5 +62,5 @@ func TestUnnamedPartiesOfADeadlockAreCalledByWhatIsKnown(t *testing.T) {
 	for _, cs := range [][]inspect.Contender{x.Holders, x.Waiters, y.Holders, y.Waiters} {
 		cs[0].ID = ""
 	}
-	require.Equal(t, []string{"deadlock: session 0x2b holds /y waits /x, session 0x1a holds /x waits /y"}, texts(inspect.WaitsFor(x, y)))
+	require.Equal(t, []string{"deadlock: session 0x2b holds /y and waits for /x; session 0x1a holds /x and waits for /y"}, texts(inspect.WaitsFor(x, y)))
 }

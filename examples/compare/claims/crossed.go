@@ -18,7 +18,7 @@ type Crossed struct {
 	System   string `json:"system"`
 	Refused  string `json:"refused,omitempty"`  // the error that one of them was given
 	Granted  int    `json:"granted"`            // second locks that were granted
-	Circle   bool   `json:"circle"`             // locktree's status names the circle
+	Deadlock bool   `json:"deadlock"`           // locktree's status names the deadlock
 	Together bool   `json:"together,omitempty"` // both at once, as one lock, in opposite orders: no deadlock
 	Missing  string `json:"missing,omitempty"`
 }
@@ -62,7 +62,7 @@ func (e *Env) cross(s drivers.System, c *Crossed) error {
 	if s.Name != drivers.Ours {
 		return nil
 	}
-	if c.Circle, err = circle(addrs); err != nil {
+	if c.Deadlock, err = deadlock(addrs); err != nil {
 		return err
 	}
 	lasting := *e
@@ -77,8 +77,8 @@ func (e *Env) cross(s drivers.System, c *Crossed) error {
 	return err
 }
 
-// circle asks what `locktree status` asks.
-func circle(addrs []string) (bool, error) {
+// deadlock asks what `locktree status` asks.
+func deadlock(addrs []string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := recipes.Dial(ctx, recipes.Config{Servers: addrs, ConnectTimeout: patience})

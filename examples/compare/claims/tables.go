@@ -166,8 +166,8 @@ func pooledTable(all []Pooled) string {
 func crossedTable(all []Crossed) string {
 	return table("| | what becomes of them |", all, func(c Crossed) (string, string, []string) {
 		does := oneLine(c.does())
-		if c.Circle {
-			does += "; `locktree status` names the circle"
+		if c.Deadlock {
+			does += "; `locktree status` names the deadlock"
 		}
 		if c.Together {
 			does += "; MultiLock, which takes both at once, cannot come into it: fifty times in opposite orders, each was granted"

@@ -236,8 +236,8 @@ func (r *Results) deadlock() (Verdict, bool) {
 		}
 	}
 	v.Measured = fmt.Sprintf("an error in %s; the lock expires under its holder in %s; both wait in %s", list(noticed), list(expired), list(hang))
-	if c, ok := find(r.Crossed, func(c Crossed) bool { return c.Circle }); ok {
-		v.Measured += "; of " + c.System + "'s locks, `locktree status` names the circle"
+	if c, ok := find(r.Crossed, func(c Crossed) bool { return c.Deadlock }); ok {
+		v.Measured += "; of " + c.System + "'s locks, `locktree status` names the deadlock"
 	}
 	v.Holds = is(len(hang)+len(expired) == 0, "a program is told by "+list(noticed)+" only")
 	return v, len(noticed)+len(expired)+len(hang) > 0

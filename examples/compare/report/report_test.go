@@ -56,7 +56,7 @@ func example() *Report {
 				{System: "postgres advisory lock", TTL: 4 * time.Second, Released: true, After: 12 * time.Millisecond}},
 			Idle: []claims.Idle{{System: "locktree", Locks: 1000, Kept: 1000, Requests: 2.25, PerTTL: 9, Connections: 1}, {System: "redislock", Locks: 1000, Kept: 1000, Connections: 20, Gone: true},
 				{System: "mariadb GET_LOCK", Locks: 1000, Kept: 300, Refused: "Too many\nconnections", Connections: 300}},
-			Crossed: []claims.Crossed{{System: "locktree", Circle: true, Together: true}, {System: "redislock", Granted: 2}, {System: "postgres advisory lock", Refused: `"deadlock detected"`}},
+			Crossed: []claims.Crossed{{System: "locktree", Deadlock: true, Together: true}, {System: "redislock", Granted: 2}, {System: "postgres advisory lock", Refused: `"deadlock detected"`}},
 			Pooled: []claims.Pooled{{System: "postgres advisory lock, pooled", Grants: 90, Double: 14, First: "unlock: no | way", Stuck: true, Stranded: 1},
 				{System: "postgres transaction lock, pooled", Grants: 80}},
 			Failover: []claims.Failover{{System: "redislock", Server: "the primary is killed", Trials: 5, Double: 5}, {System: "locktree", Server: "the leader is killed", Trials: 1, Kept: 1},

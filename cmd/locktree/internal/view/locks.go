@@ -14,13 +14,13 @@ import (
 
 // deadlocks go to standard output: status is asked for them.
 func (h *Human) deadlocks(w *inspect.Waits) {
-	for _, line := range circles(w) {
+	for _, line := range deadlockLines(w) {
 		h.out.printf("%s\n", h.out.paint(red)(line))
 	}
 }
 
-// circles are a line for each deadlock.
-func circles(w *inspect.Waits) (lines []string) {
+// deadlockLines are a line for each deadlock.
+func deadlockLines(w *inspect.Waits) (lines []string) {
 	if w == nil {
 		return nil
 	}

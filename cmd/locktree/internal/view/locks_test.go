@@ -63,7 +63,7 @@ func TestStatusWarnsOfDeadlocks(t *testing.T) {
 	s := view.Status{Trees: []*plan.Tree{liveTree()}, Waits: []*inspect.Waits{inspect.WaitsFor(crossed()...)}}
 	v, out, _ := capture(nil)
 	v.Show(s)
-	require.Contains(t, out.String(), "deadlock: B holds /locks/rates waits /locks/ledger, A holds /locks/ledger waits /locks/rates\n")
+	require.Contains(t, out.String(), "deadlock: B holds /locks/rates and waits for /locks/ledger; A holds /locks/ledger and waits for /locks/rates\n")
 	s.Waits = []*inspect.Waits{inspect.WaitsFor(crossed()[:1]...)}
 	out.Reset()
 	v.Show(s)

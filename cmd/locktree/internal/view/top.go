@@ -41,7 +41,7 @@ func (t Top) text(h *Human) {
 		warn(t.stale())
 	}
 	for _, e := range t.Ensembles {
-		for _, line := range circles(e.Waits) {
+		for _, line := range deadlockLines(e.Waits) {
 			warn(line)
 		}
 	}

@@ -145,7 +145,7 @@ func TestProblemsAreFoundWorstFirst(t *testing.T) {
 		got = append(got, fmt.Sprintf("%v %s %s", p.Bad, p.What, p.Lock))
 	}
 	require.Equal(t, []string{
-		"true circle /locks/stock", "true leaderless /locks/election", "true longer than declared /locks/ledger", "true waits longer than declared /locks/stock",
+		"true deadlock /locks/stock", "true leaderless /locks/election", "true longer than declared /locks/ledger", "true waits longer than declared /locks/stock",
 		"true missing /locks/gone", "true unreadable /locks/secret", "true oversized session ",
 		"false silent holder /python/jobs", "false foreign node /python/jobs",
 	}, got)

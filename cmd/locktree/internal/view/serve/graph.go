@@ -13,8 +13,8 @@ import (
 // waitLine is one contender that waits, in words.
 type waitLine struct{ Lock, Link, Text string }
 
-// circle is a deadlock, in words and as a drawing.
-type circle struct {
+// deadlock is one, in words and as a drawing.
+type deadlock struct {
 	Text  string
 	Image template.HTML
 }
@@ -52,8 +52,8 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// circleText is the circle in a sentence.
-func circleText(d inspect.Deadlock) string {
+// sentence is a deadlock in words.
+func sentence(d inspect.Deadlock) string {
 	steps := make([]string, len(d))
 	for i, s := range d {
 		verb := " holds "
@@ -65,10 +65,9 @@ func circleText(d inspect.Deadlock) string {
 	return strings.Join(steps, "; ")
 }
 
-// circles are the deadlocks.
-func (e *Ensemble) circles() (out []circle) {
+func (e *Ensemble) deadlocks() (out []deadlock) {
 	for _, d := range e.Snapshot.Waits.Deadlocks {
-		out = append(out, circle{Text: circleText(d), Image: drawing(d)})
+		out = append(out, deadlock{Text: sentence(d), Image: drawing(d)})
 	}
 	return out
 }
@@ -152,7 +151,7 @@ func label(class string, x, y, width float64, verb, text string) string {
 	return fmt.Sprintf(`<text%s x="%.0f" y="%.0f"%s>%s</text>`, class, x, y, squeeze, template.HTMLEscapeString(inspect.Visible(string(r))))
 }
 
-// maxParties is how many parties of a circle are drawn. A larger one stands there as text only.
+// maxParties is how many parties of a deadlock are drawn. A larger one stands there as text only.
 const maxParties = 8
 
 // drawing puts the parties on a ring, each with an arrow to the one it waits for, and two of them side by side. Everything in it
@@ -170,7 +169,7 @@ func drawing(d inspect.Deadlock) template.HTML {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s"><defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>`,
-		width, height, template.HTMLEscapeString(circleText(d)))
+		width, height, template.HTMLEscapeString(sentence(d)))
 	at := func(i int) (x, y float64) {
 		a := start + 2*math.Pi*float64(i)/n
 		return width/2 + radius*math.Cos(a), height/2 + radius*math.Sin(a)

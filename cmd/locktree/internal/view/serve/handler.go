@@ -79,7 +79,7 @@ type shown struct {
 	Lock        *row
 	Gone        string // the path of a lock that is not there
 	Waits       []waitLine
-	Circles     []circle
+	Deadlocks   []deadlock
 	Queues      template.HTML
 	Conditions  []conditionsOf
 	Path        string // of this page, with its query
@@ -205,7 +205,7 @@ func (b *Board) view(name string, q url.Values) *shown {
 		v.Queues = b.queues()
 		for i := range b.ensembles {
 			if e := &b.ensembles[i]; e.Snapshot != nil {
-				v.Waits, v.Circles = append(v.Waits, e.waits()...), append(v.Circles, e.circles()...)
+				v.Waits, v.Deadlocks = append(v.Waits, e.waits()...), append(v.Deadlocks, e.deadlocks()...)
 			}
 		}
 	case "doctor":

@@ -137,7 +137,7 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	}
 	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(len(snap.Unread)-missing), en...)
 	f.add("locktree_missing_locks", "gauge", "Locks that are declared and not there.", float64(missing), en...)
-	f.add("locktree_deadlock_cycles", "gauge", "Circles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
+	f.add("locktree_deadlock_cycles", "gauge", "Deadlocks: cycles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
 	f.add("locktree_zxid_epoch_used_ratio", "gauge", "How much of the transaction numbers of this leader is used; at 1 a new leader is elected.",
 		float64(uint32(snap.Zxid))/(1<<32), en...) //nolint:gosec // the low half is the counter
 	f.add("locktree_locks", "gauge", "Locks that are looked at.", float64(len(snap.Locks)), en...)

@@ -35,7 +35,7 @@ func (b *Board) problems(now time.Time) (out []Problem) {
 		p := problemsOf{b: b, e: e, now: now}
 		p.connection()
 		if e.Snapshot != nil {
-			p.circles()
+			p.deadlocks()
 			p.lost()
 			p.locks()
 			p.unread()
@@ -95,9 +95,9 @@ func (p *problemsOf) connection() {
 	}
 }
 
-func (p *problemsOf) circles() {
+func (p *problemsOf) deadlocks() {
 	for _, d := range p.e.Snapshot.Waits.Deadlocks {
-		p.add(true, "circle", d[0].Holds, circleText(d)+". Nobody in it goes on unless one of them gives up.", look(d[0].Holds))
+		p.add(true, "deadlock", d[0].Holds, sentence(d)+". None of them continues until one gives up.", look(d[0].Holds))
 	}
 }
 

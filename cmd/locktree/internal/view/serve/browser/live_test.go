@@ -96,7 +96,7 @@ func TestACircleAppearsAndGoes(t *testing.T) {
 	giveUp()
 	graph.shows("main", "None: everybody who waits goes on")
 	graph.until("figure", "")
-	problems.hides(`[aria-label="Problems"]`, "circle")
+	problems.hides(`[aria-label="Problems"]`, "deadlock")
 }
 
 func TestPause(t *testing.T) {
