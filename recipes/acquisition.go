@@ -288,7 +288,7 @@ func (a *acquisition) hold(ctx context.Context) (*holding, error) {
 	}
 	// Not where others want it as well: to find out whether one of them waits would cost a look at the queue for each grant.
 	if first.q.opts.retention > 0 && !a.set && !first.queued {
-		h.keep = &retention{}
+		h.keep = &retention{listed: time.Now(), silence: first.s.Timeout()}
 	}
 	return hold(ctx, h)
 }

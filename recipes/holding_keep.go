@@ -17,7 +17,8 @@ import (
 // place, from its grant on: one request that nobody waits for, and one event when the first rival comes, whether the place is
 // in use then or not. The watch is of the connection on which it was set. When that ends, or the watch fires for any reason,
 // the place is given up at once if it is not in use, else by the next Unlock. So is one whose list has not been answered for, as
-// soon as the answer shows a rival.
+// soon as the answer shows a rival. A server that forgot the watch must cost a rival no more than a session timeout, as it costs
+// who waits (see next): after that time the queue is listed again.
 
 // retention is what a holding that may be kept has beside others. The holding's mu guards it.
 type retention struct {
@@ -26,11 +27,14 @@ type retention struct {
 	over    time.Time        // until when it is kept
 	timer   *time.Timer
 	fires   time.Time // when the timer does; zero if it does not
+	listed  time.Time // when the queue was asked for last
+	silence time.Duration
 }
 
 // until keeps the place for d from now on. A timer that runs is left alone, unless it is too late: expire looks at the time.
 func (k *retention) until(d time.Duration, expire func()) {
 	k.over = time.Now().Add(d)
+	d = min(d, k.silence)
 	switch {
 	case k.timer == nil:
 		k.timer = time.AfterFunc(d, expire)
@@ -39,7 +43,7 @@ func (k *retention) until(d time.Duration, expire func()) {
 	default:
 		return
 	}
-	k.fires = k.over
+	k.fires = time.Now().Add(d)
 }
 
 // end stops what runs for the retention, and returns the watches, to be stopped.
@@ -57,13 +61,27 @@ func (h *holding) listen() {
 	h.listens(h.d.w.Beside(h.asked))
 	h.q.c.state.spawn(func() {
 		children, w, err := childrenCalledPersistent(context.Background(), h.s, h.ks[0].dir, h.asked)
-		if line, _ := kind.SortContenders(children); err != nil || len(line) != 1 {
-			h.asked()
-		}
+		h.others(children, err)
 		if err == nil {
 			h.listens(w)
 		}
 	})
+}
+
+// listenAgain lists the queue if it was not for a session timeout. mu is held.
+func (h *holding) listenAgain() {
+	if time.Since(h.keep.listed) < h.keep.silence {
+		return
+	}
+	h.keep.listed = time.Now()
+	h.q.c.state.spawn(func() { h.others(listChildren(context.Background(), h.s, h.ks[0].dir)) })
+}
+
+// others looks whether a list of the queue shows anybody else.
+func (h *holding) others(children []string, err error) {
+	if line, _ := kind.SortContenders(children); err != nil || len(line) != 1 {
+		h.asked()
+	}
 }
 
 // listens keeps a watch, to be stopped. Of a declaration that may have changed already there is none.
@@ -98,8 +116,10 @@ func (h *holding) expire() {
 	h.keep.fires = time.Time{}
 	used := h.leases > 0 || h.over != nil
 	if !used && left > 0 {
-		h.keep.timer.Reset(left)
-		h.keep.fires = h.keep.over
+		again := min(left, h.keep.silence)
+		h.keep.timer.Reset(again)
+		h.keep.fires = time.Now().Add(again)
+		h.listenAgain()
 	}
 	h.mu.Unlock()
 	if !used && left <= 0 {

@@ -55,6 +55,9 @@ func (h *holding) release(l *Lease, heir *queue) bool {
 	l.g.leases--
 	h.tell(EventReleased, l.g, nil)
 	h.tenures = nil
+	if h.keep != nil {
+		h.listenAgain()
+	}
 	if heir == nil {
 		h.leases = 0
 		h.keep.until(opts.retention, h.expire)

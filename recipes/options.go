@@ -75,8 +75,9 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 // each grant must have a token of its own. The events of each lease have a Call of their own.
 //
 // Not guaranteed: that the next Lock finds the lock kept. It is not kept if this client had to wait for another one, or if the
-// contenders of the session take half of the room there is (see [ErrSessionFull]). A retention costs two requests, heartbeats while
-// it lasts, and, if this process is stopped, the wait of others until its session expires, as with any lock.
+// contenders of the session take half of the room there is (see [ErrSessionFull]). A retention costs two requests, one more for each
+// session timeout that it lasts, and heartbeats
+// meanwhile, and, if this process is stopped, the wait of others until its session expires, as with any lock.
 //
 // Only a mutex is kept; other kinds refuse this option. Readers share a contender already, and a kept writer would block
 // the readers of its own client. A kept permit would be one less for those that wait for several. A leadership that is kept
