@@ -203,3 +203,9 @@ func (t *Turns) Wake(key string) {
 		s.waits = nil
 	}
 }
+
+// BeginWrite is what a guarded write does before it is sent.
+func (l *Lease) BeginWrite() error { return l.beginWrite() }
+
+// Exchanged is what Downgrade does before it exchanges the lease.
+func (m *RWMutex) Exchanged(l *Lease) error { return m.mine(l, false) }

@@ -21,11 +21,13 @@ func (h *holding) passOn(l *Lease) bool {
 	default:
 		s = nil
 	}
+	if s != nil {
+		l.end(releasedError(h.q.path)) // before the next holder begins, which may take what is kept as soon as mu is free
+	}
 	st.mu.Unlock()
 	if s == nil {
 		return false
 	}
-	l.end(releasedError(h.q.path)) // before the next holder begins
 	if heir.pass != nil {
 		heir.pass <- ticket{shared: h}
 	}

@@ -193,6 +193,11 @@ func (l *Lease) Verify(ctx context.Context) error {
 func (l *Lease) ended() error {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
+	return l.over()
+}
+
+// over is ended with the holding's mu held: what has to be done before it ends is done in the same hold of that.
+func (l *Lease) over() error {
 	if !l.released.IsZero() {
 		return releasedError(l.Path())
 	}
@@ -207,10 +212,7 @@ func (l *Lease) ended() error {
 // checks is the lease's node: readers of one client share that, so a write of unknown outcome may also be applied while
 // another of them still reads.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	if err := l.ended(); err != nil {
-		return nil, err
-	}
-	if err := l.h.beginWrite(); err != nil {
+	if err := l.beginWrite(); err != nil {
 		return nil, err
 	}
 	guarded := make([]any, 0, len(l.h.ks)+len(ops))
@@ -233,14 +235,16 @@ func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, erro
 	return res, err
 }
 
-// beginWrite counts a guarded write, unless the holding has ended: what is not counted was not sent before the end.
-func (h *holding) beginWrite() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.over == nil {
-		h.writes++
+// beginWrite counts a guarded write, unless the lease has ended: what is not counted was not sent before the end. The holding may
+// be another's by then.
+func (l *Lease) beginWrite() error {
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	err := l.over()
+	if err == nil {
+		l.h.writes++
 	}
-	return h.over
+	return err
 }
 
 // endWrite takes a write off the count, unless it may still be applied: one that was given up, or whose reply was lost. The

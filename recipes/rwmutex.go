@@ -193,21 +193,25 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 	return h.leaseOf(ctx, h.first), nil
 }
 
-// mine checks that l is a lease of this lock, held, in the given mode, and not entered again.
+// mine checks that l is a lease of this lock, held, in the given mode, and not entered again. One to write is then its caller's to
+// exchange, and nobody else's.
 func (m *RWMutex) mine(l *Lease, shared bool) error {
 	h := l.h
 	if h.q.c != m.read.c || h.q.path != m.Path() || h.q.shared != shared {
 		return fmt.Errorf("recipes: the lease of %s (shared: %v) is not a lease of %s to exchange", h.q.path, h.q.shared, m.Path())
 	}
-	if err := l.ended(); err != nil {
-		return err
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// Of readers refuseShares looks at that (see TryUpgrade).
-	if !shared && h.leases > 1 {
+	if err := l.over(); err != nil {
+		return err
+	}
+	if shared { // refuseShares looks at the rest
+		return nil
+	}
+	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", m.Path(), h.leases)
 	}
+	h.stopped = true // an Unlock that comes now hands it on to nobody: see free
 	return nil
 }
 
