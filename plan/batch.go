@@ -169,31 +169,48 @@ func (b *batcher) run() error {
 // transactions are the same as before. From there on the budget decides.
 func (b *batcher) pass(units [][]*Change) error {
 	b.open()
-	again := b.sent
 	for _, unit := range units {
 		ops, err := operations(unit)
 		if err != nil {
 			return err
 		}
-		cost := b.cost(unit, ops)
-		// The first unit of a transaction is never too large: one that exceeds the budget goes alone.
-		full := b.n >= len(again) && b.units > 0 && b.bytes+cost > b.budget || b.n < len(again) && b.units == again[b.n]
-		if full {
-			if err := b.send(false); err != nil {
-				return err
-			}
-			cost = b.cost(unit, ops) // the parts of the index are clean again
+		if err := b.makeRoom(func() int { return b.cost(unit, ops) }); err != nil {
+			return err
 		}
-		b.bytes += cost
-		b.units++
 		b.add(unit, ops)
 	}
-	for _, d := range b.p.Drifted { // entries of nodes that no longer exist
-		if d.What != DriftChanged {
-			b.ledger.find(d.Path).dirty = true
+	// Entries of nodes that no longer exist are not in the ledger: to write a part is to drop them. There may be some in
+	// every part, which would be more than one transaction takes.
+	for _, d := range b.p.Drifted {
+		part := b.ledger.find(d.Path)
+		if d.What == DriftChanged || part.dirty || part.written {
+			continue
 		}
+		if err := b.makeRoom(func() int { return part.size }); err != nil {
+			return err
+		}
+		part.dirty = true
 	}
 	return b.send(true)
+}
+
+// makeRoom begins another transaction if a unit would be too much for this one, and counts the unit.
+func (b *batcher) makeRoom(cost func() int) error {
+	n := cost()
+	// The first unit of a transaction is never too large: one that exceeds the budget goes alone.
+	full := b.units > 0 && b.bytes+n > b.budget
+	if b.n < len(b.sent) {
+		full = b.units == b.sent[b.n]
+	}
+	if full {
+		if err := b.send(false); err != nil {
+			return err
+		}
+		n = cost() // the parts of the index are clean again
+	}
+	b.bytes += n
+	b.units++
+	return nil
 }
 
 // open fills the ledger with the state before the first transaction.

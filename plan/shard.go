@@ -88,6 +88,8 @@ type leaf struct {
 	res    map[string]note // by key
 	size   int             // estimate
 	dirty  bool            // it differs, or may differ, from what is stored: flush writes it
+	// written: flush has written it, so that it has no entry of a node that no longer exists.
+	written bool
 }
 
 // note is an entry. Its hash is computed when the part is written, because most parts are not.
@@ -212,7 +214,7 @@ func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 			ops = append(ops, Op{Kind: OpCreate, Path: path, Data: data, ACL: acl})
 			s.Version = 0
 		}
-		s.stored, s.dirty = true, false
+		s.stored, s.dirty, s.written = true, false, true
 	}
 	return ops, nil
 }
