@@ -236,7 +236,7 @@ func (s *service) prepare(cfg *config.Config) {
 	s.stack = &stack{Config: cfg, clients: make([]*recipes.Client, len(cfg.Ensembles))}
 	var ensembles []serve.Ensemble
 	for i, e := range cfg.Ensembles {
-		ensembles = append(ensembles, serve.Ensemble{Name: e.Name, Servers: serverLists(cfg)[i], Prefix: s.prefix})
+		ensembles = append(ensembles, serve.Ensemble{Name: e.Name, Servers: serverLists(cfg)[i], Prefix: s.prefix, Compare: s.driftInterval > 0 && s.declared()})
 	}
 	s.board = serve.NewBoard(serve.Options{Version: version(), Interval: s.interval, History: s.history, Status: s.status}, ensembles...)
 }
@@ -319,8 +319,11 @@ func (s *service) compare(ctx context.Context) {
 	}
 }
 
+// declared reports whether there is a configuration to compare with.
+func (s *service) declared() bool { return s.servers == "" && len(s.stack.Sources) > 0 }
+
 func (s *service) compareOnce(ctx context.Context) {
-	declared := s.servers == "" && len(s.stack.Sources) > 0
+	declared := s.declared()
 	var plans []*plan.Plan
 	var trouble error
 	if declared {

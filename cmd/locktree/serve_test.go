@@ -124,6 +124,7 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	_, metrics := s.get("metrics")
 	require.Contains(t, metrics, `locktree_lock_waiters{ensemble="local",lock="namespace.payments.mutex.ledger",kind="mutex"} 1`)
+	require.Contains(t, metrics, "locktree_drift_checked_timestamp_seconds")
 
 	require.NoError(t, l.Unlock(t.Context()))
 	s.until("", "granted")
@@ -148,6 +149,8 @@ func TestServeWithoutAConfigurationShowsWhatIsBelowAPrefix(t *testing.T) {
 	moves := regexp.MustCompile(`"(zxid|session_expires)": [^,\n]+`) // with every session and ping
 	require.Equal(t, moves.ReplaceAllString(s.command("status", "-json", "/"), ""), moves.ReplaceAllString(status, ""))
 	require.Contains(t, s.until("drift", "Not checked"), "no configuration")
+	_, metrics := s.get("metrics")
+	require.NotContains(t, metrics, "locktree_drift_checked_timestamp_seconds")
 }
 
 func TestServeSurvivesTheServersAbsence(t *testing.T) {
@@ -160,6 +163,8 @@ func TestServeSurvivesTheServersAbsence(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	code, _ = s.get("api/v1/status")
 	require.Equal(t, http.StatusServiceUnavailable, code)
+	_, metrics := s.get("metrics")
+	require.Contains(t, metrics, `locktree_drift_checked_timestamp_seconds{ensemble="local"} 0`)
 	srv.RefuseDials(false)
 	s.until("", "by dump")
 	srv.RefuseDials(true)

@@ -100,7 +100,7 @@ func TestPages(t *testing.T) {
 	b.Saw("main", scene()) // twice the same
 	b.Saw("main", next)
 	b.Checked("main", func(e *Ensemble) {
-		e.Drift, e.DriftAt, e.Plan = &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}, noon, "Plan: 1 to add, 0 to change, 0 to destroy."
+		e.Compare, e.Drift, e.DriftAt, e.Plan = true, &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}, noon, "Plan: 1 to add, 0 to change, 0 to destroy."
 		e.CheckAt, e.Checkup = noon, &view.CheckupOf{Root: "/locks", Servers: []view.CheckupServer{{Server: "zk1:2181", Conditions: []inspect.Condition{
 			{Name: "clock", What: "it runs"}, {Name: "session timeout", Verdict: inspect.VerdictFails, What: "4s", Next: "set 8s"}}}}}
 	})
@@ -418,4 +418,14 @@ func TestAnUnfinishedApplyIsTold(t *testing.T) {
 		require.Contains(t, get(t, b.Handler(), "/metrics").Body.String(), `locktree_apply_incomplete{ensemble="main"} `+c.want+"\n")
 		require.Equal(t, c.want == "1", strings.Contains(get(t, b.Handler(), "/").Body.String(), "apply unfinished"))
 	}
+}
+
+// A comparison that never succeeds has an age as well, or no alert would ever see that it is missing.
+func TestAComparisonThatNeverSucceededIsExported(t *testing.T) {
+	metric := func(e Ensemble) string {
+		page := get(t, NewBoard(Options{Now: func() time.Time { return noon }}, e).Handler(), "/metrics").Body.String()
+		return regexp.MustCompile(`(?m)^locktree_drift_checked.*$`).FindString(page)
+	}
+	require.Equal(t, `locktree_drift_checked_timestamp_seconds{ensemble="main"} 0`, metric(Ensemble{Name: "main", Compare: true, Trouble: "not authorized"}))
+	require.Empty(t, metric(Ensemble{Name: "main", Trouble: "not authorized"}), "there is no configuration")
 }

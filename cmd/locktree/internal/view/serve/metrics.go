@@ -102,7 +102,13 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 			incomplete = 1
 		}
 		f.add("locktree_apply_incomplete", "gauge", "Whether an apply was interrupted, or is under way: access lists are to be set, or locks let nobody new in.", incomplete, en...)
-		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "When drift was last checked.", seconds(e.DriftAt), en...)
+	}
+	if e.Compare { // from the beginning: an alert sees the age of what there is
+		checked := 0.0
+		if e.Drift != nil {
+			checked = seconds(e.DriftAt)
+		}
+		f.add("locktree_drift_checked_timestamp_seconds", "gauge", "When drift was last checked; 0 as long as that has not succeeded.", checked, en...)
 	}
 	if e.Checkup != nil {
 		value := map[inspect.Verdict]float64{inspect.VerdictHolds: 1, inspect.VerdictUnsure: 0.5}

@@ -21,6 +21,7 @@ type Ensemble struct {
 	Snapshot *inspect.Snapshot // the newest; nil before the first
 	Error    string            // why there is none newer, "" when the last look succeeded
 
+	Compare bool       // it is compared with a configuration
 	Drift   *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
 	DriftAt time.Time
 	Plan    string // Drift as text, "" where there is none
