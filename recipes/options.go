@@ -76,8 +76,8 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 //
 // Not guaranteed: that the next Lock finds the lock kept. It is not kept if this client had to wait for another one, or if the
 // contenders of the session take half of the room there is (see [ErrSessionFull]). A retention costs two requests, one more for each
-// session timeout that it lasts, and heartbeats
-// meanwhile, and, if this process is stopped, the wait of others until its session expires, as with any lock.
+// session timeout that it lasts, and heartbeats. If this process is stopped meanwhile, others wait until its session expires, as
+// with any lock.
 //
 // Only a mutex is kept; other kinds refuse this option. Readers share a contender already, and a kept writer would block
 // the readers of its own client. A kept permit would be one less for those that wait for several. A leadership that is kept
