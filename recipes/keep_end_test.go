@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -170,5 +171,44 @@ func TestPlacesAreKeptInHalfOfWhatASessionMayHave(t *testing.T) {
 		l.unlock(x)
 		l.settle()
 		require.Empty(t, l.queue("/m"))
+	})
+}
+
+func TestAKeptPlaceIsLostInDoubtWhereALeaseWouldBe(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m, x := l.keeping(func(c *recipes.Config) { c.LoseOnSuspect = true })
+		l.srv.Disconnect(l.session(m.Client()))
+		time.Sleep(time.Second)
+		require.NotContains(t, l.queue("/m"), x.Node())
+		y, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(y)
+		l.settle()
+		require.Contains(t, l.queue("/m"), y.Node())
+		time.Sleep(retention)
+		l.noneLeft(m)
+	})
+}
+
+// The client keeps some thousand declarations, and retentions may be more.
+func TestAKeptPlaceHearsOfADrainWhenItsDeclarationIsNoLongerKept(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		m, x := l.keeping()
+		c := m.Client()
+		c.KeepDeclarations(1)
+		for i := range 5 {
+			p := "/n" + strconv.Itoa(i)
+			l.declare(p, kind.Mutex.New())
+			y, err := c.Mutex(p).Lock(t.Context())
+			require.NoError(t, err)
+			l.unlock(y)
+		}
+		require.Contains(t, l.queue("/m"), x.Node())
+		l.declare("/m", kind.Mutex.New(), draining)
+		l.settle()
+		require.NotContains(t, l.queue("/m"), x.Node())
+		_, err := m.Lock(t.Context())
+		require.ErrorIs(t, err, recipes.ErrDraining)
+		l.noneLeft(m)
 	})
 }
