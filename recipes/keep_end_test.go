@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"context"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -210,5 +211,46 @@ func TestAKeptPlaceHearsOfADrainWhenItsDeclarationIsNoLongerKept(t *testing.T) {
 		_, err := m.Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrDraining)
 		l.noneLeft(m)
+	})
+}
+
+// A follower that is cut off goes on telling that nobody queues. Only commits tell that the place is still there.
+func TestAKeptPlaceAtAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		l.mutex()
+		f := l.srv.Replica()
+		var moved atomic.Bool
+		moved.Store(true)
+		a := l.client("a", l.movedTo(f, &moved))
+		m := a.Mutex("/m", recipes.WithRetention(time.Hour))
+		x, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		l.unlock(x)
+		time.Sleep(time.Minute)
+		f.CutOff()
+		b := l.client("b").Mutex("/m")
+		var granted atomic.Bool
+		w := async(func() (*recipes.Lease, error) {
+			y, err := b.Lock(context.Background())
+			granted.Store(true)
+			return y, err
+		})
+		resumed := 0
+		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(10 * time.Millisecond) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			y, err := m.TryLock(ctx)
+			cancel()
+			if err == nil {
+				resumed++
+				require.False(t, granted.Load(), "a rival holds")
+				_ = y.Unlock(t.Context())
+			}
+		}
+		require.Positive(t, resumed)
+		f.CatchUp()
+		r := <-w
+		require.NoError(t, r.err)
+		l.unlock(r.v)
+		l.settle()
 	})
 }
