@@ -68,6 +68,34 @@ func TestEntriesOfLostNodesAreDroppedInAsManyTransactionsAsItTakes(t *testing.T)
 	}
 }
 
+// A list that many nodes share may change. The note of what is still to be set was too long for a transaction from some
+// 3,000 nodes on, and could not be cut: such a change could not be applied at all.
+func TestAnAccessListOfManyNodesCanBeChanged(t *testing.T) {
+	declare := func(list ...kind.ACL) *plan.Tree {
+		nodes := []*plan.Node{declare("/locks/many", kind.Namespace, acl(admin))}
+		for i := range 2000 {
+			nodes = append(nodes, declare(fmt.Sprintf("/locks/many/%04d-%s", i, strings.Repeat("x", 240)), kind.Mutex, acl(list...)))
+		}
+		return declared(nodes...)
+	}
+	m := newModel(testRoot, testStack)
+	m.inTransactions(t, plan.Diff(m.read(t, testRoot, testStack), declare(admin), plan.Options{Identities: us}), plan.MaxTransaction)
+	after := declare(admin, worker)
+	p := plan.Diff(m.read(t, testRoot, testStack), after, plan.Options{Identities: us})
+	require.True(t, p.Applyable(), "%v", p.Problems)
+	m.inTransactions(t, p, plan.MaxTransaction)
+	for _, s := range p.ACLSteps()[:600] {
+		require.NoError(t, m.setACL(s))
+	}
+	// It was interrupted.
+	live := m.read(t, testRoot, testStack)
+	require.Equal(t, []plan.PendingACL{{ACL: []kind.ACL{admin, worker}}}, live.Index.Pending)
+	p = plan.Diff(live, after, plan.Options{Identities: us})
+	require.NotEmpty(t, p.Resumes)
+	require.Empty(t, p.Drifted, "nobody changed anything by hand")
+	require.Len(t, p.ACLSteps(), 1400)
+}
+
 // inTransactions applies a plan to servers that accept so many bytes, and returns how many transactions that took.
 func (m *model) inTransactions(t *testing.T, p *plan.Plan, limit int) (n int) {
 	require.NoError(t, p.Transactions("0123456789abcdef", kind.WorldAll(), func(tx *plan.Transaction) error {

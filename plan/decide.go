@@ -208,14 +208,24 @@ func (d *sides) drifted(n *Node) bool {
 		return false
 	}
 	h, err := n.hash()
-	if acl, waits := d.pending[n.Path]; waits && err == nil && h != e.Hash {
-		// The index has the hash with the new list. The former list is stored nowhere, so a list
-		// that is still to be set does not count as drift either.
-		c := *n
-		c.ACL = acl
-		h, err = c.hash()
+	// The index has the hash with the new list. The former list is stored nowhere, so a list
+	// that is still to be set does not count as drift either.
+	for _, acl := range d.awaited(n.Path) {
+		if err == nil && h != e.Hash {
+			c := *n
+			c.ACL = acl
+			h, err = c.hash()
+		}
 	}
 	return err == nil && h != e.Hash
+}
+
+// awaited are the access lists that an interrupted apply may have had yet to set on a node.
+func (d *sides) awaited(path string) [][]kind.ACL {
+	if acl, named := d.pending[path]; named {
+		return [][]kind.ACL{acl}
+	}
+	return d.unnamed
 }
 
 func usage(n *Node) *Usage {

@@ -27,6 +27,7 @@ type sides struct {
 	have     map[string]*Node      // current, by path
 	indexed  map[string]string     // keys of the index's entries, by path; see addrOfKey
 	pending  map[string][]kind.ACL // lists that an interrupted apply had yet to set, by path
+	unnamed  [][]kind.ACL          // or, if they were too many, on any node
 	limits   map[string]LiveQuota  // the quotas found that are ours to change, by path
 	doubtful map[string]LiveQuota  // the quotas found that may be ours
 	bases    map[Addr]bool         // addresses of desired nodes that have a key, without it
@@ -177,6 +178,10 @@ func (d *sides) index(desired *Tree) {
 		}
 		d.pending = make(map[string][]kind.ACL, len(x.Pending))
 		for _, p := range x.Pending {
+			if p.Path == "" {
+				d.unnamed = append(d.unnamed, p.ACL)
+				continue
+			}
 			d.pending[p.Path] = p.ACL
 		}
 		d.p.prior.Extra, d.p.prior.Shards = x.extra, x.Shards

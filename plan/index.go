@@ -48,11 +48,37 @@ type IndexEntry struct {
 }
 
 // PendingACL is an access list to be set on an existing node: the part of an
-// apply that ZooKeeper cannot do in a transaction.
+// apply that ZooKeeper cannot do in a transaction. Without a path, it is to be set on nodes that are not named.
 type PendingACL struct {
-	Addr Addr       `json:"addr"`
-	Path string     `json:"path"`
+	Addr Addr       `json:"addr,omitempty"`
+	Path string     `json:"path,omitempty"`
 	ACL  []kind.ACL `json:"acl"`
+}
+
+// maxPending bounds the list of pending access lists, in bytes: it is written as a whole, with the index node. If it would
+// be longer, up to maxLists different access lists are noted instead, without the nodes.
+const maxPending, maxLists = shardAbove, 16
+
+func pendingOf(steps []ACLStep) (all []PendingACL) {
+	size := 0
+	for _, s := range steps {
+		all = append(all, PendingACL{s.Addr, s.Path, s.ACL})
+		size += len(s.Addr) + len(s.Path) + len(`{"addr":"","path":"","acl":[]},`)
+		for _, a := range s.ACL {
+			size += len(a.Scheme) + len(a.ID) + len(`{"scheme":"","id":"","perms":"cdrwa"},`)
+		}
+	}
+	if size <= maxPending {
+		return all
+	}
+	var lists []PendingACL
+	for _, one := range all {
+		same := func(l PendingACL) bool { return slices.Equal(l.ACL, one.ACL) }
+		if len(lists) < maxLists && !slices.ContainsFunc(lists, same) {
+			lists = append(lists, PendingACL{ACL: one.ACL})
+		}
+	}
+	return lists
 }
 
 // StoredOutput is an output value in the index.

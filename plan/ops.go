@@ -138,9 +138,7 @@ func (p *Plan) keptPaths() map[string]bool {
 // indexHead is the index without its entries.
 func (p *Plan) indexHead(applyID string) *Index {
 	x := &Index{Apply: applyID, Config: p.ConfigHash, Resources: map[string]IndexEntry{}, extra: p.prior.Extra}
-	for _, s := range p.ACLSteps() {
-		x.Pending = append(x.Pending, PendingACL{Addr: s.Addr, Path: s.Path, ACL: s.ACL})
-	}
+	x.Pending = pendingOf(p.ACLSteps())
 	x.Access = p.nextAccess(len(x.Pending) > 0)
 	for _, o := range p.Outputs {
 		if o.After == nil {

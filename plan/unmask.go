@@ -155,7 +155,7 @@ func andMore(n int) string {
 // proven reports whether the last apply left the node with this list.
 func (d *sides) proven(n *Node, list []kind.ACL) bool {
 	_, e, ok := d.entry(n.Path)
-	_, waits := d.pending[n.Path]
+	waits := len(d.awaited(n.Path)) > 0
 	h, err := (&Node{Payload: n.Payload, ACL: list}).hash()
 	return ok && !waits && err == nil && h == e.Hash
 }
