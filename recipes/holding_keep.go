@@ -8,30 +8,30 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// A place that is kept (WithRetention) is held like any other: by a contender that others queue behind, by the session's hold
-// and its heartbeats, by the watch on the node. What is different is that no lease is there to end. So what ends a lease,
-// ends it: the session's end, the loss of the node, a request to give it back; and what other holders need not care
-// for: that somebody queues, that the declaration changes, and time.
+// A kept place (WithRetention) is held like any other: by a contender that others queue behind, by the session's hold and
+// its heartbeats, and by the watch on the node. Only there is no lease. Everything that ends a lease ends a kept place: the end
+// of the session, the loss of the node, a revocation. In addition it ends when somebody queues, when the declaration changes, and
+// when its time is over.
 //
-// Who queues tells nobody: other clients write nothing but their own node. So the list of contenders is watched, once for each
-// place, from its grant on: one request that nobody waits for, and one event when the first rival comes, whether the place is
-// in use then or not. The watch is of the connection on which it was set. When that ends, or the watch fires for any reason,
-// the place is given up at once if it is not in use, else by the next Unlock. So is one whose list has not been answered for, as
-// soon as the answer shows a rival. A server that forgot the watch must cost a rival no more than a session timeout, as it costs
-// who waits (see next): after that time the queue is listed again.
+// A client that queues writes nothing but its own node, so the keeper has to find out by itself. It watches the list of
+// contenders, once for each place, from the grant on: one request that nobody waits for, and one event when the first rival
+// comes, whether the place is in use then or not. If the watch fires for any reason, the end of its connection included, or if the
+// list shows a rival, the place is given up at once, or by the next Unlock if it is in use. Should a server forget the watch, a
+// rival must not wait longer than a session timeout for that, like any waiter (see next): after that time the queue is
+// listed again.
 
-// retention is what a holding that may be kept has beside others. The holding's mu guards it.
+// retention is the additional state of a holding that may be kept. The holding's mu guards it.
 type retention struct {
-	asked   bool             // somebody queues, or may: it is not kept any more
+	asked   bool             // somebody queues, or may: it is no longer kept
 	watches []*session.Watch // of the queue and the declaration
 	over    time.Time        // until when it is kept
 	timer   *time.Timer
-	fires   time.Time // when the timer does; zero if it does not
-	listed  time.Time // when the queue was asked for last
+	fires   time.Time // when the timer fires; zero if it does not run
+	listed  time.Time // when the queue was last listed
 	silence time.Duration
 }
 
-// until keeps the place for d from now on. A timer that runs is left alone, unless it is too late: expire looks at the time.
+// until keeps the place for d from now. A running timer is changed only if it would fire too late: expire checks the time.
 func (k *retention) until(d time.Duration, expire func()) {
 	k.over = time.Now().Add(d)
 	d = min(d, k.silence)
@@ -68,7 +68,7 @@ func (h *holding) listen() {
 	})
 }
 
-// listenAgain lists the queue if it was not for a session timeout. mu is held.
+// listenAgain lists the queue if that was last done a session timeout ago. mu is held.
 func (h *holding) listenAgain() {
 	if time.Since(h.keep.listed) < h.keep.silence {
 		return
@@ -77,14 +77,14 @@ func (h *holding) listenAgain() {
 	h.q.c.state.spawn(func() { h.others(listChildren(context.Background(), h.s, h.ks[0].dir)) })
 }
 
-// others looks whether a list of the queue shows anybody else.
+// others checks whether a list of the queue shows anybody else.
 func (h *holding) others(children []string, err error) {
 	if line, _ := kind.SortContenders(children); err != nil || len(line) != 1 {
 		h.asked()
 	}
 }
 
-// listens keeps a watch, to be stopped. Of a declaration that may have changed already there is none.
+// listens stores a watch, so that end can stop it. w is nil if the declaration may have changed already.
 func (h *holding) listens(w *session.Watch) {
 	if w == nil {
 		h.asked()
@@ -145,15 +145,15 @@ func (h *holding) surrender() {
 	}
 }
 
-// quit gives back what nobody uses and nobody can come to use any more. If it was lost, lose does.
+// quit releases a place that nobody uses and nobody can take into use any more. A lost one is lose's.
 func (h *holding) quit() {
 	if h.finish(releasedError(h.q.path), EventReleased, nil) {
 		h.q.c.state.spawn(func() { _ = h.giveBack(context.Background()) })
 	}
 }
 
-// resume takes a kept place into use for a caller of the handle q; the queue's mutex is held. A timer that is late, in a process
-// that was suspended, must not let anybody in.
+// resume takes a kept place into use for a caller of the handle q; the queue's mutex is held. It checks the time itself, because in
+// a process that was suspended the timer is late.
 func (h *holding) resume(q *queue) bool {
 	if q == nil || q.opts.retention == 0 || !h.fits(q) || !h.s.Sure() {
 		return false

@@ -1,9 +1,9 @@
 package recipes
 
-// passOn is Unlock for l, the last lease, where the next goroutine of this client may have the place as it is, or where it is
-// kept for the next to come: without a request, and without a gap in what watches over it (see [WithLocalHandoff] and
-// [WithRetention]). It is decided, and done, at one moment, with the queue's mutex and the holding's: whatever ends the place
-// ends it for the one or for the other.
+// passOn is Unlock for l, the last lease, if the next goroutine of this client may take the place over as it is, or if the place
+// is kept for a later one: without a request, and without a gap in what watches over it (see [WithLocalHandoff] and
+// [WithRetention]). It is decided and done in one step, under the queue's mutex and the holding's, so whatever ends the place
+// ends it for exactly one of the two.
 func (h *holding) passOn(l *Lease) bool {
 	if h.members != nil || len(h.tickets) == 0 {
 		return false
@@ -22,7 +22,7 @@ func (h *holding) passOn(l *Lease) bool {
 		s = nil
 	}
 	if s != nil {
-		l.end(releasedError(h.q.path)) // before the next holder begins, which may take what is kept as soon as mu is free
+		l.end(releasedError(h.q.path)) // before the next holder begins, which can take a kept place as soon as mu is free
 	}
 	st.mu.Unlock()
 	if s == nil {
@@ -34,19 +34,19 @@ func (h *holding) passOn(l *Lease) bool {
 	return true
 }
 
-// fits reports whether a caller of this handle may have the place as it is. The node must name its holder, so the ID has to be
-// the same; and a declaration that grants nothing any more, or may, must be read.
+// fits reports whether a caller of this handle may take the place over as it is. The node must name its holder, so the ID has to
+// be the same. A declaration that may have changed must be read first.
 func (h *holding) fits(q *queue) bool {
 	return q != nil && q.kind == h.q.kind && q.id() == h.ks[0].id && (h.d.payload != nil || q.opts.params != nil) && !h.d.stale()
 }
 
-// release ends the last lease. For the handle of an heir it begins another one, whose tenure begins with acquired; without one
-// the place is kept. The queue's mutex is held.
+// release ends the last lease. If there is an heir, it begins the heir's lease, whose tenure begins with acquired; otherwise the
+// place is kept. The queue's mutex is held.
 func (h *holding) release(l *Lease, heir *queue) bool {
 	sure, opts := h.s.Sure(), &l.g.q.opts
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// Retention passes on what nobody else waits for, without end, to handles that know of it.
+	// A place that nobody else waits for is passed on any number of times, between handles with the option.
 	alone := h.keep != nil && !h.keep.asked && opts.retention > 0 && (heir == nil || heir.opts.retention > 0)
 	if heir == nil && h.ks[0].bytes.Load() > maxEphemeralBytes/2 { // the rest is for what is in use
 		return false
@@ -69,8 +69,8 @@ func (h *holding) release(l *Lease, heir *queue) bool {
 	return true
 }
 
-// free reports whether the place may be another lease's: nobody wants it back, no write that checks this very node may still be
-// applied, and nothing happens to the node by our own hand. mu is held.
+// free reports whether another lease may have the place: nobody has revoked it, no write that checks this node may still be
+// applied, and we are not changing the node ourselves. mu is held.
 func (h *holding) free() bool {
 	return h.over == nil && !h.revoked && h.writes == 0 && !h.stopped
 }
