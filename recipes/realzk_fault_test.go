@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -134,9 +133,6 @@ func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	} {
 		servers = append(servers, hostile.Listen(t, s))
 	}
-	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
 	for range 3 {
 		c, err := recipes.Dial(t.Context(), recipes.Config{Servers: servers, SessionTimeout: realTimeout, ConnectTimeout: hostile.Patience})
 		require.NoError(t, err)
@@ -145,7 +141,5 @@ func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 		require.NoError(t, x.Unlock(t.Context()))
 		hostile.Closed(t, c)
 	}
-	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 	hostile.Closed(t, first)
 }
