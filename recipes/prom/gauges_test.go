@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
@@ -131,14 +132,20 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 
 				leases := make(chan *recipes.Lease, 1)
 				go func() {
-					if x, err := l.call(t.Context(), way, way.take(c)); err == nil {
-						leases <- x
-					}
+					x, err := l.call(t.Context(), way, way.take(c))
+					assert.NoError(t, err)
+					leases <- x
 				}()
 				l.settle()
 				l.truth(free)
 				require.NoError(t, blocked.Unlock(t.Context()))
-				x = <-leases
+				select {
+				case x = <-leases:
+				case <-time.After(time.Hour):
+					queue, _ := l.srv.Get(way.paths[0])
+					require.FailNow(t, "not granted", "behind %v of %+v", queue.Children, l.srv.Sessions())
+				}
+				require.NotNil(t, x)
 				l.truth(held)
 				require.NoError(t, l.srv.Delete(x.Node()))
 				<-x.Context().Done()
