@@ -48,13 +48,17 @@ func BenchmarkCycle(b *testing.B) {
 			}
 			wg.Wait()
 			b.StopTimer()
-			requests := 0
-			for _, n := range srv.Counts().ByOp {
-				requests += n
-			}
-			b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
+			reportRequests(b, srv)
 		})
 	}
+}
+
+func reportRequests(b *testing.B, srv *zktest.Server) {
+	requests := 0
+	for _, n := range srv.Counts().ByOp {
+		requests += n
+	}
+	b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
 }
 
 func cycle(b *testing.B, m *recipes.Mutex) {

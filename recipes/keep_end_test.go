@@ -87,12 +87,7 @@ func TestALockInUseIsNotKeptAfterwardsWhereSomethingHasChanged(t *testing.T) {
 				l.unlock(x)
 				l.settle()
 				require.Empty(t, l.queue("/m"))
-				y, err := m.Lock(t.Context())
-				require.NoError(t, err)
-				require.Greater(t, y.Token(), x.Token())
-				l.unlock(y)
-				time.Sleep(retention)
-				l.noneLeft(m)
+				l.locksAnew(m, x)
 			})
 		})
 	}
@@ -136,12 +131,7 @@ func TestAKeptPlaceIsNotUsedInDoubt(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		slow.Remove()
-		y, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		require.Greater(t, y.Token(), x.Token())
-		l.unlock(y)
-		time.Sleep(retention)
-		l.noneLeft(m)
+		l.locksAnew(m, x)
 	})
 }
 

@@ -26,6 +26,17 @@ func (l *lab) keeping(change ...func(*recipes.Config)) (*recipes.Mutex, *recipes
 	return m, x
 }
 
+// locksAnew takes a lock that was given up since x, with a place of its own, and waits until that is given up too.
+func (l *lab) locksAnew(m *recipes.Mutex, x *recipes.Lease) {
+	l.t.Helper()
+	y, err := m.Lock(l.t.Context())
+	require.NoError(l.t, err)
+	require.Greater(l.t, y.Token(), x.Token())
+	l.unlock(y)
+	time.Sleep(retention)
+	l.noneLeft(m)
+}
+
 func TestALockThatIsKeptIsTakenAgainWithoutARequest(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m, first := l.keeping()

@@ -39,13 +39,18 @@ type Step struct {
 func (d Deadlock) String() string {
 	steps := make([]string, len(d))
 	for i, s := range d {
-		verb := "holds"
-		if s.Ahead {
-			verb = "is ahead in"
-		}
-		steps[i] = fmt.Sprintf("%s %s %s and waits for %s", s.Who, verb, s.Holds, s.Waits)
+		steps[i] = s.String()
 	}
 	return "deadlock: " + strings.Join(steps, "; ")
+}
+
+// String returns "A holds x and waits for y".
+func (s Step) String() string {
+	verb := "holds"
+	if s.Ahead {
+		verb = "is ahead in"
+	}
+	return fmt.Sprintf("%s %s %s and waits for %s", s.Who, verb, s.Holds, s.Waits)
 }
 
 // WaitsFor combines the reports of several locks of one ensemble. It takes all contenders of one session for one party. So a

@@ -56,11 +56,8 @@ func few(names []string) string {
 func sentence(d inspect.Deadlock) string {
 	steps := make([]string, len(d))
 	for i, s := range d {
-		verb := " holds "
-		if s.Ahead {
-			verb = " is ahead in "
-		}
-		steps[i] = clip(s.Who) + verb + clip(s.Holds) + " and waits for " + clip(s.Waits)
+		s.Who, s.Holds, s.Waits = clip(s.Who), clip(s.Holds), clip(s.Waits)
+		steps[i] = s.String()
 	}
 	return strings.Join(steps, "; ")
 }
