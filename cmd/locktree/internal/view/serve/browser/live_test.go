@@ -75,26 +75,26 @@ func TestAKilledSessionShowsLost(t *testing.T) {
 	require.Contains(t, b.text("#link"), "1 to look at now", "somebody who does not see it is told")
 }
 
-func TestACircleAppearsAndGoes(t *testing.T) {
+func TestADeadlockAppearsAndGoes(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
 	a, c := s.program("billing-1"), s.program("warehouse-1")
 	graph, problems := open(t, s.url), open(t, s.url)
 	graph.show("/waits")
 	problems.show("/")
-	graph.shows("main", "None: everybody who waits goes on")
+	graph.shows("main", "Deadlocks\n\nNone.")
 	a.locks("ledger")
 	c.locks("stock")
 	_, cancel := a.queues("stock", "billing-1")
 	defer cancel()
-	graph.shows("main", "None: everybody who waits goes on")
+	graph.shows("main", "Deadlocks\n\nNone.")
 	_, giveUp := c.queues("ledger", "warehouse-1")
 	graph.shows("figcaption", "billing-1 holds /locks/shop/ledger and waits for /locks/shop/stock")
 	graph.shows("figure svg", "warehouse-1")
 	require.Positive(t, eval[float64](graph, `document.querySelector("figure svg .edge").getBoundingClientRect().width`))
-	problems.shows(`[aria-label="Problems"]`, "Nobody in it goes on unless one of them gives up.")
+	problems.shows(`[aria-label="Problems"]`, "None of them continues until one gives up.")
 	giveUp()
-	graph.shows("main", "None: everybody who waits goes on")
+	graph.shows("main", "Deadlocks\n\nNone.")
 	graph.until("figure", "")
 	problems.hides(`[aria-label="Problems"]`, "deadlock")
 }
