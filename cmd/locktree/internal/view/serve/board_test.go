@@ -338,6 +338,16 @@ func TestHistoryTellsHowHoldsEnd(t *testing.T) {
 		require.Equal(t, want, e.What+" "+e.Who, "silent for %v", silent)
 	}
 
+	// The sessions are read before the queues: one that expires in between is listed once more, without a connection.
+	for _, x := range []struct {
+		was, is int64
+		want    string
+	}{{-1, -1, "lost a"}, {-1, 1, "released a"}, {1, -1, "released a"}, {1, 1, "released a"}} {
+		between := board(t, at(0, is(a), nil, live(x.was)), at(1, nil, nil, live(x.is)))
+		e := between.history.about("main", "/locks/ledger", 1)[0]
+		require.Equal(t, x.want, e.What+" "+e.Who, x)
+	}
+
 	h := history{limit: 3, grants: map[lockKey]int{}, lost: map[lockKey]int{}, ends: map[lockKey]int{}}
 	for i := range 10 {
 		h.add(Event{Who: fmt.Sprint(i), Lock: "/a"})

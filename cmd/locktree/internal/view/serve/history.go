@@ -150,18 +150,28 @@ func index(cs []inspect.Contender, key func(inspect.Contender) string) map[strin
 	return out
 }
 
-// end is how a holder stopped holding. Its session may have been closed in good order, or have expired: one that had no
-// connection any more, or that the leader had not heard of for longer than a client that is well keeps silent, a third of its
-// timeout, and whose time is up. By the time alone every session would have expired between two looks that are far apart.
+// end is how a holder stopped holding. Its session may have been closed in good order, or have expired: one that was silent in
+// the look before. A session that is silent and listed has not released anything: its end fell between the sessions of
+// this look and its queues, which are read later.
 func (c *comparison) end(x inspect.Contender) string {
-	if x.Session == 0 || !c.now.Dump || c.now.Sessions[x.Session] != nil {
+	if x.Session == 0 || !c.now.Dump {
 		return "released"
 	}
-	s := c.old.Sessions[x.Session]
-	if s != nil && (s.Away || s.Silent > s.Timeout/2 && s.Expires.Before(c.now.At)) {
+	now := c.now.Sessions[x.Session]
+	switch was := c.silent(c.old.Sessions[x.Session]); {
+	case now != nil && !(was && c.silent(now)):
+		return "released"
+	case was:
 		return "lost"
 	}
 	return "ended"
+}
+
+// silent reports whether a session had no connection any more, or the leader had not heard of it for longer than a client that
+// is well keeps silent, a third of its timeout, and its time is up. By the time alone every session would have expired
+// between two looks that are far apart.
+func (c *comparison) silent(s *inspect.Session) bool {
+	return s != nil && (s.Away || s.Silent > s.Timeout/2 && s.Expires.Before(c.now.At))
 }
 
 func (c *comparison) note(path, what string, x inspect.Contender) {
