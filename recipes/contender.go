@@ -54,11 +54,14 @@ func protectedPrefix(w kind.Wire, marker string) string {
 	_, _ = rand.Read(u[:]) // crypto/rand.Read never fails
 	// A UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	h := hex.EncodeToString(u[:])
 	if w == kind.WireKazoo {
-		return h + marker
+		return hex.EncodeToString(u[:]) + marker
 	}
-	return fmt.Sprintf("_c_%s-%s-%s-%s-%s-%s", h[:8], h[8:12], h[12:16], h[16:20], h[20:], marker)
+	name := append(make([]byte, 0, 64), "_c_"...)
+	for _, part := range [][]byte{u[:4], u[4:6], u[6:8], u[8:10], u[10:]} {
+		name = append(hex.AppendEncode(name, part), '-')
+	}
+	return string(append(name, marker...))
 }
 
 // reserve books the bytes of the node about to be created: its path with the ten digits a number has. One with a sign has

@@ -140,7 +140,10 @@ func (e *HeldError) Identify(ctx context.Context) error {
 }
 
 // releasedError is the cause a released lease's context carries.
-func releasedError(path string) error { return fmt.Errorf("%w: %s", ErrReleased, path) }
+type releasedError string // the path
+
+func (path releasedError) Error() string { return ErrReleased.Error() + ": " + string(path) }
+func (releasedError) Unwrap() error      { return ErrReleased }
 
 // lostError is a lost one's.
 func lostError(path string, cause error) error {

@@ -198,25 +198,30 @@ func (h *holding) leave(ctx context.Context, l *Lease) error {
 		defer h.mu.Unlock()
 		return h.over
 	}
-	done := make(chan error, 1)
-	h.q.c.state.spawn(func() { done <- h.giveBack(ctx) })
-	return awaitRelease(ctx, done, h.ks)
+	return h.giveBack(ctx)
 }
 
-// giveBack deletes our nodes for good, or makes a place for the goroutine of this client that waits.
+// giveBack deletes our nodes for good, or makes a place for the goroutine of this client that waits. Its error is that of
+// Client.drop.
 func (h *holding) giveBack(ctx context.Context) error {
 	h.drop() // nothing is believed to be held any more: the session need not die of a release that takes long
-	if heir := h.heir(); heir.id != "" && h.s.State() != session.StateLost {
-		if t, ok := h.pass(ctx, heir); ok {
-			h.close(t)
-			return nil
-		}
-		// It failed without an effect, or the nodes are gone: deleting them is right in either case.
+	heir := h.heir()
+	if heir.id == "" || h.s.State() == session.StateLost {
+		h.leaving()
+		return h.q.c.drop(ctx, h.ks, func() { h.close(ticket{}) })
 	}
-	h.leaving()
-	err := h.q.c.dropNow(ctx, h.ks)
-	h.close(ticket{})
-	return err
+	done := make(chan error, 1)
+	h.q.c.state.spawn(func() { // as in drop: the caller may leave before
+		t, passed := h.pass(ctx, heir)
+		var err error
+		if !passed { // without an effect, or the nodes are gone: deleting them is right in either case
+			h.leaving()
+			err = h.q.c.dropNow(ctx, h.ks)
+		}
+		h.close(t)
+		done <- err
+	})
+	return awaitRelease(ctx, done, h.ks)
 }
 
 // leaving says that our tickets are about to be free.

@@ -15,13 +15,24 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// drop deletes contenders for good: it returns nil when they are known to be gone, else ErrReleasePending: ctx ended
-// before, or a server refused, and the deletion goes on; or their session was over first, with which they go.
+// drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they
+// are known to be gone, else ErrReleasePending: ctx ended before, or a server refused, and the deletion goes on; or their
+// session was over first, with which they go.
 //
-// The deletion has a goroutine of its own: a caller that has had enough must not end it.
-func (c *Client) drop(ctx context.Context, ks ...*contender) error {
+// The caller's goroutine deletes them. If that fails, or ctx ends, another one tries again and goes on: a caller that has had
+// enough must not end it.
+func (c *Client) drop(ctx context.Context, ks []*contender, then func()) error {
+	err := deleteAll(ctx, ks)
+	if err == nil {
+		then()
+		return nil
+	}
 	done := make(chan error, 1)
-	c.state.spawn(func() { done <- c.dropNow(ctx, ks) })
+	c.state.spawn(func() {
+		err := c.dropNow(ctx, ks)
+		then()
+		done <- err
+	})
 	return awaitRelease(ctx, done, ks)
 }
 
@@ -95,12 +106,9 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 	}
 	s := ks[0].s
 	work, cancel := detached(ctx, s)
-	err := deleteAll(work, s, ks)
+	err := deleteAll(work, ks)
 	cancel()
 	if err == nil {
-		for _, k := range ks {
-			k.free()
-		}
 		return nil
 	}
 	gone := c.state.janitor(s).remove(ks...)
@@ -116,19 +124,24 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
 // one by one.
-func deleteAll(ctx context.Context, s *Session, ks []*contender) error {
+func deleteAll(ctx context.Context, ks []*contender) error {
+	s, err := ks[0].s, error(nil)
 	if len(ks) == 1 {
-		err := s.Delete(ctx, ks[0].path, -1)
-		if isNoNode(err) {
-			return nil
+		if err = s.Delete(ctx, ks[0].path, -1); isNoNode(err) {
+			err = nil
 		}
-		return err
+	} else {
+		ops := make([]any, len(ks))
+		for i, k := range ks {
+			ops[i] = &zk.DeleteRequest{Path: k.path, Version: -1}
+		}
+		_, err = s.Multi(ctx, ops...)
 	}
-	ops := make([]any, len(ks))
-	for i, k := range ks {
-		ops[i] = &zk.DeleteRequest{Path: k.path, Version: -1}
+	if err == nil {
+		for _, k := range ks {
+			k.free()
+		}
 	}
-	_, err := s.Multi(ctx, ops...)
 	return err
 }
 
@@ -266,7 +279,7 @@ func (j *janitor) together(todo []*chore) bool {
 	}
 	ctx, cancel := detached(context.Background(), j.s)
 	defer cancel()
-	if deleteAll(ctx, j.s, ks) != nil {
+	if deleteAll(ctx, ks) != nil {
 		return false
 	}
 	for _, c := range todo {

@@ -30,8 +30,9 @@ type declaration struct {
 	payload *kind.Payload // nil when the node carries none
 	why     error         // why not
 	w       *session.Watch
-	dropped chan struct{} // closed when the client no longer keeps this declaration
-	busy    *atomic.Bool  // of a semaphore: permits created directly were refused the last time; see look
+	dropped chan struct{}                // closed when the client no longer keeps this declaration
+	busy    *atomic.Bool                 // of a semaphore: permits created directly were refused the last time; see look
+	brought *atomic.Pointer[declaration] // what open made of it for the last handle that brought parameters
 
 	params  kind.Params
 	acl     []zk.ACL // of contenders
@@ -87,9 +88,13 @@ func (d *declaration) open(k *kind.Kind, brought kind.Params) (*declaration, err
 				ErrNotProvisioned, d.path, d.why)
 		}
 		// A copy: the declaration is shared by all callers of this client, and others may bring other parameters. The
-		// watch, and what says that it was dropped, stay the shared ones.
+		// watch, and what says that it was dropped, stay the shared ones. A handle's parameters are always the same object.
+		if own := d.brought.Load(); own != nil && own.params == brought {
+			return own, nil
+		}
 		own := *d
 		own.set(brought, nil)
+		d.brought.Store(&own)
 		return &own, nil
 	}
 	if got := d.payload.Params.Kind(); got != k {
@@ -250,7 +255,8 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 	if err != nil {
 		return nil, err
 	}
-	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}), busy: new(atomic.Bool)}
+	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
+		busy: new(atomic.Bool), brought: new(atomic.Pointer[declaration])}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one

@@ -180,9 +180,9 @@ func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, C
 		c := l.client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
 		x, err := c.Mutex(l.mutex()).Lock(t.Context())
 		require.NoError(t, err)
-		cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= 3 }, zktest.CutBefore)
+		cuts := l.srv.Inject(func(r zktest.Request) bool { return r.Op == "delete" && r.N <= 4 }, zktest.CutBefore)
 		l.unlock(x)
-		require.Equal(t, 3, cuts.Hits())
+		require.Equal(t, 4, cuts.Hits())
 		require.Empty(t, l.children("/m"), "Unlock said that it is gone")
 	})
 }

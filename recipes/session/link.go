@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -29,7 +28,7 @@ type link struct {
 	out    []byte    // what go-zookeeper has not read yet of the frame it is being handed
 	by     time.Time // when the connect request must have been answered
 	answer stamp     // send time of the newest answered frame; only the reading goroutine uses it
-	raw    syscall.RawConn
+	raw    *rawWriter
 
 	mu      sync.Mutex
 	state   linkState
@@ -56,7 +55,7 @@ const (
 
 func newLink(g *guard, conn net.Conn, t target, by time.Time) *link {
 	l := &link{Conn: conn, g: g, target: t, r: bufio.NewReaderSize(conn, 16<<10), by: by, armed: map[watchKey]struct{}{}}
-	l.raw = rawConn(conn)
+	l.raw = newRawWriter(conn)
 	return l
 }
 

@@ -56,7 +56,7 @@ func (l *link) push() {
 		return
 	}
 	for out := l.take(nil); len(out) > 0; out = l.take(out) {
-		if n := writeNow(l.raw, out); n < len(out) {
+		if n := l.raw.now(out); n < len(out) {
 			go l.flush(out[n:])
 			return
 		}

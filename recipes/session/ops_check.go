@@ -26,7 +26,11 @@ func (s *Session) encode(o *op) ([]byte, error) {
 	if err := s.check(*o); err != nil {
 		return nil, err
 	}
-	e := encoder{make([]byte, 12, 128+len(o.path))} // 12: length, xid, operation code
+	room := 32 + len(o.path)
+	if create, ok := o.request.(*zk.CreateRequest); ok {
+		room += 96 + len(create.Data)
+	}
+	e := encoder{make([]byte, 12, room)} // 12: length, xid, operation code
 	binary.BigEndian.PutUint32(e.b[8:], uint32(o.code))
 	switch r := o.request.(type) {
 	case nil:

@@ -375,12 +375,12 @@ func (s *Session) plan(at time.Time) {
 // looks.
 func (s *Session) nextLook(now time.Time) time.Time {
 	next := s.lostAt()
-	ahead := []time.Time{s.doubtAt(), s.silentAt()}
+	ahead := [4]time.Time{s.doubtAt(), s.silentAt()} // of those left zero none is after now
 	if len(s.holds) > 0 && s.link != nil {
-		ahead = append(ahead, s.link.asked.after(s.timeout/6, s.slept)) // see uncommitting
+		ahead[2] = s.link.asked.after(s.timeout/6, s.slept) // see uncommitting
 	}
 	if len(s.holds)+len(s.next) > 0 && s.link != nil && !s.beating {
-		ahead = append(ahead, s.beatAt())
+		ahead[3] = s.beatAt()
 	}
 	for _, at := range ahead {
 		if at.After(now) && at.Before(next) {

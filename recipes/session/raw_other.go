@@ -2,12 +2,11 @@
 
 package session
 
-import (
-	"net"
-	"syscall"
-)
+import "net"
 
-// rawConn returns nil: on these systems a goroutine does all writing.
-func rawConn(net.Conn) syscall.RawConn { return nil }
+// rawWriter does not exist on these systems: a goroutine does all writing.
+type rawWriter struct{}
 
-func writeNow(syscall.RawConn, []byte) int { return 0 }
+func newRawWriter(net.Conn) *rawWriter { return nil }
+
+func (*rawWriter) now([]byte) int { return 0 }

@@ -7,21 +7,36 @@ import (
 	"syscall"
 )
 
-// rawConn returns the socket of a plain TCP connection, nil for other connections.
-func rawConn(conn net.Conn) syscall.RawConn {
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		if raw, err := tcp.SyscallConn(); err == nil {
-			return raw
-		}
-	}
-	return nil
+// rawWriter writes to the socket of a plain TCP connection what that takes without waiting. One goroutine uses it at a time.
+type rawWriter struct {
+	conn  syscall.RawConn
+	write func(fd uintptr) bool // of out: made once
+	out   []byte
+	n     int
 }
 
-// writeNow writes what the socket takes without waiting. It ignores errors: the goroutine that writes the rest will meet them.
-func writeNow(raw syscall.RawConn, b []byte) (n int) {
-	_ = raw.Write(func(fd uintptr) bool {
-		n, _ = syscall.Write(int(fd), b)
+// newRawWriter returns nil for other connections.
+func newRawWriter(conn net.Conn) *rawWriter {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	w := &rawWriter{conn: raw}
+	w.write = func(fd uintptr) bool {
+		w.n, _ = syscall.Write(int(fd), w.out)
 		return true
-	})
-	return max(n, 0)
+	}
+	return w
+}
+
+// now returns how many bytes it has written. It ignores errors: the goroutine that writes the rest will meet them.
+func (w *rawWriter) now(b []byte) int {
+	w.out, w.n = b, 0
+	_ = w.conn.Write(w.write)
+	w.out = nil
+	return max(w.n, 0)
 }
