@@ -4,6 +4,7 @@
 package bench
 
 import (
+	"slices"
 	"time"
 
 	"github.com/locktree/locktree/examples/compare/drivers"
@@ -20,8 +21,8 @@ type Workload struct {
 	Brief   bool // part of a quick run
 	Usual   bool // part of a run of ten minutes
 	Wide    bool // for lock services that are not ZooKeeper's clients, too
-	// Floor is what is no lock and is put beside them here, under FloorLoad if that is not nil.
-	Floor     string
+	// Floors are what is no lock and is put beside them here, under FloorLoad if that is not nil.
+	Floors    []string
 	FloorLoad *lock.Load
 }
 
@@ -37,12 +38,12 @@ const (
 
 // Workloads that there are.
 var Workloads = []Workload{
-	{Name: Alone, Brief: true, Usual: true, Wide: true, Load: own(1, 1), Floor: "requests"},
-	{Name: Many, Usual: true, Load: own(64, 8), Floor: "requests"},
+	{Name: Alone, Brief: true, Usual: true, Wide: true, Load: own(1, 1), Floors: []string{"requests"}},
+	{Name: Many, Usual: true, Load: own(64, 8), Floors: []string{"requests"}},
 	{Name: Contended, Brief: true, Usual: true, Wide: true, Load: one(8, 8)},
 	{Name: Crowded, Load: one(32, 8)},
 	{Name: "one lock, 32 workers on 32 clients", Load: one(32, 32)},
-	{Name: Crowd, Load: one(1000, 1), Floor: "writes", FloorLoad: &serial},
+	{Name: Crowd, Load: one(1000, 1), Floors: []string{"writes", "exchanges"}, FloorLoad: &serial},
 	{Name: HandedOn, Load: handoff(one(1000, 1)), Instead: Crowd},
 	{Name: "read-write lock, 1 writer in 10, 8 workers on 8 clients", Load: lock.Load{Kind: "rw", Clients: 8, Workers: 8, Locks: 1, Reads: 10}},
 	{Name: "semaphore of 3, 8 workers on 8 clients", Load: lock.Load{Kind: lock.Semaphore, Clients: 8, Workers: 8, Locks: 1, Permits: 3}},
@@ -61,7 +62,7 @@ var serial = own(1, 1)
 // has says whether a system is part of the workload.
 func (w Workload) has(s drivers.System) bool {
 	if s.Floor {
-		return s.Name == w.Floor
+		return slices.Contains(w.Floors, s.Name)
 	}
 	return w.Wide || s.Client
 }

@@ -41,11 +41,16 @@ type requestsLock struct {
 }
 
 func (l *requestsLock) Lock(context.Context) (err error) {
-	l.node, err = l.c.Create(l.dir+"/_c_d16b3a05-3262-4673-89b0-153902c66db2-lock-", who, zk.FlagEphemeral|zk.FlagSequence, open)
+	r := l.contender()
+	l.node, err = l.c.Create(r.Path, r.Data, r.Flags, r.Acl)
 	if err == nil {
 		_, _, err = l.c.Children(l.dir)
 	}
 	return err
+}
+
+func (l *requestsLock) contender() *zk.CreateRequest {
+	return &zk.CreateRequest{Path: l.dir + "/_c_d16b3a05-3262-4673-89b0-153902c66db2-lock-", Data: who, Acl: open, Flags: zk.FlagEphemeral | zk.FlagSequence}
 }
 
 func (l *requestsLock) Unlock(context.Context) error { return l.c.Delete(l.node, -1) }
@@ -77,3 +82,38 @@ func (w write) Lock(context.Context) error {
 }
 
 func (write) Unlock(context.Context) error { return nil }
+
+// exchanges are serial writes, too: each creates a node and deletes the one before it, which is what has to be written for
+// each holder.
+type exchanges struct{}
+
+func (exchanges) Dial(ctx context.Context, addrs []string) (lock.Client, error) {
+	c, err := dialZooKeeper(ctx, addrs)
+	return exchangesClient{requestsClient{c}}, err
+}
+
+type exchangesClient struct{ requestsClient }
+
+func (c exchangesClient) Locker(ctx context.Context, what lock.What) (lock.Locker, error) {
+	l, err := c.requestsClient.Locker(ctx, what)
+	if err != nil {
+		return nil, err
+	}
+	return exchange{l.(*requestsLock)}, nil
+}
+
+type exchange struct{ l *requestsLock }
+
+func (x exchange) Lock(context.Context) error {
+	ops := []any{x.l.contender()}
+	if x.l.node != "" {
+		ops = append(ops, &zk.DeleteRequest{Path: x.l.node, Version: -1})
+	}
+	results, err := x.l.c.Multi(ops...)
+	if err == nil {
+		x.l.node = results[0].String
+	}
+	return err
+}
+
+func (exchange) Unlock(context.Context) error { return nil }

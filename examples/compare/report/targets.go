@@ -27,6 +27,7 @@ var targets = []target{
 	{workload: bench.Crowded, beside: "curator", name: "cycles", figure: ratioOf, one: 1.2, three: 1.2},
 	{workload: bench.Contended, beside: "curator", name: "cycles", figure: ratioOf, one: 1.2, three: 1.2},
 	{workload: bench.Crowd, beside: "writes", name: "cycles, in serial writes", figure: ratioOf, one: 0.95, three: 0.95},
+	{workload: bench.Crowd, beside: "exchanges", name: "cycles, in serial exchanges", figure: ratioOf, one: 0.95, three: 0.95},
 	{workload: bench.HandedOn, name: "cycles a second", figure: func(r Row) Spread { return r.PerSecond }, one: 200_000, three: 200_000},
 	{workload: bench.HandedOn, name: "requests a cycle: a rotation's only", figure: func(r Row) Spread { return r.Requests }, one: 0.01, three: 0.01, atMost: true},
 	{workload: bench.Many, beside: "requests", name: "client CPU a cycle", figure: func(r Row) Spread { return r.CPURatio }, one: 1.2, three: 1.2, atMost: true},
