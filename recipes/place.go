@@ -105,7 +105,7 @@ func (p *place) reach(ctx context.Context) error {
 func (p *place) wait(ctx context.Context) error {
 	var children []string
 	if p.lists != nil {
-		children = p.lists[0]
+		children, p.lists = p.lists[0], nil // not for as long as it waits: it may be long
 	}
 	for missing := false; ; children = nil {
 		if children == nil {
