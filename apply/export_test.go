@@ -36,13 +36,13 @@ var (
 	ToZK          = toZK
 )
 
-// IndexConfig is the hash of the configuration in the index at a path.
-func IndexConfig(ctx context.Context, s *recipes.Session, path string) (string, error) {
+// IndexApply is the ID of the newest apply in the index at a path.
+func IndexApply(ctx context.Context, s *recipes.Session, path string) (string, error) {
 	h, err := readHead(ctx, s, path)
 	if err != nil {
 		return "", err
 	}
-	return h.index.Config, nil
+	return h.index.Apply, nil
 }
 
 func (x *Executor) MayApply(declared *plan.Access, root string) error {

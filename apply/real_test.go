@@ -143,24 +143,25 @@ func lostReply(t *testing.T, s *site) {
 	p := s.plan(c, s.shop(set("description", "lost")))
 	n.armed.Store(true)
 	session := s.session(watcher)
+	before, err := apply.IndexApply(t.Context(), session, p.Index.Path)
+	require.NoError(t, err)
 	go func() {
 		<-n.sent
 		// Until the transaction is there for all to see, so that only its reply is lost.
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for {
-			config, err := apply.IndexConfig(ctx, session, p.Index.Path)
-			if err != nil || config == "lost" {
+			now, err := apply.IndexApply(ctx, session, p.Index.Path)
+			if err != nil || now != before {
 				break
 			}
 		}
 		close(n.cut)
 	}()
-	p.ConfigHash = "lost"
 	var ev events
 	x := executor(c)
 	x.Events = ev.add
-	_, err := x.Run(t.Context(), p)
+	_, err = x.Run(t.Context(), p)
 	require.NoError(t, err)
 	require.True(t, find[apply.Committed](ev).Resolved)
 	require.False(t, s.plan(c, s.shop(set("description", "lost"))).HasChanges())

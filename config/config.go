@@ -47,11 +47,6 @@ type Config struct {
 	// Checks are the results of check blocks, sorted by address. Each failed
 	// assertion is also a warning among the diagnostics.
 	Checks []plan.Check
-	// Hash is the SHA-256, in hexadecimal, of everything an apply would write. It does
-	// not depend on how the files are laid out, or on addresses of servers. It depends on
-	// a password only where an access list holds its digest, as that of a node without an acl
-	// does, because that is written.
-	Hash string
 	// Sources are the files by the name diagnostics use, for snippets. Present
 	// even when Load failed, see [Load].
 	Sources map[string]*hcl.File

@@ -161,12 +161,8 @@ func (m *module) finish(c *Config) {
 	if m.hasErrors() {
 		return
 	}
-	c.Hash = hash(c)
-	for i, e := range c.Ensembles {
-		e.Tree.Intent.ConfigHash = c.Hash
-		if i == 0 { // outputs belong to the configuration as a whole: one index keeps them
-			e.Tree.Intent.Outputs = c.Outputs
-		}
+	if len(c.Ensembles) > 0 { // outputs belong to the configuration as a whole: one index keeps them
+		c.Ensembles[0].Tree.Intent.Outputs = c.Outputs
 	}
 }
 

@@ -105,14 +105,14 @@ func TestTheHashDoesNotDependOnTheFiles(t *testing.T) {
 			"b.locktree.hcl": {Data: []byte(src[:cut])},
 		}, ".", config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v", diags)
-		require.Equal(t, c.Hash, d.Hash)
+		require.Equal(t, written(c), written(d))
 	})
 }
 
-// Everything an apply would write changes the hash, the digest of a password included.
-func TestTheHashCoversWhatIsWritten(t *testing.T) {
+// What a tree says is written changes with all that is declared, the digest of a password included.
+func TestWhatIsWrittenIsWhatIsDeclared(t *testing.T) {
 	base := "mutex \"a\" {\n}\noutput \"o\" {\n  value = 1\n}\n"
-	want := mustLoad(t, base).Hash
+	want := written(mustLoad(t, base))
 	for _, change := range [][2]string{
 		{`mutex "a"`, `mutex "b"`}, {`mutex "a"`, `rwlock "a"`}, {"{\n}", "{\n  max_waiters = 1\n}"},
 		{"output", "namespace \"q\" {\n  quota { max_nodes = 2 }\n}\noutput"},
@@ -121,19 +121,19 @@ func TestTheHashCoversWhatIsWritten(t *testing.T) {
 	} {
 		changed := strings.Replace(base, change[0], change[1], 1)
 		require.NotEqual(t, base, changed)
-		require.NotEqual(t, want, mustLoad(t, changed).Hash, changed)
+		require.NotEqual(t, want, written(mustLoad(t, changed)), changed)
 	}
 	for _, change := range [][2]string{{`stack = "test"`, `stack = "other"`}, {`"zk1:2181"]`, `"zk1:2181"]` + "\n  root = \"/r\""}, {`"us"`, `"them"`}} {
 		c, diags := loadText(strings.Replace(preamble, change[0], change[1], 1)+base, config.Options{Environ: testEnviron})
 		require.False(t, diags.HasErrors(), "%v", diags)
-		require.NotEqual(t, want, c.Hash, change)
+		require.NotEqual(t, want, written(c), change)
 	}
 	other, diags := loadText(preamble+base, config.Options{Environ: []string{"PASSWORD=another"}})
 	require.False(t, diags.HasErrors(), "%v", diags)
-	require.NotEqual(t, want, other.Hash, "the access list of a node without an acl")
+	require.NotEqual(t, want, written(other), "the access list of a node without an acl")
 	c, diags := loadText(strings.Replace(preamble, "zk1", "zk2", 1)+base, config.Options{Environ: testEnviron})
 	require.False(t, diags.HasErrors())
-	require.Equal(t, want, c.Hash, "the address of a server is nothing that is written")
+	require.Equal(t, want, written(c), "the address of a server is nothing that is written")
 }
 
 func TestSuggestionsAreNearAndNotNoise(t *testing.T) {

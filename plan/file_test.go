@@ -22,7 +22,6 @@ func richPlan(t testing.TB) *plan.Plan {
 		declare("/locks/pay/ledger", kind.Mutex, set("wire", "kazoo")),
 		declare("/locks/pay/pool", kind.Semaphore, set("permits", 5), acl(admin)),
 	)
-	tree.Intent.ConfigHash = "cafe"
 	tree.Intent.Outputs = []plan.Output{{Name: "o", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"v"`)}}
 	current := held(m.read(t, testRoot, testStack), "/locks/pay/pool", 2, 1)
 	return plan.Diff(current, tree, plan.Options{Identities: us})

@@ -21,7 +21,6 @@ const IndexFormat = 1
 // see Plan.indexKey.
 type Index struct {
 	Apply     string                  // id of the apply that wrote it
-	Config    string                  // hash of the configuration that was applied
 	Resources map[string]IndexEntry   // by address
 	Pending   []PendingACL            // access lists that apply has still to set
 	Outputs   map[string]StoredOutput // by name
@@ -116,8 +115,7 @@ func (x *Index) Encode() ([]byte, error) {
 	for k, v := range x.extra {
 		doc[k] = v
 	}
-	doc["locktree"], doc["apply"], doc["cfg"] = IndexFormat, x.Apply, x.Config
-	doc["res"] = x.Resources
+	doc["locktree"], doc["apply"], doc["res"] = IndexFormat, x.Apply, x.Resources
 	if x.Resources == nil {
 		doc["res"] = map[string]IndexEntry{}
 	}
@@ -162,7 +160,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 		key string
 		to  any
 	}{
-		{"locktree", &format}, {"apply", &x.Apply}, {"cfg", &x.Config},
+		{"locktree", &format}, {"apply", &x.Apply},
 		{"res", &x.Resources}, {"pending_acl", &x.Pending}, {"outputs", &x.Outputs},
 		{"shards", &x.Shards}, {"access", &x.Access},
 	} {

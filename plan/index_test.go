@@ -12,7 +12,7 @@ import (
 )
 
 func TestIndexComesBackWithWhatItDoesNotKnow(t *testing.T) {
-	in := `{"apply":"7f","cfg":"ab","future":{"x":[1]},"locktree":1,"outputs":{"o":{"value":1}},` +
+	in := `{"apply":"7f","future":{"x":[1]},"locktree":1,"outputs":{"o":{"value":1}},` +
 		`"pending_acl":[{"addr":"a","path":"/p","acl":[["world","anyone","r"]]}],` +
 		`"res":{"a":{"path":"/p","type":"mutex","gen":2,"hash":"h"}}}`
 	x, err := plan.DecodeIndex([]byte(in))

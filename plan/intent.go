@@ -21,8 +21,6 @@ type Intent struct {
 	// Outputs are the values that the index of this ensemble keeps: all of the
 	// configuration's, on its first ensemble.
 	Outputs []Output
-	// ConfigHash identifies the configuration; it is stored in the index.
-	ConfigHash string
 	// Elsewhere is what is declared on the other ensembles: an address that matches
 	// nothing here may match there. It is used for nothing else.
 	Elsewhere []*Tree

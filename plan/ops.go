@@ -137,7 +137,7 @@ func (p *Plan) keptPaths() map[string]bool {
 
 // indexHead is the index without its entries.
 func (p *Plan) indexHead(applyID string) *Index {
-	x := &Index{Apply: applyID, Config: p.ConfigHash, Resources: map[string]IndexEntry{}, extra: p.prior.Extra}
+	x := &Index{Apply: applyID, Resources: map[string]IndexEntry{}, extra: p.prior.Extra}
 	x.Pending = pendingOf(p.ACLSteps())
 	x.Access = p.nextAccess(len(x.Pending) > 0)
 	for _, o := range p.Outputs {

@@ -16,8 +16,6 @@ type Plan struct {
 	Root     string `json:"root"`
 	Stack    string `json:"stack"`
 	Destroy  bool   `json:"destroy,omitempty"` // everything of the stack goes, its index included
-	// ConfigHash is the hash of the configuration the plan was made from.
-	ConfigHash string `json:"cfg,omitempty"`
 
 	// Changes are in the order of execution: deletions first, children before parents;
 	// then all others, parents before children. NoOp is included.

@@ -1,4 +1,4 @@
-package config
+package config_test
 
 import (
 	"crypto/sha256"
@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/locktree/locktree/config"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// hash is over what an apply would write, in an order that does not depend on
-// the files. Every item is one JSON line, so that no two configurations share
-// their bytes by shifting text from one field into the next.
-func hash(c *Config) string {
+// written is a hash of what an apply would write, in an order that does not depend on the files. Every item is one JSON line, so
+// that no two configurations share their bytes by shifting text from one field into the next.
+func written(c *config.Config) string {
 	sum := sha256.New()
 	line := json.NewEncoder(sum)
 	_ = line.Encode([]any{"stack", c.Stack})
@@ -24,8 +24,7 @@ func hash(c *Config) string {
 		for _, n := range e.Tree.Nodes {
 			payload, err := n.Payload.Encode()
 			if err != nil {
-				// Load has validated every parameter, so this is a bug.
-				panic("config: payload of " + string(n.Addr) + ": " + err.Error())
+				panic("payload of " + string(n.Addr) + ": " + err.Error()) // Load validates every parameter
 			}
 			_ = line.Encode([]any{"node", n.Path, json.RawMessage(payload), kind.NormalizeACL(n.ACL), n.AllowWorld, n.AllowLockout})
 		}
