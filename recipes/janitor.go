@@ -19,8 +19,8 @@ import (
 // are known to be gone, else ErrReleasePending: ctx ended before, or a server refused, and the deletion goes on; or their
 // session was over first, with which they go.
 //
-// The caller's goroutine deletes them. If that fails, or ctx ends, another one tries again and goes on: a caller that has had
-// enough must not end it.
+// The caller's goroutine deletes them. If that fails, or no answer comes in time, or ctx ends, another one tries again and
+// goes on: a caller that has had enough must not end it.
 func (c *Client) drop(ctx context.Context, ks []*contender, then func()) error {
 	err := deleteAll(ctx, ks)
 	if err == nil {
@@ -105,9 +105,7 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 		return nil
 	}
 	s := ks[0].s
-	work, cancel := detached(ctx, s)
-	err := deleteAll(work, ks)
-	cancel()
+	err := deleteAll(context.WithoutCancel(ctx), ks)
 	if err == nil {
 		return nil
 	}
@@ -123,9 +121,11 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 }
 
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
-// one by one.
+// one by one. Its patience is that of detached: ctx may never end, nor the answer come.
 func deleteAll(ctx context.Context, ks []*contender) error {
 	s, err := ks[0].s, error(nil)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
+	defer cancel()
 	if len(ks) == 1 {
 		if err = s.Delete(ctx, ks[0].path, -1); isNoNode(err) {
 			err = nil
@@ -277,9 +277,7 @@ func (j *janitor) together(todo []*chore) bool {
 			return false
 		}
 	}
-	ctx, cancel := detached(context.Background(), j.s)
-	defer cancel()
-	if deleteAll(ctx, ks) != nil {
+	if deleteAll(context.Background(), ks) != nil {
 		return false
 	}
 	for _, c := range todo {

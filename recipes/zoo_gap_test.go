@@ -187,6 +187,22 @@ func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, C
 	})
 }
 
+// Nothing else is asked in this session, so no later answer tells that this one will not come.
+func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("a")
+		x, err := c.Mutex(l.mutex()).Lock(t.Context())
+		require.NoError(t, err)
+		l.settle() // until the node is watched
+		l.srv.Inject(zktest.Once(zktest.On("delete")), zktest.DropRequest)
+		done := async(func() (any, error) { return nil, x.Unlock(context.Background()) })
+		time.Sleep(15 * time.Second) // a session timeout, and a quarter
+		require.Len(t, done, 1, "it is held by nobody, and nobody can have it")
+		require.NoError(t, (<-done).err)
+		require.Empty(t, l.children("/m"))
+	})
+}
+
 func TestAnExpiredSessionEndsItsLeases(t *testing.T) { // etcd #10811, consul #2332
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("a")
