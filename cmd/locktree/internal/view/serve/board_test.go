@@ -340,12 +340,13 @@ func TestHistoryTellsHowHoldsEnd(t *testing.T) {
 
 	// The sessions are read before the queues: one that expires in between is listed once more, without a connection.
 	for _, x := range []struct {
-		was, is int64
-		want    string
-	}{{-1, -1, "lost a"}, {-1, 1, "released a"}, {1, -1, "released a"}, {1, 1, "released a"}} {
-		between := board(t, at(0, is(a), nil, live(x.was)), at(1, nil, nil, live(x.is)))
-		e := between.history.about("main", "/locks/ledger", 1)[0]
-		require.Equal(t, x.want, e.What+" "+e.Who, x)
+		was, is, then int64
+		want          string
+	}{{-1, -1, 2, "lost a"}, {-1, -1, -1, "released a"}, {-1, 1, 2, "released a"}, {1, -1, 2, "released a"}, {1, 1, 2, "released a"}} {
+		between := board(t, at(0, is(a), nil, live(x.was)), at(1, nil, nil, live(x.is)), at(2, nil, nil, live(x.then)), at(3, nil, nil, nil))
+		es := between.history.about("main", "/locks/ledger", 3)
+		require.Len(t, es, 1, "it ended once")
+		require.Equal(t, x.want, es[0].What+" "+es[0].Who, x)
 	}
 
 	h := history{limit: 3, grants: map[lockKey]int{}, lost: map[lockKey]int{}, ends: map[lockKey]int{}}

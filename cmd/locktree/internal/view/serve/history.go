@@ -32,6 +32,13 @@ type history struct {
 	grants map[lockKey]int
 	lost   map[lockKey]int
 	ends   map[lockKey]int // of holds
+	open   []ending
+}
+
+// ending is the end of a hold whose reason the next look will tell: see comparison.end.
+type ending struct {
+	lockKey
+	holder inspect.Contender
 }
 
 func (h *history) add(e Event) {
@@ -69,6 +76,7 @@ func (h *history) compare(ensemble string, old, now *inspect.Snapshot) {
 		return
 	}
 	c := comparison{h: h, ensemble: ensemble, old: old, now: now}
+	c.settle()
 	for i, j := 0, 0; i < len(old.Locks) || j < len(now.Locks); {
 		var a, b *inspect.Report
 		order := 0
@@ -122,7 +130,11 @@ func (c *comparison) lock(a, b *inspect.Report) {
 	inHeld, inWaited, inHolds, inWaits := index(held, key), index(waited, key), index(holds, key), index(waits, key)
 	for _, x := range held {
 		if !inHolds[key(x)] && !inWaits[key(x)] {
-			c.note(path, c.end(x), x)
+			if what := c.end(x); what == "" && b != nil { // nothing is kept of a lock that is gone
+				c.h.open = append(c.h.open, ending{lockKey{c.ensemble, path}, x})
+			} else {
+				c.note(path, cmp.Or(what, "released"), x)
+			}
 		}
 	}
 	for _, x := range waited {
@@ -150,16 +162,19 @@ func index(cs []inspect.Contender, key func(inspect.Contender) string) map[strin
 	return out
 }
 
-// end is how a holder stopped holding. Its session may have been closed in good order, or have expired: one that was silent in
-// the look before. A session that is silent and listed has not released anything: its end fell between the sessions of
-// this look and its queues, which are read later.
+// end is how a holder stopped holding; "" if only the next look can tell. Its session may have been closed in good order, or have
+// expired: one that was silent in the look before. One that is silent and listed may have expired between the sessions of
+// this look and its queues, which are read later. It may also be well: the leader is asked for its dump less often than there
+// are looks, and its connection may be to a server that is not asked.
 func (c *comparison) end(x inspect.Contender) string {
 	if x.Session == 0 || !c.now.Dump {
 		return "released"
 	}
-	now := c.now.Sessions[x.Session]
-	switch was := c.silent(c.old.Sessions[x.Session]); {
-	case now != nil && !(was && c.silent(now)):
+	was, now := c.silent(c.old.Sessions[x.Session]), c.now.Sessions[x.Session]
+	switch {
+	case now != nil && was && c.silent(now):
+		return ""
+	case now != nil:
 		return "released"
 	case was:
 		return "lost"
@@ -172,6 +187,21 @@ func (c *comparison) end(x inspect.Contender) string {
 // between two looks that are far apart.
 func (c *comparison) silent(s *inspect.Session) bool {
 	return s != nil && (s.Away || s.Silent > s.Timeout/2 && s.Expires.Before(c.now.At))
+}
+
+// settle notes what the look before could not tell: a session that is still listed has not expired.
+func (c *comparison) settle() {
+	c.h.open = slices.DeleteFunc(c.h.open, func(e ending) bool {
+		if e.ensemble != c.ensemble {
+			return false
+		}
+		what := "released"
+		if c.now.Dump && c.now.Sessions[e.holder.Session] == nil {
+			what = "lost"
+		}
+		c.note(e.path, what, e.holder)
+		return true
+	})
 }
 
 func (c *comparison) note(path, what string, x inspect.Contender) {
