@@ -141,11 +141,11 @@ var trials = []struct {
 		}
 		return fmt.Sprintf("%d of %d", double, tried), double > 0
 	}},
-	{"a pool is in between: double grants, of all grants", func(c *claims.Results, system string) (string, bool) {
+	{"a pool is in between: double grants, of all grants, and locks kept when all have left", func(c *claims.Results, system string) (string, bool) {
 		return fare(c.Pooled, func(p claims.Pooled) bool { return p.System == system+", pooled" && p.Missing == "" }, func(p claims.Pooled) (string, bool) {
-			fared := fmt.Sprintf("%d of %d", p.Double, p.Grants)
+			fared := fmt.Sprintf("%d of %d, %d kept", p.Double, p.Grants, p.Stranded)
 			if of, ok := claims.Transactional(c.Pooled); ok {
-				fared += fmt.Sprintf("; a transaction's lock: %d of %d", of.Double, of.Grants)
+				fared += fmt.Sprintf("; a transaction's lock: %d of %d, %d kept", of.Double, of.Grants, of.Stranded)
 			}
 			return fared, p.Double > 0 || p.Stranded > 0
 		})
