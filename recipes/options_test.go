@@ -27,6 +27,25 @@ func TestWithCreateLooksAtTheParametersBeforeItCreates(t *testing.T) {
 	})
 }
 
+// What a handle's parameters make of a node without a declaration is kept for its next call, and for no other handle's.
+func TestHandlesOfOneNodeHaveTheirOwnParameters(t *testing.T) {
+	inLab(t, func(t *testing.T, l *lab) {
+		c := l.client("c")
+		curators := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{}), recipes.WithCreate())
+		kazoos := c.Mutex("/m", recipes.WithParams(&kind.MutexParams{Common: kind.Common{Wire: string(kind.WireKazoo)}}), recipes.WithCreate())
+		for range 2 {
+			x, err := curators.Lock(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, x.Node(), "-lock-")
+			l.unlock(x)
+			y, err := kazoos.Lock(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, y.Node(), "__lock__")
+			l.unlock(y)
+		}
+	})
+}
+
 func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.client("c")

@@ -26,7 +26,7 @@ func (s *Session) encode(o *op) ([]byte, error) {
 	if err := s.check(*o); err != nil {
 		return nil, err
 	}
-	room := 32 + len(o.path)
+	room := 32 + len(o.path) // most requests are no larger; the others grow
 	if create, ok := o.request.(*zk.CreateRequest); ok {
 		room += 96 + len(create.Data)
 	}

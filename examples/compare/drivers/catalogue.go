@@ -55,8 +55,8 @@ var All = []System{
 	{Name: "postgres row, no fsync", Server: "postgres-unsynced", Variant: true, driver: row{}, library: "github.com/jackc/pgx/v5"},
 	{Name: "mariadb GET_LOCK", Server: "mariadb", Memory: true, Lasting: true, driver: mariadb{}, library: "github.com/go-sql-driver/mysql"},
 	{Name: "requests", Server: "zookeeper", Floor: true, driver: requests{}, library: "github.com/go-zookeeper/zk"},
-	{Name: "writes", Server: "zookeeper", Floor: true, driver: writes{}, library: "github.com/go-zookeeper/zk"},
-	{Name: "exchanges", Server: "zookeeper", Floor: true, driver: exchanges{}, library: "github.com/go-zookeeper/zk"},
+	{Name: "writes", Server: "zookeeper", Floor: true, driver: serial{set}, library: "github.com/go-zookeeper/zk"},
+	{Name: "exchanges", Server: "zookeeper", Floor: true, driver: serial{exchange}, library: "github.com/go-zookeeper/zk"},
 }
 
 // Controls exclude nobody, in each of the languages: what a load must notice.

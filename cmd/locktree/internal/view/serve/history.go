@@ -8,7 +8,8 @@ import (
 	"github.com/locktree/locktree/recipes/inspect"
 )
 
-// Event is a change of hands, as two looks in a row show it. What began and ended between them is not seen.
+// Event is a change of hands, as two looks in a row show it, or the one behind them: see comparison.end. What began and ended
+// between two is not seen.
 type Event struct {
 	At       time.Time // of the look that showed it
 	Ensemble string

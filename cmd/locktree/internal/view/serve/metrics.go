@@ -177,7 +177,7 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		f.add("locktree_lock_oldest_wait_seconds", "gauge", "For how long the oldest waiter has been there.", oldest(in.Waiters, snap.At).Seconds(), l...)
 		if in.Payload != nil { // others are forgotten when nobody uses them, and their counts would begin again each time
 			f.add("locktree_lock_acquisitions_total", "counter", "Grants of a declared lock that two looks in a row showed.", float64(b.history.grants[key]), l...)
-			f.add("locktree_lock_lost_total", "counter", "Holders of a declared lock whose session expired, as two looks in a row showed.", float64(b.history.lost[key]), l...)
+			f.add("locktree_lock_lost_total", "counter", "Holders of a declared lock whose session expired, as looks in a row showed.", float64(b.history.lost[key]), l...)
 		}
 		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are no contenders.", float64(len(in.Junk)), l...)
 		if in.Kind.Permits != nil && in.Payload != nil {
