@@ -236,9 +236,12 @@ func TestWhatARefreshAsksFor(t *testing.T) {
 			paths = append(paths, fmt.Sprintf("/locks/l%03d", i))
 			declare(t, srv, paths[i], kind.Mutex.New())
 		}
-		a, b := program(t, srv, "a"), program(t, srv, "b")
+		b := program(t, srv, "b")
+		// Contenders without a lock behind them: it would ask for its node when it has been held for a moment, and be counted.
+		holder, err := program(t, srv, "a").Session(t.Context())
+		require.NoError(t, err)
 		for _, path := range paths[:10] {
-			_, err := a.Mutex(path).Lock(t.Context())
+			_, err := holder.Create(t.Context(), path+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
 		s, moved := looker(t, srv, inspect.ScanOptions{Declared: paths, Reads: 25})
@@ -262,7 +265,7 @@ func TestWhatARefreshAsksFor(t *testing.T) {
 		require.Equal(t, words, snap.Cost.Words)
 		require.Less(t, moved.Load(), int64(2000+10*100+snap.Cost.Reads*200), "bytes: of the words, their lines for ten contenders, and of the reads")
 		// What changes is read: the directory, and who is new in it.
-		_, err := b.Mutex(paths[150]).Lock(t.Context())
+		_, err = b.Mutex(paths[150]).Lock(t.Context())
 		require.NoError(t, err)
 		for range 10 { // forbidden, the idle ones take turns
 			if snap = scan(t, s); snap.Locks[150].Busy() {
