@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -150,6 +151,11 @@ func saysHeld(data []byte) bool {
 
 // defaultID is Config.ID's default.
 func defaultID() string { return fmt.Sprintf("%s/%d", hostname(), os.Getpid()) }
+
+// readable reports whether everybody may read nodes with this access list.
+func readable(acl []zk.ACL) bool {
+	return slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Scheme == "world" && a.Perms&zk.PermRead != 0 })
+}
 
 // toZK converts an access list.
 func toZK(acl []kind.ACL) []zk.ACL {

@@ -87,8 +87,9 @@ func TestOneReleaseWakesOneWaiter(t *testing.T) { // case 22: N waiters, one rel
 		next := <-waiting[0]
 		require.NoError(t, next.err)
 		l.settle()
-		require.Equal(t, 4, l.srv.Counts().WatchEvents,
-			"the deletion, and what the new holder says of itself a moment later, each to that holder and to one other client")
+		require.Equal(t, 5, l.srv.Counts().WatchEvents,
+			"the deletion, to who is next and to the one behind, which looks ahead; and what the new holder says of itself a moment later, "+
+				"to itself and to the one behind; and the releaser's own deletion")
 		l.unlock(next.v)
 		for _, w := range waiting[1:] {
 			r := <-w

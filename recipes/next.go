@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,22 +19,22 @@ import (
 // How we know without a listing that we are the first: a contender that was granted after a wait says so in its own node, in
 // a long queue at once (mark). We watch that node anyway, so we learn that our predecessor is the first. Numbers only grow,
 // so nobody can come between: when it goes, we are the first, if our own node is still there, which its watch says (see
-// prove). The chain starts at a listing that shows the predecessor first. A predecessor that has not said that it holds, a
-// foreign client ahead, one that leaves while it waits, or a reconnect breaks it: then we list.
+// prove). The chain starts at a listing that shows the predecessor first, which a short queue has in time (lookAhead). A
+// predecessor that has not said that it holds, one that leaves while it waits, or a reconnect breaks it: then we list.
 func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error) {
 	ordered := p.in.Marked || p.in.Gate
 	first = v.head && ordered
 	ready := func() {}
 	defer func() { ready() }()
 	for {
-		w, held, err := p.watchAhead(ctx, v)
+		held, err := p.watchAhead(ctx, v)
 		if isNoNode(err) {
 			return first && (p.in.Gate || p.silent()), nil
 		}
 		if err != nil {
 			return false, p.timedOut(ctx, err)
 		}
-		if w == nil {
+		if p.way == nil {
 			return false, nil
 		}
 		first = first || held && ordered
@@ -41,11 +42,13 @@ func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error)
 			ready() // we are next: see prove
 			ready = p.s.Ready(p.node().path)
 		}
-		if !p.brief() {
+		if p.late || p.holder.Data != nil {
 			p.identify(ctx)
 		}
-		event, err := p.next(ctx, w)
-		w.Stop()
+		event, err := p.next(ctx, p.way)
+		if p.way != nil && p.way.Event() != 0 { // what it told must not be used once the declaration has been read again
+			p.way = stop(p.way)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -71,45 +74,119 @@ func (p *place) identify(ctx context.Context) {
 	p.tellLocal()
 }
 
-// watchAhead watches the contender v names, or the queue if v names none or we may not read that one. A nil watch without
-// an error says that the queue has changed already. held reports whether the contender says that it holds.
-func (p *place) watchAhead(ctx context.Context, v verdict) (w *session.Watch, held bool, err error) {
+// watchAhead sets way: on the contender v names, or on the queue if v names none or we may not read that one. It leaves way nil,
+// without an error, if the queue has changed already. held reports whether the contender says that it holds.
+func (p *place) watchAhead(ctx context.Context, v verdict) (held bool, err error) {
 	dir := p.node().dir
+	path := kind.JoinPath(dir, v.behind)
+	// A watch that was silent before the listing does for it too. If it has fired since for a deletion, next says so; if that was on
+	// a connection that has ended, the declaration's watch has fired as well: see prove.
+	if p.way != nil {
+		if t := p.way.Event(); p.way.Path() != path || t != 0 && t != zk.EventNodeDeleted {
+			p.way = stop(p.way)
+		}
+	}
+	if v.before != "" && p.in.Marked && !p.long() {
+		p.lookAhead(ctx, path, kind.JoinPath(dir, v.before))
+	}
+	if p.way != nil {
+		return false, nil
+	}
 	if v.behind != "" {
-		data, _, w, err := getWPersistent(ctx, p.s, kind.JoinPath(dir, v.behind))
+		data, _, w, err := getWPersistent(ctx, p.s, path)
 		if err == nil && v.head {
 			p.holder.Describe(data)
 		}
 		if !errors.Is(err, zk.ErrNoAuth) {
-			return w, saysHeld(data), err
+			p.way = w
+			return saysHeld(data), err
 		}
 	}
 	// The watch reports changes after the listing it came with. The verdict is of an older listing, so decide again.
 	children, w, err := childrenWPersistent(ctx, p.s, dir)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
 	now, err := decide(p.in, p.d.params, children, p.node().name)
 	if err != nil || now.granted || now.behind != v.behind {
 		w.Stop()
-		return nil, false, nil
+		return false, nil
 	}
-	return w, false, nil
+	p.way = w
+	return false, nil
+}
+
+// lookAhead watches before, which is ahead of the contender at path, which is right ahead of us. When before goes, wait lists
+// again: while our predecessor holds, and not when it has gone and everybody waits for us. Such a listing shows it first, and
+// then its departure is all we need (see wayClear). This is for short queues. In a long one the mark says as much. Nothing rests
+// on before: without it we list when the way is clear. It is watched like a list of children, so that its mark wakes nobody.
+//
+// The first request watches our own node too, because a grant without a listing takes that (see prove), and the predecessor,
+// whose data nobody needs yet. That is only where everybody may read our node: see Session.SetWatches. A foreign predecessor can
+// have another access list than ours; deaf finds that out.
+func (p *place) lookAhead(ctx context.Context, path, before string) {
+	k := p.node()
+	var data []string
+	since := int64(math.MaxInt64)
+	if !p.looked && p.way == nil && p.own == nil && readable(k.acl) {
+		// Our own node first: if both are gone, its event must not be the later one.
+		data, since = []string{k.path, path}, k.czxid
+	}
+	if k.czxid == 0 || data == nil && (p.way == nil || p.scout != nil) {
+		return
+	}
+	p.looked = true // once: what was changed after our node was created fires a watch at once, and would do so again
+	set, err := p.s.SetWatches(ctx, since, data, []string{before})
+	if err != nil { // read it instead
+		return
+	}
+	if data != nil {
+		p.own, p.way = set[0], set[1]
+	}
+	p.scout = set[len(data)]
+}
+
+// deaf reports that no event will come from way, which lookAhead set: the contender has gone, or we may not read it. Then it is read, or
+// the queue is watched where that is refused.
+func (p *place) deaf(ctx context.Context) bool {
+	data, _, err := p.s.Get(ctx, p.way.Path())
+	if err == nil && p.holder.Path == p.way.Path() {
+		p.holder.Describe(data)
+	}
+	if errors.Is(err, zk.ErrNoAuth) {
+		p.way = stop(p.way)
+	}
+	return p.way == nil || isNoNode(err)
+}
+
+// forget stops the watches on others.
+func (p *place) forget() { p.way, p.scout = stop(p.way), stop(p.scout) }
+
+// stop stops w, if there is one, and returns nil.
+func stop(w *session.Watch) *session.Watch {
+	if w != nil {
+		w.Stop()
+	}
+	return nil
 }
 
 // next waits until another look is worth it, and says why: it returns the event of w, which watches what is in the way and
-// may be nil, or zk.EventNotWatching after a change of the declaration, or of our own node if w is nil. It fails when our
+// may be nil, or zk.EventNotWatching after that of scout, after a change of the declaration, or of our own node if w is nil. It fails when our
 // node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx ends. After a
 // session timeout without news it looks by itself: a server that forgot a watch must cost no more than that.
 //
 // All waits of the recipes for something in ZooKeeper are here. A place without nodes waits too (a reader that lets writers
 // go first), and so does one without a declaration (a holder, a follower of an election).
 func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error) {
-	var ahead, own, changed, dropped <-chan struct{}
+	var ahead, own, scout, changed, dropped <-chan struct{}
 	var silence *time.Ticker
 	brief := w != nil && p.brief()
+	fresh := w != nil && p.a != nil && len(p.nodes) > 0 && !p.late
 	if w != nil {
 		ahead = w.C()
+	}
+	if p.scout != nil {
+		scout = p.scout.C()
 	}
 	for {
 		if len(p.nodes) > 0 && p.own == nil && !p.hidden && !brief {
@@ -123,7 +200,7 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 		var silent <-chan time.Time
 		if silence == nil && (w != nil || p.hidden) {
 			every := p.s.Timeout()
-			if brief {
+			if fresh {
 				every = moment
 			}
 			silence = time.NewTicker(every)
@@ -143,9 +220,12 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 			return w.Event(), nil
 		case <-silent:
 			switch {
-			case brief:
-				brief = false
+			case fresh:
+				p.late, fresh, brief = true, false, false
 				silence.Reset(p.s.Timeout())
+				if p.looked && p.deaf(ctx) {
+					return zk.EventNotWatching, nil
+				}
 				p.identify(ctx)
 			case w == nil:
 				if err := p.readHidden(ctx); err != nil {
@@ -159,8 +239,12 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 					return zk.EventNotWatching, nil
 				}
 			}
+		case <-scout:
+			p.scout = stop(p.scout)
+			return zk.EventNotWatching, nil
 		case <-own: // whatever the event is: the next read counts
-			if p.unwatch(); w == nil {
+			p.unwatch()
+			if brief = false; w == nil {
 				return zk.EventNotWatching, nil
 			}
 		case <-changed:
@@ -181,7 +265,7 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 // and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
 // queue, and for the next in line, it is watched at once: see prove.
 func (p *place) brief() bool {
-	return p.a != nil && len(p.nodes) > 0 && p.own == nil && p.node().czxid != 0 && !p.turn
+	return p.a != nil && len(p.nodes) > 0 && p.node().czxid != 0 && !p.turn && !p.late
 }
 
 // silent reports whether our own node is watched, on the present connection, and was there at all that we have seen so far.
@@ -257,12 +341,7 @@ func (p *place) readHidden(ctx context.Context) error {
 	return p.ours(stat)
 }
 
-func (p *place) unwatch() {
-	if p.own != nil {
-		p.own.Stop()
-		p.own = nil
-	}
-}
+func (p *place) unwatch() { p.own = stop(p.own) }
 
 // ours checks whose the node is, and records its version and its token.
 func (p *place) ours(stat *zk.Stat) error {

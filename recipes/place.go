@@ -25,6 +25,8 @@ type place struct {
 	nodes   []*contender    // the last one waits: when it is granted all are
 	lists   [][]string      // the queues (see dirs) as read behind the creation of the nodes; nil where that failed
 	left    <-chan struct{} // of the transaction that takes permits; see txn.left
+	way     *session.Watch  // on what is in the way; see wayClear
+	scout   *session.Watch  // on the contender ahead of that; see lookAhead
 	own     *session.Watch  // on the last node
 	hidden  bool            // that one may not be read by us
 	version int32           // of its data
@@ -34,6 +36,8 @@ type place struct {
 	waited  bool            // it was not admitted when it was created
 	marked  bool            // it says so, and since when it holds
 	queued  bool            // it is not on arrival any more
+	late    bool            // it has waited for a moment
+	looked  bool            // lookAhead has watched its node
 	turn    bool            // what is right ahead of us is the first, or the queue is long: our node is watched from the start
 	total   int             // contenders in the newest listing
 
@@ -103,6 +107,7 @@ func (p *place) reach(ctx context.Context) error {
 // wait returns when the contender is admitted and that is proven. The first at a gate needs no proof, because it holds
 // nothing yet: the transaction that takes the permits deletes the place, and fails if the place or its session is gone.
 func (p *place) wait(ctx context.Context) error {
+	defer p.forget()
 	var children []string
 	if p.lists != nil {
 		children, p.lists = p.lists[0], nil // not for as long as it waits: it may be long

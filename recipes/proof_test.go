@@ -30,21 +30,37 @@ type line struct {
 	rival    <-chan result[*recipes.Lease]
 }
 
-// inLine runs f when all three have stood there for several session timeouts: what was proven when they queued is old.
+// inLine runs f when all three have stood there for several session timeouts: what was proven when they queued is old. The
+// waiter was next from the start, or it came when another was ahead of the holder: then it has looked ahead.
 func inLine(t *testing.T, f func(t *testing.T, l *line)) {
-	inLab(t, func(t *testing.T, lab *lab) {
-		l := &line{lab: lab, path: lab.mutex(), follower: lab.srv.Replica()}
-		var err error
-		l.held, err = l.client("holder").Mutex(l.path).Lock(t.Context())
-		require.NoError(t, err)
-		var moved atomic.Bool
-		moved.Store(true)
-		l.waiting = l.client("waiter", l.movedTo(l.follower, &moved))
-		l.next = l.locking(l.waiting.Mutex(l.path))
-		l.rival = l.locking(l.client("rival").Mutex(l.path))
-		time.Sleep(time.Minute)
-		f(t, l)
-	})
+	for name, ahead := range map[string]bool{"next": false, "looked ahead": true} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, func(t *testing.T, lab *lab) {
+				l := &line{lab: lab, path: lab.mutex(), follower: lab.srv.Replica()}
+				first, err := l.client("holder").Mutex(l.path).Lock(t.Context())
+				require.NoError(t, err)
+				var second <-chan result[*recipes.Lease]
+				if l.held = first; ahead {
+					second = l.locking(l.client("second").Mutex(l.path))
+				}
+				var moved atomic.Bool
+				moved.Store(true)
+				l.waiting = l.client("waiter", l.movedTo(l.follower, &moved))
+				l.next = l.locking(l.waiting.Mutex(l.path))
+				l.rival = l.locking(l.client("rival").Mutex(l.path))
+				if ahead {
+					l.srv.ResetCounts()
+					l.unlock(first)
+					l.held = (<-second).v
+					l.settle()
+					n := l.srv.SessionCounts(l.session(l.waiting))
+					require.Equal(t, 1, n.ByOp["getChildren2"], "it looks ahead")
+				}
+				time.Sleep(time.Minute)
+				f(t, l)
+			})
+		})
+	}
 }
 
 // node is the waiter's contender.

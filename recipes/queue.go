@@ -71,6 +71,7 @@ func (q *queue) contender(s *Session, d *declaration, in kind.Queue, about kind.
 type verdict struct {
 	granted  bool
 	behind   string // child to wait for; "" = any change
+	before   string // the one ahead of that, if behind is right ahead of us
 	head     bool   // behind is the front of the queue
 	position int    // contenders ahead
 	waiters  int    // of them, not granted
@@ -95,6 +96,9 @@ func decide(k kind.Queue, p kind.Params, children []string, name string) (verdic
 	}
 	if adm.Behind != kind.AnyChange {
 		v.behind, v.head = line[adm.Behind].Name, adm.Behind == 0
+		if 0 < adm.Behind && adm.Behind == i-1 {
+			v.before = line[i-2].Name
+		}
 	}
 	for j := range i {
 		if k.Gate || !k.Admit(p, line, j).Granted { // of a gate the first waits too

@@ -4,10 +4,11 @@ package session
 type call struct {
 	op    int32
 	path  string
-	watch bool   // a read that sets a watch
-	ops   int    // of a transaction: the number of its operations
-	frame []byte // with room for its length and xid
-	slot  bool   // it occupies one of guard.slots
+	watch bool       // a read that sets a watch
+	arms  []watchKey // what setWatches watches
+	ops   int        // of a transaction: the number of its operations
+	frame []byte     // with room for its length and xid
+	slot  bool       // it occupies one of guard.slots
 
 	// Set when it is submitted.
 	xid           int32

@@ -21,6 +21,7 @@ const (
 	opCheck        int32 = 13
 	opMulti        int32 = 14
 	opSetAuth      int32 = 100
+	opSetWatches   int32 = 101
 	opClose        int32 = -11
 	opError        int32 = -1 // in a multi's results: the operation failed, or was rolled back
 )
@@ -120,6 +121,8 @@ type encoder struct{ b []byte }
 
 func (e *encoder) int32(v int32) { e.b = binary.BigEndian.AppendUint32(e.b, uint32(v)) }
 
+func (e *encoder) int64(v int64) { e.b = binary.BigEndian.AppendUint64(e.b, uint64(v)) }
+
 func (e *encoder) bool(v bool) {
 	if v {
 		e.b = append(e.b, 1)
@@ -131,6 +134,13 @@ func (e *encoder) bool(v bool) {
 func (e *encoder) str(s string) {
 	e.int32(int32(len(s)))
 	e.b = append(e.b, s...)
+}
+
+func (e *encoder) paths(keys []watchKey) {
+	e.int32(int32(len(keys)))
+	for _, k := range keys {
+		e.str(k.path)
+	}
 }
 
 // buffer appends a byte array; nil becomes null, which servers distinguish from an empty one.

@@ -23,6 +23,9 @@ func (l *link) submit(calls ...*call) bool {
 		c.sent, c.touched = now, touched
 		binary.BigEndian.PutUint32(c.frame, uint32(len(c.frame)-4))
 		binary.BigEndian.PutUint32(c.frame[4:], uint32(c.xid))
+		for _, k := range c.arms { // now: an event that comes at once comes before the reply
+			l.armed[k] = struct{}{}
+		}
 		l.calls.push(c)
 		l.outbox = append(l.outbox, c.frame...)
 		c.frame = nil // free it now: the answer may take long

@@ -50,6 +50,11 @@ func (s *Session) encode(o *op) ([]byte, error) {
 		e.str(o.path)
 		e.acls(r.acl)
 		e.int32(r.version)
+	case *setWatches:
+		e.int64(r.since)
+		e.paths(r.keys[:r.data])
+		e.paths(nil) // whose creation is waited for
+		e.paths(r.keys[r.data:])
 	default:
 		e.node(r)
 	}
@@ -64,6 +69,13 @@ func (s *Session) encode(o *op) ([]byte, error) {
 type setACL struct {
 	acl     []zk.ACL
 	version int32
+}
+
+// setWatches is what SetWatches sends.
+type setWatches struct {
+	since int64
+	keys  []watchKey // on data, and then on lists of children
+	data  int        // the number of the former
 }
 
 // check refuses what servers would refuse with a worse explanation, or answer by dropping the connection.
@@ -101,6 +113,12 @@ func (s *Session) checkNode(o op) error {
 		sequential, acl = r.Flags&zk.FlagSequence != 0, r.Acl
 	case *setACL:
 		acl = r.acl
+	case *setWatches:
+		for _, k := range r.keys[1:] {
+			if err := s.checkNode(op{name: o.name, path: k.path}); err != nil {
+				return err
+			}
+		}
 	}
 	if why := badPath(o.path, sequential); why != "" {
 		return s.refuse(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")

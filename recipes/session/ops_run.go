@@ -58,7 +58,11 @@ func (s *Session) run(ctx context.Context, o op) (reply, error) {
 
 // call makes a request of the operation, to be sent once.
 func (o *op) call(frame []byte) *call {
-	return &call{op: o.code, path: o.path, watch: o.watch, ops: len(o.ops), frame: frame, done: make(chan struct{})}
+	c := &call{op: o.code, path: o.path, watch: o.watch, ops: len(o.ops), frame: frame, done: make(chan struct{})}
+	if r, ok := o.request.(*setWatches); ok {
+		c.arms = r.keys
+	}
+	return c
 }
 
 // submit waits for a connection and hands calls to it. They go out together, in this order and on one connection, or not at

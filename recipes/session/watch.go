@@ -138,6 +138,34 @@ func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) 
 	return r.names, r.stat, w, nil
 }
 
+// SetWatches watches the data of some nodes as GetW does, and the lists of children of others as ChildrenW does, in one request that
+// reads nothing. The watches come in that order. One whose node is missing, or was changed behind the zxid since, fires at once.
+// ZooKeeper's clients restore their watches with this request after a reconnect (DataTree.setWatches).
+//
+// Not guaranteed: that a watch ever fires whose node the session may not read. Servers set it without an error, and send no
+// event (CVE-2024-23944).
+func (s *Session) SetWatches(ctx context.Context, since int64, data, children []string) ([]*Watch, error) {
+	r := &setWatches{since: since, keys: make([]watchKey, 0, len(data)+len(children)), data: len(data)}
+	for _, path := range data {
+		r.keys = append(r.keys, watchKey{path: path})
+	}
+	for _, path := range children {
+		r.keys = append(r.keys, watchKey{path: path, child: true})
+	}
+	all := make([]*Watch, len(r.keys))
+	for i, k := range r.keys {
+		all[i] = s.attach(k, nil)
+	}
+	_, err := s.run(ctx, op{name: "setWatches", code: opSetWatches, path: r.keys[0].path, request: r, read: true})
+	if err != nil {
+		for _, w := range all {
+			w.Stop()
+		}
+		return nil, err
+	}
+	return all, nil
+}
+
 // attach registers a watch before the read. That order is the proof that no change is missed: the read sets the watch on the
 // server (if one is set already it stays a single one); an event after the read reaches w, which is registered by then; and
 // when the connection ends, with which the server forgets its watches, w is woken. Spurious wake-ups are possible, lost ones

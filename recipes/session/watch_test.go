@@ -85,6 +85,45 @@ func TestWatchOnMissingNodeLeavesNothing(t *testing.T) {
 	})
 }
 
+// One request watches several nodes. What has happened to them already is told at once, and the watch is not left on the server.
+func TestSetWatchesTellsWhatHasHappenedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		for _, path := range []string{"/same", "/changed", "/list", "/grown"} {
+			s.mustCreate(t, path, 0)
+		}
+		_, stat, err := s.Get(t.Context(), "/grown") // the newest
+		require.NoError(t, err)
+		require.NoError(t, srv.Set("/changed", []byte("x")))
+		require.NoError(t, srv.Create("/grown/child", nil))
+		srv.ResetCounts()
+		set, err := s.SetWatches(t.Context(), stat.Czxid, []string{"/same", "/changed", "/missing"}, []string{"/list", "/grown"})
+		require.NoError(t, err)
+		require.Equal(t, 1, srv.Counts().Total)
+		events := func() (all []zk.EventType) {
+			synctest.Wait()
+			for _, w := range set {
+				all = append(all, w.Event())
+			}
+			return all
+		}
+		require.Equal(t, []zk.EventType{0, zk.EventNodeDataChanged, zk.EventNodeDeleted, 0, zk.EventNodeChildrenChanged}, events())
+		require.ElementsMatch(t, []string{"/same", "/list"}, s.Stats().Armed)
+		require.NoError(t, srv.Set("/list", []byte("x")))
+		require.Zero(t, events()[3], "data are no children")
+		require.NoError(t, srv.Delete("/list"))
+		require.NoError(t, srv.Set("/same", []byte("x")))
+		require.Equal(t, []zk.EventType{zk.EventNodeDataChanged, zk.EventNodeDataChanged, zk.EventNodeDeleted, zk.EventNodeDeleted, zk.EventNodeChildrenChanged}, events())
+		require.Empty(t, s.Stats().Armed)
+		require.Empty(t, s.watches)
+
+		_, err = s.SetWatches(t.Context(), 0, []string{"/same"}, []string{"no path"})
+		require.ErrorIs(t, err, zk.ErrInvalidPath)
+		require.Empty(t, s.watches)
+	})
+}
+
 // go-zookeeper#83: data and child watches can be lost across a reconnect, so every waiter reads again.
 func TestReconnectWakesEveryWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
