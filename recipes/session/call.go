@@ -4,31 +4,32 @@ package session
 type call struct {
 	op    int32
 	path  string
-	watch bool       // a read that sets a watch
-	arms  []watchKey // what setWatches watches
-	ops   int        // of a transaction: the number of its operations
-	frame []byte     // with room for its length and xid
-	slot  bool       // it occupies one of guard.slots
+	watch bool        // a read that sets a watch
+	arms  *setWatches // what it watches, if it is one
+	ops   int         // of a transaction: the number of its operations
+	slot  bool        // it occupies one of guard.slots
 
 	// Set when it is submitted.
 	xid           int32
 	sent, touched stamp
 	next          *call // the one submitted after it
 
-	told   bool          // done is closed, or about to be; guarded by the link's mu
-	before func()        // runs before done is closed
-	done   chan struct{} // closed when the answer is here or will never come
-	reply  reply
-	err    error // why there is no reply
+	told  bool          // done is closed, or about to be; guarded by the link's mu
+	lead  *Pipelined    // of the write in it
+	done  chan struct{} // closed when the answer is here or will never come; nil if nobody waits for it
+	reply reply
+	err   error // why there is no reply
 }
 
 // tell closes done.
 func (c *call) tell(err error) {
 	c.err = err
-	if c.before != nil {
-		c.before()
+	if c.lead != nil {
+		c.lead.answered(c)
 	}
-	close(c.done)
+	if c.done != nil {
+		close(c.done)
+	}
 }
 
 // finish closes c.done unless that has happened, and frees c's slot for another request.

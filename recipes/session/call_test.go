@@ -58,10 +58,10 @@ func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 		l := s.link
 		s.mu.Unlock()
 		o := op{name: "create", code: opCreate, path: "/late", request: &zk.CreateRequest{Path: "/late", Acl: openACL}}
-		frame, err := s.encode(&o)
+		frame, err := s.encode(nil, &o)
 		require.NoError(t, err)
 		s.lose(errSilent)
-		require.False(t, l.submit(o.call(frame)))
+		require.False(t, l.submit(frame, []call{o.call()}))
 		<-s.joined
 		_, there := srv.Get("/late")
 		require.False(t, there)

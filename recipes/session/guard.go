@@ -251,14 +251,14 @@ func (g *guard) onSubmitted(k writeKey) (sent chan struct{}, forget func()) {
 }
 
 // submitted closes the channels of those who wait for one of these calls.
-func (g *guard) submitted(calls []*call) {
+func (g *guard) submitted(calls []call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.sends) == 0 {
 		return
 	}
-	for _, c := range calls {
-		k := writeKey{c.op, c.path}
+	for i := range calls {
+		k := writeKey{calls[i].op, calls[i].path}
 		for _, sent := range g.sends[k] {
 			close(sent)
 		}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// submit takes requests, to be written together and in this order; false if the link has ended and none was taken. The
-// stamp is taken before the write: a server can only have received the requests later.
-func (l *link) submit(calls ...*call) bool {
+// submit takes requests and their frames, to be written together and in this order; false if the link has ended and none was
+// taken. The stamp is taken before the write: a server can only have received the requests later.
+func (l *link) submit(frames []byte, calls []call) bool {
 	now := l.g.clock.now()
 	l.mu.Lock()
 	if l.state == linkDead || l.over && calls[0].op != opClose {
@@ -15,20 +15,23 @@ func (l *link) submit(calls ...*call) bool {
 		return false
 	}
 	touched := l.touch(now)
-	for _, c := range calls {
+	at := len(l.outbox)
+	l.outbox = append(l.outbox, frames...)
+	for i := range calls {
+		c, frame := &calls[i], l.outbox[at:]
 		if c.op != opClose { // which brings go-zookeeper's xid
 			l.xid++
 			c.xid = l.xid
 		}
 		c.sent, c.touched = now, touched
-		binary.BigEndian.PutUint32(c.frame, uint32(len(c.frame)-4))
-		binary.BigEndian.PutUint32(c.frame[4:], uint32(c.xid))
-		for _, k := range c.arms { // now: an event that comes at once comes before the reply
-			l.armed[k] = struct{}{}
+		binary.BigEndian.PutUint32(frame[4:], uint32(c.xid))
+		if c.arms != nil { // now: an event that comes at once comes before the reply
+			for _, k := range c.arms.keys {
+				l.armed[k] = struct{}{}
+			}
 		}
 		l.calls.push(c)
-		l.outbox = append(l.outbox, c.frame...)
-		c.frame = nil // free it now: the answer may take long
+		at += 4 + int(binary.BigEndian.Uint32(frame))
 	}
 	l.push()
 	l.g.submitted(calls)

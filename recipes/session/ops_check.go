@@ -14,8 +14,8 @@ func (s *Session) refuse(o op, err error, hint string) *OpError {
 	return &OpError{Op: o.name, Path: o.path, Outcome: OutcomeNotSent, Err: err, Hint: hint}
 }
 
-// encode checks an operation and makes its frame.
-func (s *Session) encode(o *op) ([]byte, error) {
+// encode checks an operation and appends its frame to b. The xid is filled in by submit.
+func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	// A confirm goes through the quorum as a write does, but changes nothing.
 	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
 		return nil, s.refuse(*o, ErrReadOnly, "")
@@ -26,12 +26,8 @@ func (s *Session) encode(o *op) ([]byte, error) {
 	if err := s.check(*o); err != nil {
 		return nil, err
 	}
-	room := 32 + len(o.path) // most requests are no larger; the others grow
-	if create, ok := o.request.(*zk.CreateRequest); ok {
-		room += 96 + len(create.Data)
-	}
-	e := encoder{make([]byte, 12, room)} // 12: length, xid, operation code
-	binary.BigEndian.PutUint32(e.b[8:], uint32(o.code))
+	start, e := len(b), encoder{append(b, 0, 0, 0, 0, 0, 0, 0, 0)} // length, xid
+	e.int32(o.code)
 	switch r := o.request.(type) {
 	case nil:
 		if o.code == opMulti {
@@ -59,9 +55,11 @@ func (s *Session) encode(o *op) ([]byte, error) {
 		e.node(r)
 	}
 	// A server accepts a frame of exactly this size and drops the connection at one byte more.
-	if n := len(e.b) - 4; n > maxRequest {
+	n := len(e.b) - start - 4
+	if n > maxRequest {
 		return nil, s.refuse(*o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
 	}
+	binary.BigEndian.PutUint32(e.b[start:], uint32(n))
 	return e.b, nil
 }
 

@@ -16,6 +16,7 @@ type Pipelined struct {
 	s    *Session
 	o    op
 	Done chan struct{} // closed when the write was answered or never will be; then Names, Zxid and Err are set
+	name [1]string     // where Names is, unless it is of a transaction
 
 	Names    []string // for each operation: the path of the node it created, or ""
 	Zxid     int64    // of the write: the czxid of every node it created
@@ -36,24 +37,25 @@ func (s *Session) MultiAndList(ctx context.Context, ops []any, lists ...string) 
 
 // pipeline sends the write and the listings together, and returns when both are answered or ctx ends.
 func (s *Session) pipeline(ctx context.Context, o op, lists []string) *Pipelined {
-	p := &Pipelined{s: s, Done: make(chan struct{})}
-	frame, err := s.encode(&o)
-	listings, listErr := s.listings(lists)
-	if err == nil && listErr != nil {
-		err = listErr
-	}
-	p.o = o
-	c := o.call(frame)
-	c.done, c.before = p.Done, func() { p.answered(c) }
+	p := &Pipelined{s: s, o: o, Done: make(chan struct{})}
+	room := rooms.Get().(*frameRoom)
+	defer rooms.Put(room)
+	calls := make([]call, 1+len(lists))
+	frames, err := s.encode(room[:0], &p.o)
 	if err == nil {
-		err = s.submit(ctx, o, append([]*call{c}, listings...)...)
+		calls[0] = p.o.call()
+		calls[0].done, calls[0].lead = p.Done, p
+		frames, err = s.listings(frames, calls[1:], lists)
+	}
+	if err == nil {
+		err = s.submit(ctx, &p.o, frames, calls)
 	}
 	if err != nil {
 		p.Err, p.ListErr = err, err
 		close(p.Done)
 		return p
 	}
-	p.Children, p.ListErr = s.collect(ctx, listings)
+	p.Children, p.ListErr = s.collect(ctx, calls[1:])
 	select {
 	case <-p.Done:
 	case <-ctx.Done():
@@ -69,8 +71,8 @@ func (p *Pipelined) answered(c *call) {
 	if c.err != nil {
 		return
 	}
-	p.Zxid, p.Names = c.reply.zxid, []string{c.reply.path}
-	if c.op == opMulti {
+	p.Zxid, p.name[0] = c.reply.zxid, c.reply.path
+	if p.Names = p.name[:]; c.op == opMulti {
 		p.Names = make([]string, len(c.reply.results))
 		for i, r := range c.reply.results {
 			p.Names[i] = r.String
@@ -99,9 +101,10 @@ func (p *Pipelined) Outcome(ctx context.Context) error {
 // ListAll lists several nodes at once. It never repeats a listing: the second answer might come over another connection, and
 // whether to ask again is the caller's decision.
 func (s *Session) ListAll(ctx context.Context, paths []string) ([][]string, error) {
-	calls, err := s.listings(paths)
+	calls := make([]call, len(paths))
+	frames, err := s.listings(nil, calls, paths)
 	if err == nil && len(calls) > 0 {
-		err = s.submit(ctx, op{name: "children", path: paths[0]}, calls...)
+		err = s.submit(ctx, &op{name: "children", path: paths[0]}, frames, calls)
 	}
 	if err != nil {
 		return nil, err
@@ -109,24 +112,24 @@ func (s *Session) ListAll(ctx context.Context, paths []string) ([][]string, erro
 	return s.collect(ctx, calls)
 }
 
-// listings are the calls that list the nodes.
-func (s *Session) listings(paths []string) ([]*call, error) {
-	calls := make([]*call, len(paths))
+// listings makes calls those that list the nodes, and appends their frames to b.
+func (s *Session) listings(b []byte, calls []call, paths []string) (frames []byte, err error) {
 	for i, path := range paths {
 		o := op{name: "children", code: opGetChildren2, path: path, read: true}
-		frame, err := s.encode(&o)
-		if err != nil {
+		if b, err = s.encode(b, &o); err != nil {
 			return nil, err
 		}
-		calls[i] = o.call(frame)
+		calls[i] = o.call()
+		calls[i].done = make(chan struct{})
 	}
-	return calls, nil
+	return b, nil
 }
 
 // collect waits for the listings.
-func (s *Session) collect(ctx context.Context, calls []*call) ([][]string, error) {
+func (s *Session) collect(ctx context.Context, calls []call) ([][]string, error) {
 	all := make([][]string, len(calls))
-	for i, c := range calls {
+	for i := range calls {
+		c := &calls[i]
 		o := op{name: "children", path: c.path}
 		select {
 		case <-c.done:

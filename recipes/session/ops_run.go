@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -28,13 +29,17 @@ var errNotSent = errors.New("not sent")
 // run performs an operation: it waits for a connection, sends the request, and waits for the answer, the end of ctx or the end
 // of the session. When a server refuses the operation, run returns its reply together with the error.
 func (s *Session) run(ctx context.Context, o op) (reply, error) {
-	frame, err := s.encode(&o)
+	room := rooms.Get().(*frameRoom)
+	defer rooms.Put(room)
+	frame, err := s.encode(room[:0], &o)
 	if err != nil {
 		return reply{}, err
 	}
 	for try := 0; ; {
-		c := o.call(frame)
-		if err := s.submit(ctx, o, c); err != nil {
+		calls := []call{o.call()}
+		c := &calls[0]
+		c.done = make(chan struct{})
+		if err := s.submit(ctx, &o, frame, calls); err != nil {
 			return reply{}, err
 		}
 		select {
@@ -56,22 +61,24 @@ func (s *Session) run(ctx context.Context, o op) (reply, error) {
 	}
 }
 
+// frameRoom has space for the frames of most requests, until submit has copied them.
+type frameRoom [512]byte
+
+var rooms = sync.Pool{New: func() any { return new(frameRoom) }}
+
 // call makes a request of the operation, to be sent once.
-func (o *op) call(frame []byte) *call {
-	c := &call{op: o.code, path: o.path, watch: o.watch, ops: len(o.ops), frame: frame, done: make(chan struct{})}
-	if r, ok := o.request.(*setWatches); ok {
-		c.arms = r.keys
-	}
-	return c
+func (o *op) call() call {
+	arms, _ := o.request.(*setWatches)
+	return call{op: o.code, path: o.path, watch: o.watch, arms: arms, ops: len(o.ops)}
 }
 
 // submit waits for a connection and hands calls to it. They go out together, in this order and on one connection, or not at
 // all: submit fails only if nothing was sent.
-func (s *Session) submit(ctx context.Context, o op, calls ...*call) error {
+func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call) error {
 	for {
 		l, err := s.awaitLink(ctx)
 		if err != nil {
-			return s.opError(o, OutcomeNotSent, err)
+			return s.opError(*o, OutcomeNotSent, err)
 		}
 		select {
 		case s.guard.slots <- struct{}{}:
@@ -79,13 +86,13 @@ func (s *Session) submit(ctx context.Context, o op, calls ...*call) error {
 			select {
 			case s.guard.slots <- struct{}{}:
 			case <-ctx.Done():
-				return s.opError(o, OutcomeNotSent, fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx)))
+				return s.opError(*o, OutcomeNotSent, fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx)))
 			case <-s.done:
-				return s.opError(o, OutcomeNotSent, s.Err())
+				return s.opError(*o, OutcomeNotSent, s.Err())
 			}
 		}
 		calls[0].slot = true
-		if l.submit(calls...) {
+		if l.submit(frames, calls) {
 			return nil
 		}
 		<-s.guard.slots
@@ -97,7 +104,7 @@ func (s *Session) submit(ctx context.Context, o op, calls ...*call) error {
 // operations in flight, it sends nothing.
 func (s *Session) Post(path string, data []byte, version int32) {
 	o := op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
-	frame, err := s.encode(&o)
+	frame, err := s.encode(nil, &o)
 	s.mu.Lock()
 	l := s.link
 	s.mu.Unlock()
@@ -109,8 +116,8 @@ func (s *Session) Post(path string, data []byte, version int32) {
 	default:
 		return
 	}
-	c := o.call(frame)
-	if c.slot = true; !l.submit(c) {
+	calls := []call{o.call()}
+	if calls[0].slot = true; !l.submit(frame, calls) {
 		<-s.guard.slots
 	}
 }

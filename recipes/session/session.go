@@ -295,8 +295,8 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	if !first { // before any other request; on the first link Client.admit does it
 		for _, a := range s.client.cfg.Auth {
 			o := op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true}
-			frame, _ := s.encode(&o) // it succeeded in Client.admit
-			l.submit(o.call(frame))
+			frame, _ := s.encode(nil, &o) // it succeeded in Client.admit
+			l.submit(frame, []call{o.call()})
 		}
 	}
 	if first {
