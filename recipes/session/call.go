@@ -3,18 +3,17 @@ package session
 // call is a request and its result.
 type call struct {
 	op    int32
+	xid   int32 // set when it is submitted, as are sent, touched and next
 	path  string
-	watch bool        // a read that sets a watch
-	arms  *setWatches // what it watches, if it is one
+	arms  *setWatches // what setWatches watches
 	ops   int         // of a transaction: the number of its operations
+	watch bool        // a read that sets a watch
 	slot  bool        // it occupies one of guard.slots
+	told  bool        // done is closed, or about to be; guarded by the link's mu
 
-	// Set when it is submitted.
-	xid           int32
 	sent, touched stamp
 	next          *call // the one submitted after it
 
-	told  bool          // done is closed, or about to be; guarded by the link's mu
 	lead  *Pipelined    // of the write in it
 	done  chan struct{} // closed when the answer is here or will never come; nil if nobody waits for it
 	reply reply

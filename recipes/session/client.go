@@ -65,7 +65,7 @@ type Client struct {
 	joined  chan struct{}   // closed when Close is done
 	live    context.Context // ends when Close begins; background dialling runs under it
 	end     context.CancelFunc
-	slept   func() time.Duration // how long the machine has been suspended; replaced by tests
+	slept   func() time.Duration // tests say here how long the machine has been suspended
 	preempt func()               // tests hook in here: the scheduler may stop a goroutine that is about to write a request
 
 	mu      sync.Mutex
@@ -116,9 +116,6 @@ func newClient(cfg Config, test seam.Seams) (*Client, error) {
 		return nil, fmt.Errorf("recipes: session timeout %v: ZooKeeper counts it in milliseconds, in 31 bits", cfg.SessionTimeout)
 	}
 	c := &Client{servers: servers, log: cfg.Logger, joined: make(chan struct{}), slept: test.Slept, resolve: test.Resolve, preempt: test.Preempt}
-	if c.slept == nil {
-		c.slept = slept
-	}
 	if cfg.Dialer == nil {
 		cfg.Dialer, c.resolve = (&net.Dialer{}).DialContext, net.DefaultResolver.LookupHost
 	}

@@ -10,12 +10,23 @@ type stamp struct {
 	slept time.Duration
 }
 
-// clock tells the time. slept is replaced by tests: in a synctest bubble time is fake and sleep is not.
+// clock tells the time. Tests say how long the machine has slept: in a synctest bubble time is fake and sleep is not.
 type clock struct {
-	slept func() time.Duration
+	replaced func() time.Duration // nil: the machine's own
 }
 
-func (c clock) now() stamp { return stamp{at: time.Now(), slept: c.slept()} }
+func (c clock) now() stamp {
+	now := time.Now()
+	return stamp{at: now, slept: c.slept(now)}
+}
+
+// slept is how long the machine has been suspended by now, which the caller has just read.
+func (c clock) slept(now time.Time) time.Duration {
+	if c.replaced != nil {
+		return c.replaced()
+	}
+	return slept(now)
+}
 
 // nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.
 const nap = 10 * time.Millisecond

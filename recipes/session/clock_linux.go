@@ -20,8 +20,7 @@ var asleep atomic.Pointer[reading]
 // clock follows the wall clock, so setting the date changes nothing. But a kernel that counts a sleep moves the wall clock
 // and CLOCK_BOOTTIME by the same amount. So the last measurement is still right, and no system call is made, as long as wall
 // clock and monotonic clock have not drifted apart since.
-func slept() time.Duration {
-	now := time.Now()
+func slept(now time.Time) time.Duration {
 	r := reading{wall: now.Round(0).Sub(started.Round(0)), monotonic: now.Sub(started)}
 	if last := asleep.Load(); last != nil && !r.parted(*last) {
 		return last.slept

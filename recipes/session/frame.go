@@ -204,7 +204,7 @@ func (e *encoder) multi(ops []any) {
 type reply struct {
 	zxid    int64 // a committed write's own; otherwise that of the newest transaction the server knew
 	code    int32 // why it failed; of a transaction, why the first operation that failed did
-	failed  int   // of a transaction that failed: the index of that operation
+	failed  int32 // of a transaction that failed: the index of that operation
 	path    string
 	data    []byte
 	names   []string
@@ -262,7 +262,7 @@ func (r *reply) multi(c *cursor, want int) error {
 					_, result.Error = answer(code)
 				}
 				if r.code == 0 || r.code == codeRolledBack {
-					r.code, r.failed = code, len(r.results)
+					r.code, r.failed = code, int32(len(r.results))
 				}
 			}
 		case opCreate:

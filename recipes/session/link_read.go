@@ -89,9 +89,10 @@ func timedOut(err error) bool {
 // nothing (events) do not extend it, so a connection that only works towards us is given up in time. It reports whether the
 // deadline lies ahead.
 func (l *link) patience() bool {
-	until := l.answer.after(l.timeout*2/3, l.g.clock.slept())
+	now := time.Now()
+	until := l.answer.after(l.timeout*2/3, l.g.clock.slept(now))
 	_ = l.Conn.SetReadDeadline(until)
-	return time.Now().Before(until)
+	return now.Before(until)
 }
 
 // readFrame reads length and body. Memory for a large body grows as it arrives, whatever its length claims.

@@ -76,16 +76,17 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 	if s.state == StateLost {
 		return nil, s.err
 	}
-	if !time.Now().Before(s.proof.deadline(s.timeout, s.slept)) { // as of look
+	now := time.Now()
+	if !now.Before(s.proof.deadline(s.timeout, s.slept)) { // slept as of look
 		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
-			errStaleProof, paths[0], time.Since(s.proof.sent.at).Round(time.Millisecond), s.timeout)
+			errStaleProof, paths[0], now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
 	}
 	var own []*held
 	for _, path := range paths {
 		own = append(own, &held{path: path, lost: lost})
 	}
 	s.holds = append(s.holds, own...)
-	s.hasten()
+	s.hasten(now)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -103,7 +104,7 @@ func (s *Session) Ready(path string) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next = append(s.next, h)
-	s.hasten()
+	s.hasten(time.Now())
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -117,8 +118,8 @@ func (s *Session) Ready(path string) (stop func()) {
 func (s *Session) Proven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slept = s.clock.slept()
-	return s.state != StateLost && time.Now().Before(s.proof.sent.after(s.timeout/6, s.slept))
+	now := s.read()
+	return s.state != StateLost && now.Before(s.proof.sent.after(s.timeout/6, s.slept))
 }
 
 // Sure reports whether the session is StateActive, after reading the clock. Unlike State it never changes the state, so a caller
@@ -126,8 +127,8 @@ func (s *Session) Proven() bool {
 func (s *Session) Sure() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slept = s.clock.slept()
-	return s.state == StateActive && time.Now().Before(s.doubtAt())
+	now := s.read()
+	return s.state == StateActive && now.Before(s.doubtAt())
 }
 
 // Deadline returns the time until which, under the conditions of the package documentation, no server will have
@@ -137,9 +138,9 @@ func (s *Session) Sure() bool {
 func (s *Session) Deadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slept = s.clock.slept()
+	now := s.read()
 	d := s.proof.deadline(s.timeout, s.slept)
-	if now := time.Now(); s.state == StateLost && d.After(now) {
+	if s.state == StateLost && d.After(now) {
 		return now.Add(-1)
 	}
 	return d
@@ -171,9 +172,8 @@ func (s *Session) acked(sent stamp) {
 	if sent.at.After(s.answered.at) {
 		s.answered = sent
 	}
-	if s.slept = s.clock.slept(); s.state == StateSuspect && s.link != nil && len(s.holds) == 0 && time.Now().Before(s.doubtAt()) {
-		s.move(StateActive)
-		s.wake()
+	if len(s.holds) == 0 {
+		s.reassure()
 	}
 }
 
@@ -182,14 +182,26 @@ func (s *Session) acked(sent stamp) {
 func (s *Session) committed(sent, touched stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slept = s.clock.slept()
+	s.slept = max(s.slept, sent.slept) // a sleep since then brings both deadlines nearer by as much
 	if next := (proof{sent, touched}); next.deadline(s.timeout, s.slept).After(s.proof.deadline(s.timeout, s.slept)) {
 		s.proof = next
 	}
-	if s.state == StateSuspect && s.link != nil && time.Now().Before(s.doubtAt()) {
+	s.reassure()
+}
+
+// reassure ends a doubt that an answer has removed. mu is held.
+func (s *Session) reassure() {
+	if s.state == StateSuspect && s.link != nil && s.read().Before(s.doubtAt()) {
 		s.move(StateActive)
 		s.wake()
 	}
+}
+
+// read reads the clock: the time, and into slept the machine's sleep. mu is held.
+func (s *Session) read() (now time.Time) {
+	now = time.Now()
+	s.slept = s.clock.slept(now)
+	return now
 }
 
 // doubtAt is when silence, or while something is held the lack of commits, makes the session suspect. mu is held.
@@ -220,9 +232,8 @@ func (s *Session) look() (next time.Time) {
 		s.mu.Unlock()
 		return time.Now().Add(s.timeout)
 	}
-	s.slept = s.clock.slept()
 	// The gravest first: when look comes late, in a program that was stopped, several deadlines may have passed.
-	now := time.Now()
+	now := s.read()
 	if !now.Before(s.lostAt()) {
 		cause := fmt.Errorf("no server answered for %v of a session timeout of %v", now.Sub(s.answered.at).Round(time.Millisecond), s.timeout)
 		if len(s.holds) > 0 {
@@ -287,11 +298,11 @@ func (s *Session) hurry() (most time.Duration, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held = len(s.holds) > 0
-	s.slept = s.clock.slept()
+	now := s.read()
 	switch {
 	case s.id == 0:
 		return 0, false
-	case held && !time.Now().Before(s.proof.sent.after(s.timeout/6, s.slept)):
+	case held && !now.Before(s.proof.sent.after(s.timeout/6, s.slept)):
 		return s.timeout / 32, held
 	default:
 		return s.timeout / 12, held
@@ -331,8 +342,8 @@ func (s *Session) beat(h *held) {
 }
 
 // hasten wakes watchClock if what has changed needs a look sooner than planned. mu is held.
-func (s *Session) hasten() {
-	if now := time.Now(); !s.beatAt().After(now) || s.nextLook(now).Before(s.looks) {
+func (s *Session) hasten(now time.Time) {
+	if !s.beatAt().After(now) || s.nextLook(now).Before(s.looks) {
 		s.wake()
 	}
 }

@@ -79,7 +79,7 @@ const maxInFlight = 1024
 func newSession(c *Client) *Session {
 	live, refuse := context.WithCancel(context.Background()) // outlives the dialling caller's ctx; ended by lose
 	s := &Session{
-		client: c, clock: clock{slept: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout,
+		client: c, clock: clock{replaced: c.slept}, log: c.log, timeout: c.cfg.SessionTimeout,
 		started: make(chan struct{}), ready: make(chan struct{}), done: make(chan struct{}), joined: make(chan struct{}),
 		kick:    make(chan struct{}, 1),
 		changed: make(chan struct{}), linked: make(chan struct{}), watches: map[watchKey]*Watch{},
