@@ -85,6 +85,15 @@ func (k *contender) free() {
 	}
 }
 
+// paths are those of the contenders' nodes.
+func paths(ks []*contender) []string {
+	all := make([]string, len(ks))
+	for i, k := range ks {
+		all[i] = k.path
+	}
+	return all
+}
+
 // createRequest is the node as ZooKeeper is asked for it.
 func (k *contender) createRequest() *zk.CreateRequest {
 	return &zk.CreateRequest{Path: kind.JoinPath(k.dir, k.prefix+k.digits), Data: k.data, Acl: k.acl, Flags: k.flags}

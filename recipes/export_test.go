@@ -160,7 +160,7 @@ func (l *Lease) Reads() bool      { return l.h.q.shared }
 func (l *Lease) Ended() error     { return l.ended() }
 
 // Nodes are what it holds: one, or one for each permit or member.
-func (l *Lease) Nodes() []string { return l.h.paths() }
+func (l *Lease) Nodes() []string { return paths(l.h.ks) }
 
 // With says whether two leases are of one holding.
 func (l *Lease) With(other *Lease) bool { return l.h == other.h }

@@ -56,7 +56,7 @@ type holding struct {
 // hold starts the holding. When it fails the contenders are still the caller's.
 func hold(ctx context.Context, h *holding) (*holding, error) {
 	h.leases = 1
-	paths := h.paths() // all: a heartbeat finds one that is gone even where its event was lost
+	paths := paths(h.ks) // all: a heartbeat finds one that is gone even where its event was lost
 	// The reply to the admitting write may have taken longer than a lease lasts. The place may be good for all that: the
 	// session makes a fresh proof, and a proof that is lost is made again (TestAProofThatIsLostIsMadeAgain).
 	err := retry(ctx, h.s, unanswered, func() (err error) {
@@ -87,15 +87,6 @@ func hold(ctx context.Context, h *holding) (*holding, error) {
 		h.listen()
 	}
 	return h, nil
-}
-
-// paths are those of all nodes we hold on the strength of.
-func (h *holding) paths() []string {
-	paths := make([]string, len(h.ks))
-	for i, k := range h.ks {
-		paths[i] = k.path
-	}
-	return paths
 }
 
 // revoke tells the holder that somebody wants the lock. It stays held until Unlock.

@@ -121,21 +121,11 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 }
 
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
-// one by one. Its patience is that of detached: ctx may never end, nor the answer come.
+// one by one. ctx may never end, nor the answer come: see Session.DeleteAll.
 func deleteAll(ctx context.Context, ks []*contender) error {
-	s, err := ks[0].s, error(nil)
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
-	defer cancel()
-	if len(ks) == 1 {
-		if err = s.Delete(ctx, ks[0].path, -1); isNoNode(err) {
-			err = nil
-		}
-	} else {
-		ops := make([]any, len(ks))
-		for i, k := range ks {
-			ops[i] = &zk.DeleteRequest{Path: k.path, Version: -1}
-		}
-		_, err = s.Multi(ctx, ops...)
+	err := ks[0].s.DeleteAll(ctx, paths(ks)...)
+	if len(ks) == 1 && isNoNode(err) {
+		err = nil
 	}
 	if err == nil {
 		for _, k := range ks {

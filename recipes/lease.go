@@ -179,7 +179,7 @@ func (l *Lease) Verify(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return err
 	}
-	err := l.h.s.Confirm(ctx, l.h.paths()...)
+	err := l.h.s.Confirm(ctx, paths(l.h.ks)...)
 	if isNoNode(err) {
 		l.h.lose(err)
 	}

@@ -2,14 +2,15 @@ package session
 
 // call is a request and its result.
 type call struct {
-	op    int32
-	xid   int32 // set when it is submitted, as are sent, touched and next
-	path  string
-	arms  *setWatches // what setWatches watches
-	ops   int         // of a transaction: the number of its operations
-	watch bool        // a read that sets a watch
-	slot  bool        // it occupies one of guard.slots
-	told  bool        // done is closed, or about to be; guarded by the link's mu
+	op      int32
+	xid     int32 // set when it is submitted, as are sent, touched and next
+	path    string
+	arms    *setWatches // what setWatches watches
+	ops     int         // of a transaction: the number of its operations
+	watch   bool        // a read that sets a watch
+	bounded bool        // it is waited for no longer than a session timeout; see link.expire
+	slot    bool        // it occupies one of guard.slots
+	told    bool        // done is closed, or about to be; guarded by the link's mu
 
 	sent, touched stamp
 	next          *call // the one submitted after it

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -172,14 +173,35 @@ func (l *link) admit(body []byte) error {
 	return nil
 }
 
-// abandon ends all waiting for answers, because the session is over. The requests stay in the queue: the server may still
-// answer them.
+// abandon ends all waiting for answers, because the session is over.
 func (l *link) abandon(err error) {
 	l.mu.Lock()
 	l.over = true
+	l.giveUp(err, func(c *call) bool { return c.op != opClose })
+}
+
+// expire ends the waiting for answers of bounded requests that were sent a session timeout ago. It returns when the next one
+// is due, or next if that is earlier. The session asks at each of its looks at the clock, of which there is one within any
+// session timeout, so a request needs no timer of its own.
+func (l *link) expire(next time.Time) time.Time {
+	now := time.Now()
+	l.mu.Lock()
+	l.giveUp(context.DeadlineExceeded, func(c *call) bool {
+		due := c.sent.at.Add(l.timeout)
+		if c.bounded && due.After(now) && due.Before(next) {
+			next = due
+		}
+		return c.bounded && !due.After(now)
+	})
+	return next
+}
+
+// giveUp ends the waiting for some answers. The requests stay in the queue: the server may still answer them. The caller holds
+// mu, and giveUp unlocks it.
+func (l *link) giveUp(err error, which func(*call) bool) {
 	var left []*call
 	for c := l.calls.first; c != nil; c = c.next {
-		if !c.told && c.op != opClose {
+		if !c.told && which(c) {
 			c.told = true
 			left = append(left, c)
 		}

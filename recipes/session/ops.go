@@ -63,6 +63,23 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 	return err
 }
 
+// DeleteAll deletes nodes without children, whatever their versions: all in one request, or none. It is for callers whose ctx
+// may never end: of all operations it alone also ends, with OutcomeUnknown, when no answer has come within a session timeout
+// over a connection that works otherwise.
+func (s *Session) DeleteAll(ctx context.Context, paths ...string) error {
+	o := op{name: "delete", code: opDelete, path: paths[0], bounded: true}
+	if len(paths) == 1 {
+		o.request = &zk.DeleteRequest{Path: paths[0], Version: -1}
+	} else {
+		o.name, o.code, o.ops = "multi", opMulti, make([]any, len(paths))
+		for i, path := range paths {
+			o.ops[i] = &zk.DeleteRequest{Path: path, Version: -1}
+		}
+	}
+	_, err := s.run(ctx, o)
+	return err
+}
+
 // Multi applies all operations or none: *zk.CreateRequest (no container, no TTL), *zk.SetDataRequest,
 // *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refuses, the results say of each operation why it failed
 // or that it was rolled back, and the error's Path is that of the first operation that failed.

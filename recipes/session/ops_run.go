@@ -18,6 +18,7 @@ type op struct {
 	ops     []any // of a transaction
 	read    bool  // changes nothing: repeated when its answer was lost with a connection
 	watch   bool
+	bounded bool   // see DeleteAll
 	need    string // the permission that a transaction's failed operation needs
 }
 
@@ -69,7 +70,7 @@ var rooms = sync.Pool{New: func() any { return new(frameRoom) }}
 // call makes a request of the operation, to be sent once.
 func (o *op) call() call {
 	arms, _ := o.request.(*setWatches)
-	return call{op: o.code, path: o.path, watch: o.watch, arms: arms, ops: len(o.ops)}
+	return call{op: o.code, path: o.path, arms: arms, watch: o.watch, ops: len(o.ops), bounded: o.bounded}
 }
 
 // submit waits for a connection and hands calls to it. They go out together, in this order and on one connection, or not at

@@ -81,17 +81,20 @@ func (s *Session) hold(lost func(error), paths ...string) (release func(), err e
 		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
 			errStaleProof, paths[0], now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
 	}
-	var own []*held
-	for _, path := range paths {
-		own = append(own, &held{path: path, lost: lost})
+	own := make([]held, len(paths))
+	for i, path := range paths {
+		own[i] = held{path: path, lost: lost}
+		s.holds = append(s.holds, &own[i])
 	}
-	s.holds = append(s.holds, own...)
 	s.hasten(now)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for _, h := range own {
-			h.over = true
+		if own[0].over {
+			return
+		}
+		for i := range own {
+			own[i].over = true
 		}
 		s.holds = slices.DeleteFunc(s.holds, func(h *held) bool { return h.over })
 	}, nil
@@ -369,6 +372,12 @@ func (s *Session) watchClock() {
 		}
 		s.plan(time.Now().Add(time.Hour)) // so that a deadline that moves nearer during this look causes another
 		next := s.look()
+		s.mu.Lock()
+		l := s.link
+		s.mu.Unlock()
+		if l != nil {
+			next = l.expire(next)
+		}
 		s.plan(next)
 		timer.Reset(time.Until(next))
 	}
