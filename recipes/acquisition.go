@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/locktree/locktree/recipes/session"
@@ -37,9 +38,16 @@ func (q *queue) acquisition(ctx context.Context, n int, try bool) *acquisition {
 }
 
 // lock takes the lock, or n permits of a semaphore. It waits unless try.
-func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error) {
+func (q *queue) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 	a := q.acquisition(ctx, n, try)
-	defer func() { a.refused(err) }()
+	l, err := a.take(ctx, q, n)
+	if err != nil {
+		a.refused(err)
+	}
+	return l, err
+}
+
+func (a *acquisition) take(ctx context.Context, q *queue, n int) (*Lease, error) {
 	if err := a.usable(ctx); err != nil {
 		return nil, err
 	}
@@ -47,7 +55,8 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error)
 	if l, err := q.reenter(ctx, n); l != nil || err != nil {
 		return l, err
 	}
-	defer q.c.state.pin(q.path)()
+	q.c.state.pin(q.path)
+	defer q.c.state.unpin(q.path)
 	if q.shared {
 		if _, err := a.yield(ctx, q); err != nil {
 			return nil, err
@@ -64,12 +73,8 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error)
 	if err != nil {
 		return nil, err
 	}
-	if t.shared != nil && ctx.Err() != nil { // it came at the moment at which the caller left: the next one is to have it
-		_ = t.shared.leaseOf(ctx, &tenure{q: q, leases: 1}).Unlock(ctx)
-		return nil, a.ended(ctx)
-	}
 	if t.shared != nil {
-		return t.shared.leaseOf(ctx, t.shared.acquired(q, a.call, time.Since(a.start))), nil
+		return a.takeOver(ctx, q, t.shared)
 	}
 	h, err := a.contend(ctx, t)
 	if err != nil {
@@ -79,6 +84,15 @@ func (q *queue) lock(ctx context.Context, n int, try bool) (l *Lease, err error)
 		q.c.state.admit(q.localKey(), h)
 	}
 	return h.leaseOf(ctx, cmp.Or(a.tenure, h.first)), nil
+}
+
+// takeOver takes a share of what this client holds, which the local queue has given to the caller.
+func (a *acquisition) takeOver(ctx context.Context, q *queue, h *holding) (*Lease, error) {
+	if ctx.Err() != nil { // it came at the moment at which the caller left: the next one is to have it
+		_ = h.leaseOf(ctx, &tenure{q: q, leases: 1}).Unlock(ctx)
+		return nil, a.ended(ctx)
+	}
+	return h.leaseOf(ctx, h.acquired(q, a.call, time.Since(a.start))), nil
 }
 
 // usable refuses what cannot succeed, before anything is sent.
@@ -131,38 +145,56 @@ func (a *acquisition) heldLocally(q *queue, held *HeldError) *HeldError {
 
 // contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
 func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err error) {
-	// Never while a place exists: giveUp deletes it, or passes it on.
-	err = retry(ctx, nil, func(err error) bool { return len(a.places) == 0 && didNothing(err) }, func() error {
+	for wait := firstPause; ; wait = min(2*wait, time.Second) { // not retry, whose frames would be on every waiter's stack
 		h, err = a.once(ctx, t)
 		a.unwatch()
+		if err == nil {
+			return h, nil
+		}
+		// Never again while a place exists: giveUp deletes it, or passes it on.
+		if len(a.places) > 0 || !didNothing(err) {
+			break
+		}
+		if over := pauseAfter(ctx, nil, wait, err); over != nil {
+			err = over
+			break
+		}
 		t = ticket{} // what was inherited is used up, or went with its session
-		return err
-	})
-	if err != nil {
-		return nil, a.giveUp(ctx, err)
 	}
-	return h, nil
+	return nil, a.giveUp(ctx, err)
 }
 
 // once is one try, in one session. It is for acquisitions of one lock.
 func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
+	p, h, err := a.arrive(ctx, t)
+	if h != nil || err != nil {
+		return h, err
+	}
+	if err := p.reach(ctx); err != nil {
+		return nil, err
+	}
+	return a.hold(ctx)
+}
+
+// arrive queues, or takes over the place that came with the ticket, or a share of what this client reads.
+func (a *acquisition) arrive(ctx context.Context, t ticket) (*place, *holding, error) {
 	places, err := a.open(ctx, t.k)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := places[0]
 	if len(p.nodes) == 0 && p.q.shared {
 		if h, err := p.share(ctx); h != nil || err != nil {
-			return h, notQueued(err)
+			return nil, h, notQueued(err)
 		}
 	}
 	switch {
 	case len(p.nodes) == 0:
 		if err := p.prepare(p.q.entrance()); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := a.join(ctx, places, nil); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	default:
 		p.relabel(ctx)
@@ -170,13 +202,7 @@ func (a *acquisition) once(ctx context.Context, t ticket) (*holding, error) {
 			p.lists, p.proven = [][]string{t.children}, p.named()
 		}
 	}
-	if err := p.exhausted(); err != nil {
-		return nil, err
-	}
-	if err := p.reach(ctx); err != nil {
-		return nil, err
-	}
-	return a.hold(ctx)
+	return p, nil, p.exhausted()
 }
 
 // open finds the session, and for each member the declaration and a place. Only a place that is inherited has a node yet.
@@ -217,9 +243,9 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place,
 // join creates the nodes of the places and deletes others, in one transaction, and lists the queues behind it: one round
 // trip. When it succeeds the places are the acquisition's.
 func (a *acquisition) join(ctx context.Context, places []*place, gone []*contender) error {
-	t := &txn{c: a.c, s: places[0].s, gone: gone}
-	var dirs []string
-	for _, p := range places {
+	first := places[0]
+	t, dirs := &txn{c: a.c, s: first.s, born: slices.Clip(first.nodes), gone: gone}, first.dirs()
+	for _, p := range places[1:] {
 		t.born, dirs = append(t.born, p.nodes...), append(dirs, p.dirs()...)
 	}
 	lists, err := t.run(ctx, dirs...)
@@ -240,7 +266,11 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 	}
 	a.places = places
 	for _, p := range places {
-		if n := len(p.dirs()); lists != nil {
+		n := 1 // as dirs
+		if p.permits() {
+			n = 2
+		}
+		if lists != nil {
 			p.lists, lists = lists[:n], lists[n:]
 		}
 		p.proven = p.lists != nil

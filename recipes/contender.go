@@ -105,7 +105,11 @@ func (k *contender) found(name string) error {
 	if !ok {
 		return fmt.Errorf("%w: the server named our contender %q, which has no sequence number", session.ErrProtocol, name)
 	}
-	k.name, k.path, k.seq = name, kind.JoinPath(k.dir, name), p.Seq
+	k.path, k.seq = kind.JoinPath(k.dir, name), p.Seq
+	k.name = kind.BaseName(k.path) // the same characters, kept once
+	if strings.HasPrefix(k.name, k.prefix) {
+		k.prefix = k.name[:len(k.prefix)]
+	}
 	return nil
 }
 

@@ -278,7 +278,7 @@ func (h *holding) close(t ticket) {
 // reenter answers a caller that holds the lock already, which its context tells. permits is how many it wants of a
 // semaphore, else 0.
 func (q *queue) reenter(ctx context.Context, permits int) (*Lease, error) {
-	outer, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease)
+	outer, _ := ctx.Value(q.key).(*Lease)
 	if outer == nil || outer.ended() != nil {
 		return nil, nil
 	}

@@ -52,7 +52,7 @@ func (l *Lease) within(ctx context.Context) context.Context {
 		held = []*queue{l.h.q}
 	}
 	for _, q := range held {
-		ctx = context.WithValue(ctx, leaseKey{q.c, q.path}, l)
+		ctx = context.WithValue(ctx, q.key, l)
 	}
 	return ctx
 }

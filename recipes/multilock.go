@@ -106,7 +106,8 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
 		return nil, err
 	}
 	for _, each := range m.members {
-		defer m.c.state.pin(each.q.path)()
+		m.c.state.pin(each.q.path)
+		defer m.c.state.unpin(each.q.path)
 	}
 	if err := a.yieldAll(ctx); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (m *MultiLock) lock(ctx context.Context, try bool) (l *Lease, err error) {
 func (m *MultiLock) check(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, each := range m.members {
-		switch own, _ := ctx.Value(leaseKey{m.c, each.q.path}).(*Lease); {
+		switch own, _ := ctx.Value(each.q.key).(*Lease); {
 		case each.q.c != m.c:
 			return fmt.Errorf("recipes: multi-lock: %s is a handle of another client", each.q.path)
 		case seen[each.q.path]:

@@ -174,7 +174,11 @@ type tenure struct {
 func (h *holding) acquired(q *queue, call *call, wait time.Duration) *tenure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := &tenure{q: q, passed: h.passed, call: call, since: time.Now(), wait: wait, leases: 1}
+	g := &tenure{q: q, passed: h.passed, call: call, wait: wait, leases: 1}
+	if call == nil { // nobody wants to know
+		return g
+	}
+	g.since = time.Now()
 	h.tell(EventAcquired, g, nil)
 	if h.over != nil {
 		h.tell(EventLost, g, h.over)

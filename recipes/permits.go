@@ -183,9 +183,9 @@ func (p *place) heldBy(line, waiting []kind.Contender) error {
 	p.position = len(line) + len(waiting)
 	switch {
 	case len(line) > 0:
-		p.holder = inspect.NewContender(p.q.decides().Dir(p.q.path), line[0])
+		p.holder = new(inspect.NewContender(p.q.decides().Dir(p.q.path), line[0]))
 	case len(waiting) > 0:
-		p.holder = inspect.NewContender(p.q.entrance().Dir(p.q.path), waiting[0])
+		p.holder = new(inspect.NewContender(p.q.entrance().Dir(p.q.path), waiting[0]))
 	}
 	return p.held()
 }
@@ -263,7 +263,7 @@ func (p *place) serve(ctx context.Context) error {
 		// line is not empty: if it were, n would be more than the limit, which possible has refused.
 		if err = p.ahead(permits, verdict{position: len(line), first: line[0]}); err == nil {
 			p.identify(ctx)
-			if err = p.sameLimit(p.holder); err == nil { // now, rather than when that holder has gone
+			if err = p.sameLimit(*p.holder); err == nil { // now, rather than when that holder has gone
 				_, err = p.next(ctx, w)
 			}
 		}

@@ -41,8 +41,8 @@ type place struct {
 	turn    bool            // what is right ahead of us is the first, or the queue is long: our node is watched from the start
 	total   int             // contenders in the newest listing
 
-	position int       // contenders ahead
-	holder   Contender // the first of them
+	position int        // contenders ahead
+	holder   *Contender // the first of them; nil if none is known
 }
 
 // node is the contender that waits.
@@ -199,8 +199,8 @@ func (p *place) ahead(dir string, v verdict) error {
 	}
 	p.position = v.position
 	// About the same holder we may know more by now than its name.
-	if p.holder.Name != v.first.Name {
-		p.holder = inspect.NewContender(dir, v.first)
+	if p.holder == nil || p.holder.Name != v.first.Name {
+		p.holder = new(inspect.NewContender(dir, v.first))
 	}
 	if p.a.try {
 		return p.held()
@@ -217,7 +217,11 @@ func (p *place) ahead(dir string, v verdict) error {
 
 // held says who is in the way.
 func (p *place) held() *HeldError {
-	return &HeldError{Path: p.q.path, Holder: p.holder, Position: p.position, c: p.q.c}
+	held := &HeldError{Path: p.q.path, Position: p.position, c: p.q.c}
+	if p.holder != nil {
+		held.Holder = *p.holder
+	}
+	return held
 }
 
 // timedOut turns an error into a HeldError if ctx has ended.

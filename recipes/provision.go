@@ -180,23 +180,24 @@ func (c *Client) declaration(ctx context.Context, s *Session, path string) (*dec
 // pin keeps the declaration at path, once it is read, from being pushed out until unpin is called. Pinned ones may be more
 // than the bound: then each goes as its last call ends. (Pushing them out, 4,097 calls that wait would push out each
 // other's for ever: TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet.)
-func (st *clientState) pin(path string) (unpin func()) {
+func (st *clientState) pin(path string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.pins == nil {
 		st.pins = map[string]int{}
 	}
 	st.pins[path]++
-	return func() {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		if st.pins[path]--; st.pins[path] > 0 {
-			return
-		}
-		delete(st.pins, path)
-		if !st.trim() {
-			st.forget(path)
-		}
+}
+
+func (st *clientState) unpin(path string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.pins[path]--; st.pins[path] > 0 {
+		return
+	}
+	delete(st.pins, path)
+	if !st.trim() {
+		st.forget(path)
 	}
 }
 

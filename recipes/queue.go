@@ -16,13 +16,14 @@ type queue struct {
 	c      *Client
 	kind   *kind.Kind
 	path   string // the lock node
+	key    any    // leaseKey of path
 	shared bool
 	opts   options
 	wrong  error // with how the handle was made; every use of it says so, before it sends anything
 }
 
 func (c *Client) queue(k *kind.Kind, path string, shared bool, opts []Option) *queue {
-	q := &queue{c: c, kind: k, path: path, shared: shared}
+	q := &queue{c: c, kind: k, path: path, key: leaseKey{c, path}, shared: shared}
 	q.opts, q.wrong = collect(opts, k)
 	if path == "/" {
 		q.wrong = errors.New("the root of the tree is no lock; name a node below it")

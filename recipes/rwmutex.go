@@ -65,7 +65,7 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 // yield makes a reader of q wait for writers to go first where the declaration prefers them.
 func (a *acquisition) yield(ctx context.Context, q *queue) (waited bool, err error) {
 	// Who holds the lock would keep the writers waiting that it waits for.
-	if own, _ := ctx.Value(leaseKey{q.c, q.path}).(*Lease); q.kind.Yields == nil || own != nil && own.ended() == nil {
+	if own, _ := ctx.Value(q.key).(*Lease); q.kind.Yields == nil || own != nil && own.ended() == nil {
 		return false, nil
 	}
 	for {
@@ -98,7 +98,7 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 	line, _ := kind.SortContenders(children)
 	for i, k := range line {
 		if !k.Shared {
-			p.holder, p.position = inspect.NewContender(q.dir(), k), i+1
+			p.holder, p.position = new(inspect.NewContender(q.dir(), k)), i+1
 		}
 	}
 	if p.position == 0 {
