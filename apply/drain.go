@@ -11,6 +11,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // drainPoll is how often draining locks are checked. Contenders are gone as soon as they
@@ -158,8 +159,8 @@ func (r *locked) reopen(ctx context.Context, closed []*plan.Change, cause error)
 // says no more than that. For any other node it is more likely that the credentials are wrong.
 func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
-	err := each(ctx, len(paths), func(ctx context.Context, i int) (err error) {
-		found[i], err = s.Exists(ctx, paths[i])
+	err := each(ctx, s, len(paths), func(a *session.Ahead, i int) { a.WillExist(paths[i]) }, func(ctx context.Context, a *session.Ahead, i int) (err error) {
+		found[i], err = a.Exists(ctx, paths[i])
 		switch {
 		case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
 			found[i] = &zk.Stat{}

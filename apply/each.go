@@ -3,39 +3,50 @@ package apply
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/session"
 )
 
-// parallel is how many requests are under way at a time. A ZooKeeper connection
-// is served in order, so parallel requests only hide the network's latency: 15,000
-// reads took 6.8 s one by one and 2.6 s with 64 at a time.
-const parallel = 64
+// A ZooKeeper connection is served in order, so many requests under way only hide the network's latency, and save
+// the servers and us from waking up for each. More than this helps no further, and servers stop reading from everybody
+// while more than 1,000 requests of all clients wait (globalOutstandingLimit).
+const (
+	together = 32 // indices whose reads are sent in one write
+	parallel = 4  // such writes whose answers are waited for
+)
 
-// each calls f for every index below n, a bounded number at a time, and returns
-// the first error. The first error ends the context of all calls; some calls may still
-// begin after that, with an ended context. f must be safe for concurrent use.
-func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+// each calls f for every index below n, several at a time, and returns the first error. will says which reads an
+// index needs, which are then sent ahead of f; see [session.Ahead]. What else f reads costs a round trip while others wait. The
+// first error ends the context of all calls. f must be safe for concurrent use.
+func each(ctx context.Context, s *recipes.Session, n int, will func(a *session.Ahead, i int), f func(ctx context.Context, a *session.Ahead, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	next := make(chan int)
+	var taken atomic.Int64
 	var wg sync.WaitGroup
-	for range min(parallel, n) {
+	for range min(parallel, (n+together-1)/together) {
 		wg.Go(func() {
-			for i := range next {
-				if err := f(ctx, i); err != nil {
-					cancel(err)
+			for ctx.Err() == nil {
+				end := int(taken.Add(together))
+				first, a := end-together, s.ReadAhead()
+				if first >= n {
+					return
+				}
+				end = min(end, n)
+				for i := first; i < end; i++ {
+					will(a, i)
+				}
+				a.Send(ctx)
+				for i := first; i < end; i++ {
+					if err := f(ctx, a, i); err != nil {
+						cancel(err)
+						return
+					}
 				}
 			}
 		})
 	}
-feed:
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(next)
 	wg.Wait()
 	// nil unless a call failed or the caller's context ended: cancel(nil) comes later.
 	return context.Cause(ctx)

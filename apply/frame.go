@@ -9,6 +9,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // frame reads the access lists of the root and of the tool's own nodes.
@@ -16,8 +17,8 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	access := desired.Intent.Access
 	paths := framePaths(r.tree, desired)
 	found := make([]*plan.Framed, len(paths))
-	err := each(ctx, len(paths), func(ctx context.Context, i int) error {
-		acl, stat, err := r.s.GetACL(ctx, paths[i])
+	err := each(ctx, r.s, len(paths), func(a *session.Ahead, i int) { a.WillGetACL(paths[i]) }, func(ctx context.Context, a *session.Ahead, i int) error {
+		acl, stat, err := a.GetACL(ctx, paths[i])
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
@@ -100,10 +101,11 @@ func (r *reader) company(ctx context.Context, access *plan.Access) error {
 	names = slices.DeleteFunc(names, func(name string) bool { return name == r.tree.Stack })
 	slices.Sort(names)
 	others := make([]plan.OtherStack, len(names))
-	err = each(ctx, len(names), func(ctx context.Context, i int) error {
-		data, _, err := r.s.Get(ctx, kind.JoinPath(indexes, names[i]))
+	path := func(i int) string { return kind.JoinPath(indexes, names[i]) }
+	err = each(ctx, r.s, len(names), func(a *session.Ahead, i int) { a.WillGet(path(i)) }, func(ctx context.Context, a *session.Ahead, i int) error {
+		data, _, err := a.Get(ctx, path(i))
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
-			return readError(kind.JoinPath(indexes, names[i]), err)
+			return readError(path(i), err)
 		}
 		others[i].Stack, others[i].Closed = names[i], errors.Is(err, zk.ErrNoAuth)
 		if x, err := plan.DecodeIndex(data); err == nil {

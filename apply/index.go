@@ -10,6 +10,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // readIndex reads the stack's index with its parts into the tree. If something is missing
@@ -71,11 +72,11 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 // written meanwhile, Read notices and starts over.
 func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Index) error {
 	data, stats := make([][]byte, len(x.Shards)), make([]*zk.Stat, len(x.Shards))
-	err := each(ctx, len(x.Shards), func(ctx context.Context, i int) (err error) {
-		part := kind.JoinPath(path, x.Shards[i].Name)
-		data[i], stats[i], err = s.Get(ctx, part)
+	part := func(i int) string { return kind.JoinPath(path, x.Shards[i].Name) }
+	err := each(ctx, s, len(x.Shards), func(a *session.Ahead, i int) { a.WillGet(part(i)) }, func(ctx context.Context, a *session.Ahead, i int) (err error) {
+		data[i], stats[i], err = a.Get(ctx, part(i))
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return readError(part, err)
+			return readError(part(i), err)
 		}
 		return nil
 	})

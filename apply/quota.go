@@ -12,6 +12,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // quotas reads the quotas that are declared, those that an apply of ours set, and those of
@@ -39,8 +40,8 @@ func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
 	}
 	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(ours)), func(path string) bool { return kind.ValidatePath(path) != nil })
 	found := make([]plan.LiveQuota, len(paths))
-	err := each(ctx, len(paths), func(ctx context.Context, i int) (err error) {
-		found[i], err = r.quota(ctx, paths[i])
+	err := each(ctx, r.s, len(paths), func(a *session.Ahead, i int) { a.WillGet(quotaLimits(paths[i])) }, func(ctx context.Context, a *session.Ahead, i int) (err error) {
+		found[i], err = quota(ctx, a, paths[i])
 		if errors.Is(err, zk.ErrNoAuth) && !ours[paths[i]] {
 			return nil
 		}
@@ -57,16 +58,18 @@ func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
 	return err
 }
 
-func (r *reader) quota(ctx context.Context, path string) (plan.LiveQuota, error) {
+func quotaLimits(path string) string { return plan.QuotaPath(path) + "/zookeeper_limits" }
+
+func quota(ctx context.Context, a *session.Ahead, path string) (plan.LiveQuota, error) {
 	at := plan.QuotaPath(path)
-	data, stat, err := r.s.Get(ctx, at+"/zookeeper_limits")
+	data, stat, err := a.Get(ctx, quotaLimits(path))
 	if errors.Is(err, zk.ErrNoNode) {
 		return plan.LiveQuota{}, nil
 	}
 	if err != nil {
 		return plan.LiveQuota{}, readError(at, err)
 	}
-	stats, err := r.s.Exists(ctx, at+"/zookeeper_stats")
+	stats, err := a.Exists(ctx, at+"/zookeeper_stats")
 	if err != nil {
 		return plan.LiveQuota{}, readError(at, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // readTries is how often Read starts over because an apply finished meanwhile.
@@ -236,8 +237,8 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 	var mu sync.Mutex
 	for len(level) > 0 {
 		var next []string
-		err := each(ctx, len(level), func(ctx context.Context, i int) error {
-			n, children, err := r.visit(ctx, level[i])
+		err := each(ctx, r.s, len(level), func(a *session.Ahead, i int) { r.expect(a, level[i]) }, func(ctx context.Context, a *session.Ahead, i int) error {
+			n, children, err := r.visit(ctx, a, level[i])
 			if err != nil {
 				return err
 			}
@@ -259,12 +260,26 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 	return nil
 }
 
+// expect sends ahead what visit reads of a node that is as the configuration and the index say.
+func (r *reader) expect(a *session.Ahead, path string) {
+	a.WillGet(path)
+	if _, named := slices.BinarySearch(r.names, path); !named {
+		return
+	}
+	a.WillGetACL(path)
+	if want := r.share.desired.Find(path); want != nil {
+		for _, part := range want.Kind().Children {
+			a.WillGetACL(kind.JoinPath(path, part))
+		}
+	}
+}
+
 // visit reads one node, nil if it does not exist, and for a namespace of ours also the paths of its children.
 //
 // Its requests are executed at different moments. That does no harm: the pins have the versions from
 // the first request, and an apply compares those again. A node that is deleted in between is absent.
-func (r *reader) visit(ctx context.Context, path string) (*plan.Node, []string, error) {
-	data, stat, err := r.s.Get(ctx, path)
+func (r *reader) visit(ctx context.Context, a *session.Ahead, path string) (*plan.Node, []string, error) {
+	data, stat, err := a.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil, nil
@@ -287,7 +302,7 @@ func (r *reader) visit(ctx context.Context, path string) (*plan.Node, []string, 
 		}
 		return n, nil, nil
 	}
-	acl, _, err := r.s.GetACL(ctx, path)
+	acl, _, err := a.GetACL(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil, nil
@@ -299,7 +314,7 @@ func (r *reader) visit(ctx context.Context, path string) (*plan.Node, []string, 
 	if n.Kind().Container {
 		return r.list(ctx, n)
 	}
-	err = r.use(ctx, n)
+	err = r.use(ctx, a, n)
 	if errors.Is(err, zk.ErrNoAuth) { // on its parts, without which the rest is of little use
 		return r.unreadable(ctx, path)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // maxDescribed is how many contenders of one lock are read; a plan names a few and counts
@@ -25,11 +26,11 @@ const maxDescribed = 32
 // It needs few requests, because it does this for every lock of a tree: one for each part, and none for
 // an idle mutex, whose number of children came with its data. Contenders are listed and read only if
 // there are more children than parts.
-func (r *reader) use(ctx context.Context, n *plan.Node) error {
+func (r *reader) use(ctx context.Context, a *session.Ahead, n *plan.Node) error {
 	k := n.Kind()
 	lists := map[string][]string{} // children by queue directory, "" for the lock itself
 	for _, name := range k.Children {
-		part, names, err := r.part(ctx, n.Path, name)
+		part, names, err := r.part(ctx, a, n.Path, name)
 		if err != nil {
 			return err
 		}
@@ -67,10 +68,10 @@ func without(names, structural []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(structural, name) })
 }
 
-func (r *reader) part(ctx context.Context, path, name string) (plan.Part, []string, error) {
+func (r *reader) part(ctx context.Context, a *session.Ahead, path, name string) (plan.Part, []string, error) {
 	path = kind.JoinPath(path, name)
 	// Its answer has the stat, too: list, versions and number of children in one request.
-	acl, stat, err := r.s.GetACL(ctx, path)
+	acl, stat, err := a.GetACL(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return plan.Part{Name: name, Absent: true}, nil, nil
 	}
@@ -178,14 +179,20 @@ func (e entry) granted(gated map[int64]bool, hasGate bool) bool {
 // describe reads who the contenders are. Those after the first maxDescribed are distinguished only by
 // their places.
 func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry) error {
+	a := r.s.ReadAhead()
+	var told []*entry
 	for i := range line {
 		e := &line[i]
 		// The first in an antechamber may be in the deciding queue too, and only its session
 		// reveals that it is not granted yet.
-		if i >= maxDescribed && !(e.gate && e.place == 0) {
-			continue
+		if i < maxDescribed || e.gate && e.place == 0 {
+			told = append(told, e)
+			a.WillGet(kind.JoinPath(n.Path, e.Name))
 		}
-		data, stat, err := r.s.Get(ctx, kind.JoinPath(n.Path, e.Name))
+	}
+	a.Send(ctx)
+	for _, e := range told {
+		data, stat, err := a.Get(ctx, kind.JoinPath(n.Path, e.Name))
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 			continue // it is gone, or we may not read it: its name is all we know

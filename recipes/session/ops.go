@@ -7,16 +7,23 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+func readData(path string) op { return op{name: "get", code: opGetData, path: path, read: true} }
+func readACL(path string) op  { return op{name: "getACL", code: opGetACL, path: path, read: true} }
+func readStat(path string) op { return op{name: "exists", code: opExists, path: path, read: true} }
+
 // Get returns a node's data and stat.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := s.run(ctx, op{name: "get", code: opGetData, path: path, read: true})
+	r, err := s.run(ctx, readData(path))
 	return r.data, r.stat, err
 }
 
 // Exists returns a node's stat, nil when there is no such node. Servers before 3.8.4 and 3.9.2 answer anybody. Later ones
 // require READ on a node that exists (ZOOKEEPER-2590), so zk.ErrNoAuth proves that it does.
 func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
-	r, err := s.run(ctx, op{name: "exists", code: opExists, path: path, read: true})
+	return existing(s.run(ctx, readStat(path)))
+}
+
+func existing(r reply, err error) (*zk.Stat, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -31,7 +38,7 @@ func (s *Session) Children(ctx context.Context, path string) ([]string, *zk.Stat
 
 // GetACL returns a node's ACL as the server stored it, and its stat.
 func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	r, err := s.run(ctx, op{name: "getACL", code: opGetACL, path: path, read: true})
+	r, err := s.run(ctx, readACL(path))
 	return r.acl, r.stat, err
 }
 

@@ -29,19 +29,16 @@ var errNotSent = errors.New("not sent")
 
 // run performs an operation: it waits for a connection, sends the request, and waits for the answer, the end of ctx or the end
 // of the session. When a server refuses the operation, run returns its reply together with the error.
-func (s *Session) run(ctx context.Context, o op) (reply, error) {
-	room := rooms.Get().(*frameRoom)
-	defer rooms.Put(room)
-	frame, err := s.encode(room[:0], &o)
-	if err != nil {
-		return reply{}, err
-	}
-	for try := 0; ; {
-		calls := []call{o.call()}
-		c := &calls[0]
-		c.done = make(chan struct{})
-		if err := s.submit(ctx, &o, frame, calls); err != nil {
-			return reply{}, err
+func (s *Session) run(ctx context.Context, o op) (reply, error) { return s.await(ctx, o, nil) }
+
+// await is run for an operation of which c was submitted already; nil if none was.
+func (s *Session) await(ctx context.Context, o op, c *call) (reply, error) {
+	for try := 0; ; c = nil {
+		if c == nil {
+			var err error
+			if c, err = s.send(ctx, &o); err != nil {
+				return reply{}, err
+			}
 		}
 		select {
 		case <-c.done:
@@ -60,6 +57,19 @@ func (s *Session) run(ctx context.Context, o op) (reply, error) {
 			return c.reply, failed
 		}
 	}
+}
+
+// send submits an operation.
+func (s *Session) send(ctx context.Context, o *op) (*call, error) {
+	room := rooms.Get().(*frameRoom)
+	defer rooms.Put(room)
+	frame, err := s.encode(room[:0], o)
+	if err != nil {
+		return nil, err
+	}
+	calls := []call{o.call()}
+	calls[0].done = make(chan struct{})
+	return &calls[0], s.submit(ctx, o, frame, calls)
 }
 
 // frameRoom has space for the frames of most requests, until submit has copied them.

@@ -1,0 +1,119 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+const aheadLatency = 20 * time.Millisecond
+
+// ahead makes ten nodes and returns an Ahead that has sent for the data and the access list of each, and for the stat of one that
+// is not there.
+func ahead(t *testing.T, srv *zktest.Server) *Ahead {
+	_, s := open(t, srv)
+	for i := range 10 {
+		_, err := s.Create(t.Context(), fmt.Sprint("/", i), []byte{byte(i)}, 0, openACL)
+		require.NoError(t, err)
+	}
+	a := s.ReadAhead()
+	for i := range 10 {
+		a.WillGet(fmt.Sprint("/", i))
+		a.WillGetACL(fmt.Sprint("/", i))
+	}
+	a.WillExist("/none")
+	return a
+}
+
+func (a *Ahead) askAll(t *testing.T) {
+	t.Helper()
+	for i := range 10 {
+		data, stat, err := a.Get(t.Context(), fmt.Sprint("/", i))
+		require.NoError(t, err)
+		require.Equal(t, []byte{byte(i)}, data)
+		require.EqualValues(t, 1, stat.DataLength)
+		acl, _, err := a.GetACL(t.Context(), fmt.Sprint("/", i))
+		require.NoError(t, err)
+		require.Equal(t, openACL, acl)
+	}
+	stat, err := a.Exists(t.Context(), "/none")
+	require.NoError(t, err)
+	require.Nil(t, stat)
+}
+
+func TestReadsSentAheadAreOneRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t, zktest.WithLatency(aheadLatency))
+		a := ahead(t, srv)
+		srv.ResetCounts()
+		began := time.Now()
+		a.Send(t.Context())
+		a.askAll(t)
+		require.Equal(t, 2*aheadLatency, time.Since(began))
+		require.Equal(t, 21, srv.Counts().Total)
+	})
+}
+
+func TestWhatWasNotSentAheadIsReadWhenItIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		a := ahead(t, srv)
+		a.Send(t.Context())
+		_, _, err := a.Get(t.Context(), "/7")
+		require.NoError(t, err)
+		srv.ResetCounts()
+		_, _, err = a.Get(t.Context(), "/8")
+		require.NoError(t, err)
+		require.Zero(t, srv.Counts().Total, "what was passed over does not matter")
+		for _, path := range []string{"/8", "/3"} {
+			_, _, err = a.Get(t.Context(), path)
+			require.NoError(t, err)
+		}
+		_, _, err = a.Get(t.Context(), "none")
+		require.ErrorIs(t, err, zk.ErrInvalidPath)
+		require.Equal(t, 2, srv.Counts().Total, "an answer is given once")
+	})
+}
+
+// Of the answers that a lost connection takes along each is asked for again.
+func TestAReadSentAheadWhoseAnswerIsLostIsRepeated(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{
+		"cut before": zktest.CutBefore, "cut after": zktest.CutAfter, "reply dropped": zktest.DropReply, "request dropped": zktest.DropRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := zktest.Start(t)
+				a := ahead(t, srv)
+				srv.Inject(func(r zktest.Request) bool { return r.Op == "getACL" && r.N == 5 }, fault)
+				a.Send(t.Context())
+				a.askAll(t)
+				require.Equal(t, 2, a.Stats().Connections)
+			})
+		})
+	}
+}
+
+func TestReadAheadWithoutAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		a := ahead(t, srv)
+		srv.RefuseDials(true)
+		srv.Disconnect(a.ID())
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		a.Send(ctx)
+		_, _, err := a.Get(ctx, "/1")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, OutcomeNotSent, OutcomeOf(err))
+		srv.RefuseDials(false)
+		a.askAll(t)
+	})
+}
