@@ -38,7 +38,7 @@ var pure = map[string]function.Function{
 
 	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": makeCollection(cty.List),
 	"tomap": makeCollection(cty.Map), "tonumber": stdlib.MakeToFunc(cty.Number),
-	"toset": makeCollection(cty.Set), "tostring": stdlib.MakeToFunc(cty.String),
+	"toset": makeCollection(cty.Set), "tostring": toString,
 
 	"convert": typeexpr.ConvertFunc, "znodepath": znodePath,
 

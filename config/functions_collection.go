@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
+	"strconv"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -224,6 +226,25 @@ var transpose = returning(cty.Map(cty.List(cty.String)), func(args []cty.Value) 
 	}
 	return convert.Convert(cty.ObjectVal(out), cty.Map(cty.List(cty.String)))
 }, param("values", cty.Map(cty.List(cty.String))))
+
+// toString is tostring. It writes integers itself: cty looks for the shortest text that rounds to the same 512 bits, which
+// takes 13 µs, for each of the 100,000 names that a for_each may have.
+var toString = func() function.Function {
+	any := stdlib.MakeToFunc(cty.String)
+	return function.New(&function.Spec{
+		Params: any.Params(),
+		Type:   func(args []cty.Value) (cty.Type, error) { return any.ReturnTypeForValues(args) },
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if v := args[0]; v.Type() == cty.Number && !v.IsNull() {
+				// A number has 53 bits or more, so no shorter text rounds to a smaller integer. 0 may have a sign.
+				if n, exact := v.AsBigFloat().Int64(); exact == big.Exact && n != 0 && max(n, -n) < 1<<53 {
+					return cty.StringVal(strconv.FormatInt(n, 10)), nil
+				}
+			}
+			return any.Call(args)
+		},
+	})
+}()
 
 // makeCollection is tolist, toset or tomap. It finds out itself whether all elements are of one type: cty compares the type
 // of each element with that of each other one, which takes minutes for the 100,000 names that a for_each may have.

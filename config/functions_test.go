@@ -57,7 +57,9 @@ var functionCases = map[string][]struct{ expr, want string }{
 	"formatdate": {{`formatdate("YYYY", "2024-02-03T04:05:06Z")`, `"2024"`}}, "timeadd": {{`timeadd("2024-02-03T04:05:06Z", "1h")`, `"2024-02-03T05:05:06Z"`}},
 
 	"tobool": {{`tobool("true")`, `true`}}, "tolist": {{`tolist(["a"])`, `["a"]`}}, "tomap": {{`tomap({ a = 1 })`, `{"a": 1}`}},
-	"tonumber": {{`tonumber("2")`, `2`}}, "toset": {{`toset(["a", "a"])`, `["a"]`}}, "tostring": {{`tostring(2)`, `"2"`}},
+	"tonumber": {{`tonumber("2")`, `2`}}, "toset": {{`toset(["a", "a"])`, `["a"]`}}, "tostring": {{`tostring(2)`, `"2"`}, {`issensitive(tostring(sensitive(2)))`, `true`}, {`tostring(null)`, `null`},
+		// as everywhere else where a number becomes text
+		{`[for n in [12 * 1000, -7, 0, -0, 1 / 4, 9007199254740992, 9007199254740993, pow(2, 200), 1e30] : n if "=${tostring(n)}" != "=${n}"]`, `[]`}},
 
 	"basename": {{`basename("/a/b")`, `"b"`}}, "dirname": {{`dirname("/a/b")`, `"/a"`}},
 	"znodepath": {{`znodepath("/a/", "b/c")`, `"/a/b/c"`}, {`znodepath()`, `"/"`}},
