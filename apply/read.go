@@ -267,8 +267,8 @@ func (r *reader) expect(a *session.Ahead, path string) {
 		return
 	}
 	a.WillGetACL(path)
-	if want := r.share.desired.Find(path); want != nil {
-		for _, part := range want.Kind().Children {
+	if k := r.share.desired.Find(path).Kind(); k != nil {
+		for _, part := range k.Children {
 			a.WillGetACL(kind.JoinPath(path, part))
 		}
 	}
@@ -289,9 +289,8 @@ func (r *reader) visit(ctx context.Context, a *session.Ahead, path string) (*pla
 		return nil, nil, readError(path, err)
 	}
 	n := &plan.Node{Path: path, Live: liveOf(stat)}
-	n.Payload, n.Live.Trouble, n.Live.Detail = decode(data)
+	r.share.decode(n, data)
 	if n.Payload != nil {
-		r.share.payload(n)
 		n.Addr = plan.Addr(n.Payload.Owner.Addr)
 	}
 	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt

@@ -40,9 +40,21 @@ func (s *sharing) list(acl []kind.ACL) []kind.ACL {
 	return acl
 }
 
-// payload shares the parts of a node's payload with the declaration at its path.
-func (s *sharing) payload(n *plan.Node) {
+// decode fills in a node's payload, or its trouble, and shares the parts with the declaration at its path.
+func (s *sharing) decode(n *plan.Node, data []byte) {
+	want := s.desired.Find(n.Path)
+	if want != nil && want.Payload != nil {
+		n.Path = want.Path
+		// Nearly all are as declared.
+		if n.Payload = want.Payload.Found(data); n.Payload != nil {
+			return
+		}
+	}
+	n.Payload, n.Live.Trouble, n.Live.Detail = decode(data)
 	p := n.Payload
+	if p == nil {
+		return
+	}
 	if p.Owner.Stack == s.desired.Stack {
 		p.Owner.Stack = s.desired.Stack
 	}
@@ -50,11 +62,9 @@ func (s *sharing) payload(n *plan.Node) {
 	if len(p.ChildACL) > 0 {
 		p.ChildACL = s.list(p.ChildACL)
 	}
-	want := s.desired.Find(n.Path)
-	if want == nil {
+	if want == nil || want.Payload == nil {
 		return
 	}
-	n.Path = want.Path
 	// Assigning an equal string frees the one that the decoder made. The same is done below and in
 	// index.
 	if p.Owner.Addr == string(want.Addr) {
@@ -62,7 +72,7 @@ func (s *sharing) payload(n *plan.Node) {
 	}
 	// Parameters are plain structs behind a pointer, so equal means the same kind with the
 	// same values.
-	if want.Payload != nil && reflect.DeepEqual(p.Params, want.Payload.Params) {
+	if reflect.DeepEqual(p.Params, want.Payload.Params) {
 		p.Params = want.Payload.Params
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 )
 
 // Format is the version of the payload format that this package reads and writes. It
@@ -68,8 +68,8 @@ func damaged(field string, err error) error {
 	return fmt.Errorf("kind: damaged payload: %s: %w", field, err)
 }
 
-// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes. Fields from Carry are set first, so that
-// none of an unknown version can replace one of ours.
+// Encode writes the payload as JSON with sorted keys: equal payloads give equal bytes. Of fields that Carry brought none
+// can replace one of ours.
 func (p *Payload) Encode() ([]byte, error) {
 	if p.Params == nil {
 		return nil, errors.New("kind: payload without parameters")
@@ -81,33 +81,27 @@ func (p *Payload) Encode() ([]byte, error) {
 	if p.unknown != nil {
 		kept = *p.unknown
 	}
-	spec := make(map[string]any, 8+len(kept.spec))
-	for k, v := range kept.spec {
-		spec[k] = v
-	}
-	for _, f := range p.Params.Fields() {
-		if f.Inherit && f.Get() == f.Default {
+	fields := p.Params.Fields()
+	spec := make(members, 0, len(fields))
+	for _, f := range fields {
+		v := f.Get()
+		if f.Inherit && v == f.Default {
 			continue // its default means none in every version, so a node without it stays as older versions wrote it
 		}
 		// A default is written too: the declaration must keep its meaning when a
 		// later version changes the default.
-		spec[f.Name] = f.Get()
+		spec = append(spec, member{f.Name, v})
 	}
-	doc := make(map[string]any, 9+len(kept.doc))
-	for k, v := range kept.doc {
-		doc[k] = v
-	}
-	maps.Copy(doc, map[string]any{
-		"locktree": Format, "type": p.Params.Kind().Name, "spec": spec, "owner": p.Owner,
-		"protect": p.Protect, "gen": p.Gen, "state": stateOr(p.State),
-	})
+	doc := append(make(members, 0, 10), member{"locktree", Format}, member{"type", p.Params.Kind().Name},
+		member{"spec", spec.with(kept.spec)}, member{"owner", p.Owner}, member{"protect", p.Protect}, member{"gen", p.Gen},
+		member{"state", string(stateOr(p.State))})
 	if p.ChildACL != nil {
-		doc["child_acl"] = p.ChildACL
+		doc = append(doc, member{"child_acl", p.ChildACL})
 	}
 	if p.MovedTo != "" {
-		doc["to"] = p.MovedTo
+		doc = append(doc, member{"to", p.MovedTo})
 	}
-	return json.Marshal(doc)
+	return doc.with(kept.doc).append(make([]byte, 0, 384))
 }
 
 // Children returns the names of the child nodes that are created with the node (see [Kind]).
@@ -161,6 +155,23 @@ func Decode(data []byte) (*Payload, error) {
 		p.unknown = &unknown{doc, spec}
 	}
 	return p, err
+}
+
+// Found returns p as it is at a node with the given data, which is faster than Decode. It returns nil if that has anything else
+// than p in it, except another generation.
+func (p *Payload) Found(data []byte) *Payload {
+	_, gen, _ := bytes.Cut(data, []byte(`"gen":`))
+	gen, _, _ = bytes.Cut(gen, []byte(","))
+	found := *p
+	found.State = stateOr(p.State)
+	var err error
+	if found.Gen, err = strconv.ParseInt(string(gen), 10, 64); err != nil {
+		return nil
+	}
+	if own, err := found.Encode(); err != nil || !bytes.Equal(own, data) {
+		return nil
+	}
+	return &found
 }
 
 // envelope decides whether data is a payload at all.
