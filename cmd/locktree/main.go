@@ -11,7 +11,7 @@ import (
 )
 
 // The collector may let the heap grow by so many percent of what was in use, and not to twice that: a plan of 100,000 locks takes
-// 220 to 245 MiB, and as much time. memoryGoal is the soft limit in bytes, for larger trees: 100,000 semaphores are 250 MiB.
+// 217 to 240 MiB, and as much time. memoryGoal is the soft limit in bytes, for larger trees: 100,000 semaphores are 250 MiB.
 // Above it, the collector only works harder. GOGC and GOMEMLIMIT override them.
 const (
 	heapGrowth = 70
