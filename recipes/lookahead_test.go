@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -93,33 +92,6 @@ func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The last of a line has looked ahead to the one before its predecessor. Both give up.
-func TestWhoeverLeavesTheMiddleTheHolderIsAhead(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) {
-		x, err := l.client("holder").Mutex(l.mutex()).Lock(t.Context())
-		require.NoError(t, err)
-		var leave []func()
-		for i := range 2 {
-			ctx, cancel := context.WithCancel(t.Context())
-			c := l.client(fmt.Sprint(i))
-			async(func() (*recipes.Lease, error) { return c.Mutex("/m").Lock(ctx) })
-			leave = append(leave, cancel)
-			l.settle()
-		}
-		c, beats := l.beating()
-		w := l.locking(c.Mutex("/m"))
-		for _, cancel := range leave {
-			cancel()
-			l.settle()
-			notYet(t, w, "the holder is ahead")
-		}
-		require.Len(t, l.queue("/m"), 2)
-		l.unlock(x)
-		l.unlock(hostile.Soon(t, w, "it is next").v)
-		l.unlock(beats)
-	})
 }
 
 // only makes a node readable by others only.

@@ -88,6 +88,8 @@ func (p *place) watchAhead(ctx context.Context, v verdict) (held bool, err error
 	}
 	if v.before != "" && p.in.Marked && !p.long() {
 		p.lookAhead(ctx, path, kind.JoinPath(dir, v.before))
+	} else {
+		p.scout = stop(p.scout)
 	}
 	if p.way != nil {
 		return false, nil
@@ -126,10 +128,12 @@ func (p *place) watchAhead(ctx context.Context, v verdict) (held bool, err error
 // have another access list than ours; deaf finds that out.
 func (p *place) lookAhead(ctx context.Context, path, before string) {
 	k := p.node()
+	if p.scout != nil && (p.scout.Path() != before || p.scout.Event() != 0) {
+		p.scout = stop(p.scout)
+	}
 	var data []string
 	since := int64(math.MaxInt64)
-	if !p.looked && p.way == nil && p.own == nil && readable(k.acl) {
-		// Our own node first: if both are gone, its event must not be the later one.
+	if !p.looked && p.way == nil && p.own == nil && !p.hidden && readable(k.acl) {
 		data, since = []string{k.path, path}, k.czxid
 	}
 	if k.czxid == 0 || data == nil && (p.way == nil || p.scout != nil) {

@@ -75,7 +75,7 @@ var simKinds = strings.Fields(`drop-reply drop-reply drop-request lose-reply cut
 	delay-reply delay-reply hold-reply throttle disconnect disconnect expire expire swap partition partition pause freeze refuse
 	refuse-one delete delete revoke restart restart lag drain move resize lower`)
 
-var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "exists", "ping", "connect"}
+var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "setWatches", "exists", "ping", "connect"}
 
 // newSchedule derives everything from the seed. Durations are drawn in session timeouts, so that what happens in one
 // hour of long sessions is as dense as in five minutes of short ones.

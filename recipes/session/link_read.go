@@ -147,6 +147,11 @@ func (l *link) reply(body []byte) (closing bool, err error) {
 		return false, net.ErrClosed
 	}
 	l.calls.pop()
+	if c.arms != nil && r.code != 0 {
+		for _, k := range c.arms.keys {
+			delete(l.armed, k)
+		}
+	}
 	if c.watch && r.code == 0 {
 		l.armed[watchKey{c.path, c.op == opGetChildren2}] = struct{}{}
 	}

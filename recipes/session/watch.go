@@ -152,6 +152,9 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 	for _, path := range children {
 		r.keys = append(r.keys, watchKey{path: path, child: true})
 	}
+	if len(r.keys) == 0 {
+		return nil, nil
+	}
 	all := make([]*Watch, len(r.keys))
 	for i, k := range r.keys {
 		all[i] = s.attach(k, nil)
