@@ -3,7 +3,6 @@ package kind
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -32,11 +31,11 @@ type Holder struct {
 // Encode returns the holder as a node's data: as encoding/json does, but what most contenders say is written without
 // reflection, which would cost a client more than all else it does to make a contender.
 func (h Holder) Encode() []byte {
-	if h == (Holder{ID: h.ID, Host: h.Host, PID: h.PID, Since: h.Since}) && plain(h.ID) && plain(h.Host) &&
+	if h == (Holder{ID: h.ID, Host: h.Host, PID: h.PID, Since: h.Since}) &&
 		h.Since.Location() == time.UTC && h.Since.Year() >= 0 && h.Since.Year() <= 9999 {
-		b := append(append(make([]byte, 0, 160), `{"id":"`...), h.ID...)
-		b = append(append(b, `","host":"`...), h.Host...)
-		b = strconv.AppendInt(append(b, `","pid":`...), int64(h.PID), 10)
+		b := appendString(append(make([]byte, 0, 160), `{"id":`...), h.ID)
+		b = appendString(append(b, `,"host":`...), h.Host)
+		b = strconv.AppendInt(append(b, `,"pid":`...), int64(h.PID), 10)
 		b = h.Since.AppendFormat(append(b, `,"since":"`...), time.RFC3339Nano)
 		return append(b, `"}`...)
 	}
@@ -46,16 +45,6 @@ func (h Holder) Encode() []byte {
 		return []byte(h.ID)
 	}
 	return b
-}
-
-// plain reports whether s stands in JSON as it is.
-func plain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // ParseHolder reads a node's data; false if Encode cannot have written it.

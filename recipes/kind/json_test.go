@@ -3,22 +3,28 @@ package kind
 import (
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 // What is in the nodes was written by json.Marshal once, and an index has hashes of it.
 func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
-	texts := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,12}`), rapid.Just("\xff<&>\u2028\x7f\x1f\\\""))
-	raws := rapid.MapOf(texts, rapid.SampledFrom([]json.RawMessage{[]byte(`1`), []byte(` { "a" : "<" } `), []byte(`null`)}))
-	rapid.Check(t, func(t *rapid.T) {
+	raws := func(r *rand.Rand) map[string]json.RawMessage {
+		all := map[string]json.RawMessage{}
+		for range r.IntN(4) {
+			all[anyText(r)] = []json.RawMessage{[]byte(`1`), []byte(` { "a" : "<" } `), []byte(`null`)}[r.IntN(3)]
+		}
+		return all
+	}
+	for seed := range uint64(5000) {
+		r := rand.New(rand.NewPCG(seed, 0))
 		p := &Payload{
-			Params: &MutexParams{Common: Common{Description: texts.Draw(t, "description"), MaxWaiters: rapid.IntRange(0, 9).Draw(t, "waiters")}},
-			Owner:  Owner{texts.Draw(t, "stack"), texts.Draw(t, "addr")}, Protect: rapid.Bool().Draw(t, "protect"), Gen: rapid.Int64().Draw(t, "gen"),
-			MovedTo: texts.Draw(t, "to"), unknown: &unknown{raws.Draw(t, "doc"), raws.Draw(t, "spec")},
-			ChildACL: rapid.SampledFrom([][]ACL{nil, {}, {{"digest", "u:<h>", PermRead}}}).Draw(t, "acl"),
+			Params: &MutexParams{Common: Common{Description: anyText(r), MaxWaiters: r.IntN(3)}},
+			Owner:  Owner{anyText(r), anyText(r)}, Protect: r.IntN(2) == 0, Gen: r.Int64() >> r.IntN(64),
+			MovedTo: anyText(r), unknown: &unknown{raws(r), raws(r)},
+			ChildACL: [][]ACL{nil, {}, {{"digest", "u:<h>", PermRead}}}[r.IntN(3)],
 		}
 		spec, doc := map[string]any{}, map[string]any{}
 		for k, v := range p.unknown.spec {
@@ -46,26 +52,31 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 		got, err := p.Encode()
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(got))
-	})
+	}
 }
 
 // Found is Decode, or nil.
 func TestFoundIsWhatDecodeFinds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	changed := 0
+	for seed := range uint64(5000) {
+		r := rand.New(rand.NewPCG(seed, 0))
 		p := &Payload{
-			Params: applyDefaults(&SemaphoreParams{Permits: 3, Common: Common{Description: rapid.String().Draw(t, "description")}}),
-			Owner:  Owner{"prod", `namespace.n.semaphore.s["1"]`}, ChildACL: []ACL{{"world", "anyone", PermAll}}, Gen: rapid.Int64().Draw(t, "gen"),
+			Params: applyDefaults(&SemaphoreParams{Permits: 3, Common: Common{Description: anyText(r)}}),
+			Owner:  Owner{"prod", `namespace.n.semaphore.s["1"]`}, ChildACL: []ACL{{"world", "anyone", PermAll}}, Gen: r.Int64() >> r.IntN(64),
 		}
 		data, err := p.Encode()
 		require.NoError(t, err)
 		p.Gen = 1
 		require.NotNil(t, p.Found(data))
-		at := rapid.IntRange(0, len(data)-1).Draw(t, "at")
-		data[at] = rapid.OneOf(rapid.Byte(), rapid.ByteRange('0', '9'), rapid.Just(data[at])).Draw(t, "byte")
-		if found := p.Found(data); found != nil {
-			decoded, err := Decode(data)
-			require.NoError(t, err)
-			require.Equal(t, decoded, found)
+		data[r.IntN(len(data))] = byte('0' + r.IntN(10))
+		found := p.Found(data)
+		if found == nil {
+			changed++
+			continue
 		}
-	})
+		decoded, err := Decode(data)
+		require.NoError(t, err)
+		require.Equal(t, decoded, found)
+	}
+	require.NotZero(t, changed)
 }
