@@ -54,7 +54,12 @@ func (q *callQueue) push(c *call) {
 	q.last = c
 }
 
-func (q *callQueue) pop() { q.first = q.first.next }
+// pop removes the first call. An empty queue refers to none: the answer to the last one may be large, and the next far off.
+func (q *callQueue) pop() {
+	if q.first = q.first.next; q.first == nil {
+		q.last = nil
+	}
+}
 
 func (q *callQueue) takeAll() *call {
 	first := q.first

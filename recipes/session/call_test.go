@@ -3,10 +3,12 @@ package session
 import (
 	"context"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -65,6 +67,22 @@ func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 		<-s.joined
 		_, there := srv.Get("/late")
 		require.False(t, there)
+	})
+}
+
+func TestAnIdleConnectionKeepsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		_, s := open(t, srv)
+		require.NoError(t, srv.Create("/large", make([]byte, 100<<10)))
+		read := func() weak.Pointer[byte] {
+			data, _, err := s.Get(t.Context(), "/large")
+			require.NoError(t, err)
+			return weak.Make(&data[0])
+		}()
+		synctest.Wait() // until whoever read it from the server waits for the next answer
+		runtime.GC()
+		require.Nil(t, read.Value(), "the answer is still referred to")
 	})
 }
 
