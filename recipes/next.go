@@ -150,8 +150,8 @@ func (p *place) lookAhead(ctx context.Context, path, before string) {
 	p.scout = set[len(data)]
 }
 
-// deaf reports that no event will come from way, which lookAhead set: the contender has gone, or we may not read it. Then it is read, or
-// the queue is watched where that is refused.
+// deaf reports that no event will come from way, which lookAhead set: the contender has gone, or we may not read it. Then the
+// caller lists, and the queue is watched instead of a contender that we may not read.
 func (p *place) deaf(ctx context.Context) bool {
 	data, _, err := p.s.Get(ctx, p.way.Path())
 	if err == nil && p.holder.Path == p.way.Path() {
@@ -175,9 +175,9 @@ func stop(w *session.Watch) *session.Watch {
 }
 
 // next waits until another look is worth it, and says why: it returns the event of w, which watches what is in the way and
-// may be nil, or zk.EventNotWatching after that of scout, after a change of the declaration, or of our own node if w is nil. It fails when our
-// node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx ends. After a
-// session timeout without news it looks by itself: a server that forgot a watch must cost no more than that.
+// may be nil, or zk.EventNotWatching after that of scout, after a change of the declaration, or of our own node if w is nil.
+// It fails when our node was deleted or asked back, when the declaration refuses us, when the session is lost, or when ctx
+// ends. After a session timeout without news it looks by itself: a server that forgot a watch must cost no more than that.
 //
 // All waits of the recipes for something in ZooKeeper are here. A place without nodes waits too (a reader that lets writers
 // go first), and so does one without a declaration (a holder, a follower of an election).
