@@ -159,16 +159,18 @@ func (r *locked) reopen(ctx context.Context, closed []*plan.Change, cause error)
 // says no more than that. For any other node it is more likely that the credentials are wrong.
 func existing(ctx context.Context, s *recipes.Session, paths []string, absent map[string]bool) (map[string]*zk.Stat, error) {
 	found := make([]*zk.Stat, len(paths))
-	err := each(ctx, s, len(paths), func(a *session.Ahead, i int) { a.WillExist(paths[i]) }, func(ctx context.Context, a *session.Ahead, i int) (err error) {
-		found[i], err = a.Exists(ctx, paths[i])
-		switch {
-		case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
-			found[i] = &zk.Stat{}
-		case err != nil:
-			return readError(paths[i], err)
-		}
-		return nil
-	})
+	err := each(ctx, s, len(paths),
+		func(a *session.Ahead, i int) { a.WillExist(paths[i]) },
+		func(ctx context.Context, a *session.Ahead, i int) (err error) {
+			found[i], err = a.Exists(ctx, paths[i])
+			switch {
+			case errors.Is(err, zk.ErrNoAuth) && absent[paths[i]]:
+				found[i] = &zk.Stat{}
+			case err != nil:
+				return readError(paths[i], err)
+			}
+			return nil
+		})
 	stats := make(map[string]*zk.Stat, len(paths))
 	for i, stat := range found {
 		if stat != nil {

@@ -20,7 +20,8 @@ const (
 // each calls f for every index below n, several at a time, and returns the first error. will says which reads an
 // index needs, which are then sent ahead of f; see [session.Ahead]. What else f reads costs a round trip while others wait. The
 // first error ends the context of all calls. f must be safe for concurrent use.
-func each(ctx context.Context, s *recipes.Session, n int, will func(a *session.Ahead, i int), f func(ctx context.Context, a *session.Ahead, i int) error) error {
+func each(ctx context.Context, s *recipes.Session, n int, will func(a *session.Ahead, i int),
+	f func(ctx context.Context, a *session.Ahead, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var taken atomic.Int64

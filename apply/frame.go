@@ -17,20 +17,22 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 	access := desired.Intent.Access
 	paths := framePaths(r.tree, desired)
 	found := make([]*plan.Framed, len(paths))
-	err := each(ctx, r.s, len(paths), func(a *session.Ahead, i int) { a.WillGetACL(paths[i]) }, func(ctx context.Context, a *session.Ahead, i int) error {
-		acl, stat, err := a.GetACL(ctx, paths[i])
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
+	err := each(ctx, r.s, len(paths),
+		func(a *session.Ahead, i int) { a.WillGetACL(paths[i]) },
+		func(ctx context.Context, a *session.Ahead, i int) error {
+			acl, stat, err := a.GetACL(ctx, paths[i])
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+				return nil
+			case errors.Is(err, zk.ErrNoAuth):
+				found[i] = &plan.Framed{Path: paths[i], Closed: true}
+				return nil
+			case err != nil:
+				return readError(paths[i], err)
+			}
+			found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
 			return nil
-		case errors.Is(err, zk.ErrNoAuth):
-			found[i] = &plan.Framed{Path: paths[i], Closed: true}
-			return nil
-		case err != nil:
-			return readError(paths[i], err)
-		}
-		found[i] = &plan.Framed{Path: paths[i], ACL: fromZK(acl), Pin: pinOf(paths[i], plan.EnsembleAddr(r.tree.Ensemble), stat), Data: stat.DataLength > 0}
-		return nil
-	})
+		})
 	if err != nil {
 		return err
 	}
@@ -102,17 +104,19 @@ func (r *reader) company(ctx context.Context, access *plan.Access) error {
 	slices.Sort(names)
 	others := make([]plan.OtherStack, len(names))
 	path := func(i int) string { return kind.JoinPath(indexes, names[i]) }
-	err = each(ctx, r.s, len(names), func(a *session.Ahead, i int) { a.WillGet(path(i)) }, func(ctx context.Context, a *session.Ahead, i int) error {
-		data, _, err := a.Get(ctx, path(i))
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
-			return readError(path(i), err)
-		}
-		others[i].Stack, others[i].Closed = names[i], errors.Is(err, zk.ErrNoAuth)
-		if x, err := plan.DecodeIndex(data); err == nil {
-			others[i].Access = x.Access
-		}
-		return nil
-	})
+	err = each(ctx, r.s, len(names),
+		func(a *session.Ahead, i int) { a.WillGet(path(i)) },
+		func(ctx context.Context, a *session.Ahead, i int) error {
+			data, _, err := a.Get(ctx, path(i))
+			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+				return readError(path(i), err)
+			}
+			others[i].Stack, others[i].Closed = names[i], errors.Is(err, zk.ErrNoAuth)
+			if x, err := plan.DecodeIndex(data); err == nil {
+				others[i].Access = x.Access
+			}
+			return nil
+		})
 	r.tree.Others = others
 	return err
 }

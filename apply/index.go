@@ -73,13 +73,15 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Index) error {
 	data, stats := make([][]byte, len(x.Shards)), make([]*zk.Stat, len(x.Shards))
 	part := func(i int) string { return kind.JoinPath(path, x.Shards[i].Name) }
-	err := each(ctx, s, len(x.Shards), func(a *session.Ahead, i int) { a.WillGet(part(i)) }, func(ctx context.Context, a *session.Ahead, i int) (err error) {
-		data[i], stats[i], err = a.Get(ctx, part(i))
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return readError(part(i), err)
-		}
-		return nil
-	})
+	err := each(ctx, s, len(x.Shards),
+		func(a *session.Ahead, i int) { a.WillGet(part(i)) },
+		func(ctx context.Context, a *session.Ahead, i int) (err error) {
+			data[i], stats[i], err = a.Get(ctx, part(i))
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				return readError(part(i), err)
+			}
+			return nil
+		})
 	if err != nil {
 		return err
 	}

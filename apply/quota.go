@@ -40,13 +40,15 @@ func (r *reader) quotas(ctx context.Context, desired *plan.Tree) error {
 	}
 	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(ours)), func(path string) bool { return kind.ValidatePath(path) != nil })
 	found := make([]plan.LiveQuota, len(paths))
-	err := each(ctx, r.s, len(paths), func(a *session.Ahead, i int) { a.WillGet(quotaLimits(paths[i])) }, func(ctx context.Context, a *session.Ahead, i int) (err error) {
-		found[i], err = quota(ctx, a, paths[i])
-		if errors.Is(err, zk.ErrNoAuth) && !ours[paths[i]] {
-			return nil
-		}
-		return err
-	})
+	err := each(ctx, r.s, len(paths),
+		func(a *session.Ahead, i int) { a.WillGet(quotaLimits(paths[i])) },
+		func(ctx context.Context, a *session.Ahead, i int) (err error) {
+			found[i], err = quota(ctx, a, paths[i])
+			if errors.Is(err, zk.ErrNoAuth) && !ours[paths[i]] {
+				return nil
+			}
+			return err
+		})
 	for i, q := range found {
 		if q.Exists {
 			if r.tree.Quotas == nil {

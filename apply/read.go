@@ -237,21 +237,23 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 	var mu sync.Mutex
 	for len(level) > 0 {
 		var next []string
-		err := each(ctx, r.s, len(level), func(a *session.Ahead, i int) { r.expect(a, level[i]) }, func(ctx context.Context, a *session.Ahead, i int) error {
-			n, children, err := r.visit(ctx, a, level[i])
-			if err != nil {
-				return err
-			}
-			path := level[i]
-			if n != nil {
-				path, level[i] = n.Path, "" // one text for it: the declaration's, where there is one
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			r.seen[path] = n
-			next = append(next, children...)
-			return nil
-		})
+		err := each(ctx, r.s, len(level),
+			func(a *session.Ahead, i int) { r.expect(a, level[i]) },
+			func(ctx context.Context, a *session.Ahead, i int) error {
+				n, children, err := r.visit(ctx, a, level[i])
+				if err != nil {
+					return err
+				}
+				path := level[i]
+				if n != nil {
+					path, level[i] = n.Path, "" // one text for it: the declaration's, where there is one
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				r.seen[path] = n
+				next = append(next, children...)
+				return nil
+			})
 		if err != nil {
 			return err
 		}

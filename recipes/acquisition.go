@@ -145,23 +145,17 @@ func (a *acquisition) heldLocally(q *queue, held *HeldError) *HeldError {
 
 // contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
 func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err error) {
-	for wait := firstPause; ; wait = min(2*wait, time.Second) { // not retry, whose frames would be on every waiter's stack
+	// Never while a place exists: giveUp deletes it, or passes it on.
+	err = retry(ctx, nil, func(err error) bool { return len(a.places) == 0 && didNothing(err) }, func() error {
 		h, err = a.once(ctx, t)
 		a.unwatch()
-		if err == nil {
-			return h, nil
-		}
-		// Never again while a place exists: giveUp deletes it, or passes it on.
-		if len(a.places) > 0 || !didNothing(err) {
-			break
-		}
-		if over := pauseAfter(ctx, nil, wait, err); over != nil {
-			err = over
-			break
-		}
 		t = ticket{} // what was inherited is used up, or went with its session
+		return err
+	})
+	if err != nil {
+		return nil, a.giveUp(ctx, err)
 	}
-	return nil, a.giveUp(ctx, err)
+	return h, nil
 }
 
 // once is one try, in one session. It is for acquisitions of one lock.
@@ -266,11 +260,7 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 	}
 	a.places = places
 	for _, p := range places {
-		n := 1 // as dirs
-		if p.permits() {
-			n = 2
-		}
-		if lists != nil {
+		if n := len(p.dirs()); lists != nil {
 			p.lists, lists = lists[:n], lists[n:]
 		}
 		p.proven = p.lists != nil

@@ -48,11 +48,11 @@
 // for its turn within its client, in order of arrival there. The goroutines of
 // one client share one place in the queue; between two of them the client queues
 // at the end again, so that other processes get their turns. A release wakes one
-// waiter; a mutex's tells the one behind it too. Readers are the exception to both rules: those of one client hold one
-// place together until the last of them has gone, and a writer's release wakes
-// all readers that waited for it. A reader may share a place that is older than
-// itself while that place waits; it shares one that is held only while no writer
-// is queued.
+// waiter; a mutex's tells the one behind it too. Readers are the exception to
+// both rules: those of one client hold one place together until the last of them
+// has gone, and a writer's release wakes all readers that waited for it. A reader
+// may share a place that is older than itself while that place waits; it shares
+// one that is held only while no writer is queued.
 //
 // A context derived from a lease's Context carries the lease. To lock the same
 // lock with it is ErrWouldDeadlock; a handle made with [WithReentrancy] enters the

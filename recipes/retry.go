@@ -33,32 +33,22 @@ func patiently(ctx context.Context, s *Session, worth func(error) bool, try func
 }
 
 func retryWithin(ctx context.Context, s *Session, longest time.Duration, worth func(error) bool, try func() error) error {
-	for wait := firstPause; ; wait = min(2*wait, longest) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, longest) {
 		err := try()
 		if err == nil || !worth(err) {
 			return err
 		}
-		if err = pauseAfter(ctx, s, wait, err); err != nil {
+		switch why := pause(ctx, s, wait); {
+		case why == nil:
+		case ctx.Err() == nil && errors.Is(err, why):
+			return why
+		case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
+			return fmt.Errorf("%w: %v", why, err)
+		case errors.Is(err, why):
 			return err
+		default:
+			return fmt.Errorf("%w: %w", why, err)
 		}
-	}
-}
-
-const firstPause = 10 * time.Millisecond
-
-// pauseAfter waits before the try that follows one which failed with err. Its error is for the caller: there must be none.
-func pauseAfter(ctx context.Context, s *Session, wait time.Duration, err error) error {
-	switch why := pause(ctx, s, wait); {
-	case why == nil:
-		return nil
-	case ctx.Err() == nil && errors.Is(err, why):
-		return why
-	case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
-		return fmt.Errorf("%w: %v", why, err)
-	case errors.Is(err, why):
-		return err
-	default:
-		return fmt.Errorf("%w: %w", why, err)
 	}
 }
 

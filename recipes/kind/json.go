@@ -60,7 +60,8 @@ func (m members) append(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// appendString writes what json.Marshal writes, which has a form of its own for HTML's characters and for bytes that are not UTF-8.
+// appendString writes what json.Marshal writes, which has a form of its own for HTML's characters and for bytes that are
+// not UTF-8.
 func appendString(b []byte, s string) []byte {
 	whole := len(b)
 	b = append(b, '"')

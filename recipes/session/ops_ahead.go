@@ -13,7 +13,8 @@ import (
 // An answer may be as old as its request: nobody may read ahead what it writes in between.
 type Ahead struct {
 	*Session
-	frames []byte // not sent yet
+	frames []byte // not sent yet, of noted
+	noted  []call
 	calls  []call // sent and not asked for yet, in order
 }
 
@@ -27,17 +28,18 @@ func (a *Ahead) WillExist(path string)  { a.note(readStat(path)) }
 
 func (a *Ahead) note(o op) {
 	if frames, err := a.encode(a.frames, &o); err == nil { // else the error comes when it is asked for
-		a.frames, a.calls = frames, append(a.calls, o.call())
-		a.calls[len(a.calls)-1].done = make(chan struct{})
+		c := o.call()
+		c.done = make(chan struct{})
+		a.frames, a.noted = frames, append(a.noted, c)
 	}
 }
 
-// Send sends what was noted.
+// Send sends what was noted. What was sent before and has not been asked for is forgotten.
 func (a *Ahead) Send(ctx context.Context) {
-	if len(a.calls) > 0 && a.submit(ctx, &op{}, a.frames, a.calls) != nil {
-		a.calls = nil // each is sent when it is asked for, and has the error then
-	}
-	a.frames = nil
+	if a.calls = nil; len(a.noted) > 0 && a.submit(ctx, &op{}, a.frames, a.noted) == nil {
+		a.calls = a.noted
+	} // else each is sent when it is asked for, and has the error then
+	a.frames, a.noted = nil, nil
 }
 
 // Get is Session.Get.

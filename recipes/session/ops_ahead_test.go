@@ -117,3 +117,20 @@ func TestReadAheadWithoutAConnection(t *testing.T) {
 		a.askAll(t)
 	})
 }
+
+func TestReadsAreSentAheadTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.Start(t)
+		a := ahead(t, srv)
+		a.Send(t.Context())
+		a.WillGet("/5")
+		a.Send(t.Context())
+		synctest.Wait()
+		srv.ResetCounts()
+		data, _, err := a.Get(t.Context(), "/5")
+		require.NoError(t, err)
+		require.Equal(t, []byte{5}, data)
+		require.Zero(t, srv.Counts().Total)
+		a.askAll(t)
+	})
+}

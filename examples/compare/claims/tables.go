@@ -17,6 +17,7 @@ func (r *Results) Write(w io.Writer) {
 	section(w, "One release, and who is woken", fmt.Sprintf("Each client waits in one of three ways: all watch the parent, or each watches the one before it. "+
 		"Where %d or more wait, who watches the one before has handed the lock on %d times before, so that the next has joined a queue as long. "+
 		"Not every event wakes a waiter: of locktree one goes to who releases, whose own node is gone. "+
+		"In a short queue one goes to the second in line, which lists the queue then, and not when its turn comes. "+
 		"Its next holder writes into its node that it holds, in a long queue at once, otherwise after 100 ms: "+
 		"that is an event for itself, and wakes the one behind it, which then need not list the queue when its turn comes.", crowd, handed), herdTable(r.Herd))
 	section(w, "A lock from hand to hand", fmt.Sprintf("Eight clients contend for one lock and keep it for %v each. "+
