@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/locktree/locktree/recipes/session"
@@ -187,14 +186,17 @@ func (a *acquisition) arrive(ctx context.Context, t ticket) (*place, *holding, e
 		if err := p.prepare(p.q.entrance()); err != nil {
 			return nil, nil, err
 		}
+		p.blind = p.node().likelyAlone()
 		if err := a.join(ctx, places, nil); err != nil {
 			return nil, nil, err
 		}
 	default:
 		p.relabel(ctx)
 		if t.children != nil { // it was listed behind a create of this session
-			p.lists, p.proven = [][]string{t.children}, p.named()
+			p.lists = [][]string{t.children}
 		}
+		p.alone = t.alone
+		p.proven = (p.alone || p.lists != nil) && p.named()
 	}
 	return p, nil, p.exhausted()
 }
@@ -237,10 +239,12 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place,
 // join creates the nodes of the places and deletes others, in one transaction, and lists the queues behind it: one round
 // trip. When it succeeds the places are the acquisition's.
 func (a *acquisition) join(ctx context.Context, places []*place, gone []*contender) error {
-	first := places[0]
-	t, dirs := &txn{c: a.c, s: first.s, born: slices.Clip(first.nodes), gone: gone}, first.dirs()
-	for _, p := range places[1:] {
-		t.born, dirs = append(t.born, p.nodes...), append(dirs, p.dirs()...)
+	t := &txn{c: a.c, s: places[0].s, gone: gone}
+	var dirs []string
+	for _, p := range places {
+		if t.born = append(t.born, p.nodes...); !p.blind {
+			dirs = append(dirs, p.dirs()...)
+		}
 	}
 	lists, err := t.run(ctx, dirs...)
 	if t.left != nil {
@@ -260,10 +264,12 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 	}
 	a.places = places
 	for _, p := range places {
-		if n := len(p.dirs()); lists != nil {
+		if p.blind {
+			p.alone = p.node().alone()
+		} else if n := len(p.dirs()); lists != nil {
 			p.lists, lists = lists[:n], lists[n:]
 		}
-		p.proven = p.lists != nil
+		p.proven = p.alone || p.lists != nil
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ type contender struct {
 	flags  int32
 	bytes  *atomic.Int64 // its session's account of ephemeral path bytes
 	freed  atomic.Bool
+	line   *numbers               // of its queue; nil where that is not the lock's node
 	mark   atomic.Pointer[func()] // says in the node that it is held; nil once it does
 
 	// Known once it exists.
@@ -46,6 +47,7 @@ type contender struct {
 	path  string
 	seq   int32
 	czxid int64 // from the reply to its create; 0 where that was lost
+	front bool  // nobody was ahead of it any more when it was granted
 }
 
 // protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
@@ -82,8 +84,16 @@ func (k *contender) reserve() error {
 func (k *contender) free() {
 	if k.freed.CompareAndSwap(false, true) {
 		k.bytes.Add(-int64(len(k.dir) + 1 + len(k.prefix) + 10))
+		if k.front && k.line != nil {
+			k.line.gone(k.seq)
+		}
 	}
 }
+
+// alone reports whether the number it got says that nobody else is in its queue; likelyAlone, before it has one, whether
+// that is to be expected.
+func (k *contender) alone() bool       { return k.line != nil && k.line.follows(k.seq) }
+func (k *contender) likelyAlone() bool { return k.line != nil && k.line.guess() }
 
 // paths are those of the contenders' nodes.
 func paths(ks []*contender) []string {

@@ -201,17 +201,12 @@ func (h *holding) giveBack(ctx context.Context) error {
 		h.leaving()
 		return h.q.c.drop(ctx, h.ks, func() { h.close(ticket{}) })
 	}
+	p := h.pass(ctx, heir)
+	if p.sent != nil && p.sent.Answered() && p.sent.Err == nil {
+		return p.end(ctx)
+	}
 	done := make(chan error, 1)
-	h.q.c.state.spawn(func() { // as in drop: the caller may leave before
-		t, passed := h.pass(ctx, heir)
-		var err error
-		if !passed { // without an effect, or the nodes are gone: deleting them is right in either case
-			h.leaving()
-			err = h.q.c.dropNow(ctx, h.ks)
-		}
-		h.close(t)
-		done <- err
-	})
+	h.q.c.state.spawn(func() { done <- p.end(ctx) }) // as in drop: the caller may leave before
 	return awaitRelease(ctx, done, h.ks)
 }
 
@@ -230,30 +225,65 @@ func (h *holding) heir() waiter {
 	return h.q.c.state.heir(h.tickets[0])
 }
 
-// pass makes a place for the next local holder at the end of the queue, in the transaction that deletes ours, so that other
-// processes get their turn.
-func (h *holding) pass(ctx context.Context, heir waiter) (ticket, bool) {
+// passing is the transaction that deletes our node and makes a place for the next local holder, at the end of the queue, so that
+// other processes get their turn.
+type passing struct {
+	h    *holding
+	t    *txn
+	sent *session.Pipelined // nil if nothing was sent
+	list bool               // whether the queue was to be listed behind it
+}
+
+// pass sends the transaction, and returns when it is answered or ctx ends.
+func (h *holding) pass(ctx context.Context, heir waiter) *passing {
 	about := holderSelf(heir.id)
 	about.RetainMs = heir.retains()
+	p := &passing{h: h}
 	next, err := h.q.contender(h.s, h.d, h.q.decides(), about)
 	if err != nil {
+		return p
+	}
+	p.t = &txn{c: h.q.c, s: h.s, born: []*contender{next}, gone: h.ks}
+	var dirs []string
+	if p.list = !next.likelyAlone(); p.list {
+		dirs = append(dirs, next.dir)
+	}
+	p.sent, _ = p.t.begin(ctx, dirs)
+	return p
+}
+
+// end waits for the answer and passes the tickets on. If there is no place for the next holder it deletes our node.
+func (p *passing) end(ctx context.Context) (err error) {
+	t, passed := p.ticket(ctx)
+	if !passed { // without an effect, or the nodes are gone: deleting them is right in either case
+		p.h.leaving()
+		err = p.h.q.c.dropNow(ctx, p.h.ks)
+	}
+	p.h.close(t)
+	return err
+}
+
+// ticket is what the next holder gets.
+func (p *passing) ticket(ctx context.Context) (ticket, bool) {
+	if p.sent == nil {
 		return ticket{}, false
 	}
-	work, cancel := detached(ctx, h.s)
-	defer cancel()
-	t := &txn{c: h.q.c, s: h.s, born: []*contender{next}, gone: h.ks}
-	lists, err := t.run(work, next.dir)
+	<-p.sent.Done
+	lists, err := p.t.end(context.WithoutCancel(ctx), p.sent)
 	if err != nil {
-		if t.left != nil { // the ticket is passed on when nothing is left to meet
-			<-t.left
+		if p.t.left != nil { // the ticket is passed on when nothing is left to meet
+			<-p.t.left
 		}
 		return ticket{}, false
 	}
-	passed := ticket{k: next}
-	if lists != nil {
-		passed.children = lists[0]
+	t := ticket{k: p.t.born[0]}
+	switch {
+	case !p.list:
+		t.alone = t.k.alone()
+	case lists != nil:
+		t.children = lists[0]
 	}
-	return passed, true
+	return t, true
 }
 
 // close ends the watching and passes the tickets on. It deletes a contender that nobody is there to take.
@@ -262,16 +292,20 @@ func (h *holding) close(t ticket) {
 	h.drop()
 	st := &h.q.c.state
 	st.unshare(h)
-	if t.k != nil {
-		if st.handOver(h.tickets[0], t) {
-			return
+	leave := func() {
+		for _, key := range h.tickets {
+			st.leave(key, ticket{})
 		}
-		// The heir it was made for has given up since (TestTryMeetsThePlaceNobodyInherited).
-		h.leaving()
-		_ = h.q.c.dropNow(context.Background(), []*contender{t.k}) // the janitor goes on
 	}
-	for _, key := range h.tickets {
-		st.leave(key, ticket{})
+	switch {
+	case t.k == nil:
+		leave()
+	case !st.handOver(h.tickets[0], t): // the heir it was made for has given up since (TestTryMeetsThePlaceNobodyInherited)
+		h.leaving()
+		st.spawn(func() {
+			_ = h.q.c.dropNow(context.Background(), []*contender{t.k}) // the janitor goes on
+			leave()
+		})
 	}
 }
 

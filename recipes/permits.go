@@ -79,6 +79,7 @@ func (a *acquisition) begin(ctx context.Context, wait bool) error {
 		if err := p.prepare(in); err != nil {
 			return err
 		}
+		p.blind = p.node().likelyAlone()
 	}
 	return a.join(ctx, places, nil)
 }
@@ -95,17 +96,19 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 		if err := p.exhausted(); err != nil {
 			return nil, err
 		}
-		if p.lists == nil { // lost with its connection, or cut off from the create by it
+	}
+	// Behind the transaction and before the listings are judged: a limit lowered before our permits were created counts.
+	if err := obey(ctx, a.places...); err != nil {
+		return nil, err
+	}
+	for _, p := range a.places {
+		if p.lists == nil && !p.certain() { // lost with its connection, or cut off from the create by it; or a wrong guess
 			var err error
 			if p.lists, err = listAllAgain(ctx, p.s, p.dirs()...); err != nil {
 				return nil, p.timedOut(ctx, err)
 			}
 			p.proven = true
 		}
-	}
-	// Behind the transaction and before the listings are judged: a limit lowered before our permits were created counts.
-	if err := obey(ctx, a.places...); err != nil {
-		return nil, err
 	}
 	var held error
 	for _, p := range a.places { // all of them, to learn of every semaphore whether it is busy (see look)
@@ -125,6 +128,10 @@ func (a *acquisition) settle(ctx context.Context, wait bool) (*holding, error) {
 // atOnce returns nil if the place was granted when it was created, else who is in the way. The create before the listings is
 // the committed write that proves the grant: see prove.
 func (p *place) atOnce() error {
+	if p.certain() {
+		p.node().front = true
+		return nil
+	}
 	// The last of a transaction's permits decides: they have consecutive numbers.
 	v, err := decide(p.in, p.d.params, p.lists[0], p.node().name)
 	line, _ := kind.SortContenders(p.lists[0])
@@ -137,6 +144,7 @@ func (p *place) atOnce() error {
 		p.d.busy.Store(held)
 	}
 	if !held && !p.in.Gate { // at a gate it is because look found somebody in the way
+		p.node().front = v.position == 0
 		return nil
 	}
 	return p.heldBy(line[:max(0, v.position+1-len(p.nodes))], waiting)

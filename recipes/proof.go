@@ -15,7 +15,7 @@ import (
 // A grant rests on two facts.
 //
 // The first: at one transaction our node existed, was our session's, and every contender ahead was gone. The caller brings
-// it, in one of two forms.
+// it, in one of three forms.
 //   - A listing that has our node and admits us. A server shows the state behind some transaction, whole. Our node is in it,
 //     so it is behind our create, and whoever is ahead was created earlier: a server that lags can show contenders that have
 //     left, but hide none. A listing is a fact by itself, whatever the connection.
@@ -24,6 +24,10 @@ import (
 //     reply of a later state, so our node was there at that deletion. All of that is of one connection: a new one fires every
 //     watch of ours, so also the one on the declaration, which is older than the others and looked at last. Where our own
 //     watch is not set or has fired, even for a change of the data, it could not tell us more: then the caller lists.
+//   - The number of our node, where it follows that of a contender of ours that was the first and has gone (see numbers). The
+//     leader gave it in the transaction that made our node, so it is a fact of the log. It speaks of one life of the queue and of
+//     one leader. The declaration is the data of the same node, and its watch, looked at last, would have told us of either's
+//     end: of a deletion before any reply of a later state; and a server that loses its leader closes its connections.
 //
 // The node is our session's: the reply to its create, or a read of it (ours), said so.
 //

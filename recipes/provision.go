@@ -33,6 +33,7 @@ type declaration struct {
 	dropped chan struct{}                // closed when the client no longer keeps this declaration
 	busy    *atomic.Bool                 // of a semaphore: permits created directly were refused the last time; see look
 	brought *atomic.Pointer[declaration] // what open made of it for the last handle that brought parameters
+	line    *numbers                     // of the contenders in the node
 
 	params  kind.Params
 	acl     []zk.ACL // of contenders
@@ -257,7 +258,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 		return nil, err
 	}
 	d := &declaration{s: s, path: path, version: stat.Version, mzxid: stat.Mzxid, w: w, dropped: make(chan struct{}),
-		busy: new(atomic.Bool), brought: new(atomic.Pointer[declaration])}
+		busy: new(atomic.Bool), brought: new(atomic.Pointer[declaration]), line: new(numbers)}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
 		d.payload = nil // it may be half of one

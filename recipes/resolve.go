@@ -36,6 +36,15 @@ type txn struct {
 // errors.Is errNotApplied, and an error of Outcome NotSent, allow another try. children is nil when the transaction
 // succeeded but its listings did not: list again.
 func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, err error) {
+	p, err := t.begin(ctx, lists)
+	if err != nil {
+		return nil, err
+	}
+	return t.end(ctx, p)
+}
+
+// begin is the first half of run. It returns when the transaction is answered or ctx ends, with an error if nothing was sent.
+func (t *txn) begin(ctx context.Context, lists []string) (*session.Pipelined, error) {
 	// Before anything is sent: a session that is full must not find out when the nodes exist.
 	for i, k := range t.born {
 		if err := k.reserve(); err != nil {
@@ -45,7 +54,11 @@ func (t *txn) run(ctx context.Context, lists ...string) (children [][]string, er
 			return nil, err
 		}
 	}
-	p := t.send(ctx, lists)
+	return t.send(ctx, lists), nil
+}
+
+// end is the second half: it makes of the answer what run returns.
+func (t *txn) end(ctx context.Context, p *session.Pipelined) (children [][]string, err error) {
 	if !p.Answered() { // the caller has left
 		return nil, t.abandon(p, p.Outcome(ctx))
 	}

@@ -30,8 +30,10 @@ func (l *lab) locker(f func(context.Context) (*recipes.Lease, error)) <-chan res
 
 func TestUncontendedReadAndWriteTakeOneRoundTrip(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
-		m := l.client("a").RWMutex(l.rwlock())
-		for _, lock := range []func(context.Context) (*recipes.Lease, error){m.Lock, m.RLock} {
+		l.rwlock()
+		for _, lock := range []func(context.Context) (*recipes.Lease, error){
+			l.client("writer").RWMutex("/rw").Lock, l.client("reader").RWMutex("/rw").RLock,
+		} {
 			warm, err := lock(t.Context())
 			require.NoError(t, err)
 			l.unlock(warm)
