@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/locktree/locktree/recipes/session"
@@ -239,10 +240,13 @@ func (a *acquisition) open(ctx context.Context, inherited *contender) ([]*place,
 // join creates the nodes of the places and deletes others, in one transaction, and lists the queues behind it: one round
 // trip. When it succeeds the places are the acquisition's.
 func (a *acquisition) join(ctx context.Context, places []*place, gone []*contender) error {
-	t := &txn{c: a.c, s: places[0].s, gone: gone}
+	t := &txn{c: a.c, s: places[0].s, born: places[0].nodes, gone: gone}
 	var dirs []string
-	for _, p := range places {
-		if t.born = append(t.born, p.nodes...); !p.blind {
+	for i, p := range places {
+		if i > 0 {
+			t.born = append(slices.Clip(t.born), p.nodes...)
+		}
+		if !p.blind {
 			dirs = append(dirs, p.dirs()...)
 		}
 	}
@@ -277,6 +281,9 @@ func (a *acquisition) join(ctx context.Context, places []*place, gone []*contend
 // nodes are our contenders, permits last: the token is the czxid of the first, and a permit that was taken through the gate
 // has a later czxid than the other nodes.
 func (a *acquisition) nodes() []*contender {
+	if len(a.places) == 1 {
+		return a.places[0].nodes
+	}
 	var ks, permits []*contender
 	for _, p := range a.places {
 		if p.n == 0 {

@@ -109,14 +109,17 @@ func (k *contender) createRequest() *zk.CreateRequest {
 	return &zk.CreateRequest{Path: kind.JoinPath(k.dir, k.prefix+k.digits), Data: k.data, Acl: k.acl, Flags: k.flags}
 }
 
-// found records the name the server gave.
-func (k *contender) found(name string) error {
+// found records the path the server gave.
+func (k *contender) found(path string) error {
+	name := kind.BaseName(path)
 	p, ok := kind.ParseContender(name)
-	if !ok {
+	switch {
+	case !ok:
 		return fmt.Errorf("%w: the server named our contender %q, which has no sequence number", session.ErrProtocol, name)
+	case len(path) != len(k.dir)+1+len(name) || path[:len(k.dir)] != k.dir:
+		return fmt.Errorf("%w: the server answered a create in %s with the path %q", session.ErrProtocol, k.dir, path)
 	}
-	k.path, k.seq = kind.JoinPath(k.dir, name), p.Seq
-	k.name = kind.BaseName(k.path) // the same characters, kept once
+	k.path, k.name, k.seq = path, name, p.Seq
 	if strings.HasPrefix(k.name, k.prefix) {
 		k.prefix = k.name[:len(k.prefix)]
 	}

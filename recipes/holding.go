@@ -199,7 +199,11 @@ func (h *holding) giveBack(ctx context.Context) error {
 	heir := h.heir()
 	if heir.id == "" || h.s.State() == session.StateLost {
 		h.leaving()
-		return h.q.c.drop(ctx, h.ks, func() { h.close(ticket{}) })
+		if deleteAll(ctx, h.ks) == nil {
+			h.close(ticket{})
+			return nil
+		}
+		return h.q.c.dropAside(ctx, h.ks, func() { h.close(ticket{}) })
 	}
 	p := h.pass(ctx, heir)
 	if p.sent != nil && p.sent.Answered() && p.sent.Err == nil {
@@ -292,20 +296,22 @@ func (h *holding) close(t ticket) {
 	h.drop()
 	st := &h.q.c.state
 	st.unshare(h)
-	leave := func() {
-		for _, key := range h.tickets {
-			st.leave(key, ticket{})
-		}
-	}
 	switch {
 	case t.k == nil:
-		leave()
+		h.left()
 	case !st.handOver(h.tickets[0], t): // the heir it was made for has given up since (TestTryMeetsThePlaceNobodyInherited)
 		h.leaving()
 		st.spawn(func() {
 			_ = h.q.c.dropNow(context.Background(), []*contender{t.k}) // the janitor goes on
-			leave()
+			h.left()
 		})
+	}
+}
+
+// left says that our tickets are free.
+func (h *holding) left() {
+	for _, key := range h.tickets {
+		h.q.c.state.leave(key, ticket{})
 	}
 }
 

@@ -15,18 +15,20 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// drop deletes contenders for good, and calls then when they are gone or nothing more can be done. It returns nil when they
-// are known to be gone, else ErrReleasePending: ctx ended before, or a server refused, and the deletion goes on; or their
-// session was over first, with which they go.
+// drop deletes contenders for good. It returns nil when they are known to be gone, else ErrReleasePending: ctx ended before,
+// or a server refused, and the deletion goes on; or their session was over first, with which they go.
 //
 // The caller's goroutine deletes them. If that fails, or no answer comes in time, or ctx ends, another one tries again and
-// goes on: a caller that has had enough must not end it.
-func (c *Client) drop(ctx context.Context, ks []*contender, then func()) error {
-	err := deleteAll(ctx, ks)
-	if err == nil {
-		then()
+// goes on (dropAside): a caller that has had enough must not end it.
+func (c *Client) drop(ctx context.Context, ks []*contender) error {
+	if deleteAll(ctx, ks) == nil {
 		return nil
 	}
+	return c.dropAside(ctx, ks, func() {})
+}
+
+// dropAside is the second half of drop. It calls then when the nodes are gone or nothing more can be done.
+func (c *Client) dropAside(ctx context.Context, ks []*contender, then func()) error {
 	done := make(chan error, 1)
 	c.state.spawn(func() {
 		err := c.dropNow(ctx, ks)
@@ -123,8 +125,10 @@ func (c *Client) dropNow(ctx context.Context, ks []*contender) error {
 // deleteAll deletes in one request. Of several nodes one that is gone already fails it, and the janitor takes the others
 // one by one. ctx may never end, nor the answer come: see Session.DeleteAll.
 func deleteAll(ctx context.Context, ks []*contender) error {
-	err := ks[0].s.DeleteAll(ctx, paths(ks)...)
-	if len(ks) == 1 && isNoNode(err) {
+	var err error
+	if len(ks) > 1 {
+		err = ks[0].s.DeleteAll(ctx, paths(ks)...)
+	} else if err = ks[0].s.DeleteAll(ctx, ks[0].path); isNoNode(err) {
 		err = nil
 	}
 	if err == nil {

@@ -140,10 +140,7 @@ func (t *txn) name(paths []string) error {
 		return fmt.Errorf("%w: %d results for %d creates", session.ErrProtocol, len(paths), len(t.born))
 	}
 	for i, k := range t.born {
-		if len(paths[i]) <= len(k.dir) { // an empty one, say, of a result that is none of a create's
-			return fmt.Errorf("%w: the server answered a create in %s with the path %q", session.ErrProtocol, k.dir, paths[i])
-		}
-		if err := k.found(kind.BaseName(paths[i])); err != nil {
+		if err := k.found(paths[i]); err != nil {
 			return err
 		}
 	}
@@ -258,7 +255,7 @@ func (t *txn) look(ctx context.Context) (found bool, err error) {
 			continue
 		}
 		there++
-		if err := k.found(name); err != nil {
+		if err := k.found(kind.JoinPath(k.dir, name)); err != nil {
 			return false, err
 		}
 	}

@@ -184,7 +184,7 @@ func (m *RWMutex) replace(ctx context.Context, l *Lease, next *holding) (*Lease,
 		old.close(ticket{})
 	}
 	if err != nil {
-		_ = m.read.c.drop(ctx, next.ks, func() {}) // goes on in the background if it must
+		_ = m.read.c.drop(ctx, next.ks) // goes on in the background if it must
 		for _, key := range next.tickets {
 			m.read.c.state.leave(key, ticket{})
 		}
@@ -269,6 +269,6 @@ func (a *acquisition) upgrade(ctx context.Context, old *holding) error {
 		err = fmt.Errorf("%w: %d contenders of %s are ahead, one of them this reader", ErrUpgradeConflict, ahead, a.path)
 	}
 	a.places = nil
-	_ = a.c.drop(ctx, p.nodes, func() {}) // goes on in the background if it must
+	_ = a.c.drop(ctx, p.nodes) // goes on in the background if it must
 	return err
 }

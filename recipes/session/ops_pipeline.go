@@ -17,6 +17,7 @@ type Pipelined struct {
 	o    op
 	Done chan struct{} // closed when the write was answered or never will be; then Names, Zxid and Err are set
 	name [1]string     // where Names is, unless it is of a transaction
+	room [1]call       // of the write, where nothing is listed
 
 	Names    []string // for each operation: the path of the node it created, or ""
 	Zxid     int64    // of the write: the czxid of every node it created
@@ -40,7 +41,10 @@ func (s *Session) pipeline(ctx context.Context, o op, lists []string) *Pipelined
 	p := &Pipelined{s: s, o: o, Done: make(chan struct{})}
 	room := rooms.Get().(*frameRoom)
 	defer rooms.Put(room)
-	calls := make([]call, 1+len(lists))
+	calls := p.room[:]
+	if len(lists) > 0 {
+		calls = make([]call, 1+len(lists))
+	}
 	frames, err := s.encode(room[:0], &p.o)
 	if err == nil {
 		calls[0] = p.o.call()

@@ -43,9 +43,6 @@ type requestsLock struct {
 func (l *requestsLock) Lock(context.Context) (err error) {
 	r := l.contender()
 	l.node, err = l.c.Create(r.Path, r.Data, r.Flags, r.Acl)
-	if err == nil {
-		_, _, err = l.c.Children(l.dir)
-	}
 	return err
 }
 
