@@ -30,7 +30,9 @@
 //   - Order. At one moment (zxid) before the grant, the contender's node existed
 //     and belonged to this session, and every conflicting earlier contender was
 //     gone. A listing shows that; so does the deletion of the last of them, if the
-//     contender's own node is watched too. This needs no clock.
+//     contender's own node is watched too; and so does a sequence number that
+//     follows that of a contender of this client which was the first and has gone.
+//     This needs no clock.
 //   - Life. The session has committed a write that was sent less than half its
 //     timeout before the grant: the create, a heartbeat, or a write made for the
 //     purpose. The lease's time counts from there.
