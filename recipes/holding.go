@@ -206,11 +206,20 @@ func (h *holding) giveBack(ctx context.Context) error {
 		return h.q.c.dropAside(ctx, h.ks, func() { h.close(ticket{}) })
 	}
 	p := h.pass(ctx, heir)
-	if p.sent != nil && p.sent.Answered() && p.sent.Err == nil {
-		return p.end(ctx)
+	known := p.sent != nil && p.sent.Answered() && p.sent.Err == nil
+	if known && p.passed(ctx) {
+		h.close(p.next)
+		return nil
 	}
 	done := make(chan error, 1)
-	h.q.c.state.spawn(func() { done <- p.end(ctx) }) // as in drop: the caller may leave before
+	h.q.c.state.spawn(func() { // as in drop: the caller may leave before
+		var err error
+		if known || !p.passed(ctx) {
+			err = p.undo(ctx)
+		}
+		h.close(p.next)
+		done <- err
+	})
 	return awaitRelease(ctx, done, h.ks)
 }
 
@@ -235,7 +244,8 @@ type passing struct {
 	h    *holding
 	t    *txn
 	sent *session.Pipelined // nil if nothing was sent
-	list bool               // whether the queue was to be listed behind it
+	list bool               // whether the queue is listed behind it
+	next ticket             // what the next holder gets
 }
 
 // pass sends the transaction, and returns when it is answered or ctx ends.
@@ -243,51 +253,47 @@ func (h *holding) pass(ctx context.Context, heir waiter) *passing {
 	about := holderSelf(heir.id)
 	about.RetainMs = heir.retains()
 	p := &passing{h: h}
-	next, err := h.q.contender(h.s, h.d, h.q.decides(), about)
+	k, err := h.q.contender(h.s, h.d, h.q.decides(), about)
 	if err != nil {
 		return p
 	}
-	p.t = &txn{c: h.q.c, s: h.s, born: []*contender{next}, gone: h.ks}
+	p.t = &txn{c: h.q.c, s: h.s, born: []*contender{k}, gone: h.ks}
 	var dirs []string
-	if p.list = !next.likelyAlone(); p.list {
-		dirs = append(dirs, next.dir)
+	if p.list = !k.likelyAlone(); p.list {
+		dirs = append(dirs, k.dir)
 	}
 	p.sent, _ = p.t.begin(ctx, dirs)
 	return p
 }
 
-// end waits for the answer and passes the tickets on. If there is no place for the next holder it deletes our node.
-func (p *passing) end(ctx context.Context) (err error) {
-	t, passed := p.ticket(ctx)
-	if !passed { // without an effect, or the nodes are gone: deleting them is right in either case
-		p.h.leaving()
-		err = p.h.q.c.dropNow(ctx, p.h.ks)
-	}
-	p.h.close(t)
-	return err
-}
-
-// ticket is what the next holder gets.
-func (p *passing) ticket(ctx context.Context) (ticket, bool) {
+// passed waits for the answer, and reports whether there is a place for the next holder.
+func (p *passing) passed(ctx context.Context) bool {
 	if p.sent == nil {
-		return ticket{}, false
+		return false
 	}
 	<-p.sent.Done
 	lists, err := p.t.end(context.WithoutCancel(ctx), p.sent)
 	if err != nil {
-		if p.t.left != nil { // the ticket is passed on when nothing is left to meet
-			<-p.t.left
-		}
-		return ticket{}, false
+		return false
 	}
-	t := ticket{k: p.t.born[0]}
+	p.next.k = p.t.born[0]
 	switch {
 	case !p.list:
-		t.alone = t.k.alone()
+		p.next.alone = p.next.k.alone()
 	case lists != nil:
-		t.children = lists[0]
+		p.next.children = lists[0]
 	}
-	return t, true
+	return true
+}
+
+// undo deletes our node where the transaction had no effect. Where its outcome cannot be known the nodes are gone by then, and
+// the ticket is passed on when nothing is left to meet.
+func (p *passing) undo(ctx context.Context) error {
+	if p.t != nil && p.t.left != nil {
+		<-p.t.left
+	}
+	p.h.leaving()
+	return p.h.q.c.dropNow(ctx, p.h.ks)
 }
 
 // close ends the watching and passes the tickets on. It deletes a contender that nobody is there to take.
