@@ -22,6 +22,23 @@ const (
 // first error ends the context of all calls. f must be safe for concurrent use.
 func each(ctx context.Context, s *recipes.Session, n int, will func(a *session.Ahead, i int),
 	f func(ctx context.Context, a *session.Ahead, i int) error) error {
+	return batches(ctx, n, func(ctx context.Context, first, end int) error {
+		a := s.ReadAhead()
+		for i := first; i < end; i++ {
+			will(a, i)
+		}
+		a.Send(ctx)
+		for i := first; i < end; i++ {
+			if err := f(ctx, a, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// batches is each for what sends its reads by itself: f has the indices from first to before end.
+func batches(ctx context.Context, n int, f func(ctx context.Context, first, end int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var taken atomic.Int64
@@ -30,20 +47,13 @@ func each(ctx context.Context, s *recipes.Session, n int, will func(a *session.A
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				end := int(taken.Add(together))
-				first, a := end-together, s.ReadAhead()
+				first := end - together
 				if first >= n {
 					return
 				}
-				end = min(end, n)
-				for i := first; i < end; i++ {
-					will(a, i)
-				}
-				a.Send(ctx)
-				for i := first; i < end; i++ {
-					if err := f(ctx, a, i); err != nil {
-						cancel(err)
-						return
-					}
+				if err := f(ctx, first, min(end, n)); err != nil {
+					cancel(err)
+					return
 				}
 			}
 		})

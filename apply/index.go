@@ -30,7 +30,7 @@ func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
 	case head.trouble != "":
 		tree.Strays, err = readStrays(ctx, s, path)
 	case head.index != nil && len(head.index.Shards) > 0:
-		err = readParts(ctx, s, path, head.index)
+		err = readParts(ctx, s, path, head)
 	}
 	return err
 }
@@ -39,6 +39,7 @@ func readIndex(ctx context.Context, s *recipes.Session, tree *plan.Tree) error {
 type head struct {
 	index   *plan.Index // nil when there is none, or none that can be understood
 	pin     plan.Pin
+	zxid    int64  // of the write
 	trouble string // why it cannot be understood
 }
 
@@ -53,7 +54,7 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 	if err != nil {
 		return head{}, readError(path, err)
 	}
-	h := head{pin: pinOf(path, "", stat)}
+	h := head{pin: pinOf(path, "", stat), zxid: stat.Mzxid}
 	h.index, err = plan.DecodeIndex(data)
 	var newer *plan.VersionError
 	switch {
@@ -63,6 +64,8 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 		return head{}, &NodeError{Path: path, Op: "read", Why: bare(err), Err: err}
 	case err != nil:
 		h.trouble = bare(err)
+	default:
+		h.index.Found(stampOf(stat))
 	}
 	return h, nil
 }
@@ -70,7 +73,8 @@ func readHead(ctx context.Context, s *recipes.Session, path string) (head, error
 // readParts reads the parts of an index. One that is gone or was replaced by something
 // else is lost; the plan finds that its entries are missing. If the index itself is
 // written meanwhile, Read notices and starts over.
-func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Index) error {
+func readParts(ctx context.Context, s *recipes.Session, path string, h head) error {
+	x := h.index
 	data, stats := make([][]byte, len(x.Shards)), make([]*zk.Stat, len(x.Shards))
 	part := func(i int) string { return kind.JoinPath(path, x.Shards[i].Name) }
 	err := each(ctx, s, len(x.Shards),
@@ -92,6 +96,9 @@ func readParts(ctx context.Context, s *recipes.Session, path string, x *plan.Ind
 		// Lost, but it exists: keep its version for the write that repairs it.
 		case x.AddShard(i, data[i], stats[i].Version) != nil:
 			x.Shards[i].Lost, x.Shards[i].Version = true, stats[i].Version
+		}
+		if stats[i] != nil && stats[i].Mzxid > h.zxid { // by hand: its entries are not those of then
+			x.Lists.Of = nil
 		}
 	}
 	return nil

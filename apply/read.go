@@ -137,10 +137,13 @@ type reader struct {
 	names []string              // the paths of the configuration and of the index, sorted
 	share sharing
 	all   bool // see ReadAll
+
+	mu      sync.Mutex
+	samples map[int64]samples // by czxid
 }
 
 func newReader(s *recipes.Session, tree, desired *plan.Tree) *reader {
-	r := &reader{s: s, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}}
+	r := &reader{s: s, tree: tree, seen: make(map[string]*plan.Node, len(desired.Nodes)), share: sharing{desired: desired}, samples: map[int64]samples{}}
 	if tree.Index != nil {
 		r.share.index(tree.Index)
 	}
@@ -232,28 +235,29 @@ func (r *reader) named(desired *plan.Tree) []string {
 }
 
 // descend visits nodes and the contents of namespaces, level by level. The nodes of a level are read
-// concurrently, so that a tree costs as many round trips as it has levels.
+// concurrently, so that a tree costs as many round trips as it has levels; twice as many where access lists are known, because it
+// is the answers of the first that say which.
 func (r *reader) descend(ctx context.Context, level []string) error {
 	var mu sync.Mutex
 	for len(level) > 0 {
 		var next []string
-		err := each(ctx, r.s, len(level),
-			func(a *session.Ahead, i int) { r.expect(a, level[i]) },
-			func(ctx context.Context, a *session.Ahead, i int) error {
-				n, children, err := r.visit(ctx, a, level[i])
-				if err != nil {
-					return err
-				}
-				path := level[i]
+		err := batches(ctx, len(level), func(ctx context.Context, first, end int) error {
+			nodes, children, err := r.visit(ctx, level[first:end])
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, n := range nodes {
+				path := level[first+i]
 				if n != nil {
-					path, level[i] = n.Path, "" // one text for it: the declaration's, where there is one
+					path, level[first+i] = n.Path, "" // one text for it: the declaration's, where there is one
 				}
-				mu.Lock()
-				defer mu.Unlock()
 				r.seen[path] = n
-				next = append(next, children...)
-				return nil
-			})
+			}
+			next = append(next, children...)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
@@ -262,31 +266,15 @@ func (r *reader) descend(ctx context.Context, level []string) error {
 	return nil
 }
 
-// expect sends ahead what visit reads of a node that is as the configuration and the index say.
-func (r *reader) expect(a *session.Ahead, path string) {
-	a.WillGet(path)
-	if _, named := slices.BinarySearch(r.names, path); !named {
-		return
-	}
-	a.WillGetACL(path)
-	if k := r.share.desired.Find(path).Kind(); k != nil {
-		for _, part := range k.Children {
-			a.WillGetACL(kind.JoinPath(path, part))
-		}
-	}
-}
-
-// visit reads one node, nil if it does not exist, and for a namespace of ours also the paths of its children.
-//
-// Its requests are executed at different moments. That does no harm: the pins have the versions from
-// the first request, and an apply compares those again. A node that is deleted in between is absent.
-func (r *reader) visit(ctx context.Context, a *session.Ahead, path string) (*plan.Node, []string, error) {
+// get reads what a node says about itself.
+func (r *reader) get(ctx context.Context, a *session.Ahead, path string) (*plan.Node, []byte, error) {
 	data, stat, err := a.Get(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return r.unreadable(ctx, path)
+		n, err := r.unreadable(ctx, path)
+		return n, nil, err
 	case err != nil:
 		return nil, nil, readError(path, err)
 	}
@@ -295,6 +283,11 @@ func (r *reader) visit(ctx context.Context, a *session.Ahead, path string) (*pla
 	if n.Payload != nil {
 		n.Addr = plan.Addr(n.Payload.Owner.Addr)
 	}
+	return n, data, nil
+}
+
+// complete reads the rest of a node: its access list, unless that is known, and its children.
+func (r *reader) complete(ctx context.Context, a *session.Ahead, n *plan.Node, data []byte) (*plan.Node, []string, error) {
 	// A plan needs neither its access list nor its contenders. If it is to be imported, adopt
 	// reads them.
 	if !r.ours(n) {
@@ -303,21 +296,22 @@ func (r *reader) visit(ctx context.Context, a *session.Ahead, path string) (*pla
 		}
 		return n, nil, nil
 	}
-	acl, _, err := a.GetACL(ctx, path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil, nil
-	case err != nil:
-		return nil, nil, readError(path, err)
+	if n.ACL == nil {
+		acl, _, err := a.GetACL(ctx, n.Path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, nil, nil
+		case err != nil:
+			return nil, nil, readError(n.Path, err)
+		}
+		r.listed(n, data, acl)
 	}
-	n.ACL = r.share.list(fromZK(acl))
-	n.Live.AsLeft = r.tree.Index.Left(n, data)
 	if n.Kind().Container {
 		return r.list(ctx, n)
 	}
-	err = r.use(ctx, a, n)
+	err := r.use(ctx, a, n)
 	if errors.Is(err, zk.ErrNoAuth) { // on its parts, without which the rest is of little use
-		return r.unreadable(ctx, path)
+		n, err = r.unreadable(ctx, n.Path)
 	}
 	return n, nil, err
 }
@@ -326,20 +320,20 @@ func (r *reader) visit(ctx context.Context, a *session.Ahead, path string) (*pla
 // 3.8.4 and 3.9.2 tell everybody whether a node exists. Later ones require READ on a node
 // that exists (ZOOKEEPER-2590), so a refusal proves that it exists, and nothing else can be
 // known of it.
-func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, []string, error) {
+func (r *reader) unreadable(ctx context.Context, path string) (*plan.Node, error) {
 	n := &plan.Node{Path: path, Live: &plan.Live{}}
 	stat, err := r.s.Exists(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 	case err != nil:
-		return nil, nil, readError(path, err)
+		return nil, readError(path, err)
 	case stat == nil:
-		return nil, nil, nil
+		return nil, nil
 	default:
 		n.Live = liveOf(stat)
 	}
 	n.Live.Trouble = plan.TroubleUnreadable
-	return n, nil, nil
+	return n, nil
 }
 
 func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, error) {

@@ -264,11 +264,13 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	// The next transaction starts from this index. Nobody else writes it, because we have the lock.
 	after, cancel := r.detached(ctx)
 	defer cancel()
-	pin, err := statPin(after, r.s, r.p.Index.Path)
+	stat, err := r.s.Exists(after, r.p.Index.Path)
 	if err != nil {
 		return readError(r.p.Index.Path, err)
 	}
-	r.index = pin
+	if r.index = pinOf(r.p.Index.Path, "", stat); stat != nil {
+		tx.Written, tx.Zxid = stampOf(stat), stat.Mzxid
+	}
 	return nil
 }
 

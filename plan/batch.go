@@ -35,6 +35,9 @@ type Transaction struct {
 	Changes []*Change // the changes it makes, without those that change nothing
 	Index   *Index    // the index node as it leaves it; nil when it leaves none
 	Last    bool
+	// What yield sets, unless it is the last one: the index node as it leaves it, and its zxid.
+	Written Stamp
+	Zxid    int64
 	// Divisible means that it can be cut, see [ErrTooLong].
 	Divisible bool
 }
@@ -58,7 +61,7 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 	if !p.HasChanges() {
 		return nil
 	}
-	b := &batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: batchBudget}
+	b := &batcher{p: p, id: applyID, acl: indexACL, yield: yield, budget: batchBudget, known: p.prior.Lists}
 	entries := p.indexSize()
 	// There are three cases: several transactions; one transaction with an index in parts, because
 	// it has some already or has outgrown one node; one transaction with the index in one node,
@@ -128,6 +131,7 @@ type batcher struct {
 	budget int   // an upper bound, in bytes
 	whole  bool  // the index stays in one node
 	sent   []int // the number of units in each transaction yielded
+	known  Lists // for the last transaction
 
 	// What follows belongs to one pass.
 
@@ -401,6 +405,7 @@ func (b *batcher) send(last bool) error {
 			return err
 		}
 		b.sent = append(b.sent, b.units)
+		b.committed(tx)
 	}
 	b.n++
 	b.ops, b.changes, b.units, b.bytes = nil, nil, 0, 0
@@ -436,7 +441,7 @@ func (b *batcher) head(tx *Transaction, drops bool) ([]Op, error) {
 	if err := b.ledger.write(tx.Index); err != nil {
 		return nil, err
 	}
-	if !tx.Last {
+	if tx.Index.Lists = b.lists(tx.Last); !tx.Last {
 		tx.Index.Pending, tx.Index.Access = nil, b.p.prior.Noted // noted with the last transaction
 	}
 	op, err := tx.Index.op(b.at, b.acl)

@@ -185,6 +185,7 @@ func (d *sides) index(desired *Tree) {
 			d.pending[p.Path] = p.ACL
 		}
 		d.p.prior.Extra, d.p.prior.Shards = x.extra, x.Shards
+		d.p.prior.Lists = known(d.current)
 	}
 	d.haveQuotas()
 	nodes := slices.Clone(desired.Nodes)

@@ -26,6 +26,8 @@ type Index struct {
 	Outputs   map[string]StoredOutput // by name
 	// Access is the list of the tool's own nodes that was declared; nil when none was.
 	Access []kind.ACL
+	// Lists are stored once none is pending; nil in most indexes.
+	Lists *Lists
 
 	// Shards are the parts of an index too large for one node; a read puts their
 	// entries into Resources, see [Index.AddShard].
@@ -121,6 +123,8 @@ func (x *Index) Encode() ([]byte, error) {
 	}
 	if len(x.Pending) > 0 {
 		doc["pending_acl"] = x.Pending
+	} else if x.Lists != nil {
+		doc["lists"] = x.Lists
 	}
 	if len(x.Access) > 0 {
 		doc["access"] = x.Access
@@ -162,7 +166,7 @@ func DecodeIndex(data []byte) (*Index, error) {
 	}{
 		{"locktree", &format}, {"apply", &x.Apply},
 		{"res", &x.Resources}, {"pending_acl", &x.Pending}, {"outputs", &x.Outputs},
-		{"shards", &x.Shards}, {"access", &x.Access},
+		{"shards", &x.Shards}, {"access", &x.Access}, {"lists", &x.Lists},
 	} {
 		raw, ok := doc[f.key]
 		if !ok {

@@ -311,6 +311,11 @@ func (p *Plan) nextAccess(pending bool) []kind.ACL {
 func (p *Plan) Settled(x *Index) *Index {
 	next := *x
 	next.Pending, next.Access = nil, p.nextAccess(false)
+	if x.Lists != nil {
+		l := *x.Lists
+		l.At.Version++
+		next.Lists = &l
+	}
 	return &next
 }
 

@@ -61,6 +61,7 @@ type Plan struct {
 
 // prior is what the transactions need of the index and the quotas that were read.
 type prior struct {
+	Lists      Lists                      `json:"lists,omitzero"`         // with the index node as it was read, and what is known without it
 	Shards     []Shard                    `json:"shards,omitempty"`       // parts of the index
 	Noted      []kind.ACL                 `json:"noted,omitempty"`        // who may use the stack, by the index
 	Strays     []Shard                    `json:"strays,omitempty"`       // parts of an index that could not be understood

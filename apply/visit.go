@@ -1,0 +1,121 @@
+package apply
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
+)
+
+// visit reads some nodes, nil for those that do not exist, and the paths of the children of the namespaces of ours among them.
+//
+// The requests for a node are executed at different moments. That does no harm: the pins have the versions from
+// the first request, and an apply compares those again. A node that is deleted in between is absent.
+func (r *reader) visit(ctx context.Context, paths []string) (nodes []*plan.Node, children []string, err error) {
+	first, then, infers := r.s.ReadAhead(), r.s.ReadAhead(), r.infers()
+	for _, path := range paths {
+		first.WillGet(path)
+		if _, named := slices.BinarySearch(r.names, path); named && !infers {
+			willUse(then, path, r.share.desired.Find(path).Kind(), true)
+		}
+	}
+	first.Send(ctx)
+	if !infers {
+		then.Send(ctx)
+	}
+	nodes, data := make([]*plan.Node, len(paths)), make([][]byte, len(paths))
+	for i, path := range paths {
+		if nodes[i], data[i], err = r.get(ctx, first, path); err != nil {
+			return nil, nil, err
+		}
+		if n := nodes[i]; infers && r.ours(n) {
+			r.infer(ctx, n, data[i])
+			willUse(then, path, n.Kind(), n.ACL == nil)
+		}
+	}
+	if infers {
+		then.Send(ctx)
+	}
+	for i, n := range nodes {
+		var below []string
+		if n != nil && n.Live.Trouble != plan.TroubleUnreadable {
+			if nodes[i], below, err = r.complete(ctx, then, n, data[i]); err != nil {
+				return nil, nil, err
+			}
+		}
+		children = append(children, below...)
+	}
+	return nodes, children, nil
+}
+
+// willUse sends ahead what complete reads of a node of ours.
+func willUse(a *session.Ahead, path string, k *kind.Kind, list bool) {
+	if list {
+		a.WillGetACL(path)
+	}
+	if k != nil {
+		for _, part := range k.Children {
+			a.WillGetACL(kind.JoinPath(path, part))
+		}
+	}
+}
+
+// samples are the access lists of some nodes that a transaction created, as the servers show them to us.
+//
+// The index has only hashes of lists. But equal lists of one transaction are shown equally, whatever the servers make of them: the
+// list of a node that has what its hash says is that of every other node whose hash it fits.
+type samples struct {
+	lists [][]kind.ACL
+	asked int
+}
+
+// maxSamples bounds the round trips for the samples of a transaction, and the search for a list that fits.
+const maxSamples = 8
+
+// infers reports whether any list can be inferred. A search for what is lost relies on no index.
+func (r *reader) infers() bool { return !r.all && r.tree.Index.KnowsLists() }
+
+// infer fills in the access list of a node if that is known (see [plan.Lists]), from a sample or as one.
+func (r *reader) infer(ctx context.Context, n *plan.Node, data []byte) {
+	if !r.tree.Index.Knows(n) {
+		return
+	}
+	r.mu.Lock()
+	known := r.samples[n.Live.Czxid]
+	r.mu.Unlock()
+	for _, n.ACL = range known.lists {
+		if n.Live.AsLeft = r.tree.Index.Left(n, data); n.Live.AsLeft {
+			return
+		}
+	}
+	n.ACL = nil
+	if known.asked >= maxSamples {
+		return
+	}
+	acl, _, err := r.s.GetACL(ctx, n.Path)
+	if err != nil {
+		return // complete asks again, and says what is wrong
+	}
+	r.listed(n, data, acl)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known = r.samples[n.Live.Czxid]
+	known.asked++
+	if !slices.ContainsFunc(known.lists, func(l []kind.ACL) bool { return slices.Equal(l, n.ACL) }) {
+		known.lists = append(known.lists, n.ACL)
+	}
+	r.samples[n.Live.Czxid] = known
+}
+
+func (r *reader) listed(n *plan.Node, data []byte, acl []zk.ACL) {
+	n.ACL = r.share.list(fromZK(acl))
+	n.Live.AsLeft = r.tree.Index.Left(n, data)
+}
+
+func stampOf(stat *zk.Stat) plan.Stamp {
+	return plan.Stamp{Czxid: stat.Czxid, Ctime: stat.Ctime, Version: int64(stat.Version)}
+}

@@ -1,0 +1,515 @@
+package apply_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/apply"
+	"github.com/locktree/locktree/plan"
+	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+const (
+	many = 240
+	few  = 25 // lists that a read asks for although it knows all: samples, and those of parts, with which their numbers of children come
+)
+
+// crowd are enough nodes that the index names the transaction that created them.
+func (s *site) crowd(change ...func(*plan.Node)) *plan.Tree {
+	nodes := []*plan.Node{declare("/many", kind.Namespace)}
+	for i := range many {
+		k := []*kind.Kind{kind.Mutex, kind.RWLock}[i%2]
+		if i%80 == 50 {
+			k = kind.Semaphore
+		}
+		nodes = append(nodes, declare(fmt.Sprintf("/many/lock-%03d", i), k, change...))
+	}
+	return s.tree(nodes...)
+}
+
+// settled applies the crowd, and something else beside it, so that the index knows the lists of the crowd.
+func settled(t *testing.T, s *site) (*recipes.Client, *plan.Tree) {
+	c := s.provisioner()
+	s.apply(c, s.crowd())
+	tree := s.tree(append(s.relative(s.crowd()), declare("/solo", kind.Election))...)
+	s.apply(c, tree)
+	asked := s.agrees(c, tree)
+	require.LessOrEqual(t, asked, few)
+	return c, tree
+}
+
+// relative are the nodes of a tree for another tree.
+func (s *site) relative(tree *plan.Tree) (nodes []*plan.Node) {
+	for _, n := range tree.Nodes {
+		c := *n
+		c.Path = strings.TrimPrefix(n.Path, s.root)
+		nodes = append(nodes, &c)
+	}
+	return nodes
+}
+
+// agrees asserts that a read finds what one finds that asks for every access list, and returns how many it asked for.
+func (s *site) agrees(c *recipes.Client, tree *plan.Tree) int {
+	s.t.Helper()
+	s.server.ResetCounts()
+	got, err := apply.Read(s.t.Context(), s.session(c), tree)
+	require.NoError(s.t, err)
+	asked := s.server.Counts().ByOp["getACL"]
+	want, err := apply.ReadAll(s.t.Context(), s.session(c), tree)
+	require.NoError(s.t, err)
+	require.GreaterOrEqual(s.t, s.server.Counts().ByOp["getACL"]-asked, many)
+	require.Equal(s.t, len(want.Nodes), len(got.Nodes))
+	for i, n := range want.Nodes {
+		require.Equal(s.t, n.Path, got.Nodes[i].Path)
+		require.Equal(s.t, n.ACL, got.Nodes[i].ACL, n.Path)
+		require.Equal(s.t, n.Live, got.Nodes[i].Live, n.Path)
+	}
+	return asked
+}
+
+var everybody = kind.WorldAll()
+
+func (s *site) at(path string) zktest.Node {
+	s.t.Helper()
+	n, ok := s.server.Get(s.root + path)
+	require.True(s.t, ok, path)
+	return n
+}
+
+// again are the operations that make a node anew with its data and another list.
+func (s *site) again(path string, acl []kind.ACL) (ops []any) {
+	n, at := s.at(path), s.root+path
+	for _, part := range n.Children {
+		ops = append(ops, &zk.DeleteRequest{Path: kind.JoinPath(at, part), Version: -1})
+	}
+	ops = append(ops, &zk.DeleteRequest{Path: at, Version: -1}, &zk.CreateRequest{Path: at, Data: n.Data, Acl: apply.ToZK(acl)})
+	for _, part := range n.Children {
+		ops = append(ops, &zk.CreateRequest{Path: kind.JoinPath(at, part), Data: []byte{}, Acl: apply.ToZK(acl)})
+	}
+	return ops
+}
+
+// hands are what somebody may do to a tree whose lists are known, and the locks of which the next plan says so.
+var hands = map[string]struct {
+	do   func(s *site, one *recipes.Session)
+	want []string
+	all  bool // every list is asked for
+}{
+	"a list is set": {func(s *site, one *recipes.Session) {
+		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(everybody), -1)
+		require.NoError(s.t, err)
+	}, []string{"/many/lock-007"}, false},
+	"a list is set and set back": {func(s *site, one *recipes.Session) {
+		for _, acl := range [][]kind.ACL{everybody, {admin, worker}} {
+			_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK(acl), -1)
+			require.NoError(s.t, err)
+		}
+	}, nil, false},
+	"a node is made anew with another list": {func(s *site, one *recipes.Session) {
+		_, err := one.Multi(s.t.Context(), s.again("/many/lock-007", everybody)...)
+		require.NoError(s.t, err)
+	}, []string{"/many/lock-007"}, false},
+	"a node is made anew with another's credentials": {func(s *site, one *recipes.Session) {
+		other := s.session(s.dial("other:o"))
+		data := s.at("/many/lock-007").Data
+		_, err := one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK(everybody), -1)
+		require.NoError(s.t, err)
+		require.NoError(s.t, other.Delete(s.t.Context(), s.root+"/many/lock-007", -1))
+		_, err = other.Create(s.t.Context(), s.root+"/many/lock-007", data, 0, []zk.ACL{{Scheme: "auth", Perms: 31}, {Scheme: "world", ID: "anyone", Perms: 1}})
+		require.NoError(s.t, err)
+		_, err = one.SetACL(s.t.Context(), s.root+"/many", apply.ToZK([]kind.ACL{admin, worker}), -1)
+		require.NoError(s.t, err)
+	}, []string{"/many/lock-007"}, false},
+	"all are made anew, in one transaction, by a tool that restores lists wrongly": {func(s *site, one *recipes.Session) {
+		var ops []any
+		for i := range many {
+			acl := []kind.ACL{admin, worker}
+			if i%2 == 1 {
+				acl = everybody
+			}
+			ops = append(ops, s.again(fmt.Sprintf("/many/lock-%03d", i), acl)...)
+		}
+		_, err := one.Multi(s.t.Context(), ops...)
+		require.NoError(s.t, err)
+	}, odd(), true},
+	"and the index with them": {func(s *site, one *recipes.Session) {
+		ops := s.again("/.locktree/stacks/"+stack, everybody)
+		for i := range many {
+			ops = append(ops, s.again(fmt.Sprintf("/many/lock-%03d", i), everybody)...)
+		}
+		_, err := one.Multi(s.t.Context(), ops...)
+		require.NoError(s.t, err)
+	}, nil, true},
+	"the index is put back as it was": {func(s *site, _ *recipes.Session) {
+		require.NoError(s.t, s.server.Set(plan.IndexPath(s.root, stack), s.at("/.locktree/stacks/"+stack).Data))
+	}, nil, true},
+	"the names of the transactions are damaged": {func(s *site, _ *recipes.Session) {
+		s.editIndex(func(doc map[string]any) { doc["lists"] = "AAAA" })
+	}, nil, true},
+	"the index is gone": {func(s *site, _ *recipes.Session) {
+		require.NoError(s.t, s.server.Delete(plan.IndexPath(s.root, stack)))
+	}, nil, true},
+	"data is changed": {func(s *site, _ *recipes.Session) {
+		p, err := kind.Decode(s.at("/many/lock-008").Data)
+		require.NoError(s.t, err)
+		p.Protect = true
+		data, err := p.Encode()
+		require.NoError(s.t, err)
+		require.NoError(s.t, s.server.Set(s.root+"/many/lock-008", data))
+	}, []string{"/many/lock-008"}, false},
+	"a node is closed to us": {func(s *site, one *recipes.Session) {
+		_, err := one.SetACL(s.t.Context(), s.root+"/many/lock-007", apply.ToZK([]kind.ACL{worker}), -1)
+		require.NoError(s.t, err)
+	}, []string{"/many/lock-007"}, false},
+}
+
+func odd() (paths []string) {
+	for i := 1; i < many; i += 2 {
+		paths = append(paths, fmt.Sprintf("/many/lock-%03d", i))
+	}
+	return paths
+}
+
+func (s *site) editIndex(edit func(doc map[string]any)) {
+	s.t.Helper()
+	var doc map[string]any
+	at := "/.locktree/stacks/" + stack
+	require.NoError(s.t, json.Unmarshal(s.at(at).Data, &doc))
+	edit(doc)
+	data, err := json.Marshal(doc)
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.server.Set(s.root+at, data))
+}
+
+// A list that is known is not asked for. Nothing that somebody does by hand goes unseen for that.
+func TestNoListIsKnownThatSomebodyChanged(t *testing.T) {
+	for name, hand := range hands {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c, tree := settled(t, s)
+			hand.do(s, s.session(c))
+			asked := s.agrees(c, tree)
+			require.Equal(t, hand.all, asked >= many, "%d lists asked for", asked)
+			p := s.plan(c, tree)
+			var changed []string
+			for _, ch := range p.Changes {
+				if ch.Action != plan.NoOp {
+					changed = append(changed, strings.TrimPrefix(ch.Path, s.root))
+				}
+			}
+			for _, q := range p.Problems {
+				if q.Code == plan.ProblemUnreadable {
+					changed = append(changed, strings.TrimPrefix(q.Path, s.root))
+				}
+			}
+			if hand.want == nil && name == "and the index with them" {
+				require.Len(t, changed, many)
+				return
+			}
+			require.Equal(t, hand.want, changed)
+		})
+	}
+}
+
+// Another list is declared. What is known is what the nodes have, not what they should have.
+func TestKnownListsDifferFromWhatIsDeclared(t *testing.T) {
+	s := inMemory(t)
+	c, tree := settled(t, s)
+	closed := s.tree(append(s.relative(s.crowd(adminOnly)), declare("/solo", kind.Election))...)
+	require.LessOrEqual(t, s.agrees(c, closed), few)
+	require.Equal(t, plan.Counts{Change: many}, s.plan(c, closed).Summary())
+	s.apply(c, closed)
+	require.GreaterOrEqual(t, s.agrees(c, closed), many, "they were set")
+	s.converges(c, closed, plan.Options{})
+
+	// A lock declared now is not among them, and those that stay known are.
+	s.apply(c, tree)
+	require.GreaterOrEqual(t, s.agrees(c, tree), many)
+}
+
+// The lists that an apply sets last are those of a few nodes: the others are known all the same.
+func TestListsAreKnownBesideThoseThatWereSet(t *testing.T) {
+	s := inMemory(t)
+	c, tree := settled(t, s)
+	adminOnly(tree.Nodes[20])
+	s.apply(c, tree)
+	require.LessOrEqual(t, s.agrees(c, tree), few)
+	_, err := executor(c).Run(t.Context(), resaved(t, s.plan(c, s.crowd())))
+	require.NoError(t, err)
+	require.LessOrEqual(t, s.agrees(c, s.crowd()), few, "also by a saved plan")
+	require.NoError(t, s.destroy(c, s.crowd()))
+}
+
+// An older program keeps the names of the transactions, which it does not know. It was cut off before it had set the lists that it
+// had noted.
+func TestAnIndexWrittenByAnOlderProgramKnowsNoLists(t *testing.T) {
+	s := inMemory(t)
+	c, _ := settled(t, s)
+	closed := s.tree(append(s.relative(s.crowd(adminOnly)), declare("/solo", kind.Election))...)
+	twin := inMemory(t)
+	twin.apply(twin.provisioner(), closed)
+	var noted map[string]any
+	require.NoError(t, json.Unmarshal(twin.at("/.locktree/stacks/"+stack).Data, &noted))
+	s.editIndex(func(doc map[string]any) {
+		require.NotEmpty(t, doc["lists"])
+		doc["res"] = noted["res"]
+	})
+	require.GreaterOrEqual(t, s.agrees(c, closed), many)
+	require.Equal(t, plan.Counts{Change: many}, s.plan(c, closed).Summary())
+}
+
+// half gives every second node the other list, so that both are lists of one transaction.
+func half(tree *plan.Tree, acl []kind.ACL) {
+	for i, n := range tree.Nodes {
+		if n.ACL = []kind.ACL{admin}; i%2 == 0 {
+			n.ACL = acl
+		}
+	}
+}
+
+// An apply that was cut off has noted lists that it did not set. Another one, which left those nodes out, kept what was noted.
+func TestListsThatWereNotSetAreNotKnown(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.crowd()
+	half(tree, []kind.ACL{admin, worker})
+	s.apply(c, tree)
+	tree.Nodes = append(tree.Nodes, s.tree(declare("/solo", kind.Election)).Nodes...)
+	s.apply(c, tree)
+	require.LessOrEqual(t, s.agrees(c, tree), few)
+	half(tree, []kind.ACL{admin})
+	in := s.server.Inject(func(q zktest.Request) bool { return q.Op == "setACL" }, zktest.Fail(zktest.CodeNoAuth))
+	_, err := executor(c).Run(t.Context(), s.plan(c, tree))
+	var cut *apply.ACLPhaseError
+	require.ErrorAs(t, err, &cut)
+	in.Remove()
+	require.GreaterOrEqual(t, s.agrees(c, tree), many)
+	set("description", "new")(tree.Find(s.root + "/solo"))
+	p := s.plan(c, tree, plan.Options{Targets: []string{"solo.election"}})
+	require.Equal(t, plan.Counts{Change: 1}, p.Summary())
+	_, err = executor(c).Run(t.Context(), p)
+	require.NoError(t, err)
+	s.agrees(c, tree)
+	require.Equal(t, plan.Counts{Change: many/2 + 1}, s.plan(c, tree).Summary())
+}
+
+// A tool has restored all nodes in one transaction, half of them with another list, which we may or may not read. The next apply is
+// about something else, and keeps what is noted of these.
+func TestATransactionIsKnownOnlyIfAllOfItIsAsNoted(t *testing.T) {
+	other := kind.ACL{Scheme: "digest", ID: digest("other:o"), Perms: kind.PermAll}
+	for name, wrong := range map[string][]kind.ACL{"open": everybody, "closed to us": {other}} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t)
+			c, second := s.provisioner(), s.dial("other:o")
+			tree := s.tree(append(s.relative(s.crowd(func(n *plan.Node) { n.ACL = []kind.ACL{admin, other} })), declare("/solo", kind.Election))...)
+			s.apply(c, tree)
+			for _, path := range []string{"", "/.locktree", "/.locktree/stacks/" + stack, "/.locktree/apply/" + stack, "/solo"} {
+				_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(everybody), -1)
+				require.NoError(t, err)
+			}
+			tree.Find(s.root + "/solo").ACL = everybody
+			tree.Find(s.root + "/solo").AllowWorld = true
+			var ops []any
+			for i := range many {
+				acl := []kind.ACL{admin, other}
+				if i%2 == 1 {
+					acl = wrong
+				}
+				ops = append(ops, s.again(fmt.Sprintf("/many/lock-%03d", i), acl)...)
+			}
+			_, err := s.session(c).Multi(t.Context(), ops...)
+			require.NoError(t, err)
+			in := s.server.Inject(func(q zktest.Request) bool {
+				n, ok := s.server.Get(q.Path)
+				return q.Op == "exists" && ok && n.ACL[0].ID == other.ID
+			}, zktest.Fail(zktest.CodeNoAuth)) // as newer servers
+			set("description", "new")(tree.Find(s.root + "/solo"))
+			p := s.plan(c, tree, plan.Options{Targets: []string{"solo.election"}})
+			require.Equal(t, plan.Counts{Change: 1}, p.Summary())
+			_, err = executor(c).Run(t.Context(), p)
+			require.NoError(t, err)
+			in.Remove()
+			s.agrees(second, tree)
+			require.Equal(t, plan.Counts{Change: many / 2}, s.plan(second, tree).Summary())
+		})
+	}
+}
+
+// An apply of several transactions was cut off between two of them: the first has noted lists that only the end sets.
+func TestListsAreNotKnownBetweenTwoTransactions(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.tree(bulk(2500, 0, "x")...)
+	half(tree, []kind.ACL{admin, worker})
+	s.apply(c, tree)
+	require.Less(t, s.agrees(c, tree), 2000)
+	half(tree, []kind.ACL{admin})
+	for _, n := range tree.Nodes {
+		if n.Kind() == kind.Mutex {
+			set("description", "y")(n)
+		}
+	}
+	p := s.plan(c, tree)
+	sent := 0
+	in := s.server.Inject(func(q zktest.Request) bool {
+		if q.Op == "multi" && len(q.Paths) > 100 {
+			sent++
+		}
+		return q.Op == "multi" && sent > 1
+	}, zktest.Fail(zktest.CodeNoAuth))
+	_, err := executor(c).Run(t.Context(), p)
+	var part *apply.PartialError
+	require.ErrorAs(t, err, &part)
+	in.Remove()
+	require.GreaterOrEqual(t, s.agrees(c, tree), 2500)
+	lists := 0
+	for _, ch := range s.plan(c, tree).Changes {
+		if ch.ACL != nil {
+			lists++
+		}
+	}
+	require.Equal(t, len(p.ACLSteps()), lists)
+}
+
+// The servers store another list than they were sent. The apply says so, and so does every plan.
+func TestListsThatTheServersWriteOtherwiseAreNotTakenAsSent(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	auth := func(n *plan.Node) { n.ACL = []kind.ACL{{Scheme: "auth", Perms: kind.PermAll}} }
+	tree := s.tree(bulk(2500, 0, "x")...)
+	for _, n := range tree.Nodes {
+		auth(n)
+	}
+	p := s.plan(c, tree)
+	require.Greater(t, len(p.Batches), 1)
+	_, err := executor(c).Run(t.Context(), p)
+	var other *apply.VerifyError
+	require.ErrorAs(t, err, &other)
+	s.agrees(c, tree)
+	require.Equal(t, plan.Counts{Change: len(tree.Nodes)}, s.plan(c, tree).Summary())
+}
+
+// To a reader who is no administrator the servers show no hashes, so that no hash fits.
+func TestMaskedListsAreAskedFor(t *testing.T) {
+	s := inMemory(t)
+	c, tree := settled(t, s)
+	for _, path := range []string{"", "/.locktree", "/.locktree/stacks/" + stack, "/.locktree/apply/" + stack} {
+		_, err := s.session(c).SetACL(t.Context(), s.root+path, apply.ToZK(everybody), -1)
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, s.agrees(c, tree), few)
+	reader := s.dial("worker:w")
+	require.GreaterOrEqual(t, s.agrees(reader, tree), many)
+}
+
+// An index in parts: one that was put back as it was before a list changed.
+func TestAPartOfAnIndexPutBackKnowsNoLists(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	tree := s.tree(bulk(2500, 0, "x")...)
+	s.apply(c, tree)
+	asked := s.agrees(c, tree)
+	require.Less(t, asked, 2500/2, "of the last transaction, which the next apply names")
+	tree.Nodes = append(tree.Nodes, s.tree(declare("/solo", kind.Election)).Nodes...)
+	s.apply(c, tree)
+	require.LessOrEqual(t, s.agrees(c, tree), 50)
+	part := plan.IndexPath(s.root, stack) + "/000001"
+	n, _ := s.server.Get(part)
+	require.NoError(t, s.server.Set(part, n.Data))
+	require.GreaterOrEqual(t, s.agrees(c, tree), 2500)
+}
+
+// Whatever is done to a tree, by hand and by applies that are cut off anywhere, a read finds the lists that are there.
+func TestKnownListsAreThoseThatAreThere(t *testing.T) {
+	known := 0
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { known += wander(t, inMemory(t), rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+	require.Greater(t, known, 15, "of 150 reads")
+}
+
+func wander(t *testing.T, s *site, r *rand.Rand) (known int) {
+	c, tree := settled(t, s)
+	one, index := s.session(c), "/.locktree/stacks/"+stack
+	lists := [][]kind.ACL{{admin, worker}, {admin}, {admin, {Scheme: "world", ID: "anyone", Perms: kind.PermRead}}}
+	some := func() string { return fmt.Sprintf("/many/lock-%03d", r.IntN(many)) }
+	old := s.at(index).Data
+	for step := range 30 {
+		switch r.IntN(9) {
+		case 8: // all are made anew, and the next apply names their transaction
+			for _, n := range tree.Nodes {
+				n.ACL, n.ReplaceForACL = []kind.ACL{admin, {Scheme: "ip", ID: fmt.Sprint("10.0.0.", step), Perms: kind.PermRead}}, n.Kind() != kind.Namespace
+			}
+			s.apply(c, tree)
+			for _, n := range tree.Nodes {
+				n.ACL = lists[r.IntN(3)]
+			}
+			s.apply(c, tree)
+			set("description", fmt.Sprint("d", step))(tree.Find(s.root + "/many/lock-100"))
+			s.apply(c, tree)
+		case 0:
+			_, err := one.SetACL(t.Context(), s.root+some(), apply.ToZK(lists[r.IntN(3)]), -1)
+			require.NoError(t, err)
+		case 1:
+			_, err := one.Multi(t.Context(), s.again(some(), lists[r.IntN(3)])...)
+			require.NoError(t, err)
+		case 2: // half of them, as by a tool that restores
+			var ops []any
+			for i := range many / 2 {
+				ops = append(ops, s.again(fmt.Sprintf("/many/lock-%03d", i), lists[r.IntN(1+step%3)])...)
+			}
+			_, err := one.Multi(t.Context(), ops...)
+			require.NoError(t, err)
+		case 3:
+			require.NoError(t, s.server.Set(s.root+some(), s.at(some()).Data))
+		case 4:
+			switch r.IntN(3) {
+			case 0:
+				require.NoError(t, s.server.Set(s.root+index, old))
+			case 1:
+				old = s.at(index).Data
+			default:
+				s.editIndex(func(doc map[string]any) { doc["apply"] = "0123456789abcdef" })
+			}
+		default: // other lists and other data, all of them or a few, cut off after some writes or not
+			share := []int{1, 5, 50}[r.IntN(3)]
+			for _, n := range tree.Nodes {
+				if r.IntN(share) == 0 {
+					n.ACL, n.ReplaceForACL = lists[r.IntN(3)], r.IntN(3) == 0
+				}
+				if r.IntN(share) == 0 && n.Kind() == kind.Mutex {
+					set("description", fmt.Sprint(step))(n)
+				}
+			}
+			p := s.plan(c, tree, plan.Options{RefreshOnly: r.IntN(5) == 0})
+			require.True(t, p.Applyable(), "%s", p)
+			left := r.IntN(30)
+			in := s.server.Inject(func(q zktest.Request) bool {
+				if q.Op == "multi" || q.Op == "setACL" {
+					left--
+				}
+				return left < 0 && (q.Op == "multi" || q.Op == "setACL")
+			}, zktest.Fail(zktest.CodeNoAuth))
+			_, _ = executor(c).Run(t.Context(), p) // cut off or not
+			in.Remove()
+			time.Sleep(time.Minute)
+		}
+		one = s.session(c)
+		if s.agrees(c, tree) < many {
+			known++
+		}
+	}
+	return known
+}
