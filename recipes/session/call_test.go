@@ -59,11 +59,11 @@ func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 		s.mu.Lock()
 		l := s.link
 		s.mu.Unlock()
-		o := op{name: "create", code: opCreate, path: "/late", request: &zk.CreateRequest{Path: "/late", Acl: openACL}}
-		frame, err := s.encode(nil, &o)
+		o := &op{name: "create", code: opCreate, path: "/late", request: &zk.CreateRequest{Path: "/late", Acl: openACL}}
+		frame, err := s.encode(nil, o)
 		require.NoError(t, err)
 		s.lose(errSilent)
-		require.False(t, l.submit(frame, []call{o.call()}))
+		require.False(t, l.submit(frame, o.calls()))
 		<-s.joined
 		_, there := srv.Get("/late")
 		require.False(t, there)

@@ -7,9 +7,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-func readData(path string) op { return op{name: "get", code: opGetData, path: path, read: true} }
-func readACL(path string) op  { return op{name: "getACL", code: opGetACL, path: path, read: true} }
-func readStat(path string) op { return op{name: "exists", code: opExists, path: path, read: true} }
+func readData(path string) *op { return &op{name: "get", code: opGetData, path: path, read: true} }
+func readACL(path string) *op  { return &op{name: "getACL", code: opGetACL, path: path, read: true} }
+func readStat(path string) *op { return &op{name: "exists", code: opExists, path: path, read: true} }
 
 // Get returns a node's data and stat.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
@@ -23,7 +23,7 @@ func (s *Session) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return existing(s.run(ctx, readStat(path)))
 }
 
-func existing(r reply, err error) (*zk.Stat, error) {
+func existing(r *reply, err error) (*zk.Stat, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func existing(r reply, err error) (*zk.Stat, error) {
 
 // Children returns the names (not paths) of a node's children, in no particular order, and its stat.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := s.run(ctx, op{name: "children", code: opGetChildren2, path: path, read: true})
+	r, err := s.run(ctx, &op{name: "children", code: opGetChildren2, path: path, read: true})
 	return r.names, r.stat, err
 }
 
@@ -44,7 +44,7 @@ func (s *Session) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, 
 
 // SetACL replaces a node's ACL. version must equal Stat.Aversion; -1 matches any.
 func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
-	r, err := s.run(ctx, op{name: "setACL", code: opSetACL, path: path, request: &setACL{acl, version}})
+	r, err := s.run(ctx, &op{name: "setACL", code: opSetACL, path: path, request: &setACL{acl, version}})
 	return r.stat, err
 }
 
@@ -52,21 +52,21 @@ func (s *Session) SetACL(ctx context.Context, path string, acl []zk.ACL, version
 // zk.FlagSequence or both. The parent must exist. Containers are refused: they need an opcode of their own, without which the
 // server creates a persistent node, and a lock's parent must not be reaped between two holders anyway.
 func (s *Session) Create(ctx context.Context, path string, data []byte, flags int32, acl []zk.ACL) (string, error) {
-	r, err := s.run(ctx, op{name: "create", code: opCreate, path: path,
+	r, err := s.run(ctx, &op{name: "create", code: opCreate, path: path,
 		request: &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}})
 	return r.path, err
 }
 
 // Set replaces a node's data. version must equal Stat.Version; -1 matches any.
 func (s *Session) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	r, err := s.run(ctx, op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}})
+	r, err := s.run(ctx, &op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}})
 	return r.stat, err
 }
 
 // Delete deletes a node without children. version must equal Stat.Version; -1 matches any. It needs the permission DELETE on
 // the parent.
 func (s *Session) Delete(ctx context.Context, path string, version int32) error {
-	_, err := s.run(ctx, op{name: "delete", code: opDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}})
+	_, err := s.run(ctx, &op{name: "delete", code: opDelete, path: path, request: &zk.DeleteRequest{Path: path, Version: version}})
 	return err
 }
 
@@ -75,7 +75,7 @@ func (s *Session) Delete(ctx context.Context, path string, version int32) error 
 // over a connection that works otherwise. While 1,024 operations are under way it waits to be sent, and only ctx or the end of the
 // session ends that.
 func (s *Session) DeleteAll(ctx context.Context, paths ...string) error {
-	o := op{name: "delete", code: opDelete, path: paths[0], bounded: true}
+	o := &op{name: "delete", code: opDelete, path: paths[0], bounded: true}
 	if len(paths) == 1 {
 		o.request = &zk.DeleteRequest{Path: paths[0], Version: -1}
 	} else {
@@ -92,19 +92,19 @@ func (s *Session) DeleteAll(ctx context.Context, paths ...string) error {
 // *zk.DeleteRequest, *zk.CheckVersionRequest. When a server refuses, the results say of each operation why it failed
 // or that it was rolled back, and the error's Path is that of the first operation that failed.
 func (s *Session) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	r, err := s.run(ctx, op{name: "multi", code: opMulti, ops: ops})
+	r, err := s.run(ctx, &op{name: "multi", code: opMulti, ops: ops})
 	return r.results, err
 }
 
 // Sync makes the server this session is connected to catch up with its leader, for reads that follow. It is NOT a
 // quorum operation: an isolated leader answers it (ZOOKEEPER-1675).
 func (s *Session) Sync(ctx context.Context, path string) error {
-	_, err := s.run(ctx, op{name: "sync", code: opSync, path: path, read: true})
+	_, err := s.run(ctx, &op{name: "sync", code: opSync, path: path, read: true})
 	return err
 }
 
 // addAuth presents an identity. It is repeated when its answer was lost, as a read is.
 func (s *Session) addAuth(ctx context.Context, a Auth) error {
-	_, err := s.run(ctx, op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true})
+	_, err := s.run(ctx, &op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true})
 	return err
 }

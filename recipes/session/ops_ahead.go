@@ -26,11 +26,11 @@ func (a *Ahead) WillGet(path string)    { a.note(readData(path)) }
 func (a *Ahead) WillGetACL(path string) { a.note(readACL(path)) }
 func (a *Ahead) WillExist(path string)  { a.note(readStat(path)) }
 
-func (a *Ahead) note(o op) {
-	if frames, err := a.encode(a.frames, &o); err == nil { // else the error comes when it is asked for
-		c := o.call()
-		c.done = make(chan struct{})
-		a.frames, a.noted = frames, append(a.noted, c)
+func (a *Ahead) note(o *op) {
+	if frames, err := a.encode(a.frames, o); err == nil { // else the error comes when it is asked for
+		c := o.calls()
+		c[0].done = make(chan struct{})
+		a.frames, a.noted = frames, append(a.noted, c...)
 	}
 }
 
@@ -60,7 +60,7 @@ func (a *Ahead) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 }
 
 // take waits for a read. Those that were noted before it and not asked for are forgotten.
-func (a *Ahead) take(ctx context.Context, o op) (reply, error) {
+func (a *Ahead) take(ctx context.Context, o *op) (*reply, error) {
 	for i := range a.calls {
 		if c := &a.calls[i]; c.op == o.code && c.path == o.path {
 			a.calls = a.calls[i+1:]

@@ -10,7 +10,7 @@ import (
 )
 
 // refuse is the error of an operation that is invalid and therefore not sent.
-func (s *Session) refuse(o op, err error, hint string) *OpError {
+func (s *Session) refuse(o *op, err error, hint string) *OpError {
 	return &OpError{Op: o.name, Path: o.path, Outcome: OutcomeNotSent, Err: err, Hint: hint}
 }
 
@@ -18,12 +18,12 @@ func (s *Session) refuse(o op, err error, hint string) *OpError {
 func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	// A confirm goes through the quorum as a write does, but changes nothing.
 	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
-		return nil, s.refuse(*o, ErrReadOnly, "")
+		return nil, s.refuse(o, ErrReadOnly, "")
 	}
 	if o.code == opMulti && len(o.ops) > 0 { // named after its first operation
 		o.path = pathOf(o.ops[0])
 	}
-	if err := s.check(*o); err != nil {
+	if err := s.check(o); err != nil {
 		return nil, err
 	}
 	start, e := len(b), encoder{append(b, 0, 0, 0, 0, 0, 0, 0, 0)} // length, xid
@@ -57,7 +57,7 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	// A server accepts a frame of exactly this size and drops the connection at one byte more.
 	n := len(e.b) - start - 4
 	if n > maxRequest {
-		return nil, s.refuse(*o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
+		return nil, s.refuse(o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
 	}
 	binary.BigEndian.PutUint32(e.b[start:], uint32(n))
 	return e.b, nil
@@ -77,7 +77,7 @@ type setWatches struct {
 }
 
 // check refuses what servers would refuse with a worse explanation, or answer by dropping the connection.
-func (s *Session) check(o op) error {
+func (s *Session) check(o *op) error {
 	if o.code != opMulti {
 		return s.checkNode(o)
 	}
@@ -85,7 +85,7 @@ func (s *Session) check(o op) error {
 		return s.refuse(o, errors.New("recipes: a transaction needs at least one operation"), "")
 	}
 	for i, each := range o.ops {
-		part := op{name: o.name, path: pathOf(each), request: each}
+		part := &op{name: o.name, path: pathOf(each), request: each}
 		switch each.(type) {
 		case *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest, *zk.CheckVersionRequest:
 		default:
@@ -99,7 +99,7 @@ func (s *Session) check(o op) error {
 }
 
 // checkNode refuses a path, flags or an access list that no server accepts.
-func (s *Session) checkNode(o op) error {
+func (s *Session) checkNode(o *op) error {
 	sequential, acl := false, []zk.ACL{{}}
 	switch r := o.request.(type) {
 	case Auth:
@@ -113,7 +113,7 @@ func (s *Session) checkNode(o op) error {
 		acl = r.acl
 	case *setWatches:
 		for _, k := range r.keys[1:] {
-			if err := s.checkNode(op{name: o.name, path: k.path}); err != nil {
+			if err := s.checkNode(&op{name: o.name, path: k.path}); err != nil {
 				return err
 			}
 		}

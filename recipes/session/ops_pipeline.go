@@ -28,17 +28,17 @@ type Pipelined struct {
 
 // CreateAndList creates a node and lists the given parents in one round trip. create.Flags as in Session.Create.
 func (s *Session) CreateAndList(ctx context.Context, create *zk.CreateRequest, lists ...string) *Pipelined {
-	return s.pipeline(ctx, op{name: "create", code: opCreate, path: create.Path, request: create}, lists)
+	return s.pipeline(ctx, &Pipelined{o: op{name: "create", code: opCreate, path: create.Path, request: create}}, lists)
 }
 
 // MultiAndList is CreateAndList for a transaction.
 func (s *Session) MultiAndList(ctx context.Context, ops []any, lists ...string) *Pipelined {
-	return s.pipeline(ctx, op{name: "multi", code: opMulti, ops: ops}, lists)
+	return s.pipeline(ctx, &Pipelined{o: op{name: "multi", code: opMulti, ops: ops}}, lists)
 }
 
-// pipeline sends the write and the listings together, and returns when both are answered or ctx ends.
-func (s *Session) pipeline(ctx context.Context, o op, lists []string) *Pipelined {
-	p := &Pipelined{s: s, o: o, Done: make(chan struct{})}
+// pipeline sends the write of p and the listings together, and returns when both are answered or ctx ends.
+func (s *Session) pipeline(ctx context.Context, p *Pipelined, lists []string) *Pipelined {
+	p.s, p.Done = s, make(chan struct{})
 	room := rooms.Get().(*frameRoom)
 	defer rooms.Put(room)
 	calls := p.room[:]
@@ -47,7 +47,7 @@ func (s *Session) pipeline(ctx context.Context, o op, lists []string) *Pipelined
 	}
 	frames, err := s.encode(room[:0], &p.o)
 	if err == nil {
-		calls[0] = p.o.call()
+		p.o.ask(&calls[0])
 		calls[0].done, calls[0].lead = p.Done, p
 		frames, err = s.listings(frames, calls[1:], lists)
 	}
@@ -69,7 +69,7 @@ func (s *Session) pipeline(ctx context.Context, o op, lists []string) *Pipelined
 
 // answered stores the write's result.
 func (p *Pipelined) answered(c *call) {
-	if failed := p.s.outcome(p.o, c); failed != nil {
+	if failed := p.s.outcome(&p.o, c); failed != nil {
 		p.Err = failed
 	}
 	if c.err != nil {
@@ -99,7 +99,7 @@ func (p *Pipelined) Outcome(ctx context.Context) error {
 	if p.Answered() {
 		return p.Err
 	}
-	return p.s.failed(p.o, OutcomeUnknown, cause(ctx))
+	return p.s.failed(&p.o, OutcomeUnknown, cause(ctx))
 }
 
 // ListAll lists several nodes at once. It never repeats a listing: the second answer might come over another connection, and
@@ -119,11 +119,11 @@ func (s *Session) ListAll(ctx context.Context, paths []string) ([][]string, erro
 // listings makes calls those that list the nodes, and appends their frames to b.
 func (s *Session) listings(b []byte, calls []call, paths []string) (frames []byte, err error) {
 	for i, path := range paths {
-		o := op{name: "children", code: opGetChildren2, path: path, read: true}
-		if b, err = s.encode(b, &o); err != nil {
+		o := &op{name: "children", code: opGetChildren2, path: path, read: true}
+		if b, err = s.encode(b, o); err != nil {
 			return nil, err
 		}
-		calls[i] = o.call()
+		o.ask(&calls[i])
 		calls[i].done = make(chan struct{})
 	}
 	return b, nil
@@ -134,7 +134,7 @@ func (s *Session) collect(ctx context.Context, calls []call) ([][]string, error)
 	all := make([][]string, len(calls))
 	for i := range calls {
 		c := &calls[i]
-		o := op{name: "children", path: c.path}
+		o := &op{name: "children", path: c.path}
 		select {
 		case <-c.done:
 		case <-ctx.Done():

@@ -29,32 +29,32 @@ var errNotSent = errors.New("not sent")
 
 // run performs an operation: it waits for a connection, sends the request, and waits for the answer, the end of ctx or the end
 // of the session. When a server refuses the operation, run returns its reply together with the error.
-func (s *Session) run(ctx context.Context, o op) (reply, error) { return s.await(ctx, o, nil) }
+func (s *Session) run(ctx context.Context, o *op) (*reply, error) { return s.await(ctx, o, nil) }
 
 // await is run for an operation of which c was submitted already; nil if none was.
-func (s *Session) await(ctx context.Context, o op, c *call) (reply, error) {
+func (s *Session) await(ctx context.Context, o *op, c *call) (*reply, error) {
 	for try := 0; ; c = nil {
 		if c == nil {
 			var err error
-			if c, err = s.send(ctx, &o); err != nil {
-				return reply{}, err
+			if c, err = s.send(ctx, o); err != nil {
+				return new(reply), err
 			}
 		}
 		select {
 		case <-c.done:
 		case <-ctx.Done():
-			return reply{}, s.failed(o, OutcomeUnknown, cause(ctx))
+			return new(reply), s.failed(o, OutcomeUnknown, cause(ctx))
 		}
 		failed := s.outcome(o, c)
 		if failed == nil {
-			return c.reply, nil
+			return &c.reply, nil
 		}
 		// Repeated only if the answer was lost: a definite one is final.
 		if try++; s.Err() != nil || !o.read || failed.Outcome != OutcomeUnknown || try > maxRetries || ctx.Err() != nil {
 			if c.err != nil {
-				return reply{}, failed
+				return new(reply), failed
 			}
-			return c.reply, failed
+			return &c.reply, failed
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (s *Session) send(ctx context.Context, o *op) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	calls := []call{o.call()}
+	calls := o.calls()
 	calls[0].done = make(chan struct{})
 	return &calls[0], s.submit(ctx, o, frame, calls)
 }
@@ -77,10 +77,17 @@ type frameRoom [512]byte
 
 var rooms = sync.Pool{New: func() any { return new(frameRoom) }}
 
-// call makes a request of the operation, to be sent once.
-func (o *op) call() call {
-	arms, _ := o.request.(*setWatches)
-	return call{op: o.code, path: o.path, arms: arms, watch: o.watch, ops: len(o.ops), bounded: o.bounded}
+// calls makes a request of the operation, to be sent once.
+func (o *op) calls() []call {
+	calls := make([]call, 1)
+	o.ask(&calls[0])
+	return calls
+}
+
+// ask makes c a request of the operation.
+func (o *op) ask(c *call) {
+	c.op, c.path, c.watch, c.ops, c.bounded = o.code, o.path, o.watch, len(o.ops), o.bounded
+	c.arms, _ = o.request.(*setWatches)
 }
 
 // submit waits for a connection and hands calls to it. They go out together, in this order and on one connection, or not at
@@ -89,7 +96,7 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call
 	for {
 		l, err := s.awaitLink(ctx)
 		if err != nil {
-			return s.opError(*o, OutcomeNotSent, err)
+			return s.opError(o, OutcomeNotSent, err)
 		}
 		select {
 		case s.guard.slots <- struct{}{}:
@@ -97,9 +104,9 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call
 			select {
 			case s.guard.slots <- struct{}{}:
 			case <-ctx.Done():
-				return s.opError(*o, OutcomeNotSent, fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx)))
+				return s.opError(o, OutcomeNotSent, fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx)))
 			case <-s.done:
-				return s.opError(*o, OutcomeNotSent, s.Err())
+				return s.opError(o, OutcomeNotSent, s.Err())
 			}
 		}
 		calls[0].slot = true
@@ -114,8 +121,8 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call
 // Post sends a Set and waits for nothing: what the caller sends later comes after it. Without a connection, or with too many
 // operations in flight, it sends nothing.
 func (s *Session) Post(path string, data []byte, version int32) {
-	o := op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
-	frame, err := s.encode(nil, &o)
+	o := &op{name: "set", code: opSetData, path: path, request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
+	frame, err := s.encode(nil, o)
 	s.mu.Lock()
 	l := s.link
 	s.mu.Unlock()
@@ -127,7 +134,7 @@ func (s *Session) Post(path string, data []byte, version int32) {
 	default:
 		return
 	}
-	calls := []call{o.call()}
+	calls := o.calls()
 	if calls[0].slot = true; !l.submit(frame, calls) {
 		<-s.guard.slots
 	}
@@ -167,7 +174,7 @@ func cause(ctx context.Context) error {
 }
 
 // outcome is the error of an operation that was sent and has ended; nil if it succeeded.
-func (s *Session) outcome(o op, c *call) *OpError {
+func (s *Session) outcome(o *op, c *call) *OpError {
 	switch {
 	case c.err != nil:
 		return s.failed(o, OutcomeUnknown, c.err)
@@ -175,7 +182,8 @@ func (s *Session) outcome(o op, c *call) *OpError {
 		return nil
 	}
 	if len(o.ops) > 0 && len(c.reply.results) > 0 {
-		o.path, o.need = pathOf(o.ops[c.reply.failed]), needOf(o.ops[c.reply.failed])
+		each := o.ops[c.reply.failed]
+		o = &op{name: o.name, path: pathOf(each), need: needOf(each)}
 	}
 	outcome, err := answer(c.reply.code)
 	return s.failed(o, outcome, err)

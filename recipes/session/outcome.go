@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func answer(code int32) (Outcome, error) {
 
 // failed makes the *OpError of an operation that was sent and then refused by a server, or cut short by ctx or by the end of
 // the connection or the session.
-func (s *Session) failed(o op, outcome Outcome, err error) *OpError {
+func (s *Session) failed(o *op, outcome Outcome, err error) *OpError {
 	if outcome != OutcomeDefinite { // after an answer, even an error, there is no reason to suspect the session
 		s.look() // no timer has run yet on a machine just resumed
 	}
@@ -82,15 +83,12 @@ func (s *Session) failed(o op, outcome Outcome, err error) *OpError {
 }
 
 // opError makes the error that callers see: with a hint where there is one, and with better words where ZooKeeper's mislead.
-func (s *Session) opError(o op, outcome Outcome, err error) *OpError {
+func (s *Session) opError(o *op, outcome Outcome, err error) *OpError {
 	e := &OpError{Op: o.name, Path: o.path, Outcome: outcome, Err: err}
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
-		if o.need == "" {
-			o.need = need(o.name, o.path)
-		}
 		// go-zookeeper words it "not authenticated", which sends people to the wrong place.
-		e.Err = deniedError{fmt.Sprintf("permission denied: it needs %s, and we are %s", o.need, s.Whoami())}
+		e.Err = deniedError{fmt.Sprintf("permission denied: it needs %s, and we are %s", cmp.Or(o.need, need(o.name, o.path)), s.Whoami())}
 		e.Hint = "have that right granted, or check the credentials: ZooKeeper accepts a wrong digest password and then knows nobody by that name"
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Hint = "an ACL must not be empty, its schemes must be known to the servers, and scheme auth needs credentials"

@@ -294,9 +294,9 @@ func (s *Session) granted(g grant, sent stamp, l *link) error {
 	}
 	if !first { // before any other request; on the first link Client.admit does it
 		for _, a := range s.client.cfg.Auth {
-			o := op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true}
-			frame, _ := s.encode(nil, &o) // it succeeded in Client.admit
-			l.submit(frame, []call{o.call()})
+			o := &op{name: "auth", code: opSetAuth, path: a.Scheme, request: a, read: true}
+			frame, _ := s.encode(nil, o) // it succeeded in Client.admit
+			l.submit(frame, o.calls())
 		}
 	}
 	if first {

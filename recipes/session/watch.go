@@ -114,7 +114,7 @@ func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Wat
 // Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
 	w := s.attach(watchKey{path: path}, call)
-	r, err := s.run(ctx, op{name: "get", code: opGetData, path: path, read: true, watch: true})
+	r, err := s.run(ctx, &op{name: "get", code: opGetData, path: path, read: true, watch: true})
 	if err != nil {
 		w.Stop()
 		return nil, nil, nil, err
@@ -130,7 +130,7 @@ func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Sta
 // ChildrenCalled is ChildrenW with a call, as with GetCalled.
 func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) ([]string, *zk.Stat, *Watch, error) {
 	w := s.attach(watchKey{path: path, child: true}, call)
-	r, err := s.run(ctx, op{name: "children", code: opGetChildren2, path: path, read: true, watch: true})
+	r, err := s.run(ctx, &op{name: "children", code: opGetChildren2, path: path, read: true, watch: true})
 	if err != nil {
 		w.Stop()
 		return nil, nil, nil, err
@@ -159,7 +159,7 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 	for i, k := range r.keys {
 		all[i] = s.attach(k, nil)
 	}
-	_, err := s.run(ctx, op{name: "setWatches", code: opSetWatches, path: r.keys[0].path, request: r, read: true})
+	_, err := s.run(ctx, &op{name: "setWatches", code: opSetWatches, path: r.keys[0].path, request: r, read: true})
 	if err != nil {
 		for _, w := range all {
 			w.Stop()
