@@ -140,22 +140,21 @@ func (a *acquisition) heldLocally(q *queue, held *HeldError) *HeldError {
 	if held.Cause != nil {
 		held.Waited = time.Since(a.start)
 	}
-	return held
+	return held.described()
 }
 
 // contend queues until granted. On an error the ticket has been passed on and the contender is gone or going.
 func (a *acquisition) contend(ctx context.Context, t ticket) (h *holding, err error) {
-	// Never while a place exists: giveUp deletes it, or passes it on.
-	err = retry(ctx, nil, func(err error) bool { return len(a.places) == 0 && didNothing(err) }, func() error {
+	for try := (tries{}); ; t = (ticket{}) { // what was inherited is used up, or went with its session
 		h, err = a.once(ctx, t)
 		a.unwatch()
-		t = ticket{} // what was inherited is used up, or went with its session
-		return err
-	})
-	if err != nil {
-		return nil, a.giveUp(ctx, err)
+		switch {
+		case err == nil:
+			return h, nil
+		case len(a.places) > 0 || try.over(ctx, nil, didNothing, &err): // never while a place exists: giveUp deletes it, or passes it on
+			return nil, a.giveUp(ctx, err)
+		}
 	}
-	return h, nil
 }
 
 // once is one try, in one session. It is for acquisitions of one lock.

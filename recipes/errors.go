@@ -94,6 +94,14 @@ type HeldError struct {
 	c *Client
 }
 
+// described fills in what the holder says about itself, as far as its data is known.
+func (e *HeldError) described() *HeldError {
+	if e.Holder.Data != nil {
+		e.Holder.Describe(e.Holder.Data)
+	}
+	return e
+}
+
 // Error names the lock, the holder and the position.
 func (e *HeldError) Error() string {
 	var b strings.Builder

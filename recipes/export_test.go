@@ -39,7 +39,8 @@ func Joined(values, end context.Context) context.Context { return joined{values,
 
 // Decide says whether a contender is admitted, or which one it waits for.
 func Decide(q kind.Queue, p kind.Params, children []string, name string) (granted bool, behind string, err error) {
-	v, err := decide(q, p, children, name)
+	var v verdict
+	err = v.decide(q, p, children, name)
 	return v.granted, v.behind, err
 }
 
@@ -191,7 +192,9 @@ func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *He
 
 func (t *Turns) Heir(key string) string                 { return t.st.heir(key).id }
 func (t *Turns) Leave(key string)                       { t.st.leave(key, ticket{}) }
-func (t *Turns) WaitsFor(key string, holder *HeldError) { t.st.waitsFor(key, holder) }
+func (t *Turns) WaitsFor(key string, holder *HeldError) {
+	t.st.waitsFor(key, &holder.Holder, holder.Position)
+}
 
 // Wake wakes the tries as when who has the turn waits, and another one that leaves before they look.
 func (t *Turns) Wake(key string) {

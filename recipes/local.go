@@ -9,13 +9,14 @@ import (
 // localQueue lets one goroutine of this client at a time contend for a lock in ZooKeeper; the others wait here, first come
 // first served. It is what keeps a thousand goroutines down to one contender.
 type localQueue struct {
-	owner   string        // the ID of the goroutine that has the ticket
-	leaving bool          // it is only cleaning up
-	waiters []waiter      // in the order of arrival
-	kept    *holding      // nobody holds, and this is kept for the next one: see WithRetention
-	held    *HeldError    // what the owner waits for, if it is known to wait
-	waits   chan struct{} // closed when held is set; nil while nobody asks
-	left    chan struct{} // closed when who has the ticket has left; nil while nobody asks
+	owner    string        // the ID of the goroutine that has the ticket
+	leaving  bool          // it is only cleaning up
+	waiters  []waiter      // in the order of arrival
+	kept     *holding      // nobody holds, and this is kept for the next one: see WithRetention
+	holder   *Contender    // what the owner waits for, if it is known to wait; its Data may change, with mu held
+	position int           // how many are ahead of the owner then
+	waits    chan struct{} // closed when holder is set; nil while nobody asks
+	left     chan struct{} // closed when who has the ticket has left; nil while nobody asks
 }
 
 // waiter is a goroutine that waits for the ticket.
@@ -43,10 +44,8 @@ type ticket struct {
 
 // ahead says who is in the way of a goroutine with i others between it and the owner; mu is held.
 func (s *localQueue) ahead(i int) *HeldError {
-	if s.held != nil { // somebody else's contender, which all of us wait for
-		held := *s.held // each caller's own: Identify writes into it
-		held.Position += i + 1
-		return &held
+	if s.holder != nil { // somebody else's contender, which all of us wait for
+		return &HeldError{Holder: *s.holder, Position: s.position + i + 1} // each caller's own: Identify writes into it
 	}
 	return &HeldError{Holder: Contender{ID: s.owner, Host: hostname(), PID: os.Getpid()}, Position: i + 1, Local: true}
 }
@@ -109,11 +108,11 @@ func (st *clientState) enter(ctx context.Context, key, id string, by *queue, try
 			st.mu.Unlock()
 			// The ticket came at the same moment. It is ours to pass on, and has been sent already.
 			return <-pass, nil
-		case err == nil && s.held == nil: // woken by waits
+		case err == nil && s.holder == nil: // woken by waits
 			continue // the owner that was known to wait has passed the ticket on meanwhile
 		}
 		if held = s.ahead(i); err == nil {
-			held.Position = s.held.Position // the place it would have shared
+			held.Position = s.position // the place it would have shared
 		}
 		held.Cause = err
 		s.waiters = slices.Delete(s.waiters, i, i+1)
@@ -183,8 +182,8 @@ func (st *clientState) granted(key string) {
 
 // waitsForNobody forgets what the owner waited for. The channel that said so is closed; the next owner gets a new one.
 func (s *localQueue) waitsForNobody() {
-	if s.held != nil {
-		s.held, s.waits = nil, nil
+	if s.holder != nil {
+		s.holder, s.waits = nil, nil
 	}
 }
 
@@ -192,7 +191,7 @@ func (s *localQueue) waitsForNobody() {
 func (s *localQueue) whenHeld() <-chan struct{} {
 	if s.waits == nil {
 		s.waits = make(chan struct{})
-		if s.held != nil {
+		if s.holder != nil {
 			close(s.waits)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // so nobody can come between: when it goes, we are the first, if our own node is still there, which its watch says (see
 // prove). The chain starts at a listing that shows the predecessor first, which a short queue has in time (lookAhead). A
 // predecessor that has not said that it holds, one that leaves while it waits, or a reconnect breaks it: then we list.
-func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error) {
+func (p *place) wayClear(ctx context.Context, v *verdict) (first bool, err error) {
 	ordered := p.in.Marked || p.in.Gate
 	first = v.head && ordered
 	ready := func() {}
@@ -66,17 +66,16 @@ func (p *place) wayClear(ctx context.Context, v verdict) (first bool, err error)
 // the holder may be another contender. Best effort, once for each holder.
 func (p *place) identify(ctx context.Context) {
 	if p.holder.Data == nil {
-		p.holder.Data = []byte{}
+		p.says([]byte{})
 		if data, _, err := p.s.Get(ctx, p.holder.Path); err == nil {
-			p.holder.Describe(data)
+			p.says(data)
 		}
 	}
-	p.tellLocal()
 }
 
 // watchAhead sets way: on the contender v names, or on the queue if v names none or we may not read that one. It leaves way nil,
 // without an error, if the queue has changed already. held reports whether the contender says that it holds.
-func (p *place) watchAhead(ctx context.Context, v verdict) (held bool, err error) {
+func (p *place) watchAhead(ctx context.Context, v *verdict) (held bool, err error) {
 	dir := p.node().dir
 	path := kind.JoinPath(dir, v.behind)
 	// A watch that was silent before the listing does for it too. If it has fired since for a deletion, next says so; if that was on
@@ -97,25 +96,30 @@ func (p *place) watchAhead(ctx context.Context, v verdict) (held bool, err error
 	if v.behind != "" {
 		data, _, w, err := getWPersistent(ctx, p.s, path)
 		if err == nil && v.head {
-			p.holder.Describe(data)
+			p.says(data)
 		}
 		if !errors.Is(err, zk.ErrNoAuth) {
 			p.way = w
-			return saysHeld(data), err
+			return !v.head && saysHeld(data), err // the front of the queue need not say so
 		}
 	}
-	// The watch reports changes after the listing it came with. The verdict is of an older listing, so decide again.
-	children, w, err := childrenWPersistent(ctx, p.s, dir)
+	return false, p.watchQueue(ctx, v)
+}
+
+// watchQueue sets way on the queue, unless that has changed. The watch reports changes after the listing it came with. The verdict
+// is of an older listing, so decide again.
+func (p *place) watchQueue(ctx context.Context, v *verdict) error {
+	children, w, err := childrenWPersistent(ctx, p.s, p.node().dir)
 	if err != nil {
-		return false, err
+		return err
 	}
-	now, err := decide(p.in, p.d.params, children, p.node().name)
-	if err != nil || now.granted || now.behind != v.behind {
+	var now verdict
+	if err := now.decide(p.in, p.d.params, children, p.node().name); err != nil || now.granted || now.behind != v.behind {
 		w.Stop()
-		return false, nil
+		return nil
 	}
 	p.way = w
-	return false, nil
+	return nil
 }
 
 // lookAhead watches before, which is ahead of the contender at path, which is right ahead of us. When before goes, wait lists
@@ -155,7 +159,7 @@ func (p *place) lookAhead(ctx context.Context, path, before string) {
 func (p *place) deaf(ctx context.Context) bool {
 	data, _, err := p.s.Get(ctx, p.way.Path())
 	if err == nil && p.holder.Path == p.way.Path() {
-		p.holder.Describe(data)
+		p.says(data)
 	}
 	if errors.Is(err, zk.ErrNoAuth) {
 		p.way = stop(p.way)

@@ -133,7 +133,8 @@ func (p *place) atOnce() error {
 		return nil
 	}
 	// The last of a transaction's permits decides: they have consecutive numbers.
-	v, err := decide(p.in, p.d.params, p.lists[0], p.node().name)
+	var v verdict
+	err := v.decide(p.in, p.d.params, p.lists[0], p.node().name)
 	line, _ := kind.SortContenders(p.lists[0])
 	var waiting []kind.Contender
 	if p.permits() {
@@ -269,9 +270,9 @@ func (p *place) serve(ctx context.Context) error {
 			continue
 		}
 		// line is not empty: if it were, n would be more than the limit, which possible has refused.
-		if err = p.ahead(permits, verdict{position: len(line), first: line[0]}); err == nil {
+		if err = p.ahead(permits, &verdict{position: len(line), first: line[0]}); err == nil {
 			p.identify(ctx)
-			if err = p.sameLimit(*p.holder); err == nil { // now, rather than when that holder has gone
+			if err = p.sameLimit(p.held().Holder); err == nil { // now, rather than when that holder has gone
 				_, err = p.next(ctx, w)
 			}
 		}

@@ -127,7 +127,8 @@ func (p *place) wait(ctx context.Context) error {
 				return err
 			}
 		}
-		v, err := decide(p.in, p.d.params, children, p.node().name)
+		var v verdict
+		err := v.decide(p.in, p.d.params, children, p.node().name)
 		if err == nil {
 			p.total = v.total
 		}
@@ -138,10 +139,10 @@ func (p *place) wait(ctx context.Context) error {
 			missing = true
 			continue
 		case !v.granted:
-			if err := p.ahead(p.node().dir, v); err != nil {
+			if err := p.ahead(p.node().dir, &v); err != nil {
 				return err
 			}
-			first, err := p.wayClear(ctx, v)
+			first, err := p.wayClear(ctx, &v)
 			if err != nil {
 				return err
 			}
@@ -212,7 +213,7 @@ func (p *place) list(ctx context.Context) (children []string, err error) {
 }
 
 // ahead records who is ahead. It refuses a Try, a queue that is full, and a request that can never be granted.
-func (p *place) ahead(dir string, v verdict) error {
+func (p *place) ahead(dir string, v *verdict) error {
 	if err := p.possible(); err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (p *place) held() *HeldError {
 	if p.holder != nil {
 		held.Holder = *p.holder
 	}
-	return held
+	return held.described()
 }
 
 // timedOut turns an error into a HeldError if ctx has ended.
@@ -256,6 +257,15 @@ func (p *place) timedOut(ctx context.Context, err error) error {
 // tellLocal tells the goroutines of this client that wait behind us who holds the lock.
 func (p *place) tellLocal() {
 	if !p.a.set && len(p.a.tickets) > 0 {
-		p.q.c.state.waitsFor(p.q.localKey(), p.held())
+		p.q.c.state.waitsFor(p.q.localKey(), p.holder, p.position)
 	}
+}
+
+// says records what the holder says about itself. Only the error of a wait that ends needs it, and reads it then. Goroutines that
+// wait behind us make errors of the same holder.
+func (p *place) says(data []byte) {
+	st := &p.q.c.state
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	p.holder.Data = data
 }

@@ -87,17 +87,18 @@ type verdict struct {
 // errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
 var errNotListed = errors.New("our contender is not in the queue")
 
-// decide asks the kind about the contender called name, of all those in its queue.
-func decide(k kind.Queue, p kind.Params, children []string, name string) (verdict, error) {
+// decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it
+// is made where it is needed, and not handed through the frames between.)
+func (v *verdict) decide(k kind.Queue, p kind.Params, children []string, name string) error {
 	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
 	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
 	if i < 0 {
-		return verdict{}, errNotListed
+		return errNotListed
 	}
 	adm := k.Admit(p, line, i)
-	v := verdict{granted: adm.Granted, position: i, first: line[0], total: len(line)}
+	*v = verdict{granted: adm.Granted, position: i, first: line[0], total: len(line)}
 	if adm.Granted {
-		return v, nil
+		return nil
 	}
 	if adm.Behind != kind.AnyChange {
 		v.behind, v.head = line[adm.Behind].Name, adm.Behind == 0
@@ -110,5 +111,5 @@ func decide(k kind.Queue, p kind.Params, children []string, name string) (verdic
 			v.waiters++
 		}
 	}
-	return v, nil
+	return nil
 }

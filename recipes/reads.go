@@ -35,11 +35,11 @@ func getWPersistent(ctx context.Context, s *Session, path string) (data []byte, 
 
 // getCalledPersistent is GetCalled until it is answered.
 func getCalledPersistent(ctx context.Context, s *Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
-	err = retry(ctx, s, unanswered, func() error {
-		data, stat, w, err = s.GetCalled(ctx, path, call)
-		return err
-	})
-	return data, stat, w, err
+	for t := (tries{}); ; {
+		if data, stat, w, err = s.GetCalled(ctx, path, call); t.over(ctx, s, unanswered, &err) {
+			return data, stat, w, err
+		}
+	}
 }
 
 // childrenWPersistent is ChildrenW until it is answered.

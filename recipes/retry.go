@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,23 +34,33 @@ func patiently(ctx context.Context, s *Session, worth func(error) bool, try func
 }
 
 func retryWithin(ctx context.Context, s *Session, longest time.Duration, worth func(error) bool, try func() error) error {
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, longest) {
-		err := try()
-		if err == nil || !worth(err) {
+	for t := (tries{longest: longest}); ; {
+		if err := try(); t.over(ctx, s, worth, &err) {
 			return err
-		}
-		switch why := pause(ctx, s, wait); {
-		case why == nil:
-		case ctx.Err() == nil && errors.Is(err, why):
-			return why
-		case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
-			return fmt.Errorf("%w: %v", why, err)
-		case errors.Is(err, why):
-			return err
-		default:
-			return fmt.Errorf("%w: %w", why, err)
 		}
 	}
+}
+
+// tries is retry as a loop, for what a waiter does: its stack is as deep as its calls.
+type tries struct{ wait, longest time.Duration }
+
+// over reports whether err is final; else it has paused. What ends a pause becomes part of err.
+func (t *tries) over(ctx context.Context, s *Session, worth func(error) bool, err *error) bool {
+	if *err == nil || !worth(*err) {
+		return true
+	}
+	t.wait = max(10*time.Millisecond, min(2*t.wait, cmp.Or(t.longest, time.Second)))
+	switch why := pause(ctx, s, t.wait); {
+	case why == nil:
+		return false
+	case ctx.Err() == nil && errors.Is(*err, why):
+		*err = why
+	case ctx.Err() == nil: // not %w: that nothing was done in this session is no reason to go on in the next one
+		*err = fmt.Errorf("%w: %v", why, *err)
+	case !errors.Is(*err, why):
+		*err = fmt.Errorf("%w: %w", why, *err)
+	}
+	return true
 }
 
 // pause waits a little before another try; its error says why there must be none. A session that is over ends it at once,

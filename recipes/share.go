@@ -52,19 +52,19 @@ func (st *clientState) unshare(h *holding) {
 	}
 }
 
-// waitsFor says which contender the ticket's owner waits for: for the errors of the goroutines behind it, and for a Try to
+// waitsFor says which contender the ticket's owner waits for, and how many are ahead of it: for the errors of the goroutines behind it, and for a Try to
 // read, which waits no longer than until this is known.
-func (st *clientState) waitsFor(key string, held *HeldError) {
+func (st *clientState) waitsFor(key string, holder *Contender, position int) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	s := st.local[key]
 	if s == nil {
 		return
 	}
-	if s.held == nil && s.waits != nil {
+	if s.holder == nil && s.waits != nil {
 		close(s.waits)
 	}
-	s.held = held
+	s.holder, s.position = holder, position
 }
 
 // share joins what this client reads already, if no writer is queued. Nil and no error: a contender is needed.
