@@ -62,21 +62,20 @@ func (a *acquisition) take(ctx context.Context, q *queue, n int) (*Lease, error)
 			return nil, err
 		}
 	}
+	var h *holding
+	var err error
 	if q.kind.Permits != nil {
-		h, err := a.permits(ctx)
-		if err != nil {
+		h, err = a.permits(ctx)
+	} else {
+		var t ticket
+		if t, err = a.enter(ctx, q, q); err != nil {
 			return nil, err
 		}
-		return h.leaseOf(ctx, h.first), nil
+		if t.shared != nil {
+			return a.takeOver(ctx, q, t.shared)
+		}
+		h, err = a.contend(ctx, t)
 	}
-	t, err := a.enter(ctx, q, q)
-	if err != nil {
-		return nil, err
-	}
-	if t.shared != nil {
-		return a.takeOver(ctx, q, t.shared)
-	}
-	h, err := a.contend(ctx, t)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (p *place) watchAhead(ctx context.Context, v *verdict) (held bool, err erro
 		return false, nil
 	}
 	if v.behind != "" {
-		data, _, w, err := getWPersistent(ctx, p.s, path)
+		data, _, w, err := getCalledPersistent(ctx, p.s, path, p.waker())
 		if err == nil && v.head {
 			p.says(data)
 		}
@@ -109,7 +109,7 @@ func (p *place) watchAhead(ctx context.Context, v *verdict) (held bool, err erro
 // watchQueue sets way on the queue, unless that has changed. The watch reports changes after the listing it came with. The verdict
 // is of an older listing, so decide again.
 func (p *place) watchQueue(ctx context.Context, v *verdict) error {
-	children, w, err := childrenWPersistent(ctx, p.s, p.node().dir)
+	children, w, err := childrenCalledPersistent(ctx, p.s, p.node().dir, p.waker())
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (p *place) lookAhead(ctx context.Context, path, before string) {
 		return
 	}
 	p.looked = true // once: what was changed after our node was created fires a watch at once, and would do so again
-	set, err := p.s.SetWatches(ctx, since, data, []string{before})
+	set, err := p.s.SetWatches(ctx, since, data, []string{before}, p.waker())
 	if err != nil { // read it instead
 		return
 	}
@@ -185,75 +185,57 @@ func stop(w *session.Watch) *session.Watch {
 //
 // All waits of the recipes for something in ZooKeeper are here. A place without nodes waits too (a reader that lets writers
 // go first), and so does one without a declaration (a holder, a follower of an election).
+//
+// Watches only wake it (waker). Before it waits it looks at all of them, so none is missed.
 func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error) {
-	var ahead, own, scout, changed, dropped <-chan struct{}
-	var silence *time.Ticker
-	brief := w != nil && p.brief()
-	fresh := w != nil && p.a != nil && len(p.nodes) > 0 && !p.late
+	var ahead, changed, dropped <-chan struct{}
 	if w != nil {
-		ahead = w.C()
+		ahead = w.C() // nil where it calls wake
 	}
-	if p.scout != nil {
-		scout = p.scout.C()
-	}
+	var silence *time.Ticker
+	var silent <-chan time.Time
+	brief := w != nil && p.brief()
 	for {
+		switch {
+		case w != nil && w.Event() != 0:
+			if p.s.State() == session.StateLost {
+				return 0, lostError(p.q.path, p.s.Err())
+			}
+			return w.Event(), nil
+		case p.scout != nil && p.scout.Event() != 0:
+			p.scout = stop(p.scout)
+			return zk.EventNotWatching, nil
+		case p.own != nil && p.own.Event() != 0: // whatever the event is: the next read counts
+			p.unwatch()
+			if brief = false; w == nil {
+				return zk.EventNotWatching, nil
+			}
+		}
 		if len(p.nodes) > 0 && p.own == nil && !p.hidden && !brief {
 			if err := p.readOwn(ctx); err != nil {
 				return 0, p.timedOut(ctx, err)
 			}
 		}
-		if own = nil; p.own != nil {
-			own = p.own.C()
-		}
-		var silent <-chan time.Time
 		if silence == nil && (w != nil || p.hidden) {
 			every := p.s.Timeout()
-			if fresh {
+			if w != nil && p.fresh() {
 				every = moment
 			}
 			silence = time.NewTicker(every)
 			defer silence.Stop()
-		}
-		if silence != nil {
 			silent = silence.C
 		}
 		if p.d != nil {
 			changed, dropped = p.d.changed(), p.d.dropped
 		}
 		select {
+		case <-p.news:
 		case <-ahead:
-			if p.s.State() == session.StateLost {
-				return 0, lostError(p.q.path, p.s.Err())
-			}
-			return w.Event(), nil
 		case <-silent:
-			switch {
-			case fresh:
-				p.late, fresh, brief = true, false, false
-				silence.Reset(p.s.Timeout())
-				if p.looked && p.deaf(ctx) {
-					return zk.EventNotWatching, nil
-				}
-				p.identify(ctx)
-			case w == nil:
-				if err := p.readHidden(ctx); err != nil {
-					return 0, p.timedOut(ctx, err)
-				}
-			case w.OfChildren(), len(p.nodes) == 0: // look again
-				return zk.EventNotWatching, nil
-			default: // whatever else goes wrong here is met by the next reconnect, or the next look
-				// A server that has lost this event may have lost that of our own node: no grant rests on it.
-				if stat, err := p.s.Exists(ctx, w.Path()); err == nil && stat == nil {
-					return zk.EventNotWatching, nil
-				}
-			}
-		case <-scout:
-			p.scout = stop(p.scout)
-			return zk.EventNotWatching, nil
-		case <-own: // whatever the event is: the next read counts
-			p.unwatch()
-			if brief = false; w == nil {
-				return zk.EventNotWatching, nil
+			brief = false
+			silence.Reset(p.s.Timeout())
+			if look, err := p.unheard(ctx, w); look || err != nil {
+				return zk.EventNotWatching, err
 			}
 		case <-changed:
 			return zk.EventNotWatching, p.redeclare(ctx)
@@ -269,11 +251,52 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 	}
 }
 
+// unheard looks for what next may have missed, after a moment and then after each session timeout. It reports whether the
+// caller of next should look.
+func (p *place) unheard(ctx context.Context, w *session.Watch) (look bool, err error) {
+	switch {
+	case w != nil && p.fresh():
+		p.late = true
+		if p.looked && p.deaf(ctx) {
+			return true, nil
+		}
+		p.identify(ctx)
+	case w == nil:
+		if err := p.readHidden(ctx); err != nil {
+			return false, p.timedOut(ctx, err)
+		}
+	case w.OfChildren(), len(p.nodes) == 0: // look again
+		return true, nil
+	default: // whatever else goes wrong here is met by the next reconnect, or the next look
+		// A server that has lost this event may have lost that of our own node: no grant rests on it.
+		stat, err := p.s.Exists(ctx, w.Path())
+		return err == nil && stat == nil, nil
+	}
+	return false, nil
+}
+
+// waker returns what watches call to wake next.
+func (p *place) waker() func() {
+	if p.wake == nil {
+		news := make(chan struct{}, 1)
+		p.news, p.wake = news, func() {
+			select {
+			case news <- struct{}{}:
+			default: // it will look at this too
+			}
+		}
+	}
+	return p.wake
+}
+
+// fresh reports whether we have waited for less than a moment.
+func (p *place) fresh() bool { return p.a != nil && len(p.nodes) > 0 && !p.late }
+
 // brief reports whether what reads our own node and the holder's may be put off for a moment: most waits are over by then,
 // and it would cost them two requests and an event. Our node is known to be ours by the answer to its create. In a long
 // queue, and for the next in line, it is watched at once: see prove.
 func (p *place) brief() bool {
-	return p.a != nil && len(p.nodes) > 0 && p.node().czxid != 0 && !p.turn && !p.late
+	return p.fresh() && p.node().czxid != 0 && !p.turn
 }
 
 // silent reports whether our own node is watched, on the present connection, and was there at all that we have seen so far.
@@ -307,7 +330,11 @@ func obey(ctx context.Context, places ...*place) error {
 // readOwn reads and watches our own node: it may be deleted under us, or carry a request to step back.
 func (p *place) readOwn(ctx context.Context) error {
 	path := p.node().path
-	data, stat, w, err := getCalledPersistent(ctx, p.s, path, p.call)
+	call := p.call
+	if call == nil {
+		call = p.waker()
+	}
+	data, stat, w, err := getCalledPersistent(ctx, p.s, path, call)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
 		if p.hidden = true; p.call != nil { // a waiter finds out when the way is clear

@@ -270,7 +270,7 @@ func (p *place) serve(ctx context.Context) error {
 			continue
 		}
 		// line is not empty: if it were, n would be more than the limit, which possible has refused.
-		if err = p.ahead(permits, &verdict{position: len(line), first: line[0]}); err == nil {
+		if err = p.ahead(permits, &verdict{position: len(line), first: &line[0]}); err == nil {
 			p.identify(ctx)
 			if err = p.sameLimit(p.held().Holder); err == nil { // now, rather than when that holder has gone
 				_, err = p.next(ctx, w)

@@ -34,14 +34,16 @@ type place struct {
 	version int32           // of its data
 	czxid   int64           // its own; 0 until read
 	call    func()          // of a holder's place: called where a waiter's would be woken by own
-	proven  bool            // a committed write was made after, or by, the fact that admits us
-	waited  bool            // it was not admitted when it was created
-	marked  bool            // it says so, and since when it holds
-	queued  bool            // it is not on arrival any more
-	late    bool            // it has waited for a moment
-	looked  bool            // lookAhead has watched its node
-	turn    bool            // what is right ahead of us is the first, or the queue is long: our node is watched from the start
-	total   int             // contenders in the newest listing
+	news    chan struct{}   // of capacity 1: wakes next; see waker
+	wake    func()
+	proven  bool // a committed write was made after, or by, the fact that admits us
+	waited  bool // it was not admitted when it was created
+	marked  bool // it says so, and since when it holds
+	queued  bool // it is not on arrival any more
+	late    bool // it has waited for a moment
+	looked  bool // lookAhead has watched its node
+	turn    bool // what is right ahead of us is the first, or the queue is long: our node is watched from the start
+	total   int  // contenders in the newest listing
 
 	position int        // contenders ahead
 	holder   *Contender // the first of them; nil if none is known
@@ -220,7 +222,7 @@ func (p *place) ahead(dir string, v *verdict) error {
 	p.position = v.position
 	// About the same holder we may know more by now than its name.
 	if p.holder == nil || p.holder.Name != v.first.Name {
-		p.holder = new(inspect.NewContender(dir, v.first))
+		p.holder = new(inspect.NewContender(dir, *v.first))
 	}
 	if p.a.try {
 		return p.held()

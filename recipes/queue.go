@@ -81,7 +81,7 @@ type verdict struct {
 	position int    // contenders ahead
 	waiters  int    // of them, not granted
 	total    int    // contenders, with those behind
-	first    kind.Contender
+	first    *kind.Contender
 }
 
 // errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
@@ -96,7 +96,7 @@ func (v *verdict) decide(k kind.Queue, p kind.Params, children []string, name st
 		return errNotListed
 	}
 	adm := k.Admit(p, line, i)
-	*v = verdict{granted: adm.Granted, position: i, first: line[0], total: len(line)}
+	*v = verdict{granted: adm.Granted, position: i, first: &line[0], total: len(line)}
 	if adm.Granted {
 		return nil
 	}

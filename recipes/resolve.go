@@ -79,8 +79,12 @@ func (t *txn) send(ctx context.Context, lists []string) *session.Pipelined {
 	if len(t.born) == 1 && len(t.gone) == 0 && len(t.with) == 0 {
 		return t.s.CreateAndList(ctx, t.born[0].createRequest(), lists...)
 	}
-	// The creates come first: by their place their results are found. The deletes could stand anywhere, as nobody sees a
-	// state between two operations.
+	return t.s.MultiAndList(ctx, t.ops(), lists...)
+}
+
+// ops are the operations. The creates come first: by their place their results are found. The deletes could stand anywhere, as
+// nobody sees a state between two operations.
+func (t *txn) ops() []any {
 	ops := make([]any, 0, len(t.born)+len(t.with)+len(t.gone))
 	for _, k := range t.born {
 		ops = append(ops, k.createRequest())
@@ -89,7 +93,7 @@ func (t *txn) send(ctx context.Context, lists []string) *session.Pipelined {
 	for _, k := range t.gone {
 		ops = append(ops, &zk.DeleteRequest{Path: k.path, Version: -1})
 	}
-	return t.s.MultiAndList(ctx, ops, lists...)
+	return ops
 }
 
 // settle makes of an answer, or of its absence, what became of the transaction: applied when err is nil, else not.

@@ -18,24 +18,29 @@ func (l *link) submit(frames []byte, calls []call) bool {
 	at := len(l.outbox)
 	l.outbox = append(l.outbox, frames...)
 	for i := range calls {
-		c, frame := &calls[i], l.outbox[at:]
-		if c.op != opClose { // which brings go-zookeeper's xid
-			l.xid++
-			c.xid = l.xid
-		}
+		c := &calls[i]
 		c.sent, c.touched = now, touched
-		binary.BigEndian.PutUint32(frame[4:], uint32(c.xid))
-		if c.arms != nil { // now: an event that comes at once comes before the reply
-			for _, k := range c.arms.keys {
-				l.armed[k] = struct{}{}
-			}
-		}
-		l.calls.push(c)
-		at += 4 + int(binary.BigEndian.Uint32(frame))
+		at += l.number(c, l.outbox[at:])
 	}
 	l.push()
 	l.g.submitted(calls)
 	return true
+}
+
+// number gives a request that is being submitted its xid, and returns the length of its frame. The caller holds mu.
+func (l *link) number(c *call, frame []byte) int {
+	if c.op != opClose { // which brings go-zookeeper's xid
+		l.xid++
+		c.xid = l.xid
+	}
+	binary.BigEndian.PutUint32(frame[4:], uint32(c.xid))
+	if c.arms != nil { // now: an event that comes at once comes before the reply
+		for _, k := range c.arms.keys {
+			l.armed[k] = struct{}{}
+		}
+	}
+	l.calls.push(c)
+	return 4 + int(binary.BigEndian.Uint32(frame))
 }
 
 // ping passes on a ping.

@@ -20,14 +20,25 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	if s.client.cfg.ReadOnly && !o.read && o.name != "confirm" {
 		return nil, s.refuse(o, ErrReadOnly, "")
 	}
-	if o.code == opMulti && len(o.ops) > 0 { // named after its first operation
-		o.path = pathOf(o.ops[0])
-	}
 	if err := s.check(o); err != nil {
 		return nil, err
 	}
 	start, e := len(b), encoder{append(b, 0, 0, 0, 0, 0, 0, 0, 0)} // length, xid
 	e.int32(o.code)
+	if e.node(o.request) == 0 {
+		e.other(o)
+	}
+	// A server accepts a frame of exactly this size and drops the connection at one byte more.
+	n := len(e.b) - start - 4
+	if n > maxRequest {
+		return nil, s.refuse(o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
+	}
+	binary.BigEndian.PutUint32(e.b[start:], uint32(n))
+	return e.b, nil
+}
+
+// other appends an operation that is no part of a transaction, or a transaction.
+func (e *encoder) other(o *op) {
 	switch r := o.request.(type) {
 	case nil:
 		if o.code == opMulti {
@@ -51,16 +62,7 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 		e.paths(r.keys[:r.data])
 		e.paths(nil) // whose creation is waited for
 		e.paths(r.keys[r.data:])
-	default:
-		e.node(r)
 	}
-	// A server accepts a frame of exactly this size and drops the connection at one byte more.
-	n := len(e.b) - start - 4
-	if n > maxRequest {
-		return nil, s.refuse(o, fmt.Errorf("%w: %d bytes, servers read at most %d", ErrTooLarge, n, maxRequest), "")
-	}
-	binary.BigEndian.PutUint32(e.b[start:], uint32(n))
-	return e.b, nil
 }
 
 // setACL is what SetACL sends besides the path.
@@ -81,9 +83,15 @@ func (s *Session) check(o *op) error {
 	if o.code != opMulti {
 		return s.checkNode(o)
 	}
+	return s.checkAll(o)
+}
+
+// checkAll checks the operations of a transaction, which is named after the first.
+func (s *Session) checkAll(o *op) error {
 	if len(o.ops) == 0 {
 		return s.refuse(o, errors.New("recipes: a transaction needs at least one operation"), "")
 	}
+	o.path = pathOf(o.ops[0])
 	for i, each := range o.ops {
 		part := &op{name: o.name, path: pathOf(each), request: each}
 		switch each.(type) {
@@ -100,7 +108,7 @@ func (s *Session) check(o *op) error {
 
 // checkNode refuses a path, flags or an access list that no server accepts.
 func (s *Session) checkNode(o *op) error {
-	sequential, acl := false, []zk.ACL{{}}
+	sequential, toNobody := false, false
 	switch r := o.request.(type) {
 	case Auth:
 		return nil
@@ -108,20 +116,20 @@ func (s *Session) checkNode(o *op) error {
 		if r.Flags < 0 || r.Flags > zk.FlagEphemeralSequential {
 			return s.refuse(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, or both")
 		}
-		sequential, acl = r.Flags&zk.FlagSequence != 0, r.Acl
+		sequential, toNobody = r.Flags&zk.FlagSequence != 0, len(r.Acl) == 0
 	case *setACL:
-		acl = r.acl
+		toNobody = len(r.acl) == 0
 	case *setWatches:
 		for _, k := range r.keys[1:] {
-			if err := s.checkNode(&op{name: o.name, path: k.path}); err != nil {
-				return err
+			if badPath(k.path, false) != "" {
+				o.path = k.path // refused below
 			}
 		}
 	}
 	if why := badPath(o.path, sequential); why != "" {
 		return s.refuse(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
 	}
-	if len(acl) == 0 { // PrepRequestProcessor.fixupACL
+	if toNobody { // PrepRequestProcessor.fixupACL
 		return s.refuse(o, fmt.Errorf("%w: it is empty", zk.ErrInvalidACL), "grant at least one permission to somebody")
 	}
 	return nil

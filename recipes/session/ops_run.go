@@ -101,12 +101,8 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call
 		select {
 		case s.guard.slots <- struct{}{}:
 		default:
-			select {
-			case s.guard.slots <- struct{}{}:
-			case <-ctx.Done():
-				return s.opError(o, OutcomeNotSent, fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx)))
-			case <-s.done:
-				return s.opError(o, OutcomeNotSent, s.Err())
+			if err := s.awaitSlot(ctx); err != nil {
+				return s.opError(o, OutcomeNotSent, err)
 			}
 		}
 		calls[0].slot = true
@@ -115,6 +111,18 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []call
 		}
 		<-s.guard.slots
 		s.lost(l) // the goroutine that found it dead has not called lost yet
+	}
+}
+
+// awaitSlot waits until one of the operations under way is answered.
+func (s *Session) awaitSlot(ctx context.Context) error {
+	select {
+	case s.guard.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %d operations are under way: %w", errNotSent, maxInFlight, cause(ctx))
+	case <-s.done:
+		return s.Err()
 	}
 }
 

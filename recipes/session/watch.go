@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -18,7 +19,7 @@ type Watch struct {
 	key  watchKey
 	c    chan struct{}
 	call func()       // instead of closing c
-	kind zk.EventType // written before c is closed
+	kind atomic.Int32 // a zk.EventType, once it has fired: written before c is closed, or call called
 
 	// In the list of those on the same node, as long as listed; Session.mu guards it.
 	prev, next *Watch
@@ -30,16 +31,9 @@ type Watch struct {
 // change: read the node again. A waiter needs nothing but C and its own ctx.
 func (w *Watch) C() <-chan struct{} { return w.c }
 
-// Event returns why C was closed: zk.EventNodeDataChanged, EventNodeDeleted, EventNodeChildrenChanged; zk.EventSession for a
-// re-established connection; zk.EventNotWatching for a lost session. Before C is closed it returns 0.
-func (w *Watch) Event() zk.EventType {
-	select {
-	case <-w.c:
-		return w.kind
-	default:
-		return 0
-	}
-}
+// Event returns why C was closed, or call called: zk.EventNodeDataChanged, EventNodeDeleted, EventNodeChildrenChanged;
+// zk.EventSession for a re-established connection; zk.EventNotWatching for a lost session. Before that it returns 0.
+func (w *Watch) Event() zk.EventType { return zk.EventType(w.kind.Load()) }
 
 // Path returns the path of the watched node.
 func (w *Watch) Path() string { return w.key.path }
@@ -94,12 +88,11 @@ func unlist(first *Watch) *Watch {
 // fire closes C of watches that the caller has taken out of Session.watches, which happens once for each, or makes their call.
 func (s *Session) fire(watches *Watch, t zk.EventType) {
 	for w := watches; w != nil; w = w.next {
-		if w.call != nil {
+		if w.kind.Store(int32(t)); w.call != nil {
 			w.call()
-			continue
+		} else {
+			close(w.c)
 		}
-		w.kind = t
-		close(w.c)
 	}
 }
 
@@ -139,12 +132,12 @@ func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) 
 }
 
 // SetWatches watches the data of some nodes as GetW does, and the lists of children of others as ChildrenW does, in one
-// request that reads nothing. The watches come in that order. One whose node is missing, or was changed behind the zxid
+// request that reads nothing. The watches come in that order, each with a call as by GetCalled. One whose node is missing, or was changed behind the zxid
 // since, fires at once. ZooKeeper's clients restore their watches with this request after a reconnect (DataTree.setWatches).
 //
 // Not guaranteed: that a watch ever fires whose node the session may not read. Servers set it without an error, and send no
 // event (CVE-2024-23944).
-func (s *Session) SetWatches(ctx context.Context, since int64, data, children []string) ([]*Watch, error) {
+func (s *Session) SetWatches(ctx context.Context, since int64, data, children []string, call func()) ([]*Watch, error) {
 	r := &setWatches{since: since, keys: make([]watchKey, 0, len(data)+len(children)), data: len(data)}
 	for _, path := range data {
 		r.keys = append(r.keys, watchKey{path: path})
@@ -157,7 +150,7 @@ func (s *Session) SetWatches(ctx context.Context, since int64, data, children []
 	}
 	all := make([]*Watch, len(r.keys))
 	for i, k := range r.keys {
-		all[i] = s.attach(k, nil)
+		all[i] = s.attach(k, call)
 	}
 	_, err := s.run(ctx, &op{name: "setWatches", code: opSetWatches, path: r.keys[0].path, request: r, read: true})
 	if err != nil {

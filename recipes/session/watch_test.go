@@ -98,7 +98,7 @@ func TestSetWatchesTellsWhatHasHappenedAtOnce(t *testing.T) {
 		require.NoError(t, srv.Set("/changed", []byte("x")))
 		require.NoError(t, srv.Create("/grown/child", nil))
 		srv.ResetCounts()
-		set, err := s.SetWatches(t.Context(), stat.Czxid, []string{"/same", "/changed", "/missing"}, []string{"/list", "/grown"})
+		set, err := s.SetWatches(t.Context(), stat.Czxid, []string{"/same", "/changed", "/missing"}, []string{"/list", "/grown"}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 1, srv.Counts().Total)
 		events := func() (all []zk.EventType) {
@@ -118,7 +118,7 @@ func TestSetWatchesTellsWhatHasHappenedAtOnce(t *testing.T) {
 		require.Empty(t, s.Stats().Armed)
 		require.Empty(t, s.watches)
 
-		_, err = s.SetWatches(t.Context(), 0, []string{"/same"}, []string{"no path"})
+		_, err = s.SetWatches(t.Context(), 0, []string{"/same"}, []string{"no path"}, nil)
 		require.ErrorIs(t, err, zk.ErrInvalidPath)
 		require.Empty(t, s.watches)
 	})
