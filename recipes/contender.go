@@ -52,11 +52,7 @@ type contender struct {
 
 // protectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
 // "_c_<uuid>-lock-", or kazoo's "<32 hex>__lock__".
-func protectedPrefix(w kind.Wire, marker string) string {
-	var u [16]byte
-	_, _ = rand.Read(u[:]) // crypto/rand.Read never fails
-	// A UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+func protectedPrefix(w kind.Wire, marker string, u [16]byte) string {
 	if w == kind.WireKazoo {
 		return hex.EncodeToString(u[:]) + marker
 	}
@@ -65,6 +61,13 @@ func protectedPrefix(w kind.Wire, marker string) string {
 		name = append(hex.AppendEncode(name, part), '-')
 	}
 	return string(append(name, marker...))
+}
+
+// newUUID draws a UUID of version 4, as Curator's are (ProtectedMode, UUID.randomUUID).
+func newUUID() (u [16]byte) {
+	_, _ = rand.Read(u[:]) // crypto/rand.Read never fails
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return u
 }
 
 // reserve books the bytes of the node about to be created: its path with the ten digits a number has. One with a sign has

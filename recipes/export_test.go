@@ -190,8 +190,8 @@ func (t *Turns) Enter(ctx context.Context, key, id string, try, shares bool) *He
 	return held
 }
 
-func (t *Turns) Heir(key string) string                 { return t.st.heir(key).id }
-func (t *Turns) Leave(key string)                       { t.st.leave(key, ticket{}) }
+func (t *Turns) Heir(key string) string { return t.st.heir(key).id }
+func (t *Turns) Leave(key string)       { t.st.leave(key, ticket{}) }
 func (t *Turns) WaitsFor(key string, holder *HeldError) {
 	t.st.waitsFor(key, &holder.Holder, holder.Position)
 }

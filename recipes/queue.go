@@ -63,7 +63,7 @@ func (q *queue) contender(s *Session, d *declaration, in kind.Queue, about kind.
 		return nil, fmt.Errorf("recipes: %s: %w", q.path, err)
 	}
 	k := &contender{
-		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker), id: about.ID,
+		s: s, dir: in.Dir(q.path), prefix: protectedPrefix(d.wire, marker, newUUID()), id: about.ID,
 		data: in.Data(about), acl: d.acl, flags: zk.FlagEphemeral | zk.FlagSequence, bytes: &q.c.state.janitor(s).bytes,
 	}
 	if k.dir == d.path { // the node that is watched is the queue

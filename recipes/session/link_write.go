@@ -19,7 +19,8 @@ func (l *link) submit(frames []byte, calls []call) bool {
 	l.outbox = append(l.outbox, frames...)
 	for i := range calls {
 		c := &calls[i]
-		c.sent, c.touched = now, touched
+		c.sent = now
+		c.touched = touched
 		at += l.number(c, l.outbox[at:])
 	}
 	l.push()
