@@ -13,7 +13,7 @@ type localQueue struct {
 	leaving  bool          // it is only cleaning up
 	waiters  []waiter      // in the order of arrival
 	kept     *holding      // nobody holds, and this is kept for the next one: see WithRetention
-	holder   *Contender    // what the owner waits for, if it is known to wait; its Data may change, with mu held
+	holder   *rival        // what the owner waits for, if it is known to wait; its data may change, with mu held
 	position int           // how many are ahead of the owner then
 	waits    chan struct{} // closed when holder is set; nil while nobody asks
 	left     chan struct{} // closed when who has the ticket has left; nil while nobody asks
@@ -45,7 +45,7 @@ type ticket struct {
 // ahead says who is in the way of a goroutine with i others between it and the owner; mu is held.
 func (s *localQueue) ahead(i int) *HeldError {
 	if s.holder != nil { // somebody else's contender, which all of us wait for
-		return &HeldError{Holder: *s.holder, Position: s.position + i + 1} // each caller's own: Identify writes into it
+		return &HeldError{Holder: s.holder.contender(), Position: s.position + i + 1} // each caller's own: Identify writes into it
 	}
 	return &HeldError{Holder: Contender{ID: s.owner, Host: hostname(), PID: os.Getpid()}, Position: i + 1, Local: true}
 }

@@ -42,7 +42,7 @@ func (p *place) wayClear(ctx context.Context, v *verdict) (first bool, err error
 			ready() // we are next: see prove
 			ready = p.s.Ready(p.node().path)
 		}
-		if p.late || p.holder.Data != nil {
+		if p.late {
 			p.identify(ctx)
 		}
 		event, err := p.next(ctx, p.way)
@@ -65,9 +65,9 @@ func (p *place) wayClear(ctx context.Context, v *verdict) (first bool, err error
 // identify reads who the holder is, for the error of a wait that ends: the predecessor's data came with its watch, but
 // the holder may be another contender. Best effort, once for each holder.
 func (p *place) identify(ctx context.Context) {
-	if p.holder.Data == nil {
+	if p.holder.data == nil {
 		p.says([]byte{})
-		if data, _, err := p.s.Get(ctx, p.holder.Path); err == nil {
+		if data, _, err := p.s.Get(ctx, p.holder.path()); err == nil {
 			p.says(data)
 		}
 	}
@@ -158,7 +158,7 @@ func (p *place) lookAhead(ctx context.Context, path, before string) {
 // caller lists, and the queue is watched instead of a contender that we may not read.
 func (p *place) deaf(ctx context.Context) bool {
 	data, _, err := p.s.Get(ctx, p.way.Path())
-	if err == nil && p.holder.Path == p.way.Path() {
+	if err == nil && p.holder.path() == p.way.Path() {
 		p.says(data)
 	}
 	if errors.Is(err, zk.ErrNoAuth) {

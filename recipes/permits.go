@@ -192,9 +192,9 @@ func (p *place) heldBy(line, waiting []kind.Contender) error {
 	p.position = len(line) + len(waiting)
 	switch {
 	case len(line) > 0:
-		p.holder = new(inspect.NewContender(p.q.decides().Dir(p.q.path), line[0]))
+		p.holder = &rival{Contender: line[0], dir: p.q.decides().Dir(p.q.path)}
 	case len(waiting) > 0:
-		p.holder = new(inspect.NewContender(p.q.entrance().Dir(p.q.path), waiting[0]))
+		p.holder = &rival{Contender: waiting[0], dir: p.q.entrance().Dir(p.q.path)}
 	}
 	return p.held()
 }

@@ -45,8 +45,8 @@ type place struct {
 	turn    bool // what is right ahead of us is the first, or the queue is long: our node is watched from the start
 	total   int  // contenders in the newest listing
 
-	position int        // contenders ahead
-	holder   *Contender // the first of them; nil if none is known
+	position int    // contenders ahead
+	holder   *rival // the first of them; nil if none is known
 }
 
 // node is the contender that waits.
@@ -222,8 +222,9 @@ func (p *place) ahead(dir string, v *verdict) error {
 	p.position = v.position
 	// About the same holder we may know more by now than its name.
 	if p.holder == nil || p.holder.Name != v.first.Name {
-		p.holder = new(inspect.NewContender(dir, *v.first))
+		p.holder = &rival{Contender: *v.first, dir: dir}
 	}
+	v.first = nil // it keeps the whole line
 	if p.a.try {
 		return p.held()
 	}
@@ -241,7 +242,7 @@ func (p *place) ahead(dir string, v *verdict) error {
 func (p *place) held() *HeldError {
 	held := &HeldError{Path: p.q.path, Position: p.position, c: p.q.c}
 	if p.holder != nil {
-		held.Holder = *p.holder
+		held.Holder = p.holder.contender()
 	}
 	return held.described()
 }
@@ -269,5 +270,20 @@ func (p *place) says(data []byte) {
 	st := &p.q.c.state
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	p.holder.Data = data
+	p.holder.data = data
+}
+
+// rival is a contender ahead of us, as far as it is known.
+type rival struct {
+	kind.Contender
+	dir  string
+	data []byte // what it says about itself; nil until it is read
+}
+
+func (r *rival) path() string { return kind.JoinPath(r.dir, r.Name) }
+
+func (r *rival) contender() Contender {
+	c := inspect.NewContender(r.dir, r.Contender)
+	c.Data = r.data
+	return c
 }

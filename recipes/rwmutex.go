@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/session"
 )
@@ -98,7 +97,7 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 	line, _ := kind.SortContenders(children)
 	for i, k := range line {
 		if !k.Shared {
-			p.holder, p.position = new(inspect.NewContender(q.dir(), k)), i+1
+			p.holder, p.position = &rival{Contender: k, dir: q.dir()}, i+1
 		}
 	}
 	if p.position == 0 {
@@ -108,7 +107,7 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 		return false, p.held()
 	}
 	a.waits("", p.held)
-	_, _, w, err := getWPersistent(ctx, p.s, p.holder.Path)
+	_, _, w, err := getWPersistent(ctx, p.s, p.holder.path())
 	if isNoNode(err) { // gone since it was listed
 		return true, nil
 	}
