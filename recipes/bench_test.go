@@ -61,12 +61,12 @@ func reportRequests(b *testing.B, srv *zktest.Server) {
 	b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
 }
 
-func cycle(b *testing.B, m *recipes.Mutex) {
+func cycle(tb testing.TB, m *recipes.Mutex) {
 	l, err := m.Lock(context.Background())
 	if err == nil {
 		err = l.Unlock(context.Background())
 	}
 	if err != nil {
-		b.Error(err)
+		tb.Error(err)
 	}
 }
