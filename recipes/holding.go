@@ -205,16 +205,23 @@ func (h *holding) giveBack(ctx context.Context) error {
 		}
 		return h.q.c.dropAside(ctx, h.ks, func() { h.close(ticket{}) })
 	}
-	p := h.pass(ctx, heir)
-	known := p.sent != nil && p.sent.Answered() && p.sent.Err == nil
-	if known && p.passed(ctx) {
-		h.close(p.next)
-		return nil
+	var p *passing
+	answered := false
+	if ctx.Err() == nil && h.s.State() == session.StateActive { // else the caller may leave before anything is sent
+		p = h.pass(ctx, heir)
+		answered = p.sent != nil && p.sent.Answered() && p.sent.Err == nil
+		if answered && p.passed(ctx) {
+			h.close(p.next)
+			return nil
+		}
 	}
 	done := make(chan error, 1)
 	h.q.c.state.spawn(func() { // as in drop: the caller may leave before
+		if p == nil {
+			p = h.pass(context.WithoutCancel(ctx), heir)
+		}
 		var err error
-		if known || !p.passed(ctx) {
+		if answered || !p.passed(ctx) {
 			err = p.undo(ctx)
 		}
 		h.close(p.next)
