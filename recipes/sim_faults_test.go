@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -41,6 +43,7 @@ func (w *simWorld) strike(f simFault) {
 	case "refuse":
 		w.srv.RefuseDials(true)
 		w.srv.Disconnect(0)
+		w.recount(int32(f.n % 4))
 		time.Sleep(f.lasts)
 		w.srv.RefuseDials(false)
 	case "disconnect":
@@ -124,6 +127,21 @@ func (w *simWorld) inject(f simFault, id int64) {
 	}
 	time.Sleep(f.lasts)
 	rule.Release()
+}
+
+// recount is a new leader whose count of the children created lags by n (ZOOKEEPER-3249), or is right. It does not give a number
+// that a contender has, or one before that.
+func (w *simWorld) recount(n int32) {
+	for _, dir := range w.dirs {
+		queue, _ := w.srv.Get(dir)
+		count := (queue.Stat.Cversion+int32(len(queue.Children)))/2 - n
+		for _, name := range queue.Children {
+			if k, ok := kind.ParseContender(name); ok {
+				count = max(count, k.Seq+1)
+			}
+		}
+		require.NoError(w.t, w.srv.SetCreateCount(dir, max(0, count)))
+	}
 }
 
 // meddle is an administrator's hand in a queue.
