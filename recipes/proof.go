@@ -28,6 +28,8 @@ import (
 //     leader gave it in the transaction that made our node, so it is a fact of the log. It speaks of one life of the queue and of
 //     one leader. The declaration is the data of the same node, and its watch, looked at last, would have told us of either's
 //     end: of a deletion before any reply of a later state; and a server that loses its leader closes its connections.
+//     One who loses READ on the queue is told of nothing any more (CVE-2024-23944): nobody should take it from a client that
+//     is at work and then delete the queue and make it again.
 //
 // The node is our session's: the reply to its create, or a read of it (ours), said so.
 //
