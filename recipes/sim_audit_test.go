@@ -51,6 +51,10 @@ func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *
 	recipe, _ := w.target(st)
 	e.inHand = recipe == "multi"
 	e.client, e.grant, e.token, e.passed, e.ret = worker, g.id, g.token, l.HandOffs() > 0, w.stamp()
+	g.at = e.ret
+	for other := range w.believed { // a share of what was granted meanwhile, by a proof that may be older than the call
+		e.passed = e.passed || g.parts[0].shared && other.at > e.call && other.lease.With(l)
+	}
 	w.enter(e, g.parts...)
 	w.believed[g], w.standing[g] = true, true
 	for _, p := range g.parts {

@@ -43,7 +43,7 @@ func newOwn(seed uint64) *schedule {
 		}
 		for range n {
 			st := s.step(r)
-			st.how, st.extra, st.shared = "lock", "", r.IntN(3) == 0
+			st.how, st.extra, st.shared = []string{"lock", "lock", "lock", "try", "cancel"}[r.IntN(5)], []string{"", "", "exchange"}[r.IntN(3)], r.IntN(3) == 0
 			st.pause, st.hold = s.some(r, often), s.some(r, 0.02)
 			script = append(script, st)
 		}

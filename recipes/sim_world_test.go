@@ -73,6 +73,7 @@ type simGrant struct {
 	parts   []*simPart // one; of a multi-lock, one a member
 	session int64
 	token   uint64 // of what has no permits; else the first permit's
+	at      int64  // stamp: it was granted
 
 	spoiledAt time.Time // when an administrator, or a server that broke its word, ended it behind its holder's back
 	leaving   bool      // its holder is exchanging it: it has agreed to its end
