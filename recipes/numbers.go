@@ -11,7 +11,8 @@ import "sync/atomic"
 //
 // That holds for one life of the queue's node, and for one leader's count of it: a count that a new leader reads from disk may
 // have been wrong (ZOOKEEPER-3249). So numbers belongs to a declaration, which is not used any more when its watch has fired,
-// for whatever reason. See prove.
+// for whatever reason. See prove. Not for servers before 3.4.7 and 3.5.2, which could give a number twice after a transaction that
+// failed (ZOOKEEPER-1624).
 type numbers struct {
 	// The number, plus 1, of the newest contender of ours that was the first and has gone. In the upper half: how many
 	// contenders before it, in a row, were ours as well.
