@@ -87,8 +87,8 @@ type verdict struct {
 // errNotListed: our own contender is not in the list. It is never read as "nobody is ahead" (go-zookeeper's Lock does).
 var errNotListed = errors.New("our contender is not in the queue")
 
-// decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it
-// is made where it is needed, and not handed through the frames between.)
+// decide asks the kind about the contender called name, of all those in its queue. (A verdict is large: it is made where it is
+// needed, and not handed through the frames between.)
 func (v *verdict) decide(k kind.Queue, p kind.Params, children []string, name string) error {
 	line, _ := kind.SortContenders(children) // junk is nobody's place: neither waited for nor counted
 	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })

@@ -52,8 +52,8 @@ func (st *clientState) unshare(h *holding) {
 	}
 }
 
-// waitsFor says which contender the ticket's owner waits for, and how many are ahead of it: for the errors of the goroutines behind it, and for a Try to
-// read, which waits no longer than until this is known.
+// waitsFor says which contender the ticket's owner waits for, and how many are ahead of it: for the errors of the goroutines
+// behind it, and for a Try to read, which waits no longer than until this is known.
 func (st *clientState) waitsFor(key string, holder *rival, position int) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

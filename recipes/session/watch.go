@@ -132,8 +132,9 @@ func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) 
 }
 
 // SetWatches watches the data of some nodes as GetW does, and the lists of children of others as ChildrenW does, in one
-// request that reads nothing. The watches come in that order, each with a call as by GetCalled. One whose node is missing, or was changed behind the zxid
-// since, fires at once. ZooKeeper's clients restore their watches with this request after a reconnect (DataTree.setWatches).
+// request that reads nothing. The watches come in that order, each with a call as by GetCalled. One whose node is missing, or was
+// changed behind the zxid since, fires at once. ZooKeeper's clients restore their watches with this request after a reconnect
+// (DataTree.setWatches).
 //
 // Not guaranteed: that a watch ever fires whose node the session may not read. Servers set it without an error, and send no
 // event (CVE-2024-23944).
