@@ -172,11 +172,13 @@ type contest struct {
 	stop  func() // waits for the rivals, and fails if they saw two believers
 }
 
-// hold takes all lanes.
+// hold takes all lanes. Its error names who is in the way.
 func (c *contest) hold(t *testing.T, client *recipes.Client) error {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hostile.Patience)
+	defer cancel()
 	for _, l := range c.lanes {
-		x, err := l.holder.take(client, t.Context())
+		x, err := l.holder.take(client, ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}
