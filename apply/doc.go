@@ -62,9 +62,10 @@
 //
 // # How it works
 //
-// read.go walks the tree, and visit.go reads its nodes, without the access lists that are known; index.go, usage.go, quota.go,
-// adopt.go and frame.go read what belongs to it besides the nodes. run.go goes through the phases of a Run, each of which is a type. A job builds
-// and measures all transactions, compares the pins (verify.go), creates the nodes that the lock needs
+// read.go walks the tree, and visit.go reads its nodes, without the access lists that are known; index.go,
+// usage.go, quota.go, adopt.go and frame.go read what belongs to it besides the nodes. run.go goes through
+// the phases of a Run, each of which is a type. A job builds and measures all transactions, compares the
+// pins (verify.go), creates the nodes that the lock needs
 // (scaffold.go) and takes the lock (lock.go). locked prepares nodes (widen.go, drain.go). sending
 // commits each transaction and determines its outcome (break.go, commit.go). listing sets the access
 // lists (aclphase.go). check.go is the part that writes nothing; errors.go and explain.go word the

@@ -19,7 +19,8 @@ type numbers struct {
 	last atomic.Uint64
 }
 
-// inARow is how many contenders in a row were ours when we leave the listing out. A wrong guess costs a round trip.
+// inARow is how many contenders before our last one must have been ours for the next create to go without a listing. A wrong
+// guess costs a round trip.
 const inARow = 2
 
 // gone records that a contender has gone that was the first. Calls that cross each other may lose one: who follows that one
