@@ -9,6 +9,7 @@ type call struct {
 	ops     int         // of a transaction: the number of its operations
 	watch   bool        // a read that sets a watch
 	bounded bool        // it is waited for no longer than a session timeout; see link.expire
+	prompt  bool        // it is written at once; see link.gather
 	slot    bool        // it occupies one of guard.slots
 	told    bool        // done is closed, or about to be; guarded by the link's mu
 

@@ -43,6 +43,9 @@ type link struct {
 	armed   map[watchKey]struct{} // the watches set on the server
 	outbox  []byte                // frames to be written
 	writing bool                  // some goroutine is writing the outbox
+
+	gathering bool      // some goroutine is about to write it; see gather
+	hasty     time.Time // nobody gathers before this time
 }
 
 type linkState int

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/binary"
+	"runtime"
 	"time"
 )
 
@@ -14,7 +15,7 @@ func (l *link) submit(frames []byte, calls []call) bool {
 		l.mu.Unlock()
 		return false
 	}
-	touched := l.touch(now)
+	touched, busy := l.touch(now), l.calls.first != nil
 	at := len(l.outbox)
 	l.outbox = append(l.outbox, frames...)
 	for i := range calls {
@@ -23,9 +24,33 @@ func (l *link) submit(frames []byte, calls []call) bool {
 		c.touched = touched
 		at += l.number(c, l.outbox[at:])
 	}
-	l.push()
+	switch {
+	case !busy || l.writing || calls[0].prompt || now.at.Before(l.hasty):
+		l.push()
+	case l.gathering: // whoever gathers writes this too
+		l.mu.Unlock()
+	default:
+		l.gather(now.at)
+		l.push()
+	}
 	l.g.submitted(calls)
 	return true
+}
+
+// gather lets other goroutines submit their requests first, so that one write takes them all. While requests are under way there
+// are such goroutines: servers commit in batches, so answers come in batches, and each answer wakes a goroutine. It saves two
+// of three writes of 8 goroutines with a lock each. The caller holds mu.
+//
+// Where goroutines compute, the scheduler is slow to come back to this one. It then gathers no more for twenty times as long.
+func (l *link) gather(now time.Time) {
+	l.gathering = true
+	l.mu.Unlock()
+	runtime.Gosched()
+	l.mu.Lock()
+	l.gathering = false
+	if took := time.Since(now); took > 5*time.Millisecond {
+		l.hasty = now.Add(20 * took)
+	}
 }
 
 // number gives a request that is being submitted its xid, and returns the length of its frame. The caller holds mu.

@@ -19,6 +19,7 @@ type op struct {
 	read    bool  // changes nothing: repeated when its answer was lost with a connection
 	watch   bool
 	bounded bool   // see DeleteAll
+	prompt  bool   // see call
 	need    string // the permission that a transaction's failed operation needs
 }
 
@@ -87,6 +88,7 @@ func (o *op) calls() []call {
 // ask makes c a request of the operation.
 func (o *op) ask(c *call) {
 	c.op, c.path, c.watch, c.ops, c.bounded = o.code, o.path, o.watch, len(o.ops), o.bounded
+	c.prompt = o.prompt
 	c.arms, _ = o.request.(*setWatches)
 }
 

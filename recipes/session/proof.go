@@ -159,7 +159,7 @@ func (s *Session) Confirm(ctx context.Context, paths ...string) error {
 	for i, path := range paths {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
 	}
-	_, err := s.run(ctx, &op{name: "confirm", code: opMulti, ops: checks})
+	_, err := s.run(ctx, &op{name: "confirm", code: opMulti, ops: checks, prompt: true})
 	var failed *OpError
 	if errors.As(err, &failed) && errors.Is(err, zk.ErrNoAuth) {
 		failed.Err = fmt.Errorf("%w: %w", ErrCannotHeartbeat, failed.Err)

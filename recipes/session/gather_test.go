@@ -1,0 +1,102 @@
+package session
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/locktree/locktree/recipes/zktest"
+)
+
+// countedConn counts the writes.
+type countedConn struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// busy opens a session of which a request is under way, and counts what it writes from there on.
+func busy(t *testing.T) (s *Session, l *link, conn *countedConn) {
+	srv := zktest.Start(t, zktest.WithLatency(100*time.Millisecond))
+	_, s = open(t, srv)
+	s.mu.Lock()
+	l = s.link
+	s.mu.Unlock()
+	start(t, s, 1)
+	l.mu.Lock()
+	conn = &countedConn{Conn: l.Conn}
+	l.Conn = conn
+	l.mu.Unlock()
+	return s, l, conn
+}
+
+// ask reads in n goroutines and returns when all are answered.
+func (s *Session) ask(t *testing.T, n int) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			_, err := s.Exists(context.Background(), "/")
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// start lets n goroutines ask. They are answered before the test ends.
+func start(t *testing.T, s *Session, n int) {
+	answered := make(chan struct{})
+	t.Cleanup(func() { <-answered })
+	go func() {
+		defer close(answered)
+		s.ask(t, n)
+	}()
+	synctest.Wait()
+}
+
+func TestRequestsOfManyGoroutinesShareWrites(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // else another processor may write while this one still starts goroutines
+	synctest.Test(t, func(t *testing.T) {
+		s, _, conn := busy(t)
+		s.ask(t, 64)
+		require.LessOrEqual(t, conn.writes.Load(), int64(16))
+	})
+}
+
+func TestAHeartbeatDoesNotWaitForWhoGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l, conn := busy(t)
+		l.mu.Lock()
+		l.gathering = true // by a goroutine whose turn does not come
+		l.mu.Unlock()
+		start(t, s, 3)
+		require.Zero(t, conn.writes.Load())
+		asked := time.Now()
+		require.NoError(t, s.Confirm(t.Context(), "/"))
+		require.Less(t, time.Since(asked), time.Second, "else the next ping wrote it")
+		require.Equal(t, int64(1), conn.writes.Load(), "what was gathered goes with it")
+	})
+}
+
+func TestNobodyGathersInAProcessThatComputes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l, conn := busy(t)
+		l.mu.Lock()
+		l.gathering, l.hasty = true, time.Now().Add(time.Minute) // the scheduler has not come back for long
+		l.mu.Unlock()
+		start(t, s, 1)
+		require.Equal(t, int64(1), conn.writes.Load())
+	})
+}
