@@ -25,7 +25,7 @@ func (l *link) submit(frames []byte, calls []call) bool {
 		at += l.number(c, l.outbox[at:])
 	}
 	switch {
-	case !busy || l.writing || calls[0].prompt || now.at.Before(l.hasty):
+	case !busy || l.writing || l.state != linkGranted || calls[0].prompt || now.at.Before(l.hasty):
 		l.push()
 	case l.gathering: // whoever gathers writes this too
 		l.mu.Unlock()
