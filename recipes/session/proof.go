@@ -70,14 +70,14 @@ func (s *Session) Hold(ctx context.Context, lost func(error), paths ...string) (
 
 // hold is Hold if a committed write is recent enough; otherwise it fails with errStaleProof.
 func (s *Session) hold(lost func(error), paths ...string) (release func(), err error) {
-	s.look()
+	s.State() // looks at the clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == StateLost {
 		return nil, s.err
 	}
 	now := time.Now()
-	if !now.Before(s.proof.deadline(s.timeout, s.slept)) { // slept as of look
+	if !now.Before(s.proof.deadline(s.timeout, s.slept)) { // slept as of State
 		return nil, fmt.Errorf("%w for %s: the last one was sent %v ago, more than half the session timeout of %v",
 			errStaleProof, paths[0], now.Sub(s.proof.sent.at).Round(time.Millisecond), s.timeout)
 	}

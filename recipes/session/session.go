@@ -157,6 +157,12 @@ type Stats struct {
 // State returns the session's state. It reads the clock: on a machine that was suspended it returns StateLost before any timer
 // has run.
 func (s *Session) State() State {
+	s.mu.Lock()
+	if now := s.read(); s.state == StateActive && now.Before(s.doubtAt()) && now.Before(s.lostAt()) {
+		s.mu.Unlock()
+		return StateActive // most are: no deadline has passed
+	}
+	s.mu.Unlock()
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
