@@ -258,9 +258,14 @@ func (d *frame) joined(have []kind.ACL) []kind.ACL {
 	}
 	for _, a := range have {
 		user, _, _ := strings.Cut(a.ID, ":")
+		same := slices.IndexFunc(known, func(b kind.ACL) bool { return granted([]kind.ACL{b}, a) || hides(a, []kind.ACL{b}) })
+		switch {
 		// If a user has more digests there than we know, at least one of them is somebody else's.
-		if !granted(was, a) && (!hides(a, known) || hidden[a.ID] > len(of[user])) {
+		case same < 0, hidden[a.ID] > len(of[user]):
 			list = append(list, a)
+		// One of ours has more rights than we gave it: another stack, whose quotas are below the same directories, gave it those.
+		case !covers(was, a):
+			list = append(list, kind.ACL{Scheme: a.Scheme, ID: known[same].ID, Perms: a.Perms})
 		}
 	}
 	return kind.NormalizeACL(list)
