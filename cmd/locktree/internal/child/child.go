@@ -5,9 +5,10 @@
 // # Guarantees
 //
 // The exit code is the command's own; 128+N when signal N killed it, as in a shell.
-// [Process.Kill] ends all processes of the group that have not left it by themselves
-// (setsid, as daemons do). On Linux the command is killed when this process dies, however
-// it dies; what the command started is not. On systems other than Unix there are no
+// [Process.Kill] ends all processes of the group; on Linux also what the command started in
+// groups of their own, as timeout(1) in a script does, unless it left the session (setsid, as
+// daemons do). On Linux the command is killed when this process dies, however it dies; what
+// the command started is not. On systems other than Unix there are no
 // groups: only the command itself is told.
 package child
 
@@ -42,6 +43,8 @@ type Process struct {
 	terminal *terminal
 	done     chan struct{}
 	code     int
+
+	scattered map[int]string // see gather
 }
 
 // pipeDelay is how long output is read on after the command has ended, when something it

@@ -1,6 +1,83 @@
 package child
 
-import "syscall"
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // dieWithUs has the command killed when we are: the lock goes with our session then.
 func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+
+// gather notes the processes that the command has started and that are in other groups than its own, as those of timeout(1) in a
+// script are, and reports whether there are new ones. Who left our session, as daemons do, is not among them.
+//
+// It has to run before anybody is ended: then nothing says any more who started those that are left.
+func (p *Process) gather() (more bool) {
+	all, ours := processes(), map[int]bool{}
+	select {
+	case <-p.done: // its number may be another process's by now
+	default:
+		ours[p.cmd.Process.Pid] = true
+	}
+	session, _ := unix.Getsid(0)
+	for grown := true; grown; {
+		grown = false
+		for _, q := range all {
+			if q.session != session || ours[q.pid] || !ours[q.parent] && q.group != p.cmd.Process.Pid && p.scattered[q.pid] != q.started {
+				continue
+			}
+			ours[q.pid], grown = true, true
+			if q.group != p.cmd.Process.Pid && p.scattered[q.pid] != q.started {
+				if p.scattered == nil {
+					p.scattered = map[int]string{}
+				}
+				p.scattered[q.pid], more = q.started, true
+			}
+		}
+	}
+	return more
+}
+
+// signalScattered sends a signal to those that gather noted, as far as they are still the same processes.
+func (p *Process) signalScattered(s syscall.Signal) {
+	for pid, started := range p.scattered {
+		if q, ok := processOf(strconv.Itoa(pid)); ok && q.started == started {
+			_ = syscall.Kill(pid, s)
+		}
+	}
+}
+
+// process is what Linux says of one, see proc_pid_stat(5).
+type process struct {
+	pid, parent, group, session int
+	started                     string // in ticks since the machine started: numbers are used again
+}
+
+func processes() (all []process) {
+	names, _ := filepath.Glob("/proc/[0-9]*") // its only error is a bad pattern
+	for _, name := range names {
+		if q, ok := processOf(filepath.Base(name)); ok {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+func processOf(pid string) (process, bool) {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	_, rest, found := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // a name may contain anything
+	f := strings.Fields(rest)
+	if err != nil || !found || len(f) < 20 {
+		return process{}, false // it has ended
+	}
+	number := func(text string) int {
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	return process{pid: number(pid), parent: number(f[1]), group: number(f[2]), session: number(f[3]), started: f[19]}, true
+}

@@ -109,3 +109,37 @@ func TestKillReachesWhatTheCommandLeftBehind(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "gone\n", string(rest))
 }
+
+// timeout(1) in a script, and a shell with job control, make groups of their own. Whoever was in one went on working after the
+// lock was lost, and after exec had ended.
+func TestKillReachesGroupsWithinTheCommand(t *testing.T) {
+	for name, script := range map[string]string{
+		"timeout":                `timeout 1000 sh -c 'echo up; sleep 1000'; true`,
+		"job control":            `set -m; sh -c 'echo up; sleep 1000' & wait`,
+		"that ignores SIGTERM":   `timeout 1000 sh -c 'trap "" TERM; echo up; while :; do sleep 1; done'; true`,
+		"one within the other":   `timeout 1000 timeout 1000 sh -c 'echo up; sleep 1000'; true`,
+		"left by who started it": `timeout 1000 sh -c 'trap "" TERM; echo up; sleep 1000; sleep 1000' & sleep 1000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			p, err := child.Start(child.Command{Args: []string{"bash", "-c", script}, Env: os.Environ(), Stdout: w})
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
+			lines := bufio.NewReader(r)
+			_, err = lines.ReadString('\n')
+			require.NoError(t, err)
+			if strings.Contains(script, "trap") {
+				p.Stop()
+				if strings.Contains(script, "&") {
+					<-p.Done()
+				}
+			}
+			p.Kill()
+			_, err = io.ReadAll(lines) // as long as anybody can write
+			require.NoError(t, err)
+			<-p.Done()
+		})
+	}
+}

@@ -5,3 +5,7 @@ package child
 import "syscall"
 
 func dieWithUs(*syscall.SysProcAttr) {}
+
+func (*Process) gather() bool { return false }
+
+func (*Process) signalScattered(syscall.Signal) {}

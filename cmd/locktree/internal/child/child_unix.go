@@ -45,14 +45,31 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// Stop asks the group to end: SIGTERM, and SIGCONT for what is stopped.
+// Stop asks the group, and what the command started in others, to end: SIGTERM, and SIGCONT for what is stopped.
 func (p *Process) Stop() {
-	p.Signal(syscall.SIGTERM)
-	p.Signal(syscall.SIGCONT)
+	p.gather()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+		p.Signal(s)
+		p.signalScattered(s)
+	}
 }
 
-// Kill ends the group, also what is left of it when the command itself has ended.
-func (p *Process) Kill() { p.Signal(syscall.SIGKILL) }
+// Kill ends the group, and what the command started in others, also what is left of them when the command itself has
+// ended. They are stopped first: then nobody starts others, or ends and leaves no trace of what it started, in the meantime.
+func (p *Process) Kill() {
+	for range killTries {
+		p.Signal(syscall.SIGSTOP)
+		p.signalScattered(syscall.SIGSTOP)
+		if !p.gather() {
+			break
+		}
+	}
+	p.Signal(syscall.SIGKILL)
+	p.signalScattered(syscall.SIGKILL)
+}
+
+// killTries bounds the chase for processes that are deeper in each other than that.
+const killTries = 100
 
 func exitCode(s *os.ProcessState) int {
 	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
