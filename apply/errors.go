@@ -280,7 +280,7 @@ func (e *NodeError) Explain() plan.Explanation {
 		x.Detail = named(e.Addr, e.Path)
 	}
 	x.Detail += ": " + e.Why + "."
-	if errors.Is(e.Err, context.DeadlineExceeded) { // it was not refused
+	if e.Err == nil || errors.Is(e.Err, context.DeadlineExceeded) { // it was not refused
 		x.Summary = "Could not " + e.Op + " a node"
 	}
 	switch e.Op {

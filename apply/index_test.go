@@ -191,6 +191,43 @@ func TestReadAllFindsWhatNoMarkLeadsTo(t *testing.T) {
 	require.NotNil(t, live.Find(s.root+"/pay/batch/nightly"), "the index leads there")
 }
 
+// A search used to enter roots below ours, and what another configuration has there was ours if its stack has our name: the next
+// plan deleted it, with its apply lock.
+func TestASearchLeavesWhatIsBelowOtherRootsAlone(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	inner := *s
+	inner.root += "/other/inner"
+	inner.apply(c, inner.shop())
+	want, err := apply.Read(t.Context(), s.session(c), s.tree())
+	require.NoError(t, err)
+	live, err := apply.ReadAll(t.Context(), s.session(c), s.tree())
+	require.NoError(t, err)
+	require.Equal(t, paths(want), paths(live))
+}
+
+func TestARootInANamespaceOfTheSameStackIsAnError(t *testing.T) {
+	s := inMemory(t)
+	c := s.provisioner()
+	s.apply(c, s.shop())
+	inner := *s
+	inner.root += "/pay"
+	require.NoError(t, s.server.Create(plan.ScaffoldPath(inner.root)+"/stacks/another", nil))
+	require.False(t, s.plan(c, s.shop()).HasChanges(), "another stack may have its root there")
+	require.NoError(t, s.server.Create(plan.IndexPath(inner.root, stack), nil))
+	_, err := apply.Read(t.Context(), s.session(c), s.shop())
+	require.Equal(t, "Could not read a node", plan.Explain(err).Summary)
+	require.ErrorContains(t, err, `a configuration with the root /locks/pay has the same stack, "shop"`)
+}
+
+func paths(tree *plan.Tree) (out []string) {
+	for _, n := range tree.Nodes {
+		out = append(out, n.Path)
+	}
+	return out
+}
+
 // The index is damaged, and the reply to the transaction that mends it is lost: the
 // outcome is found out although there was no index to compare with.
 func TestLostReplyOfAMendedIndexIsResolved(t *testing.T) {

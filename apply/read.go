@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -344,10 +345,35 @@ func (r *reader) list(ctx context.Context, n *plan.Node) (*plan.Node, []string, 
 	if err != nil && !errors.Is(err, zk.ErrNoNode) && (r.ours(n) || !errors.Is(err, zk.ErrNoAuth)) {
 		return nil, nil, readError(n.Path, err)
 	}
+	another := n.Path == plan.ScaffoldPath(kind.ParentPath(n.Path))
 	for i, name := range names {
 		names[i] = kind.JoinPath(n.Path, name)
+		another = another || names[i] == plan.ScaffoldPath(n.Path)
+	}
+	if another && !r.ours(n) { // another root: what is there belongs to the stacks below it, also where their name is ours
+		return n, nil, nil
+	}
+	if another {
+		return n, names, r.apart(ctx, n)
 	}
 	return n, names, nil
+}
+
+// apart returns an error if a namespace of ours is also the root of a stack with our name. Whose a node in it is cannot be
+// told, and each of the two would delete what the other one declares.
+func (r *reader) apart(ctx context.Context, n *plan.Node) error {
+	inner := plan.IndexPath(n.Path, r.tree.Stack)
+	stat, err := r.s.Exists(ctx, inner)
+	switch {
+	case err != nil && !errors.Is(err, zk.ErrNoAuth):
+		return readError(inner, err)
+	case err == nil && stat == nil:
+		return nil
+	}
+	return &NodeError{
+		Path: n.Path, Op: "read", Addr: n.Addr, Why: fmt.Sprintf("a configuration with the root %s has the same stack, %q, so their nodes cannot be told apart", n.Path, r.tree.Stack),
+		Next: "Give one of the two another stack or another root.",
+	}
 }
 
 func liveOf(stat *zk.Stat) *plan.Live {
