@@ -15,7 +15,9 @@ type Plan struct {
 	Ensemble string `json:"ensemble"`
 	Root     string `json:"root"`
 	Stack    string `json:"stack"`
-	Destroy  bool   `json:"destroy,omitempty"` // everything of the stack goes, its index included
+	// Servers are those on which the plan was made; whoever saves a plan sets them. nil if they are not known.
+	Servers []string `json:"servers,omitempty"`
+	Destroy bool     `json:"destroy,omitempty"` // everything of the stack goes, its index included
 
 	// Changes are in the order of execution: deletions first, children before parents;
 	// then all others, parents before children. NoOp is included.

@@ -82,17 +82,19 @@ func (a *app) applySaved(ctx context.Context, f *applyFlags, name string) error 
 	if err := file.CheckStack(cfg.Stack); err != nil {
 		return err
 	}
+	at := make([]int, len(file.Plans)) // in Ensembles
+	for i, p := range file.Plans {
+		if at[i], err = ensembleOf(cfg, p); err != nil {
+			return err
+		}
+	}
 	for _, e := range cfg.Ensembles {
 		e.Tree.Nodes = nil // the plan says what should be there, and is as large
 	}
 	return a.connected(ctx, cfg, false, func(s *stack) error {
 		all := make([]*apply.Executor, len(file.Plans))
 		for i, p := range file.Plans {
-			client, err := s.clientFor(p)
-			if err != nil {
-				return err
-			}
-			all[i] = f.executor(client, p.Destroy)
+			all[i] = f.executor(s.clients[at[i]], p.Destroy)
 		}
 		return a.execute(ctx, all, file.Plans)
 	})

@@ -109,7 +109,11 @@ func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 			who[i] = append(who[i], plan.Identity(id))
 		}
 	}
-	return plan.DiffAll(trees, desired, who, opts)
+	plans := plan.DiffAll(trees, desired, who, opts)
+	for i, e := range s.Ensembles {
+		plans[i].Servers = e.Servers
+	}
+	return plans
 }
 
 // unreadable is the error of a command that showed everything except these nodes.
@@ -142,19 +146,23 @@ func (s *stack) plan(ctx context.Context, opts plan.Options) ([]*plan.Plan, erro
 	return s.diff(trees, opts), nil
 }
 
-// clientFor finds the connection for a saved plan. The ensemble must still be the one
-// of the plan.
-func (s *stack) clientFor(p *plan.Plan) (*recipes.Client, error) {
-	for i, e := range s.Ensembles {
-		if e.Name != p.Ensemble {
-			continue
-		}
-		if e.Root != p.Root {
-			return nil, view.Failf("Saved plan does not match the configuration", "The plan is for ensemble %q below %s; the configuration now says %s. Make a new plan.", p.Ensemble, p.Root, e.Root)
-		}
-		return s.clients[i], nil
+// ensembleOf finds the ensemble of a saved plan, which must still be the one of the plan.
+func ensembleOf(cfg *config.Config, p *plan.Plan) (int, error) {
+	const summary = "Saved plan does not match the configuration"
+	i := slices.IndexFunc(cfg.Ensembles, func(e *config.Ensemble) bool { return e.Name == p.Ensemble })
+	if i < 0 {
+		return 0, view.Failf(summary, "The plan is for ensemble %q, which the configuration does not declare. Apply it from the directory it was made in, or make a new plan.", p.Ensemble)
 	}
-	return nil, view.Failf("Saved plan does not match the configuration", "The plan is for ensemble %q, which the configuration does not declare. Apply it from the directory it was made in, or make a new plan.", p.Ensemble)
+	e := cfg.Ensembles[i]
+	switch {
+	case e.Root != p.Root:
+		return 0, view.Failf(summary, "The plan is for ensemble %q below %s; the configuration now says %s. Make a new plan.", p.Ensemble, p.Root, e.Root)
+	// With other variables the same block may name other servers, where a plan for a new stack would fit, too.
+	case len(p.Servers) > 0 && !slices.ContainsFunc(p.Servers, func(server string) bool { return slices.Contains(e.Servers, server) }):
+		return 0, view.Failf(summary, "The plan for ensemble %q was made on %s; the configuration now says %s. Give the variables that \"locktree plan\" was given, or make a new plan.",
+			p.Ensemble, strings.Join(p.Servers, ","), strings.Join(e.Servers, ","))
+	}
+	return i, nil
 }
 
 // serverLists are the servers of each ensemble.

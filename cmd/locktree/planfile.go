@@ -12,15 +12,11 @@ import (
 )
 
 // savePlan writes a file that only its owner can read, complete or not at all. It replaces
-// an existing file only if that is a plan, too: a typing error must not cost a configuration.
+// an existing file only if that is a plan, too, or empty: a typing error must not cost a configuration.
 func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) error {
 	path := a.path(name)
-	if old, err := os.Open(path); err == nil {
-		_, err := plan.DecodeFile(io.LimitReader(old, 64)) // its beginning is enough
-		old.Close()
-		if errors.Is(err, plan.ErrNotPlan) {
-			return view.Failf("Refusing to overwrite a file", "%s exists and is not a plan. Choose another name for -out, or remove the file.", name)
-		}
+	if info, err := os.Stat(path); err == nil && (!info.Mode().IsRegular() || info.Size() > 0 && !isPlan(path)) {
+		return view.Failf("Refusing to overwrite a file", "%s exists and is not a plan. Choose another name for -out, or remove the file.", name)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // 0600
 	if err != nil {
@@ -36,6 +32,17 @@ func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) erro
 		return view.Failf("Cannot write the plan", "%v. Nothing was written to ZooKeeper either. Choose another file for -out.", err)
 	}
 	return nil
+}
+
+// isPlan reports whether a file begins as a plan.
+func isPlan(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, err = plan.DecodeFile(io.LimitReader(f, 64))
+	return !errors.Is(err, plan.ErrNotPlan)
 }
 
 // readPlan reads a file of plan -out.
