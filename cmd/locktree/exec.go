@@ -132,7 +132,7 @@ func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 		return err
 	}
 	x.underWay <- struct{}{} // a signal is the command's, and ends this program only after it
-	p, err := child.Start(child.Command{Args: command, Env: x.environment(lease, token), Dir: x.dir, Stdin: x.stdin, Stdout: x.stdout, Stderr: x.stderr})
+	p, err := child.Start(child.Command{Args: command, Env: x.environment(lease, token), Dir: x.dir, Stdin: x.stdin, Stdout: unchecked(x.stdout), Stderr: x.stderr})
 	stopped := ""
 	if err == nil {
 		stopped = x.supervise(ctx, p, lease, session, signals)

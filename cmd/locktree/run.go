@@ -42,6 +42,23 @@ func run(ctx context.Context, args []string, env []string, stdin io.Reader, stdo
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
+	if isTerminal(a.stdout) {
+		return a.command(ctx, args)
+	}
+	out := &checked{Writer: a.stdout}
+	a.stdout = out
+	code := a.command(ctx, args)
+	if err := out.failed(); err != nil {
+		view.NewHuman(view.Stream{}, a.stream(a.stderr)).Diagnostics(view.Explain(err), nil) // with -json, too
+		if code == exitOK || code == exitChanges {
+			return exitError
+		}
+	}
+	return code
+}
+
+// command runs the command that the arguments name.
+func (a *app) command(ctx context.Context, args []string) int {
 	root := a.rootCommand()
 	args, err := a.withEnvironment(root, args)
 	if err != nil {

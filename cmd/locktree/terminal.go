@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -40,6 +43,40 @@ func (e environment) get(name string) string {
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// checked is standard output where that is no terminal. It keeps the first error of a write, which few of those who write look at.
+type checked struct {
+	io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+func (c *checked) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = cmp.Or(c.err, err)
+	return n, err
+}
+
+// unchecked is the stream itself, for a command that inherits it.
+func unchecked(w io.Writer) io.Writer {
+	if c, ok := w.(*checked); ok {
+		return c.Writer
+	}
+	return w
+}
+
+// failed is that error. A closed pipe is the reader's choice.
+func (c *checked) failed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil || errors.Is(c.err, syscall.EPIPE) || errors.Is(c.err, io.ErrClosedPipe) {
+		return nil
+	}
+	return view.Failf("Cannot write standard output", "%v. What this command showed is not complete; what it did is done.", c.err)
 }
 
 // color decides for one stream: -no-color and NO_COLOR beat CLICOLOR_FORCE,
