@@ -51,6 +51,9 @@ func outputCommand(a *app) *cobra.Command {
 func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs []plan.Output, err error) {
 	err = a.withStack(ctx, flags, true, func(s *stack) error {
 		trees, err := s.read(ctx)
+		if err == nil {
+			err = outputsKnown(trees)
+		}
 		outputs = storedOutputs(trees)
 		return err
 	})

@@ -40,6 +40,9 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 		return err
 	}
 	a.show(view.Live(trees))
+	if err == nil {
+		err = outputsKnown(trees)
+	}
 	if a.json != 0 {
 		return err // the document has the outputs
 	}
@@ -64,6 +67,17 @@ func (a *app) showPlan(name string, concise bool) error {
 		shown.destroy, shown.refreshOnly = file.Plans[0].Destroy, file.Plans[0].RefreshOnly
 	}
 	a.show(view.Plan{Plans: file.Plans, Checks: file.Checks, Operation: shown.operation(), Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	return nil
+}
+
+// outputsKnown is an error where an index that would hold outputs is lost.
+func outputsKnown(trees []*plan.Tree) error {
+	for _, tree := range trees {
+		ours := func(n *plan.Node) bool { return n.Payload != nil && n.Payload.Owner.Stack == tree.Stack }
+		if tree.Index == nil && (tree.IndexTrouble != "" || slices.ContainsFunc(tree.Nodes, ours)) {
+			return view.Failf("Outputs are not known", "The stack's index at %s is missing or damaged. \"locktree apply\" writes it again, with the outputs.", tree.IndexPin.Path)
+		}
+	}
 	return nil
 }
 

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"path"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -97,9 +98,14 @@ func (a *app) owned(ctx context.Context, flags *loadFlags, patterns []string) (t
 	return trees, err
 }
 
+// matchesAny takes a star for anything and all else for itself: keys in addresses hold slashes, and stand in brackets.
 func matchesAny(patterns []string, addr string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		ok, err := path.Match(p, addr)
-		return p == addr || ok && err == nil
+		parts := strings.Split(p, "*")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		ok, err := regexp.MatchString("(?s)^"+strings.Join(parts, ".*")+"$", addr)
+		return ok && err == nil // a pattern that is not UTF-8 matches nothing
 	})
 }
