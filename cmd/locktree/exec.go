@@ -185,6 +185,8 @@ func (x *execution) checkFlags(c *cobra.Command) error {
 		return usage(c, "Bad flag", "-permits=%d: must be at least 1.", x.permits)
 	case x.timeout < 0 || x.session < 0:
 		return usage(c, "Bad flag", "A duration cannot be negative.")
+	case x.given["timeout"] && x.timeout == 0:
+		return usage(c, "Bad flag", "-timeout=0: a time to wait must be positive. Leave it out to wait without end, or give -try not to wait.")
 	case x.try && x.timeout > 0:
 		return usage(c, "Bad flag", "-try does not wait and -timeout does. Give only one of them.")
 	case x.conflict < 0 || x.conflict > 255:
