@@ -53,10 +53,10 @@ func (m *module) parseAddress(a *attribute, computed bool) (out address, ok bool
 			return m.notAddress(a, why)
 		}
 		if parts = parts[2:]; len(parts) > 0 && parts[0].key != nil {
-			key, diags := parts[0].key.Value(nil)
+			var constant bool
+			s.key, constant = constantText(parts[0].key)
 			switch s.keyed = true; {
-			case !diags.HasErrors() && key.Type() == cty.String && !key.IsNull():
-				s.key = key.AsString()
+			case constant:
 			case computed:
 				s.computed = &attribute{name: a.name, expr: parts[0].key, rng: a.rng, nameRange: a.nameRange}
 			default:
@@ -75,15 +75,24 @@ func (m *module) parseAddress(a *attribute, computed bool) (out address, ok bool
 // written is the native form of an address: in a JSON file it is a string. What does not parse is returned as it is, and
 // is no address.
 func written(expr hcl.Expression) hcl.Expression {
-	v, diags := expr.Value(nil)
-	if !json.IsJSONExpression(expr) || diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
+	text, ok := constantText(expr)
+	if !json.IsJSONExpression(expr) || !ok {
 		return expr
 	}
-	parsed, diags := hclsyntax.ParseExpression([]byte(v.AsString()), expr.Range().Filename, expr.Range().Start)
+	parsed, diags := hclsyntax.ParseExpression([]byte(text), expr.Range().Filename, expr.Range().Start)
 	if diags.HasErrors() { // with an address in parsed where more follows it
 		return expr
 	}
 	return parsed
+}
+
+// constantText is the value of an expression that is a string and depends on nothing.
+func constantText(expr hcl.Expression) (string, bool) {
+	v, diags := expr.Value(nil)
+	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
+		return "", false
+	}
+	return v.AsString(), true
 }
 
 // part is a name or a key of an address.

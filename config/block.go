@@ -35,9 +35,9 @@ type attribute struct {
 	required  bool    // null, which means not set, is an error: see scope.as
 }
 
-// name is the first label.
+// name is the first label; "" without one, and of what no block declares.
 func (b *block) name() string {
-	if len(b.labels) == 0 {
+	if b == nil || len(b.labels) == 0 {
 		return ""
 	}
 	return b.labels[0]

@@ -203,7 +203,7 @@ func (m *module) evaluateModule(child *module, d *decl, s scope, addr string) ct
 	child.run()
 	outputs := make(map[string]cty.Value, len(child.outputs))
 	for _, o := range child.outputs {
-		outputs[o.name()] = o.value
+		outputs[o.block.name()] = o.value
 		d.failed = d.failed || o.failed
 	}
 	return cty.ObjectVal(outputs)
@@ -211,14 +211,16 @@ func (m *module) evaluateModule(child *module, d *decl, s scope, addr string) ct
 
 // each is the scope of one element of for_each.
 func (s scope) each(el element, addr string) scope {
-	s.ctx = s.ctx.NewChild()
-	s.ctx.Variables = map[string]cty.Value{"each": eachValue(el)}
+	s = s.element("each", cty.StringVal(el.key), el.value)
 	s.where = addr
 	return s
 }
 
-func eachValue(el element) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(el.key), "value": el.value})
+// element is the scope in which a name has the attributes key and value.
+func (s scope) element(name string, key, value cty.Value) scope {
+	s.ctx = s.ctx.NewChild()
+	s.ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(map[string]cty.Value{"key": key, "value": value})}
+	return s
 }
 
 // moduleReference checks what follows module.NAME: one of its outputs.

@@ -31,8 +31,12 @@ func (m *module) checkNodes() {
 			bare[i.ensemble] = i
 		}
 	}
-	if homeless := m.firstNode(); homeless != nil && len(m.names["ensemble"]) == 0 && !m.incomplete {
-		m.errorf(homeless.head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
+	homeless := m.nodes
+	if len(homeless) == 0 && len(m.instances) > 0 {
+		homeless = []*nodeDecl{m.instances[0].decl}
+	}
+	if len(homeless) > 0 && len(m.names["ensemble"]) == 0 && !m.incomplete {
+		m.errorf(homeless[0].head, "No ensemble", "No ensemble is declared for the nodes: add ensemble \"main\" { servers = [\"HOST:PORT\"] }.")
 	}
 	for _, name := range m.names["ensemble"] {
 		d := m.named["ensemble"][name]
@@ -43,17 +47,6 @@ func (m *module) checkNodes() {
 					"Declare admins there, set acl = acl.NAME on its namespace, or declare one that lets everybody in with allow_world = true.", i.addr, name)
 		}
 	}
-}
-
-// firstNode is a declaration that needs an ensemble, if there is any.
-func (m *module) firstNode() *nodeDecl {
-	switch {
-	case len(m.nodes) > 0:
-		return m.nodes[0]
-	case len(m.instances) > 0:
-		return m.instances[0].decl
-	}
-	return nil
 }
 
 // severalEnsembles reports whether the configuration declares more than one.
@@ -71,21 +64,6 @@ func (m *module) samePath(i, other *instance) {
 	}
 	m.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
 		i.addr, i.path, other.addr, m.where(other.decl.head))
-}
-
-// eachInstance calls f for every instance, parents first, in the order of the
-// configuration.
-func (m *module) eachInstance(f func(*instance)) {
-	var walk func(nodes []*nodeDecl, at *instance)
-	walk = func(nodes []*nodeDecl, at *instance) {
-		for _, n := range nodes {
-			for _, i := range n.instances[at] {
-				f(i)
-				walk(n.children, i)
-			}
-		}
-	}
-	walk(m.nodes, nil)
 }
 
 // trees returns the ensembles with what is declared on them.

@@ -3,8 +3,6 @@ package config
 import (
 	"maps"
 	"slices"
-
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // schemaFormat grows when a field changes its meaning; new fields do not change it.
@@ -66,7 +64,8 @@ type AttributeSchema struct {
 
 // Schema returns the language. The result is a new one at each call.
 func Schema() *LanguageSchema {
-	s := &LanguageSchema{Format: schemaFormat, Functions: functionNames()}
+	s := &LanguageSchema{Format: schemaFormat}
+	s.Functions = slices.Sorted(maps.Keys(newModule(&sources{report: &report{}}, Options{}).functionsOf()))
 	for _, t := range language.blocks {
 		b := t.describe()
 		b.Module = childLanguage.nested(t.name) != nil
@@ -91,16 +90,4 @@ func (t *blockType) describe() *BlockSchema {
 		}
 	}
 	return b
-}
-
-func functionNames() []string {
-	return slices.Sorted(maps.Keys(newModule(&sources{report: &report{}}, Options{}).functionsOf()))
-}
-
-// bounds are the limits of a parameter, for numbers only.
-func bounds(f kind.Field) (lo, hi *int) {
-	if f.Type != kind.TypeInt {
-		return nil, nil
-	}
-	return &f.Min, &f.Max
 }

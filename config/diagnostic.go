@@ -94,8 +94,6 @@ func (r *report) errors() int {
 	return n
 }
 
-func (r *report) hasErrors() bool { return r.diags.HasErrors() }
-
 // sorted returns what was collected, by file, position and text.
 func (r *report) sorted() hcl.Diagnostics {
 	slices.SortStableFunc(r.diags, func(a, b *hcl.Diagnostic) int {

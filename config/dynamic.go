@@ -1,11 +1,11 @@
 package config
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -52,11 +52,8 @@ func (t *blockType) typeOf(raw *hcl.Block, r *report) *blockType {
 	}
 	inner := t.dynamic[raw.Labels[0]]
 	if inner == nil {
-		var names []string
-		for name := range t.dynamic {
-			names = append(names, name)
-		}
-		r.errorf(raw.LabelRanges[0], "Unsupported block type", "Blocks of type %q are not expected in %s block.%s", raw.Labels[0], article(t.name), hint(raw.Labels[0], names, ""))
+		r.errorf(raw.LabelRanges[0], "Unsupported block type", "Blocks of type %q are not expected in %s block.%s",
+			raw.Labels[0], article(t.name), hint(raw.Labels[0], slices.Collect(maps.Keys(t.dynamic)), ""))
 	}
 	return inner
 }
@@ -132,10 +129,7 @@ func (m *module) expandDynamic(s scope, n *block) []nestedBlock {
 	var out []nestedBlock
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
-		inner := s
-		inner.ctx = s.ctx.NewChild()
-		inner.ctx.Variables = map[string]cty.Value{n.iterator: cty.ObjectVal(map[string]cty.Value{"key": k, "value": e})}
-		out = append(out, nestedBlock{content[0], inner})
+		out = append(out, nestedBlock{content[0], s.element(n.iterator, k, e)})
 	}
 	return out
 }

@@ -22,7 +22,7 @@ func Format(src []byte, filename string) ([]byte, hcl.Diagnostics) {
 	}
 	file, diags := parseFile(src, filename, isJSON)
 	r.add(causes(diags)...)
-	if isJSON || r.hasErrors() {
+	if isJSON || r.diags.HasErrors() {
 		return src, r.sorted()
 	}
 	w := rewriter{src: src}

@@ -17,7 +17,7 @@ func FromEnvironment(environ []string) (*Ensemble, error) {
 	e, s := &Ensemble{Name: "environment", Root: "/"}, scope{m: m, d: &decl{}}
 	m.serversOfEnvironment(s, e)
 	m.authOfEnvironment(s, e)
-	if r.hasErrors() {
+	if r.diags.HasErrors() {
 		var texts []string
 		for _, d := range r.sorted() {
 			texts = append(texts, d.Detail)

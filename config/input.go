@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -70,15 +71,8 @@ func (in Input) read() ([]byte, error) {
 	if in.Reader != nil {
 		return readAtMost(in.Reader, maxFileBytes)
 	}
-	if err := regular(os.Stat(in.File)); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(in.File)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAtMost(f, maxFileBytes)
+	name := filepath.Clean(in.File)
+	return readLimited(os.DirFS(filepath.Dir(name)), filepath.Base(name), maxFileBytes)
 }
 
 // readSetting takes one NAME=VALUE of the command line.

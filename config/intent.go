@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/locktree/locktree/plan"
@@ -64,9 +63,11 @@ func (m *module) collectMoved(b *block) {
 		d.failed = true // complete reports it
 		return
 	}
-	fromPath, isPath := m.literalPath(from.expr)
-	toPath, isToPath := m.literalPath(to.expr)
-	if isPath != isToPath {
+	// A text that starts with a slash is no address, which tells them apart in JSON, where both are texts.
+	fromPath, _ := constantText(from.expr)
+	toPath, _ := constantText(to.expr)
+	isPath := strings.HasPrefix(fromPath, "/")
+	if isPath != strings.HasPrefix(toPath, "/") {
 		m.errorf(b.head, "A path and an address", "from and to must both be addresses of declarations, or both be paths of znodes, which start with a slash. "+
 			"A node whose name changes under the same address needs no moved block.")
 		d.failed = true
@@ -81,16 +82,6 @@ func (m *module) collectMoved(b *block) {
 	d.intent.from, ok = m.parseAddress(from, false)
 	d.intent.to, okTo = m.parseAddress(to, false)
 	d.failed = !ok || !okTo
-}
-
-// literalPath reports whether the argument is a text that starts with a slash. No address does, so in
-// JSON, where both are texts, that tells them apart.
-func (m *module) literalPath(expr hcl.Expression) (string, bool) {
-	v, diags := expr.Value(nil)
-	if diags.HasErrors() || v.Type() != cty.String || v.IsNull() {
-		return "", false
-	}
-	return v.AsString(), strings.HasPrefix(v.AsString(), "/")
 }
 
 func (m *module) legalPath(a *attribute, path string) bool {

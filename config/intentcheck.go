@@ -51,7 +51,7 @@ func (m *module) checkIntents() {
 		return
 	}
 	have := m.declared()
-	have.sound = !m.hasErrors()
+	have.sound = !m.diags.HasErrors()
 	// What is removed may have moved before: removals make sense only with a sound chain of moves.
 	if m.checkMoves(have) {
 		m.checkRemovals(have)

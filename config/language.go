@@ -19,7 +19,35 @@ func newLanguage() *blockType {
 				arg("stack", "string", "Ownership id, written into every node; nodes of other stacks are never touched.").must(),
 			},
 		},
-		newEnsembleType(),
+		{
+			name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
+			args: []ArgumentSchema{
+				arg("servers", "list(string)", `Servers as "host:port"; those of the environment variable ZOOKEEPER_SERVERS by default.`),
+				arg("root", "string", "Absolute path put before every declared path; / by default.").or("/"),
+				arg("session_timeout", "string", `Session timeout, such as "15s".`),
+				arg("connect_timeout", "string", `How long to try to reach a server, such as "5s".`),
+				arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl."),
+				arg("readers", "list(principal)", "Who may plan and look: they may read what the admins own."),
+			},
+			blocks: []*blockType{
+				{
+					name: "tls", doc: "Encrypt the connection.", single: true,
+					args: []ArgumentSchema{
+						arg("ca_file", "string", "Certificate authorities that may sign the servers' certificates."),
+						arg("cert_file", "string", "Our certificate."),
+						arg("key_file", "string", "The key of our certificate."),
+						arg("server_name", "string", "Name expected in the servers' certificates."),
+					},
+				},
+				{
+					name: "auth", doc: "An identity of this program.", labels: []string{"scheme"},
+					args: []ArgumentSchema{
+						arg("username", "string", "User name.").must(),
+						arg("password", "string", "Password; a sensitive variable or env(NAME), never a literal.").must(),
+					},
+				},
+			},
+		},
 		{
 			name: "import", doc: "Takes over a znode that exists already.",
 			args: []ArgumentSchema{
@@ -89,7 +117,14 @@ func declarationTypes() []*blockType {
 				arg("sensitive", "bool", "Show and store the name only.").or(false),
 			},
 		},
-		newModuleType(),
+		{
+			name: "module", doc: "Another directory of declarations, with inputs of its own.", labels: []string{"name"}, anyArgs: true,
+			args: []ArgumentSchema{
+				arg("source", "string", `Directory of the module, relative to this one: "./NAME" or "../NAME".`).must(),
+				arg("for_each", "map(any) or set(string)", "A map or a set of strings: the module once for each element."),
+				arg("ensemble", "ensemble", "The ensemble of the module's top-level nodes, when there are several."),
+			},
+		},
 		{
 			name: "moved", doc: "Records that something has a new address or a new path.",
 			args: []ArgumentSchema{
@@ -115,49 +150,6 @@ func declarationTypes() []*blockType {
 				},
 			}},
 		}),
-	}
-}
-
-func newModuleType() *blockType {
-	return &blockType{
-		name: "module", doc: "Another directory of declarations, with inputs of its own.", labels: []string{"name"}, anyArgs: true,
-		args: []ArgumentSchema{
-			arg("source", "string", `Directory of the module, relative to this one: "./NAME" or "../NAME".`).must(),
-			arg("for_each", "map(any) or set(string)", "A map or a set of strings: the module once for each element."),
-			arg("ensemble", "ensemble", "The ensemble of the module's top-level nodes, when there are several."),
-		},
-	}
-}
-
-func newEnsembleType() *blockType {
-	return &blockType{
-		name: "ensemble", doc: "A ZooKeeper ensemble and how to reach it.", labels: []string{"name"},
-		args: []ArgumentSchema{
-			arg("servers", "list(string)", `Servers as "host:port"; those of the environment variable ZOOKEEPER_SERVERS by default.`),
-			arg("root", "string", "Absolute path put before every declared path; / by default.").or("/"),
-			arg("session_timeout", "string", `Session timeout, such as "15s".`),
-			arg("connect_timeout", "string", `How long to try to reach a server, such as "5s".`),
-			arg("admins", "list(principal)", "Who may apply: they get all rights on the tool's own nodes, and on nodes without an acl."),
-			arg("readers", "list(principal)", "Who may plan and look: they may read what the admins own."),
-		},
-		blocks: []*blockType{
-			{
-				name: "tls", doc: "Encrypt the connection.", single: true,
-				args: []ArgumentSchema{
-					arg("ca_file", "string", "Certificate authorities that may sign the servers' certificates."),
-					arg("cert_file", "string", "Our certificate."),
-					arg("key_file", "string", "The key of our certificate."),
-					arg("server_name", "string", "Name expected in the servers' certificates."),
-				},
-			},
-			{
-				name: "auth", doc: "An identity of this program.", labels: []string{"scheme"},
-				args: []ArgumentSchema{
-					arg("username", "string", "User name.").must(),
-					arg("password", "string", "Password; a sensitive variable or env(NAME), never a literal.").must(),
-				},
-			},
-		},
 	}
 }
 
@@ -191,10 +183,11 @@ func nodeTypes() []*blockType {
 				"How a changed access list takes effect: in place after the transaction, or in the transaction by replacing the idle lock.").or(changeInPlace).of(changeInPlace, changeByReplacement))
 		}
 		for _, f := range k.New().Fields() {
-			lo, hi := bounds(f)
-			t.args = append(t.args, ArgumentSchema{
-				Name: f.Name, Type: f.Type.String(), Doc: f.Doc, Required: f.Required, Default: f.Default, ForcesReplace: f.Replace, OneOf: f.OneOf, Min: lo, Max: hi,
-			})
+			a := ArgumentSchema{Name: f.Name, Type: f.Type.String(), Doc: f.Doc, Required: f.Required, Default: f.Default, ForcesReplace: f.Replace, OneOf: f.OneOf}
+			if f.Type == kind.TypeInt {
+				a = a.within(f.Min, f.Max)
+			}
+			t.args = append(t.args, a)
 		}
 		types[i] = t
 	}

@@ -59,7 +59,7 @@ func loadTree(fsys fs.FS, dir string, opts Options, open func(string) (fs.FS, er
 	m := newModule(files, opts)
 	m.open = open
 	c := &Config{Dir: dir, Sources: files.files}
-	if m.build(c); m.hasErrors() {
+	if m.build(c); m.diags.HasErrors() {
 		*c = Config{Dir: dir, Sources: files.files}
 	}
 	return c, m.sorted()
@@ -138,27 +138,19 @@ func (m *module) decodeFiles() decoded {
 	return decoded{root, decoding.incomplete}
 }
 
-// name is the second word of the address.
-func (d *decl) name() string {
-	if d.block == nil {
-		return ""
-	}
-	return d.block.name()
-}
-
 // finish makes the trees and everything else a Config holds.
 func (m *module) finish(c *Config) {
 	c.Stack = m.stack()
 	m.checkNodes()
 	m.checkIntents()
-	if m.hasErrors() || !m.explained() {
+	if m.diags.HasErrors() || !m.explained() {
 		return
 	}
 	c.Ensembles = m.trees(c.Stack)
 	c.Outputs = m.encodeOutputs()
 	slices.SortFunc(m.checks, func(a, b plan.Check) int { return cmp.Compare(a.Addr, b.Addr) })
 	c.Checks = m.checks
-	if m.hasErrors() {
+	if m.diags.HasErrors() {
 		return
 	}
 	if len(c.Ensembles) > 0 { // outputs belong to the configuration as a whole: one index keeps them

@@ -138,10 +138,18 @@ func (m *module) renew() {
 // run evaluates the configuration itself, or an instance of a module, and collects its nodes.
 func (m *module) run() {
 	m.evaluate(m.steps)
-	m.eachInstance(func(i *instance) {
-		i.failed = i.decl.failed
-		m.instances = append(m.instances, i)
-	})
+	m.instancesOf(m.nodes, nil)
+}
+
+// instancesOf collects the instances of nodes and of those in them, parents first, in the order of the configuration.
+func (m *module) instancesOf(nodes []*nodeDecl, at *instance) {
+	for _, n := range nodes {
+		for _, i := range n.instances[at] {
+			i.failed = n.failed
+			m.instances = append(m.instances, i)
+			m.instancesOf(n.children, i)
+		}
+	}
 }
 
 // evaluate evaluates declarations in the given order, but variables first: a rule
@@ -151,7 +159,7 @@ func (m *module) evaluate(steps []*decl) {
 	for _, d := range steps {
 		if m.isVariable(d) {
 			m.evaluateVariable(d)
-			variables = append(variables, m.variables[d.name()])
+			variables = append(variables, m.variables[d.block.name()])
 		}
 	}
 	m.validate(variables)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/gocty"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -33,15 +32,6 @@ type instance struct {
 	nameless      bool // its argument name was wrong
 	failed        bool // something about its block was wrong
 	broken        bool // its for_each was wrong: a stand-in, so that other errors inside are found
-}
-
-// attributes are what a reference to the instance offers; see objectType.
-func (i *instance) attributes() map[string]cty.Value {
-	out := map[string]cty.Value{"path": cty.StringVal(i.path), "name": cty.StringVal(i.name)}
-	for _, f := range i.params.Fields() {
-		out[f.Name], _ = gocty.ToCtyValue(f.Get(), fieldType(f)) // an int, a bool or a string
-	}
-	return out
 }
 
 // evaluateNode expands and evaluates a node block for every instance of the
@@ -131,9 +121,7 @@ func (m *module) instanceScope(i *instance) scope {
 	s := m.scope(i.decl.decl)
 	s.broken = i.broken
 	if i.each != nil {
-		s.ctx = s.ctx.NewChild()
-		s.ctx.Variables = map[string]cty.Value{"each": eachValue(*i.each)}
-		s.where = string(i.addr)
+		return s.each(*i.each, string(i.addr))
 	}
 	return s
 }
@@ -190,7 +178,6 @@ func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
 	if n.attr("for_each") != nil {
 		inst.name += "-" + inst.key
 	}
-	inst.policy = inheritedPolicy(at)
 	inst.params = n.kind.New()
 	inst.inherit()
 	if n.block != nil {
@@ -201,18 +188,12 @@ func (m *module) instantiate(n *nodeDecl, at *instance, i instance) bool {
 	return true
 }
 
-func inheritedPolicy(at *instance) *policy {
-	if at == nil {
-		return nil
-	}
-	return at.policy
-}
-
 // inherit takes over what the namespace around passes on.
 func (i *instance) inherit() {
 	if i.parent == nil {
 		return
 	}
+	i.policy = i.parent.policy
 	for _, from := range i.parent.params.Fields() {
 		if !from.Inherit || from.Get() == from.Default {
 			continue
@@ -235,11 +216,9 @@ func (m *module) evaluateInstance(i *instance, s scope) {
 		i.nameless = !ok && (a.bad || s.d.failed)
 	}
 	if a := b.attrs["acl"]; a != nil {
-		if v, ok := s.value(a); ok {
-			if i.policy = policyValue(v); i.policy == nil && !isNull(v) {
+		if v, ok := s.value(a); ok && !isNull(v) {
+			if i.policy = policyValue(v); i.policy == nil {
 				s.wrong(a, "Wrong type", "acl must name an acl block: acl.NAME.")
-			} else if i.policy == nil {
-				i.policy = inheritedPolicy(i.parent)
 			}
 		}
 	}

@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // override merges a block of an override file into the block it names, as Terraform does
 // (developer.hashicorp.com/terraform/language/files/override). An argument replaces the argument of that name. Nested blocks
 // with a name are merged with the block of that name, and so is lifecycle: an override of one of its arguments must not
@@ -27,7 +29,7 @@ func (b *block) override(over *block, r *report) {
 			base.override(o, r)
 		default:
 			if name := o.typ.repeats(); !replaced[name] {
-				b.drop(name)
+				b.blocks = slices.DeleteFunc(b.blocks, func(n *block) bool { return n.typ.repeats() == name })
 				replaced[name] = true
 			}
 			b.blocks = append(b.blocks, o)
@@ -59,14 +61,4 @@ func (b *block) find(like *block) *block {
 		}
 	}
 	return nil
-}
-
-func (b *block) drop(name string) {
-	kept := make([]*block, 0, len(b.blocks))
-	for _, n := range b.blocks {
-		if n.typ.repeats() != name {
-			kept = append(kept, n)
-		}
-	}
-	b.blocks = kept
 }

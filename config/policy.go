@@ -85,8 +85,7 @@ func (m *module) evaluatePrincipal(d *decl) {
 			err = errWithheld
 		}
 		at, summary := idAttr, "Invalid principal"
-		var bad badScheme
-		if errors.As(err, &bad) {
+		if !slices.Contains(schemes, scheme) {
 			at = schemeAttr
 		}
 		// The line of a digest may hold a password where its hash belongs.
@@ -109,8 +108,6 @@ func (m *module) evaluatePrincipal(d *decl) {
 	})
 }
 
-type badScheme struct{ error }
-
 // errWithheld takes the place of an error that would repeat a sensitive id.
 var errWithheld = errors.New("the reason is not shown because an argument is sensitive")
 
@@ -122,19 +119,17 @@ var schemes = []string{"digest", "ip", "sasl", "world", "x509"}
 func checkPrincipal(scheme, id string) error {
 	id = strings.TrimSpace(id)
 	if scheme == "auth" {
-		return badScheme{errors.New("the scheme auth means the identities of the session that writes the access list, so the list would depend on who applies first. " +
-			"Name the identity itself, for example with the scheme digest and digest(user, password)")}
+		return errors.New("the scheme auth means the identities of the session that writes the access list, so the list would depend on who applies first. " +
+			"Name the identity itself, for example with the scheme digest and digest(user, password)")
 	}
 	if !slices.Contains(schemes, scheme) {
-		return badScheme{fmt.Errorf("%q is not a scheme.%s", scheme, strings.TrimSuffix(hint(scheme, schemes, ""), "."))}
+		return fmt.Errorf("%q is not a scheme.%s", scheme, strings.TrimSuffix(hint(scheme, schemes, ""), "."))
 	}
 	if id == "" {
 		return fmt.Errorf("a principal of the scheme %s needs an id: %s", scheme, idForms[scheme])
 	}
-	for _, r := range id {
-		if r < 0x20 || r == 0x7f {
-			return errors.New("the id contains a control character")
-		}
+	if strings.ContainsFunc(id, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		return errors.New("the id contains a control character")
 	}
 	switch scheme {
 	case "world":
@@ -249,7 +244,14 @@ func (m *module) evaluateGrant(s scope, g *block, p *policy) {
 			okAllow = false
 		}
 	}
-	who, ok := s.granted(to)
+	v, ok := s.value(to)
+	var who []kind.ACL
+	if ok {
+		who, ok = s.principals(to, v)
+	}
+	if ok && len(who) == 0 {
+		_, ok = s.wrong(to, "Empty grant", "This grants to nobody. Name a principal, or delete the grant.")
+	}
 	if !ok || !okAllow {
 		s.d.failed = true
 		return
@@ -293,19 +295,6 @@ func grantPerms(word string) (kind.RolePerms, error) {
 		ns &^= kind.PermCreate | kind.PermDelete
 	}
 	return kind.RolePerms{Namespace: ns, Lock: p, Contender: p}, nil
-}
-
-// granted evaluates the list of a grant, which grants to somebody.
-func (s scope) granted(a *attribute) ([]kind.ACL, bool) {
-	v, ok := s.value(a)
-	if !ok {
-		return nil, false
-	}
-	who, ok := s.principals(a, v)
-	if ok && len(who) == 0 {
-		s.wrong(a, "Empty grant", "This grants to nobody. Name a principal, or delete the grant.")
-	}
-	return who, ok && len(who) > 0
 }
 
 // principals reads a list of principals. Their marks come off here: an

@@ -228,12 +228,10 @@ func (r resolver) dependAll(n *nodeDecl) {
 }
 
 func (r resolver) dependKind(in *nodeDecl, k string) {
-	siblings := r.nodes
 	if in != nil {
 		r.depend(in.decl)
-		siblings = in.children
 	}
-	for _, n := range siblings {
+	for _, n := range (place{node: in, in: r.module}).siblings() {
 		if n.kind.Name == k {
 			r.dependAll(n)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+	"github.com/zclconf/go-cty/cty/gocty"
 
 	"github.com/locktree/locktree/recipes/kind"
 )
@@ -142,15 +143,6 @@ func (s scope) as(a *attribute, want cty.Type) (cty.Value, bool) {
 		}
 		return cty.NilVal, false
 	}
-	return s.convert(a, v, want)
-}
-
-func isNull(v cty.Value) bool {
-	v, _ = v.Unmark()
-	return v.IsNull()
-}
-
-func (s scope) convert(a *attribute, v cty.Value, want cty.Type) (cty.Value, bool) {
 	c, err := convert.Convert(v, want)
 	switch {
 	case err == nil:
@@ -160,6 +152,11 @@ func (s scope) convert(a *attribute, v cty.Value, want cty.Type) (cty.Value, boo
 	default:
 		return s.wrong(a, "Wrong type", fmt.Sprintf("%s must be %s: %s.", a.name, typeName(want), conversionError(err, v.ContainsMarked())))
 	}
+}
+
+func isNull(v cty.Value) bool {
+	v, _ = v.Unmark()
+	return v.IsNull()
 }
 
 func typeName(ty cty.Type) string {
@@ -179,10 +176,6 @@ func typeName(ty cty.Type) string {
 // a znode, in a message. A sensitive value is refused there.
 func (s scope) shown(a *attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.as(a, want)
-	return s.public(a, v, ok)
-}
-
-func (s scope) public(a *attribute, v cty.Value, ok bool) (cty.Value, bool) {
 	if ok && v.ContainsMarked() {
 		return s.wrong(a, "Sensitive value", a.name+" appears in plans, messages and znodes, so it cannot be sensitive. "+
 			"If the value is not secret, wrap it in nonsensitive(...).")
@@ -269,8 +262,9 @@ func nodeValue(children map[*nodeDecl][]*nodeDecl, n *nodeDecl, at *instance) ct
 	byKey := map[string]cty.Value{}
 	for _, i := range n.instances[at] {
 		attrs := childValues(children, n, i)
-		for name, v := range i.attributes() {
-			attrs[name] = v
+		attrs["path"], attrs["name"] = cty.StringVal(i.path), cty.StringVal(i.name)
+		for _, f := range i.params.Fields() {
+			attrs[f.Name], _ = gocty.ToCtyValue(f.Get(), fieldType(f)) // an int, a bool or a string
 		}
 		if n.attr("for_each") == nil {
 			return cty.ObjectVal(attrs)

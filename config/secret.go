@@ -16,9 +16,6 @@ type Secret string
 // String returns "(sensitive)".
 func (Secret) String() string { return redacted }
 
-// GoString returns "(sensitive)".
-func (Secret) GoString() string { return redacted }
-
 // Format writes "(sensitive)" for every verb: %x would reach the text otherwise.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 

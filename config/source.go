@@ -134,8 +134,12 @@ func parseFile(src []byte, shown string, isJSON bool) (*hcl.File, hcl.Diagnostic
 
 // readLimited reads a regular file of at most limit bytes.
 func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
-	if err := regular(fs.Stat(fsys, name)); err != nil {
+	// Asked before the file is opened: opening a FIFO waits for somebody who writes.
+	switch info, err := fs.Stat(fsys, name); {
+	case err != nil:
 		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", info.Name())
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -143,14 +147,6 @@ func readLimited(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	return readAtMost(f, limit)
-}
-
-// regular is asked before a file is opened: opening a FIFO waits for somebody who writes.
-func regular(info fs.FileInfo, err error) error {
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", info.Name())
-	}
-	return err
 }
 
 func readAtMost(r io.Reader, limit int64) ([]byte, error) {

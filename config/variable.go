@@ -39,7 +39,11 @@ func (m *module) evaluateVariable(d *decl) {
 		}
 		// No scope: a default is a constant, so that it can be read without
 		// evaluating anything.
-		if fallback, ok = m.constant(a.expr, "default"); ok {
+		var diags hcl.Diagnostics
+		if fallback, diags = a.expr.Value(nil); diags.HasErrors() {
+			m.errorf(a.expr.Range(), "Not a constant", "default must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.")
+			ok = false
+		} else {
 			fallback, ok = m.fitting(v, fallback, at, "the default")
 		}
 	}
@@ -63,7 +67,7 @@ func (m *module) evaluateVariable(d *decl) {
 }
 
 func (m *module) isVariable(d *decl) bool {
-	v := m.variables[d.name()]
+	v := m.variables[d.block.name()]
 	return v != nil && v.decl == d
 }
 
@@ -139,15 +143,6 @@ func (m *module) readType(v *variable, expr hcl.Expression) bool {
 		v.typ, v.defaults = ty, defaults
 	}
 	return !diags.HasErrors()
-}
-
-// constant evaluates what may not depend on anything.
-func (m *module) constant(expr hcl.Expression, what string) (cty.Value, bool) {
-	v, diags := expr.Value(nil)
-	if diags.HasErrors() {
-		m.errorf(expr.Range(), "Not a constant", "%s must be a constant: it cannot refer to other values or call functions. Compute it in a local instead.", what)
-	}
-	return v, !diags.HasErrors()
 }
 
 func (m *module) constantBool(a *attribute, def bool) bool {

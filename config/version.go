@@ -5,7 +5,6 @@ import (
 
 	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // checkVersion looks for required_version in a body and nothing else, so that it
@@ -26,13 +25,13 @@ func (m *module) checkVersion(body hcl.Body) *hcl.Diagnostic {
 }
 
 func (m *module) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
-	v, diags := a.Expr.Value(nil)
-	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
+	text, ok := constantText(a.Expr)
+	if !ok {
 		return errorAt(a.Expr.Range(), "Invalid version constraint", `required_version must be a literal string, such as ">= 1.2.0", because it is read before anything else.`)
 	}
-	want, err := version.NewConstraint(v.AsString())
+	want, err := version.NewConstraint(text)
 	if err != nil {
-		return errorAt(a.Expr.Range(), "Invalid version constraint", fmt.Sprintf(`%q is not a version constraint: write it as ">= 1.2.0" or "~> 1.2".`, v.AsString()))
+		return errorAt(a.Expr.Range(), "Invalid version constraint", fmt.Sprintf(`%q is not a version constraint: write it as ">= 1.2.0" or "~> 1.2".`, text))
 	}
 	have, err := version.NewVersion(m.opts.Version)
 	if err != nil {
