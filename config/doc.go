@@ -16,15 +16,15 @@
 // # How a configuration is evaluated
 //
 //  1. Files become bodies (source), and bodies become blocks by the tables of the language (language, schema, block).
-//     Override files are merged (override). required_version is read before all that, so that a file of a newer
-//     version fails for that reason alone (version).
+//     Override files are merged. required_version is read before all that, so that a file of a newer
+//     version fails for that reason alone (load).
 //  2. Blocks become declarations (declaration, call, intent).
 //  3. A static pass resolves every reference of every expression before anything is evaluated (reference), because the
 //     list of names that exist explains a misspelt one best. A depth-first search over the references orders the
 //     declarations and reports cycles (graph).
 //  4. Each declaration is evaluated once, in that order, with exactly the values that it refers to (scope, evaluate,
-//     and a file for each type of block: variable, policy, ensemble, node, quota, assert, output).
-//  5. Rules between declarations are checked, and the trees are built (check, intentcheck, hash).
+//     and a file for most types of block: variable, policy, ensemble, node, assert, output).
+//  5. Rules between declarations are checked, and the trees are built (check, intentcheck).
 //
 // load.go calls these steps, and module.go holds what they share. Nothing is ever unknown: all values of this language
 // are known before an apply.
@@ -53,7 +53,7 @@
 // # Limits
 //
 // A configuration is its operator's own code, as with Terraform. The size of files, the number of nodes and the depth
-// of modules are limited (see limits.go), so that a slip is reported early and with a place. The time and memory that
+// of modules are limited (see load.go), so that a slip is reported early and with a place. The time and memory that
 // expressions take are not. Load cannot be interrupted from within: a program that needs that calls it in a goroutine
 // and abandons it, as the command does.
 package config

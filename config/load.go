@@ -2,12 +2,14 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/locktree/locktree/plan"
@@ -195,3 +197,54 @@ func (m *module) stack() string {
 	}
 	return stack
 }
+
+// checkVersion looks for required_version in a body and nothing else, so that it
+// works on a file whose language this program does not know. The diagnostics of the
+// two bodies are dropped for that reason: when the version fits, decodeBody finds the same
+// errors.
+func (m *module) checkVersion(body hcl.Body) *hcl.Diagnostic {
+	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "locktree"}}})
+	for _, b := range content.Blocks {
+		inner, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "required_version"}}})
+		if a := inner.Attributes["required_version"]; a != nil {
+			if d := m.checkConstraint(a); d != nil {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
+func (m *module) checkConstraint(a *hcl.Attribute) *hcl.Diagnostic {
+	text, ok := constantText(a.Expr)
+	if !ok {
+		return errorAt(a.Expr.Range(), "Invalid version constraint", `required_version must be a literal string, such as ">= 1.2.0", because it is read before anything else.`)
+	}
+	want, err := version.NewConstraint(text)
+	if err != nil {
+		return errorAt(a.Expr.Range(), "Invalid version constraint", fmt.Sprintf(`%q is not a version constraint: write it as ">= 1.2.0" or "~> 1.2".`, text))
+	}
+	have, err := version.NewVersion(m.opts.Version)
+	if err != nil {
+		return nil // a build without a version
+	}
+	// A pre-release of 1.2.0 speaks the language of 1.2.0.
+	if want.Check(have.Core()) {
+		return nil
+	}
+	return errorAt(a.Expr.Range(), "Unsupported locktree version", fmt.Sprintf(
+		"This configuration requires locktree %s; this is %s. Install a version that fits, or change required_version.", want, have))
+}
+
+// The limits. A configuration is its operator's own code: these catch the file that was not meant and the loop that
+// declares more than an ensemble can hold, early and with a place. They do not make a foreign configuration safe to
+// evaluate (see SECURITY.md).
+const (
+	maxFileBytes = 16 << 20 // 100,000 locks written out one by one are about 6 MiB
+	maxFiles     = 1000
+	maxReadBytes = 1 << 20 // what file() reads; also a ZooKeeper packet
+	maxNodes     = 200_000 // nodes, modules and dynamic blocks, after expansion of for_each
+	maxCallDepth = 16
+	// maxCalls bounds what modules cost that each call the next one twice, before anything is evaluated.
+	maxCalls = 2000
+)
