@@ -214,8 +214,8 @@ func (r *locked) readBack(ctx context.Context) error {
 
 // written returns the access lists that nodes now have by this apply.
 func (r *locked) written() (out []plan.ACLStep) {
-	for i := range r.p.Changes {
-		if c := &r.p.Changes[i]; c.After != nil && c.Action != plan.NoOp {
+	for c := range r.p.Each() {
+		if c.After != nil && c.Action != plan.NoOp {
 			out = append(out, plan.ACLStep{Addr: c.Addr, Path: c.Path, ACL: c.After.ACL})
 		}
 	}

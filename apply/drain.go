@@ -53,8 +53,7 @@ func (r *locked) empty(ctx context.Context) error {
 			return r.reopen(ctx, r.closed, err)
 		}
 		busy := 0
-		for i := range r.p.Changes {
-			c := &r.p.Changes[i]
+		for c := range r.p.Each() {
 			if !c.NeedsIdle() || !(c.Break || r.p.Drain > 0) || !occupied(c, stats) {
 				continue
 			}
@@ -93,8 +92,8 @@ func (r *locked) empty(ctx context.Context) error {
 // stats reads the stats of the locks that must be idle, and of their parts.
 func (r *locked) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 	var paths []string
-	for i := range r.p.Changes {
-		if c := &r.p.Changes[i]; c.NeedsIdle() {
+	for c := range r.p.Each() {
+		if c.NeedsIdle() {
 			paths = append(paths, c.Path)
 			for _, part := range c.Before.Live.Parts {
 				paths = append(paths, kind.JoinPath(c.Path, part.Name))

@@ -114,8 +114,7 @@ func about(c *plan.Change, addr plan.Addr, path string) bool {
 // occupied is the error when a node to be deleted has children. In a lock that is a contender that
 // came after we had looked.
 func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
-	for i := range r.p.Changes {
-		c := &r.p.Changes[i]
+	for c := range r.p.Each() {
 		if !about(c, op.Addr, op.Path) || c.Before == nil || c.Before.Kind().Container {
 			continue
 		}

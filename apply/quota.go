@@ -101,8 +101,7 @@ func limitOf(data []byte, name string) int64 {
 // /zookeeper/quota/locks/pay for /locks/pay.
 func quotaPaths(p *plan.Plan) (out []string) {
 	seen := map[string]bool{}
-	for i := range p.Changes {
-		c := &p.Changes[i]
+	for c := range p.Each() {
 		if c.Quota == nil || c.Quota.After == 0 {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -114,7 +115,7 @@ func (r *job) run(ctx context.Context, res *Result) error {
 	if err := sent.list(ctx, steps); err != nil {
 		return err
 	}
-	sent.applied(start, sent.changes(), true)
+	sent.applied(start, l.p.Each(), true)
 	*res = Result{ApplyID: r.id, Counts: res.Counts, Ops: sent.ops, Bytes: sent.bytes, Transactions: sent.done, ACLs: len(steps)}
 	return l.readBack(ctx)
 }
@@ -257,7 +258,7 @@ func (r *sending) transact(ctx context.Context, tx *plan.Transaction) error {
 	r.ops += len(r.all)
 	r.bytes += r.size
 	r.emit(Committed{ApplyID: tx.ID, Ops: len(r.all), Bytes: r.size, Resolved: resolved, Elapsed: time.Since(sent), Batch: r.done, Batches: r.total})
-	r.applied(sent, tx.Changes, false)
+	r.applied(sent, slices.Values(tx.Changes), false)
 	if tx.Last {
 		return nil
 	}
@@ -286,19 +287,12 @@ func (r *sending) failed(err error) {
 }
 
 // applied reports the changes whose lists had to be set, or the others.
-func (r *sending) applied(since time.Time, changes []*plan.Change, later bool) {
-	for _, c := range changes {
+func (r *sending) applied(since time.Time, changes iter.Seq[*plan.Change], later bool) {
+	for c := range changes {
 		if c.Action != plan.NoOp && r.later[c.Addr] == later {
 			r.emit(Applied{Addr: c.Addr, Path: c.Path, Action: c.Action, Elapsed: time.Since(since)})
 		}
 	}
-}
-
-func (r *locked) changes() (out []*plan.Change) {
-	for i := range r.p.Changes {
-		out = append(out, &r.p.Changes[i])
-	}
-	return out
 }
 
 func (r *job) unlock(ctx context.Context) {

@@ -120,8 +120,7 @@ func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 // as anybody is there.
 func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
 	var first *InUseError
-	for i := range p.Changes {
-		c := &p.Changes[i]
+	for c := range p.Each() {
 		if !c.NeedsIdle() || c.Break {
 			continue
 		}

@@ -79,8 +79,8 @@ func (p *Plan) Transactions(applyID string, indexACL []kind.ACL, yield func(*Tra
 var ErrTooLong = errors.New("plan: the transaction is longer than the servers read")
 
 func (p *Plan) changing() (out []*Change) {
-	for i := range p.Changes {
-		if c := &p.Changes[i]; c.Action != NoOp || c.renamed() {
+	for c := range p.Each() {
+		if c.Action != NoOp || c.renamed() {
 			out = append(out, c)
 		}
 	}
@@ -113,8 +113,8 @@ func (c *Change) weight() int {
 }
 
 func (p *Plan) indexSize() (n int) {
-	for i := range p.Changes {
-		if c := &p.Changes[i]; c.After != nil {
+	for c := range p.Each() {
+		if c.After != nil {
 			n += weigh(string(c.Addr), IndexEntry{Path: c.Path, Type: c.Kind.Name})
 		}
 	}
@@ -228,8 +228,7 @@ func (b *batcher) open() {
 	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.prior.Shards), map[string]bool{}
 	b.ledger.whole = b.whole
 	kept := b.p.keptPaths()
-	for i := range b.p.Changes {
-		c := &b.p.Changes[i]
+	for c := range b.p.Each() {
 		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted || kept[c.Path] {
 			continue
 		}
@@ -270,8 +269,8 @@ func (b *batcher) group() (out [][]*Change) {
 		partner[other] = c
 	}
 	// Changes that write no node but are to be noted: their units consist only of entries.
-	for i := range b.p.Changes {
-		if c := &b.p.Changes[i]; b.p.RefreshOnly && c.Drift || c.relisted() || c.Unnoted && c.Action == NoOp && !c.renamed() {
+	for c := range b.p.Each() {
+		if b.p.RefreshOnly && c.Drift || c.relisted() || c.Unnoted && c.Action == NoOp && !c.renamed() {
 			out = append(out, []*Change{c})
 		}
 	}

@@ -13,8 +13,7 @@ import (
 // Otherwise such a lock shows no difference. Its state is not a parameter, and the hash in
 // the index leaves it out, because draining is not an edit by hand.
 func (d *selection) draining() {
-	for i := range d.p.Changes {
-		c := &d.p.Changes[i]
+	for c := range d.p.Each() {
 		if c.Before == nil || !d.ours(c.Before) || c.Before.Payload.State != kind.StateDraining ||
 			c.Revive && c.Action == Update {
 			continue

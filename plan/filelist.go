@@ -33,8 +33,8 @@ type listHead struct {
 // equal plans give equal bytes.
 func tableOf(p *Plan) *listTable {
 	t := &listTable{byKey: map[string]int{}, seen: map[listHead]int{}}
-	for i := range p.Changes {
-		for _, n := range []*Node{p.Changes[i].Before, p.Changes[i].After} {
+	for c := range p.Each() {
+		for _, n := range []*Node{c.Before, c.After} {
 			if n == nil {
 				continue
 			}

@@ -213,8 +213,8 @@ func (d *selection) keepOccupied() (held []heldBack) {
 	inside := map[string][]string{}
 	mine := map[string]bool{}
 	staying := slices.Clone(d.current.Unmanaged)
-	for i := range d.p.Changes {
-		if c := &d.p.Changes[i]; c.After != nil && (d.opts.Destroy || d.want[c.Path] == nil) {
+	for c := range d.p.Each() {
+		if c.After != nil && (d.opts.Destroy || d.want[c.Path] == nil) {
 			staying = append(staying, c.Path)
 			mine[c.Path] = true
 		}
@@ -224,8 +224,7 @@ func (d *selection) keepOccupied() (held []heldBack) {
 			inside[p] = append(inside[p], u)
 		}
 	}
-	for i := range d.p.Changes {
-		c := &d.p.Changes[i]
+	for c := range d.p.Each() {
 		alien := inside[c.Path]
 		if len(alien) == 0 || c.Action != Delete && c.Action != Replace {
 			continue

@@ -23,8 +23,7 @@ func (d *selection) checkMass() {
 		return
 	}
 	total, gone := map[string]int{}, map[string]int{}
-	for i := range d.p.Changes {
-		c := &d.p.Changes[i]
+	for c := range d.p.Each() {
 		if c.Before == nil || c.Tombstone && c.Action != Update || c.Importing != "" {
 			continue
 		}

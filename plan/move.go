@@ -204,8 +204,7 @@ func (d *selection) tidy(held []heldBack) {
 			}
 		}
 		staying := slices.Clone(d.current.Unmanaged)
-		for i := range d.p.Changes {
-			c := &d.p.Changes[i]
+		for c := range d.p.Each() {
 			if goes := going[c.Path] || freed[c.Path] != nil && freed[c.Path].Action == Delete; c.After != nil && !goes {
 				staying = append(staying, c.Path)
 			}
@@ -218,13 +217,11 @@ func (d *selection) tidy(held []heldBack) {
 	}
 	// What was held back only because of tombstones is again as before keepOccupied, without a problem.
 	d.p.Problems = slices.DeleteFunc(d.p.Problems, func(q Problem) bool { return q.Code == ProblemUnmanaged && freed[q.Path] != nil })
-	for i := range d.p.Changes {
-		if c := freed[d.p.Changes[i].Path]; c != nil {
-			d.p.Changes[i] = *c
+	for c := range d.p.Each() {
+		if as := freed[c.Path]; as != nil {
+			*c = *as
 		}
-	}
-	for i := range d.p.Changes {
-		if c := &d.p.Changes[i]; going[c.Path] {
+		if going[c.Path] {
 			c.Action, c.After, c.Reason = Delete, nil, ReasonDeleteTombstone
 		}
 	}

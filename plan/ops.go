@@ -177,8 +177,7 @@ func addrOfKey(key, path string) Addr {
 // keeps the bare address as its key.
 func (p *Plan) clashes() {
 	seen := make(map[Addr]bool, len(p.Changes))
-	for i := range p.Changes {
-		c := &p.Changes[i]
+	for c := range p.Each() {
 		if c.After == nil || c.Tombstone || c.Action == Forget {
 			continue
 		}
@@ -198,8 +197,7 @@ func (p *Plan) clashes() {
 // everything in it is as declared.
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep
-	for i := range p.Changes {
-		c := &p.Changes[i]
+	for c := range p.Each() {
 		if c.Action != Update || c.ACL == nil || c.Before.Live == nil || c.Tombstone {
 			continue
 		}

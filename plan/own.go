@@ -54,8 +54,8 @@ func (d *frame) ownLists() {
 	if d.intent.Access == nil || d.opts.Destroy || d.p.Targeted || d.p.RefreshOnly || x == nil && !d.p.HasChanges() {
 		return
 	}
-	for i := range d.p.Changes {
-		if c := &d.p.Changes[i]; c.Tombstone && c.After != nil && c.Before.ACL != nil {
+	for c := range d.p.Each() {
+		if c.Tombstone && c.After != nil && c.Before.ACL != nil {
 			d.relist(c)
 		}
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"iter"
 	"slices"
 
 	"github.com/locktree/locktree/recipes/kind"
@@ -128,11 +129,11 @@ func Diff(current, desired *Tree, opts Options) *Plan { return diff(current, des
 // Summary counts what the plan does.
 func (p *Plan) Summary() Counts {
 	var c Counts
-	for i := range p.Changes {
-		if p.Changes[i].Importing != "" && !p.Changes[i].Tombstone {
+	for one := range p.Each() {
+		if one.Importing != "" && !one.Tombstone {
 			c.Import++
 		}
-		switch p.Changes[i].Action {
+		switch one.Action {
 		case Forget:
 			c.Forget++
 		case Create:
@@ -156,12 +157,18 @@ func (p *Plan) Summary() Counts {
 // changes is applyable. A lock in use does not matter: it may be idle when the plan is
 // applied, and if not, apply refuses; see [Plan.InUse].
 func (p *Plan) Applyable() bool {
-	for i := range p.Problems {
-		if p.Problems[i].Severity == Error {
-			return false
+	return !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Severity == Error })
+}
+
+// Each goes through the changes in place, in their order.
+func (p *Plan) Each() iter.Seq[*Change] {
+	return func(yield func(*Change) bool) {
+		for i := range p.Changes {
+			if !yield(&p.Changes[i]) {
+				return
+			}
 		}
 	}
-	return true
 }
 
 // HasChanges reports whether an apply would write anything: nodes, outputs, or an index
@@ -184,8 +191,7 @@ func (p *Plan) renames() bool {
 // these locks.
 func (p *Plan) InUse() []*Change {
 	var out []*Change
-	for i := range p.Changes {
-		c := &p.Changes[i]
+	for c := range p.Each() {
 		if c.NeedsIdle() && c.Usage.Busy() {
 			out = append(out, c)
 		}

@@ -155,8 +155,7 @@ func (d *sides) takenOver(n *Node, live LiveQuota, set int) bool {
 // separately, because a quota is neither in the node nor in its payload: it changes other nodes, and
 // leaves the namespace and its generation alone.
 func (d *decisions) quotas() {
-	for i := range d.p.Changes {
-		c := &d.p.Changes[i]
+	for c := range d.p.Each() {
 		live, want := d.limits[c.Path], 0
 		if want0 := d.want[c.Path]; want0 != nil && c.After != nil && !c.Tombstone {
 			want = want0.Quota
@@ -204,8 +203,7 @@ func (d *selection) leftQuotas() {
 // doubtfulQuotas warns of quotas that stay because it is not known whose they are. This
 // plan is the last one to see them: its apply notes the namespace in the index, or deletes it.
 func (d *selection) doubtfulQuotas() {
-	for i := range d.p.Changes {
-		c := &d.p.Changes[i]
+	for c := range d.p.Each() {
 		live := d.doubtful[c.Path]
 		if !c.Unnoted || c.Action == Forget || live.MaxNodes == 0 {
 			continue

@@ -19,8 +19,7 @@ import (
 // a transaction.
 func (d *selection) unnoted() {
 	n, first := 0, ""
-	for i := range d.p.Changes {
-		c := &d.p.Changes[i]
+	for c := range d.p.Each() {
 		if _, known := d.indexed[c.Path]; known || !d.ours(c.Before) {
 			continue
 		}
@@ -95,8 +94,8 @@ func (p *Plan) MendsIndex() bool {
 	if p.prior.Unread || p.lostParts() > 0 {
 		return true
 	}
-	for i := range p.Changes {
-		if c := &p.Changes[i]; c.Unnoted && c.stays() {
+	for c := range p.Each() {
+		if c.Unnoted && c.stays() {
 			return true
 		}
 	}

@@ -197,8 +197,7 @@ func (g *globs) scope(excludes *globs, addrs ...Addr) bool {
 // its address decides.
 func (d *selection) limitChanges(targets, excludes *globs) {
 	in, out := map[string]bool{}, map[string]bool{} // by path
-	for i := range d.p.Changes {
-		c := &d.p.Changes[i]
+	for c := range d.p.Each() {
 		in[c.Path] = len(d.opts.Targets) == 0 || targets.match(c.Addr, c.PreviousAddr)
 		out[c.Path] = excludes.match(c.Addr, c.PreviousAddr)
 	}
@@ -267,8 +266,7 @@ func (d *selection) pullIn(in map[string]bool) {
 	byPath := d.byPath()
 	for changed := true; changed; {
 		changed = false
-		for i := range d.p.Changes {
-			c := &d.p.Changes[i]
+		for c := range d.p.Each() {
 			if in[c.Path] {
 				for _, p := range d.needs(c, byPath) {
 					changed = changed || !in[p]
@@ -308,8 +306,7 @@ func (d *selection) pushOut(out map[string]bool) {
 	byPath := d.byPath()
 	for changed := true; changed; {
 		changed = false
-		for i := range d.p.Changes {
-			c := &d.p.Changes[i]
+		for c := range d.p.Each() {
 			if !out[c.Path] {
 				for _, p := range d.needs(c, byPath) {
 					if out[p] {
@@ -330,8 +327,8 @@ func (d *selection) pushOut(out map[string]bool) {
 
 func (d *decisions) byPath() map[string]*Change {
 	m := make(map[string]*Change, len(d.p.Changes))
-	for i := range d.p.Changes {
-		m[d.p.Changes[i].Path] = &d.p.Changes[i]
+	for c := range d.p.Each() {
+		m[c.Path] = c
 	}
 	return m
 }

@@ -43,9 +43,9 @@ func (p *Plan) String() string {
 	for _, q := range p.Problems {
 		fmt.Fprintf(&b, "%s: %s: %s\n", q.Severity, q.Summary, q.Path)
 	}
-	for i := range p.Changes {
-		if p.Changes[i].Action != NoOp {
-			b.WriteString(p.Changes[i].String() + "\n")
+	for c := range p.Each() {
+		if c.Action != NoOp {
+			b.WriteString(c.String() + "\n")
 		}
 	}
 	for _, c := range p.Access {
