@@ -72,10 +72,8 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 	if err != nil {
 		return err
 	}
-	st := s.status(trees)
 	plans := s.diff(trees, plan.Options{})
-	st.Drift = plans
-	a.show(st)
+	a.show(view.Status{Trees: trees, Drift: plans, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()})
 	if err := s.allRead(ctx, trees); err != nil {
 		return err
 	}
@@ -83,15 +81,6 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 		return exitWith(exitChanges)
 	}
 	return nil
-}
-
-// status is what reading the trees showed.
-func (s *stack) status(trees []*plan.Tree) view.Status {
-	st := view.Status{Trees: trees, Servers: serverLists(s.Config), NowMs: time.Now().UnixMilli()}
-	for _, tree := range trees {
-		st.Waits = append(st.Waits, view.WaitsIn(tree))
-	}
-	return st
 }
 
 // lookAt shows the locks at and below a path, on every ensemble that has it.

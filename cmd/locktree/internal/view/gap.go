@@ -19,12 +19,6 @@ func gapText(g *plan.Gap) string {
 	return clean("cannot be read: " + g.Detail)
 }
 
-// count counts the gaps, for a line that counts the rest.
-func count(gaps []plan.Gap) string {
-	closed := len(Closed(gaps))
-	return notSeen(len(gaps)-closed, closed)
-}
-
 // notSeen ends a line that counts what was seen.
 func notSeen(missing, closed int) (text string) {
 	if missing > 0 {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/inspect"
-	"github.com/locktree/locktree/recipes/kind"
 )
 
 // documents is the -json of commands with one document. Errors before the document are written for people.
@@ -108,15 +107,14 @@ func (s Status) document(string) any {
 	ensembles := []fields{}
 	for i, tree := range s.Trees {
 		locks := []fields{}
-		for _, n := range tree.Nodes {
-			if n.Payload == nil || n.Kind().Container {
+		nodes := reports(tree)
+		for _, in := range nodes {
+			if in.Kind.Container {
 				continue
 			}
-			f := fields{"address": n.Payload.Owner.Addr, "path": n.Path, "type": n.Kind().Name, "state": string(n.Payload.State),
-				"holders": []fields{}, "waiters": []fields{}, "foreign": []string{}}
-			maps.Copy(f, usageJSON(usageOf(n)))
-			addPermits(f, n.Payload)
-			addLimits(f, n.Payload, exceeded(n, s.NowMs))
+			f := fields{"address": in.Payload.Owner.Addr, "path": in.Path, "type": in.Kind.Name, "state": string(in.Payload.State),
+				"holders": contendersJSON(in.Holders, false), "waiters": contendersJSON(in.Waiters, false), "foreign": nonNil(in.Junk)}
+			addDeclared(f, in, s.NowMs)
 			locks = append(locks, f)
 		}
 		gaps := tree.Gaps()
@@ -127,21 +125,10 @@ func (s Status) document(string) any {
 			c := s.Drift[i].Summary()
 			e["changes"] = fields{"add": c.Add, "change": c.Change, "remove": c.Destroy}
 		}
-		var waits *inspect.Waits
-		if i < len(s.Waits) {
-			waits = s.Waits[i]
-		}
-		maps.Copy(e, waitsJSON(waits))
+		maps.Copy(e, waitsJSON(inspect.WaitsFor(nodes...)))
 		ensembles = append(ensembles, e)
 	}
 	return fields{"format_version": "1.1", "ensembles": ensembles}
-}
-
-// addPermits says how many permits a semaphore has.
-func addPermits(f fields, declared *kind.Payload) {
-	if permits := declared.Params.Kind().Permits; permits != nil {
-		f["permits"] = permits(declared.Params)
-	}
 }
 
 func nonNil[T any](s []T) []T {

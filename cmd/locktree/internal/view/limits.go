@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -61,9 +62,12 @@ func excess(over []Excess, limit string) (Excess, bool) {
 	return Excess{}, false
 }
 
-// addLimits adds to the document of a lock what was declared of it.
-func addLimits(f fields, declared *kind.Payload, over []Excess) {
-	l := declared.Limits()
+// addDeclared adds to the document of a lock what was declared of it.
+func addDeclared(f fields, in *inspect.Report, nowMs int64) {
+	if in.Kind.Permits != nil {
+		f["permits"] = in.Kind.Permits(in.Payload.Params)
+	}
+	l := in.Payload.Limits()
 	for name, text := range map[string]string{"max_hold": l.MaxHold, "max_wait": l.MaxWait, "owner": l.Owner, "runbook": l.Runbook} {
 		if text != "" {
 			f[name] = text
@@ -71,7 +75,7 @@ func addLimits(f fields, declared *kind.Payload, over []Excess) {
 	}
 	if l.MaxHold+l.MaxWait != "" {
 		names := []string{}
-		for _, x := range over {
+		for _, x := range exceeded(in, nowMs) {
 			names = append(names, x.Limit)
 		}
 		f["exceeded"] = names

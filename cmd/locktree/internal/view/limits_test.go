@@ -25,7 +25,7 @@ func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 	v.Show(s)
 	v.Show(top(seen("main", tree.Nodes[2])))
 	in := &inspect.Report{Path: "/locks/payments/ledger", Kind: kind.Mutex, Payload: tree.Nodes[2].Payload, Waiters: []recipes.Contender{party("/l", "B", 2)}}
-	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}}}}})
+	v.Show(view.Locks{NowMs: now, Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in}, Waits: inspect.WaitsFor(in)}}}})
 	golden(t, "limits.txt", out.String())
 
 	for _, c := range []struct {

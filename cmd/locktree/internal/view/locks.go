@@ -21,9 +21,6 @@ func (h *Human) deadlocks(w *inspect.Waits) {
 
 // deadlockLines are a line for each deadlock.
 func deadlockLines(w *inspect.Waits) (lines []string) {
-	if w == nil {
-		return nil
-	}
 	for _, d := range w.Deadlocks {
 		lines = append(lines, clean(d.String()))
 	}
@@ -42,29 +39,22 @@ func (l Locks) text(h *Human) {
 		for _, in := range e.Locks {
 			h.out.printf("\n%s  %s\n", h.out.paint(bold)(clean(in.Path)), declaredAs(in))
 			w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
-			if len(in.Holders)+len(in.Waiters)+len(in.Junk) == 0 {
+			if !inUse(in) {
 				fmt.Fprintf(w, "  idle\n")
 			}
-			queueOf(in.Kind, in.Payload, in.Holders, in.Waiters).write(w, "  ", in.Junk, func(c recipes.Contender) string { return e.about(c, l.NowMs) })
-			if text := limitsLine(in.Payload.Limits(), l.exceeded(in)); text != "" {
-				fmt.Fprintf(w, "  limits\t%s\n", text)
-			}
+			writeQueue(w, "  ", in, l.NowMs, func(c recipes.Contender) string { return e.about(c, l.NowMs) })
 			_ = w.Flush()
 		}
 		h.out.printf("\n")
 		if e.Cut || e.Pending > 0 {
 			h.out.printf("Not all nodes below %s were looked at. Give a longer path.\n", clean(e.Path))
 		}
-		h.out.printf("%s\n", locksSummary(e))
+		h.out.printf("%v%s.\n", tallyOf(e.Locks), notSeen(0, len(e.Closed())))
 		if words := e.Forbidden(); len(words) > 0 && len(e.Locks) > 0 {
 			h.out.printf("Where clients connect from, and who is cut off, is not shown: some server does not allow the four-letter words. Add %s to 4lw.commands.whitelist.\n", strings.Join(words, " and "))
 		}
 		h.deadlocks(e.Waits)
 	}
-}
-
-func (l Locks) exceeded(in *inspect.Report) []Excess {
-	return Exceeded(in.Payload.Limits(), in.Holders, in.Waiters, time.UnixMilli(l.NowMs))
 }
 
 // declaredAs says what the lock is, and where that is declared.
@@ -130,14 +120,6 @@ func process(c recipes.Contender) string {
 	return fmt.Sprintf("%s/%d", clean(c.Host), c.PID)
 }
 
-func locksSummary(e LocksOf) string {
-	var all tally
-	for _, in := range e.Locks {
-		all.add(queueOf(in.Kind, in.Payload, in.Holders, in.Waiters))
-	}
-	return fmt.Sprintf("%v%s.", all, notSeen(0, len(e.Closed())))
-}
-
 func (l Locks) document(string) any {
 	ensembles := []fields{}
 	for _, e := range l.Ensembles {
@@ -147,8 +129,7 @@ func (l Locks) document(string) any {
 				"holders": e.contenders(in.Holders), "waiters": e.contenders(in.Waiters)}
 			if in.Payload != nil {
 				f["address"], f["stack"], f["state"] = in.Payload.Owner.Addr, in.Payload.Owner.Stack, string(in.Payload.State)
-				addPermits(f, in.Payload)
-				addLimits(f, in.Payload, l.exceeded(in))
+				addDeclared(f, in, l.NowMs)
 			}
 			locks = append(locks, f)
 		}
@@ -220,9 +201,6 @@ func contendersJSON(cs []recipes.Contender, found bool) []fields {
 // waitsJSON is the wait-for graph: nodes are contenders' paths.
 func waitsJSON(w *inspect.Waits) fields {
 	waits, deadlocks := []fields{}, []fields{}
-	if w == nil {
-		return fields{"waits": waits, "deadlocks": deadlocks}
-	}
 	paths := func(cs []recipes.Contender) []string {
 		out := []string{}
 		for _, c := range cs {

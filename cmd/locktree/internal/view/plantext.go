@@ -1,11 +1,9 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/locktree/locktree/plan"
 )
@@ -188,7 +186,10 @@ func (t planText) usage(c *plan.Change) []string {
 	text := "! IN USE: "
 	switch {
 	case len(u.Holders) > 0:
-		text += "held by " + holderText(u.Holders[0], t.nowMs)
+		text += "held by " + clean(u.Holders[0].String())
+		if age := waited(contenders("", u.Holders[:1])[0], t.nowMs); age != "" {
+			text += ", for " + age
+		}
 		if more := len(u.Holders) - 1; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
@@ -201,18 +202,6 @@ func (t planText) usage(c *plan.Change) []string {
 		text += fmt.Sprintf("; %d waiting", n)
 	}
 	return []string{t.paint(red)(text)}
-}
-
-// holderText names a contender by what it wrote about itself, its session, and
-// how long it has held. The clock is the server's; a difference to ours
-// that would make it negative is left out.
-func holderText(h plan.Holder, nowMs int64) string {
-	text := clean(h.String())
-	at := cmp.Or(h.HeldMs, h.SinceMs)
-	if age := nowMs - at; at > 0 && nowMs > 0 && age >= 0 {
-		text += ", for " + (time.Duration(age) * time.Millisecond).Truncate(time.Second).String()
-	}
-	return text
 }
 
 func (t planText) block(shown []attribute, hidden int) {

@@ -20,13 +20,13 @@ type queue struct {
 }
 
 // queueOf folds the permits of each client into one entry: every permit is a node of its own.
-func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Contender) queue {
-	if k == nil || k.Permits == nil {
-		return queue{holders: holders, waiters: waiters}
+func queueOf(in *inspect.Report) queue {
+	if in.Kind.Permits == nil {
+		return queue{holders: in.Holders, waiters: in.Waiters}
 	}
-	q := queue{holders: PerClient(holders), waiters: PerClient(waiters), semaphore: true, held: len(holders)}
-	if declared != nil {
-		q.limit = k.Permits(declared.Params)
+	q := queue{holders: PerClient(in.Holders), waiters: PerClient(in.Waiters), semaphore: true, held: len(in.Holders)}
+	if in.Payload != nil {
+		q.limit = in.Kind.Permits(in.Payload.Params)
 	}
 	return q
 }
@@ -35,8 +35,10 @@ func queueOf(k *kind.Kind, declared *kind.Payload, holders, waiters []recipes.Co
 // beyond that, a person wants the number.
 const maxContenders = 10
 
-// write writes a line for each that holds or waits; about is what follows the name. The tabs are for a tabwriter.
-func (q queue) write(w io.Writer, indent string, junk []string, about func(recipes.Contender) string) {
+// writeQueue writes a line for each that holds or waits, and one for the declared limits; about is what follows a name. The tabs
+// are for a tabwriter.
+func writeQueue(w io.Writer, indent string, in *inspect.Report, nowMs int64, about func(recipes.Contender) string) {
+	q := queueOf(in)
 	list := func(role string, cs []recipes.Contender, who func(recipes.Contender) string) {
 		for i, c := range cs {
 			if i == maxContenders {
@@ -48,40 +50,52 @@ func (q queue) write(w io.Writer, indent string, junk []string, about func(recip
 	}
 	list("held by", q.holders, q.holder)
 	list("waiting", q.waiters, q.waiter)
-	for _, name := range junk {
+	for _, name := range in.Junk {
 		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
+	}
+	if text := limitsLine(in.Payload.Limits(), exceeded(in, nowMs)); text != "" {
+		fmt.Fprintf(w, "%slimits\t%s\n", indent, text)
 	}
 }
 
 // tally counts locks for the line below a list of them.
 type tally struct{ locks, held, waiting int }
 
-func (t *tally) add(q queue) {
-	t.locks++
-	t.held += min(1, len(q.holders))
-	t.waiting += len(q.waiters)
+func tallyOf(locks []*inspect.Report) (t tally) {
+	for _, in := range locks {
+		if in.Kind.Container {
+			continue
+		}
+		q := queueOf(in)
+		t.locks++
+		t.held += min(1, len(q.holders))
+		t.waiting += len(q.waiters)
+	}
+	return t
 }
 
 func (t tally) String() string {
 	return fmt.Sprintf("%s, %d held, %d waiting", Plural(t.locks, "lock"), t.held, t.waiting)
 }
 
-// queueAt is the queue of a provisioned node.
-func queueAt(n *plan.Node) queue {
-	u := usageOf(n)
-	if u == nil {
-		return queue{}
-	}
-	return queueOf(n.Kind(), n.Payload, contenders(n.Path, u.Holders), contenders(n.Path, u.Waiters))
+// exceeded are the limits of a lock that somebody is beyond.
+func exceeded(in *inspect.Report, nowMs int64) []Excess {
+	return Exceeded(in.Payload.Limits(), in.Holders, in.Waiters, time.UnixMilli(nowMs))
 }
 
-// exceeded are the limits of a provisioned node that somebody is beyond.
-func exceeded(n *plan.Node, nowMs int64) []Excess {
-	u := usageOf(n)
-	if u == nil || nowMs == 0 {
-		return nil
+// reports are the provisioned nodes of a tree as package inspect has locks.
+func reports(tree *plan.Tree) (out []*inspect.Report) {
+	for _, n := range tree.Nodes {
+		if n.Payload == nil {
+			continue
+		}
+		in := &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload}
+		if n.Live != nil && n.Live.Usage != nil {
+			in.Holders, in.Waiters, in.Junk = contenders(n.Path, n.Live.Usage.Holders), contenders(n.Path, n.Live.Usage.Waiters), n.Live.Usage.Junk
+		}
+		out = append(out, in)
 	}
-	return Exceeded(n.Payload.Limits(), contenders(n.Path, u.Holders), contenders(n.Path, u.Waiters), time.UnixMilli(nowMs))
+	return out
 }
 
 // contenders are those of the lock at path, as package inspect has them.
@@ -99,17 +113,6 @@ func contenders(path string, hs []plan.Holder) []recipes.Contender {
 		out = append(out, c)
 	}
 	return out
-}
-
-// WaitsIn are who waits for whom, by what reading the tree has shown.
-func WaitsIn(tree *plan.Tree) *inspect.Waits {
-	var locks []*inspect.Report
-	for _, n := range tree.Nodes {
-		if u := usageOf(n); n.Payload != nil && u != nil {
-			locks = append(locks, &inspect.Report{Path: n.Path, Kind: n.Kind(), Payload: n.Payload, Holders: contenders(n.Path, u.Holders), Waiters: contenders(n.Path, u.Waiters)})
-		}
-	}
-	return inspect.WaitsFor(locks...)
 }
 
 // PerClient keeps the oldest node of each client and adds up its permits. A node whose session could not be read may be

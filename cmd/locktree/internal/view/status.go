@@ -8,6 +8,7 @@ import (
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -19,12 +20,12 @@ func (s Status) text(h *Human) {
 		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(tree.Ensemble), at(s.Servers, i), clean(tree.Stack))
 		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "%s\n", clean(tree.Root))
-		branch{w: w, nowMs: s.NowMs}.children(rootOf(tree), "")
+		locks, gaps := reports(tree), tree.Gaps()
+		branch{w: w, nowMs: s.NowMs}.children(rootOf(tree, locks, gaps), "")
 		_ = w.Flush()
-		h.out.printf("\n%s\n", statusSummary(tree))
-		if i < len(s.Waits) {
-			h.deadlocks(s.Waits[i])
-		}
+		closed := len(Closed(gaps))
+		h.out.printf("\n%v%s.\n", tallyOf(locks), notSeen(len(gaps)-closed, closed))
+		h.deadlocks(inspect.WaitsFor(locks...))
 		if i < len(s.Drift) {
 			if line := driftLine(s.Drift[i]); line != "" {
 				h.out.printf("%s\n", h.out.paint(yellow)(line))
@@ -44,21 +45,18 @@ func at(list []string, i int) string {
 // namespace that this stack does not own.
 type twig struct {
 	path string
-	node *plan.Node // nil for a gap, and for what this stack does not own
+	node *inspect.Report // nil for a gap, and for what this stack does not own
 	gap  *plan.Gap
 	subs []*twig
 }
 
 // rootOf hangs every path below its nearest ancestor that is shown.
-func rootOf(tree *plan.Tree) *twig {
+func rootOf(tree *plan.Tree, nodes []*inspect.Report, gaps []plan.Gap) *twig {
 	root := &twig{path: tree.Root}
 	all := []*twig{}
-	for _, n := range tree.Nodes {
-		if n.Payload != nil {
-			all = append(all, &twig{path: n.Path, node: n})
-		}
+	for _, n := range nodes {
+		all = append(all, &twig{path: n.Path, node: n})
 	}
-	gaps := tree.Gaps()
 	for i := range gaps {
 		all = append(all, &twig{path: gaps[i].Path, gap: &gaps[i]})
 	}
@@ -92,7 +90,9 @@ func (b branch) children(t *twig, indent string) {
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(sub.path, t.path), "/")
 		fmt.Fprintf(b.w, "%s%s%s\n", indent+tee, clean(name), describe(sub))
-		b.contenders(sub.node, indent+bar)
+		if sub.node != nil && inUse(sub.node) {
+			writeQueue(b.w, indent+bar+"    ", sub.node, b.nowMs, b.about)
+		}
 		b.children(sub, indent+bar)
 	}
 }
@@ -104,29 +104,24 @@ func describe(t *twig) string {
 		return "\t" + t.gap.Type + "\t" + gapText(t.gap)
 	case n == nil:
 		return "\tnot managed by this stack"
-	case n.Kind().Container:
-		return "\t" + n.Kind().Name
+	case n.Kind.Container:
+		return "\t" + n.Kind.Name
 	}
-	text := "\t" + n.Kind().Name + "\t" + useText(n)
+	text := "\t" + n.Kind.Name + "\t" + useText(n)
 	if state := n.Payload.State; state != kind.StateActive && state != "" {
 		text += ", " + string(state)
 	}
 	return text
 }
 
-func usageOf(n *plan.Node) *plan.Usage {
-	if n.Live == nil {
-		return nil
-	}
-	return n.Live.Usage
-}
+// inUse reports whether there is anything in the lock, foreign nodes included.
+func inUse(in *inspect.Report) bool { return in.Busy() || len(in.Junk) > 0 }
 
-func useText(n *plan.Node) string {
-	u := usageOf(n)
-	if !u.Busy() {
+func useText(in *inspect.Report) string {
+	if !inUse(in) {
 		return "idle"
 	}
-	q := queueAt(n)
+	q := queueOf(in)
 	parts := []string{}
 	if n := len(q.holders); n > 0 && !q.semaphore {
 		parts = append(parts, fmt.Sprintf("%d held", n))
@@ -136,20 +131,10 @@ func useText(n *plan.Node) string {
 	if n := len(q.waiters); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d waiting", n))
 	}
-	if n := len(u.Junk); n > 0 {
+	if n := len(in.Junk); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d foreign", n))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func (b branch) contenders(n *plan.Node, indent string) {
-	if n == nil || usageOf(n) == nil {
-		return
-	}
-	queueAt(n).write(b.w, indent+"    ", usageOf(n).Junk, b.about)
-	if text := limitsLine(n.Payload.Limits(), exceeded(n, b.nowMs)); text != "" && usageOf(n).Busy() {
-		fmt.Fprintf(b.w, "%s    limits\t%s\n", indent, text)
-	}
 }
 
 // about is what is known of a contender besides its name.
@@ -164,16 +149,6 @@ func (b branch) about(c recipes.Contender) (text string) {
 		text += "\t" + age
 	}
 	return text
-}
-
-func statusSummary(tree *plan.Tree) string {
-	var all tally
-	for _, n := range tree.Nodes {
-		if n.Payload != nil && !n.Kind().Container {
-			all.add(queueAt(n))
-		}
-	}
-	return fmt.Sprintf("%v%s.", all, count(tree.Gaps()))
 }
 
 // driftLine says in one line whether the tree matches the configuration.

@@ -144,7 +144,7 @@ func (t Top) columns(rows []topRow, room int) string {
 		if owned {
 			token += "\t" + clean(r.Payload.Limits().Owner)
 		}
-		over := t.exceeded(r.Report)
+		over := exceeded(r.Report, t.NowMs)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, t.NowMs)+beyond(over, "max_hold"),
 			len(r.waiters), longest(r.waiters, t.NowMs)+beyond(over, "max_wait"), r.Kind.Name, token)
 	}
@@ -175,7 +175,7 @@ func (t Top) rows() (rows []topRow) {
 	for _, e := range t.Ensembles {
 		for _, in := range e.Locks {
 			if in.Busy() {
-				rows = append(rows, topRow{e.Ensemble, in, queueOf(in.Kind, in.Payload, in.Holders, in.Waiters)})
+				rows = append(rows, topRow{e.Ensemble, in, queueOf(in)})
 			}
 		}
 	}

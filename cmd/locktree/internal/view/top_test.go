@@ -54,7 +54,7 @@ func TestTop(t *testing.T) {
 	v, out, _ := capture(nil)
 	v.Show(top(main, spare))
 	out.WriteString("===\n")
-	main.Waits = nil
+	main.Waits = inspect.WaitsFor()
 	stale := top(main)
 	stale.Lines, stale.Error, stale.ShownMs = 7, errors.New("recipes: connection lost"), now+35_000
 	v.Show(stale)
@@ -111,7 +111,7 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 		Holders: view.Contenders("/locks/pool", pool().Live.Usage.Holders), Waiters: view.Contenders("/locks/pool", pool().Live.Usage.Waiters)}
 	foreign := *in
 	foreign.Path, foreign.Payload = "/locks/foreign", nil
-	v.Show(view.Locks{Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in, &foreign}}}}, NowMs: now})
+	v.Show(view.Locks{Ensembles: []view.LocksOf{{Ensemble: "main", Path: "/locks", Snapshot: &inspect.Snapshot{Locks: []*inspect.Report{in, &foreign}, Waits: inspect.WaitsFor()}}}, NowMs: now})
 	golden(t, "permits.txt", out.String())
 
 	// Another client's permits are another row, and those of nobody known are one row each.

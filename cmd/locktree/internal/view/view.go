@@ -120,9 +120,7 @@ type Status struct {
 	Drift []*plan.Plan
 	// Servers are, per tree, where it was read from.
 	Servers []string
-	// Waits are, per tree, who waits for whom.
-	Waits []*inspect.Waits
-	NowMs int64
+	NowMs   int64
 }
 
 // Top is the locks in use at one moment.
