@@ -13,15 +13,19 @@ type listGroup struct {
 	paths []string
 }
 
+func listName(c *plan.AccessChange) string {
+	if c.Contenders {
+		return "contender_acl"
+	}
+	return "acl"
+}
+
 // listGroups folds what says the same of different nodes, in the order of the first ones.
 func listGroups(changes []plan.AccessChange) (out []*listGroup) {
 	at := map[string]*listGroup{}
 	for i := range changes {
 		c := &changes[i]
-		g := &listGroup{name: "acl", lines: listChange(&c.ACLDiff)}
-		if c.Contenders {
-			g.name = "contender_acl"
-		}
+		g := &listGroup{name: listName(c), lines: listChange(&c.ACLDiff)}
 		key := g.name + strings.Join(g.lines, "\n")
 		if at[key] == nil {
 			at[key] = g
@@ -51,7 +55,7 @@ func (t planText) access(p *plan.Plan, concise bool) {
 	if len(shown) == 0 {
 		t.printf("        # (noted in the index; no access list changes)\n")
 	}
-	t.block(shown, 0)
+	t.block(6, shown, 0)
 	t.printf("    }\n")
 }
 
@@ -59,11 +63,7 @@ func accessJSON(ensemble string, changes []plan.AccessChange) []fields {
 	out := []fields{}
 	for i := range changes {
 		c := &changes[i]
-		list := "acl"
-		if c.Contenders {
-			list = "contender_acl"
-		}
-		out = append(out, fields{"ensemble": ensemble, "address": c.Addr, "path": c.Pin.Path, "list": list, "before": aclJSON(c.Before), "after": aclJSON(c.After)})
+		out = append(out, fields{"ensemble": ensemble, "address": c.Addr, "path": c.Pin.Path, "list": listName(c), "before": aclJSON(c.Before), "after": aclJSON(c.After)})
 	}
 	return out
 }

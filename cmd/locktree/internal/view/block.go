@@ -21,11 +21,9 @@ type attribute struct {
 // header is the first line of a block as the configuration would write it:
 // semaphore "pool" "thumbnails". Only the address knows label and key.
 func header(addr plan.Addr) string {
-	typ, name := addr.Type(), addr.Name()
-	key, _ := addr.Key()
-	text := typ + " " + strconv.Quote(name)
-	if key != "" {
-		text += " " + strconv.Quote(key)
+	text := addr.Type() + " " + quote(addr.Name())
+	if key, _ := addr.Key(); key != "" {
+		text += " " + quote(key)
 	}
 	return clean(text)
 }
@@ -86,13 +84,13 @@ func otherKind(c *plan.Change) []attribute {
 	out := []attribute{{symbol: "~", name: "type", text: fmt.Sprintf("%q -> %q", kindOf(c.Before), kindOf(c.After)), comment: "forces replacement"}}
 	before, after := notables(c.Before), notables(c.After)
 	for _, f := range before {
-		if _, stays := find(after, f.Name); !stays {
+		if find(after, f.Name) == nil {
 			out = append(out, attribute{symbol: "-", name: f.Name, text: value(f.Get()) + " -> null"})
 		}
 	}
 	for _, f := range after {
-		switch old, was := find(before, f.Name); {
-		case !was:
+		switch old := find(before, f.Name); {
+		case old == nil:
 			out = append(out, attribute{symbol: "+", name: f.Name, text: value(f.Get())})
 		case old.Get() != f.Get():
 			out = append(out, attribute{symbol: "~", name: f.Name, text: value(old.Get()) + " -> " + value(f.Get())})
@@ -101,12 +99,14 @@ func otherKind(c *plan.Change) []attribute {
 	return out
 }
 
-func find(fields []kind.Field, name string) (kind.Field, bool) {
-	i := slices.IndexFunc(fields, func(f kind.Field) bool { return f.Name == name })
-	if i < 0 {
-		return kind.Field{}, false
+// find is nil where no field has the name.
+func find(fields []kind.Field, name string) *kind.Field {
+	for i := range fields {
+		if fields[i].Name == name {
+			return &fields[i]
+		}
 	}
-	return fields[i], true
+	return nil
 }
 
 // limit writes a quota; 0 is none.
@@ -143,19 +143,12 @@ func whole(symbol string, n *plan.Node, suffix string) []attribute {
 	return out
 }
 
-// notable leaves out the defaults: a block shows what somebody chose.
-func notable(f kind.Field) bool { return f.Required || f.Get() != f.Default }
-
-func notables(n *plan.Node) (out []kind.Field) {
+// notables leaves out the defaults: a block shows what somebody chose.
+func notables(n *plan.Node) []kind.Field {
 	if n.Payload == nil {
 		return nil
 	}
-	for _, f := range n.Payload.Params.Fields() {
-		if notable(f) {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(n.Payload.Params.Fields(), func(f kind.Field) bool { return !f.Required && f.Get() == f.Default })
 }
 
 // wholeList writes an access list with one entry on one line.
@@ -163,7 +156,11 @@ func wholeList(symbol, name string, list []kind.ACL, suffix string) attribute {
 	if list = kind.NormalizeACL(list); len(list) == 1 {
 		return attribute{symbol: symbol, name: name, text: "[" + quote(list[0].String()) + "]" + suffix}
 	}
-	return attribute{symbol: symbol, name: name, list: entries(symbol, list)}
+	a := attribute{symbol: symbol, name: name, list: []string{}}
+	for _, entry := range list {
+		a.list = append(a.list, symbol+" "+quote(entry.String())+",")
+	}
+	return a
 }
 
 // hiddenCount is how many attributes of a block do not change.
@@ -171,7 +168,7 @@ func hiddenCount(c *plan.Change) int {
 	n := 0
 	before := notables(c.Before)
 	for _, f := range notables(c.After) {
-		if old, was := find(before, f.Name); was && old.Get() == f.Get() {
+		if old := find(before, f.Name); old != nil && old.Get() == f.Get() {
 			n++
 		}
 	}
@@ -179,14 +176,6 @@ func hiddenCount(c *plan.Change) int {
 		n++
 	}
 	return n
-}
-
-func entries(symbol string, list []kind.ACL) []string {
-	out := make([]string, 0, len(list))
-	for _, a := range kind.NormalizeACL(list) {
-		out = append(out, symbol+" "+quote(a.String())+",")
-	}
-	return out
 }
 
 // listChange shows the entries of an access list that go and come, and counts the others. Digests of one user look the same, because

@@ -73,10 +73,3 @@ func upperFirst(text string) string {
 	}
 	return string(unicode.ToUpper(first)) + text[size:]
 }
-
-func nameOr(name, otherwise string) string {
-	if name == "" {
-		return otherwise
-	}
-	return name
-}

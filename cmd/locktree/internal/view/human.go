@@ -164,28 +164,8 @@ func (trees Live) text(h *Human) {
 			}
 			t := planText{Stream: h.out}
 			t.printf("# %s:\n%s {\n", clean(n.Payload.Owner.Addr), header(n.Addr))
-			t.state(n)
+			t.block(3, whole("", n, ""), 0)
 			t.printf("}\n\n")
 		}
-	}
-}
-
-// state is a block without symbols: the present state, not a change.
-func (t planText) state(n *plan.Node) {
-	shown := whole("", n, "")
-	width := 0
-	for _, a := range shown {
-		width = max(width, len(a.name))
-	}
-	for _, a := range shown {
-		if a.list == nil {
-			t.printf("    %-*s = %s\n", width, a.name, clean(a.text))
-			continue
-		}
-		t.printf("    %-*s = [\n", width, a.name)
-		for _, line := range a.list {
-			t.printf("       %s\n", clean(line))
-		}
-		t.printf("    ]\n")
 	}
 }

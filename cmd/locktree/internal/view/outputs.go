@@ -27,7 +27,7 @@ func (t planText) outputs(plans []*plan.Plan) {
 		t.printf("\nChanges to Outputs:\n")
 	}
 	for _, o := range changes {
-		sign, text := sign(o.Action), ""
+		sign, text := o.Action.Symbol(), ""
 		d := valueDiff{t.Stream}
 		switch before, after := decoded(o.Before), decoded(o.After); o.Action {
 		case plan.Create:

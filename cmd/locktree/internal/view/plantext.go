@@ -91,14 +91,13 @@ func (t planText) drift(plans []*plan.Plan) bool {
 func (t planText) preamble(p Plan) {
 	legend := []struct {
 		action plan.Action
-		code   string
 		text   string
 	}{
-		{plan.Create, green, "  + create"},
-		{plan.Update, yellow, "  ~ update in-place"},
-		{plan.Delete, red, "  - destroy"},
-		{plan.Replace, red, "-/+ destroy and then create replacement"},
-		{plan.Forget, yellow, "  . forget, without destroying"},
+		{plan.Create, "create"},
+		{plan.Update, "update in-place"},
+		{plan.Delete, "destroy"},
+		{plan.Replace, "destroy and then create replacement"},
+		{plan.Forget, "forget, without destroying"},
 	}
 	what := "will perform the following actions"
 	if failing(p.Plans) {
@@ -109,7 +108,8 @@ func (t planText) preamble(p Plan) {
 		if slices.ContainsFunc(p.Plans, func(one *plan.Plan) bool {
 			return l.action == plan.Update && (len(one.Access) > 0 || one.NotesAccess()) || slices.ContainsFunc(one.Changes, func(c plan.Change) bool { return c.Action == l.action })
 		}) {
-			t.printf("%s\n", t.paint(l.code)(l.text))
+			symbol := l.action.Symbol()
+			t.printf("%s\n", t.paint(symbolColours[symbol])(fmt.Sprintf("%3s %s", symbol, l.text)))
 		}
 	}
 }
@@ -157,22 +157,23 @@ func (t planText) change(c *plan.Change) {
 	}
 	t.printf("%s %s {\n", t.head(c), header(c.Addr))
 	shown, hidden := attributes(c)
-	t.block(shown, hidden)
+	t.block(6, shown, hidden)
 	t.printf("    }\n")
 }
 
 // head is the symbol of a change, as wide as the widest.
 func (t planText) head(c *plan.Change) string {
-	code := map[plan.Action]string{plan.Create: green, plan.Update: yellow, plan.Delete: red, plan.Replace: red, plan.Forget: yellow}[c.Action]
-	return t.paint(code)(fmt.Sprintf("%3s", c.Action.Symbol()))
+	symbol := c.Action.Symbol()
+	return t.paint(symbolColours[symbol])(fmt.Sprintf("%3s", symbol))
 }
+
+var symbolColours = map[string]string{"+": green, "~": yellow, "-": red, "-/+": red, ".": yellow}
 
 // symbol colours the symbol a line begins with, if it does.
 func (t planText) symbol(line string) string {
-	for symbol, code := range map[string]string{"+": green, "~": yellow, "-": red} {
-		if rest, ok := strings.CutPrefix(line, symbol+" "); ok {
-			return t.paint(code)(symbol) + " " + rest
-		}
+	symbol, rest, _ := strings.Cut(line, " ")
+	if code := symbolColours[symbol]; code != "" {
+		return t.paint(code)(symbol) + " " + rest
 	}
 	return line
 }
@@ -204,25 +205,26 @@ func (t planText) usage(c *plan.Change) []string {
 	return []string{t.paint(red)(text)}
 }
 
-func (t planText) block(shown []attribute, hidden int) {
+// block writes attributes from column in on. Without symbols, they are the present state.
+func (t planText) block(in int, shown []attribute, hidden int) {
 	width := 0
 	for _, a := range shown {
 		width = max(width, len(a.name))
 	}
 	for _, a := range shown {
 		if a.list != nil {
-			t.printf("      %s\n", t.symbol(fmt.Sprintf("%s %-*s = [", a.symbol, width, a.name)))
+			t.printf("%s%s\n", pad(in), t.symbol(fmt.Sprintf("%s %-*s = [", a.symbol, width, a.name)))
 			for _, line := range a.list {
-				t.printf("          %s\n", t.symbol(clean(line)))
+				t.printf("%s%s\n", pad(in+4), t.symbol(clean(line)))
 			}
-			t.printf("        ]\n")
+			t.printf("%s]\n", pad(in+1+len(a.symbol)))
 			continue
 		}
 		comment := ""
 		if a.comment != "" {
 			comment = " " + t.paint(red)("# "+a.comment)
 		}
-		t.printf("      %s\n", t.symbol(fmt.Sprintf("%s %-*s = %s%s", a.symbol, width, a.name, clean(a.text), comment)))
+		t.printf("%s%s\n", pad(in), t.symbol(fmt.Sprintf("%s %-*s = %s%s", a.symbol, width, a.name, clean(a.text), comment)))
 	}
 	if hidden > 0 {
 		t.printf("        # (%d unchanged %s hidden)\n", hidden, plural(hidden, "attribute", "attributes"))

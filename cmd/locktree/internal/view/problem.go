@@ -2,6 +2,7 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -34,7 +35,7 @@ func folded(p Plan) hcl.Diagnostics {
 			d := problem(&same[0], p.Files)
 			var others []string
 			for _, p := range same[1:] {
-				others = append(others, nameOr(string(p.Addr), p.Path))
+				others = append(others, cmp.Or(string(p.Addr), p.Path))
 			}
 			if len(others) > 0 {
 				d.Detail += fmt.Sprintf("\n\nThe same goes for %d more: %s.", len(others), FirstFew(others))

@@ -3,24 +3,18 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/locktree/locktree/plan"
 )
 
 // valueDiff writes values as JSON has them, line by line, each with the sign of its change. The layout is Terraform's:
 // the sign is at column in, the inside of a value four columns to the right, its end two.
 type valueDiff struct{ Stream }
 
-func sign(a plan.Action) string {
-	return map[plan.Action]string{plan.Create: "+", plan.Delete: "-", plan.Update: "~"}[a]
-}
-
-func (d valueDiff) paintSign(sign string) string {
-	return d.paint(map[string]string{"+": green, "-": red, "~": yellow}[sign])(sign)
-}
+func (d valueDiff) paintSign(sign string) string { return d.paint(symbolColours[sign])(sign) }
 
 func pad(n int) string { return strings.Repeat(" ", n) }
 
@@ -99,13 +93,8 @@ func (d valueDiff) change(before, after any, in int) string {
 }
 
 func (d valueDiff) object(before, after map[string]any, in int) string {
-	all := map[string]any{}
-	for k, v := range before {
-		all[k] = v
-	}
-	for k, v := range after {
-		all[k] = v
-	}
+	all := maps.Clone(before)
+	maps.Copy(all, after)
 	var b strings.Builder
 	same, width := 0, keyWidth(all)
 	for _, k := range sortedKeys(all) {
