@@ -38,7 +38,7 @@ func outputCommand(a *app) *cobra.Command {
 				a.view().Message("No outputs found. Declare them with output blocks, then run \"locktree apply\".")
 				return nil
 			}
-			a.show(view.Outputs(outputs))
+			a.show(outputs)
 			return nil
 		},
 	}
@@ -48,13 +48,13 @@ func outputCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs []plan.Output, err error) {
+func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outputs, err error) {
 	err = a.withStack(ctx, flags, true, func(s *stack) error {
 		trees, err := s.read(ctx)
 		if err == nil {
 			err = outputsKnown(trees)
 		}
-		outputs = storedOutputs(trees)
+		outputs = view.StoredOutputs(trees)
 		return err
 	})
 	return outputs, err
@@ -62,7 +62,7 @@ func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs []plan.Out
 
 // oneOutput prints a value alone: as the configuration would write it, as JSON,
 // or raw, without even a line end.
-func (a *app) oneOutput(outputs []plan.Output, name string, raw bool) error {
+func (a *app) oneOutput(outputs view.Outputs, name string, raw bool) error {
 	i := slices.IndexFunc(outputs, func(o plan.Output) bool { return o.Name == name })
 	if i < 0 {
 		names := []string{}

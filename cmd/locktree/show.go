@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,9 +48,9 @@ func (a *app) showTree(ctx context.Context, flags *loadFlags) error {
 	if err == nil && !slices.ContainsFunc(trees, func(t *plan.Tree) bool { return len(t.Nodes) > 0 }) {
 		a.view().Message("This stack has nothing in ZooKeeper. \"locktree plan\" shows what an apply would create.")
 	}
-	if outputs := storedOutputs(trees); len(outputs) > 0 {
+	if outputs := view.StoredOutputs(trees); len(outputs) > 0 {
 		fmt.Fprint(a.stdout, "\nOutputs:\n\n")
-		a.show(view.Outputs(outputs))
+		a.show(outputs)
 	}
 	return err
 }
@@ -79,19 +78,4 @@ func outputsKnown(trees []*plan.Tree) error {
 		}
 	}
 	return nil
-}
-
-// storedOutputs are the outputs the last apply left in the index, by name.
-func storedOutputs(trees []*plan.Tree) []plan.Output {
-	var out []plan.Output
-	for _, tree := range trees {
-		if tree.Index == nil {
-			continue
-		}
-		for name, o := range tree.Index.Outputs {
-			out = append(out, plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive})
-		}
-	}
-	slices.SortFunc(out, func(x, y plan.Output) int { return strings.Compare(x.Name, y.Name) })
-	return out
 }

@@ -7,15 +7,17 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
+// moved reports whether the block was called something else before.
+func moved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr != c.Addr }
+
 // captions are the comment lines over a block: what happens, why, and to whom.
 func (t planText) captions(c *plan.Change) []string {
 	addr := clean(c.Addr)
-	moved := c.PreviousAddr != "" && c.PreviousAddr != c.Addr
-	if c.Action == plan.NoOp || moved && onlyMoves(c) {
+	if c.Action == plan.NoOp || moved(c) && onlyMoves(c) {
 		return []string{t.paint(bold)(fmt.Sprintf("# %s has moved to %s", clean(c.PreviousAddr), addr))}
 	}
 	lines := []string{t.loud("# " + addr + " " + verb(c))}
-	if moved {
+	if moved(c) {
 		lines = append(lines, fmt.Sprintf("# (moved from %s)", clean(c.PreviousAddr)))
 	}
 	if c.PreviousPath != "" {
@@ -71,7 +73,7 @@ func onlyMoves(c *plan.Change) bool {
 // gist is what a concise plan says after the address.
 func gist(c *plan.Change) string {
 	var parts []string
-	if c.PreviousAddr != "" && c.PreviousAddr != c.Addr {
+	if moved(c) {
 		parts = append(parts, "moved from "+string(c.PreviousAddr))
 	}
 	if c.Importing != "" {

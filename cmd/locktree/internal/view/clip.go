@@ -21,7 +21,7 @@ func clipped(d *hcl.Diagnostic, file *hcl.File) (*hcl.Diagnostic, *hcl.File) {
 	if file == nil || d.Subject == nil || d.Subject.Start.Byte > len(file.Bytes) {
 		return d, file
 	}
-	from, to := sourceLines(d, file.Bytes)
+	from, to, _ := sourceLines(d, file.Bytes)
 	if longestLine(file.Bytes[from:to]) <= maxSourceLine {
 		return d, file
 	}
@@ -63,15 +63,15 @@ func (n movedNav) ContextString(offset int) string {
 	return ""
 }
 
-// sourceLines is where the lines of a diagnostic begin and end.
-func sourceLines(d *hcl.Diagnostic, src []byte) (from, to int) {
+// sourceLines is where the lines of a diagnostic begin and end, and the number of the first.
+func sourceLines(d *hcl.Diagnostic, src []byte) (from, to, number int) {
 	whole := *d.Subject
 	if d.Context != nil {
 		whole = hcl.RangeOver(whole, *d.Context)
 	}
 	from, _ = lineAround(src, min(whole.Start.Byte, len(src)))
 	_, to = lineAround(src, min(max(whole.End.Byte, from), len(src)))
-	return from, to
+	return from, to, whole.Start.Line
 }
 
 // lineAround is where the line around a place begins and ends.
@@ -92,12 +92,5 @@ func longestLine(src []byte) (n int) {
 
 // clipText shortens the lines of a text that are longer than anybody reads.
 func clipText(text string) string {
-	if len(text) <= maxTextLine {
-		return text
-	}
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		lines[i] = shortened(l, maxTextLine)
-	}
-	return strings.Join(lines, "\n")
+	return eachLine(text, func(l string) string { return shortened(l, maxTextLine) })
 }

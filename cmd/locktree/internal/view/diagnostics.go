@@ -31,7 +31,11 @@ func writeDiagnostics(s Stream, diags hcl.Diagnostics, files map[string]*hcl.Fil
 		}
 		text := strings.TrimRight(b.String(), "\n")
 		if s.Terminal {
-			text = frame(text, s.paint(severityColor(d.Severity)))
+			colour := red
+			if d.Severity == hcl.DiagWarning {
+				colour = yellow
+			}
+			text = frame(text, s.paint(colour))
 		}
 		_, _ = io.WriteString(s, "\n"+text+"\n")
 	}
@@ -47,28 +51,25 @@ func fold(diags hcl.Diagnostics) hcl.Diagnostics {
 		summary, detail string
 	}
 	alike := map[words]hcl.Diagnostics{}
-	for _, d := range diags {
-		key := words{d.Severity, d.Summary, d.Detail}
-		alike[key] = append(alike[key], d)
-	}
 	var out hcl.Diagnostics
-	shown := map[words]int{}
 	for _, d := range diags {
 		key := words{d.Severity, d.Summary, d.Detail}
-		all := alike[key]
-		if shown[key]++; shown[key] > shownAlike {
+		if alike[key] = append(alike[key], d); len(alike[key]) <= shownAlike {
+			out = append(out, d)
+		}
+	}
+	for i, d := range out {
+		all := alike[words{d.Severity, d.Summary, d.Detail}]
+		if len(all) <= shownAlike || d != all[shownAlike-1] {
 			continue
 		}
-		if shown[key] == shownAlike && len(all) > shownAlike {
-			more := *d
-			more.Detail += fmt.Sprintf("\n\n%d more like this", len(all)-shownAlike)
-			if next := all[shownAlike].Subject; next != nil {
-				more.Detail += fmt.Sprintf(", the next on %s line %d", next.Filename, next.Start.Line)
-			}
-			more.Detail += "."
-			d = &more
+		more := *d
+		more.Detail += fmt.Sprintf("\n\n%d more like this", len(all)-shownAlike)
+		if next := all[shownAlike].Subject; next != nil {
+			more.Detail += fmt.Sprintf(", the next on %s line %d", next.Filename, next.Start.Line)
 		}
-		out = append(out, d)
+		more.Detail += "."
+		out[i] = &more
 	}
 	return out
 }
@@ -84,13 +85,6 @@ func writeCompact(s Stream, diags hcl.Diagnostics, files map[string]*hcl.File) {
 		}
 	}
 	s.printf("\nTo see them in full, run the command without -compact-warnings.\n")
-}
-
-func severityColor(s hcl.DiagnosticSeverity) string {
-	if s == hcl.DiagWarning {
-		return yellow
-	}
-	return red
 }
 
 // frame puts the bar at the left that people know from Terraform.
@@ -194,11 +188,11 @@ func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
 	if file == nil || d.Subject.Start.Byte > len(file.Bytes) {
 		return nil
 	}
-	from, to := sourceLines(d, file.Bytes)
+	from, to, number := sourceLines(d, file.Bytes)
 	code := strings.TrimRight(string(file.Bytes[from:to]), "\n")
 	s := &snippetJSON{
 		Code:                 code,
-		StartLine:            startLine(d),
+		StartLine:            number,
 		HighlightStartOffset: min(max(d.Subject.Start.Byte-from, 0), len(code)),
 		HighlightEndOffset:   min(max(d.Subject.End.Byte-from, 0), len(code)),
 		Values:               expressionValues(d),
@@ -212,11 +206,4 @@ func snippet(d *hcl.Diagnostic, file *hcl.File) *snippetJSON {
 		}
 	}
 	return s
-}
-
-func startLine(d *hcl.Diagnostic) int {
-	if d.Context != nil {
-		return min(d.Subject.Start.Line, d.Context.Start.Line)
-	}
-	return d.Subject.Start.Line
 }

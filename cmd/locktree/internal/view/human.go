@@ -136,11 +136,7 @@ func stillText(o Ongoing, now time.Time) string {
 func elapsed(d time.Duration) string { return d.Truncate(time.Second).String() }
 
 func (a Applied) text(h *Human) {
-	line := appliedLine(a.Counts)
-	if a.Operation == "destroy" {
-		line = fmt.Sprintf("Destroy complete! Resources: %d destroyed.", a.Counts.Destroy)
-	}
-	h.out.printf("\n%s\n", h.out.paint(bold+";"+green)(line))
+	h.out.printf("\n%s\n", h.out.paint(bold+";"+green)(a.line()))
 	if len(a.Outputs) > 0 {
 		h.out.printf("\nOutputs:\n\n")
 		a.Outputs.text(h)
@@ -149,7 +145,7 @@ func (a Applied) text(h *Human) {
 
 func (outputs Outputs) text(h *Human) {
 	for _, o := range outputs {
-		h.out.printf("%s = %s\n", o.Name, outputValue(&o))
+		h.out.printf("%s = %s\n", o.Name, OutputValue(o))
 	}
 }
 

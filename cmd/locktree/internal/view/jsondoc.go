@@ -27,10 +27,14 @@ func NewDocuments(out io.Writer, err Stream, version string) Reports {
 
 // Show implements [Reports].
 func (d *documents) Show(r Report) {
-	enc := json.NewEncoder(visibleJSON{d.out})
+	writeJSON(d.out, "  ", r.document(d.version))
+}
+
+func writeJSON(w io.Writer, indent string, v any) {
+	enc := json.NewEncoder(visibleJSON{w})
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(r.document(d.version)) // a closed pipe is the reader's choice
+	enc.SetIndent("", indent)
+	_ = enc.Encode(v) // a closed pipe is the reader's choice
 }
 
 func (v Version) document(string) any {
@@ -67,9 +71,6 @@ func outputsJSON(outputs []plan.Output) fields {
 
 // outputJSON never has the value of a sensitive output: it is stored nowhere.
 func outputJSON(o *plan.Output) fields {
-	if o == nil {
-		return fields{}
-	}
 	f := fields{"sensitive": o.Sensitive}
 	if len(o.Type) > 0 {
 		f["type"] = o.Type
@@ -83,13 +84,7 @@ func outputJSON(o *plan.Output) fields {
 // Live writes the trees in the form of Terraform's show -json of a state.
 func (trees Live) document(version string) any {
 	var resources []fields
-	var outputs []plan.Output
 	for _, tree := range trees {
-		if tree.Index != nil {
-			for name, o := range tree.Index.Outputs {
-				outputs = append(outputs, plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive})
-			}
-		}
 		for _, n := range tree.Nodes {
 			if n.Payload == nil {
 				continue
@@ -99,7 +94,7 @@ func (trees Live) document(version string) any {
 			resources = append(resources, f)
 		}
 	}
-	return fields{"format_version": "1.0", "locktree_version": version, "terraform_version": version, "values": fields{"outputs": outputsJSON(outputs), "root_module": modulesJSON(resources)}}
+	return fields{"format_version": "1.0", "locktree_version": version, "terraform_version": version, "values": fields{"outputs": outputsJSON(StoredOutputs(trees)), "root_module": modulesJSON(resources)}}
 }
 
 // Status writes who holds and who waits.

@@ -1,9 +1,11 @@
 package view
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,16 +54,8 @@ func (s *stream) send(level, kind, message string, more fields) {
 
 func (s *stream) write(level, kind, message string, more fields) {
 	m := fields{"@level": level, "@message": message, "@module": "locktree.ui", "@timestamp": s.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"), "type": kind}
-	for k, v := range more {
-		m[k] = v
-	}
-	writeLine(s.out, m)
-}
-
-func writeLine(w io.Writer, v any) {
-	enc := json.NewEncoder(visibleJSON{w})
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a closed pipe is the reader's choice
+	maps.Copy(m, more)
+	writeJSON(s.out, "", m)
 }
 
 // Message implements [Output].
@@ -70,11 +64,11 @@ func (s *stream) Message(text string) { s.send("info", "log", text, nil) }
 // Diagnostics implements [Output].
 func (s *stream) Diagnostics(diags hcl.Diagnostics, files map[string]*hcl.File) {
 	for i, j := range diagnosticsJSON(diags, files) {
-		level, word := "error", "Error"
+		level := j.Severity
 		if diags[i].Severity == hcl.DiagWarning {
-			level, word = "warn", "Warning"
+			level = "warn"
 		}
-		s.send(level, "diagnostic", word+": "+j.Summary, fields{"diagnostic": j})
+		s.send(level, "diagnostic", upperFirst(j.Severity)+": "+j.Summary, fields{"diagnostic": j})
 	}
 }
 
@@ -94,7 +88,7 @@ func (p Plan) messages(s *stream) {
 		}
 		s.plannedAccess(one)
 	}
-	s.changeSummary(total(p.Plans), "plan")
+	s.changeSummary(SummaryLine(total(p.Plans)), total(p.Plans), "plan")
 	s.plannedOutputs(p.Plans)
 	s.Diagnostics(problems(p), p.Files)
 	if p.SavedTo != "" {
@@ -103,18 +97,16 @@ func (p Plan) messages(s *stream) {
 }
 
 func (s *stream) planned(ensemble string, c *plan.Change) {
-	moved := c.PreviousAddr != "" && c.PreviousAddr != c.Addr
 	action := c.Action.String()
 	switch {
-	case c.Action == plan.NoOp && !moved:
+	case c.Action == plan.NoOp && !moved(c):
 		return
 	case c.Action == plan.NoOp:
 		action = "move"
 	}
 	change := fields{"resource": resource(ensemble, c.Addr), "action": action}
-	if moved {
-		previous := fields{"addr": c.PreviousAddr}
-		change["previous_resource"] = previous
+	if moved(c) {
+		change["previous_resource"] = fields{"addr": c.PreviousAddr}
 	}
 	if c.Importing != "" {
 		change["importing"] = fields{"id": c.Importing}
@@ -141,14 +133,7 @@ func resource(ensemble string, addr plan.Addr) fields {
 	return f
 }
 
-func (s *stream) changeSummary(c plan.Counts, operation string) {
-	text := SummaryLine(c)
-	switch operation {
-	case "apply":
-		text = appliedLine(c)
-	case "destroy":
-		text = fmt.Sprintf("Destroy complete! Resources: %d destroyed.", c.Destroy)
-	}
+func (s *stream) changeSummary(text string, c plan.Counts, operation string) {
 	s.send("info", "change_summary", text, fields{"changes": fields{"add": c.Add, "change": c.Change, "import": c.Import, "remove": c.Destroy, "forget": c.Forget, "operation": operation}})
 }
 
@@ -156,11 +141,8 @@ func (s *stream) plannedOutputs(plans []*plan.Plan) {
 	out := fields{}
 	for _, p := range plans {
 		for _, o := range p.Outputs {
-			one := outputJSON(o.After)
-			if o.After == nil {
-				one = outputJSON(o.Before)
-			}
-			one["action"] = actionWord(o.Action)
+			one := outputJSON(cmp.Or(o.After, o.Before))
+			one["action"] = strings.ReplaceAll(o.Action.String(), "-", "") // "no-op" is one word in the stream
 			delete(one, "value")
 			out[o.Name] = one
 		}
@@ -170,24 +152,17 @@ func (s *stream) plannedOutputs(plans []*plan.Plan) {
 	}
 }
 
-// actionWord is Terraform's word in the stream, where "no-op" is one word.
-func actionWord(a plan.Action) string {
-	if a == plan.NoOp {
-		return "noop"
-	}
-	return a.String()
-}
-
 func (e Event) messages(s *stream) {
 	ensemble := e.Ensemble
 	switch e := e.Event.(type) {
 	case apply.LockWaiting:
 		s.send("info", "lock_waiting", "Acquiring the apply lock. This may take a few moments...", fields{"lock": e.Info, "ensemble": ensemble})
 	case apply.Draining:
-		hook := fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage), "open": e.Open}
-		s.send("info", "drain_start", string(e.Addr)+": Draining", fields{"hook": hook})
+		s.send("info", "drain_start", string(e.Addr)+": Draining",
+			fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage), "open": e.Open}})
 	case apply.Breaking:
-		s.send("warn", "force_break", string(e.Addr)+": Breaking", fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
+		s.send("warn", "force_break", string(e.Addr)+": Breaking",
+			fields{"hook": fields{"resource": fields{"addr": e.Addr, "ensemble": ensemble}, "id_key": "path", "id_value": e.Path, "live": usageJSON(e.Usage)}})
 	case apply.Started:
 		s.send("info", "apply_start", fmt.Sprintf("%s: %s", e.Addr, progress[e.Action][0]), fields{"hook": hook(ensemble, e.Addr, e.Path, e.Action)})
 	case apply.Applied:
@@ -226,7 +201,7 @@ func hook(ensemble string, addr plan.Addr, path string, a plan.Action) fields {
 }
 
 func (a Applied) messages(s *stream) {
-	s.changeSummary(a.Counts, a.Operation)
+	s.changeSummary(a.line(), a.Counts, a.Operation)
 	if len(a.Outputs) > 0 {
 		s.outputs(outputsJSON(a.Outputs))
 	}

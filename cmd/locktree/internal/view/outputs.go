@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/locktree/locktree/plan"
@@ -60,9 +61,9 @@ func decoded(o *plan.Output) (v any) {
 	return v
 }
 
-// outputValue writes a value on as many lines as Terraform's output command does.
-func outputValue(o *plan.Output) string {
-	if text, ok := decoded(o).(verbatim); ok {
+// OutputValue writes a value on as many lines as Terraform's output command does.
+func OutputValue(o plan.Output) string {
+	if text, ok := decoded(&o).(verbatim); ok {
 		return string(text)
 	}
 	typ, err := ctyjson.UnmarshalType(o.Type)
@@ -133,5 +134,16 @@ func heredoc(text, indent string) string {
 	return open + "\n" + indent + strings.ReplaceAll(strings.TrimSuffix(cleanLines(text), "\n"), "\n", "\n"+indent) + "\n" + indent + "EOT"
 }
 
-// OutputValue writes one output value in the configuration's syntax.
-func OutputValue(o plan.Output) string { return outputValue(&o) }
+// StoredOutputs are the outputs the last apply left in the index, by name.
+func StoredOutputs(trees []*plan.Tree) (out Outputs) {
+	for _, tree := range trees {
+		if tree.Index == nil {
+			continue
+		}
+		for name, o := range tree.Index.Outputs {
+			out = append(out, plan.Output{Name: name, Type: o.Type, Value: o.Value, Sensitive: o.Sensitive})
+		}
+	}
+	slices.SortFunc(out, func(a, b plan.Output) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -17,7 +16,9 @@ func (p Plan) document(version string) any {
 	transactions := []fields{}
 	access := []fields{}
 	outputs, values := fields{}, []plan.Output{}
+	targeted := false // not all of the configuration was planned
 	for _, one := range p.Plans {
+		targeted = targeted || one.Targeted
 		for i := range one.Changes {
 			c := &one.Changes[i]
 			changes = append(changes, changeJSON(one.Ensemble, c))
@@ -42,19 +43,14 @@ func (p Plan) document(version string) any {
 		"resource_changes":  nonNil(changes), "resource_drift": driftJSON(p.Plans), "output_changes": outputs, "access_changes": access,
 		"checks":        checksJSON(p.Checks),
 		"configuration": fields{"root_module": fields{}},
-		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": !targeted(p.Plans), "errored": failing(p.Plans),
+		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": !targeted, "errored": failing(p.Plans),
 		"problems": problemsJSON(p.Plans), "transactions": transactions,
 	}
 }
 
-// targeted: not all of the configuration was planned.
-func targeted(plans []*plan.Plan) bool {
-	return slices.ContainsFunc(plans, func(p *plan.Plan) bool { return p.Targeted })
-}
-
 func changeJSON(ensemble string, c *plan.Change) fields {
 	f := resourceJSON(ensemble, c.Addr)
-	if c.PreviousAddr != "" && c.PreviousAddr != c.Addr {
+	if moved(c) {
 		f["previous_address"] = c.PreviousAddr
 	}
 	if c.Reason != plan.ReasonNone {

@@ -128,7 +128,7 @@ func (t planText) changes(p *plan.Plan, several, concise bool) {
 	}
 	for _, c := range byPath(p.Changes) {
 		switch {
-		case c.Action == plan.NoOp && (c.PreviousAddr == "" || c.PreviousAddr == c.Addr):
+		case c.Action == plan.NoOp && !moved(c):
 		case concise:
 			t.printf("  %s %s%s\n", t.head(c), clean(c.Addr), gist(c))
 		default:

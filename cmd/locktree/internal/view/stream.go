@@ -64,10 +64,12 @@ func clean[S ~string](s S) string { return inspect.Visible(string(s)) }
 func Clean(s string) string { return clean(s) }
 
 // cleanLines is clean for text that may have several lines.
-func cleanLines(s string) string {
+func cleanLines(s string) string { return eachLine(s, clean) }
+
+func eachLine(s string, change func(string) string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		lines[i] = clean(l)
+		lines[i] = change(l)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -28,8 +28,12 @@ func SummaryLine(c plan.Counts) string {
 	return "Plan: " + figures(c, "%d to import, ", "%d to add, %d to change, %d to destroy", ", %d to forget")
 }
 
-func appliedLine(c plan.Counts) string {
-	return "Apply complete! Resources: " + figures(c, "%d imported, ", "%d added, %d changed, %d destroyed", ", %d forgotten")
+// line is the one that scripts search for when an apply is done.
+func (a Applied) line() string {
+	if a.Operation == "destroy" {
+		return fmt.Sprintf("Destroy complete! Resources: %d destroyed.", a.Counts.Destroy)
+	}
+	return "Apply complete! Resources: " + figures(a.Counts, "%d imported, ", "%d added, %d changed, %d destroyed", ", %d forgotten")
 }
 
 func figures(c plan.Counts, imported, always, forgotten string) string {
@@ -66,7 +70,7 @@ func (t planText) summary(p Plan) {
 	for _, one := range p.Plans {
 		if s := one.Transaction; s.Ops > 0 {
 			several := max(len(one.Batches), 1)
-			text := fmt.Sprintf("%d %s, %d %s, %s.", several, plural(several, "transaction", "transactions"), s.Ops, plural(s.Ops, "operation", "operations"), size(s.Bytes))
+			text := fmt.Sprintf("%d %s, %d %s, %.1f kB.", several, plural(several, "transaction", "transactions"), s.Ops, plural(s.Ops, "operation", "operations"), float64(s.Bytes)/1000)
 			if s.ACLPhase > 0 {
 				text += fmt.Sprintf(" Then %d access %s of existing nodes.", s.ACLPhase, plural(s.ACLPhase, "list", "lists"))
 			}
@@ -78,16 +82,13 @@ func (t planText) summary(p Plan) {
 	}
 }
 
-// size is in kB, to a tenth.
-func size(n int) string { return fmt.Sprintf("%.1f kB", float64(n)/1000) }
-
 func (t planText) nothing(p Plan) {
-	head, rest := "No changes.", " Your locks match the configuration."
+	rest := "Your locks match the configuration."
 	switch p.Operation {
 	case "refresh":
-		rest = " Your locks still match the configuration."
+		rest = "Your locks still match the configuration."
 	case "destroy":
-		rest = " No objects need to be destroyed."
+		rest = "No objects need to be destroyed."
 	}
-	t.printf("\n%s%s\n", t.paint(green)(head), rest)
+	t.printf("\n%s %s\n", t.paint(green)("No changes."), rest)
 }

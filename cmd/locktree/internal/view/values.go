@@ -2,7 +2,7 @@ package view
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -27,7 +27,7 @@ func expressionValues(d *hcl.Diagnostic) []valueJSON {
 		seen[name] = true
 		out = append(out, valueJSON{name, statement})
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Traversal < out[j].Traversal })
+	slices.SortFunc(out, func(a, b valueJSON) int { return strings.Compare(a.Traversal, b.Traversal) })
 	return out
 }
 
@@ -50,30 +50,16 @@ func valueStatement(val cty.Value) string {
 	}
 }
 
-func traversalText(t hcl.Traversal) string {
-	var b strings.Builder
+func traversalText(t hcl.Traversal) (text string) {
 	for _, step := range t {
 		switch s := step.(type) {
 		case hcl.TraverseRoot:
-			b.WriteString(s.Name)
+			text += s.Name
 		case hcl.TraverseAttr:
-			b.WriteString("." + s.Name)
+			text += "." + s.Name
 		case hcl.TraverseIndex:
-			b.WriteString("[" + indexText(s.Key) + "]")
+			text += "[" + strings.TrimPrefix(valueStatement(s.Key), "is ") + "]"
 		}
 	}
-	return b.String()
-}
-
-func indexText(key cty.Value) string {
-	switch {
-	case key.ContainsMarked() || !key.IsKnown() || key.IsNull():
-		return "..."
-	case key.Type() == cty.String:
-		return fmt.Sprintf("%q", key.AsString())
-	case key.Type() == cty.Number:
-		return key.AsBigFloat().Text('g', 10)
-	default:
-		return "..."
-	}
+	return text
 }
