@@ -338,7 +338,7 @@ func (s *service) compareOnce(ctx context.Context) {
 		if err = cmp.Or(trouble, err); ctx.Err() != nil && err == nil {
 			return
 		}
-		s.board.Checked(e.Name, func(of *serve.Ensemble) {
+		s.board.Change(e.Name, func(of *serve.Ensemble) {
 			of.Trouble = ""
 			if err != nil {
 				of.Trouble = view.Brief(err)

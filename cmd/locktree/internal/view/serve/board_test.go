@@ -99,7 +99,7 @@ func TestPages(t *testing.T) {
 	delete(next.Sessions, 3)
 	b.Saw("main", scene()) // twice the same
 	b.Saw("main", next)
-	b.Checked("main", func(e *Ensemble) {
+	b.Change("main", func(e *Ensemble) {
 		e.Compare, e.Drift, e.DriftAt, e.Plan = true, &plan.Plan{Changes: []plan.Change{{Action: plan.Create}}}, noon, "Plan: 1 to add, 0 to change, 0 to destroy."
 		e.CheckAt, e.Checkup = noon, &view.CheckupOf{Root: "/locks", Servers: []view.CheckupServer{{Server: "zk1:2181", Conditions: []inspect.Condition{
 			{Name: "clock", What: "it runs"}, {Name: "session timeout", Verdict: inspect.VerdictFails, What: "4s", Next: "set 8s"}}}}}
@@ -176,7 +176,7 @@ func TestWhatStandsInNodesIsText(t *testing.T) {
 	snap.Unread = append(snap.Unread, inspect.Unread{Path: "/y" + evil, Err: errors.New(evil)})
 	snap.Waits = inspect.WaitsFor(snap.Locks...)
 	b := board(t, scene(), snap)
-	b.Checked("main", func(e *Ensemble) { e.Trouble = view.Clean(evil) })
+	b.Change("main", func(e *Ensemble) { e.Trouble = view.Clean(evil) })
 	targets := []string{lockLink("main", "/"+evil), "/locks?q=" + strings.Repeat("%3Cscript%3E%22", 50), "/lock?ensemble=%3Cscript%3E&path=%22%20onclick=%3Cscript%3E"}
 	for _, target := range allPages {
 		targets = append(targets, target)
@@ -258,7 +258,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 // A page is no longer than somebody reads, whatever doctor finds, and says in the words of the command what failed.
 func TestManyFindingsAreFewRows(t *testing.T) {
 	b := board(t, scene())
-	b.Checked("main", func(e *Ensemble) {
+	b.Change("main", func(e *Ensemble) {
 		e.Checkup = &view.CheckupOf{Root: "/locks"}
 		for range 5000 {
 			e.Checkup.Locks = append(e.Checkup.Locks, inspect.Condition{Name: "access", Verdict: inspect.VerdictFails})
@@ -329,7 +329,7 @@ func TestHistoryTellsHowHoldsEnd(t *testing.T) {
 	}
 	slices.Reverse(got)
 	require.Equal(t, []string{"queued b", "queued c", "released a", "granted b", "lost b", "granted c", "ended c"}, got)
-	require.Empty(t, seen.history.grants, "of locks that are not seen any more nothing is kept")
+	require.Empty(t, seen.history.counts, "of locks that are not seen any more nothing is kept")
 
 	for silent, want := range map[time.Duration]string{4 * time.Second: "ended a", 7 * time.Second: "lost a"} {
 		was := map[int64]*inspect.Session{1: {ID: 1, Timeout: 12 * time.Second, Silent: silent, Expires: noon.Add(12*time.Second - silent)}}
@@ -349,7 +349,7 @@ func TestHistoryTellsHowHoldsEnd(t *testing.T) {
 		require.Equal(t, x.want, es[0].What+" "+es[0].Who, x)
 	}
 
-	h := history{limit: 3, grants: map[lockKey]int{}, lost: map[lockKey]int{}, ends: map[lockKey]int{}}
+	h := history{limit: 3, counts: map[lockKey]counts{}}
 	for i := range 10 {
 		h.add(Event{Who: fmt.Sprint(i), Lock: "/a"})
 	}
@@ -425,7 +425,7 @@ func TestAnUnfinishedApplyIsTold(t *testing.T) {
 		{plan.Plan{Changes: []plan.Change{{Action: plan.Update, Before: lock(kind.StateDraining)}}}, "1"},
 	} {
 		b := board(t, scene())
-		b.Checked("main", func(e *Ensemble) { e.Drift, e.DriftAt = &c.drift, noon })
+		b.Change("main", func(e *Ensemble) { e.Drift, e.DriftAt = &c.drift, noon })
 		require.Contains(t, get(t, b.Handler(), "/metrics").Body.String(), `locktree_apply_incomplete{ensemble="main"} `+c.want+"\n")
 		require.Equal(t, c.want == "1", strings.Contains(get(t, b.Handler(), "/").Body.String(), "apply unfinished"))
 	}

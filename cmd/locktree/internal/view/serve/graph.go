@@ -33,7 +33,7 @@ func (e *Ensemble) waits() (out []waitLine) {
 		for _, c := range held {
 			names = append(names, who(c))
 		}
-		text := who(w.Waiter) + verb + few(names)
+		text := who(w.Waiter) + verb + view.FirstFew(names)
 		if len(names) == 0 {
 			text = who(w.Waiter) + " waits"
 		}
@@ -43,13 +43,6 @@ func (e *Ensemble) waits() (out []waitLine) {
 		out = append(out, waitLine{Lock: w.Lock, Link: lockLink(e.Name, w.Lock), Text: text})
 	}
 	return out
-}
-
-func few(names []string) string {
-	if len(names) > 3 {
-		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", len(names)-3)
-	}
-	return strings.Join(names, ", ")
 }
 
 // sentence is a deadlock in words.

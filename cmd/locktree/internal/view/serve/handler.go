@@ -22,7 +22,7 @@ var files embed.FS
 var pages = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"visible": clip, "clock": clock, "when": when, "rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"seconds": func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"zxid":    sessionText, "session": sessionText, "link": lockLink, "verdict": inspect.Verdict.String,
+	"zxid":    sessionText, "session": sessionText, "link": lockLink, "look": look, "verdict": inspect.Verdict.String,
 	"tab": newTab, "column": newColumn, "people": newPeople,
 }).ParseFS(files, "page.html"))
 
@@ -236,9 +236,6 @@ func (v *shown) lock(b *Board, ensemble, path string) {
 	v.Lock, v.Title = &r, path
 	v.History = b.history.about(ensemble, path, 100)
 }
-
-// Command shows the lock in a terminal.
-func (r *row) Command() string { return look(r.Path) }
 
 // PageLink is the address of the list with another page, order or choice.
 func (l list) PageLink(page int, sort, show string) string {

@@ -20,9 +20,6 @@ type Event struct {
 	Token    uint64
 }
 
-// Lost reports whether a holder lost the lock with its session.
-func (e Event) Lost() bool { return e.What == "lost" }
-
 type lockKey struct{ ensemble, path string }
 
 // history keeps the newest events, and counts for as long as a lock is seen.
@@ -30,11 +27,11 @@ type history struct {
 	limit  int
 	events []Event // a ring once it is full
 	next   int
-	grants map[lockKey]int
-	lost   map[lockKey]int
-	ends   map[lockKey]int // of holds
+	counts map[lockKey]counts
 	open   []ending
 }
+
+type counts struct{ granted, ended, lost int } // ended are all holds that ended, lost those among them whose session expired
 
 // ending is the end of a hold whose reason the next look will tell: see comparison.end.
 type ending struct {
@@ -44,15 +41,17 @@ type ending struct {
 
 func (h *history) add(e Event) {
 	key := lockKey{e.Ensemble, e.Lock}
+	n := h.counts[key]
 	switch e.What {
 	case "granted":
-		h.grants[key]++
+		n.granted++
 	case "lost":
-		h.lost[key]++
-		h.ends[key]++
+		n.lost++
+		n.ended++
 	case "released", "ended":
-		h.ends[key]++
+		n.ended++
 	}
+	h.counts[key] = n
 	if len(h.events) < h.limit {
 		h.events = append(h.events, e)
 		return
@@ -80,20 +79,11 @@ func (h *history) compare(ensemble string, old, now *inspect.Snapshot) {
 	c.settle()
 	for i, j := 0, 0; i < len(old.Locks) || j < len(now.Locks); {
 		var a, b *inspect.Report
-		order := 0
-		switch {
-		case i == len(old.Locks):
-			order = 1
-		case j == len(now.Locks):
-			order = -1
-		default:
-			order = cmp.Compare(old.Locks[i].Path, now.Locks[j].Path)
-		}
-		if order <= 0 {
+		if j == len(now.Locks) || i < len(old.Locks) && old.Locks[i].Path <= now.Locks[j].Path {
 			a = old.Locks[i]
 			i++
 		}
-		if order >= 0 {
+		if j < len(now.Locks) && (a == nil || a.Path == now.Locks[j].Path) {
 			b = now.Locks[j]
 			j++
 		}
@@ -101,9 +91,7 @@ func (h *history) compare(ensemble string, old, now *inspect.Snapshot) {
 			c.lock(a, b)
 		}
 		if b == nil {
-			delete(h.grants, lockKey{ensemble, a.Path})
-			delete(h.lost, lockKey{ensemble, a.Path})
-			delete(h.ends, lockKey{ensemble, a.Path})
+			delete(h.counts, lockKey{ensemble, a.Path})
 		}
 	}
 }

@@ -83,25 +83,14 @@ func (b *Board) exposition() []byte {
 
 func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	en := []string{"ensemble", e.Name}
-	up := 0.0
-	if b.fresh(e, now) && e.Error == "" {
-		up = 1
-	}
-	f.add("locktree_up", "gauge", "Whether the last look at the ensemble succeeded and is recent.", up, en...)
+	f.add("locktree_up", "gauge", "Whether the last look at the ensemble succeeded and is recent.", number(b.fresh(e, now) && e.Error == ""), en...)
 	f.add("locktree_scan_errors_total", "counter", "Looks that failed.", float64(b.failures[e.Name]), en...)
 	if e.Drift != nil {
 		c := e.Drift.Summary()
-		for _, one := range []struct {
-			action string
-			n      int
-		}{{"add", c.Add}, {"change", c.Change}, {"destroy", c.Destroy}} {
-			f.add("locktree_drift_changes", "gauge", "Changes that would put the configuration in force.", float64(one.n), append(en, "action", one.action)...)
+		for i, n := range []int{c.Add, c.Change, c.Destroy} {
+			f.add("locktree_drift_changes", "gauge", "Changes that would put the configuration in force.", float64(n), append(en, "action", []string{"add", "change", "destroy"}[i])...)
 		}
-		incomplete := 0.0
-		if unfinished(e.Drift) {
-			incomplete = 1
-		}
-		f.add("locktree_apply_incomplete", "gauge", "Whether an apply was interrupted, or is under way: access lists are to be set, or locks let nobody new in.", incomplete, en...)
+		f.add("locktree_apply_incomplete", "gauge", "Whether an apply was interrupted, or is under way: access lists are to be set, or locks let nobody new in.", number(unfinished(e.Drift)), en...)
 	}
 	if e.Compare { // from the beginning: an alert sees the age of what there is
 		checked := 0.0
@@ -147,12 +136,11 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	f.add("locktree_zxid_epoch_used_ratio", "gauge", "How much of the transaction numbers of this leader is used; at 1 a new leader is elected.",
 		float64(uint32(snap.Zxid))/(1<<32), en...) //nolint:gosec // the low half is the counter
 	f.add("locktree_locks", "gauge", "Locks that are looked at.", float64(len(snap.Locks)), en...)
-	largest, sessions := 0, 0
+	largest := 0
 	for _, s := range snap.Sessions {
 		largest = max(largest, s.Bytes)
-		sessions++
 	}
-	f.add("locktree_sessions", "gauge", "Client sessions that are known.", float64(sessions), en...)
+	f.add("locktree_sessions", "gauge", "Client sessions that are known.", float64(len(snap.Sessions)), en...)
 	f.add("locktree_session_largest_path_bytes", "gauge", "Bytes of ephemeral paths of the session with the most (ZOOKEEPER-4306).", float64(largest), en...)
 	b.lockMetrics(f, e)
 }
@@ -161,13 +149,13 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 	snap := e.Snapshot
 	labels, told := lockLabels(snap.Locks), map[string]bool{}
 	for i, in := range snap.Locks {
-		if label := escapeLabel(labels[i]); told[label] { // a second series of one name would cost Prometheus all of them
+		label := escapeLabel(labels[i])
+		if told[label] { // a second series of one name would cost Prometheus all of them
 			continue
-		} else {
-			told[label] = true
 		}
-		key := lockKey{e.Name, in.Path}
-		if len(snap.Locks) > manyLocks && !in.Busy() && b.history.grants[key]+b.history.lost[key] == 0 {
+		told[label] = true
+		n := b.history.counts[lockKey{e.Name, in.Path}]
+		if len(snap.Locks) > manyLocks && !in.Busy() && n.granted+n.lost == 0 {
 			continue
 		}
 		l := []string{"ensemble", e.Name, "lock", labels[i], "kind", in.Kind.Name}
@@ -176,8 +164,8 @@ func (b *Board) lockMetrics(f *families, e *Ensemble) {
 		f.add("locktree_lock_oldest_hold_seconds", "gauge", "For how long the oldest holder has been there.", oldest(in.Holders, snap.At).Seconds(), l...)
 		f.add("locktree_lock_oldest_wait_seconds", "gauge", "For how long the oldest waiter has been there.", oldest(in.Waiters, snap.At).Seconds(), l...)
 		if in.Payload != nil { // others are forgotten when nobody uses them, and their counts would begin again each time
-			f.add("locktree_lock_acquisitions_total", "counter", "Grants of a declared lock that two looks in a row showed.", float64(b.history.grants[key]), l...)
-			f.add("locktree_lock_lost_total", "counter", "Holders of a declared lock whose session expired, as looks in a row showed.", float64(b.history.lost[key]), l...)
+			f.add("locktree_lock_acquisitions_total", "counter", "Grants of a declared lock that two looks in a row showed.", float64(n.granted), l...)
+			f.add("locktree_lock_lost_total", "counter", "Holders of a declared lock whose session expired, as looks in a row showed.", float64(n.lost), l...)
 		}
 		f.add("locktree_lock_foreign_children", "gauge", "Nodes in the lock that are no contenders.", float64(len(in.Junk)), l...)
 		if in.Kind.Permits != nil && in.Payload != nil {
@@ -214,6 +202,13 @@ func lockLabels(locks []*inspect.Report) []string {
 		}
 	}
 	return out
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -30,6 +30,7 @@ const (
 
 // problems are those of all ensembles, the worst first.
 func (b *Board) problems(now time.Time) (out []Problem) {
+	var watch []Problem
 	for i := range b.ensembles {
 		e := &b.ensembles[i]
 		p := problemsOf{b: b, e: e, now: now}
@@ -43,18 +44,15 @@ func (b *Board) problems(now time.Time) (out []Problem) {
 		}
 		p.drift()
 		p.conditions()
-		out = append(out, p.found...)
-	}
-	slices.SortStableFunc(out, func(a, b Problem) int {
-		switch {
-		case a.Bad == b.Bad:
-			return 0
-		case a.Bad:
-			return -1
+		for _, found := range p.found {
+			if found.Bad {
+				out = append(out, found)
+			} else {
+				watch = append(watch, found)
+			}
 		}
-		return 1
-	})
-	return out
+	}
+	return append(out, watch...)
 }
 
 // What is said of an ensemble of which nothing is known now.
@@ -107,7 +105,7 @@ func (p *problemsOf) lost() {
 		if p.now.Sub(e.At) > lostFor || n == mostListed {
 			return
 		}
-		if e.Lost() && e.Ensemble == p.e.Name {
+		if e.What == "lost" && e.Ensemble == p.e.Name {
 			n++
 			p.add(true, "lost", e.Lock, fmt.Sprintf("%s lost it with its session %s at %s.", e.Who, sessionText(e.Session), clock(e.At)), look(e.Lock))
 		}
@@ -133,8 +131,8 @@ func (p *problemsOf) locks() {
 		switch {
 		case len(in.Holders) > 0 || !before[in]: // twice the same is needed: a look may meet a change of hands
 		case in.Kind.Kept:
-			key := lockKey{p.e.Name, in.Path} // one that nobody has used yet is no accident
-			p.add(len(in.Waiters)+p.b.history.grants[key]+p.b.history.ends[key] > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), look(in.Path))
+			n := p.b.history.counts[lockKey{p.e.Name, in.Path}] // one that nobody has used yet is no accident
+			p.add(len(in.Waiters)+n.granted+n.ended > 0, "leaderless", in.Path, leaderless(len(in.Waiters)), look(in.Path))
 		default:
 			p.add(true, "stuck", in.Path, fmt.Sprintf("%s, and nobody holds it.", view.Plural(len(in.Waiters), "waiter")), look(in.Path))
 		}
@@ -196,32 +194,23 @@ func (p *problemsOf) unread() {
 	}
 }
 
+// sessions finds the ten with the most bytes of paths, of those that are too large.
 func (p *problemsOf) sessions() {
-	for _, s := range largest(p.e.Snapshot) {
-		if s.Bytes > bigSession {
-			p.add(true, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
-				sessionText(s.ID), from(s), s.Nodes, s.Bytes), "")
-		}
-	}
-}
-
-// largest are the ten sessions with the most bytes of paths.
-func largest(snap *inspect.Snapshot) []*inspect.Session {
 	var all []*inspect.Session
-	for _, s := range snap.Sessions {
-		if s.Bytes > bigSession/8 {
+	for _, s := range p.e.Snapshot.Sessions {
+		if s.Bytes > bigSession {
 			all = append(all, s)
 		}
 	}
 	slices.SortFunc(all, func(a, b *inspect.Session) int { return b.Bytes - a.Bytes })
-	return all[:min(10, len(all))]
-}
-
-func from(s *inspect.Session) string {
-	if s.Address == "" {
-		return ""
+	for _, s := range all[:min(10, len(all))] {
+		from := ""
+		if s.Address != "" {
+			from = " of " + s.Address
+		}
+		p.add(true, "oversized session", "", fmt.Sprintf("Session %s%s owns %d ephemeral nodes, %d bytes of paths: when it ends, a server may be unable to restart (ZOOKEEPER-4306).",
+			sessionText(s.ID), from, s.Nodes, s.Bytes), "")
 	}
-	return " of " + s.Address
 }
 
 func (p *problemsOf) drift() {

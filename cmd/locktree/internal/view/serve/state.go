@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -61,25 +62,20 @@ type Board struct {
 
 // NewBoard is a board on which nothing is known yet.
 func NewBoard(opts Options, ensembles ...Ensemble) *Board {
-	if opts.History == 0 {
-		opts.History = 10_000
-	}
-	if opts.Streams == 0 {
-		opts.Streams = 1000
-	}
+	opts.History, opts.Streams = cmp.Or(opts.History, 10_000), cmp.Or(opts.Streams, 1000)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
 	return &Board{
 		opts: opts, ensembles: ensembles, before: map[string]*inspect.Snapshot{}, failures: map[string]int{},
-		history: history{limit: opts.History, grants: map[lockKey]int{}, lost: map[lockKey]int{}, ends: map[lockKey]int{}},
+		history: history{limit: opts.History, counts: map[lockKey]counts{}},
 		pages:   map[string][]byte{}, streams: map[*stream]struct{}{},
 	}
 }
 
 // Saw publishes a look at an ensemble.
 func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) {
-	b.change(ensemble, func(e *Ensemble) {
+	b.Change(ensemble, func(e *Ensemble) {
 		b.history.compare(ensemble, e.Snapshot, snap)
 		b.before[ensemble] = e.Snapshot
 		e.Snapshot, e.Error = snap, ""
@@ -88,16 +84,14 @@ func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) {
 
 // Failed publishes that a look failed. What was seen last stays.
 func (b *Board) Failed(ensemble string, err error) {
-	b.change(ensemble, func(e *Ensemble) {
+	b.Change(ensemble, func(e *Ensemble) {
 		e.Error = view.Brief(err)
 		b.failures[ensemble]++
 	})
 }
 
-// Checked publishes what a look at drift and conditions found.
-func (b *Board) Checked(ensemble string, set func(*Ensemble)) { b.change(ensemble, set) }
-
-func (b *Board) change(ensemble string, set func(*Ensemble)) {
+// Change publishes what set notes, such as what a look at drift and conditions found.
+func (b *Board) Change(ensemble string, set func(*Ensemble)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.ensembles, func(e Ensemble) bool { return e.Name == ensemble })
