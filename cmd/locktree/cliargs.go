@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,9 +28,7 @@ func (a *app) withEnvironment(root *cobra.Command, args []string) ([]string, err
 	if err != nil || len(all)+len(own) == 0 {
 		return args, err
 	}
-	out := append([]string{}, args[:at+1]...)
-	out = append(append(out, all...), own...)
-	return append(out, args[at+1:]...), nil
+	return slices.Concat(args[:at+1], all, own, args[at+1:]), nil
 }
 
 // commandAt is the index of the command's name, -1 without one. The commands by which

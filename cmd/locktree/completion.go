@@ -8,6 +8,13 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
+// completes offers names, and no files.
+func completes(names func() []string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // outputNames completes from the configuration: a shell must not wait for a server.
 func (a *app) outputNames(flags *loadFlags) []string {
 	cfg, _ := config.Load(a.path("."), a.completing(flags))
@@ -33,12 +40,8 @@ func (a *app) addresses(flags *loadFlags) []string {
 // completeAddresses completes the flags of the command that take an address.
 func (a *app) completeAddresses(c *cobra.Command, flags *loadFlags) {
 	for _, name := range []string{"target", "exclude", "replace", "force-break"} {
-		if c.Flags().Lookup(name) == nil {
-			continue
-		}
-		_ = c.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return a.addresses(flags), cobra.ShellCompDirectiveNoFileComp
-		}) // it fails for unknown flags and second functions only
+		// It fails where the command has no such flag.
+		_ = c.RegisterFlagCompletionFunc(name, completes(func() []string { return a.addresses(flags) }))
 	}
 }
 

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
 )
 
@@ -56,44 +53,4 @@ func (a *app) console(ctx context.Context, flags *loadFlags) error {
 		}
 	}
 	return nil
-}
-
-// lines are the lines of standard input. A goroutine reads them, because reading cannot
-// be interrupted: an interrupt ends the wait, and then the program.
-func (a *app) lines(ctx context.Context, prompt bool) func(func(string, error) bool) {
-	return func(yield func(string, error) bool) {
-		type read struct {
-			line string
-			more bool
-			err  error
-		}
-		next, got := make(chan struct{}), make(chan read, 1)
-		defer close(next)
-		go func() {
-			scan := bufio.NewScanner(a.stdin)
-			scan.Buffer(nil, 1<<20)
-			for range next {
-				more := scan.Scan()
-				got <- read{scan.Text(), more, scan.Err()}
-			}
-		}()
-		for {
-			if prompt {
-				fmt.Fprint(a.stderr, "> ")
-			}
-			next <- struct{}{}
-			select {
-			case <-ctx.Done():
-				yield("", ctx.Err())
-				return
-			case r := <-got:
-				if errors.Is(r.err, bufio.ErrTooLong) {
-					r.err = view.Failf("Line too long", "A line of the input is longer than 1 MiB. Put long values into a file, and read it with file(\"NAME\").")
-				}
-				if !r.more && r.err == nil || !yield(r.line, r.err) {
-					return
-				}
-			}
-		}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -105,14 +106,10 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	defer clean()
-	if err := d.provision(ctx); err != nil {
-		return err
-	}
-	if err := d.contend(ctx); err != nil {
-		return err
-	}
-	if err := d.refuseThenDestroy(ctx); err != nil {
-		return err
+	for _, part := range []func(context.Context) error{d.provision, d.contend, d.refuseThenDestroy} {
+		if err := part(ctx); err != nil {
+			return err
+		}
 	}
 	d.say("What to try next:")
 	fmt.Fprint(d.out, `
@@ -196,10 +193,7 @@ func (d *demo) refuseThenDestroy(ctx context.Context) error {
 
 // expect shows a command, runs it, and fails unless it ends with that exit code.
 func (d *demo) expect(ctx context.Context, code int, args ...string) error {
-	line := "locktree"
-	for _, a := range args {
-		line += " " + a
-	}
+	line := "locktree " + strings.Join(args, " ")
 	fmt.Fprintf(d.out, "\n\x20\x20$ %s\n\n", line)
 	env := []string{`LOCKTREE_VAR_servers=["` + d.srv.Addr() + `"]`, "ZOOKEEPER_SERVERS=" + d.srv.Addr()}
 	if got := d.command(ctx, d.dir, env, args...); got != code {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,16 +174,10 @@ func (f *fleet) holdEverything(ctx context.Context) (release func(), err error) 
 }
 
 // awaitWaiter returns once somebody queues for the lock.
-func awaitWaiter(ctx context.Context, c *recipes.Client, path string) error {
-	for {
-		in, err := inspect.Lock(ctx, c, path)
-		if err != nil || len(in.Waiters) > 0 {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+func awaitWaiter(ctx context.Context, c *recipes.Client, path string) (err error) {
+	var in *inspect.Report
+	return cmp.Or(lookUntil(ctx, func() bool {
+		in, err = inspect.Lock(ctx, c, path)
+		return err != nil || len(in.Waiters) > 0
+	}), err)
 }

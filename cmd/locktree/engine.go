@@ -26,20 +26,6 @@ type stack struct {
 	clients []*recipes.Client // by position in Ensembles
 }
 
-// connect dials every ensemble, or none: what fails closes what was opened.
-func (a *app) connect(ctx context.Context, cfg *config.Config, readOnly bool) (*stack, error) {
-	s := &stack{Config: cfg}
-	for _, e := range cfg.Ensembles {
-		c, err := a.dial(ctx, e, readOnly)
-		if err != nil {
-			s.close()
-			return nil, err
-		}
-		s.clients = append(s.clients, c)
-	}
-	return s, nil
-}
-
 // withStack loads the configuration, connects to its ensembles and calls f. An interrupt is answered meanwhile.
 func (a *app) withStack(ctx context.Context, flags *loadFlags, readOnly bool, f func(*stack) error) error {
 	defer a.interruptible(ctx)()
@@ -52,18 +38,16 @@ func (a *app) withStack(ctx context.Context, flags *loadFlags, readOnly bool, f 
 
 // connected connects to the ensembles of a configuration and calls f.
 func (a *app) connected(ctx context.Context, cfg *config.Config, readOnly bool, f func(*stack) error) error {
-	s, err := a.connect(ctx, cfg, readOnly)
-	if err != nil {
-		return err
+	s := &stack{Config: cfg}
+	for _, e := range cfg.Ensembles {
+		c, err := a.dial(ctx, e, readOnly)
+		if err != nil {
+			return err
+		}
+		defer c.Close() // the command is over then; the servers remove the session in any case
+		s.clients = append(s.clients, c)
 	}
-	defer s.close()
 	return f(s)
-}
-
-func (s *stack) close() {
-	for _, c := range s.clients {
-		_ = c.Close() // the command is over; the servers remove the session in any case
-	}
 }
 
 // read reads the live tree of every ensemble.
@@ -116,22 +100,30 @@ func (s *stack) diff(trees []*plan.Tree, opts plan.Options) []*plan.Plan {
 	return plans
 }
 
-// unreadable is the error of a command that showed everything except these nodes.
-func unreadable(paths []string) error {
-	return view.Failf("Not everything can be read", "%s cannot be read, so their holders and waiters are not known: %s.",
-		view.Plural(len(paths), "node"), view.FirstFew(paths))
+// unread is the error of a command that showed everything of ensemble i except these nodes, if there are any; refused is one
+// of them that the servers did not let us read.
+func (s *stack) unread(ctx context.Context, i int, closed []string, refused string) error {
+	if len(closed) == 0 {
+		return nil
+	}
+	err := view.Failf("Not everything can be read", "%s cannot be read, so their holders and waiters are not known: %s.",
+		view.Plural(len(closed), "node"), view.FirstFew(closed))
+	if refused == "" {
+		return err
+	}
+	return deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, err), refused)
 }
 
 // allRead is that error for the trees, or nil.
 func (s *stack) allRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
-		gaps := tree.Gaps()
+		gaps, refused := tree.Gaps(), ""
 		closed := view.Closed(gaps)
-		switch {
-		case slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Trouble == plan.TroubleUnreadable }):
-			return deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(closed)), closed[0])
-		case len(closed) > 0:
-			return unreadable(closed)
+		if slices.ContainsFunc(gaps, func(g plan.Gap) bool { return g.Trouble == plan.TroubleUnreadable }) {
+			refused = closed[0]
+		}
+		if err := s.unread(ctx, i, closed, refused); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -132,7 +133,9 @@ func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 		return err
 	}
 	x.underWay <- struct{}{} // a signal is the command's, and ends this program only after it
-	p, err := child.Start(child.Command{Args: command, Env: x.environment(lease, token), Dir: x.dir, Stdin: x.stdin, Stdout: unchecked(x.stdout), Stderr: x.stderr})
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = x.environment(lease, token), x.dir, x.stdin, unchecked(x.stdout), x.stderr
+	p, err := child.Start(cmd)
 	stopped := ""
 	if err == nil {
 		stopped = x.supervise(ctx, p, lease, session, signals)

@@ -225,7 +225,7 @@ func TestExecKeepsTheCodeOfACommandThatEndedFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.Revoke(t.Context(), lease.Node()))
 	<-lease.Context().Done()
-	p, err := child.Start(child.Command{Args: []string{"true"}})
+	p, err := child.Start(exec.Command("true"))
 	require.NoError(t, err)
 	<-p.Done()
 	x := &execution{app: &app{terminal: terminal{stderr: io.Discard}}, lost: make(chan struct{})}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -30,7 +33,11 @@ func (f *formatter) file(name string) error {
 		f.showDiff(name, src, out)
 	}
 	if f.write {
-		if err := replaceFile(f.path(name), out); err != nil {
+		info, err := os.Stat(f.path(name))
+		if err == nil {
+			err = replaceFile(f.path(name), info.Mode().Perm(), func(w io.Writer) error { _, err := w.Write(out); return err })
+		}
+		if err != nil {
 			return view.Failf("Cannot write "+name, "%v. The file is as it was.", err)
 		}
 	}
@@ -68,26 +75,14 @@ func (f *formatter) format(src []byte, name string) ([]byte, bool) {
 	return out, true
 }
 
-// replaceFile swaps the content in one step: an editor, or a crash, sees the old
-// text or the new one.
-func replaceFile(path string, content []byte) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".fmt-*")
+// replaceFile swaps the content in one step: an editor, or a crash, sees the old text or the new one.
+func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".locktree-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
-	if _, err := tmp.Write(content); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	if err := os.Chmod(tmp.Name(), info.Mode().Perm()); err != nil {
+	if err := errors.Join(write(tmp), tmp.Chmod(mode), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), path)

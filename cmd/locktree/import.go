@@ -153,7 +153,7 @@ func (a *app) generate(cfg *config.Config, e *config.Ensemble, found, whole *ins
 		return view.Failf("Nothing to generate", "No lock was recognised below %s. -empty-as=TYPE imports nodes that nobody uses as locks of that type.", found.Path)
 	}
 	head := fmt.Sprintf("# What \"locktree import -from %s\" found. Read it, correct it, then run locktree plan.\n", found.Path)
-	if err := writeNew(a.path(f.generate), append([]byte(head), made.Source...)); err != nil {
+	if err := writeNew(a.path(f.generate), 0o600, append([]byte(head), made.Source...)); err != nil {
 		return view.Failf("Cannot write "+f.generate, "%v. Choose another file for -generate.", err)
 	}
 	a.view().Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), f.generate))
@@ -171,8 +171,8 @@ func existing(found []*inspect.Found) (out []*config.Existing) {
 	return out
 }
 
-func writeNew(name string, content []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func writeNew(name string, mode os.FileMode, content []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,10 @@ func outputCommand(a *app) *cobra.Command {
 	var flags loadFlags
 	var raw bool
 	c := &cobra.Command{
-		Use:   "output [NAME]",
-		Short: "Show the output values of the last apply",
-		Args:  exactly(0, 1),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return a.outputNames(&flags), cobra.ShellCompDirectiveNoFileComp
-		},
+		Use:               "output [NAME]",
+		Short:             "Show the output values of the last apply",
+		Args:              exactly(0, 1),
+		ValidArgsFunction: completes(func() []string { return a.outputNames(&flags) }),
 		RunE: func(c *cobra.Command, args []string) error {
 			if raw && (len(args) == 0 || a.json != 0) {
 				return usage(c, "The -raw option needs one output", "Give the name of one output, without -json.")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -18,17 +17,8 @@ func (a *app) savePlan(name string, cfg *config.Config, plans []*plan.Plan) erro
 	if info, err := os.Stat(path); err == nil && (!info.Mode().IsRegular() || info.Size() > 0 && !isPlan(path)) {
 		return view.Failf("Refusing to overwrite a file", "%s exists and is not a plan. Choose another name for -out, or remove the file.", name)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // 0600
-	if err != nil {
-		return view.Failf("Cannot write the plan", "%v. Nothing was written to ZooKeeper either. Choose another file for -out.", err)
-	}
-	defer os.Remove(tmp.Name()) // fails harmlessly once renamed
 	file := plan.File{Format: plan.FileFormat, Version: version(), Stack: cfg.Stack, Plans: plans, Checks: cfg.Checks}
-	err = file.Encode(tmp)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
+	if err := replaceFile(path, 0o600, file.Encode); err != nil {
 		return view.Failf("Cannot write the plan", "%v. Nothing was written to ZooKeeper either. Choose another file for -out.", err)
 	}
 	return nil

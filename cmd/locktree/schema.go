@@ -18,11 +18,9 @@ func schemaCommand(a *app) *cobra.Command {
 		Short: "Show the language: every block and argument",
 		Long: "schema prints the reference of the configuration language, or of one block. It is\n" +
 			"generated from the tables that decode the files, so it is always up to date.",
-		Args: exactly(0, 1),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return blockNames(), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.schema(args) },
+		Args:              exactly(0, 1),
+		ValidArgsFunction: completes(blockNames),
+		RunE:              func(_ *cobra.Command, args []string) error { return a.schema(args) },
 	}
 	a.jsonFlag(c, documentJSON, "print one JSON document, for editors and generators")
 	return c

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,15 +31,14 @@ func (a *app) scaffold() (wrote bool, err error) {
 		return false, err
 	}
 	text := strings.NewReplacer("STACK", stackName(filepath.Base(abs)), "SERVERS", a.starterServers()).Replace(starter)
-	f, err := os.OpenFile(filepath.Join(dir, starterName), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err = writeNew(filepath.Join(dir, starterName), 0o644, []byte(text))
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil // another program created it first
 	}
 	if err != nil {
 		return false, view.Failf("Cannot write "+starterName, "%v. Choose a directory you can write to, with -chdir=DIR.", err)
 	}
-	_, err = f.WriteString(text)
-	return true, errors.Join(err, f.Close())
+	return true, nil
 }
 
 // starterServers are those of the environment, or the address of dev: a configuration that
@@ -60,17 +59,10 @@ func (a *app) starterServers() string {
 // must not share nodes.
 func stackName(dir string) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		default:
-			return '-'
 		}
-	}, dir), "-")
-	if name == "" {
-		return "example"
-	}
-	return name
+		return '-'
+	}, strings.ToLower(dir)), "-")
+	return cmp.Or(name, "example")
 }

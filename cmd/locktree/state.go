@@ -54,12 +54,10 @@ func (a *app) stateList() *cobra.Command {
 func (a *app) stateShow() *cobra.Command {
 	var flags loadFlags
 	c := &cobra.Command{
-		Use:   "show ADDRESS",
-		Short: "Show one lock or namespace as it is in ZooKeeper",
-		Args:  exactly(1, 1),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return a.addresses(&flags), cobra.ShellCompDirectiveNoFileComp
-		},
+		Use:               "show ADDRESS",
+		Short:             "Show one lock or namespace as it is in ZooKeeper",
+		Args:              exactly(1, 1),
+		ValidArgsFunction: completes(func() []string { return a.addresses(&flags) }),
 		RunE: func(c *cobra.Command, args []string) error {
 			trees, err := a.owned(c.Context(), &flags, nil)
 			trees = slices.DeleteFunc(trees, func(tree *plan.Tree) bool {

@@ -119,15 +119,11 @@ func (s *stack) locksOf(ctx context.Context, i int, path string, look func(conte
 
 // closed is the error of a command that showed everything of ensemble i except what could not be read, or nil.
 func (s *stack) closed(ctx context.Context, i int, of view.LocksOf) error {
-	paths := of.Closed()
-	refused := slices.IndexFunc(of.Unread, func(u inspect.Unread) bool { return errors.Is(u.Err, zk.ErrNoAuth) })
-	switch {
-	case refused >= 0:
-		return deniedAt(ctx, s.clients[i], errors.Join(zk.ErrNoAuth, unreadable(paths)), of.Unread[refused].Path)
-	case len(paths) > 0:
-		return unreadable(paths)
+	refused := ""
+	if at := slices.IndexFunc(of.Unread, func(u inspect.Unread) bool { return errors.Is(u.Err, zk.ErrNoAuth) }); at >= 0 {
+		refused = of.Unread[at].Path
 	}
-	return nil
+	return s.unread(ctx, i, of.Closed(), refused)
 }
 
 const (

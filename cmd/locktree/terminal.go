@@ -119,25 +119,57 @@ func (t *terminal) approve(ctx context.Context, question string) error {
 	} else {
 		fmt.Fprintln(t.stderr, "Waiting for approval on standard input, which is not a terminal. To skip the question, use -auto-approve.")
 	}
-	type answer struct {
-		line string
-		err  error
+	answer, err := "", io.EOF
+	for answer, err = range t.lines(ctx, false) {
+		break
 	}
-	got := make(chan answer, 1) // buffered: after an interrupt nobody receives
-	go func() {
-		line, err := bufio.NewReader(t.stdin).ReadString('\n')
-		got <- answer{line, err}
-	}()
-	select {
-	case <-ctx.Done():
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
-	case a := <-got:
-		if a.err != nil && a.line == "" {
-			return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, add -auto-approve, or apply a plan saved with \"plan -out FILE\".", a.err)
+	case err != nil:
+		return view.Failf("Error asking for approval", "Standard input ended without an answer (%v), so nothing was written. Answer \"yes\" there, add -auto-approve, or apply a plan saved with \"plan -out FILE\".", err)
+	case strings.TrimSpace(answer) != "yes":
+		return errNoApproval
+	}
+	return nil
+}
+
+// lines are the lines of standard input. A goroutine reads them, because reading cannot
+// be interrupted: an interrupt ends the wait, and then the program.
+func (t *terminal) lines(ctx context.Context, prompt bool) func(func(string, error) bool) {
+	return func(yield func(string, error) bool) {
+		type read struct {
+			line string
+			more bool
+			err  error
 		}
-		if strings.TrimSpace(a.line) != "yes" {
-			return errNoApproval
+		next, got := make(chan struct{}), make(chan read, 1)
+		defer close(next)
+		go func() {
+			scan := bufio.NewScanner(t.stdin)
+			scan.Buffer(nil, 1<<20)
+			for range next {
+				more := scan.Scan()
+				got <- read{scan.Text(), more, scan.Err()}
+			}
+		}()
+		for {
+			if prompt {
+				fmt.Fprint(t.stderr, "> ")
+			}
+			next <- struct{}{}
+			select {
+			case <-ctx.Done():
+				yield("", ctx.Err())
+				return
+			case r := <-got:
+				if errors.Is(r.err, bufio.ErrTooLong) {
+					r.err = view.Failf("Line too long", "A line of the input is longer than 1 MiB. Put long values into a file, and read it with file(\"NAME\").")
+				}
+				if !r.more && r.err == nil || !yield(r.line, r.err) {
+					return
+				}
+			}
 		}
-		return nil
 	}
 }

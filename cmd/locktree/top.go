@@ -61,6 +61,7 @@ type topRun struct {
 	count    int
 	scanners []*inspect.Scanner // by position in Ensembles
 	last     view.Top
+	screen   *os.File // a terminal, which is repainted; nil for any other output, which is appended to
 }
 
 // run refreshes until it is interrupted, which is how it is meant to end. If a refresh fails, or takes longer than the
@@ -75,9 +76,12 @@ func (t *topRun) run(ctx context.Context, s *stack) error {
 		}
 		t.scanners = append(t.scanners, inspect.NewScanner(s.clients[i], opts))
 	}
-	screen := t.screen()
-	screen.open()
-	defer screen.close()
+	if f, ok := t.stdout.(*os.File); ok && isTerminal(f) && t.env.get("TERM") != "dumb" {
+		t.screen = f
+		// The alternate screen of the terminal, so that its content comes back afterwards; no cursor; too long lines are cut.
+		fmt.Fprint(f, "\x1b[?1049h\x1b[?25l\x1b[?7l")
+		defer fmt.Fprint(f, "\x1b[?7h\x1b[?25h\x1b[?1049l")
+	}
 	next := time.NewTicker(t.interval)
 	defer next.Stop()
 	looks := make(chan topLook, 1)
@@ -105,7 +109,7 @@ func (t *topRun) run(ctx context.Context, s *stack) error {
 			return t.verdict(ctx, s)
 		}
 		t.last.ShownMs = time.Now().UnixMilli()
-		screen.show(t.last)
+		t.paint(t.last)
 		if n > 0 && n == t.count {
 			return t.verdict(ctx, s)
 		}
@@ -158,46 +162,20 @@ func (t *topRun) verdict(ctx context.Context, s *stack) error {
 	return nil
 }
 
-// screen is a terminal, which is repainted, or any other output, which is appended to.
-type screen struct {
-	*app
-	on   bool
-	file *os.File
-}
-
-func (t *topRun) screen() *screen {
-	f, ok := t.stdout.(*os.File)
-	return &screen{app: t.app, on: ok && isTerminal(f) && t.env.get("TERM") != "dumb", file: f}
-}
-
-// open switches to the alternate screen of the terminal, so that its content comes back
-// afterwards, hides the cursor, and cuts lines that are too long.
-func (s *screen) open() {
-	if s.on {
-		fmt.Fprint(s.stdout, "\x1b[?1049h\x1b[?25l\x1b[?7l")
-	}
-}
-
-func (s *screen) close() {
-	if s.on {
-		fmt.Fprint(s.stdout, "\x1b[?7h\x1b[?25h\x1b[?1049l")
-	}
-}
-
-func (s *screen) show(top view.Top) {
-	if !s.on {
-		s.app.show(top)
-		fmt.Fprintln(s.stdout)
+func (t *topRun) paint(top view.Top) {
+	if t.screen == nil {
+		t.show(top)
+		fmt.Fprintln(t.stdout)
 		return
 	}
-	width, height, err := term.GetSize(int(s.file.Fd()))
+	width, height, err := term.GetSize(int(t.screen.Fd()))
 	if err != nil {
 		width, height = 80, 24
 	}
 	top.Lines = height
 	var frame bytes.Buffer
-	view.NewHuman(view.Stream{Writer: &frame, Color: s.color(s.stdout), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(top)
+	view.NewHuman(view.Stream{Writer: &frame, Color: t.color(t.screen), Terminal: true, Width: width}, view.Stream{Writer: &frame}).Show(top)
 	// It paints over the last frame, so that nothing flickers.
 	text := bytes.ReplaceAll(frame.Bytes(), []byte("\n"), []byte("\x1b[K\n"))
-	_, _ = s.stdout.Write(append(append([]byte("\x1b[H"), text...), "\x1b[J"...)) // if the terminal is gone, a signal ends the program
+	_, _ = t.screen.Write(append(append([]byte("\x1b[H"), text...), "\x1b[J"...)) // if the terminal is gone, a signal ends the program
 }

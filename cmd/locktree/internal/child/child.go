@@ -14,7 +14,6 @@ package child
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os/exec"
 	"runtime"
@@ -26,16 +25,6 @@ const (
 	CannotRun = 126 // it is there, and is no program or may not be run
 	NotFound  = 127
 )
-
-// Command is what to run.
-type Command struct {
-	Args   []string // the program, looked up in PATH, and its arguments; no shell is in between
-	Env    []string
-	Dir    string // "" is this process's
-	Stdin  io.Reader
-	Stdout io.Writer
-	Stderr io.Writer
-}
 
 // Process is a command that runs.
 type Process struct {
@@ -51,12 +40,10 @@ type Process struct {
 // started still has it open. Only where output is no file: tests.
 const pipeDelay = time.Second
 
-// Start starts c. The error says why it could not be run; see [CodeOf].
-func Start(c Command) (*Process, error) {
-	cmd := exec.Command(c.Args[0], c.Args[1:]...)
-	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = c.Env, c.Dir, c.Stdin, c.Stdout, c.Stderr, pipeDelay
-	p := &Process{cmd: cmd, done: make(chan struct{})}
-	p.terminal = terminalOf(c.Stdin)
+// Start starts a command. The error says why it could not be run; see [CodeOf].
+func Start(cmd *exec.Cmd) (*Process, error) {
+	cmd.WaitDelay = pipeDelay
+	p := &Process{cmd: cmd, done: make(chan struct{}), terminal: terminalOf(cmd.Stdin)}
 	p.isolate()
 	started := make(chan error)
 	go p.run(started)

@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 }
 
 func typist() int {
-	p, err := child.Start(child.Command{Args: []string{"sh", "-c", `read line; echo "read $line"; kill -TSTP $$; echo went on`}, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	cmd := exec.Command("sh", "-c", `read line; echo "read $line"; kill -TSTP $$; echo went on`)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	p, err := child.Start(cmd)
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -82,16 +84,16 @@ func openTerminal(t *testing.T) (screen *os.File, name string) {
 
 func TestExitCodes(t *testing.T) {
 	for script, code := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9} {
-		p, err := child.Start(child.Command{Args: []string{"sh", "-c", script}})
+		p, err := child.Start(exec.Command("sh", "-c", script))
 		require.NoError(t, err)
 		<-p.Done()
 		require.Equal(t, code, p.Code(), script)
 	}
-	_, err := child.Start(child.Command{Args: []string{"there-is-no-such-command"}})
+	_, err := child.Start(exec.Command("there-is-no-such-command"))
 	require.Equal(t, child.NotFound, child.CodeOf(err))
-	_, err = child.Start(child.Command{Args: []string{"/there/is/no/such/command"}})
+	_, err = child.Start(exec.Command("/there/is/no/such/command"))
 	require.Equal(t, child.NotFound, child.CodeOf(err))
-	_, err = child.Start(child.Command{Args: []string{"/dev/null"}})
+	_, err = child.Start(exec.Command("/dev/null"))
 	require.Equal(t, child.CannotRun, child.CodeOf(err))
 }
 
@@ -99,7 +101,9 @@ func TestExitCodes(t *testing.T) {
 func TestKillReachesWhatTheCommandLeftBehind(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	p, err := child.Start(child.Command{Args: []string{"sh", "-c", "sleep 1000 & echo gone"}, Stdout: w})
+	cmd := exec.Command("sh", "-c", "sleep 1000 & echo gone")
+	cmd.Stdout = w
+	p, err := child.Start(cmd)
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	<-p.Done()
