@@ -46,7 +46,7 @@ func applyCommand(a *app) *cobra.Command {
 	}
 	f.register(c)
 	f.registerChanges(c)
-	c.Flags().BoolVar(&f.destroy, "destroy", false, "remove everything this stack owns, as destroy does")
+	c.Flags().BoolVar(&f.Destroy, "destroy", false, "remove everything this stack owns, as destroy does")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages; needs -auto-approve or a plan file")
 	a.completeAddresses(c, &f.loadFlags)
 	return c
@@ -61,7 +61,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		return err
 	}
 	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
-		return a.planAndApply(ctx, f, s, f.operation(), func(ctx context.Context) ([]*plan.Plan, error) { return s.plan(ctx, opts) })
+		return a.planAndApply(ctx, f, s, func(ctx context.Context) ([]*plan.Plan, error) { return s.plan(ctx, opts) })
 	})
 }
 

@@ -1,9 +1,13 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/locktree/locktree/plan"
+)
 
 func destroyCommand(a *app) *cobra.Command {
-	f := applyFlags{intentFlags: intentFlags{destroy: true}}
+	f := applyFlags{intentFlags: intentFlags{Options: plan.Options{Destroy: true}}}
 	c := &cobra.Command{
 		Use:        "destroy",
 		SuggestFor: []string{"delete", "remove", "rm"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -91,9 +90,8 @@ func (a *app) checkUp(ctx context.Context, e *config.Ensemble) (view.CheckupOf, 
 // checkServer looks at one server. That it cannot be reached is a finding.
 func (a *app) checkServer(ctx context.Context, e *config.Ensemble) ([]inspect.Condition, error) {
 	client, err := a.dial(ctx, e, true)
-	var shown *view.Failure
 	switch {
-	case errors.As(err, &shown) || err != nil && ctx.Err() != nil: // it is not the server's
+	case isA[*view.Failure](err) || err != nil && ctx.Err() != nil: // it is not the server's
 		return nil, err
 	case err != nil:
 		return []inspect.Condition{{Name: "connection", Verdict: inspect.VerdictFails, What: err.Error(),

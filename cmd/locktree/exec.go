@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,11 +126,7 @@ func (x *execution) run(c *cobra.Command, lock string, command []string) error {
 	}
 	close(before)
 	<-listens // or it would take a signal that is the command's
-	var by interrupted
-	if errors.As(context.Cause(ctx), &by) {
-		return exitWith(128 + child.Number(by.Signal))
-	}
-	if err != nil {
+	if err = cmp.Or(bySignal(ctx), err); err != nil {
 		return err
 	}
 	x.underWay <- struct{}{} // a signal is the command's, and ends this program only after it
@@ -171,8 +168,7 @@ func own(err error) error {
 	if err == nil {
 		return nil
 	}
-	var shown *codeError
-	if errors.As(err, &shown) {
+	if shown, ok := errors.AsType[*codeError](err); ok {
 		err = shown.err
 	}
 	return &codeError{exitOwn, err}

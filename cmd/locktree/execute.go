@@ -28,7 +28,7 @@ func (a *app) confirm(ctx context.Context, f *applyFlags) error {
 		return view.Failf("Approval needed", "-input=false forbids asking for approval. Add -auto-approve, or save the plan with \"plan -out FILE\" and apply that file.")
 	}
 	question, cancelled := applyQuestion, "\nApply cancelled."
-	if f.destroy {
+	if f.Destroy {
 		question, cancelled = destroyQuestion, "\nDestroy cancelled."
 	}
 	err := a.approve(ctx, question)
@@ -47,23 +47,22 @@ const firstTries = 3
 //
 // A stack that was never applied has no lock yet. Until the approval nothing keeps others
 // out, so another apply may come first; then the plan is made again.
-func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, operation string, plans func(context.Context) ([]*plan.Plan, error)) error {
+func (a *app) planAndApply(ctx context.Context, f *applyFlags, s *stack, plans func(context.Context) ([]*plan.Plan, error)) error {
 	for try := 1; ; try++ {
-		err := a.planAndApplyOnce(ctx, f, s, operation, plans)
-		var stale *apply.StaleError
-		var some *view.SomeEnsembles
-		if try == firstTries || !errors.As(err, &stale) || stale.Locked || errors.As(err, &some) {
+		err := a.planAndApplyOnce(ctx, f, s, plans)
+		stale, ok := errors.AsType[*apply.StaleError](err)
+		if try == firstTries || !ok || stale.Locked || isA[*view.SomeEnsembles](err) {
 			return err
 		}
 		a.view().Message("\nAnother apply of this new stack came first. This is the plan after it:")
 	}
 }
 
-func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, operation string, plans func(context.Context) ([]*plan.Plan, error)) error {
+func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, plans func(context.Context) ([]*plan.Plan, error)) error {
 	all := make([]*apply.Executor, len(s.Ensembles))
 	locked := ctx // ends when one of the locks is lost
 	for i, e := range s.Ensembles {
-		x := f.executor(s.clients[i], f.destroy)
+		x := f.executor(s.clients[i], f.Destroy)
 		x.Events = func(event apply.Event) { a.steps().Tell(view.Event{Ensemble: e.Name, Event: event}) }
 		defer x.Unlock(ctx)
 		var err error
@@ -74,7 +73,7 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, ope
 	}
 	made, err := plans(locked)
 	if err == nil {
-		a.steps().Tell(view.Plan{Plans: made, Operation: operation, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
+		a.steps().Tell(view.Plan{Plans: made, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli(), NoAdvice: true})
 		err = a.approval(locked, f, made)
 	}
 	switch {
@@ -88,13 +87,13 @@ func (a *app) planAndApplyOnce(ctx context.Context, f *applyFlags, s *stack, ope
 
 // approval asks about the plans that were just shown.
 func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) error {
-	if !applyable(plans) {
+	if view.Failing(plans) {
 		return exitWith(exitError)
 	}
 	if err := inUse(plans); err != nil {
 		return err
 	}
-	if hasChanges(plans) && !f.autoApprove {
+	if view.Changed(plans) && !f.autoApprove {
 		return a.confirm(ctx, f)
 	}
 	return nil

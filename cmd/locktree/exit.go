@@ -56,35 +56,30 @@ func exitWith(code int) error {
 
 // codeOf is the exit code of what a command returned.
 func codeOf(err error) int {
-	var ce *codeError
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitOK
-	case errors.As(err, &ce):
-		return ce.code
-	default:
-		return exitError
 	}
+	if ce, ok := errors.AsType[*codeError](err); ok {
+		return ce.code
+	}
+	return exitError
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // exit gives errors that a script distinguishes their codes.
 func (f *applyFlags) exit(err error) error {
-	var (
-		stale  *apply.StaleError
-		locked *apply.LockedError
-		inUse  *apply.InUseError
-		part   *apply.PartialError
-		some   *view.SomeEnsembles
-		closed *apply.ClosedError
-	)
 	switch {
-	case !f.detailedExitcode, errors.As(err, &part), errors.As(err, &some), errors.As(err, &closed): // the codes say that nothing was written
+	case !f.detailedExitcode, isA[*apply.PartialError](err), isA[*view.SomeEnsembles](err), isA[*apply.ClosedError](err): // the codes say that nothing was written
 		return err
-	case errors.As(err, &stale):
+	case isA[*apply.StaleError](err):
 		return &codeError{exitStale, err}
-	case errors.As(err, &locked):
+	case isA[*apply.LockedError](err):
 		return &codeError{exitLocked, err}
-	case errors.As(err, &inUse):
+	case isA[*apply.InUseError](err):
 		return &codeError{exitInUse, err}
 	}
 	return err

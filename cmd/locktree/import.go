@@ -49,7 +49,7 @@ func importCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.generate, "generate", "", "write what was found to this new `FILE`")
 	c.Flags().StringVar(&f.emptyAs, "empty-as", "", "import nodes that nobody uses as this `TYPE`, such as mutex")
 	c.Flags().StringVar(&f.ensemble, "ensemble", "", "the `NAME` of the ensemble, if there are several")
-	c.Flags().BoolVar(&f.overwriteData, "overwrite-data", false, "replace data that another program wrote into the node")
+	c.Flags().BoolVar(&f.OverwriteData, "overwrite-data", false, "replace data that another program wrote into the node")
 	return c
 }
 
@@ -60,8 +60,8 @@ func (a *app) importOne(ctx context.Context, f *importFlags, addr, path string) 
 		if err := declareImport(s.Config, plan.Addr(addr), path); err != nil {
 			return err
 		}
-		return a.planAndApply(ctx, &f.applyFlags, s, "apply", func(ctx context.Context) ([]*plan.Plan, error) {
-			plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.overwriteData})
+		return a.planAndApply(ctx, &f.applyFlags, s, func(ctx context.Context) ([]*plan.Plan, error) {
+			plans, err := s.plan(ctx, plan.Options{Targets: []string{addr}, OverwriteData: f.OverwriteData})
 			for _, p := range plans { // an import is about one address: no warning that others are left out
 				p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Code == plan.ProblemTargeted })
 			}

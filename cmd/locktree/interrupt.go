@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,11 +58,15 @@ func (a *app) await(ctx context.Context, done <-chan error) error {
 		return err
 	case <-time.After(grace):
 	}
-	var by interrupted
-	if errors.As(context.Cause(ctx), &by) {
+	return cmp.Or(bySignal(ctx), context.Canceled)
+}
+
+// bySignal is the end of exec if a signal ended it, else nil.
+func bySignal(ctx context.Context) error {
+	if by, ok := errors.AsType[interrupted](context.Cause(ctx)); ok {
 		return exitWith(128 + child.Number(by.Signal))
 	}
-	return context.Canceled
+	return nil
 }
 
 // interruptible shows what happens when ctx is cancelled while a command works, in

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
 	"github.com/locktree/locktree/config"
@@ -85,12 +84,16 @@ func (a *app) configOfEnvironment() (*config.Config, error) {
 	return &config.Config{Ensembles: []*config.Ensemble{e}}, nil
 }
 
-// treeFlags say which locks to look at, beside those of the stack.
-type treeFlags struct{ servers, prefix string }
+// treeFlags say which locks to look at: those of the stack, or others.
+type treeFlags struct {
+	loadFlags
+	servers, prefix string
+}
 
-func (t *treeFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&t.servers, "servers", "", "look at these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
-	f.StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
+func (t *treeFlags) register(c *cobra.Command) {
+	t.loadFlags.register(c)
+	c.Flags().StringVar(&t.servers, "servers", "", "look at these `SERVERS`, without a configuration: zk1:2181,zk2:2181")
+	c.Flags().StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
 }
 
 func (t *treeFlags) check(c *cobra.Command) error {
@@ -104,7 +107,7 @@ func (t *treeFlags) check(c *cobra.Command) error {
 }
 
 // configured is the stack's configuration, or what the command line and the environment say about where to look.
-func (a *app) configured(t *treeFlags, flags *loadFlags) (*config.Config, error) {
+func (a *app) configured(t *treeFlags) (*config.Config, error) {
 	if t.servers != "" {
 		a.env = append(slices.Clone(a.env), "ZOOKEEPER_SERVERS="+t.servers)
 		t.prefix = cmp.Or(t.prefix, "/")
@@ -115,7 +118,7 @@ func (a *app) configured(t *treeFlags, flags *loadFlags) (*config.Config, error)
 			return cfg, err
 		}
 	}
-	return a.load(flags)
+	return a.load(&t.loadFlags)
 }
 
 // chosenEnsemble is the one that is named, or the only one.

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/locktree/locktree/cmd/locktree/internal/view"
-	"github.com/locktree/locktree/plan"
 )
 
 type planFlags struct {
@@ -31,7 +29,7 @@ func planCommand(a *app) *cobra.Command {
 	f.loadFlags.register(c)
 	f.registerChanges(c)
 	c.Flags().StringVar(&f.out, "out", "", "save the plan to a `FILE` for apply")
-	c.Flags().BoolVar(&f.destroy, "destroy", false, "plan to remove everything this stack owns")
+	c.Flags().BoolVar(&f.Destroy, "destroy", false, "plan to remove everything this stack owns")
 	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 2 if there are changes")
 	c.Flags().BoolVar(&f.concise, "concise", false, "show each change on one line")
 	c.Flags().BoolVar(&f.input, "input", true, "accepted for compatibility; plan never asks")
@@ -50,8 +48,8 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		if err != nil {
 			return err
 		}
-		shown := view.Plan{Plans: plans, Operation: f.operation(), Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
-		if f.out != "" && applyable(plans) {
+		shown := view.Plan{Plans: plans, Files: s.Sources, Concise: f.concise, NowMs: time.Now().UnixMilli()}
+		if f.out != "" && !view.Failing(plans) {
 			if err := a.savePlan(f.out, s.Config, plans); err != nil {
 				return err
 			}
@@ -59,17 +57,11 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 		}
 		a.steps().Tell(shown)
 		switch {
-		case !applyable(plans):
+		case view.Failing(plans):
 			return exitWith(exitError)
-		case f.detailedExitcode && hasChanges(plans):
+		case f.detailedExitcode && view.Changed(plans):
 			return exitWith(exitChanges)
 		}
 		return nil
 	})
 }
-
-func applyable(plans []*plan.Plan) bool {
-	return !slices.ContainsFunc(plans, func(p *plan.Plan) bool { return !p.Applyable() })
-}
-
-func hasChanges(plans []*plan.Plan) bool { return slices.ContainsFunc(plans, (*plan.Plan).HasChanges) }

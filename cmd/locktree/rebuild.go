@@ -31,7 +31,7 @@ func (a *app) rebuild(ctx context.Context, f *applyFlags) error {
 		return view.Failf("Auto-approve required", "With -json, nobody can be asked for approval. Add -auto-approve.")
 	}
 	return a.withStack(ctx, &f.loadFlags, false, func(s *stack) error {
-		return a.planAndApply(ctx, f, s, "refresh", func(ctx context.Context) ([]*plan.Plan, error) {
+		return a.planAndApply(ctx, f, s, func(ctx context.Context) ([]*plan.Plan, error) {
 			trees, err := s.readWith(ctx, apply.ReadAll)
 			if err != nil {
 				return nil, err

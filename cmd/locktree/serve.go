@@ -49,19 +49,18 @@ func serveCommand(a *app) *cobra.Command {
 			if err := s.check(c); err != nil {
 				return err
 			}
-			cfg, err := s.configured(&s.treeFlags, &s.flags)
+			cfg, err := s.configured(&s.treeFlags)
 			if err != nil {
 				return err
 			}
 			return s.run(c.Context(), cfg)
 		},
 	}
-	s.flags.register(c)
+	s.register(c)
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", serveAddress, "the `ADDRESS` to serve on; port 0 is any free one")
 	f.StringVar(&s.webConfig, "web-config", "", "a web configuration `FILE` in Prometheus' format: who may look, and the certificate")
 	f.StringArrayVar(&s.hosts, "host", nil, "accept this host `NAME` in requests, besides localhost and addresses; may be repeated")
-	s.treeFlags.register(f)
 	f.DurationVar(&s.interval, "interval", 2*time.Second, "look again after this `DURATION`")
 	f.IntVar(&s.reads, "reads", readsPerLook, "the most requests per look, except for the first; 0 means no limit")
 	f.DurationVar(&s.driftInterval, "drift-interval", 5*time.Minute, "compare with the configuration, and run doctor's checks, after this `DURATION`; 0 means never")
@@ -73,7 +72,6 @@ func serveCommand(a *app) *cobra.Command {
 // service is one run of serve.
 type service struct {
 	*app
-	flags loadFlags
 	treeFlags
 	listen, webConfig       string
 	hosts                   []string
@@ -356,7 +354,7 @@ func (s *service) compareOnce(ctx context.Context) {
 func planText(p *plan.Plan) string {
 	var out bytes.Buffer
 	text := view.Stream{Writer: &out, Width: 100}
-	view.NewHuman(text, text).Tell(view.Plan{Plans: []*plan.Plan{p}, Operation: "plan", NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	view.NewHuman(text, text).Tell(view.Plan{Plans: []*plan.Plan{p}, NoAdvice: true, NowMs: time.Now().UnixMilli()})
 	if text := strings.TrimSpace(out.String()); len(text) <= maxPlanText {
 		return text
 	}

@@ -61,11 +61,7 @@ func (a *app) showPlan(name string, concise bool) error {
 	if err != nil {
 		return err
 	}
-	shown := intentFlags{}
-	if len(file.Plans) > 0 {
-		shown.destroy, shown.refreshOnly = file.Plans[0].Destroy, file.Plans[0].RefreshOnly
-	}
-	a.show(view.Plan{Plans: file.Plans, Checks: file.Checks, Operation: shown.operation(), Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
+	a.show(view.Plan{Plans: file.Plans, Checks: file.Checks, Concise: concise, NoAdvice: true, NowMs: time.Now().UnixMilli()})
 	return nil
 }
 

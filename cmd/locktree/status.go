@@ -18,7 +18,6 @@ import (
 )
 
 func statusCommand(a *app) *cobra.Command {
-	var flags loadFlags
 	var tree treeFlags
 	var detailedExitcode bool
 	c := &cobra.Command{
@@ -44,11 +43,11 @@ func statusCommand(a *app) *cobra.Command {
 			if err := tree.check(c); err != nil {
 				return err
 			}
-			if tree != (treeFlags{}) && detailedExitcode {
+			if tree.servers+tree.prefix != "" && detailedExitcode {
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without a path and without -servers.")
 			}
 			defer a.interruptible(c.Context())()
-			cfg, err := a.configured(&tree, &flags)
+			cfg, err := a.configured(&tree)
 			if err != nil {
 				return err
 			}
@@ -60,8 +59,7 @@ func statusCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	flags.register(c)
-	tree.register(c.Flags())
+	tree.register(c)
 	c.Flags().BoolVar(&detailedExitcode, "detailed-exitcode", false, "exit with 2 if the tree differs from the configuration")
 	a.jsonFlag(c, documentJSON, "print one JSON document")
 	return c
@@ -77,7 +75,7 @@ func (a *app) stackStatus(ctx context.Context, s *stack, detailedExitcode bool) 
 	if err := s.allRead(ctx, trees); err != nil {
 		return err
 	}
-	if detailedExitcode && (hasChanges(plans) || !applyable(plans)) {
+	if detailedExitcode && (view.Changed(plans) || view.Failing(plans)) {
 		return exitWith(exitChanges)
 	}
 	return nil

@@ -94,8 +94,8 @@ func flagText(c *cobra.Command, err error) string {
 	if strings.Contains(text, "missing unit in duration") {
 		text += " Write it with its unit, such as 90s."
 	}
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
 		return text
 	}
 	name := unknown.GetSpecifiedName()

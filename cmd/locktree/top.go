@@ -39,15 +39,14 @@ func topCommand(a *app) *cobra.Command {
 			if err := t.treeFlags.check(c); err != nil {
 				return err
 			}
-			cfg, err := a.configured(&t.treeFlags, &t.flags)
+			cfg, err := a.configured(&t.treeFlags)
 			if err != nil {
 				return err
 			}
 			return a.connected(c.Context(), cfg, true, func(s *stack) error { return t.run(c.Context(), s) })
 		},
 	}
-	t.flags.register(c)
-	t.treeFlags.register(c.Flags())
+	t.register(c)
 	c.Flags().DurationVar(&t.interval, "interval", 2*time.Second, "refresh after this `DURATION`")
 	c.Flags().IntVarP(&t.count, "count", "n", 0, "exit after this many refreshes")
 	return c
@@ -55,7 +54,6 @@ func topCommand(a *app) *cobra.Command {
 
 type topRun struct {
 	*app
-	flags loadFlags
 	treeFlags
 	interval time.Duration
 	count    int

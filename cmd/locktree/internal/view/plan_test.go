@@ -21,18 +21,18 @@ func sources() map[string]*hcl.File {
 
 func TestPlanText(t *testing.T) {
 	cases := map[string]view.Plan{
-		"plan_rich.txt":     {Plans: []*plan.Plan{richPlan()}, Operation: "apply", Files: sources(), NowMs: now},
-		"plan_saved.txt":    {Plans: []*plan.Plan{richPlan()}, Operation: "apply", SavedTo: "p 1.bin", Concise: true, NowMs: now},
-		"plan_none.txt":     {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "apply"},
-		"destroy_none.txt":  {Plans: []*plan.Plan{{Ensemble: "main"}}, Operation: "destroy"},
-		"plan_problem.txt":  {Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources(), SavedTo: "never.bin"},
-		"plan_outputs.txt":  {Plans: []*plan.Plan{{Ensemble: "main", Outputs: richPlan().Outputs}}, Operation: "apply", NoAdvice: true},
-		"destroy_index.txt": {Plans: []*plan.Plan{{Ensemble: "main", Destroy: true, Index: plan.Pin{Path: "/locks/.locktree/stacks/s"}}}, Operation: "destroy", NoAdvice: true},
-		"plan_moves.txt":    {Plans: []*plan.Plan{movedPlan()}, Operation: "apply", NoAdvice: true, NowMs: now},
-		"plan_gist.txt":     {Plans: []*plan.Plan{movedPlan()}, Operation: "apply", NoAdvice: true, Concise: true},
-		"refresh.txt":       {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true, Changes: driftedAlone(), Drifted: []plan.Drift{{Addr: "mutex.a", Path: "/a", What: plan.DriftChanged}}}}, Operation: "refresh", NoAdvice: true},
-		"refresh_none.txt":  {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true}}, Operation: "refresh", NoAdvice: true},
-		"plan_two.txt":      {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, Operation: "apply", NoAdvice: true},
+		"plan_rich.txt":     {Plans: []*plan.Plan{richPlan()}, Files: sources(), NowMs: now},
+		"plan_saved.txt":    {Plans: []*plan.Plan{richPlan()}, SavedTo: "p 1.bin", Concise: true, NowMs: now},
+		"plan_none.txt":     {Plans: []*plan.Plan{{Ensemble: "main"}}},
+		"destroy_none.txt":  {Plans: []*plan.Plan{{Ensemble: "main", Destroy: true, Index: plan.Pin{Absent: true}}}},
+		"plan_problem.txt":  {Plans: []*plan.Plan{failingPlan()}, Files: sources(), SavedTo: "never.bin"},
+		"plan_outputs.txt":  {Plans: []*plan.Plan{{Ensemble: "main", Outputs: richPlan().Outputs}}, NoAdvice: true},
+		"destroy_index.txt": {Plans: []*plan.Plan{{Ensemble: "main", Destroy: true, Index: plan.Pin{Path: "/locks/.locktree/stacks/s"}}}, NoAdvice: true},
+		"plan_moves.txt":    {Plans: []*plan.Plan{movedPlan()}, NoAdvice: true, NowMs: now},
+		"plan_gist.txt":     {Plans: []*plan.Plan{movedPlan()}, NoAdvice: true, Concise: true},
+		"refresh.txt":       {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true, Changes: driftedAlone(), Drifted: []plan.Drift{{Addr: "mutex.a", Path: "/a", What: plan.DriftChanged}}}}, NoAdvice: true},
+		"refresh_none.txt":  {Plans: []*plan.Plan{{Ensemble: "main", RefreshOnly: true}}, NoAdvice: true},
+		"plan_two.txt":      {Plans: []*plan.Plan{smallPlan("east"), smallPlan("west")}, NoAdvice: true},
 	}
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAPlanThatFailsIsNotRecommended(t *testing.T) {
 	p := failingPlan()
 	p.Changes, p.Outputs = nil, richPlan().Outputs
 	v, out, _ := capture(nil)
-	v.Show(view.Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	v.Show(view.Plan{Plans: []*plan.Plan{p}})
 	require.Contains(t, out.String(), "Changes to Outputs")
 	require.NotContains(t, out.String(), "You can apply this plan")
 }
@@ -76,7 +76,7 @@ func TestAnotherKindShowsWhatDiffers(t *testing.T) {
 			before := node("semaphore.a", "/a", described(semaphore(3), c.before))
 			after := node("mutex.a", "/a", described(kind.Mutex.New(), c.after))
 			v, out, _ := capture(nil)
-			v.Show(view.Plan{Operation: "apply", NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
+			v.Show(view.Plan{NoAdvice: true, Plans: []*plan.Plan{{Ensemble: "main", Root: "/", Changes: []plan.Change{
 				{Action: plan.Replace, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex, Before: before, After: after, ForcesReplace: []string{"type"}}}}}})
 			text := strings.Join(strings.Fields(out.String()), " ")
 			require.Contains(t, text, `~ type = "semaphore" -> "mutex" # forces replacement - `)
@@ -113,7 +113,7 @@ func failingPlan() *plan.Plan {
 // A terminal gets colours and frames; the text under them is the same.
 func TestPlanColors(t *testing.T) {
 	v, out, err := capture(func(s *view.Stream) { s.Color, s.Terminal = true, true })
-	v.Show(view.Plan{Plans: []*plan.Plan{failingPlan()}, Operation: "apply", Files: sources()})
+	v.Show(view.Plan{Plans: []*plan.Plan{failingPlan()}, Files: sources()})
 	golden(t, "plan_color.txt", out.String()+err.String())
 
 	// Symbols have the colour of the legend wherever they stand; taken away, the text
@@ -121,7 +121,7 @@ func TestPlanColors(t *testing.T) {
 	plain, want, _ := capture(nil)
 	v, out, _ = capture(func(s *view.Stream) { s.Color = true })
 	for _, concise := range []bool{false, true} {
-		p := view.Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply", Concise: concise}
+		p := view.Plan{Plans: []*plan.Plan{richPlan()}, Concise: concise}
 		v.Show(p)
 		plain.Show(p)
 	}
@@ -142,9 +142,9 @@ func TestNoViewShowsDigests(t *testing.T) {
 	var doc, lines, errs bytes.Buffer
 	human, out, err := capture(nil)
 	tree := &plan.Tree{Ensemble: "main", Root: "/", Nodes: []*plan.Node{richPlan().Changes[0].Before, richPlan().Changes[1].After}}
-	view.NewStream(&lines, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+	view.NewStream(&lines, "1.2.3", clock).Tell(view.Plan{Plans: []*plan.Plan{richPlan()}})
 	for _, v := range []view.Reports{human, view.NewDocuments(&doc, view.Stream{Writer: &errs}, "1.2.3")} {
-		v.Show(view.Plan{Plans: []*plan.Plan{richPlan()}, Operation: "apply"})
+		v.Show(view.Plan{Plans: []*plan.Plan{richPlan()}})
 		v.Show(view.Live{tree})
 		v.Show(view.Status{Trees: []*plan.Tree{tree}})
 	}
@@ -163,7 +163,7 @@ func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	p.Problems[0].Detail = "children: \x1b]0;owned\x07"
 	tree := &plan.Tree{Root: "/", Nodes: []*plan.Node{{Path: "/x", Payload: richPlan().Changes[0].Before.Payload, Live: &plan.Live{Usage: &evil}}}, Unmanaged: []string{"/\x1b[31m"}}
 	v, out, err := capture(nil)
-	v.Show(view.Plan{Plans: []*plan.Plan{p}, Operation: "apply"})
+	v.Show(view.Plan{Plans: []*plan.Plan{p}})
 	v.Show(view.Status{Trees: []*plan.Tree{tree}})
 	require.Contains(t, out.String(), `a\x1b[2Jb\u202e`)
 	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))

@@ -43,7 +43,7 @@ func (p Plan) document(version string) any {
 		"resource_changes":  nonNil(changes), "resource_drift": driftJSON(p.Plans), "output_changes": outputs, "access_changes": access,
 		"checks":        checksJSON(p.Checks),
 		"configuration": fields{"root_module": fields{}},
-		"applyable":     !failing(p.Plans) && changed(p.Plans), "complete": !targeted, "errored": failing(p.Plans),
+		"applyable":     !Failing(p.Plans) && Changed(p.Plans), "complete": !targeted, "errored": Failing(p.Plans),
 		"problems": problemsJSON(p.Plans), "transactions": transactions,
 	}
 }

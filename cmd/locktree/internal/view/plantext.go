@@ -14,15 +14,26 @@ type planText struct {
 	nowMs int64
 }
 
+// operation is what the plans are for, in a word: all of them for the same.
+func (p Plan) operation() string {
+	switch {
+	case len(p.Plans) > 0 && p.Plans[0].Destroy:
+		return "destroy"
+	case len(p.Plans) > 0 && p.Plans[0].RefreshOnly:
+		return "refresh"
+	}
+	return "apply"
+}
+
 func (p Plan) text(h *Human) {
 	t := planText{h.out, p.NowMs}
 	rule := strings.Repeat("─", min(max(h.out.Width, 20), 78))
 	drifted := t.drift(p.Plans)
-	if changed(p.Plans) {
+	if Changed(p.Plans) {
 		if drifted {
 			t.printf("\n%s\n", rule)
 		}
-		if p.Operation == "refresh" {
+		if p.operation() == "refresh" {
 			t.printf("\nThis is a refresh-only plan, so locktree will not take any actions to undo these. If these changes were expected, apply this plan to note them.\n")
 		}
 		if slices.ContainsFunc(p.Plans, visible) {
@@ -33,24 +44,26 @@ func (p Plan) text(h *Human) {
 		}
 		t.outputs(p.Plans)
 		t.summary(p)
-	} else if !failing(p.Plans) {
+	} else if !Failing(p.Plans) {
 		t.nothing(p)
 	}
 	h.Diagnostics(folded(p), p.Files)
 	switch {
-	case failing(p.Plans):
+	case Failing(p.Plans):
 	case p.SavedTo != "":
 		t.printf("\n%s\n\nSaved the plan to: %s\n\nTo perform exactly these actions, run the following command to apply:\n    locktree apply %s\n", rule, p.SavedTo, quote(p.SavedTo))
-	case !p.NoAdvice && changed(p.Plans):
+	case !p.NoAdvice && Changed(p.Plans):
 		t.printf("\n%s\n\nNote: You didn't use the -out option to save this plan, so locktree can't guarantee to take exactly these actions if you run \"locktree apply\" now.\n", rule)
 	}
 }
 
-func changed(plans []*plan.Plan) bool {
+// Changed reports whether any of the plans changes something.
+func Changed(plans []*plan.Plan) bool {
 	return slices.ContainsFunc(plans, (*plan.Plan).HasChanges)
 }
 
-func failing(plans []*plan.Plan) bool {
+// Failing reports whether any of the plans cannot be applied.
+func Failing(plans []*plan.Plan) bool {
 	return slices.ContainsFunc(plans, func(p *plan.Plan) bool { return !p.Applyable() })
 }
 
@@ -100,7 +113,7 @@ func (t planText) preamble(p Plan) {
 		{plan.Forget, "forget, without destroying"},
 	}
 	what := "will perform the following actions"
-	if failing(p.Plans) {
+	if Failing(p.Plans) {
 		what = "planned the following actions, but then encountered a problem"
 	}
 	t.printf("\nlocktree %s. They are indicated with these symbols:\n", what)

@@ -50,16 +50,16 @@ func figures(c plan.Counts, imported, always, forgotten string) string {
 func (t planText) summary(p Plan) {
 	counts := total(p.Plans)
 	if !slices.ContainsFunc(p.Plans, visible) {
-		if failing(p.Plans) {
+		if Failing(p.Plans) {
 			return // the problems say why it cannot be applied
 		}
 		what := "You can apply this plan to save these new output values, without changing any locks."
 		switch {
 		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
 			what = "You can apply this plan to rebuild the index, without changing any locks."
-		case p.Operation == "refresh":
+		case p.operation() == "refresh":
 			what = "You can apply this plan to record the present state of the locks, without changing any."
-		case p.Operation == "destroy":
+		case p.operation() == "destroy":
 			what = "No locks are left. You can apply this plan to remove what locktree recorded about the stack."
 		}
 		t.printf("\n%s\n", what)
@@ -84,7 +84,7 @@ func (t planText) summary(p Plan) {
 
 func (t planText) nothing(p Plan) {
 	rest := "Your locks match the configuration."
-	switch p.Operation {
+	switch p.operation() {
 	case "refresh":
 		rest = "Your locks still match the configuration."
 	case "destroy":

@@ -89,14 +89,13 @@ type Version struct {
 
 // Plan is one or more plans, one per ensemble, and what to show with them.
 type Plan struct {
-	Plans     []*plan.Plan
-	Checks    []plan.Check         // of the configuration; those that do not hold are diagnostics already
-	Operation string               // "apply", "refresh" or "destroy"
-	Files     map[string]*hcl.File // to show where a problem is declared
-	Concise   bool                 // one line per change
-	SavedTo   string               // the file of plan -out, "" without
-	NowMs     int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
-	NoAdvice  bool                 // the plan is applied at once: no advice about -out
+	Plans    []*plan.Plan
+	Checks   []plan.Check         // of the configuration; those that do not hold are diagnostics already
+	Files    map[string]*hcl.File // to show where a problem is declared
+	Concise  bool                 // one line per change
+	SavedTo  string               // the file of plan -out, "" without
+	NowMs    int64                // milliseconds since 1970, to say how long a lock is held; 0 leaves that out
+	NoAdvice bool                 // the plan is applied at once: no advice about -out
 }
 
 // Ongoing is a change, or the draining before it, that has begun and not ended.
