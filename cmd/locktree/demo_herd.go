@@ -29,8 +29,8 @@ var herdWays = []struct {
 	name string
 	lock herdLock
 }{
-	{"all watch the parent", textbook(watchParent)},
-	{"each watches the one before it", textbook(watchPredecessor)},
+	{"all watch the parent", textbook(true)},
+	{"each watches the one before it", textbook(false)},
 	{"locktree", func(ctx context.Context, c *recipes.Client, dir string, _ <-chan struct{}) (func() error, error) {
 		l, err := c.Mutex(dir).Lock(ctx)
 		if err != nil {
@@ -139,9 +139,8 @@ func lookUntil(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// textbook is the lock of the articles: a sequential node for each who wants it, the lowest has it, and what the others
-// wait for is theirs to choose.
-func textbook(wait func(ctx context.Context, s *recipes.Session, dir, own string) error) herdLock {
+// textbook is the lock of the articles: a sequential node for each who wants it, and the lowest has it.
+func textbook(parent bool) herdLock {
 	return func(ctx context.Context, c *recipes.Client, dir string, gate <-chan struct{}) (func() error, error) {
 		s, err := c.Session(ctx)
 		if err != nil {
@@ -156,55 +155,40 @@ func textbook(wait func(ctx context.Context, s *recipes.Session, dir, own string
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		return func() error { return s.Delete(ctx, node, -1) }, wait(ctx, s, dir, path.Base(node))
+		return func() error { return s.Delete(ctx, node, -1) }, waitFirst(ctx, s, dir, path.Base(node), parent)
 	}
 }
 
-func watchParent(ctx context.Context, s *recipes.Session, dir, own string) error {
+// waitFirst waits until own is the first in the queue: it watches the parent, or the node before its own.
+func waitFirst(ctx context.Context, s *recipes.Session, dir, own string, parent bool) error {
 	for {
-		queue, _, changed, err := s.ChildrenW(ctx, dir)
-		if err != nil {
-			return err
-		}
-		if own == slices.Min(queue) {
-			return nil
-		}
-		if err := fired(ctx, changed); err != nil {
-			return err
-		}
-	}
-}
-
-func watchPredecessor(ctx context.Context, s *recipes.Session, dir, own string) error {
-	for {
-		queue, _, err := s.Children(ctx, dir)
-		if err != nil {
-			return err
+		var queue []string
+		var changed *session.Watch
+		var err error
+		if parent {
+			queue, _, changed, err = s.ChildrenW(ctx, dir)
+		} else {
+			queue, _, err = s.Children(ctx, dir)
 		}
 		slices.Sort(queue)
 		place := slices.Index(queue, own)
-		if place <= 0 {
-			return nil
+		if err != nil || place <= 0 {
+			return err
 		}
-		_, _, gone, err := s.GetW(ctx, dir+"/"+queue[place-1])
-		if errors.Is(err, zk.ErrNoNode) {
+		if !parent {
+			_, _, changed, err = s.GetW(ctx, dir+"/"+queue[place-1])
+		}
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
-		if err := fired(ctx, gone); err != nil {
-			return err
+		select {
+		case <-changed.C():
+		case <-ctx.Done():
+			return ctx.Err() // and with it goes the session, whose watch this is
 		}
-	}
-}
-
-func fired(ctx context.Context, w *session.Watch) error {
-	defer w.Stop()
-	select {
-	case <-w.C():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+		changed.Stop()
 	}
 }

@@ -90,8 +90,10 @@ func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) e
 	if view.Failing(plans) {
 		return exitWith(exitError)
 	}
-	if err := inUse(plans); err != nil {
-		return err
+	for _, p := range plans { // asking first would waste an answer
+		if err := apply.InUse(p); err != nil {
+			return err
+		}
 	}
 	if view.Changed(plans) && !f.autoApprove {
 		return a.confirm(ctx, f)
@@ -104,8 +106,12 @@ func (a *app) approval(ctx context.Context, f *applyFlags, plans []*plan.Plan) e
 // says so, and the next plan shows what is left.
 func (a *app) execute(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error {
 	done := view.Applied{Operation: "apply"}
-	if err := check(ctx, all, plans); err != nil {
-		return err
+	if len(plans) > 1 { // what any of them would refuse must be known before anything is written; for one, Run looks first, too
+		for i, p := range plans {
+			if err := all[i].Check(ctx, p); err != nil {
+				return denied(ctx, all[i].Client, err)
+			}
+		}
 	}
 	var changed []string
 	for i, p := range plans {
@@ -140,29 +146,4 @@ func (f *applyFlags) executor(c *recipes.Client, destroy bool) *apply.Executor {
 		operation = "OperationTypeDestroy"
 	}
 	return &apply.Executor{Client: c, LockTimeout: f.lockTimeout, Operation: operation, Who: who(), Version: version()}
-}
-
-// check refuses what any of the ensembles would refuse, before anything is written to
-// another one.
-func check(ctx context.Context, all []*apply.Executor, plans []*plan.Plan) error {
-	if len(plans) == 1 {
-		return nil // Run looks first, too
-	}
-	for i, p := range plans {
-		if err := all[i].Check(ctx, p); err != nil {
-			return denied(ctx, all[i].Client, err)
-		}
-	}
-	return nil
-}
-
-// inUse refuses plans that delete or replace a lock in use: asking for approval first
-// would waste an answer.
-func inUse(plans []*plan.Plan) error {
-	for _, p := range plans {
-		if err := apply.InUse(p); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -172,15 +172,13 @@ func diagnosticsJSON(diags hcl.Diagnostics, files map[string]*hcl.File) []diagno
 			j.Address = string(address)
 		}
 		if d.Subject != nil {
-			j.Range = &rangeJSON{d.Subject.Filename, position(d.Subject.Start), position(d.Subject.End)}
+			j.Range = &rangeJSON{d.Subject.Filename, posJSON(d.Subject.Start), posJSON(d.Subject.End)}
 			j.Snippet = snippet(clipped(d, files[d.Subject.Filename]))
 		}
 		out = append(out, j)
 	}
 	return out
 }
-
-func position(p hcl.Pos) posJSON { return posJSON{p.Line, p.Column, p.Byte} }
 
 // snippet is the source a diagnostic points at: the lines of its context, with
 // the subject's place in them; nil when the source is not at hand.

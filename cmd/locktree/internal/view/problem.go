@@ -79,13 +79,8 @@ func declaration(origin string, files map[string]*hcl.File) *hcl.Range {
 		start += next + 1
 	}
 	line, _, _ := bytes.Cut(file.Bytes[start:], []byte("\n"))
-	end := start + len(bytes.TrimRight(line, " \t\r{"))
-	start += len(line) - len(bytes.TrimLeft(line, " \t"))
-	return &hcl.Range{
-		Filename: name,
-		Start:    hcl.Pos{Line: number, Column: 1 + len(line) - len(bytes.TrimLeft(line, " \t")), Byte: start},
-		End:      hcl.Pos{Line: number, Column: 1 + len(bytes.TrimRight(line, " \t\r{")), Byte: end},
-	}
+	place := func(at int) hcl.Pos { return hcl.Pos{Line: number, Column: 1 + at, Byte: start + at} }
+	return &hcl.Range{Filename: name, Start: place(len(line) - len(bytes.TrimLeft(line, " \t"))), End: place(len(bytes.TrimRight(line, " \t\r{")))}
 }
 
 func lookupFile(name string, files map[string]*hcl.File) (string, *hcl.File) {
