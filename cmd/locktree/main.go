@@ -3,11 +3,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
+
+	"github.com/locktree/locktree/cmd/locktree/internal/child"
 )
 
 // The collector may let the heap grow by so many percent of what was in use, and not to twice that: a plan of 100,000 locks takes
@@ -30,4 +37,81 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go onSignals(signals, cancel, os.Stderr, os.Exit)
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// grace is how long an interrupted command may take to end by itself.
+const grace = time.Second
+
+// twin is how long after the first signal a second one counts as the same: timeout(1) signals the process and then its group.
+const twin = 300 * time.Millisecond
+
+// onSignals lets the first signal cancel the command, which says what it still has to
+// finish. The second ends the program at once: an apply is one transaction, so nothing is
+// left half written.
+func onSignals(signals <-chan os.Signal, cancel func(), stderr io.Writer, exit func(int)) {
+	<-signals
+	cancel()
+	for first := time.Now(); ; {
+		<-signals
+		if time.Since(first) > twin {
+			break
+		}
+	}
+	fmt.Fprintln(stderr, "\nTwo interrupts received. Exiting immediately. Run the command again to see what is left to do.")
+	exit(exitError)
+}
+
+// interrupted is a signal that ends exec while no command runs.
+type interrupted struct{ os.Signal }
+
+func (i interrupted) Error() string { return "interrupted: " + i.String() }
+
+// await waits for the command. Nothing can interrupt the evaluation of an expression or the reading of a FIFO, so if a command
+// has not ended some time after an interrupt, the program ends without it. It first waits for what is under way, and lets
+// nothing new begin.
+func (a *app) await(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case a.underWay <- struct{}{}:
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(grace):
+	}
+	return cmp.Or(bySignal(ctx), context.Canceled)
+}
+
+// bySignal is the end of exec if a signal ended it, else nil.
+func bySignal(ctx context.Context) error {
+	if by, ok := errors.AsType[interrupted](context.Cause(ctx)); ok {
+		return exitWith(128 + child.Number(by.Signal))
+	}
+	return nil
+}
+
+// interruptible shows what happens when ctx is cancelled while a command works, in
+// Terraform's words. The returned function, to be called once, ends that, and waits for a
+// message that is being written.
+func (a *app) interruptible(ctx context.Context) (stop func()) {
+	v, said := a.view(), make(chan struct{}) // not in the function: that runs concurrently
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(said)
+		what := "Gracefully shutting down..."
+		if a.changing.Load() {
+			what = "Changes are under way. Please wait for locktree to finish or undo them."
+		}
+		v.Message("\nInterrupt received.\n" + what + "\n")
+	})
+	return func() {
+		if !cancel() {
+			<-said
+		}
+	}
 }

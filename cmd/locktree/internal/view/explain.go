@@ -2,11 +2,14 @@ package view
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 )
@@ -72,4 +75,99 @@ func upperFirst(text string) string {
 		return ""
 	}
 	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// Failure is an error that already says what happened, in one line, and where,
+// why and what to do next, in sentences.
+type Failure struct{ Summary, Detail string }
+
+// Failf returns a Failure whose detail is formatted.
+func Failf(summary, detail string, args ...any) error {
+	return &Failure{Summary: summary, Detail: fmt.Sprintf(detail, args...)}
+}
+
+func (f *Failure) Error() string { return f.Summary + ": " + f.Detail }
+
+// Explain implements [plan.Explainer].
+func (f *Failure) Explain() plan.Explanation {
+	return plan.Explanation{Summary: f.Summary, Detail: f.Detail}
+}
+
+// SomeEnsembles is an error on one ensemble after the plans of others were applied.
+// Ensembles share no transaction.
+type SomeEnsembles struct {
+	Applied []string // those whose changes are committed
+	Failed  string
+	Err     error
+}
+
+func (s *SomeEnsembles) Error() string { return s.Err.Error() }
+
+func (s *SomeEnsembles) Unwrap() error { return s.Err }
+
+// Explain says what was written first: the error itself knows of its own ensemble only.
+func (s *SomeEnsembles) Explain() plan.Explanation {
+	quoted := make([]string, len(s.Applied))
+	for i, name := range s.Applied {
+		quoted[i] = quote(name)
+	}
+	return explain(s.Err).Within("Only some of the ensembles were changed",
+		fmt.Sprintf("The changes of %s %s are applied. Then, on ensemble %s: ",
+			plural(len(s.Applied), "ensemble", "ensembles"), strings.Join(quoted, ", "), quote(s.Failed)),
+		`Each ensemble has a transaction of its own. Run "locktree plan" to see what is there now, and apply that plan.`)
+}
+
+// Denied is an error of a request for which our rights did not suffice. ZooKeeper
+// never says that a password is wrong: it takes everybody for whom they claim to
+// be, hashes what they gave, and finds later that nothing is granted to that.
+type Denied struct {
+	Err error
+	Who []string // who the servers take us for, without hashes: "digest:admin"
+	// Ask are those who may change the access list at the node At: the one that refused us, or the nearest above it whose
+	// list we may read.
+	At   string
+	Ask  []string
+	Root string // of the stack, where that is closed to us
+}
+
+func (d *Denied) Error() string { return d.Err.Error() }
+
+func (d *Denied) Unwrap() error { return d.Err }
+
+// Explain adds whom the servers take us for to what the error says itself.
+func (d *Denied) Explain() plan.Explanation {
+	x := explain(d.Err)
+	if x.Detail == "" { // the library's own words, which are long
+		x.Summary, x.Detail = "ZooKeeper refused a request", full(x.Summary)
+	}
+	said := x.Text()
+	var parts []string
+	if !strings.Contains(said, "we (") {
+		parts = append(parts, "To the servers we are "+strings.Join(d.Who, ", ")+".")
+	}
+	switch {
+	case slices.Equal(d.Who, []string{"world:anyone"}):
+		parts = append(parts, "No user name is given: an auth block in the ensemble, or ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD, would give one.")
+	case !strings.Contains(said, "wrong password") && slices.ContainsFunc(d.Who, func(who string) bool { return strings.HasPrefix(who, "digest:") }):
+		parts = append(parts, "Check the password first: ZooKeeper accepts a wrong password without complaint, and then grants nothing to it.")
+	}
+	for _, more := range []string{strings.Join(parts, " "), d.whom()} {
+		x.Next = strings.TrimSpace(x.Next + "\n\n" + more)
+	}
+	return x
+}
+
+// whom is whom to ask for the right.
+func (d *Denied) whom() string {
+	text := "Whom to ask cannot be seen: the access lists there are not ours to read."
+	switch {
+	case len(d.Ask) > 0:
+		text = fmt.Sprintf("Whom to ask: %s, who may change the access list of %s.", strings.Join(d.Ask, " or "), clean(d.At))
+	case d.At != "":
+		text = fmt.Sprintf("Whom to ask: nobody may change the access list of %s but the superuser of the servers.", clean(d.At))
+	}
+	if d.Root != "" {
+		text += fmt.Sprintf(" If %s is another team's root, ask that team for a namespace in it on which you have all rights, and make that your root.", clean(d.Root))
+	}
+	return text
 }

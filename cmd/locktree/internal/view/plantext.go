@@ -243,3 +243,185 @@ func (t planText) block(in int, shown []attribute, hidden int) {
 		t.printf("        # (%d unchanged %s hidden)\n", hidden, plural(hidden, "attribute", "attributes"))
 	}
 }
+
+// moved reports whether the block was called something else before.
+func moved(c *plan.Change) bool { return c.PreviousAddr != "" && c.PreviousAddr != c.Addr }
+
+// captions are the comment lines over a block: what happens, why, and to whom.
+func (t planText) captions(c *plan.Change) []string {
+	addr := clean(c.Addr)
+	if c.Action == plan.NoOp || moved(c) && onlyMoves(c) {
+		return []string{t.paint(bold)(fmt.Sprintf("# %s has moved to %s", clean(c.PreviousAddr), addr))}
+	}
+	lines := []string{t.loud("# " + addr + " " + verb(c))}
+	if moved(c) {
+		lines = append(lines, fmt.Sprintf("# (moved from %s)", clean(c.PreviousAddr)))
+	}
+	if c.PreviousPath != "" {
+		lines = append(lines, fmt.Sprintf("# (moved from the path %s)", quote(c.PreviousPath)))
+	}
+	if c.Importing != "" {
+		lines = append(lines, fmt.Sprintf("# (imported from %s)", quote(c.Importing)))
+	}
+	if why := c.ReasonText(); why != "" && c.Reason != plan.ReasonReplaceByRequest {
+		lines = append(lines, "# ("+clean(why)+")")
+	}
+	if c.Usage.Busy() {
+		lines = append(lines, t.usage(c)...)
+	}
+	return lines
+}
+
+// loud is bold, and red for what cannot be undone.
+func (t planText) loud(text string) string {
+	for _, word := range []string{"destroyed", "replaced"} {
+		if rest, ok := strings.CutSuffix(text, "be "+word); ok {
+			return t.paint(bold)(rest+"be ") + t.paint(bold+";"+red)(word)
+		}
+	}
+	return t.paint(bold)(text)
+}
+
+// verb is what happens to the node, in Terraform's words if it has any.
+func verb(c *plan.Change) string {
+	switch {
+	case c.Tombstone && c.Action == plan.Update:
+		return "will leave a note at its old path that says where it went"
+	case c.Action == plan.Forget:
+		return "will no longer be managed by locktree, but will not be destroyed"
+	case c.Importing != "":
+		return "will be imported"
+	case c.Action == plan.Replace && c.Reason == plan.ReasonReplaceByRequest:
+		return "will be replaced, as requested"
+	}
+	return map[plan.Action]string{
+		plan.Create: "will be created", plan.Update: "will be updated in-place",
+		plan.Delete: "will be destroyed", plan.Replace: "must be replaced",
+	}[c.Action]
+}
+
+// onlyMoves: the block was renamed and nothing else; the owner in the node is
+// rewritten, which is an update of the node but no change of the lock.
+func onlyMoves(c *plan.Change) bool {
+	return c.Action == plan.Update && !c.Tombstone && len(c.Params) == 0 && c.ACL == nil && c.ChildACL == nil && c.Protect == nil &&
+		c.Quota == nil && c.Importing == "" && c.PreviousPath == "" && !c.Revive && len(c.MissingParts) == 0
+}
+
+// gist is what a concise plan says after the address.
+func gist(c *plan.Change) string {
+	var parts []string
+	if moved(c) {
+		parts = append(parts, "moved from "+string(c.PreviousAddr))
+	}
+	if c.Importing != "" {
+		parts = append(parts, "imported from "+c.Importing)
+	}
+	if c.Tombstone && c.Action == plan.Update {
+		parts = append(parts, "moved to "+c.After.Payload.MovedTo)
+	} else if c.Action == plan.Update || c.Action == plan.Replace {
+		shown, _ := attributes(c)
+		for _, a := range shown[1:] { // the path comes first
+			text := a.name
+			if a.list == nil {
+				text += " " + a.text
+			}
+			parts = append(parts, text)
+		}
+	}
+	if why := c.ReasonText(); why != "" {
+		parts = append(parts, why)
+	}
+	if c.Usage.Busy() {
+		parts = append(parts, "in use")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  (" + clean(strings.Join(parts, "; ")) + ")"
+}
+
+// total adds up what several ensembles' plans do.
+func total(plans []*plan.Plan) plan.Counts {
+	var sum plan.Counts
+	for _, p := range plans {
+		sum = Sum(sum, p.Summary())
+	}
+	return sum
+}
+
+// Sum adds two figures of the summary line.
+func Sum(a, b plan.Counts) plan.Counts {
+	return plan.Counts{Add: a.Add + b.Add, Change: a.Change + b.Change, Destroy: a.Destroy + b.Destroy,
+		Import: a.Import + b.Import, Forget: a.Forget + b.Forget}
+}
+
+// SummaryLine is the line that scripts search for. It names imports as Terraform does, and
+// what is forgotten as OpenTofu does, only if there are any.
+func SummaryLine(c plan.Counts) string {
+	return "Plan: " + figures(c, "%d to import, ", "%d to add, %d to change, %d to destroy", ", %d to forget")
+}
+
+// line is the one that scripts search for when an apply is done.
+func (a Applied) line() string {
+	if a.Operation == "destroy" {
+		return fmt.Sprintf("Destroy complete! Resources: %d destroyed.", a.Counts.Destroy)
+	}
+	return "Apply complete! Resources: " + figures(a.Counts, "%d imported, ", "%d added, %d changed, %d destroyed", ", %d forgotten")
+}
+
+func figures(c plan.Counts, imported, always, forgotten string) string {
+	text := fmt.Sprintf(always, c.Add, c.Change, c.Destroy)
+	if c.Import > 0 {
+		text = fmt.Sprintf(imported, c.Import) + text
+	}
+	if c.Forget > 0 {
+		text += fmt.Sprintf(forgotten, c.Forget)
+	}
+	return text + "."
+}
+
+func (t planText) summary(p Plan) {
+	counts := total(p.Plans)
+	if !slices.ContainsFunc(p.Plans, visible) {
+		if Failing(p.Plans) {
+			return // the problems say why it cannot be applied
+		}
+		what := "You can apply this plan to save these new output values, without changing any locks."
+		switch {
+		case slices.ContainsFunc(p.Plans, (*plan.Plan).MendsIndex):
+			what = "You can apply this plan to rebuild the index, without changing any locks."
+		case p.operation() == "refresh":
+			what = "You can apply this plan to record the present state of the locks, without changing any."
+		case p.operation() == "destroy":
+			what = "No locks are left. You can apply this plan to remove what locktree recorded about the stack."
+		}
+		t.printf("\n%s\n", what)
+		return
+	}
+	line := SummaryLine(counts)
+	t.printf("\n%s%s\n", t.paint(bold)(line[:5]), line[5:])
+	for _, one := range p.Plans {
+		if s := one.Transaction; s.Ops > 0 {
+			several := max(len(one.Batches), 1)
+			text := fmt.Sprintf("%d %s, %d %s, %.1f kB.", several, plural(several, "transaction", "transactions"), s.Ops, plural(s.Ops, "operation", "operations"), float64(s.Bytes)/1000)
+			if s.ACLPhase > 0 {
+				text += fmt.Sprintf(" Then %d access %s of existing nodes.", s.ACLPhase, plural(s.ACLPhase, "list", "lists"))
+			}
+			if len(p.Plans) > 1 {
+				text = "Ensemble " + quote(one.Ensemble) + ": " + text
+			}
+			t.printf("%s\n", t.paint(dim)(text))
+		}
+	}
+}
+
+func (t planText) nothing(p Plan) {
+	rest := "Your locks match the configuration."
+	switch p.operation() {
+	case "refresh":
+		rest = "Your locks still match the configuration."
+	case "destroy":
+		rest = "No objects need to be destroyed."
+	}
+	t.printf("\n%s %s\n", t.paint(green)("No changes."), rest)
+}
