@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
@@ -185,25 +184,23 @@ func listChange(d *plan.ACLDiff) []string {
 	gone, come, stay := split(kind.NormalizeACL(d.Before), kind.NormalizeACL(d.After))
 	const other = " # another digest of that user"
 	var out []string
-	line := func(symbol string, a kind.ACL, comment string) {
-		out = append(out, symbol+" "+quote(a.String())+","+comment)
-	}
-	comment := func(a kind.ACL) string {
-		if reads(stay, a) {
-			return other
+	line := func(symbol string, a kind.ACL) {
+		text := symbol + " " + quote(a.String()) + ","
+		if symbol == "~" || reads(stay, a) {
+			text += other
 		}
-		return ""
+		out = append(out, text)
 	}
 	for _, a := range gone {
 		if reads(come, a) {
-			line("~", a, other)
-			continue
+			line("~", a)
+		} else {
+			line("-", a)
 		}
-		line("-", a, comment(a))
 	}
 	for _, a := range come {
 		if !reads(gone, a) {
-			line("+", a, comment(a))
+			line("+", a)
 		}
 	}
 	if n := len(stay); n > 0 {
@@ -267,13 +264,6 @@ func plural(n int, one, many string) string {
 // Plural counts: "1 block", "3 blocks".
 func Plural(n int, what string) string { return fmt.Sprintf("%d %s%s", n, what, plural(n, "", "s")) }
 
-// listGroup are access lists of the tool's own nodes that change alike.
-type listGroup struct {
-	name  string // "acl", or "contender_acl" of the apply lock
-	lines []string
-	paths []string
-}
-
 func listName(c *plan.AccessChange) string {
 	if c.Contenders {
 		return "contender_acl"
@@ -281,18 +271,20 @@ func listName(c *plan.AccessChange) string {
 	return "acl"
 }
 
-// listGroups folds what says the same of different nodes, in the order of the first ones.
-func listGroups(changes []plan.AccessChange) (out []*listGroup) {
-	at := map[string]*listGroup{}
+// accessLists folds what says the same of different nodes, in the order of the first ones.
+func accessLists(changes []plan.AccessChange) (out []attribute) {
+	paths := map[string][]string{}
 	for i := range changes {
 		c := &changes[i]
-		g := &listGroup{name: listName(c), lines: listChange(&c.ACLDiff)}
-		key := g.name + strings.Join(g.lines, "\n")
-		if at[key] == nil {
-			at[key] = g
-			out = append(out, g)
+		a := attribute{symbol: "~", name: listName(c), list: listChange(&c.ACLDiff)}
+		key := fmt.Sprint(a)
+		if paths[key] == nil {
+			out = append(out, a)
 		}
-		at[key].paths = append(at[key].paths, c.Pin.Path)
+		paths[key] = append(paths[key], c.Pin.Path)
+	}
+	for i, a := range out {
+		out[i].list = append([]string{"  # of " + FirstFew(paths[fmt.Sprint(a)])}, a.list...)
 	}
 	return out
 }
@@ -308,15 +300,10 @@ func (t planText) access(p *plan.Plan, concise bool) {
 		return
 	}
 	t.printf("\n  %s\n  # (who may use locktree's own nodes: admins and readers)\n%s ensemble %s {\n", t.paint(bold)("# "+addr+" will be updated in-place"), t.paint(yellow)("  ~"), quote(p.Ensemble))
-	var shown []attribute
-	for _, g := range listGroups(p.Access) {
-		where := "  # of " + FirstFew(g.paths)
-		shown = append(shown, attribute{symbol: "~", name: g.name, list: append([]string{where}, g.lines...)})
-	}
-	if len(shown) == 0 {
+	if len(p.Access) == 0 {
 		t.printf("        # (noted in the index; no access list changes)\n")
 	}
-	t.block(6, shown, 0)
+	t.block(6, accessLists(p.Access), 0)
 	t.printf("    }\n")
 }
 
