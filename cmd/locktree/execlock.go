@@ -209,8 +209,12 @@ func (x *execution) finish(p *child.Process, lease *recipes.Lease, stopped strin
 	default:
 	}
 	if isLost(lease) || errors.Is(err, recipes.ErrLost) {
+		cause := err
+		if isLost(lease) {
+			cause = context.Cause(lease.Context())
+		}
 		return &codeError{exitLost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
-			lease.Path(), view.Sentence(why(lease, err)), lease.Path())}
+			lease.Path(), view.Sentence(cause), lease.Path())}
 	}
 	if stopped != "" {
 		return &codeError{exitLost, view.Failf("Command was ended", "The command was told to end before it was done (%s), and exited with %d. %s was held until then. Run exec again to repeat the work.",
@@ -235,13 +239,6 @@ func (x *execution) ready(client *recipes.Client, lease *recipes.Lease) (uint64,
 			"The command was not run, and %s was released: the access list lets this program queue for it, but not read its own contender, which proves that the lock is held. Grant \"lock\" to it in the lock's acl, and apply.", lease.Path())), lease.Path()))
 	}
 	return token, session, nil
-}
-
-func why(lease *recipes.Lease, err error) error {
-	if cause := context.Cause(lease.Context()); errors.Is(cause, recipes.ErrLost) {
-		return cause
-	}
-	return err
 }
 
 // release releases the lock, and waits for that no longer than the lease lasts: a command in

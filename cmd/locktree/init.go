@@ -19,7 +19,6 @@ import (
 
 func initCommand(a *app) *cobra.Command {
 	var flags loadFlags
-	var input bool
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Write a configuration to start from",
@@ -29,7 +28,7 @@ func initCommand(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return a.init(c.Context(), &flags) },
 	}
 	flags.register(c)
-	c.Flags().BoolVar(&input, "input", true, "accepted for compatibility; init never asks")
+	c.Flags().Bool("input", true, "accepted for compatibility; init never asks")
 	return c
 }
 

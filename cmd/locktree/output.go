@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,14 +64,11 @@ func (a *app) outputs(ctx context.Context, flags *loadFlags) (outputs view.Outpu
 func (a *app) oneOutput(outputs view.Outputs, name string, raw bool) error {
 	i := slices.IndexFunc(outputs, func(o plan.Output) bool { return o.Name == name })
 	if i < 0 {
-		names := []string{}
+		var names []string
 		for _, o := range outputs {
 			names = append(names, o.Name)
 		}
-		left := "none"
-		if len(names) > 0 {
-			left = strings.Join(names, ", ")
-		}
+		left := cmp.Or(strings.Join(names, ", "), "none")
 		return view.Failf("Output not found", "The last apply stored no output %q. Available: %s. \"locktree apply\" stores new outputs.", name, left)
 	}
 	o := outputs[i]

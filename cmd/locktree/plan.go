@@ -18,8 +18,8 @@ import (
 type planFlags struct {
 	loadFlags
 	intentFlags
-	out                              string
-	detailedExitcode, concise, input bool
+	out                       string
+	detailedExitcode, concise bool
 }
 
 func planCommand(a *app) *cobra.Command {
@@ -38,7 +38,7 @@ func planCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&f.Destroy, "destroy", false, "plan to remove everything this stack owns")
 	c.Flags().BoolVar(&f.detailedExitcode, "detailed-exitcode", false, "exit with 2 if there are changes")
 	c.Flags().BoolVar(&f.concise, "concise", false, "show each change on one line")
-	c.Flags().BoolVar(&f.input, "input", true, "accepted for compatibility; plan never asks")
+	c.Flags().Bool("input", true, "accepted for compatibility; plan never asks")
 	a.jsonFlag(c, streamJSON, "print a stream of JSON messages")
 	a.completeAddresses(c, &f.loadFlags)
 	return c

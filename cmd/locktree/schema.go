@@ -68,7 +68,11 @@ func writeBlock(w io.Writer, b *config.BlockSchema, indent string) {
 	for _, l := range b.Labels {
 		head += ` "` + strings.ToUpper(l) + `"`
 	}
-	fmt.Fprintf(w, "%s# %s%s\n%s%s {\n", indent, b.Doc, blockNotes(b), indent, head)
+	doc := b.Doc
+	if b.Single {
+		doc += " At most one."
+	}
+	fmt.Fprintf(w, "%s# %s\n%s%s {\n", indent, doc, indent, head)
 	width := 0
 	for _, a := range b.Arguments {
 		width = max(width, len(a.Name))
@@ -93,13 +97,6 @@ func writeBlock(w io.Writer, b *config.BlockSchema, indent string) {
 		}
 		fmt.Fprintf(w, "%s# A reference offers %s.\n", indent, strings.Join(names, ", "))
 	}
-}
-
-func blockNotes(b *config.BlockSchema) string {
-	if b.Single {
-		return " At most one."
-	}
-	return ""
 }
 
 // argumentNotes are the facts of an argument besides its description.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,8 +84,7 @@ type service struct {
 	board *serve.Board
 	stack *stack
 
-	mu        sync.Mutex // over the clients of the stack
-	connected int
+	mu sync.Mutex // over the clients of the stack
 
 	asking   chan struct{} // taken by who asks for the status
 	document []byte        // what it was last
@@ -281,7 +281,6 @@ func (s *service) connectTo(ctx context.Context, i int) *recipes.Client {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.stack.clients[i] = c
-			s.connected++
 			return c
 		}
 		if ctx.Err() == nil {
@@ -297,7 +296,7 @@ var errNotConnected = errors.New("not connected to every ensemble yet")
 func (s *service) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.connected < len(s.stack.clients) {
+	if slices.Contains(s.stack.clients, nil) {
 		return errNotConnected
 	}
 	return nil

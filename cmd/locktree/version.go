@@ -30,9 +30,18 @@ func versionCommand(a *app) *cobra.Command {
 }
 
 func (a *app) version() error {
-	info := view.Version{Version: version(), Platform: runtime.GOOS + "_" + runtime.GOARCH, PayloadFormat: kind.Format}
-	info.Revision, info.Modified = revision()
-	a.show(info)
+	v := view.Version{Version: version(), Platform: runtime.GOOS + "_" + runtime.GOARCH, PayloadFormat: kind.Format}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings { // what the build recorded of its working copy
+			switch s.Key {
+			case "vcs.revision":
+				v.Revision = s.Value
+			case "vcs.modified":
+				v.Modified = s.Value == "true"
+			}
+		}
+	}
+	a.show(v)
 	return nil
 }
 
@@ -49,21 +58,4 @@ func version() string {
 		}
 	}
 	return next
-}
-
-// revision is the commit the program was built from, when the build recorded one.
-func revision() (hash string, modified bool) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "", false
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			hash = s.Value
-		case "vcs.modified":
-			modified = s.Value == "true"
-		}
-	}
-	return hash, modified
 }

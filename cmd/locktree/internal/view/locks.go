@@ -49,7 +49,7 @@ func (l Locks) text(h *Human) {
 		if e.Cut || e.Pending > 0 {
 			h.out.printf("Not all nodes below %s were looked at. Give a longer path.\n", clean(e.Path))
 		}
-		h.out.printf("%v%s.\n", tallyOf(e.Locks), notSeen(0, len(e.Closed())))
+		h.out.printf("%s%s.\n", tally(e.Locks), notSeen(0, len(e.Closed())))
 		if words := e.Forbidden(); len(words) > 0 && len(e.Locks) > 0 {
 			h.out.printf("Where clients connect from, and who is cut off, is not shown: some server does not allow the four-letter words. Add %s to 4lw.commands.whitelist.\n", strings.Join(words, " and "))
 		}

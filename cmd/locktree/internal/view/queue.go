@@ -59,24 +59,19 @@ func writeQueue(w io.Writer, indent string, in *inspect.Report, nowMs int64, abo
 	}
 }
 
-// tally counts locks for the line below a list of them.
-type tally struct{ locks, held, waiting int }
-
-func tallyOf(locks []*inspect.Report) (t tally) {
+// tally is the line below a list of locks, as far as it counts those.
+func tally(locks []*inspect.Report) string {
+	n, held, waiting := 0, 0, 0
 	for _, in := range locks {
 		if in.Kind.Container {
 			continue
 		}
 		q := queueOf(in)
-		t.locks++
-		t.held += min(1, len(q.holders))
-		t.waiting += len(q.waiters)
+		n++
+		held += min(1, len(q.holders))
+		waiting += len(q.waiters)
 	}
-	return t
-}
-
-func (t tally) String() string {
-	return fmt.Sprintf("%s, %d held, %d waiting", Plural(t.locks, "lock"), t.held, t.waiting)
+	return fmt.Sprintf("%s, %d held, %d waiting", Plural(n, "lock"), held, waiting)
 }
 
 // exceeded are the limits of a lock that somebody is beyond.

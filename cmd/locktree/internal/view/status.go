@@ -24,7 +24,7 @@ func (s Status) text(h *Human) {
 		branch{w: w, nowMs: s.NowMs}.children(rootOf(tree, locks, gaps), "")
 		_ = w.Flush()
 		closed := len(Closed(gaps))
-		h.out.printf("\n%v%s.\n", tallyOf(locks), notSeen(len(gaps)-closed, closed))
+		h.out.printf("\n%s%s.\n", tally(locks), notSeen(len(gaps)-closed, closed))
 		h.deadlocks(inspect.WaitsFor(locks...))
 		if i < len(s.Drift) {
 			if line := driftLine(s.Drift[i]); line != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -185,18 +186,14 @@ func elementSteps(before, after []any) []step {
 	if len(before) != len(after) {
 		return steps
 	}
-	places, changed, edits := make([]step, len(before)), 0, 0
+	places := make([]step, len(before))
 	for i := range places {
-		if places[i] = (step{i, i, reflect.DeepEqual(before[i], after[i])}); !places[i].same {
-			changed++
-		}
+		places[i] = step{i, i, reflect.DeepEqual(before[i], after[i])}
 	}
-	for _, s := range steps {
-		if !s.same {
-			edits++
-		}
+	lines := func(steps []step) int {
+		return len(slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.same }))
 	}
-	if changed <= edits {
+	if lines(places) <= lines(steps) {
 		return places
 	}
 	return steps
@@ -204,7 +201,7 @@ func elementSteps(before, after []any) []step {
 
 // editSteps are the steps between two lists by what they have in common, in order. An element that goes and one that comes
 // at the same place are one that changes, if pair allows.
-func editSteps[T any](before, after []T, equal, pair func(a, b T) bool) []step {
+func editSteps[T any](before, after []T, equal, pair func(a, b T) bool) (out []step) {
 	start, end := 0, 0
 	for start < min(len(before), len(after)) && equal(before[start], after[start]) {
 		start++
@@ -212,35 +209,33 @@ func editSteps[T any](before, after []T, equal, pair func(a, b T) bool) []step {
 	for end < min(len(before), len(after))-start && equal(before[len(before)-1-end], after[len(after)-1-end]) {
 		end++
 	}
-	common := make([][2]int, 0, start+end)
-	for i := range start {
-		common = append(common, [2]int{i, i})
-	}
-	for _, c := range commonPlaces(before[start:len(before)-end], after[start:len(after)-end], equal) {
-		common = append(common, [2]int{start + c[0], start + c[1]})
-	}
-	for n := range end {
-		common = append(common, [2]int{len(before) - end + n, len(after) - end + n})
-	}
-	var out []step
 	i, j := 0, 0
-	for _, c := range append(common, [2]int{len(before), len(after)}) {
-		for ; i < c[0]; i++ {
-			if j < c[1] && pair(before[i], after[j]) {
+	same := func(n int) {
+		for range n {
+			out = append(out, step{i, j, true})
+			i, j = i+1, j+1
+		}
+	}
+	differ := func(untilI, untilJ int) {
+		for ; i < untilI; i++ {
+			if j < untilJ && pair(before[i], after[j]) {
 				out = append(out, step{i, j, false})
 				j++
 			} else {
 				out = append(out, step{i, -1, false})
 			}
 		}
-		for ; j < c[1]; j++ {
+		for ; j < untilJ; j++ {
 			out = append(out, step{-1, j, false})
 		}
-		if i < len(before) && j < len(after) {
-			out = append(out, step{i, j, true})
-		}
-		i, j = i+1, j+1
 	}
+	same(start)
+	for _, c := range commonPlaces(before[start:len(before)-end], after[start:len(after)-end], equal) {
+		differ(start+c[0], start+c[1])
+		same(1)
+	}
+	differ(len(before)-end, len(after)-end)
+	same(end)
 	return out
 }
 

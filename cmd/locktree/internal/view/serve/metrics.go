@@ -124,14 +124,9 @@ func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	f.add("locktree_scan_reads", "gauge", "Requests of the last look.", float64(snap.Cost.Reads), en...)
 	f.add("locktree_scan_word_bytes", "gauge", "Bytes of four-letter words of the last look.", float64(snap.Cost.WordBytes), en...)
 	f.add("locktree_scan_pending", "gauge", "Nodes whose turn to be read has not come yet.", float64(snap.Pending), en...)
-	missing := 0
-	for _, u := range snap.Unread {
-		if u.Missing() {
-			missing++
-		}
-	}
-	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(len(snap.Unread)-missing), en...)
-	f.add("locktree_missing_locks", "gauge", "Locks that are declared and not there.", float64(missing), en...)
+	closed := len(view.LocksOf{Snapshot: snap}.Closed())
+	f.add("locktree_unreadable_nodes", "gauge", "Nodes that could not be read.", float64(closed), en...)
+	f.add("locktree_missing_locks", "gauge", "Locks that are declared and not there.", float64(len(snap.Unread)-closed), en...)
 	f.add("locktree_deadlock_cycles", "gauge", "Deadlocks: cycles of contenders that wait for each other.", float64(len(snap.Waits.Deadlocks)), en...)
 	f.add("locktree_zxid_epoch_used_ratio", "gauge", "How much of the transaction numbers of this leader is used; at 1 a new leader is elected.",
 		float64(uint32(snap.Zxid))/(1<<32), en...) //nolint:gosec // the low half is the counter

@@ -121,25 +121,21 @@ func wordsOf(query string) []string {
 
 // matches looks for words in what is said of the lock, all of which must occur.
 func matches(e *Ensemble, in *inspect.Report, words []string) bool {
-	for _, word := range words {
-		has := func(texts ...string) bool {
-			return slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(strings.ToLower(s), word) })
-		}
-		found := has(in.Path, in.Kind.Name)
-		if in.Payload != nil {
-			found = found || has(in.Payload.Owner.Addr, in.Payload.Owner.Stack)
-		}
-		for _, cs := range [][]inspect.Contender{in.Holders, in.Waiters} {
-			for i := 0; i < len(cs) && !found; i++ {
-				s := e.Snapshot.Sessions[cs[i].Session]
-				found = has(cs[i].ID, cs[i].Host, sessionText(cs[i].Session)) || s != nil && has(s.Address)
-			}
-		}
-		if !found {
-			return false
+	if len(words) == 0 {
+		return true
+	}
+	texts := []string{in.Path, in.Kind.Name}
+	if in.Payload != nil {
+		texts = append(texts, in.Payload.Owner.Addr, in.Payload.Owner.Stack)
+	}
+	for _, c := range slices.Concat(in.Holders, in.Waiters) {
+		texts = append(texts, c.ID, c.Host, sessionText(c.Session))
+		if s := e.Snapshot.Sessions[c.Session]; s != nil {
+			texts = append(texts, s.Address)
 		}
 	}
-	return true
+	said := strings.ToLower(strings.Join(texts, "\n"))
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(said, word) })
 }
 
 // find is a lock of the newest snapshot.
