@@ -96,18 +96,11 @@ func (t *treeFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&t.prefix, "prefix", "", "show every lock below this `PATH`, whoever made it; / is everything")
 }
 
-func (t *treeFlags) check(c *cobra.Command) error {
-	if t.prefix == "" || t.prefix == "/" {
-		return nil
-	}
-	if err := kind.ValidatePath(t.prefix); err != nil {
-		return usage(c, "Not a path", "%v. A path is absolute, as in \"/locks/payments\".", err)
-	}
-	return nil
-}
-
 // configured is the stack's configuration, or what the command line and the environment say about where to look.
-func (a *app) configured(t *treeFlags) (*config.Config, error) {
+func (a *app) configured(c *cobra.Command, t *treeFlags) (*config.Config, error) {
+	if err := kind.ValidatePath(t.prefix); err != nil && t.prefix != "" && t.prefix != "/" {
+		return nil, usage(c, "Not a path", "%v. A path is absolute, as in \"/locks/payments\".", err)
+	}
 	if t.servers != "" {
 		a.env = append(slices.Clone(a.env), "ZOOKEEPER_SERVERS="+t.servers)
 		t.prefix = cmp.Or(t.prefix, "/")

@@ -50,7 +50,7 @@ func serveCommand(a *app) *cobra.Command {
 			if err := s.check(c); err != nil {
 				return err
 			}
-			cfg, err := s.configured(&s.treeFlags)
+			cfg, err := s.configured(c, &s.treeFlags)
 			if err != nil {
 				return err
 			}
@@ -95,9 +95,6 @@ type service struct {
 func (s *service) check(c *cobra.Command) error {
 	if s.interval < 100*time.Millisecond || s.driftInterval != 0 && s.driftInterval < time.Second || s.reads < 0 || s.history < 1 {
 		return usage(c, "Bad flag", "-interval must be at least 100ms, -history at least 1, -reads not negative, and -drift-interval 0 or at least 1s.")
-	}
-	if err := s.treeFlags.check(c); err != nil {
-		return err
 	}
 	for _, name := range s.hosts {
 		if strings.ContainsAny(name, ":/") {

@@ -40,14 +40,11 @@ func statusCommand(a *app) *cobra.Command {
 				}
 				tree.prefix = args[0]
 			}
-			if err := tree.check(c); err != nil {
-				return err
-			}
 			if tree.servers+tree.prefix != "" && detailedExitcode {
 				return usage(c, "The -detailed-exitcode option is about the whole stack", "Give it without a path and without -servers.")
 			}
 			defer a.interruptible(c.Context())()
-			cfg, err := a.configured(&tree)
+			cfg, err := a.configured(c, &tree)
 			if err != nil {
 				return err
 			}

@@ -36,10 +36,7 @@ func topCommand(a *app) *cobra.Command {
 			if t.interval < 100*time.Millisecond || t.count < 0 {
 				return usage(c, "Bad flag", "-interval must be at least 100ms, and -count must not be negative.")
 			}
-			if err := t.treeFlags.check(c); err != nil {
-				return err
-			}
-			cfg, err := a.configured(&t.treeFlags)
+			cfg, err := a.configured(c, &t.treeFlags)
 			if err != nil {
 				return err
 			}

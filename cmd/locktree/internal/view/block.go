@@ -211,7 +211,10 @@ func listChange(d *plan.ACLDiff) []string {
 
 func split(before, after []kind.ACL) (gone, come, stay []kind.ACL) {
 	for _, a := range before {
-		i := sameEntry(after, a)
+		i := slices.Index(after, a)
+		if i < 0 && a.Masked() { // the servers hide its hash
+			i = slices.IndexFunc(after, func(b kind.ACL) bool { return b.String() == a.String() })
+		}
 		if i < 0 {
 			gone = append(gone, a)
 			continue
@@ -230,14 +233,6 @@ func split(before, after []kind.ACL) (gone, come, stay []kind.ACL) {
 // reads reports whether an entry of the list looks like a.
 func reads(list []kind.ACL, a kind.ACL) bool {
 	return slices.ContainsFunc(list, func(b kind.ACL) bool { return b.String() == a.String() })
-}
-
-// sameEntry finds an entry in a list, even if the servers hide its hash.
-func sameEntry(list []kind.ACL, a kind.ACL) int {
-	if i := slices.Index(list, a); i >= 0 || !a.Masked() {
-		return i
-	}
-	return slices.IndexFunc(list, func(b kind.ACL) bool { return b.String() == a.String() })
 }
 
 func quote(s string) string { return strconv.Quote(s) }

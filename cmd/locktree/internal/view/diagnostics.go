@@ -223,7 +223,11 @@ func clipped(d *hcl.Diagnostic, file *hcl.File) (*hcl.Diagnostic, *hcl.File) {
 		return d, file
 	}
 	from, to, _ := sourceLines(d, file.Bytes)
-	if longestLine(file.Bytes[from:to]) <= maxSourceLine {
+	longest := 0
+	for line := range bytes.Lines(file.Bytes[from:to]) {
+		longest = max(longest, len(line))
+	}
+	if longest <= maxSourceLine {
 		return d, file
 	}
 	at := d.Subject.Start.Byte
@@ -282,13 +286,6 @@ func lineAround(src []byte, at int) (start, end int) {
 		end = at + i
 	}
 	return start, end
-}
-
-func longestLine(src []byte) (n int) {
-	for line := range bytes.Lines(src) {
-		n = max(n, len(line))
-	}
-	return n
 }
 
 // clipText shortens the lines of a text that are longer than anybody reads.

@@ -108,12 +108,7 @@ func (s *stream) planned(ensemble string, c *plan.Change) {
 	if moved(c) {
 		change["previous_resource"] = fields{"addr": c.PreviousAddr}
 	}
-	if c.Importing != "" {
-		change["importing"] = fields{"id": c.Importing}
-	}
-	if c.PreviousPath != "" {
-		change["previous_path"] = c.PreviousPath
-	}
+	addOrigin(change, c)
 	if c.Reason != plan.ReasonNone {
 		change["reason"] = string(c.Reason)
 	}

@@ -72,17 +72,22 @@ func changeJSON(ensemble string, c *plan.Change) fields {
 		}
 		change["replace_paths"] = paths
 	}
+	addOrigin(change, c)
+	if c.Tombstone {
+		change["tombstone"] = true
+	}
+	f["change"] = change
+	return f
+}
+
+// addOrigin says from which node a change takes what is there.
+func addOrigin(change fields, c *plan.Change) {
 	if c.Importing != "" {
 		change["importing"] = fields{"id": c.Importing}
 	}
 	if c.PreviousPath != "" {
 		change["previous_path"] = c.PreviousPath
 	}
-	if c.Tombstone {
-		change["tombstone"] = true
-	}
-	f["change"] = change
-	return f
 }
 
 // resourceJSON is what names a resource in every document.
