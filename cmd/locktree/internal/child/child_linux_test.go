@@ -127,7 +127,9 @@ func TestKillReachesGroupsWithinTheCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()
 			require.NoError(t, err)
-			p, err := child.Start(child.Command{Args: []string{"bash", "-c", script}, Env: os.Environ(), Stdout: w})
+			cmd := exec.Command("bash", "-c", script)
+			cmd.Stdout = w
+			p, err := child.Start(cmd)
 			require.NoError(t, err)
 			require.NoError(t, w.Close())
 			require.NoError(t, r.SetReadDeadline(time.Now().Add(hanging)))
