@@ -14,8 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// Election chooses one of several candidates: the first leads, the next follows when it leaves. In ZooKeeper it is
-// Curator's LeaderLatch; a candidate's data is its plain id.
+// Election chooses one of several candidates: the first leads, and the next one follows when it leaves. In ZooKeeper
+// it is Curator's LeaderLatch; the data of a candidate's node is its ID alone.
 type Election struct{ q *queue }
 
 // Election returns a handle on the election at path; see Client.Mutex.
@@ -23,19 +23,19 @@ func (c *Client) Election(path string, opts ...Option) *Election {
 	return &Election{c.queue(kind.Election, path, false, opts)}
 }
 
-// Path is the election's path.
+// Path returns the election's path.
 func (e *Election) Path() string { return e.q.path }
 
-// Campaign stands for election and returns when this candidate leads, which the lease is: Unlock resigns. ctx bounds the
-// wait; when it ends the candidacy is withdrawn. Errors are those of Mutex.Lock.
+// Campaign stands for election and returns when this candidate leads. The lease is the leadership: Unlock resigns.
+// ctx bounds the wait; when it ends, the candidacy is withdrawn. Errors are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lock(ctx, 0, false) }
 
 // Lead campaigns and runs fn while this candidate leads. fn's context is cancelled when the leadership is lost or
 // asked back; Lead waits for fn to return before it gives the leadership up, and then campaigns again, whatever fn
-// returned. When fn returns while it still leads, Lead gives the leadership up and returns fn's error: a loss behind
-// that runs nothing again. It returns ctx's error when ctx ends, and why when standing is impossible
-// (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not such
-// a reason, nor is a server that sheds requests.
+// returned. If fn returns while it still leads, Lead gives the leadership up, returns fn's error, and does not
+// campaign again. Lead returns ctx's error when ctx ends, and the reason when standing is impossible
+// (ErrNotProvisioned, ErrKindMismatch, ErrDraining, ErrMoved, ErrClosed, a refused access). A lost session is not
+// such a reason, and neither is a server that sheds requests.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease
@@ -72,8 +72,8 @@ func deposed(l *Lease) bool {
 	return errors.Is(cause, ErrLost) || errors.Is(cause, ErrRevoked)
 }
 
-// Leader says who leads; false when nobody stands. It is the server's view, at most as old as the servers' own lag:
-// the candidate it names may not know yet that it leads. Who else stands, inspect.Lock tells.
+// Leader returns who leads; false if there is no candidate. It is the server's view, at most as old as the servers'
+// own lag: the candidate it names may not know yet that it leads. inspect.Lock also returns the other candidates.
 func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	s, err := e.q.c.Session(ctx)
 	if err != nil {
@@ -98,10 +98,10 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	}
 }
 
-// Observe follows who leads: it yields the leader there is, and then every change, until the loop breaks or ctx ends.
-// A zero Contender means that nobody leads. Changes that follow each other faster than they can be read are joined,
-// but the last state is never missed, not even across a lost session. An error is yielded and followed by further
-// states when it can pass (a lost session); one that cannot ends the loop.
+// Observe follows who leads: it yields the present leader, and then every change, until the loop breaks or ctx ends.
+// A zero Contender means that nobody leads. Changes that come faster than they can be read are combined, but the last
+// state is never missed, not even across a lost session. After a temporary error (a lost session) Observe yields
+// further states; a permanent one ends the loop.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
 		var last Contender

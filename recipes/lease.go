@@ -95,14 +95,14 @@ func (h *holding) overdue() bool {
 	return true
 }
 
-// Context is cancelled when the lease ends: released, lost, or asked back. context.Cause tells which: it is
-// ErrReleased, ErrLost (with why) or ErrRevoked. It is cancelled before a rival can be granted as long as this
-// process's clock runs and this process is scheduled; what is done later must be refused by a fencing token. Its Err, and
-// that of the context which Do passes on, looks at the clock: the first call in a process that was stopped for too long
-// tells of the loss. A context derived from it hears of that a moment later.
+// Context is cancelled when the lease is released, lost, or asked back. context.Cause tells which: it is ErrReleased,
+// ErrLost (with why) or ErrRevoked. It is cancelled before a rival can be granted the lock, as long as this process's
+// clock runs and this process is scheduled. Otherwise only the fencing token can stop what is done later. Its Err
+// method, and that of the context which Do passes on, reads the clock: in a process that was stopped for too long,
+// the first call reports the loss. A context derived from it ends a moment later.
 //
-// If somebody deletes the lease's node by hand, or asks for the lock back, Context is cancelled when this process hears of
-// it. In the first 100 ms of a lease that may be only when they are over, because the node is not watched before.
+// If somebody deletes the lease's node by hand, or asks for the lock back, Context is cancelled when this process
+// hears of it. In the first 100 ms of a lease the node is not watched, so that may be only when they are over.
 func (l *Lease) Context() context.Context {
 	h := l.h
 	h.mu.Lock()
@@ -129,22 +129,24 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// Path is the lock's path.
+// Path returns the lock's path.
 func (l *Lease) Path() string { return l.h.q.path }
 
-// Node is the path of the contender that holds the lock; of several permits, the first.
+// Node returns the path of the contender that holds the lock; for several permits, that of the first.
 func (l *Lease) Node() string { return l.h.ks[0].path }
 
 // Token is the fencing token: larger for every later exclusive grant of this lock, across sessions, restarts and a
-// lock node that was deleted and created again. It is ZooKeeper's czxid of the contender, so anybody can check it.
-// A store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder. Where a place passes
-// from one holder of this client to the next ([WithLocalHandoff], [WithRetention]) all of them have its one token.
+// lock node that was deleted and created again. It is ZooKeeper's czxid of the contender, so anybody can check it. A
+// store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder. If a place
+// passes from one holder of this client to the next ([WithLocalHandoff], [WithRetention]), they all have the same
+// token.
 //
-// The reply to the create tells it. Where that was lost it is read behind the grant, and Token waits for that: one round trip
-// at most. It is then 0, which is no valid token, when the lease ended before, or when the lock's access lists keep us from
-// reading our own node, which servers from 3.8.4 and 3.9.2 on hide. Readers of one lock, and permits of one semaphore, have
-// tokens too, but those order grants, not holders: compare them per slot. After a restored backup ZooKeeper numbers
-// from an older state again, and so do tokens: "locktree help restore-backup" says how to prevent that.
+// The reply to the create contains it. If that reply was lost, the token is read after the grant, and Token waits for
+// it: one round trip at most. Token then returns 0, which is not a valid token, if the lease ended first, or if the
+// lock's access lists do not let the client read its own node, which servers from 3.8.4 and 3.9.2 on hide. Readers of
+// one lock, and permits of one semaphore, have tokens too, but these order grants, not holders: compare them per
+// slot. After a restored backup ZooKeeper counts from an older state again, and tokens may repeat: "locktree help
+// restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 {
 	h := l.h
 	if h.known != nil {
@@ -158,9 +160,9 @@ func (l *Lease) Token() uint64 {
 	return uint64(h.czxid)
 }
 
-// Deadline is until when the lease is safe without another word from ZooKeeper: half a session timeout after the last
-// committed write of its session was sent. It moves on while the connection is good. Of a lease that has ended it is no
-// later than its end.
+// Deadline returns the time until which the lease is safe without another reply from ZooKeeper: half a session
+// timeout after the last committed write of its session was sent. It advances while the connection is good. For a
+// lease that has ended it is no later than the end.
 func (l *Lease) Deadline() time.Time {
 	at := l.h.s.Deadline()
 	l.h.mu.Lock()
@@ -173,8 +175,8 @@ func (l *Lease) Deadline() time.Time {
 	return at
 }
 
-// Verify proves, by a committed write, that the lease is held at a moment after the call began. One round trip.
-// Errors are ErrLost, ErrReleased, or one that says the proof could not be made.
+// Verify proves, by a committed write, that the lease is held at a moment after the call began. It takes one round
+// trip. It returns ErrLost, ErrReleased, or an error that says why the proof failed.
 func (l *Lease) Verify(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return err
@@ -204,13 +206,13 @@ func (l *Lease) over() error {
 	return l.h.over
 }
 
-// Multi applies ops as one transaction that fails as a whole if the lease is not held when ZooKeeper applies it:
-// nothing is written by a holder that lost its lock without knowing. ErrLost then, and the lease has ended. The
-// results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
-// *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes), else session.ErrTooLarge and
-// nothing is sent. When the reply is lost the error's outcome (session.OutcomeOf) is unknown: read to find out. What it
-// checks is the lease's node: readers of one client share that, so a write of unknown outcome may also be applied while
-// another of them still reads.
+// Multi applies ops as one transaction that fails as a whole if the lease is not held when ZooKeeper applies it, so a
+// holder that has lost its lock without knowing it writes nothing. Multi then returns ErrLost, and the lease has
+// ended. The results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest
+// and *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes); otherwise Multi sends
+// nothing and returns session.ErrTooLarge. When the reply is lost the error's outcome (session.OutcomeOf) is unknown:
+// read to find out. The transaction checks the lease's node, which the readers of one client share, so a write of
+// unknown outcome may also be applied while another of them still reads.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := l.beginWrite(); err != nil {
 		return nil, err
@@ -257,12 +259,12 @@ func (h *holding) endWrite(err error) {
 	}
 }
 
-// Unlock gives the lock back. It returns nil when that is done, and again when called again. ctx bounds the wait for
-// the confirmation only: with a ctx that has ended the lock is given back all the same, and the error is
-// ErrReleasePending as long as that is not confirmed. ErrLost says that the lease was lost before, so that what it
-// guarded may have been disturbed.
+// Unlock gives the lock back. It returns nil when that is done, and also on later calls. ctx bounds only the wait for
+// the confirmation: if ctx has ended, the lock is given back all the same, and the error is ErrReleasePending until
+// that is confirmed. ErrLost means that the lease was lost earlier, so another holder may have interfered with what
+// it guarded.
 //
-// A lock entered several times (see WithReentrancy) is given back by the last Unlock.
+// For a lock entered several times (see WithReentrancy), the last Unlock gives it back.
 func (l *Lease) Unlock(ctx context.Context) error {
 	if l.release() {
 		return nil

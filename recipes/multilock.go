@@ -22,21 +22,21 @@ func (m *RWMutex) member() member   { return member{q: m.write} }
 func (m *Semaphore) member() member { return member{m.q, 1} }
 func (m member) member() member     { return m }
 
-// Reader is the lock, for reading, as a member of a MultiLock.
+// Reader returns the lock, for reading, as a member of a MultiLock.
 func (m *RWMutex) Reader() Member { return member{q: m.read} }
 
-// Share is n permits of the semaphore as a member of a MultiLock. Fewer than one is refused when the lock is taken.
+// Share returns n permits of the semaphore as a member of a MultiLock, which refuses fewer than one when it is taken.
 func (m *Semaphore) Share(n int) Member { return member{m.q, n} }
 
-// MultiLock is several locks of any kinds taken together: all or none, under one deadline, in whatever order they are
-// named. All places in all queues are taken in one ZooKeeper transaction; of a set that is free that is all there is
-// to do, in one round trip.
+// MultiLock takes several locks of any kinds together: all or none, under one deadline, in whatever order they are
+// named. One ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is
+// all.
 //
-// Semaphores are the exception their wire format makes. Curator's clients count a permit from its creation, and one
-// that waits among the permits would keep a place from them that nobody holds. So permits are part of the transaction
-// only while everything is free at that moment. Otherwise a second transaction takes all of it back and queues anew,
-// at the semaphores' gates; a permit is then taken when it is free, and the set waits on with it in hand. A set that
-// found a semaphore busy the last time looks first, and queues there at once.
+// Semaphores are the exception, because of their wire format. Curator's clients count a permit from its creation, so
+// a set that waits with its permits created would take permits from them that nobody holds. Therefore permits are
+// part of the transaction only if everything is free at that moment. Otherwise a second transaction takes all of it
+// back and queues anew, at the semaphores' gates. A permit is then taken when it is free, and the set holds it while
+// it waits for the rest. A set that found a semaphore busy the last time looks first, and queues at the gate at once.
 //
 // Why MultiLocks do not wait for each other in a circle, nor with single locks. Say that a set is born in the
 // transaction that created the places it waits with, and order sets by that moment: all places of one set are older or
@@ -59,7 +59,7 @@ type MultiLock struct {
 
 // MultiLock returns a handle on the members, which must be of this client and different locks. Members that exclude
 // others wait for their turn among the goroutines of this client, so that the client keeps one contender in each of
-// their queues; readers and permits have their own.
+// their queues; readers and permits have contenders of their own.
 func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {
@@ -71,16 +71,17 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	return m
 }
 
-// Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them and is lost, or asked back,
-// with any one. Errors: see Mutex.Lock; one that concerns a member names it.
+// Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them, and is lost or asked back
+// when any one of them is. Errors: see Mutex.Lock; an error that concerns a member names it.
 //
-// The lease's token is one number for all members that are no semaphores, larger than those of their earlier grants.
-// Of a set of semaphores alone it is the first permit's.
+// The lease's token is one number for all members that are not semaphores, larger than those of their earlier grants.
+// For a set of semaphores alone it is the first permit's.
 //
-// With a context of the lease, a member's own handle that asks for WithReentrancy enters this lease again.
+// With a context of the lease, a member's own handle made with WithReentrancy enters this lease again.
 func (m *MultiLock) Lock(ctx context.Context) (*Lease, error) { return m.lock(ctx, false) }
 
-// TryLock takes all members if nobody is ahead in any of them, else it returns a *HeldError for the first that is held.
+// TryLock takes all members if nobody is ahead in any of them; otherwise it returns a *HeldError for the first that
+// is held.
 func (m *MultiLock) TryLock(ctx context.Context) (*Lease, error) { return m.lock(ctx, true) }
 
 // Do runs fn while all members are held; see Mutex.Do.

@@ -12,12 +12,12 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// Observer receives what the recipes do, for metrics, traces and logs.
+// Observer receives an event for everything the recipes do, for metrics, traces and logs.
 //
 // A Client calls it with one event at a time, in the order in which things happened, on a goroutine that no lock depends on.
-// What it does delays later events and nothing else: locks are granted, lost and given back in time while it blocks, it may
-// call the Client, and a panic in it is recovered and logged to Config.Logger. Events that it has not received yet are kept
-// in memory, so over time it must be as fast as they come. Close waits up to 1.5 s for the rest.
+// A slow Observer delays later events and nothing else: locks are granted, lost and given back in time while it blocks. It may
+// call the Client. A panic in it is recovered and logged to Config.Logger. Events that it has not received yet are kept in
+// memory, so in the long run it must keep up with them. Close waits up to 1.5 s for the rest.
 type Observer interface{ Observe(Event) }
 
 // ObserverFunc is an Observer that is a function.
@@ -26,19 +26,19 @@ type ObserverFunc func(Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(e Event) { f(e) }
 
-// EventType says what an Event tells. There may be more types in later versions: ignore those you do not know.
+// EventType says what an Event is about. There may be more types in later versions: ignore those you do not know.
 type EventType = session.EventType
 
-// Of a call of a Lock, Try, Acquire or Campaign method, or of TryUpgrade: Queued at most once, then Acquired or Refused,
-// exactly once. Of a Downgrade: Acquired, if it succeeds. Entering a lock again ([WithReentrancy]) has no event.
+// Events of a call of a Lock, Try, Acquire or Campaign method, or of TryUpgrade: Queued at most once, then Acquired or
+// Refused, exactly once. A Downgrade has Acquired if it succeeds. Entering a lock again ([WithReentrancy]) has no event.
 const (
 	EventQueued   EventType = "queued"   // it has to wait for another contender, or for a goroutine of this Client
 	EventAcquired EventType = "acquired" // it returns a lease
 	EventRefused  EventType = "refused"  // it returns an error
 )
 
-// Of a lease, which each Acquired begins: Released or Lost, exactly once. Readers that share a contender have one lease each.
-// What an exchange (Downgrade, TryUpgrade) ends is Released.
+// Events of a lease, which begins with Acquired and ends with Released or Lost, exactly once. Readers that share a contender
+// have one lease each. Downgrade and TryUpgrade end the old lease with Released.
 const (
 	EventReleased  EventType = "released"  // it was given back; its node may take until the next reconnect to go
 	EventLost      EventType = "lost"      // it ended before it was released
@@ -46,14 +46,14 @@ const (
 	EventCleared   EventType = "cleared"   // that doubt is over, and it is still held
 )
 
-// Of the Client's sessions. A session is told to be lost before its leases are.
+// Events of the Client's sessions. The loss of a session comes before the loss of its leases.
 const (
 	EventSessionOpened    = session.EventOpened    // a server granted it
 	EventSessionConnected = session.EventConnected // again, after its connection was lost
 	EventSessionSuspected = session.EventSuspected // see [session.StateSuspect]
 	EventSessionCleared   = session.EventCleared   // that doubt is over
 	EventSessionLost      = session.EventLost      // Cause is ErrClosed when its Client was closed
-	EventHeartbeat        = session.EventHeartbeat // a write that proves the session: the first to show that the servers are ill
+	EventHeartbeat        = session.EventHeartbeat // a write that proves the session; the first event to show that the servers have a problem
 )
 
 // Event is what an Observer receives.
@@ -61,10 +61,10 @@ type Event struct {
 	Type    EventType
 	Time    time.Time       // when it happened
 	Context context.Context // the values of the caller's context; it never ends
-	Call    uint64          // the same in all events of one call and its lease, of no other call of this process; 0 of a session
-	Path    string          // the lock node; of a MultiLock all of them, as in [Lease.Path]
+	Call    uint64          // the same in all events of one call and its lease, and unique in this process; 0 for a session's events
+	Path    string          // the lock node; for a MultiLock all of them, as in [Lease.Path]
 	Locks   []EventLock     // what the call is for: one, or the members of a MultiLock; do not change it
-	Node    string          // path of the contender (Queued, unless the call waits in the process; and of a lease)
+	Node    string          // path of the contender (Queued, unless the call waits in the process; all events of a lease)
 	Token   uint64          // of a lease; 0 while it is not known
 	Wait    time.Duration   // from the call until it was queued, granted or refused; until the answer to a heartbeat
 	Held    time.Duration   // from the grant until now (of a lease)
@@ -77,8 +77,8 @@ type Event struct {
 type EventLock struct {
 	Path    string
 	Kind    *kind.Kind
-	Shared  bool // to read, where the kind has readers
-	Permits int  // how many, where the kind has permits
+	Shared  bool // to read, if the kind has readers
+	Permits int  // how many, if the kind has permits
 }
 
 // Result is how a call ended.
@@ -88,7 +88,7 @@ const (
 	ResultAcquired  Result = "acquired"
 	ResultTimeout   Result = "timeout"   // its context's deadline has passed
 	ResultCancelled Result = "cancelled" // its context ended for another reason
-	ResultHeld      Result = "held"      // it was not to wait, and somebody holds the lock or waits for it
+	ResultHeld      Result = "held"      // a Try: somebody holds the lock or waits for it
 	ResultQuota     Result = "quota"     // the queue, the session or a quota is full, or the servers shed load
 	ResultError     Result = "error"     // anything else, for example a lock that is draining, or a session that was lost
 )

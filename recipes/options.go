@@ -21,41 +21,42 @@ type options struct {
 	id          string
 }
 
-// WithParams gives parameters for a node without a declaration. A declaration at the node takes precedence, because every other
-// program obeys it. The node must exist unless [WithCreate] is given too. A parameter that is not set has its default; only
-// the permits of a semaphore must be set.
+// WithParams gives parameters for a node without a declaration. A declaration at the node takes precedence, because
+// every other program obeys it. The node must exist unless [WithCreate] is given too. A parameter that is not set has
+// its default value; only the permits of a semaphore must be set.
 //
-// All programs must give the same parameters. For a semaphore this is checked: a caller that would hold permits beside one with
-// another number gets ErrNotProvisioned (Curator's holders do not say their number). To change the number while the semaphore is
-// in use, declare it.
+// All programs must give the same parameters. For a semaphore this is checked: a caller gets ErrNotProvisioned if
+// another holder gave a different number of permits (Curator's holders do not state theirs). To change the number
+// while the semaphore is in use, declare it.
 func WithParams(p kind.Params) Option { return func(o *options) { o.params = p } }
 
 // WithCreate creates the node, its parents and the children that its kind needs if they are missing: persistent nodes,
-// open to everybody, without a declaration. It needs [WithParams], and is for trees that nobody provisions. Nothing is
-// created if the parameters are of another kind or not valid.
+// open to everybody, without a declaration. It needs [WithParams], and is for trees that nobody provisions. It creates
+// nothing if the parameters are of another kind or invalid.
 func WithCreate() Option { return func(o *options) { o.create = true } }
 
 // WithReentrancy lets this handle lock again with a context derived from the Context of a lease of the same lock (the
-// function of Do gets that Context too), whichever handle gave that lease. Without this option that is ErrWouldDeadlock: goroutines
-// share contexts, and all goroutines that a holder starts with its context would enter at once. With this option they do, so
-// use it only where calls nest.
+// function of Do gets that Context too), whichever handle gave that lease. Without this option that fails with
+// ErrWouldDeadlock: goroutines share contexts, and all goroutines that a holder starts with its context would be
+// inside at once. With this option they are, so use it only where calls nest.
 //
 // The new lease shares the token, the node and the end of the outer one; the last Unlock of all releases the lock. A
-// writer that locks for reading stays a writer. A reader that locks for writing gets ErrUpgradeConflict (which is
-// ErrWouldDeadlock too), with and without this option. Of a semaphore, up to as many permits as the outer lease has are
-// shared; more are ErrWouldDeadlock. A member of a MultiLock is entered through its own handle. A MultiLock itself is never
-// entered again: one that contains a lock of its caller is ErrWouldDeadlock.
+// writer that locks for reading stays a writer. A reader that locks for writing gets ErrUpgradeConflict (which
+// matches ErrWouldDeadlock too), with and without this option. For a semaphore, the new lease shares up to as many
+// permits as the outer lease has; asking for more is ErrWouldDeadlock. A member of a MultiLock is entered through its
+// own handle. A MultiLock itself is never entered again: taking one that contains a lock of its caller is
+// ErrWouldDeadlock.
 func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
 // WithLocalHandoff lets up to max goroutines of this client in a row take a lock over from each other without any
-// request. The price: other processes wait longer by that much, and those holders share one token and one contender's data,
-// so a store cannot tell them apart. A revocation, a drained lock or a [Lease.Multi] with unknown outcome ends the row,
-// and so does a goroutine with another ID (see [WithID]), because the node must name its holder.
+// request. The price: other processes wait for those goroutines too, and those holders share one token and one
+// contender's data, so a store cannot tell them apart. A revocation, a drained lock or a [Lease.Multi] with unknown outcome
+// ends the sequence, and so does a goroutine with another ID (see [WithID]), because the node must name its holder.
 func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs = max } }
 
-// WithRetention keeps a mutex for up to d after the last goroutine of this client has released it. The client's next Lock
-// through a handle that has this option too costs no request. Goroutines of this client that wait for the lock take it over in the
-// same way, any number of them and without [WithLocalHandoff], while no other client queues.
+// WithRetention keeps a mutex for up to d after the last goroutine of this client has released it. The client's next
+// Lock through a handle with this option costs no request. Goroutines of this client that wait for the lock take it
+// over in the same way, any number of them and without [WithLocalHandoff], while no other client queues.
 //
 // To everybody else a kept lock is held: another client's TryLock is refused, although its next one may find the lock
 // free; "locktree status" shows how long it may be kept; destroy finds it in use. While nobody uses it, the client gives it up at
@@ -69,24 +70,25 @@ func WithLocalHandoff(max int) Option { return func(o *options) { o.maxHandoffs 
 // If one of these happens while the lock is in use, the Unlock that follows releases it. If the session is lost, so is the
 // lock, and the next Lock queues anew.
 //
-// The price: one token and one node for the whole retention. A store that refuses smaller tokens refuses everybody who held the
-// lock before the retention. It cannot tell apart the goroutines that held it one after another during the retention, so a late
-// write of one of them is not refused. Make d only as long as the pause between calls, and leave the option out where
-// each grant must have a token of its own. The events of each lease have a Call of their own.
+// The price: one token and one node for the whole retention. A store that refuses smaller tokens refuses every holder
+// from before the retention. But it cannot distinguish the goroutines that held the lock one after another during the
+// retention, so it does not refuse a late write of one of them. Make d only as long as the pause between calls, and
+// do not use the option where each grant must have a token of its own. The events of each lease have a Call of their
+// own.
 //
 // Not guaranteed: that the next Lock finds the lock kept. It is not kept if this client had to wait for another one, or if the
-// contenders of the session take half of the room there is (see [ErrSessionFull]). A retention costs two requests, one more for each
+// contenders of the session take half of the limit (see [ErrSessionFull]). A retention costs two requests, one more for each
 // session timeout that it lasts, and heartbeats. If this process is stopped meanwhile, others wait until its session expires, as
 // with any lock.
 //
-// Only a mutex is kept; other kinds refuse this option. Readers share a contender already, and a kept writer would block
-// the readers of its own client. A kept permit would be one less for those that wait for several. A leadership that is kept
-// without a leader is none.
+// Only a mutex is kept; other kinds refuse this option. Readers share a contender already, and a kept writer would
+// block the readers of its own client. A kept permit would be missing for callers that wait for several. A leadership
+// that is kept has no leader.
 func WithRetention(d time.Duration) Option { return func(o *options) { o.retention = d } }
 
-// WithID replaces Config.ID in the contenders of this handle: it says who holds the lock or waits for it. Readers of one
-// client that share a contender are shown as the one that created it. A goroutine that inherits the place of one that has
-// given up is shown as that one until it holds, except at a semaphore.
+// WithID replaces Config.ID in the contenders of this handle: it names the holder or waiter. Readers of one client
+// that share a contender appear under the ID of the reader that created it. A goroutine that inherits the place of
+// one that has given up appears under that one's ID until it holds the lock, except at a semaphore.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
 // collect applies the options of a handle on a lock of kind k.

@@ -12,13 +12,13 @@ import (
 	"github.com/locktree/locktree/recipes/session"
 )
 
-// RWMutex is a lock that many readers or one writer hold. Everybody is served in the order of arrival: a reader does
-// not overtake a writer that came before it. In ZooKeeper it is Curator's InterProcessReadWriteLock.
+// RWMutex is a lock that many readers or one writer hold. It serves readers and writers in the order of arrival: a
+// reader does not overtake a writer that came before it. In ZooKeeper it is Curator's InterProcessReadWriteLock.
 //
-// Writers of one client queue in the process and keep one contender. Its readers share one: a goroutine that reads
-// while another of this client waits to read, or reads and no writer is queued, gets a lease on the same contender. So
-// a reader may pass writers that came between it and the goroutine whose place it shares, but never one that is queued
-// when its client reads already.
+// Writers of one client queue in the process and keep one contender. Its readers share one: a goroutine gets a lease
+// on the contender of another reader of this client while that reader waits, or while it reads and no writer is
+// queued. So a reader may overtake writers that arrived after the reader whose place it shares, but never a writer
+// that is queued when its client already reads.
 type RWMutex struct{ read, write *queue }
 
 // RWMutex returns a handle on the read-write lock at path; see Client.Mutex.
@@ -26,27 +26,27 @@ func (c *Client) RWMutex(path string, opts ...Option) *RWMutex {
 	return &RWMutex{c.queue(kind.RWLock, path, true, opts), c.queue(kind.RWLock, path, false, opts)}
 }
 
-// Path is the lock's path.
+// Path returns the lock's path.
 func (m *RWMutex) Path() string { return m.write.path }
 
-// Lock waits for the lock as the only holder. See Mutex.Lock. With a context of a read lease of this lock it is
-// ErrUpgradeConflict: it would wait for itself.
+// Lock waits for the lock as the only holder. See Mutex.Lock. With a context of a read lease of this lock it returns
+// ErrUpgradeConflict, because it would wait for itself.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, false) }
 
-// TryLock takes the lock as the only holder if nobody is ahead, else it returns a *HeldError.
+// TryLock takes the lock as the only holder if nobody is ahead; otherwise it returns a *HeldError.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, true) }
 
-// RLock waits for the lock as one of its readers. With a context of a lease of this lock it is ErrWouldDeadlock;
-// WithReentrancy it enters that lease again. If that is a write lease, so is what RLock returns: it excludes others until
-// the last Unlock.
+// RLock waits for the lock as one of its readers. With a context of a lease of this lock it returns ErrWouldDeadlock;
+// with WithReentrancy it enters that lease again. If that is a write lease, RLock returns a write lease too: it
+// excludes others until the last Unlock.
 //
-// Where the lock is declared with preference = "writer", RLock waits before it queues until no writer is queued, which
-// costs a round trip, and may wait for as long as writers keep coming.
+// Where the lock is declared with preference = "writer", RLock waits until no writer is queued before it queues. That
+// costs a round trip, and may take as long as writers keep coming.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	return m.read.lock(ctx, 0, false)
 }
 
-// TryRLock takes the lock as one of its readers if no writer is ahead, else it returns a *HeldError.
+// TryRLock takes the lock as one of its readers if no writer is ahead; otherwise it returns a *HeldError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) {
 	return m.read.lock(ctx, 0, true)
 }
@@ -122,12 +122,12 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 	return true, err
 }
 
-// Downgrade turns a write lease into a read lease without letting anybody in between: one transaction deletes the
-// writer's node and creates a reader's with the same number, as Curator 5.5 does. The write lease ends (ErrReleased);
-// on an error it is held as before, unless the outcome is unknown: then it has been given back.
+// Downgrade turns a write lease into a read lease, and no writer can get in between: one transaction deletes the
+// writer's node and creates a reader's with the same number, as Curator 5.5 does. The write lease ends (ErrReleased).
+// After an error it is held as before, unless the outcome is unknown: then it has been given back.
 //
-// Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4, which
-// takes a new number at the end of the queue, does let a writer in between; that is theirs, not ours.
+// Curator's and kazoo's waiters respect the reader that appears before them. Curator's own downgrade up to 5.4 takes
+// a new number at the end of the queue, and does let a writer in between.
 func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	if err := m.mine(l, false); err != nil {
 		return nil, err
@@ -214,9 +214,9 @@ func (m *RWMutex) mine(l *Lease, shared bool) error {
 	return nil
 }
 
-// TryUpgrade turns a read lease into a write lease if its holder is alone: nobody else reads, nobody waits. Otherwise
-// it returns ErrUpgradeConflict at once, with the read lease held as before; two readers that both try both get that.
-// It never waits for others, because a reader that waits to write waits for itself.
+// TryUpgrade turns a read lease into a write lease if nobody else reads or waits. Otherwise it returns
+// ErrUpgradeConflict at once, and the read lease is held as before; if two readers both try, both get this error.
+// TryUpgrade never waits, because a reader that waits to write waits for itself.
 func (m *RWMutex) TryUpgrade(ctx context.Context, l *Lease) (w *Lease, err error) {
 	old, a := l.h, m.write.acquisition(ctx, 0, true)
 	defer func() { a.refused(err) }()

@@ -6,10 +6,10 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Semaphore is a lock that up to a declared number of permits hold. In ZooKeeper it has the layout of Curator's
-// InterProcessSemaphoreV2: permits are nodes below "leases", who has to wait queues below "locks". The number is read
-// from the declaration and followed while it changes: raised, it admits waiters at once; lowered, it interrupts
-// nobody and admits nobody until enough permits came back.
+// Semaphore is a lock with a declared number of permits, which as many callers can hold at once. In ZooKeeper it has
+// the layout of Curator's InterProcessSemaphoreV2: permits are nodes below "leases", and callers that must wait queue
+// below "locks". The number is read from the declaration, and changes take effect: a higher number admits waiters at
+// once; a lower one interrupts nobody, but admits nobody until enough permits have come back.
 type Semaphore struct{ q *queue }
 
 // Semaphore returns a handle on the semaphore at path; see Client.Mutex.
@@ -17,24 +17,24 @@ func (c *Client) Semaphore(path string, opts ...Option) *Semaphore {
 	return &Semaphore{c.queue(kind.Semaphore, path, false, opts)}
 }
 
-// Path is the lock's path.
+// Path returns the lock's path.
 func (m *Semaphore) Path() string { return m.q.path }
 
-// Acquire takes n permits at once: all or none, in one transaction, so that callers wanting several cannot block each
-// other half-served (two clients of Curator's that want 2 of 2 do). Waiters are served in the order of arrival: one
-// that wants many is not overtaken by those that want few. ctx bounds the wait.
+// Acquire takes n permits at once: all or none, in one transaction, so callers that want several permits cannot block
+// each other with some of them (two Curator clients that want 2 of 2 can). Waiters are served in the order of
+// arrival: one that wants many permits is not overtaken by those that want few. ctx bounds the wait.
 //
-// With a context of a lease of this semaphore, Acquire is ErrWouldDeadlock: who takes permits while holding some can
-// wait for itself. WithReentrancy it shares the permits that the lease has.
+// With a context of a lease of this semaphore, Acquire returns ErrWouldDeadlock: a caller that takes permits while it
+// holds some can wait for itself. With WithReentrancy it shares the permits that the lease has.
 //
-// Errors are those of Mutex.Lock, and ErrTooManyPermits: at once where fewer than n are declared, and from a wait when the
-// number is lowered below n. Unless it were raised later, that could never be granted.
+// Errors are those of Mutex.Lock, and ErrTooManyPermits: at once if fewer than n permits are declared, and during a
+// wait when the number is lowered below n.
 func (m *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
 	return m.q.lock(ctx, n, false)
 }
 
-// TryAcquire takes n permits if they are free and nobody waits for some, else it returns a *HeldError. A client that polls
-// with it keeps no waiter from its permits, and writes nothing while they are taken.
+// TryAcquire takes n permits if they are free and nobody waits for any; otherwise it returns a *HeldError. A client
+// that polls with it does not delay waiters, and writes nothing while the permits are taken.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
 	return m.q.lock(ctx, n, true)
 }
@@ -44,7 +44,7 @@ func (m *Semaphore) Do(ctx context.Context, n int, fn func(context.Context, *Lea
 	return do(ctx, func(ctx context.Context) (*Lease, error) { return m.Acquire(ctx, n) }, fn)
 }
 
-// Permits reads how many permits are declared and how many are taken now.
+// Permits reads how many permits are declared, and how many are taken now.
 func (m *Semaphore) Permits(ctx context.Context) (declared, taken int, err error) {
 	s, err := m.q.c.Session(ctx)
 	if err != nil {
