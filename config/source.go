@@ -66,7 +66,7 @@ func (s *sources) list() (primary, overrides []string) {
 	switch n := len(primary) + len(overrides); {
 	case n == 0:
 		s.errorf(fileStart(s.dir), "No configuration files",
-			`There is no *%s or *%s file in this directory. Run "locktree init" to write a first one, or name another directory.`, nativeSuffix, jsonSuffix)
+			`There is no *%s or *%s file in this directory. Run "locktree init" to write a first one, or name another directory with -chdir.`, nativeSuffix, jsonSuffix)
 	case n > maxFiles:
 		s.errorf(fileStart(s.dir), "Too many files", "The directory holds %d configuration files; at most %d are read.", n, maxFiles)
 		return nil, nil

@@ -30,9 +30,9 @@ func demoCommand(a *app) *cobra.Command {
 		Short: "Show what locktree does, on an embedded server",
 		Long: "demo plans and applies a small lock tree on an in-memory ZooKeeper, lets a few programs\n" +
 			"contend for its locks, and destroys it again. It needs nothing and leaves nothing behind. With\n" +
-			"-herd it counts instead the events that one release sends, for three ways to wait. With\n" +
-			"-serve the programs go on contending until it is interrupted, and the page of \"locktree\n" +
-			"serve\" shows them.",
+			"-herd it instead counts the events that one release sends, for three ways to wait. With -serve\n" +
+			"the programs contend until you interrupt the demo, and the page of \"locktree serve\" shows\n" +
+			"them.",
 		Args: exactly(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if herd {
@@ -124,7 +124,7 @@ func (d *demo) run(ctx context.Context) error {
   locktree demo -serve                      the page that shows who holds and who waits, with live contenders
   locktree dev                              a server like this one, to play with
   locktree -chdir=examples/quickstart plan  the same tree, in another terminal
-  go run ./examples/redpacket               a hundred workers, one pot, sessions dying, not a cent lost
+  go run ./examples/redpacket               a hundred workers share a pot while sessions are killed; not a cent is lost
   go run ./examples/redpacket -unlocked     the same without the lock
   make test                                 all of it against Apache ZooKeeper
 `)
@@ -166,7 +166,7 @@ func (d *demo) useQuickstart() error {
 }
 
 func (d *demo) contend(ctx context.Context) error {
-	d.say("Three programs contend for each lock. Tokens only grow: a resource that remembers\nthe largest one refuses every holder of the past.")
+	d.say("Three programs contend for each lock. Tokens only grow: a resource that remembers\nthe largest one can refuse every earlier holder.")
 	fleet, err := newFleet(ctx, d.out, d.srv.Addr(), 3)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (d *demo) contend(ctx context.Context) error {
 }
 
 func (d *demo) refuseThenDestroy(ctx context.Context) error {
-	d.say("Now they keep what they have, so that there is something to see.")
+	d.say("Now the programs keep their locks, to show what happens to locks in use.")
 	fleet, err := newFleet(ctx, d.out, d.srv.Addr(), 3)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (d *demo) refuseThenDestroy(ctx context.Context) error {
 	if err := d.expect(ctx, 1, "destroy", "-auto-approve"); err != nil {
 		return err
 	}
-	d.say("Refused, and nobody lost a lock. They leave; then it goes.")
+	d.say("Destroy was refused, and nobody lost a lock. The programs release their locks, and destroy succeeds.")
 	release()
 	return d.expect(ctx, 0, "destroy", "-auto-approve")
 }

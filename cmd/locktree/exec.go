@@ -27,10 +27,10 @@ const execHelp = `exec takes a lock, runs a command while it holds the lock, and
 in the configuration, such as namespace.payments.mutex.ledger, or a path, such as
 /locks/payments/ledger. With a path and ZOOKEEPER_SERVERS, no configuration is read.
 
-exec exits with the command's own exit code, or with 128+N if signal N killed it. Codes that
-commands by convention do not use tell what happened to the lock: 123 if it was lost, or if
-locktree ended the command because of it; 124 if it was not acquired (-E sets another code and
-silences the message); 125 if something else failed; 126 and 127 if the command could not be run.
+exec exits with the command's own exit code, or with 128+N if signal N killed it. Exit codes that
+commands do not normally use report what happened to the lock: 123 if it was lost, or if locktree
+ended the command because of it; 124 if it was not acquired (-E sets another code and silences
+the message); 125 if something else failed; 126 and 127 if the command could not be run.
 
 If ZooKeeper confirms nothing for a third of the session timeout, the command and everything it
 started get SIGTERM; after half of it they are killed, before anybody else can get the lock. A
@@ -44,14 +44,14 @@ one it has seen is safe even where no lock can help, for example after a machine
 func execCommand(a *app) *cobra.Command {
 	x := &execution{app: a}
 	c := &cobra.Command{
-		Use:        "exec LOCK -- COMMAND [ARGUMENT]...",
+		Use:        "exec [flags] LOCK -- COMMAND [ARGUMENT]...",
 		SuggestFor: []string{"run", "lock", "with"},
 		Short:      "Run a command while holding a lock",
 		Long:       execHelp,
 		Example:    "  locktree exec namespace.payments.mutex.ledger -- ./compact\n  locktree exec -try -E 0 /locks/nightly -- ./report   # skip it if another machine runs it",
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return own(usage(c, "Which lock, and which command", "Write the lock, two dashes and the command, for example \"locktree exec /locks/nightly -- ./report -v\"."))
+				return own(usage(c, "Lock or command missing", "Write the lock, two dashes and the command, for example \"locktree exec /locks/nightly -- ./report -v\"."))
 			}
 			return x.run(c, args[0], args[1:])
 		},

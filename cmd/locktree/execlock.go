@@ -60,7 +60,7 @@ func (x *execution) acquire(ctx context.Context, client *recipes.Client, path st
 // fits refuses what nobody can hold, and a flag that does not apply to the kind: whoever gives it means another lock.
 func (x *execution) fits(k *kind.Kind, path string) error {
 	if k.Container {
-		return view.Failf("Not a lock", "%s is a %s, which nobody can hold.", path, k.Name)
+		return view.Failf("Not a lock", "%s is a %s, which nobody can hold. Name a lock inside it; \"locktree status %s\" shows them.", path, k.Name, path)
 	}
 	for flag, says := range map[string]bool{"mode": k.Queues[0].Shared != nil, "permits": k.Permits != nil} {
 		if x.given[flag] && !says {

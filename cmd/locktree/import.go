@@ -32,7 +32,7 @@ func importCommand(a *app) *cobra.Command {
 		Long: "import ADDRESS PATH takes over one znode: it becomes the node declared at ADDRESS.\n\n" +
 			"import -from PATH looks at a whole subtree, recognises the locks in it by the names of their\n" +
 			"contenders, and lists them. With -generate FILE it also writes a configuration with import\n" +
-			"blocks for them. It writes nothing to ZooKeeper: that is for plan and apply.",
+			"blocks for them. It writes nothing to ZooKeeper; review the file, then run plan and apply.",
 		Args: exactly(0, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
@@ -41,7 +41,7 @@ func importCommand(a *app) *cobra.Command {
 			case f.from == "" && len(args) == 2 && f.generate == "":
 				return f.exit(a.importOne(c.Context(), &f, args[0], args[1]))
 			}
-			return usage(c, "What to import", "Give an address and a path, or -from=PATH with or without -generate=FILE.")
+			return usage(c, "Address and path missing", "Give an address and a path, or -from=PATH with or without -generate=FILE.")
 		},
 	}
 	f.register(c)

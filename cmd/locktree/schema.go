@@ -95,7 +95,7 @@ func writeBlock(w io.Writer, b *config.BlockSchema, indent string) {
 		for i, a := range b.Attributes {
 			names[i] = "." + a.Name
 		}
-		fmt.Fprintf(w, "%s# A reference offers %s.\n", indent, strings.Join(names, ", "))
+		fmt.Fprintf(w, "%s# Attributes of a reference: %s.\n", indent, strings.Join(names, ", "))
 	}
 }
 

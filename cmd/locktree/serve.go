@@ -112,7 +112,7 @@ func (s *service) check(c *cobra.Command) error {
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		if !s.web.Authenticates() {
-			return view.Failf("Nobody would have to log in", "Other machines can reach -listen=%s. "+
+			return view.Failf("The page would be open to everybody", "Other machines can reach -listen=%s. "+
 				"Serve on %s, behind a proxy if necessary, or name a -web-config with basic_auth_users, or with a tls_server_config that requires client certificates.", s.listen, serveAddress)
 		}
 		if !s.web.Encrypts() {

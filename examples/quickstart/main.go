@@ -32,8 +32,8 @@ func run(ctx context.Context, servers []string) error {
 
 	ledger := client.Mutex("/locks/payments/ledger")
 	return ledger.Do(ctx, func(ctx context.Context, lease *recipes.Lease) error {
-		// Only one program is here. ctx is cancelled if the lock is lost;
-		// the token lets whatever you write to refuse a holder of the past.
+		// One program at a time runs this. ctx is cancelled if the lock is lost;
+		// with the token, the store you write to can refuse earlier holders.
 		fmt.Println("compacting the ledger, token", lease.Token())
 		return ctx.Err()
 	})

@@ -45,7 +45,7 @@ func commonTable(wires ...Wire) []Parameter {
 	}
 	return append([]Parameter{
 		stringField("description", func(p shared) *string { return &p.common().Description }, "", "What the lock is for, for people who read the plan."),
-		intField("max_waiters", func(p shared) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 is no bound. Enforced by this library only."),
+		intField("max_waiters", func(p shared) *int { return &p.common().MaxWaiters }, 0, 0, 1_000_000, "How many contenders may wait; 0 means no limit. Enforced by this library only."),
 		// Contenders of two naming schemes in one queue do not see each other, so
 		// the scheme can only change while the queue is empty.
 		stringField("wire", func(p shared) *string { return &p.common().Wire }, string(WireCurator), "Naming scheme of the contenders: curator (Java) or kazoo (Python).", names...).replaces(),

@@ -56,10 +56,10 @@ func (p *Payload) Limits() Limits {
 
 func limitsTable() []Parameter {
 	return []Parameter{
-		stringField("max_hold", func(p limited) *string { return &p.limits().MaxHold }, "", `How long somebody should hold a lock at most, such as "10m". Reported, not enforced; what is inside inherits it.`).inherits(checkDuration),
-		stringField("max_wait", func(p limited) *string { return &p.limits().MaxWait }, "", `How long somebody should wait for a lock at most, such as "30s". Reported, not enforced; what is inside inherits it.`).inherits(checkDuration),
-		stringField("owner", func(p limited) *string { return &p.limits().Owner }, "", "Who answers for it: a team or a mail address; what is inside inherits it.").inherits(checkPrintable),
-		stringField("runbook", func(p limited) *string { return &p.limits().Runbook }, "", "URL of the page that says what to do when something is wrong; what is inside inherits it.").inherits(checkURL),
+		stringField("max_hold", func(p limited) *string { return &p.limits().MaxHold }, "", `The longest time that anybody should hold a lock, such as "10m". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
+		stringField("max_wait", func(p limited) *string { return &p.limits().MaxWait }, "", `The longest time that anybody should wait for a lock, such as "30s". Reported, not enforced; nodes inside inherit it.`).inherits(checkDuration),
+		stringField("owner", func(p limited) *string { return &p.limits().Owner }, "", "Who is responsible: a team or a mail address; nodes inside inherit it.").inherits(checkPrintable),
+		stringField("runbook", func(p limited) *string { return &p.limits().Runbook }, "", "URL of the page that says what to do when something is wrong; nodes inside inherit it.").inherits(checkURL),
 	}
 }
 

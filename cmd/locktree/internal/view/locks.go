@@ -34,7 +34,7 @@ func (l Locks) text(h *Human) {
 		}
 		h.out.printf("%s  %s\n", h.out.paint(bold)(e.Ensemble), e.Addresses)
 		if len(e.Locks) == 0 {
-			h.out.printf("\nNo lock at %s or below.\n", clean(e.Path))
+			h.out.printf("\nThere are no locks at or below %s.\n", clean(e.Path))
 		}
 		for _, in := range e.Locks {
 			h.out.printf("\n%s  %s\n", h.out.paint(bold)(clean(in.Path)), declaredAs(in))
