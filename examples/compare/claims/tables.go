@@ -15,28 +15,21 @@ var yes = map[bool]string{true: "yes", false: "no"}
 // Write renders the tables of all experiments.
 func (r *Results) Write(w io.Writer) {
 	section(w, "One release, and who is woken", fmt.Sprintf("Each client waits in one of three ways: all watch the parent, or each watches the one before it. "+
-		"Where %d or more wait, who watches the one before has handed the lock on %d times before, so that the next has joined a queue as long. "+
-		"Not every event wakes a waiter: of locktree one goes to who releases, whose own node is gone. "+
-		"In a short queue one goes to the second in line, which lists the queue then, and not when its turn comes. "+
-		"Its next holder writes into its node that it holds, in a long queue at once, otherwise after 100 ms: "+
-		"that is an event for itself, and wakes the one behind it, which then need not list the queue when its turn comes.", crowd, handed), herdTable(r.Herd))
+		"Where %d or more wait, the chain of clients that each watch the one before has already handed the lock on %d times, so that the next client joined a queue of that length. "+
+		"Not every event wakes a waiter: with locktree, one goes to the client that releases, because its own node is gone. "+
+		"In a short queue one goes to the second in line, which then lists the queue before its turn comes. "+
+		"The next holder marks its node as held, at once in a long queue, otherwise after 100 ms: that sends an event to itself and to the one behind it, which then need not list the queue when its turn comes.", crowd, handed), herdTable(r.Herd))
 	section(w, "A lock from hand to hand", fmt.Sprintf("Eight clients contend for one lock and keep it for %v each. "+
-		"Jain's index is 1 where all get the same, and 1/8 where one gets everything. The longest wait is counted in grants to others: seven is an even share; one that "+
-		"had not ended with the window counts, too. redislock retries every 100 ms and redsync every 50 to 250 ms, "+
-		"as their documentation has it; a row and *sleep and retry* every 10 ms, as their drivers here do.", held), fairTable(r.Fair))
-	section(w, "A holder that is paused", fmt.Sprintf("A holder is stopped (SIGSTOP) for longer than the lock may outlive it, and continued. It writes every 5 ms. Its writes "+
-		"after a rival's grant are counted until it learns that the lock is lost, %d at most. How it learns: by the context of a lease in locktree, the session's end in go-zookeeper, "+
-		"WriteLock and etcd, the listeners that Curator and kazoo recommend; redislock and redsync tell who asks for the time to live, but tell nobody unasked. "+
-		"Then a holder that has a token writes %d times more, as one does that does not listen, for the last column.", enough, deaf), pausedTable(r.Paused))
+		"Jain's index is 1 if all get the same, and 1/8 if one gets everything. The longest wait is counted in grants to others; seven is an even share. A wait that had not ended with the window counts, too. redislock retries every 100 ms and redsync every 50 to 250 ms, "+
+		"as their documentation recommends; a row and *sleep and retry* retry every 10 ms, as their drivers choose.", held), fairTable(r.Fair))
+	section(w, "A holder that is paused", fmt.Sprintf("A holder is stopped (SIGSTOP) for longer than the lock may outlive it, and then continued. It writes every 5 ms. The table counts its writes after a rival's grant until it learns that the lock is lost, %d at most. It learns of the loss by the lease's context in locktree, by the session's end in go-zookeeper, WriteLock and etcd, and by the listeners that Curator and kazoo recommend; redislock and redsync report the time to live only when asked. Then a holder that has a token writes %d times more, like one that ignores the loss, for the last column.", enough, deaf), pausedTable(r.Paused))
 	section(w, "A holder that is killed", fmt.Sprintf("It is killed with kill -9, and a rival waits. A session or key may outlive its holder by %v here.", r.TTL), killedTable(r.Killed))
-	section(w, "A server that fails", "A holder has the lock, and nobody releases it: every further grant is a double one. Redis replicates after it has answered, and "+
-		"redislock does not WAIT for the replica. The holder with redsync has its key on all three servers; one that has it on two, of which one forgets it, would be less lucky, "+
-		"and Redlock asks that a server which has forgotten stays away for a time to live. ZooKeeper's leader is killed once, under all libraries together.", failoverTable(r.Failover))
+	section(w, "A server that fails", "A holder has the lock and never releases it: every further grant is a double grant. Redis replicates after it has answered, and "+
+		"redislock does not WAIT for the replica. The holder with redsync has its key on all three servers; a holder that has it on only two, one of which forgets it, would be less lucky. Redlock requires that a server that has forgotten its keys stays away for one time to live. ZooKeeper's leader is killed once, under all libraries together.", failoverTable(r.Failover))
 	section(w, "A pool of connections before the database", "Four workers, each with a connection to the pool, contend for one lock.", pooledTable(r.Pooled))
-	section(w, "Two locks in opposite order", fmt.Sprintf("Two clients have a lock each and ask for the other's, and are observed for %v. These are the drivers in Go: those in Java and Python put on loads, and hold one lock.", 3*r.TTL), crossedTable(r.Crossed))
-	section(w, "Locks that are held and not used", fmt.Sprintf("One program holds them for %v, which is the time to live here. The server counts the requests; "+
-		"where it does not, what passes by on the way to it. A pool has the connections that it needed when the locks were taken, 32 at a time. "+
-		"In a database, one connection holds them all: that is enough for a program that never asks twice for the same lock. These, too, are the drivers in Go.", r.TTL), idleTable(r.Idle))
+	section(w, "Two locks in opposite order", fmt.Sprintf("Two clients each hold a lock and ask for the other's; they are observed for %v. The table shows only the drivers in Go: those in Java and Python only generate loads, with one lock.", 3*r.TTL), crossedTable(r.Crossed))
+	section(w, "Locks that are held and not used", fmt.Sprintf("One program holds them for %v, which is the time to live here. The server counts the requests; if it has no counter, a proxy in front of it does. A pool has the connections that it needed when the locks were taken, 32 at a time. "+
+		"In a database, one connection holds them all: that is enough for a program that never asks twice for the same lock. The table shows only the drivers in Go.", r.TTL), idleTable(r.Idle))
 }
 
 func section(w io.Writer, title, text, table string) {
@@ -116,7 +109,7 @@ func extremes(each []int64) (least, most int64) {
 }
 
 func pausedTable(all []Pause) string {
-	return table("| | a rival has the lock | the holder is told | stale writes before that | taken by a store that checks tokens |", all, func(p Pause) (string, string, []string) {
+	return table("| | a rival has the lock | the holder is told | stale writes before that | accepted by a store that checks tokens |", all, func(p Pause) (string, string, []string) {
 		stale := fmt.Sprint(p.Stale)
 		if p.Stale == enough {
 			stale += " and more"
@@ -156,7 +149,7 @@ func failoverTable(all []Failover) string {
 }
 
 func pooledTable(all []Pooled) string {
-	return table("| | grants | double grants | what the first error says | locks that stay when all have left |", all, func(p Pooled) (string, string, []string) {
+	return table("| | grants | double grants | what the first error says | locks that stay after all clients have left |", all, func(p Pooled) (string, string, []string) {
 		first := oneLine(p.First)
 		if p.Stuck {
 			first += "; in the end nobody is granted the lock"

@@ -44,7 +44,7 @@ func find[Row any](rows []Row, match func(Row) bool) (Row, bool) {
 }
 
 func (r *Results) herd() (Verdict, bool) {
-	v := Verdict{Claim: "Where all who wait watch the same node, a release wakes them all (herd effect)"}
+	v := Verdict{Claim: "If all waiters watch the same node, a release wakes them all (herd effect)"}
 	var said []string
 	most := 0
 	for _, h := range r.Herd {
@@ -65,12 +65,12 @@ func (r *Results) herd() (Verdict, bool) {
 		}
 	}
 	v.Measured = fmt.Sprintf("one release while %d clients wait: %s", most, strings.Join(said, "; "))
-	v.Holds = is(naive >= most && others < 10, "and where each watches the one before it, it does not happen")
+	v.Holds = is(naive >= most && others < 10, "and it does not happen where each waiter watches the one before it")
 	return v, naive > 0 && others > 0
 }
 
 func (r *Results) polls() (Verdict, bool) {
-	v := Verdict{Claim: "A lock that is polled for wastes requests and starves"}
+	v := Verdict{Claim: "Polling for a lock wastes requests and starves clients"}
 	polling := map[string]bool{"sleep and retry": true, "redislock": true, "redsync": true, "postgres row": true}
 	worst := map[bool]Fair{}
 	least := map[bool]float64{true: 2, false: 2}
@@ -117,14 +117,14 @@ func (r *Results) expires() (Verdict, bool) {
 			twice = append(twice, p.System)
 		}
 	}
-	v.Measured = fmt.Sprintf("a paused holder has a rival in %s; when it goes on it learns of it, after so many writes, in %s; in %s everybody waits until it goes on",
+	v.Measured = fmt.Sprintf("while a holder is paused, a rival gets the lock in %s; after it continues, the holder learns of the loss in %s (after this many writes); in %s everybody waits until it continues",
 		list(twice), list(told), list(once))
-	v.Holds = is(len(twice) > 0, "for sessions of ZooKeeper and etcd, locktree included, as for keys of Redis; not where the lock lasts as long as a connection or a row")
+	v.Holds = is(len(twice) > 0, "for sessions of ZooKeeper and etcd, including locktree's, and for keys of Redis; not where the lock lasts as long as a connection or a row")
 	return v, len(twice)+len(once) > 0
 }
 
 func (r *Results) fencing() (Verdict, bool) {
-	v := Verdict{Claim: "A fencing token keeps a holder of the past from writing"}
+	v := Verdict{Claim: "A fencing token keeps an earlier holder from writing"}
 	var with, without []string
 	writes, fenced := 0, 0
 	for _, p := range r.Paused {
@@ -138,9 +138,9 @@ func (r *Results) fencing() (Verdict, bool) {
 			without = append(without, p.System)
 		}
 	}
-	v.Measured = fmt.Sprintf("tokens come with the grants of %s, not with those of %s; of %d writes by former holders that do not listen, a store that checks tokens took %d",
+	v.Measured = fmt.Sprintf("tokens come with the grants of %s, not with those of %s; of %d writes by former holders that ignore the loss, a store that checks tokens took %d",
 		list(with), list(without), writes, fenced)
-	v.Holds = is(fenced == 0 && writes > 0, "if the store checks it; one that does not takes all")
+	v.Holds = is(fenced == 0 && writes > 0, "if the store checks it; a store that does not check accepts all")
 	return v, len(with)+len(without) > 0
 }
 
@@ -155,7 +155,7 @@ func (r *Results) failover() (Verdict, bool) {
 		}
 	}
 	v.Measured = strings.Join(said, "; ")
-	v.Holds = is(double > 0, "where the replica is behind when the primary dies; a program that WAITs for the replica narrows that, and does not close it")
+	v.Holds = is(double > 0, "if the replica is behind when the primary dies; a program that WAITs for the replica reduces the risk, but does not remove it")
 	return v, trials > 0
 }
 
@@ -178,17 +178,17 @@ func Transactional(rows []Pooled) (Pooled, bool) {
 }
 
 func (r *Results) pool() (Verdict, bool) {
-	v := Verdict{Claim: "A lock in the database you have anyway is simple"}
+	v := Verdict{Claim: "A lock in the database that you already have is simple"}
 	bad, _ := find(r.Pooled, func(p Pooled) bool { return p.Missing == "" && strings.Contains(p.System, "advisory") })
 	good, measured := Transactional(r.Pooled)
 	v.Measured = fmt.Sprintf("behind PgBouncer in transaction mode, the advisory lock of a session was granted %d times to two at once (of %d grants), and the server kept %d of them when all clients had left; the advisory lock of a transaction: %d and %d",
 		bad.Double, bad.Grants, bad.Stranded, good.Double, good.Stranded)
-	v.Holds = is(bad.Double+int64(bad.Stranded) == 0, "unless sessions reach the database, or the lock ends with the transaction")
+	v.Holds = is(bad.Double+int64(bad.Stranded) == 0, "unless the pool passes sessions through to the database, or the lock ends with the transaction")
 	return v, measured && bad.System != ""
 }
 
 func (r *Results) killed() (Verdict, bool) {
-	v := Verdict{Claim: "The lock of a program that dies is free soon"}
+	v := Verdict{Claim: "The lock of a program that dies is soon free"}
 	var atOnce, later, never []string
 	for _, k := range r.Killed {
 		switch {
@@ -202,7 +202,7 @@ func (r *Results) killed() (Verdict, bool) {
 		}
 	}
 	v.Measured = fmt.Sprintf("at once in %s, whose server sees the connection end; after about a time to live of %v in %s; never in %s", list(atOnce), r.TTL.Round(time.Second), list(later), list(never))
-	v.Holds = is(len(never)+len(later) == 0, "at once only where the server sees the connection end; a session or a key is waited for; where nothing ties the lock to its holder, somebody has to clean up")
+	v.Holds = is(len(never)+len(later) == 0, "at once only where the server sees the connection end; a session or a key first has to expire; where nothing ties the lock to its holder, somebody has to clean up")
 	return v, len(atOnce)+len(later)+len(never) > 0
 }
 
@@ -217,7 +217,7 @@ func (r *Results) idle() (Verdict, bool) {
 		}
 	}
 	v.Measured = fmt.Sprintf("requests a second for a thousand idle locks of one program, with a time to live of %v: %s", r.TTL, strings.Join(said, ", "))
-	v.Holds = is(holds, "a session costs them, whatever the number of its locks, and a connection hardly any; keys with a time to live of their own have to be renewed one by one")
+	v.Holds = is(holds, "a session costs heartbeats, whatever the number of its locks, and a connection costs hardly any; keys with a time to live of their own have to be renewed one by one")
 	return v, len(said) > 0
 }
 

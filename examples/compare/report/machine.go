@@ -46,9 +46,9 @@ func read(name string) string {
 func (m Machine) busy() bool { return m.Load > 0.25*float64(m.Cores) }
 
 func (m Machine) write(w io.Writer) {
-	fmt.Fprintf(w, "%s, %d cores, Linux %s, %s. To synchronise 512 bytes to its disk takes %v (median).\n",
+	fmt.Fprintf(w, "%s, %d cores, Linux %s, %s. Synchronising 512 bytes to its disk takes %v (median).\n",
 		cmp.Or(m.CPU, "Unknown processor"), m.Cores, m.Kernel, m.Go, m.Sync.Round(time.Microsecond))
 	if m.busy() {
-		fmt.Fprintf(w, "\n**On average, %.1f processes wanted a processor in the minute before this run: its speeds are rough, and none of them should be quoted.**\n", m.Load)
+		fmt.Fprintf(w, "\n**On average, %.1f processes were runnable in the minute before this run: its speeds are rough. Do not quote them.**\n", m.Load)
 	}
 }

@@ -46,7 +46,7 @@ func Page(w io.Writer, r *Report) { r.page(w, false) }
 func (r *Report) page(w io.Writer, absolute bool) {
 	fmt.Fprint(w, "<!-- Written by `make compare`; do not edit. -->\n# Lock services compared\n\n")
 	r.Machine.write(w)
-	fmt.Fprintf(w, "\nRounds: %d, in which the systems take turns in another order each time; a sample is %.2g s of a load that has warmed up.\n",
+	fmt.Fprintf(w, "\nRounds: %d. In each, the systems take turns in a different order; a sample is %.2g s of a load that has warmed up.\n",
 		r.Results.Rounds, r.Plan.Seconds)
 	if r.Results.Rounds < 10 {
 		fmt.Fprint(w, "\n**Fewer than ten: the speeds are rough. Counts are not.**\n\n")
@@ -192,7 +192,7 @@ func notes(w io.Writer, rows []Row, work bench.Workload) {
 		}
 	}
 	if work.Instead != "" {
-		all = append(all, "only locktree has this; of the others the figures are those without it")
+		all = append(all, "only locktree has this; the figures of the others are those without it")
 	}
 	for _, n := range slices.Compact(all) {
 		fmt.Fprintf(w, "\n- %s", cell(n))

@@ -31,11 +31,11 @@ type contest struct {
 var (
 	asDocumented = [families][]string{{"redislock"}, {"locktree", "go-zookeeper", "curator"}, {"postgres advisory lock", "postgres row", "mariadb GET_LOCK"}}
 	contests     = []contest{
-		{"nobody else wants it; each as its documentation has it", bench.Alone, asDocumented},
+		{"nobody else wants it; each as its documentation recommends", bench.Alone, asDocumented},
 		{"the same; all synchronise what they write", bench.Alone, [families][]string{{"redislock, fsync"}, {"locktree", "go-zookeeper", "curator"}, {"postgres row"}}},
 		{"the same; nobody synchronises", bench.Alone, [families][]string{{"redislock"}, {"locktree, no fsync"}, {"postgres advisory lock", "postgres row, no fsync", "mariadb GET_LOCK"}}},
 		{"the same as the first, 1 ms away", "own lock, 1 worker, 1 ms away", asDocumented},
-		{"eight contend; each as its documentation has it; where they poll, some hardly get a turn", bench.Contended, asDocumented},
+		{"eight contend; each as its documentation recommends; with polling, some hardly get a turn", bench.Contended, asDocumented},
 	}
 )
 
@@ -110,7 +110,7 @@ var trials = []struct {
 	name string
 	fare func(c *claims.Results, system string) (fared string, bad bool)
 }{
-	{"its holder is paused, and does not listen when it goes on: writes taken by a store that checks tokens", func(c *claims.Results, system string) (string, bool) {
+	{"its holder is paused, and ignores the loss when it continues: writes accepted by a store that checks tokens", func(c *claims.Results, system string) (string, bool) {
 		return fare(c.Paused, func(p claims.Pause) bool { return p.System == system && p.Missing == "" }, func(p claims.Pause) (string, bool) {
 			switch {
 			case !p.Rival:
@@ -141,7 +141,7 @@ var trials = []struct {
 		}
 		return fmt.Sprintf("%d of %d", double, tried), double > 0
 	}},
-	{"a pool is in between: double grants, of all grants, and locks kept when all have left", func(c *claims.Results, system string) (string, bool) {
+	{"a connection pool is in between: double grants of all grants, and locks kept after all clients have left", func(c *claims.Results, system string) (string, bool) {
 		return fare(c.Pooled, func(p claims.Pooled) bool { return p.System == system+", pooled" && p.Missing == "" }, func(p claims.Pooled) (string, bool) {
 			fared := fmt.Sprintf("%d of %d, %d kept", p.Double, p.Grants, p.Stranded)
 			if of, ok := claims.Transactional(c.Pooled); ok {
@@ -171,8 +171,7 @@ func fare[Row any](rows []Row, match func(Row) bool, of func(Row) (string, bool)
 }
 
 func (r *Report) reliability(w io.Writer) {
-	fmt.Fprint(w, "\n### By reliability\n\nWhat each lock does in five bad cases; a bad outcome is bold, and – was not tried: "+
-		"no fail-over of etcd or of a database, nor what a restart of a database does to locks in its memory. Another choice of cases gives other counts.\n\n|")
+	fmt.Fprint(w, "\n### By reliability\n\nThe table shows what each lock does in five failures; a bad outcome is bold, and – was not tried. Nobody tried a fail-over of etcd or of a database, or the effect of a database's restart on locks in its memory. Other cases would give other counts.\n\n|")
 	systems := [families][]string{{"redislock", "redsync"}, {"locktree", "go-zookeeper", "curator", "kazoo"}, {"postgres advisory lock", "postgres row", "mariadb GET_LOCK"}}
 	columns := slices.Concat(systems[zooKeeper], []string{"etcd"}, systems[cache], systems[database])
 	for _, s := range append([]string{" "}, columns...) {
@@ -212,7 +211,7 @@ func (r *Report) reliability(w io.Writer) {
 		}
 	}
 	fmt.Fprintln(w)
-	holds := "The ranking does not hold: the families overlap. It matters more which lock of a family it is."
+	holds := "The ranking does not hold: the families overlap. The choice of lock within a family matters more."
 	if most[zooKeeper] < least[cache] && most[cache] < least[database] {
 		holds = "The ranking holds for these cases."
 	}
