@@ -53,10 +53,17 @@ type unknown struct{ doc, spec map[string]json.RawMessage }
 // somebody else, and must be left alone.
 var ErrForeign = errors.New("kind: not a locktree node")
 
-// VersionError means that the payload is of a newer format than this program reads.
-type VersionError struct{ Got int }
+// VersionError means that the payload is of a newer format than this program reads, or of a newer type or state: then Unknown
+// is `type "barrier"` and Got the present format.
+type VersionError struct {
+	Got     int
+	Unknown string
+}
 
 func (e *VersionError) Error() string {
+	if e.Unknown != "" {
+		return fmt.Sprintf("kind: the node has the %s, which this program does not know: upgrade locktree", e.Unknown)
+	}
 	return fmt.Sprintf("kind: the node was written in payload format %d, this program reads format %d: upgrade locktree", e.Got, Format)
 }
 
@@ -141,12 +148,14 @@ func Decode(data []byte) (*Payload, error) {
 	}
 	delete(doc, "locktree")
 	p.State = stateOr(p.State)
-	if !slices.Contains([]State{StateActive, StateDraining, StateMoved}, p.State) {
-		return nil, damaged("state", fmt.Errorf("%q is not a state", p.State))
-	}
 	k := Lookup(name)
-	if k == nil {
-		return nil, damaged("type", fmt.Errorf("%q is not a recipe type this program knows: upgrade locktree", name))
+	switch {
+	case name == "":
+		return nil, damaged("type", errors.New("it has none"))
+	case k == nil:
+		return nil, &VersionError{Got: Format, Unknown: fmt.Sprintf("type %q", name)}
+	case !slices.Contains([]State{StateActive, StateDraining, StateMoved}, p.State):
+		return nil, &VersionError{Got: Format, Unknown: fmt.Sprintf("state %q", p.State)}
 	}
 	p.Params = k.New()
 	spec, err = decodeSpec(p.Params, spec)
