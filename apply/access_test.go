@@ -234,6 +234,7 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	var stale *apply.StaleError
 	require.ErrorAs(t, err, &stale)
 	require.Contains(t, err.Error(), "access list changed")
+	require.NotContains(t, err.Error(), "access list changed, at", "the servers note when data changes")
 }
 
 // A namespace stays where it was, with its data changed: its list is set like any other.

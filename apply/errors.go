@@ -40,7 +40,7 @@ func (e *ProblemsError) Explain() (x plan.Explanation) {
 }
 
 // StaleError: nodes on which the plan relied have changed since it was made. Locked means that the plan was
-// made under the apply lock, so not another apply but somebody by hand has changed them.
+// made under the apply lock, so no other apply of this stack has changed them.
 type StaleError struct {
 	Differences []Difference
 	Locked      bool
@@ -49,7 +49,7 @@ type StaleError struct {
 func (e *StaleError) Explain() plan.Explanation {
 	if e.Locked {
 		return plan.Explanation{
-			Summary: "ZooKeeper was changed during the apply", Detail: "Somebody changed it by hand after the plan was made:",
+			Summary: "ZooKeeper was changed during the apply", Detail: "Somebody changed it by hand, or another stack's apply did, after the plan was made:",
 			List: list(e.Differences), Written: nothingWritten, Next: "Apply again: the new plan shows it.",
 		}
 	}
@@ -67,7 +67,7 @@ type Difference struct {
 	// "access list changed"; of a [VerifyError], a clause.
 	What       string
 	Want, Got  plan.Pin
-	ModifiedMs int64 // when its data last changed, by the server's clock; 0 when unknown
+	ModifiedMs int64 // when that was, by the server's clock; 0 when unknown
 }
 
 // String writes "namespace.a.mutex.b (/locks/a/b): data changed, data version 3 -> 4".

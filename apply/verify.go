@@ -107,7 +107,7 @@ func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 	default:
 		d.What = "access list changed"
 	}
-	if stat != nil {
+	if stat != nil && d.What != "access list changed" { // of which the servers note no time
 		d.ModifiedMs = stat.Mtime
 	}
 	return d, false
