@@ -68,10 +68,8 @@ func framePaths(tree, desired *plan.Tree) []string {
 			paths = append(paths, kind.JoinPath(index, part.Name))
 		}
 	}
-	for _, q := range desired.Intent.Quotas {
-		if tree.Quotas[q.Path].Exists {
-			paths = append(paths, plan.QuotaNodes(q.Path)...)
-		}
+	for _, q := range desired.Intent.Quotas { // directories may exist before the quota does
+		paths = append(paths, plan.QuotaNodes(q.Path)...)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
