@@ -18,6 +18,9 @@ func LoadFS(fsys fs.FS, dir string, opts Options) (*Config, hcl.Diagnostics) {
 	})
 }
 
+// Repeats is how many errors of one kind are shown for one place.
+const Repeats = repeats
+
 // DigestID is what digest() makes.
 var DigestID = digestID
 

@@ -171,7 +171,12 @@ func TestAnInstanceOfAModuleIsAsABlockOfItsOwn(t *testing.T) {
 		for _, errors := range [][]string{gotErrors, wantErrors} {
 			slices.Sort(errors)
 		}
-		require.Equal(t, slices.Compact(wantErrors), slices.Compact(gotErrors), "%s\n%s", instances, mod)
+		wantErrors, gotErrors = slices.Compact(wantErrors), slices.Compact(gotErrors)
+		if len(gotErrors) >= config.Repeats && len(gotErrors) < len(wantErrors) { // instances have one place, of which more are not shown
+			require.Subset(t, wantErrors, gotErrors, "%s\n%s", instances, mod)
+		} else {
+			require.Equal(t, wantErrors, gotErrors, "%s\n%s", instances, mod)
+		}
 		if !mistakes {
 			require.Empty(t, gotErrors)
 		}
