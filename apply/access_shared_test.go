@@ -79,6 +79,9 @@ func TestStacksLeaveEachOtherTheirRightsOnDirectoriesOfQuotas(t *testing.T) {
 		s.apply(both, &later)
 	}
 	s.apply(both, a)
+	p := s.plan(both, b)
+	require.NotEmpty(t, p.Access, "of directories that exist already")
+	require.Empty(t, p.Drifted, "which this stack has not left so")
 	s.apply(both, b)
 	for range 2 {
 		require.False(t, s.plan(both, a).HasChanges())

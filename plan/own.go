@@ -97,12 +97,25 @@ func (d *frame) ownDrift() {
 		if f.Closed {
 			continue
 		}
-		if d.own(f.Path) && !kind.EqualACL(f.ACL, x.Access) || d.wantedOf(f) != nil && !Covers(f.ACL, x.Access) {
+		if d.own(f.Path) && !kind.EqualACL(f.ACL, x.Access) || d.wantedOf(f) != nil && !Covers(f.ACL, x.Access) && d.noted(f.Path) {
 			d.p.Drifted = append(d.p.Drifted, Drift{EnsembleAddr(d.p.Ensemble), f.Path, DriftChanged,
 				[]Attribute{{"acl", "[" + aclText(x.Access) + "]", "[" + aclText(f.ACL) + "]"}}})
 		}
 	}
 	slices.SortStableFunc(d.p.Drifted, func(a, b Drift) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// noted reports whether an apply of ours has left the list of a node: of a directory of quotas only with a quota below it.
+func (d *frame) noted(path string) bool {
+	if !under(path, quotaRoot) {
+		return true
+	}
+	for _, e := range d.current.Index.Resources {
+		if at := QuotaPath(e.Path); e.Quota > 0 && (at == path || under(at, path) || under(path, at)) {
+			return true
+		}
+	}
+	return false
 }
 
 // own reports whether a node belongs to this stack alone: its index with its parts, and its apply lock.
