@@ -22,18 +22,16 @@ type accessCheck struct {
 // unless the node is not this stack's.
 func (d *accessCheck) checkAccess() {
 	for _, n := range d.desired {
-		base := Problem{Severity: Error, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
 		if len(n.ACL) == 0 {
-			base.Code, base.Summary = ProblemNoACL, "No access list"
-			base.Detail = fmt.Sprintf("%s has no access list, which ZooKeeper refuses. Declare an acl.", n.Addr)
-			d.p.Problems = append(d.p.Problems, base)
+			d.problem(Error, ProblemNoACL, n, "No access list", fmt.Sprintf("%s has no access list, which ZooKeeper refuses. Declare an acl.", n.Addr))
 			continue
 		}
-		if who, open := openTo(n); open && !n.AllowWorld {
-			base.Code, base.Summary = ProblemWorldWritable, "Everybody could change this lock"
-			base.Detail = fmt.Sprintf("The access list of %s grants %s: anybody who can reach the servers could take, release or delete its locks. "+
-				"Grant to principals, or set allow_world = true on the acl if that is intended.", n.Addr, who)
-			d.p.Problems = append(d.p.Problems, base)
+		// The contenders' list counts too, because their data says who they are.
+		all := slices.Concat(n.ACL, n.Payload.ChildACL)
+		if i := slices.IndexFunc(all, func(a kind.ACL) bool { return Everybody(a) && a.Perms&^kind.PermRead != 0 }); i >= 0 && !n.AllowWorld {
+			d.problem(Error, ProblemWorldWritable, n, "Everybody could change this lock",
+				fmt.Sprintf("The access list of %s grants %s: anybody who can reach the servers could take, release or delete its locks. "+
+					"Grant to principals, or set allow_world = true on the acl if that is intended.", n.Addr, all[i]))
 		}
 		if d.intent.Access != nil {
 			d.checkAdmins(n)
@@ -42,19 +40,6 @@ func (d *accessCheck) checkAccess() {
 		}
 	}
 	d.tellRemarks()
-}
-
-// openTo finds the first entry that lets everybody do more than read. The contenders' list counts
-// too, because their data says who they are.
-func openTo(n *Node) (string, bool) {
-	for _, list := range [][]kind.ACL{n.ACL, n.Payload.ChildACL} {
-		for _, a := range list {
-			if Everybody(a) && a.Perms&^kind.PermRead != 0 {
-				return a.String(), true
-			}
-		}
-	}
-	return "", false
 }
 
 // Everybody reports whether an entry applies to anybody who can reach the servers. In ZooKeeper's ip
@@ -86,17 +71,14 @@ func (d *accessCheck) checkLockOut(n *Node) {
 	if missing == 0 {
 		return
 	}
-	p := Problem{Severity: Error, Code: ProblemLockOut, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
-	p.Summary = "Apply would lock itself out"
-	p.Detail = fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
-		"for the identity that applies, or set allow_lockout = true on the acl if that is intended.",
-		n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path))
-	p.Detail += d.misspelt(n.ACL)
-	if missing&^maybe == 0 {
-		// Only the servers know whether an address matches.
-		p.Severity, p.Summary = Warning, "Apply may lock itself out"
+	severity, summary := Error, "Apply would lock itself out"
+	if missing&^maybe == 0 { // only the servers know whether an address matches
+		severity, summary = Warning, "Apply may lock itself out"
 	}
-	d.p.Problems = append(d.p.Problems, p)
+	d.problem(severity, ProblemLockOut, n, summary,
+		fmt.Sprintf("The access list of %s (%s) would leave us without %q on %s%s. Add a grant with allow = \"admin\" "+
+			"for the identity that applies, or set allow_lockout = true on the acl if that is intended.%s",
+			n.Addr, aclText(n.ACL), missing, n.Path, d.grantedNow(n.Path), d.misspelt(n.ACL)))
 }
 
 // misspelt points out entries that are meant for us or for an administrator but do not match: the

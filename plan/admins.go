@@ -14,17 +14,16 @@ import (
 // checkAdmins finds lists that would keep administrators from managing a node, or readers from planning it.
 func (d *accessCheck) checkAdmins(n *Node) {
 	v := d.verdictOn(n)
-	base := Problem{Severity: Error, Code: ProblemLockOut, Addr: n.Addr, Path: n.Path, Origin: n.Origin}
 	switch {
 	case v.able == "" && !n.AllowLockout:
-		base.Summary = "Apply would lock the administrators out"
+		severity, summary := Error, "Apply would lock the administrators out"
 		if v.perhaps {
-			base.Severity, base.Summary = Warning, "Apply may lock the administrators out"
+			severity, summary = Warning, "Apply may lock the administrators out"
 		}
-		base.Detail = fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
-			"or set allow_lockout = true on the acl if that is intended.", n.Addr, aclText(n.ACL), whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path))
-		base.Detail += d.misspelt(n.ACL)
-		d.p.Problems = append(d.p.Problems, base)
+		d.problem(severity, ProblemLockOut, n, summary,
+			fmt.Sprintf("The access list of %s (%s) gives none of them (%s) %q on %s%s. Add a grant with allow = \"admin\" to one of them, "+
+				"or set allow_lockout = true on the acl if that is intended.%s",
+				n.Addr, aclText(n.ACL), whoText(d.intent.Access.Admins), Need(n.Kind()), n.Path, d.administeredNow(n.Path), d.misspelt(n.ACL)))
 	case v.unable != "" && !n.AllowLockout:
 		d.note(n, "Not every administrator can manage every node", v.unable+" cannot manage", "that only "+v.able+" can manage",
 			fmt.Sprintf("Grant \"admin\" on them before %s goes.", v.able))

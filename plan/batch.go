@@ -87,10 +87,11 @@ func (p *Plan) changing() (out []*Change) {
 	return out
 }
 
-// opsSize estimates the transaction without the index.
+// opsSize is the size of the transaction on the wire without the index, an upper bound for what is not encoded yet.
 func (p *Plan) opsSize() (n int) {
 	for _, c := range p.changing() {
-		n += c.weight()
+		ops, _ := operations([]*Change{c}) // the error is reported when it is sent
+		n += payload(ops)
 	}
 	return n
 }
@@ -104,12 +105,6 @@ func (p *Plan) unchanged(path string) *Change {
 		return nil
 	}
 	return &rest[i]
-}
-
-// weight is the size of a change on the wire, an upper bound for what is not encoded yet.
-func (c *Change) weight() int {
-	ops, _ := operations([]*Change{c}) // the error is reported when it is sent
-	return payload(ops)
 }
 
 func (p *Plan) indexSize() (n int) {
@@ -227,7 +222,11 @@ func (b *batcher) open() {
 	b.at, b.n, b.ops, b.changes, b.units, b.bytes = b.p.Index, 0, nil, nil, 0, 0
 	b.ledger, b.checked = newLedger(b.p.Index.Path, b.p.prior.Shards), map[string]bool{}
 	b.ledger.whole = b.whole
-	kept := b.p.keptPaths()
+	// Their entries stay as they are. A node there may have another address now, and so another key, but a path has one entry.
+	kept := map[string]bool{}
+	for _, e := range b.p.prior.Kept {
+		kept[e.Path] = true
+	}
 	for c := range b.p.Each() {
 		if c.Before == nil || c.Before.Payload.Owner.Stack != b.p.Stack || c.Unnoted || kept[c.Path] {
 			continue

@@ -66,7 +66,7 @@ func diff(current, desired *Tree, opts Options) *Plan {
 	held := d.keepOccupied()
 	d.report()
 	d.tidy(held)
-	newFrame(d.sides).plan()
+	(&frame{sides: d.sides}).plan()
 	d.order()
 	d.pins()
 	return d.finish()

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 
@@ -21,10 +23,15 @@ var (
 	ACLText   = aclText
 	Healing   = healing
 	Reveal    = reveal
-	Sum       = sum
 	Tombstone = tombstone
 	Under     = under
 )
+
+// Sum is the checksum of a saved plan.
+func Sum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
 
 func (d digests) Add(list []kind.ACL) { d.add(list) }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"strconv"
 	"strings"
 )
 
@@ -34,30 +33,25 @@ type File struct {
 }
 
 // ErrNotPlan: the data is not a saved plan.
-var ErrNotPlan error = notPlan{}
+var ErrNotPlan error = &refusal{Explanation{Summary: "Not a plan file", Next: `"locktree plan -out FILE" writes one.`}, "not a locktree plan file"}
 
-type notPlan struct{}
+// refusal is an error about a file that says what to do instead.
+type refusal struct {
+	Explanation
+	text string
+}
 
-func (notPlan) Error() string { return "plan: not a locktree plan file" }
+func (e *refusal) Error() string { return "plan: " + e.text }
 
-func (notPlan) Explain() Explanation {
-	return Explanation{Summary: "Not a plan file", Next: `"locktree plan -out FILE" writes one.`}
+// Explain implements [Explainer].
+func (e *refusal) Explain() Explanation { return e.Explanation }
+
+func truncated(size int) error {
+	return &refusal{Explanation{Summary: "The plan file is cut off", Next: "Create the plan again."}, fmt.Sprintf("the plan file ends after %d bytes, in the middle", size)}
 }
 
 // ErrNotIndex: the data is not an index of locktree.
 var ErrNotIndex = errors.New("plan: not a locktree index")
-
-// TruncatedError: the file ends too early.
-type TruncatedError struct{ Size int64 }
-
-func (e *TruncatedError) Error() string {
-	return fmt.Sprintf("plan: the plan file ends after %d bytes, in the middle", e.Size)
-}
-
-// Explain implements [Explainer].
-func (e *TruncatedError) Explain() Explanation {
-	return Explanation{Summary: "The plan file is cut off", Next: "Create the plan again."}
-}
 
 // DamagedError: the data claims to be ours but does not make sense.
 type DamagedError struct {
@@ -100,22 +94,11 @@ func (e *VersionError) Explain() Explanation {
 	return Explanation{Summary: "Written by a newer locktree"}
 }
 
-// StackError: the saved plan is of another stack.
-type StackError struct{ Got, Want string }
-
-func (e *StackError) Error() string {
-	return fmt.Sprintf("plan: the saved plan is of stack %q, this configuration is of stack %q: apply it from its own directory", e.Got, e.Want)
-}
-
-// Explain implements [Explainer].
-func (e *StackError) Explain() Explanation {
-	return Explanation{Summary: "Saved plan is of another stack"}
-}
-
-// CheckStack returns a [*StackError] when the saved plan is not of this stack.
+// CheckStack returns an error when the saved plan is not of this stack.
 func (f *File) CheckStack(stack string) error {
 	if f.Stack != stack {
-		return &StackError{Got: f.Stack, Want: stack}
+		return &refusal{Explanation{Summary: "Saved plan is of another stack"},
+			fmt.Sprintf("the saved plan is of stack %q, this configuration is of stack %q: apply it from its own directory", f.Stack, stack)}
 	}
 	return nil
 }
@@ -213,7 +196,11 @@ func writeList[T any](w *fileWriter, list []T, each func(*fileWriter, T)) {
 // therefore left out, and always has fields before them.
 func (w *fileWriter) plan(p *Plan) {
 	lists := tableOf(p)
-	text, err := json.Marshal(formOf(p, lists))
+	form := planForm{plainPlan: plainPlan(*p), prior: p.prior, Declared: p.Declared, ACLs: lists.lists}
+	for _, c := range p.Access {
+		form.Access = append(form.Access, accessForm{c, c.Before, c.After})
+	}
+	text, err := json.Marshal(form)
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("plan: encode: %w", err)
 	}
@@ -231,16 +218,11 @@ func (w *fileWriter) plan(p *Plan) {
 	w.printf("}")
 }
 
-func sum(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
-}
-
 // prefix is how every file of ours begins: Encode writes the fields in this order.
 const prefix = `{"locktree_plan":`
 
 // DecodeFile reads what Encode wrote. The error is [ErrNotPlan], a
-// [*TruncatedError], a [*DamagedError], a [*VersionError] or the reader's own;
+// [*DamagedError], a [*VersionError], the reader's own, or says that the file is cut off;
 // no input makes it panic.
 func DecodeFile(r io.Reader) (*File, error) {
 	data, err := readAll(r)
@@ -251,7 +233,7 @@ func DecodeFile(r io.Reader) (*File, error) {
 		return nil, damaged("", fmt.Errorf("it is larger than %d bytes", maxFile))
 	// Cut off within the prefix: this can only be the beginning of a plan file.
 	case len(data) > 0 && len(data) < len(prefix) && strings.HasPrefix(prefix, string(data)):
-		return nil, &TruncatedError{Size: int64(len(data))}
+		return nil, truncated(len(data))
 	case !bytes.HasPrefix(data, []byte(prefix)):
 		return nil, ErrNotPlan
 	}
@@ -303,13 +285,16 @@ func openEnvelope(data []byte) (*envelope, error) {
 	var env envelope
 	// The version comes first in the file, so that it can be read even if this program
 	// does not know the form of the rest.
-	if n := formatOf(data); n > FileFormat {
+	n, digits := 0, data[len(prefix):]
+	// Nine digits fit into an int of 32 bits. Without any, n stays 0.
+	_, _ = fmt.Sscanf(string(digits[:min(len(digits), 9)]), "%d", &n)
+	if n > FileFormat {
 		_ = json.Unmarshal(data, &env)
 		return nil, &VersionError{What: "plan file", Got: n, Reads: FileFormat, WrittenBy: env.Version}
 	}
 	if err := json.Unmarshal(data, &env); err != nil {
 		if cutOff(data) {
-			return nil, &TruncatedError{Size: int64(len(data))}
+			return nil, truncated(len(data))
 		}
 		return nil, damaged("", err)
 	}
@@ -317,7 +302,7 @@ func openEnvelope(data []byte) (*envelope, error) {
 	if env.Format != FileFormat {
 		return nil, damaged("locktree_plan", fmt.Errorf("%d is not a format", env.Format))
 	}
-	if sum(env.Body) != env.Sum {
+	if sum := sha256.Sum256(env.Body); hex.EncodeToString(sum[:]) != env.Sum {
 		return nil, damaged("", errors.New("its checksum does not match its contents"))
 	}
 	return &env, nil
@@ -331,17 +316,6 @@ func openEnvelope(data []byte) (*envelope, error) {
 func cutOff(data []byte) bool {
 	var v json.RawMessage
 	return errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&v), io.ErrUnexpectedEOF)
-}
-
-func formatOf(data []byte) int {
-	digits := data[len(prefix):]
-	end := 0
-	// Nine digits fit into an int of 32 bits.
-	for end < len(digits) && end < 9 && digits[end] >= '0' && digits[end] <= '9' {
-		end++
-	}
-	n, _ := strconv.Atoi(string(digits[:end]))
-	return n
 }
 
 func damaged(field string, err error) error {

@@ -85,15 +85,6 @@ type accessForm struct {
 	After  []kind.ACL `json:"after"`
 }
 
-// formOf is the form of a plan without its changes and pins.
-func formOf(p *Plan, t *listTable) planForm {
-	f := planForm{plainPlan: plainPlan(*p), prior: p.prior, Declared: p.Declared, ACLs: t.lists}
-	for _, c := range p.Access {
-		f.Access = append(f.Access, accessForm{c, c.Before, c.After})
-	}
-	return f
-}
-
 func changeFormOf(c *Change, t *listTable) (f changeForm, err error) {
 	f.plainChange = plainChange(*c)
 	if f.Before, err = nodeFormOf(c.Before, t); err != nil {

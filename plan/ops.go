@@ -46,9 +46,7 @@ const ApplyIDLen = 16
 // dropIndex deletes the index, if there is one, and counts the destroys: who sends this
 // holds the apply lock, so that any version of its data is right.
 func (p *Plan) dropIndex(index Pin, acl []kind.ACL) ([]Op, error) {
-	data, err := LockPayload(p.Stack, acl)
-	// What counts is that it is written: the version of this node is the count.
-	ops := []Op{{Kind: OpSet, Path: LockPath(p.Root, p.Stack), Data: data, Version: -1}}
+	ops, err := p.lockOp(acl) // the version of that node is the count
 	if !index.Absent {
 		ops = append(ops, Op{Kind: OpDelete, Path: index.Path, Version: index.Version})
 	}
@@ -123,16 +121,6 @@ func (c *Change) writes() ([]Op, error) {
 		ops = append(ops, Op{Kind: OpCreate, Addr: c.Addr, Path: kind.JoinPath(c.Path, name), ACL: c.After.ACL})
 	}
 	return append(ops, c.Quota.ops(c)...), nil
-}
-
-// keptPaths are the paths whose entries the index keeps as they are. The node there may have another
-// address now, and so another key, but a path has one entry.
-func (p *Plan) keptPaths() map[string]bool {
-	out := make(map[string]bool, len(p.prior.Kept))
-	for _, e := range p.prior.Kept {
-		out[e.Path] = true
-	}
-	return out
 }
 
 // indexHead is the index without its entries.

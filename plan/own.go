@@ -33,8 +33,6 @@ type frame struct {
 	unsure bool // a problem says already that a list stays because of another stack
 }
 
-func newFrame(d *sides) *frame { return &frame{sides: d} }
-
 // plan runs when it is known which tombstones stay. audit checks the lists that it plans.
 func (d *frame) plan() {
 	d.ownLists()

@@ -124,10 +124,6 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-func (p *Plan) outputsChange() bool {
-	return slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp })
-}
-
 // dropsIndex reports whether no index is left: everything is destroyed, nothing had to
 // stay, and there is no entry or output to keep. The index may also have been lost already.
 func (p *Plan) dropsIndex() bool {

@@ -176,14 +176,9 @@ func (p *Plan) Each() iter.Seq[*Change] {
 // delete. A change of only the address counts, although Summary does not count it: the
 // marker and the index contain the address.
 func (p *Plan) HasChanges() bool {
-	return p.Summary() != Counts{} || p.outputsChange() || p.dropsIndex() && !p.Index.Absent || p.renames() || p.MendsIndex() || len(p.prior.LeftQuotas) > 0 ||
+	return p.Summary() != Counts{} || slices.ContainsFunc(p.Outputs, func(o OutputChange) bool { return o.Action != NoOp }) ||
+		p.dropsIndex() && !p.Index.Absent || slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() }) || p.MendsIndex() || len(p.prior.LeftQuotas) > 0 ||
 		p.RefreshOnly && len(p.Drifted) > 0
-}
-
-// renames reports whether a new address is written to a node that does not change
-// otherwise.
-func (p *Plan) renames() bool {
-	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.renamed() })
 }
 
 // InUse returns the changes that need an idle lock (see [Change.NeedsIdle]) which was in

@@ -45,15 +45,6 @@ type Shard struct {
 	Lost   bool `json:"lost,omitempty"`
 }
 
-// encode writes the data of a part.
-func (l *leaf) encode() ([]byte, error) {
-	res, err := l.entries()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]any{"locktree": IndexFormat, "res": res})
-}
-
 // AddShard adds the entries of part i of [Index].Shards, which was read, to the index. version is
 // that of the part's data. The error is a [*DamagedError]. JSON of another form counts as a part
 // without entries: the nodes it listed are then found by their own marks to be missing from the
@@ -203,7 +194,11 @@ func (l *ledger) flush(acl []kind.ACL) (ops []Op, err error) {
 		if !s.dirty {
 			continue
 		}
-		data, err := s.encode()
+		res, err := s.entries()
+		if err != nil {
+			return nil, err
+		}
+		data, err := json.Marshal(map[string]any{"locktree": IndexFormat, "res": res})
 		if err != nil {
 			return nil, err
 		}
@@ -253,16 +248,11 @@ func (l *ledger) write(x *Index) (err error) {
 		}
 		return err
 	}
-	x.Shards = l.list()
-	return nil
-}
-
-func (l *ledger) list() []Shard {
-	out := make([]Shard, len(l.shards))
+	x.Shards = make([]Shard, len(l.shards))
 	for i, s := range l.shards {
-		out[i] = Shard{Name: s.Name, First: s.First}
+		x.Shards[i] = Shard{Name: s.Name, First: s.First}
 	}
-	return out
+	return nil
 }
 
 // newLedger takes the parts as they were read.

@@ -52,12 +52,13 @@ func reveal(list []kind.ACL, known ...digests) []kind.ACL {
 // revealAs replaces hidden ids in a list without proof: for a user of whom another list has the same number of entries with
 // the same rights. The rights decide which entry has which id, or it makes no difference.
 func revealAs(list, as []kind.ACL) []kind.ACL {
-	if !slices.ContainsFunc(list, kind.ACL.Masked) {
-		return list
-	}
 	byRights := func(a, b *kind.ACL) int { return cmp.Compare(a.Perms, b.Perms) }
 	out, known := slices.Clone(list), kind.NormalizeACL(as)
-	for user := range users(out) {
+	for _, a := range list {
+		if !a.Masked() {
+			continue
+		}
+		user := strings.TrimSuffix(a.ID, "x") // with the colon
 		hidden := entriesOf(out, user)
 		ids := entriesOf(known, user)
 		slices.SortStableFunc(hidden, byRights)
@@ -67,17 +68,6 @@ func revealAs(list, as []kind.ACL) []kind.ACL {
 		}
 		for i, a := range hidden {
 			a.ID = ids[i].ID
-		}
-	}
-	return out
-}
-
-// users returns the users whose hashes are hidden in a list, as "name:".
-func users(list []kind.ACL) map[string]bool {
-	out := map[string]bool{}
-	for _, a := range list {
-		if a.Masked() {
-			out[strings.TrimSuffix(a.ID, "x")] = true
 		}
 	}
 	return out

@@ -23,6 +23,7 @@ func TestExplain(t *testing.T) {
 		{Path: "/b", What: "deleted", Got: plan.Pin{Absent: true}},
 	}
 	refused := &apply.NodeError{Addr: "mutex.a", Path: "/a", Op: "set", Why: "we may not write it", Next: "Grant us w on it.", Err: errors.New("zk: not authenticated")}
+	_, cutOff := plan.DecodeFile(strings.NewReader(`{"locktree_p`))
 	errs := []error{
 		&apply.ProblemsError{Problems: []plan.Problem{{Severity: plan.Error, Addr: "mutex.a", Summary: "It stands", Detail: "Move it."}}},
 		&apply.StaleError{Differences: differences},
@@ -58,11 +59,11 @@ func TestExplain(t *testing.T) {
 		fmt.Errorf("%w: digest", recipes.ErrAuth),
 		fmt.Errorf("read: %w", context.Canceled),
 		fmt.Errorf("reading p.bin: %w", plan.ErrNotPlan),
-		&plan.TruncatedError{Size: 12},
+		cutOff,
 		&plan.DamagedError{What: "plan file", Err: errors.New("checksum differs")},
 		&plan.DamagedError{What: "plan file", Field: "stack", Err: errors.New("it is empty")},
 		&plan.VersionError{What: "plan file", Got: 9, Reads: 1, WrittenBy: "9.0.0"},
-		&plan.StackError{Got: "a", Want: "b"},
+		(&plan.File{Stack: "a"}).CheckStack("b"),
 		view.Failf("Summary", "Detail of %s.", "it"),
 		errors.New("recipes: something else\nwith a second line"),
 	}
