@@ -2,14 +2,13 @@ package config
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -27,17 +26,13 @@ type step struct {
 type address []step
 
 func (a address) String() string {
-	var b strings.Builder
-	for i, s := range a {
-		if i > 0 {
-			b.WriteByte('.')
-		}
-		b.WriteString(s.typ + "." + s.label)
-		if s.keyed {
-			b.WriteString("[" + strconv.Quote(s.key) + "]")
+	var out plan.Addr
+	for _, s := range a {
+		if out = out.Child(s.typ, s.label); s.keyed {
+			out = out.Instance(s.key)
 		}
 	}
-	return b.String()
+	return string(out)
 }
 
 // last is the type of what the address names.

@@ -174,6 +174,11 @@ func (f planForm) plan() (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pin %d: %w", len(p.Pins), err)
 	}
+	for _, q := range p.Problems {
+		if q.Severity != Error && q.Severity != Warning {
+			return nil, fmt.Errorf("%q is not a severity", q.Severity)
+		}
+	}
 	for _, o := range p.Outputs {
 		if (o.After == nil) != (o.Action == Delete) {
 			return nil, fmt.Errorf("output %q: %s makes no sense", o.Name, o.Action)

@@ -257,7 +257,7 @@ func actions(p *plan.Plan) (out []string) {
 
 func codes(p *plan.Plan) (out []string) {
 	for _, q := range p.Problems {
-		out = append(out, q.Severity.String()+" "+string(q.Code))
+		out = append(out, string(q.Severity)+" "+string(q.Code))
 	}
 	return out
 }

@@ -1,42 +1,15 @@
 package plan
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Severity says whether a problem prevents an apply.
-type Severity int
+type Severity string
 
 // The severities.
 const (
-	Warning Severity = iota
-	Error            // the plan must not be applied
+	Warning Severity = "warning"
+	Error   Severity = "error" // the plan must not be applied
 )
-
-// String returns "warning" or "error".
-func (s Severity) String() string {
-	if s == Error {
-		return "error"
-	}
-	return "warning"
-}
-
-// MarshalText writes the word of String.
-func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (s *Severity) UnmarshalText(text []byte) error {
-	switch string(text) {
-	case "error":
-		*s = Error
-	case "warning":
-		*s = Warning
-	default:
-		return fmt.Errorf("%q is not a severity", text)
-	}
-	return nil
-}
 
 // ProblemCode says what kind of problem it is, for programs.
 type ProblemCode string

@@ -156,7 +156,7 @@ func problemsJSON(plans []*plan.Plan) []fields {
 	out := []fields{}
 	for _, p := range plans {
 		for _, q := range p.Problems {
-			out = append(out, fields{"severity": q.Severity.String(), "code": string(q.Code), "address": q.Addr, "path": q.Path,
+			out = append(out, fields{"severity": string(q.Severity), "code": string(q.Code), "address": q.Addr, "path": q.Path,
 				"origin": q.Origin, "summary": q.Summary, "detail": q.Detail})
 		}
 	}
