@@ -9,20 +9,27 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
+// spot is the place of a znode.
+type spot struct {
+	e    *Ensemble
+	path string
+}
+
 // checkNodes are the rules between nodes: one znode, one declaration; somebody
 // may use it; it is on an ensemble.
 func (m *module) checkNodes() {
-	type where struct {
-		e    *Ensemble
-		path string
-	}
-	first := map[where]*instance{}
+	first := map[spot]*instance{}
 	bare := map[*Ensemble]*instance{}
 	for _, i := range m.instances {
 		if i.path != "" && i.ensemble != nil {
-			w := where{i.ensemble, i.path}
+			w := spot{i.ensemble, i.path}
 			if other := first[w]; other != nil {
-				m.samePath(i, other)
+				if i.addr.Block() == other.addr.Block() {
+					m.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
+				} else {
+					m.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
+						i.addr, i.path, other.addr, m.where(other.decl.head))
+				}
 			} else {
 				first[w] = i
 			}
@@ -55,15 +62,6 @@ func (m *module) severalEnsembles() bool {
 		m = m.parent
 	}
 	return len(m.names["ensemble"]) > 1
-}
-
-func (m *module) samePath(i, other *instance) {
-	if i.addr.Block() == other.addr.Block() {
-		m.errorf(i.decl.head, "Duplicate path", "%s and %s would both be the znode %s. Use each.key in name.", other.addr, i.addr, i.path)
-		return
-	}
-	m.errorf(i.decl.head, "Duplicate path", "%s would be the znode %s, which is already %s at %s. Set name = ... on one of them.",
-		i.addr, i.path, other.addr, m.where(other.decl.head))
 }
 
 // trees returns the ensembles with what is declared on them.

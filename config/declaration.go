@@ -207,7 +207,10 @@ func (m *module) collectNode(b *block, outer *nodeDecl) {
 			if !m.checkLabel(b, part) {
 				return
 			}
-			parent = m.implied(b, parent, part)
+			outside := parent
+			if parent = m.index[nodeKey{outside, kind.Namespace.Name, part}]; parent == nil {
+				parent = m.addNode(kind.Namespace, part, outside, b.head)
+			}
 		}
 		label = parts[len(parts)-1]
 		if !m.checkLabel(b, label) {
@@ -251,13 +254,6 @@ func (m *module) takeEnsemble(n *nodeDecl, outer *nodeDecl) {
 	top := n.top()
 	top.ensembles = append(top.ensembles, a)
 	top.attrs = append(top.attrs, a)
-}
-
-func (m *module) implied(b *block, parent *nodeDecl, label string) *nodeDecl {
-	if n := m.index[nodeKey{parent, kind.Namespace.Name, label}]; n != nil {
-		return n
-	}
-	return m.addNode(kind.Namespace, label, parent, b.head)
 }
 
 // addNode returns the new declaration, the implied one that it makes explicit, or

@@ -199,18 +199,12 @@ func (m *module) evaluateAuth(s scope, b *block, e *Ensemble) {
 	case password == "":
 		s.wrong(b.attrs["password"], "Empty password", "The password is empty, so anybody could use it. Is the variable or the environment variable set?")
 	}
-	if isLiteral(b.attrs["password"].expr) {
+	// Not by its type: "a${"b"}" needs no reference and no function, too.
+	if _, diags := b.attrs["password"].expr.Value(&hcl.EvalContext{}); !diags.HasErrors() {
 		m.add(warningAt(b.head, "Password in the configuration",
 			"This password is in a file that people read and version control keeps. Use a sensitive variable, or env(\"NAME\")."))
 	}
 	e.Auth = append(e.Auth, Auth{Scheme: "digest", Username: user, Password: Secret(password)})
-}
-
-// isLiteral reports whether the expression needs nothing to be evaluated: no
-// reference, no function. Not by its type: "a${"b"}" is a literal, too.
-func isLiteral(expr hcl.Expression) bool {
-	_, diags := expr.Value(&hcl.EvalContext{})
-	return !diags.HasErrors()
 }
 
 // FromEnvironment returns the ensemble that the environment alone describes, as an

@@ -100,28 +100,20 @@ func (m *module) parseInput(v *variable, text, from string) input {
 		return input{value: cty.StringVal(text), from: from}
 	}
 	name := v.block.name()
-	value, err := parseValue(text, from)
-	if err == nil {
+	expr, diags := hclsyntax.ParseExpression([]byte(text), from, hcl.InitialPos)
+	var value cty.Value
+	if !diags.HasErrors() {
+		value, diags = expr.Value(nil)
+	}
+	if !diags.HasErrors() {
 		return input{value: value, from: from}
 	}
-	why := ": " + err.Error()
+	why := ": " + lowerFirst(diags[0].Summary)
 	if v.sensitive {
 		why = ""
 	}
 	m.errorf(v.head, "Invalid value for variable", "The value of var.%s, from %s, is not an expression of the configuration language%s. Write a string as \"a\", a list as [\"a\", \"b\"], a map as { a = 1 }.", name, from, why)
 	return input{failed: true}
-}
-
-func parseValue(text, from string) (cty.Value, error) {
-	expr, diags := hclsyntax.ParseExpression([]byte(text), from, hcl.InitialPos)
-	if diags.HasErrors() {
-		return cty.NilVal, fmt.Errorf("%s", lowerFirst(diags[0].Summary))
-	}
-	value, diags := expr.Value(nil)
-	if diags.HasErrors() {
-		return cty.NilVal, fmt.Errorf("%s", lowerFirst(diags[0].Summary))
-	}
-	return value, nil
 }
 
 // readInputFile reads a file of values. Snippets may show its text only when it names no sensitive variable and has no

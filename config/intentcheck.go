@@ -212,11 +212,7 @@ func (m *module) checkPathMoves(have *declared) {
 }
 
 func (m *module) checkImports(have *declared) {
-	type where struct {
-		e    *Ensemble
-		path string
-	}
-	addrs, paths := map[plan.Addr]*importItem{}, map[where]*importItem{}
+	addrs, paths := map[plan.Addr]*importItem{}, map[spot]*importItem{}
 	for _, v := range m.imports {
 		path := v.d.block.attrs["path"]
 		i := have.nodes[v.To]
@@ -231,7 +227,7 @@ func (m *module) checkImports(have *declared) {
 			m.errorf(v.d.head, "Imported twice", "%s is already imported from %s at %s, so it cannot be imported from %s, too.", v.To, first.Path, m.where(first.d.head), v.Path)
 			continue
 		}
-		w := where{i.ensemble, v.Path}
+		w := spot{i.ensemble, v.Path}
 		if first := paths[w]; first != nil {
 			m.errorf(v.d.head, "Imported twice", "%s already becomes %s at %s. One znode is one lock.", v.Path, first.To, m.where(first.d.head))
 			continue

@@ -1,17 +1,16 @@
 package config
 
-import "github.com/locktree/locktree/recipes/kind"
+import (
+	"slices"
+
+	"github.com/locktree/locktree/recipes/kind"
+)
 
 // language is the body of a file of the configuration, childLanguage that of a
 // file of a module it calls: what belongs to the whole configuration is missing
 // there.
 var (
-	language      = newLanguage()
-	childLanguage = newChildLanguage()
-)
-
-func newLanguage() *blockType {
-	blocks := []*blockType{
+	language = &blockType{top: true, blocks: slices.Concat([]*blockType{
 		{
 			name: "locktree", doc: "Settings of the whole configuration.", single: true,
 			args: []ArgumentSchema{
@@ -56,14 +55,11 @@ func newLanguage() *blockType {
 				arg("for_each", "map(any) or set(string)", "A map or a set of strings: one import for each element."),
 			},
 		},
-	}
-	return &blockType{top: true, blocks: append(append(blocks, declarationTypes()...), nodeTypes()...)}
-}
-
-func newChildLanguage() *blockType {
-	settings := &blockType{name: "locktree", doc: "Settings of the module.", single: true, args: []ArgumentSchema{requiredVersion}}
-	return &blockType{top: true, child: true, blocks: append(append([]*blockType{settings}, declarationTypes()...), nodeTypes()...)}
-}
+	}, declarationTypes(), nodeTypes())}
+	childLanguage = &blockType{top: true, child: true, blocks: slices.Concat([]*blockType{
+		{name: "locktree", doc: "Settings of the module.", single: true, args: []ArgumentSchema{requiredVersion}},
+	}, declarationTypes(), nodeTypes())}
+)
 
 var requiredVersion = arg("required_version", "string", "The versions of locktree that may read this configuration.")
 

@@ -141,7 +141,9 @@ func checkPrincipal(scheme, id string) error {
 	case "ip":
 		return checkIP(id)
 	case "sasl":
-		return checkSASL(id)
+		if strings.Contains(id, "@") && !kerberosName.MatchString(id) {
+			return errors.New("the id of the scheme sasl must be " + idForms["sasl"] + " or service/host@REALM")
+		}
 	case "x509":
 		return checkSubject(id)
 	}
@@ -192,13 +194,6 @@ func checkIP(id string) error {
 // kerberosName is what the servers' SASLAuthenticationProvider accepts (KerberosName); a name without "@", such as DIGEST-MD5
 // authenticates, is accepted as it is.
 var kerberosName = regexp.MustCompile(`^[^/@]*(/[^/@]*)?@[^/@]*$`)
-
-func checkSASL(id string) error {
-	if strings.Contains(id, "@") && !kerberosName.MatchString(id) {
-		return errors.New("the id of the scheme sasl must be " + idForms["sasl"] + " or service/host@REALM")
-	}
-	return nil
-}
 
 // maxEntries bounds an access list, which is written to each node and compared entry by entry: the cost grows with the
 // square, and 40,000 entries took 18 s.
