@@ -1,11 +1,14 @@
 package apply
 
 import (
+	"slices"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 func toZK(in []kind.ACL) []zk.ACL {
@@ -33,10 +36,8 @@ func ownACL(c *recipes.Client, declared *plan.Access) []kind.ACL {
 	if declared != nil {
 		return declared.List()
 	}
-	for _, id := range c.Identities() {
-		if id.Scheme != "world" {
-			return []kind.ACL{{Scheme: "auth", ID: "", Perms: kind.PermAll}}
-		}
+	if slices.ContainsFunc(c.Identities(), func(id session.Identity) bool { return id.Scheme != "world" }) {
+		return []kind.ACL{{Scheme: "auth", ID: "", Perms: kind.PermAll}}
 	}
 	return kind.WorldAll()
 }

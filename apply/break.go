@@ -69,38 +69,27 @@ func (r *locked) contenders(ctx context.Context, changes []*plan.Change) (ops []
 		if !usage.Busy() {
 			continue
 		}
-		for _, dir := range directories(c) {
+		dirs, parts := []string{c.Path}, []string(nil) // nodes whose children may be contenders, and those that are none
+		for _, part := range c.Before.Live.Parts {
+			if parts = append(parts, part.Name); !part.Absent {
+				dirs = append(dirs, kind.JoinPath(c.Path, part.Name))
+			}
+		}
+		for _, dir := range dirs {
 			names, _, err := r.s.Children(ctx, dir)
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {
 				return nil, readError(dir, err)
 			}
+			if dir == c.Path {
+				names = without(names, parts)
+			}
 			// Any version: a contender's data changes (it notes that it holds, or is asked to give the
 			// lock back). The name is enough: its sequence number is used only once.
-			for _, name := range without(names, partNames(c, dir)) {
+			for _, name := range names {
 				ops = append(ops, plan.Op{Kind: plan.OpDelete, Addr: c.Addr, Path: kind.JoinPath(dir, name), Version: -1})
 			}
 		}
 		r.emit(Breaking{Addr: c.Addr, Path: c.Path, Usage: usage})
 	}
 	return ops, nil
-}
-
-// directories are the nodes whose children may be contenders of a lock.
-func directories(c *plan.Change) []string {
-	out := []string{c.Path}
-	for _, part := range c.Before.Live.Parts {
-		if !part.Absent {
-			out = append(out, kind.JoinPath(c.Path, part.Name))
-		}
-	}
-	return out
-}
-
-func partNames(c *plan.Change, dir string) (names []string) {
-	if dir == c.Path {
-		for _, part := range c.Before.Live.Parts {
-			names = append(names, part.Name)
-		}
-	}
-	return names
 }

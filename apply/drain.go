@@ -50,7 +50,7 @@ func (r *locked) empty(ctx context.Context) error {
 	for {
 		stats, err := r.stats(ctx)
 		if err != nil {
-			return r.reopen(ctx, r.closed, err)
+			return r.reopen(ctx, err)
 		}
 		busy := 0
 		for c := range r.p.Each() {
@@ -61,7 +61,7 @@ func (r *locked) empty(ctx context.Context) error {
 			case slices.Contains(r.closed, c) || slices.Contains(open, c):
 			case c.Closable():
 				if err := r.setState(ctx, c, kind.StateDraining); err != nil {
-					return r.reopen(ctx, r.closed, err)
+					return r.reopen(ctx, err)
 				}
 				r.closed = append(r.closed, c)
 				r.emit(Draining{Addr: c.Addr, Path: c.Path, Usage: c.Usage})
@@ -77,13 +77,13 @@ func (r *locked) empty(ctx context.Context) error {
 			return nil
 		}
 		if !time.Now().Before(deadline) {
-			return r.reopen(ctx, r.closed, idle(ctx, r.s, r.p, stats))
+			return r.reopen(ctx, idle(ctx, r.s, r.p, stats))
 		}
 		select {
 		case <-ctx.Done():
-			return r.reopen(ctx, r.closed, context.Cause(ctx))
+			return r.reopen(ctx, context.Cause(ctx))
 		case <-r.lease.Context().Done():
-			return r.reopen(ctx, r.closed, lockError(r.lease.Path(), context.Cause(r.lease.Context())))
+			return r.reopen(ctx, lockError(r.lease.Path(), context.Cause(r.lease.Context())))
 		case <-time.After(min(drainPoll, time.Until(deadline))):
 		}
 	}
@@ -107,7 +107,7 @@ func (r *locked) stats(ctx context.Context) (map[string]*zk.Stat, error) {
 // version. After a crash, a plan that finds the lock in this state is the same as before.
 //
 // It does not raise the generation, and the hash in the index leaves the state out: to a plan,
-// the lock is as declared, except that it is closed (plan, drain.go).
+// the lock is as declared, except that it is closed (plan, guard.go).
 func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
 	payload.State = state
@@ -129,16 +129,16 @@ func (r *locked) setState(ctx context.Context, c *plan.Change, state kind.State)
 // reopen undoes the draining after a failure, as far as that is possible. A lock that
 // stays draining is opened by the next apply that finds it declared. Nobody new gets into
 // it until then, so the caller gets a [*ClosedError].
-func (r *locked) reopen(ctx context.Context, closed []*plan.Change, cause error) error {
-	if len(closed) == 0 {
+func (r *locked) reopen(ctx context.Context, cause error) error {
+	if len(r.closed) == 0 {
 		return cause
 	}
-	left, e := closed, &ClosedError{Err: cause}
+	left, e := r.closed, &ClosedError{Err: cause}
 	if r.lease.Context().Err() == nil { // otherwise writes are refused, and another apply may have begun
 		ctx, cancel := r.detached(ctx)
 		defer cancel()
 		left = nil
-		for _, c := range closed {
+		for _, c := range r.closed {
 			if err := r.setState(ctx, c, kind.StateActive); err != nil {
 				left, e.Why = append(left, c), err
 			}

@@ -149,33 +149,20 @@ type InUseError struct {
 // InUse returns an [*InUseError] if the plan found locks in use that have to be idle, and an apply would
 // not wait for them; otherwise nil.
 func InUse(p *plan.Plan) error {
-	var first *InUseError
-	for _, c := range p.InUse() {
-		switch {
-		case c.Break || p.Drain > 0:
-		case first == nil:
-			first = inUse(c, c.Usage)
-		default:
-			first.Others++
-		}
-	}
-	return errorOrNil(first)
-}
-
-// inUse is the error of a change whose lock is in use.
-func inUse(c *plan.Change, usage *plan.Usage) *InUseError {
-	return &InUseError{
-		Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason, Usage: usage,
-		Taken: c.Importing == c.Path && !c.Tombstone,
-	}
-}
-
-// errorOrNil keeps a nil pointer from becoming an error.
-func errorOrNil(e *InUseError) error {
-	if e == nil {
+	busy := slices.DeleteFunc(p.InUse(), func(c *plan.Change) bool { return c.Break || p.Drain > 0 })
+	if len(busy) == 0 {
 		return nil
 	}
-	return e
+	return inUse(busy[0].Usage, busy...)
+}
+
+// inUse is the error of changes whose locks are in use, the first of them by usage.
+func inUse(usage *plan.Usage, busy ...*plan.Change) *InUseError {
+	c := busy[0]
+	return &InUseError{
+		Addr: c.Addr, Path: c.Path, Action: c.Action, Reason: c.Reason, Usage: usage,
+		Taken: c.Importing == c.Path && !c.Tombstone, Others: len(busy) - 1,
+	}
 }
 
 func (e *InUseError) Explain() plan.Explanation {

@@ -119,7 +119,7 @@ func (r *locked) occupied(ctx context.Context, op plan.Op, err error) error {
 			continue
 		}
 		usage, _ := readUsage(ctx, r.s, c.Before) // without it the error only lacks the names
-		return inUse(c, usage)
+		return inUse(usage, c)
 	}
 	return &ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: "something was created in it", Err: err}
 }

@@ -65,11 +65,11 @@ func read(ctx context.Context, s *recipes.Session, desired *plan.Tree, all bool)
 		// state, except for edits by hand and for what an apply does outside of its transactions:
 		// it sets access lists and drains locks. Comparing only the version would not be enough: an
 		// index that was destroyed and created again may have the same version, but not the same czxid.
-		again, err := statPin(ctx, s, path)
+		again, err := s.Exists(ctx, path)
 		if err != nil {
 			return nil, readError(path, err)
 		}
-		if again == tree.IndexPin {
+		if pinOf(path, "", again) == tree.IndexPin {
 			return tree, nil
 		}
 	}
@@ -81,14 +81,6 @@ func pinOf(path string, addr plan.Addr, stat *zk.Stat) plan.Pin {
 		return plan.Pin{Path: path, Addr: addr, Absent: true}
 	}
 	return plan.Pin{Path: path, Addr: addr, Czxid: stat.Czxid, Version: stat.Version, Aversion: stat.Aversion}
-}
-
-func statPin(ctx context.Context, s *recipes.Session, path string) (plan.Pin, error) {
-	stat, err := s.Exists(ctx, path)
-	if err != nil {
-		return plan.Pin{}, err
-	}
-	return pinOf(path, "", stat), nil
 }
 
 // readLock reads the apply lock: its contenders' access list, and how often the stack was destroyed. Servers

@@ -215,7 +215,7 @@ func (r *locked) send(ctx context.Context, steps []plan.ACLStep) (*sending, erro
 	}
 	var u *UnknownError
 	if !errors.As(err, &u) { // otherwise the closed locks may be gone
-		err = r.reopen(ctx, r.closed, err)
+		err = r.reopen(ctx, err)
 	}
 	if t.done > 0 { // an error of the first transaction stays as it is: nothing was applied
 		err = &PartialError{ApplyID: r.id, Done: t.done, Total: r.total, Err: err}

@@ -119,25 +119,20 @@ func compare(want plan.Pin, stat *zk.Stat) (Difference, bool) {
 // This check comes early, before anything is written. Later the transaction itself is refused as long
 // as anybody is there.
 func idle(ctx context.Context, s *recipes.Session, p *plan.Plan, stats map[string]*zk.Stat) error {
-	var first *InUseError
+	var busy []*plan.Change
 	for c := range p.Each() {
-		if !c.NeedsIdle() || c.Break {
-			continue
+		if c.NeedsIdle() && !c.Break && occupied(c, stats) {
+			busy = append(busy, c)
 		}
-		if !occupied(c, stats) {
-			continue
-		}
-		if first != nil {
-			first.Others++
-			continue
-		}
-		usage, err := readUsage(ctx, s, c.Before)
-		if err != nil {
-			return err
-		}
-		first = inUse(c, usage)
 	}
-	return errorOrNil(first)
+	if len(busy) == 0 {
+		return nil
+	}
+	usage, err := readUsage(ctx, s, busy[0].Before)
+	if err != nil {
+		return err
+	}
+	return inUse(usage, busy...)
 }
 
 // occupied compares numbers of children, which are in the stats, so that nothing is listed for idle

@@ -7,6 +7,7 @@ import (
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // widen adds, before the transaction, the rights that we lack for it to the access lists
@@ -37,7 +38,7 @@ func (r *locked) widen(ctx context.Context) error {
 			continue // as below
 		}
 		before.ACL = list
-		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool { return r.isUs(a) && a.Perms&kind.PermAdmin != 0 })
+		admin := slices.IndexFunc(before.ACL, func(a kind.ACL) bool { return isOneOf(r.x.Client, a) && a.Perms&kind.PermAdmin != 0 })
 		if admin < 0 || r.lacks(c, list) == 0 {
 			continue // the transaction's error will say what is missing
 		}
@@ -67,21 +68,14 @@ func (r *locked) lacks(c *plan.Change, list []kind.ACL) kind.Perm {
 		need |= kind.PermCreate | kind.PermDelete
 	}
 	for _, a := range list {
-		if r.isUs(a) {
+		if isOneOf(r.x.Client, a) {
 			need &^= a.Perms
 		}
 	}
 	return need
 }
 
-func (r *locked) isUs(a kind.ACL) bool { return isOneOf(r.x.Client, a) }
-
 // isOneOf reports whether an entry is for one of a client's identities.
 func isOneOf(c *recipes.Client, a kind.ACL) bool {
-	for _, id := range c.Identities() {
-		if a.Scheme == id.Scheme && a.ID == id.ID {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Identities(), session.Identity{Scheme: a.Scheme, ID: a.ID})
 }
