@@ -5,13 +5,16 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/locktree/locktree/plan"
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/kind"
+	"github.com/locktree/locktree/recipes/session"
 )
 
 // MaxBytes is the largest transaction an apply sends, see [plan.MaxTransaction].
@@ -323,4 +326,40 @@ func newID() string {
 	b := make([]byte, plan.ApplyIDLen/2)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
+}
+
+// Executor carries out plans. Client is required, the rest may be zero.
+type Executor struct {
+	Client *recipes.Client
+	// Events is called for every event, one at a time, from the goroutine of Run.
+	Events func(Event)
+	// LockTimeout is how long to wait for the apply lock; 0 does not wait.
+	LockTimeout time.Duration
+	// Operation, Who and Version are written into the apply lock for others to read.
+	Operation, Who, Version string
+
+	held *held // by Lock, for the next Run
+}
+
+// mayApply refuses a connection that is not one of the declared administrators: an apply by anybody else
+// would fail at some write, or create nodes that the administrators cannot change. It does not matter who
+// planned. Only the servers know whether an address or a SASL name is ours, so those count as ours.
+func (x *Executor) mayApply(declared *plan.Access, root string) error {
+	if declared == nil || slices.ContainsFunc(declared.Admins, func(a kind.ACL) bool {
+		return !plan.Exact(a) || isOneOf(x.Client, a)
+	}) {
+		return nil
+	}
+	admins := plan.Names(declared.Admins)
+	why := fmt.Sprintf("we are %s, and the administrators declared in the ensemble block are %s", strings.Join(WhoWeAre(x.Client), ", "), strings.Join(admins, ", "))
+	if slices.ContainsFunc(x.Client.Identities(), func(id session.Identity) bool {
+		return id.Scheme == "digest" && slices.Contains(admins, plan.Identity(id).String())
+	}) {
+		why = fmt.Sprintf("%s; our password differs from theirs, and ZooKeeper accepts any password without complaint", why)
+	}
+	return &NodeError{
+		Path: root, Op: "apply to", Why: why,
+		Written: nothingWritten,
+		Next:    "Present the credential of one of them, beside yours if need be (an auth block each), or have yours added to admins.",
+	}
 }

@@ -201,8 +201,9 @@ func (d *selection) limitChanges(targets, excludes *globs) {
 		in[c.Path] = len(d.opts.Targets) == 0 || targets.match(c.Addr, c.PreviousAddr)
 		out[c.Path] = excludes.match(c.Addr, c.PreviousAddr)
 	}
-	d.pullIn(in)
-	d.pushOut(out)
+	required := d.requirements()
+	spread(in, required, 0, 1)
+	spread(out, required, 1, 0)
 	var kept []Change
 	dropped := map[string]bool{}
 	wanted := map[Addr]bool{} // addresses of what is planned, and of what that is created in
@@ -257,28 +258,31 @@ func (d *selection) limitNotes(targets, excludes *globs) {
 	}
 }
 
-// pullIn adds what the selected changes need: the namespaces around what is
-// created, the contents of what is deleted, and the other end of a move.
-//
-// It repeats that until nothing is added: a namespace that is pulled in may be inside another, and what
-// is deleted with it may be the other end of a move. Each round adds at least one path, or is the last.
-func (d *selection) pullIn(in map[string]bool) {
+// requirements are pairs of paths: the change of the first cannot be made without that of the second. A namespace is
+// deleted only with its contents.
+func (d *selection) requirements() (out [][2]string) {
 	byPath := d.byPath()
+	for c := range d.p.Each() {
+		for _, p := range d.needs(c, byPath) {
+			out = append(out, [2]string{c.Path, p})
+		}
+		for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil; p = kind.ParentPath(p) {
+			if o := byPath[p]; o != nil && (o.Action == Delete || o.Action == Replace) {
+				out = append(out, [2]string{p, c.Path})
+			}
+		}
+	}
+	return out
+}
+
+// spread adds the other end of each pair of which one end is in the set, until nothing is added: a namespace may be inside
+// another, and what is deleted with it may be the other end of a move. Each round adds at least one path, or is the last.
+func spread(set map[string]bool, pairs [][2]string, from, to int) {
 	for changed := true; changed; {
 		changed = false
-		for c := range d.p.Each() {
-			if in[c.Path] {
-				for _, p := range d.needs(c, byPath) {
-					changed = changed || !in[p]
-					in[p] = true
-				}
-				continue
-			}
-			// The contents of a namespace that is deleted.
-			for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil && !in[c.Path]; p = kind.ParentPath(p) {
-				if o := byPath[p]; o != nil && in[p] && (o.Action == Delete || o.Action == Replace) {
-					in[c.Path], changed = true, true
-				}
+		for _, pair := range pairs {
+			if set[pair[from]] && !set[pair[to]] {
+				set[pair[to]], changed = true, true
 			}
 		}
 	}
@@ -298,31 +302,6 @@ func (d *selection) needs(c *Change, byPath map[string]*Change) (out []string) {
 		out = append(out, c.After.Payload.MovedTo)
 	}
 	return out
-}
-
-// pushOut adds what cannot be done without the excluded changes.
-// It is pullIn in the other direction, and ends for the same reason.
-func (d *selection) pushOut(out map[string]bool) {
-	byPath := d.byPath()
-	for changed := true; changed; {
-		changed = false
-		for c := range d.p.Each() {
-			if !out[c.Path] {
-				for _, p := range d.needs(c, byPath) {
-					if out[p] {
-						out[c.Path], changed = true, true
-					}
-				}
-				continue
-			}
-			// The namespaces around what is not deleted.
-			for p := kind.ParentPath(c.Path); p != "/" && c.Before != nil; p = kind.ParentPath(p) {
-				if o := byPath[p]; o != nil && !out[p] && (o.Action == Delete || o.Action == Replace) {
-					out[p], changed = true, true
-				}
-			}
-		}
-	}
 }
 
 func (d *decisions) byPath() map[string]*Change {
