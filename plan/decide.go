@@ -101,14 +101,11 @@ func (d *decisions) comparison(want, have *Node) Change {
 	c.compare()
 	switch {
 	case len(c.ForcesReplace) > 0:
-		c.Action, c.Reason, c.Break = Replace, ReasonReplaceCannotUpdate, d.breaks[c.Addr]
-		d.checkRemoval(&c, want)
+		d.remake(&c, want, ReasonReplaceCannotUpdate)
 	case d.replace.match(c.Addr) && !c.Kind.Container:
-		c.Action, c.Reason, c.Break, c.MissingParts = Replace, ReasonReplaceByRequest, d.breaks[c.Addr], nil
-		d.checkRemoval(&c, want)
+		d.remake(&c, want, ReasonReplaceByRequest)
 	case want.ReplaceForACL && c.ACL != nil && !c.Kind.Container:
-		c.Action, c.Reason, c.Break, c.MissingParts = Replace, ReasonReplaceACL, d.breaks[c.Addr], nil
-		d.checkRemoval(&c, want)
+		d.remake(&c, want, ReasonReplaceACL)
 	case c.onlyRenamed():
 		// As in Terraform, the address is not a property of the node: there is nothing to change.
 		c.Action = NoOp
@@ -141,6 +138,12 @@ func (d *decisions) comparison(want, have *Node) Change {
 	}
 	d.continued(&c)
 	return c
+}
+
+// remake replaces a node, with all of its parts.
+func (d *decisions) remake(c *Change, want *Node, reason Reason) {
+	c.Action, c.Reason, c.Break, c.MissingParts = Replace, reason, d.breaks[c.Addr], nil
+	d.checkRemoval(c, want)
 }
 
 // onlyRenamed reports whether the address is all that differs. Such a change is

@@ -112,33 +112,27 @@ func (d *sides) changedByHand(have *Node) []Attribute {
 }
 
 func differences(want, have *Node) (out []undone) {
+	add := func(name, before, after string, undo func(*Node) error) {
+		out = append(out, undone{Attribute{name, before, after}, undo})
+	}
 	for _, p := range kind.Diff(want.Payload.Params, have.Payload.Params) {
-		out = append(out, undone{Attribute{p.Name, valueText(p.Before), valueText(p.After)}, func(n *Node) error {
+		add(p.Name, valueText(p.Before), valueText(p.After), func(n *Node) error {
 			for _, f := range n.Payload.Params.Fields() {
 				if f.Name == p.Name {
 					return f.Set(p.Before)
 				}
 			}
 			return fmt.Errorf("plan: no parameter %s", p.Name)
-		}})
+		})
 	}
-	if !kind.EqualACL(want.ACL, have.ACL) {
-		out = append(out, undone{Attribute{"acl", "[" + aclText(want.ACL) + "]", "[" + aclText(have.ACL) + "]"}, func(n *Node) error {
-			n.ACL = want.ACL
-			return nil
-		}})
+	if a, b := want.ACL, have.ACL; !kind.EqualACL(a, b) {
+		add("acl", "["+aclText(a)+"]", "["+aclText(b)+"]", func(n *Node) error { n.ACL = a; return nil })
 	}
 	if a, b := want.Payload.ChildACL, have.Payload.ChildACL; !kind.EqualACL(a, b) {
-		out = append(out, undone{Attribute{"contender_acl", "[" + aclText(a) + "]", "[" + aclText(b) + "]"}, func(n *Node) error {
-			n.Payload.ChildACL = a
-			return nil
-		}})
+		add("contender_acl", "["+aclText(a)+"]", "["+aclText(b)+"]", func(n *Node) error { n.Payload.ChildACL = a; return nil })
 	}
 	if a, b := want.Payload.Protect, have.Payload.Protect; a != b {
-		out = append(out, undone{Attribute{"prevent_destroy", valueText(a), valueText(b)}, func(n *Node) error {
-			n.Payload.Protect = a
-			return nil
-		}})
+		add("prevent_destroy", valueText(a), valueText(b), func(n *Node) error { n.Payload.Protect = a; return nil })
 	}
 	return out
 }

@@ -136,8 +136,7 @@ func (d *decisions) adoption(want, have *Node) (Change, bool) {
 	c.Action = Update
 	switch {
 	case len(c.ForcesReplace) > 0:
-		c.Action, c.Reason, c.Break = Replace, ReasonReplaceCannotUpdate, d.breaks[c.Addr]
-		d.checkRemoval(&c, want)
+		d.remake(&c, want, ReasonReplaceCannotUpdate)
 	case foreign && empty(have, c.Kind):
 		c.Action, c.Reason, c.MissingParts = Replace, ReasonReplaceContainer, nil
 	case foreign:

@@ -109,10 +109,7 @@ func (d *sides) addrs(containers bool) (out []Addr) {
 			out = append(out, addr)
 		}
 	}
-	for _, n := range d.given {
-		see(n, n.Addr)
-	}
-	for _, tree := range slices.Concat(d.intent.Elsewhere, d.opts.Elsewhere) {
+	for _, tree := range slices.Concat([]*Tree{{Nodes: d.given}}, d.intent.Elsewhere, d.opts.Elsewhere) {
 		for _, n := range tree.Nodes {
 			see(n, n.Addr)
 		}
@@ -155,20 +152,14 @@ func (d *selection) sources(targets, excludes *globs) {
 			d.asked[block] = targets.scope(excludes, block)
 		}
 	}
-	see := func(n *Node) {
-		if block := n.Addr.Block(); !d.asked[block] {
-			d.asked[block] = targets.scope(excludes, n.Addr)
-		}
-	}
 	if len(d.asked) == 0 {
 		return
 	}
-	for _, n := range d.given {
-		see(n)
-	}
-	for _, tree := range d.intent.Elsewhere {
+	for _, tree := range append([]*Tree{{Nodes: d.given}}, d.intent.Elsewhere...) {
 		for _, n := range tree.Nodes {
-			see(n)
+			if block := n.Addr.Block(); !d.asked[block] {
+				d.asked[block] = targets.scope(excludes, n.Addr)
+			}
 		}
 	}
 }
