@@ -82,11 +82,7 @@ func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree) 
 		return nil, err
 	}
 	for _, k := range r.found {
-		at := r.at[k.What]
-		k.Name = "access " + strings.Join(at[:min(len(at), 3)], ", ")
-		if more := len(at) - 3; more > 0 {
-			k.Name += fmt.Sprintf(" and %d more", more)
-		}
+		k.Name = "access " + plan.Few(r.at[k.What], 3)
 		k.Why = "plan, status and top read every node"
 		if r.admin {
 			k.Why = "an apply needs its rights on every node"

@@ -349,12 +349,7 @@ type ClosedError struct {
 // Explain implements [plan.Explainer]. Users notice closed locks before whoever applied
 // does, so this is said together with what ended the apply.
 func (e *ClosedError) Explain() plan.Explanation {
-	const room = 5
-	left := strings.Join(e.Locks[:min(len(e.Locks), room)], ", ")
-	if more := len(e.Locks) - room; more > 0 {
-		left += fmt.Sprintf(" and %d more", more)
-	}
-	next := "Locks that were being drained could not be opened again, so nobody new gets in: " + left + "."
+	next := "Locks that were being drained could not be opened again, so nobody new gets in: " + plan.Few(e.Locks, 5) + "."
 	if e.Why != nil {
 		next = plan.Explain(e.Why).Within("", next+" ", "").Text()
 	}

@@ -12,13 +12,13 @@ import (
 // key. Addresses compare and sort as strings.
 type Addr string
 
-// joined lists addresses in a sentence.
-func joined(addrs []Addr) string {
+// Few lists names in a sentence: the first ones, and how many more there are.
+func Few[S ~string](names []S, room int) string {
 	var out []string
-	for _, a := range addrs {
-		out = append(out, string(a))
+	for _, name := range names[:min(len(names), room)] {
+		out = append(out, string(name))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(out, ", ") + andMore(max(len(names)-room, 0))
 }
 
 // step is one step of an address.

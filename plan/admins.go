@@ -108,14 +108,10 @@ func (d *accessCheck) note(n *Node, summary, who, why, next string) {
 
 // tellRemarks reports each remark once.
 func (d *accessCheck) tellRemarks() {
-	const room = 5
 	for _, r := range d.remarks {
-		n, few := len(r.addrs), joined(r.addrs[:min(len(r.addrs), room)])
-		if n > room {
-			few += andMore(n - room)
-		}
+		n := len(r.addrs)
 		d.problem(Warning, ProblemAccess, r.first, r.summary,
-			fmt.Sprintf("%s %d node%s %s: %s. %s", r.who, n, plural(n), r.why, few, r.next))
+			fmt.Sprintf("%s %d node%s %s: %s. %s", r.who, n, plural(n), r.why, Few(r.addrs, 5), r.next))
 	}
 }
 
