@@ -112,7 +112,7 @@ func (s Status) document(string) any {
 				continue
 			}
 			f := fields{"address": in.Payload.Owner.Addr, "path": in.Path, "type": in.Kind.Name, "state": string(in.Payload.State),
-				"holders": contendersJSON(in.Holders, false), "waiters": contendersJSON(in.Waiters, false), "foreign": nonNil(in.Junk)}
+				"holders": contendersJSON(in.Holders), "waiters": contendersJSON(in.Waiters), "foreign": nonNil(in.Junk)}
 			addDeclared(f, in, s.NowMs)
 			locks = append(locks, f)
 		}
@@ -142,7 +142,7 @@ func usageJSON(u *plan.Usage) fields {
 	if !u.Busy() {
 		return nil
 	}
-	return fields{"holders": contendersJSON(contenders("", u.Holders), false), "waiters": contendersJSON(contenders("", u.Waiters), false), "foreign": nonNil(u.Junk)}
+	return fields{"holders": contendersJSON(contenders("", u.Holders)), "waiters": contendersJSON(contenders("", u.Waiters)), "foreign": nonNil(u.Junk)}
 }
 
 // visibleJSON escapes in JSON what clean escapes in text. People read JSON on terminals, and encoding/json does not escape

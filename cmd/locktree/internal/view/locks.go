@@ -141,11 +141,11 @@ func (l Locks) document(string) any {
 	return fields{"format_version": "1.1", "ensembles": ensembles}
 }
 
-// contenders are those of contendersJSON, with what the servers tell of their sessions.
+// contenders are those of contendersJSON, with what the nodes themselves and the servers tell of their sessions.
 func (e LocksOf) contenders(cs []recipes.Contender) []fields {
-	out := contendersJSON(cs, true)
+	out := contendersJSON(cs)
 	for i, c := range cs {
-		out[i]["position"] = i + 1
+		out[i]["node"], out[i]["format"], out[i]["revoked"], out[i]["token"], out[i]["position"] = c.Path, c.Writer, c.Revoked, c.Token, i+1
 		if !c.Held.IsZero() {
 			out[i]["held"] = c.Held.UTC().Format(time.RFC3339Nano)
 		}
@@ -164,15 +164,12 @@ func (e LocksOf) contenders(cs []recipes.Contender) []fields {
 	return out
 }
 
-// contendersJSON are contenders. With found, the nodes themselves were looked at, not the tree of a stack.
-func contendersJSON(cs []recipes.Contender, found bool) []fields {
+// contendersJSON are contenders as a tree has them.
+func contendersJSON(cs []recipes.Contender) []fields {
 	out := []fields{}
 	for _, c := range cs {
 		f := fields{"node": c.Name, "id": c.ID, "shared": c.Shared}
-		if found {
-			f["node"], f["format"], f["revoked"] = c.Path, c.Writer, c.Revoked
-		}
-		if found || c.Token != 0 {
+		if c.Token != 0 {
 			f["token"] = c.Token
 		}
 		if c.Session != 0 {
