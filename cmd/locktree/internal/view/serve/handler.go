@@ -127,10 +127,6 @@ func plain(w http.ResponseWriter, code int, text string) {
 
 // status writes the document of "locktree status -json".
 func (b *Board) status(w http.ResponseWriter, r *http.Request) {
-	if b.opts.Status == nil {
-		http.NotFound(w, r)
-		return
-	}
 	doc, err := b.opts.Status(r.Context())
 	if err != nil {
 		plain(w, http.StatusServiceUnavailable, view.Brief(err)+"\n")
