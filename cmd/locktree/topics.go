@@ -11,28 +11,6 @@ import (
 //go:embed topics/*.txt
 var topicTexts embed.FS
 
-// topicText is what a topic says.
-func topicText(name string) string {
-	text, err := topicTexts.ReadFile("topics/" + name + ".txt")
-	if err != nil {
-		panic(err) // it is no part of the program: each topic has a test
-	}
-	return strings.TrimRight(string(text), "\n")
-}
-
-// runbooks are the topics with step-by-step instructions. Tests type what is in them (TestRunbook… in examples).
-var runbooks = []struct {
-	name, short string
-	suggestFor  []string
-}{
-	{"rotate-password", "Runbook: rotate passwords", []string{"rotate", "rotation"}},
-	{"ci-access", "Runbook: let CI plan without the right to change anything", []string{"ci"}},
-	{"restore-backup", "Runbook: restore the locks from a backup of ZooKeeper", []string{"restore", "backup"}},
-	{"migrate-ensemble", "Runbook: move a stack to another ensemble", []string{"migrate", "move"}},
-	{"take-over-stack", "Runbook: take over a stack whose administrator is gone", []string{"takeover", "superuser", "recover"}},
-	{"two-teams", "Runbook: two teams, each with locks of its own", []string{"teams"}},
-}
-
 // exitCodes are for the help, and for a test that compares them with the constants.
 var exitCodes = []struct {
 	code int
@@ -68,13 +46,24 @@ func topics() []*cobra.Command {
 		"once, with 1. The transaction is then committed or not; \"locktree plan\" shows which.")
 	all := []*cobra.Command{
 		{Use: "exit-codes", SuggestFor: []string{"exit", "codes", "exitcodes"}, Short: "Exit codes", Long: codes.String()},
-		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "Environment variables", Long: topicText("environment")},
-		{Use: "json", Short: "What -json prints", Long: topicText("json")},
-		{Use: "from-terraform", SuggestFor: []string{"terraform"}, Short: "For people who know Terraform", Long: topicText("from-terraform")},
-		{Use: "from-curator", SuggestFor: []string{"curator", "kazoo"}, Short: "For programs that use Apache Curator or kazoo", Long: topicText("from-curator")},
+		{Use: "environment", SuggestFor: []string{"env", "variables"}, Short: "Environment variables"},
+		{Use: "json", Short: "What -json prints"},
+		{Use: "from-terraform", SuggestFor: []string{"terraform"}, Short: "For people who know Terraform"},
+		{Use: "from-curator", SuggestFor: []string{"curator", "kazoo"}, Short: "For programs that use Apache Curator or kazoo"},
+		// Runbooks are step-by-step instructions. Tests type what is in them (TestRunbook… in examples).
+		{Use: "rotate-password", SuggestFor: []string{"rotate", "rotation"}, Short: "Runbook: rotate passwords"},
+		{Use: "ci-access", SuggestFor: []string{"ci"}, Short: "Runbook: let CI plan without the right to change anything"},
+		{Use: "restore-backup", SuggestFor: []string{"restore", "backup"}, Short: "Runbook: restore the locks from a backup of ZooKeeper"},
+		{Use: "migrate-ensemble", SuggestFor: []string{"migrate", "move"}, Short: "Runbook: move a stack to another ensemble"},
+		{Use: "take-over-stack", SuggestFor: []string{"takeover", "superuser", "recover"}, Short: "Runbook: take over a stack whose administrator is gone"},
+		{Use: "two-teams", SuggestFor: []string{"teams"}, Short: "Runbook: two teams, each with locks of its own"},
 	}
-	for _, r := range runbooks {
-		all = append(all, &cobra.Command{Use: r.name, SuggestFor: r.suggestFor, Short: r.short, Long: topicText(r.name)})
+	for _, c := range all[1:] {
+		text, err := topicTexts.ReadFile("topics/" + c.Use + ".txt")
+		if err != nil {
+			panic(err) // it is no part of the program: each topic has a test
+		}
+		c.Long = strings.TrimRight(string(text), "\n")
 	}
 	return all
 }

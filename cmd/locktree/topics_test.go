@@ -144,3 +144,11 @@ func TestGuidesMentionWhatExists(t *testing.T) {
 	}
 	require.Greater(t, mentioned, 10)
 }
+
+func topicText(name string) string {
+	text, err := topicTexts.ReadFile("topics/" + name + ".txt")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
