@@ -86,8 +86,11 @@ func (t *topRun) run(ctx context.Context, s *stack) error {
 		select {
 		case found := <-looks:
 			looking = false
-			if err := t.take(found); err != nil {
-				return err
+			switch t.last.Error = found.err; {
+			case found.err == nil:
+				t.last.Locks = found.Locks
+			case t.last.Ensembles == nil: // there would be nothing to show
+				return found.err
 			}
 			n++
 		case <-next.C:
@@ -129,18 +132,6 @@ func (t *topRun) look(ctx context.Context, s *stack) (found topLook) {
 		found.Ensembles = append(found.Ensembles, of)
 	}
 	return found
-}
-
-// take keeps the result of a look. Only the first one must not fail: there would be nothing to show.
-func (t *topRun) take(found topLook) error {
-	t.last.Error = found.err
-	switch {
-	case found.err == nil:
-		t.last.Locks = found.Locks
-	case t.last.Ensembles == nil:
-		return found.err
-	}
-	return nil
 }
 
 // verdict is how top ends, which depends on what it showed last.

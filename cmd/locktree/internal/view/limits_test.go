@@ -67,11 +67,16 @@ func TestAHoldBeginsWithTheGrant(t *testing.T) {
 
 	noon := time.UnixMilli(now)
 	c := recipes.Contender{Since: noon.Add(-time.Hour), Held: noon.Add(-time.Second)}
+	lock := func(l kind.Limits, holders, waiters []recipes.Contender) *inspect.Report {
+		p := kind.Mutex.New().(*kind.MutexParams)
+		p.Limits = l
+		return &inspect.Report{Payload: &kind.Payload{Params: p}, Holders: holders, Waiters: waiters}
+	}
 	limits := kind.Limits{MaxHold: "1m", MaxWait: "1m"}
-	require.Empty(t, view.Exceeded(limits, []recipes.Contender{c}, nil, noon))
+	require.Empty(t, view.Exceeded(lock(limits, []recipes.Contender{c}, nil), noon))
 	c.Held = time.Time{}
-	over := view.Exceeded(limits, []recipes.Contender{c, {}}, []recipes.Contender{c}, noon)
+	over := view.Exceeded(lock(limits, []recipes.Contender{c, {}}, []recipes.Contender{c}), noon)
 	require.Len(t, over, 2)
 	require.Equal(t, view.Excess{Limit: "max_wait", Declared: "1m", Age: time.Hour, Who: c}, over[1])
-	require.Empty(t, view.Exceeded(kind.Limits{MaxHold: "1h"}, []recipes.Contender{c}, nil, noon), "the limit itself is allowed")
+	require.Empty(t, view.Exceeded(lock(kind.Limits{MaxHold: "1h"}, []recipes.Contender{c}, nil), noon), "the limit itself is allowed")
 }

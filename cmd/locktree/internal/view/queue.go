@@ -54,7 +54,7 @@ func writeQueue(w io.Writer, indent string, in *inspect.Report, nowMs int64, abo
 	for _, name := range in.Junk {
 		fmt.Fprintf(w, "%sforeign\t%s\n", indent, clean(name))
 	}
-	if text := limitsLine(in.Payload.Limits(), exceeded(in, nowMs)); text != "" {
+	if text := limitsLine(in.Payload.Limits(), Exceeded(in, time.UnixMilli(nowMs))); text != "" {
 		fmt.Fprintf(w, "%slimits\t%s\n", indent, text)
 	}
 }
@@ -72,11 +72,6 @@ func tally(locks []*inspect.Report) string {
 		waiting += len(q.waiters)
 	}
 	return fmt.Sprintf("%s, %d held, %d waiting", Plural(n, "lock"), held, waiting)
-}
-
-// exceeded are the limits of a lock that somebody is beyond.
-func exceeded(in *inspect.Report, nowMs int64) []Excess {
-	return Exceeded(in.Payload.Limits(), in.Holders, in.Waiters, time.UnixMilli(nowMs))
 }
 
 // reports are the provisioned nodes of a tree as package inspect has locks.
@@ -199,7 +194,7 @@ type Excess struct {
 }
 
 // Exceeded are the limits of a lock that its holders and waiters are beyond.
-func Exceeded(l kind.Limits, holders, waiters []recipes.Contender, now time.Time) (out []Excess) {
+func Exceeded(in *inspect.Report, now time.Time) (out []Excess) {
 	add := func(name, declared string, most time.Duration, cs []recipes.Contender) {
 		x := Excess{Limit: name, Declared: declared}
 		for _, c := range cs {
@@ -212,8 +207,9 @@ func Exceeded(l kind.Limits, holders, waiters []recipes.Contender, now time.Time
 			out = append(out, x)
 		}
 	}
-	add("max_hold", l.MaxHold, l.Hold(), holders)
-	add("max_wait", l.MaxWait, l.Wait(), waiters)
+	l := in.Payload.Limits()
+	add("max_hold", l.MaxHold, l.Hold(), in.Holders)
+	add("max_wait", l.MaxWait, l.Wait(), in.Waiters)
 	return out
 }
 
@@ -255,7 +251,7 @@ func addDeclared(f fields, in *inspect.Report, nowMs int64) {
 	}
 	if l.MaxHold+l.MaxWait != "" {
 		names := []string{}
-		for _, x := range exceeded(in, nowMs) {
+		for _, x := range Exceeded(in, time.UnixMilli(nowMs)) {
 			names = append(names, x.Limit)
 		}
 		f["exceeded"] = names

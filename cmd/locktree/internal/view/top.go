@@ -144,7 +144,7 @@ func (t Top) columns(rows []topRow, room int) string {
 		if owned {
 			token += "\t" + clean(r.Payload.Limits().Owner)
 		}
-		over := exceeded(r.Report, t.NowMs)
+		over := Exceeded(r.Report, time.UnixMilli(t.NowMs))
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", shortened(lock, room), r.names(room), longest(r.holders, t.NowMs)+beyond(over, "max_hold"),
 			len(r.waiters), longest(r.waiters, t.NowMs)+beyond(over, "max_wait"), r.Kind.Name, token)
 	}

@@ -84,7 +84,7 @@ func (b *Board) exposition() []byte {
 func (b *Board) ensembleMetrics(f *families, e *Ensemble, now time.Time) {
 	en := []string{"ensemble", e.Name}
 	f.add("locktree_up", "gauge", "Whether the last look at the ensemble succeeded and is recent.", number(b.fresh(e, now) && e.Error == ""), en...)
-	f.add("locktree_scan_errors_total", "counter", "Looks that failed.", float64(b.failures[e.Name]), en...)
+	f.add("locktree_scan_errors_total", "counter", "Looks that failed.", float64(e.failures), en...)
 	if e.Drift != nil {
 		c := e.Drift.Summary()
 		for i, n := range []int{c.Add, c.Change, c.Destroy} {

@@ -115,7 +115,7 @@ func (p *problemsOf) lost() {
 // locks finds what is wrong with single locks.
 func (p *problemsOf) locks() {
 	before := map[*inspect.Report]bool{}
-	if old := p.b.before[p.e.Name]; old != nil {
+	if old := p.e.before; old != nil {
 		for _, in := range old.Locks {
 			if len(in.Waiters) > 0 || in.Kind.Kept {
 				before[in] = true
@@ -168,7 +168,7 @@ func (p *problemsOf) limits(in *inspect.Report) {
 	if l.Owner != "" {
 		ask = " Its owner is " + clip(l.Owner) + "."
 	}
-	for _, x := range view.Exceeded(l, in.Holders, in.Waiters, p.e.Snapshot.At) {
+	for _, x := range view.Exceeded(in, p.e.Snapshot.At) {
 		what, does := "longer than declared", "has held it"
 		if x.Limit == "max_wait" {
 			what, does = "waits longer than declared", "has waited"

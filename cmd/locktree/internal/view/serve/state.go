@@ -21,6 +21,8 @@ type Ensemble struct {
 	Prefix   string            // below which everything is looked at, "" for declared locks only
 	Snapshot *inspect.Snapshot // the newest; nil before the first
 	Error    string            // why there is none newer, "" when the last look succeeded
+	before   *inspect.Snapshot // the one before
+	failures int               // looks that failed
 
 	Compare bool       // it is compared with a configuration
 	Drift   *plan.Plan // what would put the configuration in force; nil before it was checked, and without a configuration
@@ -48,9 +50,7 @@ type Board struct {
 
 	mu        sync.Mutex
 	ensembles []Ensemble
-	before    map[string]*inspect.Snapshot // the one before Ensemble.Snapshot
 	history   history
-	failures  map[string]int // looks that failed, by ensemble
 	version   int
 	pages     map[string][]byte // rendered for this version
 	metrics   []byte            // as they were measured; nil before somebody asks
@@ -67,7 +67,7 @@ func NewBoard(opts Options, ensembles ...Ensemble) *Board {
 		opts.Now = time.Now
 	}
 	return &Board{
-		opts: opts, ensembles: ensembles, before: map[string]*inspect.Snapshot{}, failures: map[string]int{},
+		opts: opts, ensembles: ensembles,
 		history: history{limit: opts.History, counts: map[lockKey]counts{}},
 		pages:   map[string][]byte{}, streams: map[*stream]struct{}{},
 	}
@@ -77,8 +77,7 @@ func NewBoard(opts Options, ensembles ...Ensemble) *Board {
 func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) {
 	b.Change(ensemble, func(e *Ensemble) {
 		b.history.compare(ensemble, e.Snapshot, snap)
-		b.before[ensemble] = e.Snapshot
-		e.Snapshot, e.Error = snap, ""
+		e.before, e.Snapshot, e.Error = e.Snapshot, snap, ""
 	})
 }
 
@@ -86,7 +85,7 @@ func (b *Board) Saw(ensemble string, snap *inspect.Snapshot) {
 func (b *Board) Failed(ensemble string, err error) {
 	b.Change(ensemble, func(e *Ensemble) {
 		e.Error = view.Brief(err)
-		b.failures[ensemble]++
+		e.failures++
 	})
 }
 
