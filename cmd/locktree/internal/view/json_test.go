@@ -128,7 +128,7 @@ func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	tree := liveTree()
 	tree.Nodes[2].Live.Usage = &plan.Usage{Holders: []plan.Holder{{ID: id}}, Junk: []string{id}}
 	var out, lines bytes.Buffer
-	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}})
+	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	view.NewStream(&lines, "1.2.3", clock).Message(id)
 	raw, err := json.Marshal(id)
 	require.NoError(t, err)

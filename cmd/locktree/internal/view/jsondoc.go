@@ -118,12 +118,10 @@ func (s Status) document(string) any {
 		}
 		gaps := tree.Gaps()
 		unreadable, missing := gapsJSON(gaps)
-		e := fields{"ensemble": tree.Ensemble, "servers": at(s.Servers, i), "root": tree.Root, "stack": tree.Stack, "locks": append(locks, missing...),
-			"unreadable": unreadable, "unmanaged": nonNil(unmanaged(tree, gaps))}
-		if i < len(s.Drift) {
-			c := s.Drift[i].Summary()
-			e["changes"] = fields{"add": c.Add, "change": c.Change, "remove": c.Destroy}
-		}
+		c := s.Drift[i].Summary()
+		e := fields{"ensemble": tree.Ensemble, "servers": s.Servers[i], "root": tree.Root, "stack": tree.Stack, "locks": append(locks, missing...),
+			"unreadable": unreadable, "unmanaged": nonNil(unmanaged(tree, gaps)),
+			"changes": fields{"add": c.Add, "change": c.Change, "remove": c.Destroy}}
 		maps.Copy(e, waitsJSON(inspect.WaitsFor(nodes...)))
 		ensembles = append(ensembles, e)
 	}

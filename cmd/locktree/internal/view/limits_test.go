@@ -20,7 +20,7 @@ var stated = kind.Limits{MaxHold: "1m", MaxWait: "45s", Owner: "Team \x1b[31mLed
 func TestWhatIsLongerThanDeclaredIsMarked(t *testing.T) {
 	tree := liveTree()
 	tree.Nodes[2].Payload.Params.(*kind.MutexParams).Limits = stated
-	s := view.Status{Trees: []*plan.Tree{tree}, NowMs: now}
+	s := view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
 	v, out, _ := capture(nil)
 	v.Show(s)
 	v.Show(top(seen("main", tree.Nodes[2])))
@@ -55,7 +55,7 @@ func TestAHoldBeginsWithTheGrant(t *testing.T) {
 	ledger := tree.Nodes[2]
 	ledger.Live.Usage = &plan.Usage{Holders: []plan.Holder{late}}
 	v, out, _ := capture(nil)
-	s := view.Status{Trees: []*plan.Tree{tree}, NowMs: now}
+	s := view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
 	v.Show(s)
 	v.Show(top(seen("main", ledger)))
 	v.Show(view.Plan{NowMs: now, Plans: []*plan.Plan{{Changes: []plan.Change{

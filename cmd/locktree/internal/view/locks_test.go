@@ -67,11 +67,11 @@ func TestStatusWarnsOfDeadlocks(t *testing.T) {
 	}
 	tree := &plan.Tree{Nodes: []*plan.Node{held("/ledger", "A", "B", 1, 2), held("/rates", "B", "A", 2, 1)}}
 	v, out, _ := capture(nil)
-	v.Show(view.Status{Trees: []*plan.Tree{tree}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), "deadlock: B holds /rates and waits for /ledger; A holds /ledger and waits for /rates\n")
 	tree.Nodes = tree.Nodes[:1]
 	out.Reset()
-	v.Show(view.Status{Trees: []*plan.Tree{tree}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.NotContains(t, out.String(), "deadlock")
 }
 

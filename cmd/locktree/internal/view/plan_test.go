@@ -146,7 +146,7 @@ func TestNoViewShowsDigests(t *testing.T) {
 	for _, v := range []view.Reports{human, view.NewDocuments(&doc, view.Stream{Writer: &errs}, "1.2.3")} {
 		v.Show(view.Plan{Plans: []*plan.Plan{richPlan()}})
 		v.Show(view.Live{tree})
-		v.Show(view.Status{Trees: []*plan.Tree{tree}})
+		v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	}
 	all := out.String() + err.String() + doc.String() + lines.String() + errs.String()
 	require.Contains(t, all, "digest:payments:cdr", "the access lists must have been printed for this test to mean anything")
@@ -164,7 +164,7 @@ func TestControlCharactersAreShownNotObeyed(t *testing.T) {
 	tree := &plan.Tree{Root: "/", Nodes: []*plan.Node{{Path: "/x", Payload: richPlan().Changes[0].Before.Payload, Live: &plan.Live{Usage: &evil}}}, Unmanaged: []string{"/\x1b[31m"}}
 	v, out, err := capture(nil)
 	v.Show(view.Plan{Plans: []*plan.Plan{p}})
-	v.Show(view.Status{Trees: []*plan.Tree{tree}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), `a\x1b[2Jb\u202e`)
 	require.False(t, strings.ContainsAny(out.String()+err.String(), "\x1b\x07\u202e"))
 }

@@ -17,7 +17,7 @@ func (s Status) text(h *Human) {
 		if i > 0 {
 			h.out.printf("\n")
 		}
-		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(tree.Ensemble), at(s.Servers, i), clean(tree.Stack))
+		h.out.printf("%s  %s  stack %s\n\n", h.out.paint(bold)(tree.Ensemble), s.Servers[i], clean(tree.Stack))
 		w := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "%s\n", clean(tree.Root))
 		locks, gaps := reports(tree), tree.Gaps()
@@ -26,19 +26,10 @@ func (s Status) text(h *Human) {
 		closed := len(Closed(gaps))
 		h.out.printf("\n%s%s.\n", tally(locks), notSeen(len(gaps)-closed, closed))
 		h.deadlocks(inspect.WaitsFor(locks...))
-		if i < len(s.Drift) {
-			if line := driftLine(s.Drift[i]); line != "" {
-				h.out.printf("%s\n", h.out.paint(yellow)(line))
-			}
+		if line := driftLine(s.Drift[i]); line != "" {
+			h.out.printf("%s\n", h.out.paint(yellow)(line))
 		}
 	}
-}
-
-func at(list []string, i int) string {
-	if i < len(list) {
-		return list[i]
-	}
-	return ""
 }
 
 // twig is a node of the printed tree: a provisioned node, a gap, or a child of a

@@ -46,14 +46,14 @@ func TestStatusTellsALockThatMayBeKept(t *testing.T) {
 	use := &plan.Usage{Holders: []plan.Holder{{ID: "worker", RetainMs: 5000}}}
 	tree.Nodes[2].Live.Usage = use
 	v, out, _ := capture(nil)
-	v.Show(view.Status{Trees: []*plan.Tree{tree}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), "worker (in use, or kept for up to 5s)")
 	out.Reset()
-	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}})
+	view.NewDocuments(out, view.Stream{}, "1.2.3").Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), `"retain_ms": 5000`)
 	use.Waiters = []plan.Holder{{ID: "rival"}}
 	out.Reset()
-	v.Show(view.Status{Trees: []*plan.Tree{tree}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.NotContains(t, out.String(), "kept", "not while somebody waits")
 }
 
@@ -66,7 +66,7 @@ func TestStatusCutsLongQueues(t *testing.T) {
 	}
 	tree.Nodes[2].Live.Usage = long
 	v, out, _ := capture(nil)
-	v.Show(view.Status{Trees: []*plan.Tree{tree}})
+	v.Show(view.Status{Trees: []*plan.Tree{tree}, Servers: []string{""}, Drift: []*plan.Plan{{}}})
 	require.Contains(t, out.String(), "worker-9")
 	require.NotContains(t, out.String(), "worker-10")
 	require.Contains(t, out.String(), "and 3 more")
