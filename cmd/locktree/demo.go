@@ -149,14 +149,8 @@ func (d *demo) provision(ctx context.Context) error {
 
 // useQuickstart replaces what init wrote by the example.
 func (d *demo) useQuickstart() error {
-	old, err := filepath.Glob(filepath.Join(d.dir, "*"))
-	if err != nil {
+	if err := os.RemoveAll(filepath.Join(d.dir, starterName)); err != nil {
 		return err
-	}
-	for _, f := range old {
-		if err := os.RemoveAll(f); err != nil {
-			return err
-		}
 	}
 	data, err := examples.Quickstart.ReadFile("quickstart/locks.locktree.hcl")
 	if err != nil {
