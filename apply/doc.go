@@ -68,5 +68,5 @@
 // pins (verify.go), creates the nodes that the lock needs
 // (scaffold.go) and takes the lock (lock.go). locked prepares nodes (widen.go, drain.go). sending
 // commits each transaction and determines its outcome (break.go, commit.go). listing sets the access
-// lists (aclphase.go). errors.go and explain.go word the errors.
+// lists (aclphase.go). errors.go and explain.go have the error texts.
 package apply

@@ -2,7 +2,7 @@
 //
 // [Load] reads a directory; its result is what [plan.Diff] compares with the ensemble. [Format] is the layout of files,
 // [OpenConsole] evaluates single expressions, [Schema] describes the language as data, [Config.Generate] writes
-// configuration for znodes that exist. The language itself is explained in the README and by "locktree schema".
+// configuration for znodes that exist. "locktree schema" describes the language for people; the README has an example.
 //
 // # What Load promises
 //

@@ -419,7 +419,7 @@ func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {
 			x := startExecOn(t, server, dir, execLock, "--", "echo", "ran")
 			x.ends(exitOwn)
 			require.Contains(t, x.stderr.String(), "Error: Lock cannot be kept")
-			require.Contains(t, x.stderr.String(), "To the servers we are world:anyone.")
+			require.Contains(t, x.stderr.String(), "The servers see this connection as world:anyone.")
 			n, _ := server.Get(execLock)
 			require.Empty(t, n.Children)
 		})

@@ -84,7 +84,7 @@ func outcome(o *office, code int, text string) (cell, why string) {
 	said := strings.ReplaceAll(text, o.root, "/locks")
 	said = regexp.MustCompile(`_c_[-0-9a-f]+-`).ReplaceAllString(said, "_c_...-")
 	said = regexp.MustCompile(`we are (digest:\w+|world:anyone( \(no credentials are given\))?)`).ReplaceAllString(said, "we are ...")
-	said = regexp.MustCompile(`; have that right granted.*`).ReplaceAllString(said, ".")
+	said = regexp.MustCompile(`; ask for that right.*`).ReplaceAllString(said, ".")
 	m := regexp.MustCompile(`(?m)^(?:Error: (.*)\n\n(?:  on .*\n.*\n\n)?|  fails   (identity)(?:: ))(.*)$`).FindStringSubmatch(said)
 	require.NotNil(o.t, m, text)
 	return "no", m[1] + m[2] + ": " + m[3]

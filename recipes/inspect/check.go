@@ -33,7 +33,7 @@ const (
 // String returns "holds", "unsure" or "fails".
 func (v Verdict) String() string { return [...]string{"holds", "unsure", "fails"}[v] }
 
-// Condition is one of the conditions on which the promises of package recipes rest, as Check found it.
+// Condition is one of the conditions that the guarantees of package recipes depend on, as Check found it.
 type Condition struct {
 	Name    string // "session timeout", "stale servers", "clock", "server version", "access /locks/a"
 	Verdict Verdict

@@ -1,5 +1,5 @@
-// Package otel makes OpenTelemetry spans of acquisitions: how long a call waited for a lock, in the trace of its caller, with a
-// link to the trace of who held it. Import it under a name of your own:
+// Package otel provides OpenTelemetry spans of acquisitions: how long a call waited for a lock, in the trace of its caller,
+// with a link to the trace of the holder. Import it under a name of your own:
 //
 //	import lockotel "github.com/locktree/locktree/recipes/otel"
 //
@@ -18,13 +18,13 @@
 //
 // # Who was in the way
 //
-// [ID] writes the trace that the caller's context belongs to into the contender, behind its name. Everybody who may read the
-// queue sees it there: `locktree status` shows it. A call that has waited for 100 ms and is recorded asks who is first in the
-// queue, with two requests, and links to the trace it finds; one that is refused knows it from the error. Semaphores have
-// several holders, and sets several queues: of those only the error tells.
+// [ID] writes the trace of the caller's context into the contender, behind its name. Everybody who may read the queue sees it
+// there; `locktree status` shows it. A call that has waited for 100 ms and is recorded reads the first contender of the queue,
+// with two requests, and links to the trace it finds. A call that is refused takes the trace from the error. Semaphores have
+// several holders, and a MultiLock has several queues: for these only the error names a trace.
 //
-// As every call has an ID of its own, [recipes.WithLocalHandoff] never passes a place on, and what [recipes.WithRetention]
-// keeps is given up by the next call.
+// As every call has an ID of its own, [recipes.WithLocalHandoff] never passes a place on, and the next call gives up a lock
+// that [recipes.WithRetention] keeps.
 package otel
 
 import (

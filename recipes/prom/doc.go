@@ -1,4 +1,4 @@
-// Package prom makes Prometheus metrics of what the recipes of a program do.
+// Package prom provides Prometheus metrics of the recipes that a program uses.
 //
 //	locks := prom.New()
 //	prometheus.MustRegister(locks)
@@ -6,8 +6,8 @@
 //	...
 //	http.Handle("/metrics", promhttp.Handler())
 //
-// One Observer serves all Clients of one ensemble. A program that uses several ensembles has an Observer for each, and tells
-// them apart by a label: prometheus.WrapRegistererWith(prometheus.Labels{"ensemble": "eu"}, reg).MustRegister(locks).
+// One Observer serves all Clients of one ensemble. A program that uses several ensembles needs an Observer for each, and
+// distinguishes them by a label: prometheus.WrapRegistererWith(prometheus.Labels{"ensemble": "eu"}, reg).MustRegister(locks).
 //
 // # Metrics
 //
@@ -16,7 +16,7 @@
 //	locktree_hold_seconds{lock,kind,end}        histogram  leases by how long they were held; end is released or lost
 //	locktree_waiting{lock}                      gauge      calls that wait now
 //	locktree_held{lock,kind}                    gauge      leases that are held now
-//	locktree_leader{lock}                       gauge      of an election: 1 while this program leads, else 0
+//	locktree_leader{lock}                       gauge      for an election: 1 while this program leads, else 0
 //	locktree_lost_total{lock,reason}            counter    leases that ended before they were released
 //	locktree_suspected_total{lock}              counter    times that the session of a lease was in doubt
 //	locktree_sessions_lost_total                counter    sessions that were lost, other than by Client.Close
@@ -34,21 +34,21 @@
 //
 // reason is session (expired, or not proven in time), deleted (somebody deleted the node) or other.
 //
-// A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is no event. A call
-// waits for another contender in the queue, or for another goroutine of its own Client.
+// A MultiLock counts once for each member, with kind="multilock". Entering a lock again (WithReentrancy) is not counted. A
+// call waits for another contender in the queue, or for another goroutine of its own Client.
 //
-// Heartbeats are sent while a lock is held, or a caller is next in line for a mutex, and nothing else is written. They become slow
-// before locks are lost.
+// A Client sends heartbeats while it holds a lock, or is next in line for a mutex, and writes nothing else meanwhile. They
+// become slow before locks are lost.
 //
 // The histograms have classic buckets for every server, and native ones for a Prometheus that scrapes native histograms.
 //
 // # The label
 //
-// lock is the path of the lock. Each value costs about 45 time series in the server, so programs that make up paths should
+// lock is the path of the lock. Each value costs about 45 time series in the server, so programs that generate paths should
 // replace the part that varies, see [WithLabel]. After 1,000 values (see [WithMaxLocks]) new ones are counted together as
 // "other", and locktree_label_overflow_total grows.
 //
 // # What it costs
 //
-// Metrics are counted on the Client's own goroutine for its Observer: no lock waits for them, nor for a scrape.
+// The metrics are counted on the goroutine that the Client has for its Observer: no lock waits for them or for a scrape.
 package prom

@@ -89,7 +89,7 @@ func (s *Session) opError(o *op, outcome Outcome, err error) *OpError {
 	case errors.Is(err, zk.ErrNoAuth):
 		// go-zookeeper words it "not authenticated", which sends people to the wrong place.
 		e.Err = deniedError{fmt.Sprintf("permission denied: it needs %s, and we are %s", cmp.Or(o.need, need(o.name, o.path)), s.Whoami())}
-		e.Hint = "have that right granted, or check the credentials: ZooKeeper accepts a wrong digest password and then knows nobody by that name"
+		e.Hint = "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"
 	case errors.Is(err, zk.ErrInvalidACL):
 		e.Hint = "an ACL must not be empty, its schemes must be known to the servers, and scheme auth needs credentials"
 	}

@@ -1,8 +1,8 @@
 // Package zktest is an in-memory ZooKeeper server for tests and development. It
 // speaks ZooKeeper's wire protocol, so programs use it through the client
 // library they use in production: over TCP, or over net.Pipe inside a
-// testing/synctest bubble. There time is fake, and a session timeout takes
-// exactly as long as it should and none of yours.
+// testing/synctest bubble. Time in a bubble is fake: a session timeout has its
+// exact length, and your test does not wait for it.
 //
 //	func TestALostLockEndsItsWork(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) { // fake time: timeouts take none
@@ -32,8 +32,8 @@
 //
 // It is not for production. Everything is kept in memory and lost when the
 // process ends, nothing is replicated, and anybody who reaches the port may do
-// anything. What outgrows one process runs on real ZooKeeper: same protocol, no
-// change of code.
+// anything. Programs run on real ZooKeeper without a change: the protocol is the
+// same.
 //
 // # What it can do besides serving
 //
@@ -41,13 +41,13 @@
 //   - read and edit the tree without a client: [Server.Get], [Server.Create],
 //     [Server.Set], [Server.Delete], [Server.Dump], [Server.Sessions]
 //   - count requests and round trips: [Server.Counts]
-//   - do damage to the requests a predicate picks ([Server.Inject]) or to watch
-//     events ([Server.InjectEvent])
+//   - inject faults into requests that a predicate selects ([Server.Inject]) or
+//     into watch events ([Server.InjectEvent])
 //   - expire, disconnect, partition or swap sessions: [Server.Expire],
 //     [Server.Disconnect], [Server.Partition], [Server.SwapSessionID]
 //   - freeze, refuse connections or become read-only: [Server.Freeze],
 //     [Server.RefuseDials], [Server.SetReadOnly]
-//   - play a follower that lags behind, or a leader that was cut off:
+//   - simulate a follower that lags behind, or a leader that is cut off:
 //     [Server.Replica]
 //
 // # Limits
@@ -64,7 +64,7 @@
 // 12 (3.8.0-11+deb12u2). Package conformance checks that with written scenarios
 // (about 900 replies and events of the real server) and with random sequences
 // from three sessions, played to both servers. In the last long run 11,000
-// sequences with 442,713 replies and events were the same: results, codes,
+// sequences with 442,713 replies and events were identical: results, codes,
 // Stats, children, data, the order of events and replies, and the exact zxid of
 // each. kazoo and Curator run their locks, elections and caches on it.
 // CONFORMANCE.md lists every operation and fault with the test that exercises

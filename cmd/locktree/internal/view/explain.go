@@ -143,7 +143,7 @@ func (d *Denied) Explain() plan.Explanation {
 	said := x.Text()
 	var parts []string
 	if !strings.Contains(said, "we (") {
-		parts = append(parts, "To the servers we are "+strings.Join(d.Who, ", ")+".")
+		parts = append(parts, "The servers see this connection as "+strings.Join(d.Who, ", ")+".")
 	}
 	switch {
 	case slices.Equal(d.Who, []string{"world:anyone"}):
@@ -159,7 +159,7 @@ func (d *Denied) Explain() plan.Explanation {
 
 // whom is whom to ask for the right.
 func (d *Denied) whom() string {
-	text := "Whom to ask cannot be seen: the access lists there are not ours to read."
+	text := "It is not known whom to ask: this connection may not read the access lists there."
 	switch {
 	case len(d.Ask) > 0:
 		text = fmt.Sprintf("Whom to ask: %s, who may change the access list of %s.", strings.Join(d.Ask, " or "), clean(d.At))
