@@ -1,6 +1,6 @@
-// Command cache shares a table of prices between eight readers and a program that renews it. The table is two values
-// that belong together; nobody may ever see one old and one new. Readers read side by side, the renewal is alone, and
-// as the lock is declared with preference = "writer" it does not wait for readers that come after it.
+// Command cache shares a table of prices between eight readers and a program that updates it. The table consists of two
+// values that belong together; no reader may see one old and one new value. Readers read at the same time, and the
+// update excludes them. The lock is declared with preference = "writer", so the update does not wait for later readers.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command ratelimit keeps the calls that ten programs make to somebody's API below a limit for all of them together: the
-// permits of a semaphore. The limit is declared, not compiled in: change it in locks.locktree.hcl and apply while
-// this runs.
+// Command ratelimit keeps the calls of ten programs to an external API below one common limit: the permits of a
+// semaphore. The limit is declared, not compiled in: change it in locks.locktree.hcl and apply while this runs.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command transfer moves money between three accounts, from six programs at once, in both directions. A transfer takes
-// the locks of both its accounts together, in one transaction: whatever order they are named in, no two transfers wait
-// for each other in a circle.
+// Command transfer moves money between three accounts, from six programs at once, in both directions. Each transfer
+// takes the locks of both accounts together, in one transaction, so no transfers deadlock, whatever order they name the
+// locks in.
 package main
 
 import (

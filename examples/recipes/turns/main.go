@@ -1,5 +1,5 @@
-// Command turns is the scenario of order statistics: ten programs queue for one lock, each runs alone, in the order in
-// which they came, and each grant's fencing token is larger than the one before.
+// Command turns shows the order of grants: ten programs queue for one lock, and each runs alone, in the order of arrival.
+// Each grant's fencing token is larger than the one before.
 package main
 
 import (

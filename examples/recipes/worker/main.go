@@ -1,6 +1,5 @@
-// Command worker runs three workers of which one at a time, the elected leader, does the jobs. Each gives the office up
-// after three jobs, and the next one goes on. In production each would be a process on a machine of its own, and lead
-// until it is stopped.
+// Command worker runs three workers. Only the elected leader does the jobs. Each leader resigns after three jobs, and
+// the next one goes on. In production each worker would be a process on its own machine, and lead until it is stopped.
 package main
 
 import (
