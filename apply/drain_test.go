@@ -276,12 +276,14 @@ func TestDataOfAnImportOutlivesADrainThatFails(t *testing.T) {
 					if c.late {
 						return // a new plan takes it as it is
 					}
+					left := make(chan error, 1)
 					go func() {
 						time.Sleep(5 * time.Second)
-						require.NoError(t, s.session(foreign).Delete(t.Context(), at, -1))
+						left <- s.session(foreign).Delete(t.Context(), at, -1)
 					}()
 					_, err = executor(ours).Run(t.Context(), s.plan(ours, tree, opts))
 					require.NoError(t, err)
+					require.NoError(t, <-left, "its answer may come after the apply is done")
 					require.False(t, s.plan(ours, tree, opts).HasChanges())
 				})
 			})
