@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,12 +27,10 @@ func (d *accessCheck) checkAccess() {
 			d.problem(Error, ProblemNoACL, n, "No access list", fmt.Sprintf("%s has no access list, which ZooKeeper refuses. Declare an acl.", n.Addr))
 			continue
 		}
-		// The contenders' list counts too, because their data says who they are.
-		all := slices.Concat(n.ACL, n.Payload.ChildACL)
-		if i := slices.IndexFunc(all, func(a kind.ACL) bool { return Everybody(a) && a.Perms&^kind.PermRead != 0 }); i >= 0 && !n.AllowWorld {
+		if who := cmp.Or(openTo(n.ACL), openTo(n.Payload.ChildACL)); who != "" && !n.AllowWorld {
 			d.problem(Error, ProblemWorldWritable, n, "Everybody could change this lock",
 				fmt.Sprintf("The access list of %s grants %s: anybody who can reach the servers could take, release or delete its locks. "+
-					"Grant to principals, or set allow_world = true on the acl if that is intended.", n.Addr, all[i]))
+					"Grant to principals, or set allow_world = true on the acl if that is intended.", n.Addr, who))
 		}
 		if d.intent.Access != nil {
 			d.checkAdmins(n)
@@ -40,6 +39,17 @@ func (d *accessCheck) checkAccess() {
 		}
 	}
 	d.tellRemarks()
+}
+
+// openTo finds the first entry that lets everybody do more than read. The contenders' list counts
+// too, because their data says who they are.
+func openTo(list []kind.ACL) string {
+	for _, a := range list {
+		if Everybody(a) && a.Perms&^kind.PermRead != 0 {
+			return a.String()
+		}
+	}
+	return ""
 }
 
 // Everybody reports whether an entry applies to anybody who can reach the servers. In ZooKeeper's ip
