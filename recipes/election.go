@@ -106,8 +106,9 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	return func(yield func(Contender, error) bool) {
 		var last Contender
 		first := true // "nobody" is yielded too
+		p := &place{member: member{q: e.q}}
 		for ctx.Err() == nil {
-			leader, w, err := e.look(ctx)
+			leader, w, err := p.leader(ctx)
 			if err != nil {
 				if ctx.Err() != nil || !yield(Contender{}, err) {
 					return
@@ -127,27 +128,26 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 					return
 				}
 			}
-			_, _ = (&place{member: member{q: e.q}, s: w.Session()}).next(ctx, w) // what goes wrong, the next look tells
+			_, _ = p.next(ctx, w) // what goes wrong, the next look tells
 			w.Stop()
 		}
 	}
 }
 
-// look finds the leader and watches it.
-func (e *Election) look(ctx context.Context) (Contender, *session.Watch, error) {
-	s, err := e.q.c.Session(ctx)
-	if err != nil {
+// leader finds the leader of an election and watches it.
+func (p *place) leader(ctx context.Context) (leader Contender, w *session.Watch, err error) {
+	if p.s, err = p.q.c.Session(ctx); err != nil {
 		return Contender{}, nil, err
 	}
-	if err := e.observable(ctx, s); err != nil {
+	if err := p.observable(ctx); err != nil {
 		return Contender{}, nil, err
 	}
 	for {
-		children, err := listChildren(ctx, s, e.q.dir())
+		children, err := listChildren(ctx, p.s, p.q.dir())
 		if err != nil {
 			return Contender{}, nil, err
 		}
-		leader, w, err := e.follow(ctx, s, children)
+		leader, w, err := p.follow(ctx, children)
 		if w != nil || err != nil {
 			return leader, w, err
 		}
@@ -157,11 +157,11 @@ func (e *Election) look(ctx context.Context) (Contender, *session.Watch, error) 
 // follow watches the first of the candidates listed. Their list is watched only where there is none, or where the first
 // may not be read by us: all that is known of that one is its name. A nil watch without an error says that the list has
 // changed.
-func (e *Election) follow(ctx context.Context, s *Session, children []string) (Contender, *session.Watch, error) {
+func (p *place) follow(ctx context.Context, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {
-		leader = inspect.NewContender(e.q.dir(), line[0])
-		data, stat, w, err := getWPersistent(ctx, s, leader.Path)
+		leader = inspect.NewContender(p.q.dir(), line[0])
+		data, stat, w, err := getCalledPersistent(ctx, p.s, leader.Path, p.waker())
 		switch {
 		case err == nil:
 			leader.Complete(data, stat)
@@ -172,7 +172,7 @@ func (e *Election) follow(ctx context.Context, s *Session, children []string) (C
 			return Contender{}, nil, err
 		}
 	}
-	now, w, err := childrenWPersistent(ctx, s, e.q.dir())
+	now, w, err := childrenCalledPersistent(ctx, p.s, p.q.dir(), p.waker())
 	if err != nil {
 		return Contender{}, nil, err
 	}
@@ -188,8 +188,8 @@ func (e *Election) follow(ctx context.Context, s *Session, children []string) (C
 }
 
 // observable obeys the declaration. Elections that are drained or moved may be watched to their end.
-func (e *Election) observable(ctx context.Context, s *Session) error {
-	d, err := e.q.c.declared(ctx, s, e.q)
+func (p *place) observable(ctx context.Context) error {
+	d, err := p.q.c.declared(ctx, p.s, p.q)
 	if errors.Is(err, ErrDraining) || errors.Is(err, ErrMoved) {
 		return nil
 	}
@@ -197,8 +197,8 @@ func (e *Election) observable(ctx context.Context, s *Session) error {
 		return err
 	}
 	// The goroutine with the ticket campaigns or leads.
-	if d.params.(*kind.ElectionParams).RefuseObservers && !e.q.c.state.taken(e.q.localKey()) {
-		return fmt.Errorf("%w: %s", ErrObserversRefused, e.q.path)
+	if d.params.(*kind.ElectionParams).RefuseObservers && !p.q.c.state.taken(p.q.localKey()) {
+		return fmt.Errorf("%w: %s", ErrObserversRefused, p.q.path)
 	}
 	return nil
 }

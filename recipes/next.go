@@ -188,10 +188,7 @@ func stop(w *session.Watch) *session.Watch {
 //
 // Watches only wake it (waker). Before it waits it looks at all of them, so none is missed.
 func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error) {
-	var ahead, changed, dropped <-chan struct{}
-	if w != nil {
-		ahead = w.C() // nil where it calls wake
-	}
+	var changed, dropped <-chan struct{}
 	var silence *time.Ticker
 	var silent <-chan time.Time
 	brief := w != nil && p.brief()
@@ -230,7 +227,6 @@ func (p *place) next(ctx context.Context, w *session.Watch) (zk.EventType, error
 		}
 		select {
 		case <-p.news:
-		case <-ahead:
 		case <-silent:
 			brief = false
 			silence.Reset(p.s.Timeout())

@@ -250,7 +250,7 @@ func (p *place) serve(ctx context.Context) error {
 		if err := p.possible(); err != nil {
 			return err
 		}
-		children, w, err := childrenWPersistent(ctx, p.s, permits)
+		children, w, err := childrenCalledPersistent(ctx, p.s, permits, p.waker())
 		if err != nil {
 			return p.timedOut(ctx, err)
 		}

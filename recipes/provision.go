@@ -248,7 +248,7 @@ func (c *Client) readDeclaration(ctx context.Context, s *Session, path string) (
 	aside, cancel := context.WithCancel(ctx)
 	var reading sync.WaitGroup
 	reading.Go(func() { inherited, notInherited = c.inheritedACL(aside, s, path) })
-	data, stat, w, err := getWPersistent(ctx, s, path)
+	data, stat, w, err := getCalledPersistent(ctx, s, path, nil)
 	if err != nil {
 		cancel() // it would ask for the list as long as the session lives
 	}

@@ -28,11 +28,6 @@ func listAllAgain(ctx context.Context, s *Session, dirs ...string) (lists [][]st
 	return lists, nil
 }
 
-// getWPersistent is GetW until it is answered.
-func getWPersistent(ctx context.Context, s *Session, path string) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
-	return getCalledPersistent(ctx, s, path, nil)
-}
-
 // getCalledPersistent is GetCalled until it is answered.
 func getCalledPersistent(ctx context.Context, s *Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
 	for t := (tries{}); ; {
@@ -40,11 +35,6 @@ func getCalledPersistent(ctx context.Context, s *Session, path string, call func
 			return data, stat, w, err
 		}
 	}
-}
-
-// childrenWPersistent is ChildrenW until it is answered.
-func childrenWPersistent(ctx context.Context, s *Session, path string) (children []string, w *session.Watch, err error) {
-	return childrenCalledPersistent(ctx, s, path, nil)
 }
 
 // childrenCalledPersistent is ChildrenCalled until it is answered.

@@ -107,12 +107,12 @@ func (a *acquisition) yieldOnce(ctx context.Context, q *queue) (waited bool, err
 		return false, p.held()
 	}
 	a.waits("", p.held)
-	_, _, w, err := getWPersistent(ctx, p.s, p.holder.path())
+	_, _, w, err := getCalledPersistent(ctx, p.s, p.holder.path(), p.waker())
 	if isNoNode(err) { // gone since it was listed
 		return true, nil
 	}
 	if errors.Is(err, zk.ErrNoAuth) { // its data is not for us: the queue tells when it goes
-		_, w, err = childrenWPersistent(ctx, p.s, q.dir())
+		_, w, err = childrenCalledPersistent(ctx, p.s, q.dir(), p.waker())
 	}
 	if err != nil {
 		return true, err

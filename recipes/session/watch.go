@@ -41,9 +41,6 @@ func (w *Watch) Path() string { return w.key.path }
 // OfChildren reports whether the watch is on the list of the node's children rather than on its data.
 func (w *Watch) OfChildren() bool { return w.key.child }
 
-// Session returns the session that watches.
-func (w *Watch) Session() *Session { return w.s }
-
 // Stop ends the watch without closing C. Whoever gets a watch must stop it, whether it has fired or not; stopping it again
 // does nothing. The watch on the server stays, and the next GetW of that path shares it.
 func (w *Watch) Stop() {
