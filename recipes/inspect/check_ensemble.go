@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -76,11 +77,7 @@ func (snap *Snapshot) checkConnections() Condition {
 			hosts[s.Address[:i]]++
 		}
 	}
-	var names []string
-	for host := range hosts {
-		names = append(names, host)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(hosts[b]-hosts[a], cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(hosts), func(a, b string) int { return cmp.Or(hosts[b]-hosts[a], cmp.Compare(a, b)) })
 	k.What = fmt.Sprintf("there are %d; the most are from", all)
 	for i, host := range names[:min(3, len(names))] {
 		k.What += fmt.Sprintf("%s %s (%d)", []string{"", ",", ","}[i], host, hosts[host])

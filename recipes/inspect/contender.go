@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -66,36 +67,20 @@ func (k *Contender) Describe(data []byte) {
 		ProcessID int       `json:"ProcessID"`
 	}
 	if json.Unmarshal(data, &h) == nil {
-		k.ID, k.Host, k.PID, k.Since = h.ID, h.Host, h.PID, h.Since
+		k.ID, k.Host = cmp.Or(h.ID, h.Who, h.UserName), cmp.Or(h.Host, h.HostName)
+		k.ID, k.Host = Visible(k.ID), Visible(k.Host)
+		k.PID, k.Since = cmp.Or(h.PID, h.ProcessID), h.Since
+		if k.Since.IsZero() {
+			k.Since = h.Created
+		}
 		if h.Held != nil {
 			k.Held = *h.Held
 		}
 		k.Retains = time.Duration(h.RetainMs) * time.Millisecond
-		k.fill(h.Who, h.UserName, h.HostName, h.ProcessID, h.Created)
-		k.ID, k.Host = Visible(k.ID), Visible(k.Host)
 		return
 	}
 	if !k.Revoked {
 		k.ID = printable(data)
-	}
-}
-
-// fill uses the other known field names where ours are empty.
-func (k *Contender) fill(who, user, host string, pid int, created time.Time) {
-	if k.ID == "" {
-		k.ID = who
-	}
-	if k.ID == "" && user != "" {
-		k.ID = user
-	}
-	if k.Host == "" {
-		k.Host = host
-	}
-	if k.PID == 0 {
-		k.PID = pid
-	}
-	if k.Since.IsZero() {
-		k.Since = created
 	}
 }
 

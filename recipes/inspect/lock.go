@@ -207,15 +207,10 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, k kind.C
 // Complete adds what the node's data and stat reveal.
 func (k *Contender) Complete(data []byte, stat *zk.Stat) {
 	k.Describe(data)
-	k.Session, k.Token, k.Since = stat.EphemeralOwner, uint64(stat.Czxid), since(*k, stat)
-}
-
-// since is when the contender queued: by its own account, or else by the server's clock.
-func since(c Contender, stat *zk.Stat) time.Time {
-	if !c.Since.IsZero() {
-		return c.Since
+	k.Session, k.Token = stat.EphemeralOwner, uint64(stat.Czxid)
+	if k.Since.IsZero() { // it does not say when it queued; the server's clock does
+		k.Since = time.UnixMilli(stat.Ctime).UTC()
 	}
-	return time.UnixMilli(stat.Ctime).UTC()
 }
 
 // String returns the report in one line, for logs.

@@ -375,13 +375,14 @@ func (r *round) granted(ctx context.Context, e *entry, in *Report) error {
 	if e.report == nil {
 		return nil
 	}
-	waited := map[string]bool{}
+	waited := map[string]time.Time{} // since when
 	for _, c := range e.report.Waiters {
-		waited[c.Path] = true
+		waited[c.Path] = c.Since
 	}
 	for i := range in.Holders {
 		c := &in.Holders[i]
-		if !waited[c.Path] || !c.Held.IsZero() {
+		since, was := waited[c.Path]
+		if !was || !c.Held.IsZero() {
 			continue
 		}
 		r.reads.Add(1)
@@ -389,18 +390,12 @@ func (r *round) granted(ctx context.Context, e *entry, in *Report) error {
 		switch {
 		case err == nil:
 			c.Describe(data)
-			c.Since = cmp.Or(c.Since, e.sinceOf(c.Path))
+			c.Since = cmp.Or(c.Since, since)
 		case session.OutcomeOf(err) != session.OutcomeDefinite: // otherwise it has gone, or we may not read it
 			return err
 		}
 	}
 	return nil
-}
-
-// sinceOf is when a waiter of the last look queued.
-func (e *entry) sinceOf(path string) time.Time {
-	i := slices.IndexFunc(e.report.Waiters, func(c Contender) bool { return c.Path == path })
-	return e.report.Waiters[i].Since
 }
 
 // dir is the directory at path; a new, unread one if it was not asked for before.

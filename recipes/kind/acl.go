@@ -23,17 +23,16 @@ const (
 	PermAll = PermRead | PermWrite | PermCreate | PermDelete | PermAdmin
 )
 
-var permLetters = []struct {
-	letter byte
-	perm   Perm
-}{{'c', PermCreate}, {'d', PermDelete}, {'r', PermRead}, {'w', PermWrite}, {'a', PermAdmin}}
+const permLetters = "cdrwa" // in the order of ZooKeeper's command line
 
-// String returns the letters in the order of ZooKeeper's command line: cdrwa.
+var permOf = [len(permLetters)]Perm{PermCreate, PermDelete, PermRead, PermWrite, PermAdmin}
+
+// String returns the letters of permLetters.
 func (p Perm) String() string {
 	var b strings.Builder
-	for _, l := range permLetters {
-		if p&l.perm != 0 {
-			b.WriteByte(l.letter)
+	for i, perm := range permOf {
+		if p&perm != 0 {
+			b.WriteByte(permLetters[i])
 		}
 	}
 	return b.String()
@@ -43,19 +42,14 @@ func (p Perm) String() string {
 func ParsePerm(s string) (Perm, error) {
 	var p Perm
 	for _, c := range []byte(s) {
-		i := slices.IndexFunc(permLetters, func(l struct {
-			letter byte
-			perm   Perm
-		}) bool {
-			return l.letter == c
-		})
-		switch {
+		switch i := strings.IndexByte(permLetters, c); {
 		case i < 0:
 			return 0, fmt.Errorf("%q is not a permission: use letters of cdrwa (create, delete, read, write, admin)", string(c))
-		case p&permLetters[i].perm != 0:
+		case p&permOf[i] != 0:
 			return 0, fmt.Errorf("permission %q is given twice in %q", string(c), s)
+		default:
+			p |= permOf[i]
 		}
-		p |= permLetters[i].perm
 	}
 	if p == 0 {
 		return 0, fmt.Errorf("no permission given: use letters of cdrwa (create, delete, read, write, admin)")

@@ -3,7 +3,6 @@ package kind
 import (
 	"fmt"
 	"slices"
-	"sort"
 )
 
 // Kind describes one recipe type. Values are the package-level variables
@@ -108,7 +107,7 @@ func register(more ...*Kind) bool {
 }
 
 // All returns every kind, containers first, then in the order of declaration.
-func All() []*Kind { return append([]*Kind(nil), kinds...) }
+func All() []*Kind { return slices.Clone(kinds) }
 
 // Lookup returns the kind of that name, or nil.
 func Lookup(name string) *Kind {
@@ -126,7 +125,7 @@ func Names() []string {
 	for _, k := range kinds {
 		names = append(names, k.Name)
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	return names
 }
 

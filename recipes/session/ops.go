@@ -10,6 +10,9 @@ import (
 func readData(path string) *op { return &op{name: "get", code: opGetData, path: path, read: true} }
 func readACL(path string) *op  { return &op{name: "getACL", code: opGetACL, path: path, read: true} }
 func readStat(path string) *op { return &op{name: "exists", code: opExists, path: path, read: true} }
+func readList(path string) *op {
+	return &op{name: "children", code: opGetChildren2, path: path, read: true}
+}
 
 // Get returns a node's data and stat.
 func (s *Session) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
@@ -32,7 +35,7 @@ func existing(r *reply, err error) (*zk.Stat, error) {
 
 // Children returns the names (not paths) of a node's children, in no particular order, and its stat.
 func (s *Session) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := s.run(ctx, &op{name: "children", code: opGetChildren2, path: path, read: true})
+	r, err := s.run(ctx, readList(path))
 	return r.names, r.stat, err
 }
 

@@ -119,7 +119,7 @@ func (s *Session) ListAll(ctx context.Context, paths []string) ([][]string, erro
 // listings makes calls those that list the nodes, and appends their frames to b.
 func (s *Session) listings(b []byte, calls []call, paths []string) (frames []byte, err error) {
 	for i, path := range paths {
-		o := &op{name: "children", code: opGetChildren2, path: path, read: true}
+		o := readList(path)
 		if b, err = s.encode(b, o); err != nil {
 			return nil, err
 		}

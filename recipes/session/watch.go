@@ -103,13 +103,8 @@ func (s *Session) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Wat
 // may happen before GetCalled returns, and on the goroutine that reads from the server, so call must return at once. After
 // Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
-	w := s.attach(watchKey{path: path}, call)
-	r, err := s.run(ctx, &op{name: "get", code: opGetData, path: path, read: true, watch: true})
-	if err != nil {
-		w.Stop()
-		return nil, nil, nil, err
-	}
-	return r.data, r.stat, w, nil
+	r, w, err := s.watched(ctx, readData(path), call)
+	return r.data, r.stat, w, err
 }
 
 // ChildrenW is Children plus a watch on the list of children and the node's deletion, as with GetW.
@@ -119,13 +114,20 @@ func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Sta
 
 // ChildrenCalled is ChildrenW with a call, as with GetCalled.
 func (s *Session) ChildrenCalled(ctx context.Context, path string, call func()) ([]string, *zk.Stat, *Watch, error) {
-	w := s.attach(watchKey{path: path, child: true}, call)
-	r, err := s.run(ctx, &op{name: "children", code: opGetChildren2, path: path, read: true, watch: true})
+	r, w, err := s.watched(ctx, readList(path), call)
+	return r.names, r.stat, w, err
+}
+
+// watched makes a read that sets a watch.
+func (s *Session) watched(ctx context.Context, o *op, call func()) (*reply, *Watch, error) {
+	o.watch = true
+	w := s.attach(watchKey{path: o.path, child: o.code == opGetChildren2}, call)
+	r, err := s.run(ctx, o)
 	if err != nil {
 		w.Stop()
-		return nil, nil, nil, err
+		w = nil
 	}
-	return r.names, r.stat, w, nil
+	return r, w, err
 }
 
 // SetWatches watches the data of some nodes as GetW does, and the lists of children of others as ChildrenW does, in one
