@@ -116,7 +116,13 @@ func TestRealFullDisks(t *testing.T) {
 			require.ErrorIs(t, r.err, recipes.ErrSessionLost, "%s: its place went with its session", l.name)
 		}
 	}
-	require.NoError(t, c.hold(t, client))
+	err := c.hold(t, client)
+	if err != nil {
+		for _, s := range servers { // whether they agree about the node in the way, and whether anybody keeps its session alive
+			t.Logf("%s\n%s\n%s", s.Addr, s.Word("dump"), s.Word("cons"))
+		}
+	}
+	require.NoError(t, err)
 	require.NoError(t, c.unlock(t))
 }
 
